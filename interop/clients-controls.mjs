@@ -19,6 +19,7 @@ const configOf = (files, limited) => ({
   cache: { read_only: true },
   retry: { max_attempts: 2 },
   policy: {
+    approval_wait: '0s',
     rules: [
       { action: 'deny', namespace: 'files', read_only: false, reason: 'files are read-only here' },
       { action: 'require_approval', tool: 'get-env' },

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/approval"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/serverlog"
@@ -37,6 +38,8 @@ type Options struct {
 	Servers Servers
 	// Log has the lines of the servers.
 	Log *serverlog.Book
+	// Approvals has the calls that wait for a yes.
+	Approvals *approval.Room
 	// Key is the operator's key, which callers on this machine show; "" admits no key.
 	Key identity.Secret
 	// Tokens checks the bearer tokens of the configuration and calls next with the caller's identity
@@ -70,6 +73,8 @@ func New(o Options) *API {
 	a.mux.Handle(Path+"servers/{name}/restart", change(a.restart))
 	a.mux.Handle(Path+"servers/{name}/log", read(a.log))
 	a.mux.Handle(Path+"logs", read(a.log))
+	a.mux.Handle(Path+"approvals", read(a.approvals))
+	a.mux.Handle(Path+"approvals/{id}", change(a.decide))
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, mcp.Errorf(mcp.KindNotFound, "there is no %s here", text.Line(r.URL.Path, 80)))
 	})

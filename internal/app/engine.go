@@ -364,6 +364,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
 	}
 	controls(c, &opts)
+	opts.Operators.Room = e.Operator.Approvals
 	opts.Cache.Room = e.Memory.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {
 		opts.Format = result.FormatJSON

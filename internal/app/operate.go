@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"slices"
 
+	"github.com/weir-mcp/weir/internal/approval"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/serverlog"
 )
@@ -13,12 +16,21 @@ type Operator struct {
 	Key identity.Secret
 	// Log has what the servers write to standard error.
 	Log *serverlog.Book
+	// Approvals has the calls that wait for a yes.
+	Approvals *approval.Room
 
 	engine *Engine
 }
 
 func newOperator(e *Engine) *Operator {
-	return &Operator{Key: e.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: e.clean}), engine: e}
+	o := &Operator{Key: e.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: e.clean}), engine: e}
+	o.Approvals = approval.New(approval.Options{Open: o.possible, Logger: e.log})
+	return o
+}
+
+// possible reports whether there can be an operator: there is a key, or a token with the right.
+func (o *Operator) possible() bool {
+	return o.Key != "" || slices.ContainsFunc(o.engine.Config().Auth.Tokens, func(t config.Token) bool { return t.Operator })
 }
 
 // Restart restarts a server and waits until it has been listed, or has failed, or ctx ends. It

@@ -27,6 +27,7 @@ func TestPolicyByAnotherURL(t *testing.T) {
 	t.Parallel()
 	const head = "mcpServers:\n  fake: {command: %FAKE%, exclude_tools: [echo]}\n"
 	s := serve(t, head+`policy:
+  approval_wait: 0s
   rules:
     - {action: deny, tool: refuse, reason: not here}
     - {action: deny, tool: "fake:echo#*"}

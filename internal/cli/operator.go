@@ -22,7 +22,7 @@ import (
 
 // operatorCommands are the commands that operate a running gateway.
 func operatorCommands(a *process) []*cobra.Command {
-	return []*cobra.Command{restartCommand(a), logsCommand(a)}
+	return []*cobra.Command{restartCommand(a), logsCommand(a), approveCommand(a)}
 }
 
 // operatorKey returns the key that a starting gateway takes from operators. A gateway on standard
@@ -221,7 +221,10 @@ func (o *operator) refused(resp *http.Response) error {
 		return failf(exitUnavailable, "%s answered %s: it is no weir gateway, or an older one; restart it with this version", withoutPassword(o.base), resp.Status)
 	}
 	code := exitRefused
-	if resp.StatusCode >= http.StatusInternalServerError {
+	switch {
+	case resp.StatusCode == http.StatusBadRequest:
+		code = exitUsage
+	case resp.StatusCode >= http.StatusInternalServerError:
 		code = exitUnavailable
 	}
 	return failf(code, "%s", message)

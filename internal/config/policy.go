@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/strict"
@@ -24,11 +25,13 @@ const (
 type Policy struct {
 	Default Action       `key:"default" default:"allow" enum:"allow,deny,require_approval" doc:"What happens to calls of tools that no rule matches."`
 	Rules   []PolicyRule `key:"rules" doc:"Rules in order; the first that matches counts."`
+
+	ApprovalWait time.Duration `key:"approval_wait" default:"5m" min:"0s" max:"1h" doc:"How long a call that needs approval waits for weir approve if its client cannot ask a person; 0 refuses it at once."`
 }
 
 // PolicyRule matches calls by everything that is set in it.
 type PolicyRule struct {
-	Action     Action   `key:"action" enum:"allow,deny,require_approval" doc:"What happens to the call. require_approval: the person at the client is asked, where the client can be; else it is refused."`
+	Action     Action   `key:"action" enum:"allow,deny,require_approval" doc:"What happens to the call. require_approval: the person at the client is asked. If the client cannot ask, the call waits for an operator: see approval_wait."`
 	MetaTool   string   `key:"meta_tool" enum:"tool_browse,tool_execute,tool_view,tool_hydrate,resource_browse,resource_read,prompt_browse,prompt_get" doc:"The only meta-tool that the rule is about. Default: those that run or read something of a server."`
 	Namespace  string   `key:"namespace" doc:"Namespace of the tool."`
 	Tool       string   `key:"tool" doc:"Pattern for the tool_id or the server's own name of the tool, or for the URI that is read. * stands for any text, ? for one character."`

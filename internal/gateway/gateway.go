@@ -59,6 +59,8 @@ type Options struct {
 	TolerantArgs bool
 	// Policy decides which calls are allowed; nil allows all.
 	Policy *dispatch.Policy
+	// Operators are asked about calls whose client cannot be asked; see dispatch.Operators.
+	Operators dispatch.Operators
 	// RateLimits are the quotas of each session.
 	RateLimits dispatch.RateLimits
 	// Cache configures the cache for results of read-only tools.
@@ -145,6 +147,7 @@ func New(opts Options) *Gateway {
 		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
 		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
 	}
+	g.ctl.SetOperators(opts.Operators)
 	if g.caller.taskTTL = opts.Tasks.TTL; g.caller.taskTTL <= 0 {
 		g.caller.taskTTL = tasks.DefaultTTL
 	}

@@ -105,6 +105,7 @@ var places = []place{
 	{"internal/rawjson", ground, nil, "JSON as slices of its own bytes"},
 	{"internal/strict", ground, []string{"internal/rawjson", "internal/text"}, "reads configuration files by the tags of structs; config, agentserver and the Computer stand on it, and it knows none of their keys"},
 	{"internal/splice", ground, nil, "edits configuration files of other programs, bytes to bytes; knows no client and no file"},
+	{"internal/approval", ground, nil, "where calls wait for an operator; knows neither policies nor MCP"},
 	{"internal/serverlog", ground, nil, "keeps what server programs write to standard error; knows neither processes nor configurations"},
 	{"internal/secret", ground, []string{"internal/place"}, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},
 	{"internal/place", ground, nil, "where weir's own files are, on every system; knows none of their contents"},

@@ -26,17 +26,17 @@ const (
 	ShownName  = 80
 )
 
-// approve asks the person at the agent's client by elicitation. Only an explicit yes approves the
-// call.
+// approve asks the person at the agent's client by elicitation, or an operator if the client cannot be
+// asked. Only an explicit yes approves the call.
 func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) error {
 	r := a.Request
 	switch {
 	case r.IsNotification():
 		return v.refusal(a, s, "a person has to approve it, and a message without an id has no answer to wait for")
 	case !canElicit(r) && a.Direct:
-		return v.refusal(a, s, "a person has to approve it: a client is asked that declares the elicitation capability in a session, here or at /mcp, and this one has not")
+		return c.operators.ask(ctx, a, s, v, c.redactor.Known, v.refusal(a, s, "a person has to approve it: a client is asked that declares the elicitation capability in a session, here or at /mcp, and this one has not"))
 	case !canElicit(r):
-		return v.refusal(a, s, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy")
+		return c.operators.ask(ctx, a, s, v, c.redactor.Known, v.refusal(a, s, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy"))
 	}
 	q := newQuestion(a, s, v, c.redactor.Known)
 	answer, err := r.Peer.Call(ctx, "elicitation/create", q.params(), nil)
@@ -48,6 +48,8 @@ func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) er
 		var own *mcp.Error
 		if errors.As(err, &own) && own.Kind == mcp.KindNoBackChannel {
 			refusal = v.refusal(a, s, "a person has to approve it, and there is no way to ask this client during a call; ask the operator to allow it in the policy")
+			refusal.Cause = err
+			return c.operators.ask(ctx, a, s, v, c.redactor.Known, refusal)
 		}
 		refusal.Cause = err
 		return refusal
@@ -102,7 +104,7 @@ func newQuestion(a *Act, s Subject, v verdict, mask func(string) string) questio
 	b.WriteString("Allow " + shownText(a.name(s)) + "?")
 	hesitant := !view.whole || view.hidden > 0
 	if hesitant {
-		fmt.Fprintf(&b, "\nNot everything fits here: the answer is no unless you set %q.", approveField)
+		b.WriteString(unlessSet)
 	}
 	if s.Entry != nil {
 		b.WriteString("\nServer: " + shownText(s.Entry.Upstream))
@@ -124,8 +126,12 @@ func newQuestion(a *Act, s Subject, v verdict, mask func(string) string) questio
 	return question{b.String(), hesitant}
 }
 
-// approveField is the field that the person must set if parts are not shown.
-const approveField = "approve"
+// approveField is the field that the person must set if parts are not shown, and unlessSet the line
+// that says so.
+const (
+	approveField = "approve"
+	unlessSet    = "\nNot everything fits here: the answer is no unless you set \"" + approveField + "\"."
+)
 
 // params returns the params of elicitation/create.
 func (q question) params() json.RawMessage {

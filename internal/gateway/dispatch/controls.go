@@ -26,9 +26,12 @@ import (
 //
 // Each path to an upstream requires a pass, and only admit creates one.
 type Controls struct {
-	Pin      Pin
-	Policy   *Policy
-	limits   RateLimits
+	Pin    Pin
+	Policy *Policy
+	limits RateLimits
+
+	operators Operators
+
 	redactor *result.Redactor
 	started  time.Time // quotas count from here
 	log      *slog.Logger
