@@ -224,17 +224,25 @@ func tryAdded(a *process, ctx context.Context, c *changing, m *firstrun.Machine,
 			return failf(exitUnavailable, "%s does not work, so nothing has changed: %s. With --no-start it is added as it is", s.Name, reason)
 		}
 		if !c.asJSON {
-			item(a.stdout, green, "✓", s.Name, counted(s.Tools, "tool"))
+			item(a.stdout, green, "✓", s.Name, trialText(s))
 		}
 	}
 	return nil
 }
 
+// trialText tells what a server that was tried offers.
+func trialText(s app.UpstreamHealth) string {
+	if s.State == "sign_in" {
+		return "needs a sign-in: weir login " + s.Name
+	}
+	return counted(s.Tools, "tool")
+}
+
 // trialFault returns why a server that was tried cannot be used, "" if it can.
 func trialFault(s app.UpstreamHealth) string {
 	switch {
-	case s.State == "disabled" || s.State == "left_out":
-		return ""
+	case s.State == "disabled" || s.State == "left_out" || s.State == "sign_in":
+		return "" // a sign-in needs the server in the configuration
 	case s.Error != "":
 		return s.Error
 	case s.State == "starting" || s.State == "restarting":

@@ -130,6 +130,17 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// TestAddTellsOfSignIn adds a server that cannot be listed before the sign-in.
+func TestAddTellsOfSignIn(t *testing.T) {
+	t.Parallel()
+	idp := protected(t)
+	home := t.TempDir()
+	env := []string{"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + home, "DBUS_SESSION_BUS_ADDRESS=disabled:"}
+	config := writeConfig(t, "weir.yaml", "mcpServers: {}\n")
+	piped(t, "", env, "add", "--config", config, "--yes", "notes", idp.URL+"/mcp").want(t, exitOK, "weir login notes")
+	logIn(t, idp, env, "--config", config, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
+}
+
 // TestLoginRefuses names what cannot be signed in at.
 func TestLoginRefuses(t *testing.T) {
 	t.Parallel()

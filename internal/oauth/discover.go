@@ -129,7 +129,7 @@ func (r *reach) resource(ctx context.Context, s *Server, ch Challenge) (*resourc
 			break
 		}
 	}
-	return nil, fmt.Errorf("%w; if the server has an authorization server of which it does not tell, set mcpServers.%s.oauth.issuer", errors.Join(failed...), s.Name)
+	return nil, errors.Join(failed...)
 }
 
 // notThere reports whether an answer says that there is no such document.
