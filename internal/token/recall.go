@@ -1,23 +1,29 @@
 package token
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync"
+)
 
-// Bounds of recall. Its entries take 32 KB of the stack. A text shorter than recallFrom does not
-// repeat enough pieces to repay clearing them.
+// Bounds of recall. A shorter text than recallFrom does not repay taking one from the pool.
 const (
-	recallFrom  = 4 << 10 // bytes of a text
+	recallFrom  = 256 // bytes of a text
 	recallBits  = 10
 	recallBytes = 16 // of the longest remembered piece
 )
 
-// recall remembers the numbers of tokens of short pieces of one text, because a text uses few words
-// and uses them often. Without it each word costs a hash of its bytes and two reads far apart in a
-// table of 2 MB. A new piece replaces the one with the same hash. The zero value remembers nothing.
+// recall remembers the numbers of tokens of short pieces, because texts use few words and use them
+// often. Without it each word costs a hash of its bytes and two reads far apart in a table of 2 MB.
+// A new piece replaces the one with the same hash. A piece has the same number in every text, so
+// the zero value is empty and a used one needs no cleaning. It is for one goroutine at a time.
 type recall [1 << recallBits]struct {
 	low, high uint64 // the bytes of the piece, filled up with zeros
 	size      uint8
 	tokens    uint8
 }
+
+// recalls lends the recalls, 32 KB each, to calls of Count.
+var recalls = sync.Pool{New: func() any { return new(recall) }}
 
 // countPiece returns what countPiece returns for s[i:end].
 func (r *recall) countPiece(s string, i, end int) int {

@@ -15,7 +15,8 @@ const ellipsis = "…"
 func Count(s string) int {
 	n := 0
 	if len(s) >= recallFrom {
-		var known recall
+		known := recalls.Get().(*recall)
+		defer recalls.Put(known)
 		for i := 0; i < len(s); {
 			end := nextPiece(s, i)
 			n += known.countPiece(s, i, end)
