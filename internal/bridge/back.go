@@ -101,7 +101,8 @@ func MayAsk(method string) bool {
 
 // IsInputRequired reports whether a result is a request for input.
 func IsInputRequired(result json.RawMessage) bool {
-	return rawjson.Text(rawjson.Get(result, "resultType")) == "input_required"
+	// The search is several times cheaper than the scan, and nearly always enough.
+	return rawjson.MayHold(result, "input_required") && rawjson.Text(rawjson.Get(result, "resultType")) == "input_required"
 }
 
 // capabilityOf returns the client capability that a question needs. ok is false if method is not a

@@ -60,11 +60,8 @@ func text(raw []byte) (string, bool) {
 	if bytes.IndexByte(body, '\\') < 0 {
 		return validText(body), true
 	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return "", false
-	}
-	return s, true
+	s, err := rawjson.String(raw)
+	return s, err == nil
 }
 
 // validText returns b as valid UTF-8. Checking first is ten times cheaper than strings.ToValidUTF8,

@@ -31,9 +31,13 @@ type finder struct {
 func (f *finder) execute(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		var out [5][]byte
-		c.Arguments = understoodExecute(c.Arguments)
 		if err := readArguments(c, executeKeys, out[:]); err != nil {
-			return nil, err
+			// Only arguments in another form are refused here, so the usual form is read once.
+			c.Arguments = understoodExecute(c.Arguments)
+			clear(out[:])
+			if err := readArguments(c, executeKeys, out[:]); err != nil {
+				return nil, err
+			}
 		}
 		switch string(out[2]) {
 		case "", "false":

@@ -122,12 +122,28 @@ func (t *taskCalls) viewed(ctx context.Context, c *dispatch.Call, handle string)
 	return t.view(ctx, c, handle, rawjson.Text(rawjson.Get(out[1], "type")) == "cancel")
 }
 
+// firstText returns the text of the first member key, "" if there is none. It reads no further: large
+// arguments come behind it.
+func firstText(object json.RawMessage, key string) (text string) {
+	_ = rawjson.EachMember(object, func(m rawjson.Member) bool { // faults are reported by the reader of all members
+		if string(m.Key) != key {
+			return true
+		}
+		text = rawjson.Text(m.Value)
+		return false
+	})
+	return text
+}
+
 // handles is the link that takes the handle of a task for the id of a tool, for agents without
 // tool_view.
 func (t *taskCalls) handles(next dispatch.Dispatcher) dispatch.Dispatcher {
 	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		if !tasks.IsHandle(firstText(c.Arguments, "tool_id")) {
+			return next.Dispatch(ctx, c)
+		}
 		handle := rawjson.Text(rawjson.Get(c.Arguments, "tool_id"))
-		if !tasks.IsHandle(handle) {
+		if handle == "" { // it stands twice, which is refused
 			return next.Dispatch(ctx, c)
 		}
 		args := rawjson.Get(understoodExecute(c.Arguments), "args")

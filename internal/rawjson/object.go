@@ -448,8 +448,8 @@ func Quote(s string) []byte { return AppendString(make([]byte, 0, len(s)+2), s) 
 // QuoteText returns text as a JSON string, in one allocation where it is UTF-8.
 func QuoteText(text []byte) []byte { return AppendText(make([]byte, 0, QuotedLen(text)), text) }
 
-// MayHold reports whether data may have a member key, at any depth. It is much faster than a scan
-// and never false for data that has one.
+// MayHold reports whether data may have a member key, or a string with that text, at any depth. It
+// is much faster than a scan and never false for data that has one.
 func MayHold(data []byte, key string) bool {
 	return Contains(data, key) || Contains(data, `\u`)
 }

@@ -197,8 +197,9 @@ func special(w uint64) uint64 {
 	return ((w^2*ones-0x21*ones)&^w | (slash-ones)&^slash) & highs
 }
 
-// control is the same for control characters.
-func control(w uint64) uint64 { return (w - 0x20*ones) & ^w & highs }
+// printable has the high bit of each byte set that is no control character; its other bits have no
+// meaning.
+func printable(w uint64) uint64 { return (w&^highs + 0x60*ones) | w }
 
 // skipPlain returns the index of the first byte at or after i that is a quote, a backslash or a
 // control character, or len(data). It examines eight bytes at once. For a long string it uses the
@@ -235,7 +236,7 @@ func indexControl(data []byte) int {
 	for len(rest) >= 32 {
 		a, b := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:])
 		c, d := binary.LittleEndian.Uint64(rest[16:]), binary.LittleEndian.Uint64(rest[24:])
-		if control(a)|control(b)|control(c)|control(d) != 0 {
+		if printable(a)&printable(b)&printable(c)&printable(d)&highs != highs {
 			break
 		}
 		rest = rest[32:]

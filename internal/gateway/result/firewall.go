@@ -417,11 +417,16 @@ func stringChars(raw []byte) int {
 	}
 }
 
-// runeCount is utf8.RuneCount, eight bytes at a time for ASCII.
+// runeCount is utf8.RuneCount, 32 or eight bytes at a time for ASCII.
 func runeCount(b []byte) int {
 	n := 0
 	for len(b) >= 8 {
-		if binary.LittleEndian.Uint64(b)&0x8080808080808080 == 0 {
+		if len(b) >= 32 && ascii32(b) {
+			n += 32
+			b = b[32:]
+			continue
+		}
+		if binary.LittleEndian.Uint64(b)&highBits == 0 {
 			n += 8
 			b = b[8:]
 			continue
@@ -437,6 +442,13 @@ func runeCount(b []byte) int {
 		}
 	}
 	return n + utf8.RuneCount(b)
+}
+
+// ascii32 reports whether the first 32 bytes of b are ASCII.
+func ascii32(b []byte) bool {
+	w, x := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	y, z := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+	return (w|x|y|z)&highBits == 0
 }
 
 // hex16 parses four valid hexadecimal digits.

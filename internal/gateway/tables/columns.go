@@ -112,7 +112,7 @@ func joinDomains(names []string) string {
 // them itself, and no bodies. The result may be shared and is not changed.
 func (d *division) divide(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
 	asked := d.native && len(d.domains) > 0 && (d.mode == plane.Sync || d.keep)
-	if !dispatch.Cacheable(result) { // an error, or a request for input
+	if !d.native && len(d.domains) == 0 || !dispatch.Cacheable(result) { // nothing to divide; an error, or a request for input
 		return hideBodies(d.call, asked, result)
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -151,7 +152,9 @@ func OfResult(tokens func(string) int, raw json.RawMessage) int {
 			}
 			switch result.KindOf(member[0]) {
 			case "text":
-				n += tokens(rawjson.Text(member[1]))
+				if text, err := rawjson.Unquote(member[1]); err == nil {
+					n += tokens(unsafe.String(unsafe.SliceData(text), len(text))) // not a copy; text does not change
+				}
 			case "image", "audio":
 			default:
 				n += tokens(string(v))
