@@ -1,15 +1,19 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tables"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -97,6 +101,9 @@ func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) 
 // shape passes a result through the firewall.
 func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispatch.Call, raw json.RawMessage) (json.RawMessage, error) {
 	principal := c.Request.Session.Principal()
+	if scope := memory.FromContext(ctx); scope.Ends(raw) {
+		firewall.Unquote = func(quoted []byte) ([]byte, error) { return textInFile(ctx, scope, quoted) }
+	}
 	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
 		return s.store.Put(ctx, principal, mediaType, label, data)
 	})
@@ -105,4 +112,17 @@ func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispat
 	}
 	c.Passed, c.IsError = about.Tokens, about.IsError
 	return answer, nil
+}
+
+// textInFile returns the text of a JSON string that is in a file of the scope. The text is in such a
+// file, too, so that a result of any size takes a small part of the heap.
+func textInFile(ctx context.Context, scope *memory.Scope, quoted []byte) ([]byte, error) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return rawjson.Unquote(quoted) // a slice of it
+	}
+	text, made, err := scope.Derive(ctx, quoted, func(w io.Writer) error { return rawjson.WriteText(w, quoted) })
+	if !made || errors.Is(err, rawjson.ErrSyntax) { // parts of it are to be replaced
+		return rawjson.Unquote(quoted)
+	}
+	return text, err
 }

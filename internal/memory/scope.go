@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"io"
+	"math"
 	"sync"
 	"unsafe"
 )
@@ -93,6 +95,50 @@ func (s *Scope) Ends(data []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return within(s.blocks, data)
+}
+
+// Derive returns the bytes that write writes, which come from data. If data is in a file of the
+// Scope, so are they, and like data they are valid until the Scope's end: what comes out of a large
+// message takes no more of the heap than the message itself. made is false, and write is not called,
+// if data is on the heap. The error is an *Error, or that of write or of ctx.
+func (s *Scope) Derive(ctx context.Context, data []byte, write func(io.Writer) error) (out []byte, made bool, err error) {
+	from := s.accountOf(data)
+	if from == nil {
+		return nil, false, nil
+	}
+	b := from.NewBuffer(ctx, math.MaxInt64)
+	if err := write(b); err != nil {
+		b.Drop()
+		return nil, true, err
+	}
+	block, err := b.Block()
+	if err != nil {
+		return nil, true, err
+	}
+	if out, err = block.Open(ctx); err != nil {
+		block.Release()
+		return nil, true, err
+	}
+	if !s.add(block) { // the Scope has ended, and data is invalid as well
+		block.Release()
+		return nil, true, context.Canceled
+	}
+	return out, true, nil
+}
+
+// accountOf returns the Account of the file that contains data, nil if it is in none.
+func (s *Scope) accountOf(data []byte) *Account {
+	if s == nil || len(data) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, b := range s.blocks {
+		if within(s.blocks[i:i+1], data) {
+			return b.a
+		}
+	}
+	return nil
 }
 
 // Hand moves the Blocks of the Scope to that of ctx, which keeps data valid, and ends the Scope. If

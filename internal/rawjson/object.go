@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"math"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -294,7 +296,7 @@ func Unquote(raw []byte) ([]byte, error) {
 		if n < 0 {
 			return body, nil
 		}
-		if out, ok := unescape(append(make([]byte, 0, len(body)), body[:n]...), body[n:]); ok {
+		if out, _, ok := unescape(append(make([]byte, 0, len(body)), body[:n]...), body[n:], math.MaxInt); ok {
 			return out, nil
 		}
 	}
@@ -305,20 +307,47 @@ func Unquote(raw []byte) ([]byte, error) {
 	return []byte(s), nil
 }
 
+// WriteText writes the text of a JSON string to w in pieces: what Unquote returns, without a copy of
+// all of it. It returns errors of w. If raw is no string, or holds invalid UTF-8 or half a surrogate
+// pair, which Unquote replaces, the error is ErrType or ErrSyntax; then w may have got a part.
+func WriteText(w io.Writer, raw []byte) error {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return fmt.Errorf("%w: not a string", ErrType)
+	}
+	body := raw[1 : len(raw)-1]
+	if !utf8.Valid(body) {
+		return fmt.Errorf("%w: a string that is not UTF-8", ErrSyntax)
+	}
+	piece, ok := make([]byte, 0, 2*textPiece), true
+	for len(body) > 0 {
+		if piece, body, ok = unescape(piece[:0], body, textPiece); !ok {
+			return fmt.Errorf("%w: a bad escape in a string", ErrSyntax)
+		}
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textPiece is about how much of a text WriteText writes at once.
+const textPiece = 64 << 10
+
 // escapes are what stands for the character after a backslash.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unescape appends the text of the inside of a JSON string. It fails for invalid escapes and for
-// halves of surrogate pairs.
-func unescape(dst, body []byte) ([]byte, bool) {
-	for len(body) > 0 {
-		stop := skipPlain(body, 0)
-		dst = append(dst, body[:stop]...)
-		if body = body[stop:]; len(body) == 0 {
-			break
+// unescape appends the text of the inside of a JSON string until dst has about most bytes, and
+// returns the rest of body. It fails for invalid escapes and for halves of surrogate pairs.
+func unescape(dst, body []byte, most int) (out, rest []byte, ok bool) {
+	for len(body) > 0 && len(dst) < most {
+		window := body[:min(len(body), most)]
+		stop := skipPlain(window, 0)
+		dst = append(dst, window[:stop]...)
+		if body = body[stop:]; stop == len(window) {
+			continue
 		}
 		if body[0] != '\\' || len(body) < 2 {
-			return dst, false
+			return dst, body, false
 		}
 		if c := escapes[body[1]]; c != 0 {
 			dst = append(dst, c)
@@ -326,11 +355,11 @@ func unescape(dst, body []byte) ([]byte, bool) {
 			continue
 		}
 		if body[1] != 'u' || len(body) < 6 || !isHex(body[2:6]) {
-			return dst, false
+			return dst, body, false
 		}
 		r, err := strconv.ParseUint(string(body[2:6]), 16, 32)
 		if err != nil || utf16.IsSurrogate(rune(r)) && len(body) < 12 {
-			return dst, false
+			return dst, body, false
 		}
 		body = body[6:]
 		if !utf16.IsSurrogate(rune(r)) {
@@ -338,17 +367,17 @@ func unescape(dst, body []byte) ([]byte, bool) {
 			continue
 		}
 		if body[0] != '\\' || body[1] != 'u' || !isHex(body[2:6]) {
-			return dst, false
+			return dst, body, false
 		}
 		low, err := strconv.ParseUint(string(body[2:6]), 16, 32)
 		pair := utf16.DecodeRune(rune(r), rune(low))
 		if err != nil || pair == utf8.RuneError {
-			return dst, false
+			return dst, body, false
 		}
 		dst = utf8.AppendRune(dst, pair)
 		body = body[6:]
 	}
-	return dst, true
+	return dst, body, true
 }
 
 // Text is String for callers that treat other values as "".

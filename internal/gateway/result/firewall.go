@@ -48,6 +48,9 @@ type Firewall struct {
 	// only if it is shown whole and has at most 8,000 characters, because counting a large text
 	// would delay the answer.
 	CountTokens func(text string) int
+	// Unquote, if set, returns the text of a JSON string, as rawjson.Unquote does. It decides where
+	// the text of a large result is while the result is described.
+	Unquote func(raw []byte) ([]byte, error)
 	// Tables extends what counts as a table in the result; the zero value adds nothing.
 	Tables table.DetectOptions
 	// Redact, if set, removes secrets from descriptions of a result: summary, facts, structure and
@@ -124,6 +127,9 @@ func (f Firewall) withDefaults() Firewall {
 	}
 	if f.MaxMediaBytes <= 0 {
 		f.MaxMediaBytes = defaultMaxMediaBytes
+	}
+	if f.Unquote == nil {
+		f.Unquote = rawjson.Unquote
 	}
 	return f
 }
@@ -361,7 +367,7 @@ func (s *shaper) readText() []byte {
 	if s.texts == 1 {
 		for i := range s.blocks {
 			if t := s.blocks[i].text; t != nil {
-				if data, err := rawjson.Unquote(t); err == nil {
+				if data, err := s.Unquote(t); err == nil {
 					return data
 				}
 			}

@@ -1,0 +1,33 @@
+package rawjson
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// WriteText writes what Unquote returns, wherever its pieces end.
+func TestWriteText(t *testing.T) {
+	for _, unit := range []string{`a`, `\n`, `\\`, `a\"`, `\ud83d\ude00`, `x\u00e9\ud83d\ude00`, "é", strings.Repeat("plain ", 20_000) + `\t`} {
+		for lead := range 13 {
+			raw := []byte(`"` + strings.Repeat("-", lead) + strings.Repeat(unit, 3*textPiece/len(unit)+1) + `"`)
+			want, err := Unquote(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			if err := WriteText(&got, raw); err != nil || !bytes.Equal(got.Bytes(), want) {
+				t.Fatalf("%.20q after %d: %d bytes, %v; want %d", unit, lead, got.Len(), err, len(want))
+			}
+		}
+	}
+	for _, tt := range []struct {
+		raw  string
+		want error
+	}{{`""`, nil}, {`1`, ErrType}, {``, ErrType}, {`"`, ErrType}, {`"\ud83d"`, ErrSyntax}, {"\"\xff\"", ErrSyntax}, {`"\x"`, ErrSyntax}} {
+		if err := WriteText(&bytes.Buffer{}, []byte(tt.raw)); !errors.Is(err, tt.want) {
+			t.Errorf("WriteText(%q) = %v, want %v", tt.raw, err, tt.want)
+		}
+	}
+}
