@@ -23,6 +23,13 @@ type Tool struct {
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
+
+	// Tags and hints, as the policy reads them.
+	Tags        []string `json:"tags,omitempty"`
+	ReadOnly    bool     `json:"read_only,omitempty"`
+	Destructive bool     `json:"destructive,omitempty"`
+	Idempotent  bool     `json:"idempotent,omitempty"`
+	OpenWorld   bool     `json:"open_world,omitempty"`
 }
 
 // A ToolQuery selects tools of the catalog.
@@ -97,6 +104,7 @@ func findTools(c *catalog.Catalog, q ToolQuery, redact func([]byte) []byte) Tool
 		if q.Definitions {
 			part := func(raw []byte) json.RawMessage { return redact(dispatch.ShownSchema(entry, raw)) }
 			t.InputSchema, t.OutputSchema, t.Annotations = part(entry.InputSchema), part(entry.OutputSchema), part(entry.Annotations)
+			t.Tags, t.ReadOnly, t.Destructive, t.Idempotent, t.OpenWorld = entry.Tags, entry.ReadOnly, entry.Destructive, entry.Idempotent, entry.OpenWorld
 			if t.InputSchema == nil {
 				t.InputSchema = json.RawMessage(`{"type":"object"}`)
 			}

@@ -7,17 +7,27 @@ import (
 // Truth is the value of a condition.
 type Truth uint8
 
-// The values. Of the parts of a condition, the lowest value counts.
+// The values. Of the parts of a condition, the lowest value counts; Failed and Unknown together are
+// NotYes, because the unknown part may be No.
 const (
 	No Truth = iota
+	NotYes
 	Failed
 	Unknown
 	Yes
 )
 
+// and returns the value of two parts together.
+func (t Truth) and(other Truth) Truth {
+	if t == Failed && other == Unknown || t == Unknown && other == Failed {
+		return NotYes
+	}
+	return min(t, other)
+}
+
 // String returns the value as it is shown to operators.
 func (t Truth) String() string {
-	return [...]string{No: "no", Failed: "failed", Unknown: "unknown", Yes: "yes"}[t]
+	return [...]string{No: "no", NotYes: "no or failed", Failed: "failed", Unknown: "unknown", Yes: "yes"}[t]
 }
 
 // Condition is what a rule asks of the caller and of the request. All parts that are set must hold.
@@ -51,7 +61,7 @@ func (c *Condition) Holds(in *Input) Truth {
 	}
 	value := Yes
 	for _, part := range parts {
-		if value = min(value, part.of(c, in)); value == No {
+		if value = value.and(part.of(c, in)); value == No {
 			return No
 		}
 	}
@@ -59,7 +69,7 @@ func (c *Condition) Holds(in *Input) Truth {
 		return value
 	}
 	of, _ := c.When.Eval(in)
-	return min(value, of)
+	return value.and(of)
 }
 
 // Explain returns the value of each part that is set.

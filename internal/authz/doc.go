@@ -1,13 +1,14 @@
 // Package authz decides whether a rule's conditions about the caller and the request hold.
 //
 // A [Condition] is the part of a rule that looks at the caller (groups, principals, roles, scopes,
-// profile) and at the request (an expression in CEL). Its value is one of four, because a part may
+// profile) and at the request (an expression in CEL). Its value is one of five, because a part may
 // not be known yet, and an expression may fail:
 //
 //	condition ─▶ Yes      the rule matches
 //	             No       it does not
 //	             Unknown  a part that it looks at is not known, such as arguments while a list is made
 //	             Failed   an expression failed: a key is missing, a type is wrong, it costs too much
+//	             NotYes   one part is unknown and another failed
 //
 // What a rule with the value Unknown or Failed does is for the caller to say. Where a call is
 // admitted, it matches if it denies or asks, and never if it allows. Where a list is made, Unknown

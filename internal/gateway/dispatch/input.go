@@ -127,28 +127,34 @@ func orNone(about []Subject) []Subject {
 // stepUp returns the error for a refused act that further scopes would admit, or nil. The caller must
 // have an issuer that can give them.
 func (c *Controls) stepUp(in *authz.Input, a *Act, refused string) error {
+	needed := c.Policy.scopesFor(in, a.Verb, a.About)
+	if len(needed) == 0 {
+		return nil
+	}
+	data := rawjson.NewWriter(nil).Object().Key("kind").String(mcp.KindInsufficientScope.String()).Key("scopes").Strings(needed).EndObject().Bytes()
+	return &mcp.Error{Kind: mcp.KindInsufficientScope, Message: refused + "; a token with more scopes may, and data.scopes has all that the call needs", Data: data}
+}
+
+// scopesFor returns all scopes that a refused act needs, if only scopes are missing and the caller has
+// an issuer that can give them; otherwise nil.
+func (p *Policy) scopesFor(in *authz.Input, verb string, about []Subject) []string {
 	if in == nil || in.Identity.Issuer == "" {
 		return nil
 	}
 	in.Granted = true
 	defer func() { in.Granted = false }()
 	var needed []string
-	for _, s := range orNone(a.About) {
-		v := c.Policy.decide(in, strictly, a.Verb, s)
+	for _, s := range orNone(about) {
+		v := p.decide(in, strictly, verb, s)
 		if s.Odd != "" || v.action == Deny {
 			return nil
 		}
-		if v.rule >= 0 && c.Policy.Rules[v.rule].If != nil {
-			needed = append(needed, c.Policy.Rules[v.rule].If.Scopes...)
+		if v.rule >= 0 && p.Rules[v.rule].If != nil {
+			needed = append(needed, p.Rules[v.rule].If.Scopes...)
 		}
 	}
 	slices.Sort(needed)
-	needed = slices.Compact(needed)
-	if len(needed) == 0 {
-		return nil
-	}
-	data := rawjson.NewWriter(nil).Object().Key("kind").String(mcp.KindInsufficientScope.String()).Key("scopes").Strings(needed).EndObject().Bytes()
-	return &mcp.Error{Kind: mcp.KindInsufficientScope, Message: refused + "; a token with more scopes may, and data.scopes has all that the call needs", Data: data}
+	return slices.Compact(needed)
 }
 
 // orDiscard returns a logger that is never nil.

@@ -154,9 +154,11 @@ func (r *PolicyRule) holds(in *authz.Input, how reading, s Subject) bool {
 		in.Granted = granted
 	}
 	switch {
+	case value == authz.NotYes && how == possibly && s.Known == knownWhole:
+		return r.Action == RequireApproval
 	case value == authz.Unknown && how == possibly && s.Known == knownWhole:
 		return r.Action != Deny
-	case value == authz.Unknown || value == authz.Failed:
+	case value == authz.Unknown || value == authz.Failed || value == authz.NotYes:
 		return r.Action != Allow
 	}
 	return value == authz.Yes

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// Calls are questions about a configuration's policy; no call is made.
+type Calls struct {
+	policy *dispatch.Policy
+}
+
+// CallsOf returns the questions about a configuration.
+func CallsOf(c *config.Config) *Calls { return &Calls{policyOf(c.Policy)} }
+
+// Call is a call that is not made.
+type Call struct {
+	As                    string // the principal; issuer:subject of a caller with an issuer
+	Groups, Roles, Scopes []string
+	Claims                map[string]any
+	Profile, Source       string
+	Tool                  Tool   // its ID is set, or URI is
+	URI                   string // is read at Tool.Server
+	// Known means that the tool is in the catalog, so that its tags and hints are known.
+	Known bool
+	Args  json.RawMessage
+}
+
+// Why returns how the policy decides about a call.
+func (c *Calls) Why(q Call) dispatch.Answer {
+	id := &identity.Identity{Principal: q.As, Groups: sorted(q.Groups), Roles: sorted(q.Roles), Scopes: sorted(q.Scopes), Claims: q.Claims}
+	if issuer, _, found := strings.Cut(q.As, ":"); found && issuer != "cert" {
+		id.Issuer = issuer
+	}
+	ask := func(uri string) dispatch.Answer {
+		return c.policy.Explain(dispatch.Question{Identity: id, Profile: q.Profile, Source: q.Source, Subject: q.subject(uri), Args: q.Args, Now: time.Now()})
+	}
+	out := ask(q.URI)
+	if q.URI != "" { // a read is judged in each spelling of its URI, and the strictest verdict counts
+		for _, spelling := range dispatch.Spellings(q.URI) {
+			if one := ask(spelling); strictness[one.Action] > strictness[out.Action] {
+				out = one
+			}
+		}
+	}
+	return out
+}
+
+var strictness = map[dispatch.Action]int{dispatch.Allow: 0, dispatch.RequireApproval: 1, dispatch.Deny: 2}
+
+// subject returns the entry of a call. A URI is read; all else is a tool.
+func (q *Call) subject(uri string) dispatch.Subject {
+	t := &q.Tool
+	e := &catalog.Entry{
+		ID: t.ID, Kind: catalog.KindTool, Upstream: t.Server, RawName: t.Name, URI: uri,
+		Tags: sorted(t.Tags), ReadOnly: t.ReadOnly, Destructive: t.Destructive, Idempotent: t.Idempotent, OpenWorld: t.OpenWorld,
+	}
+	namespace, name, found := strings.Cut(t.ID, ":")
+	if found {
+		e.Namespace, e.Name = namespace, name
+	}
+	if i := strings.IndexAny(e.Name, "#@"); i > 0 {
+		e.Name = e.Name[:i]
+	}
+	if e.Short = e.Namespace + ":" + e.Name; e.RawName == "" {
+		e.RawName = e.Name
+	}
+	if e.Upstream == "" {
+		e.Upstream = e.Namespace
+	}
+	if uri != "" {
+		e.Kind, e.RawName, e.Namespace = catalog.KindResource, uri, catalog.MapNamespace(t.Server)
+		e.ID = "resource::" + e.Namespace + ":" + uri
+		e.Upstream, e.Short = t.Server, ""
+	}
+	s := dispatch.Subject{Entry: e, URI: uri}
+	if !q.Known {
+		s.Known = dispatch.KnownName
+	}
+	return s
+}
+
+func sorted(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
