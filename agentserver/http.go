@@ -16,7 +16,7 @@ import (
 // Handler returns the agent's HTTP face: /mcp, the tasks, and its health.
 func (s *Server) Handler() http.Handler {
 	g := guard.New(guard.Options{
-		Hosts: s.o.AllowedHosts, Origins: s.o.AllowedOrigins, Authenticate: s.o.Authenticate, Realm: s.name, Logger: s.log,
+		Hosts: s.o.AllowedHosts, Origins: s.o.AllowedOrigins, Authenticate: guard.ByName(s.o.Authenticate), Realm: s.name, Logger: s.log,
 	})
 	inner := http.NewServeMux()
 	inner.Handle("/mcp", s.http)

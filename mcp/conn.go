@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -30,6 +31,10 @@ type Stream interface {
 
 // batchStream is a Stream that can send several messages at once.
 type batchStream interface{ WriteAll(msgs [][]byte) error }
+
+// callerStream is a Stream that single HTTP requests feed. Caller returns who sent the message that
+// Read returned last; the reader calls it.
+type callerStream interface{ Caller() *identity.Identity }
 
 // Bounds of one connection.
 const (

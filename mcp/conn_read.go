@@ -239,7 +239,7 @@ func (c *Conn) notification(m *jsonrpc.Message) {
 func (c *Conn) noticeLoop() {
 	defer c.wg.Done()
 	for r := range c.notices {
-		if _, err := c.opts.Handler.Serve(c.ctx, r); err != nil {
+		if _, err := c.opts.Handler.Serve(r.within(c.ctx), r); err != nil {
 			c.opts.Logger.Debug("notification not handled", "peer", c.opts.Name, "method", r.Method, "err", err)
 		}
 	}

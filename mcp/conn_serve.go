@@ -35,6 +35,9 @@ type inbound struct {
 func (c *Conn) newRequest(m *jsonrpc.Message) *Request {
 	r := &Request{ID: m.ID, Method: m.Method, Params: m.Params, Session: c.opts.Session, Version: c.opts.Session.Version()}
 	r.Peer = &connPeer{Conn: c, r: r}
+	if s, ok := c.stream.(callerStream); ok {
+		r.caller = s.Caller()
+	}
 	return r
 }
 
@@ -45,7 +48,8 @@ func (c *Conn) request(m *jsonrpc.Message, now, reply func([]byte), skip func())
 		now(jsonrpc.AppendResult(nil, m.ID, nil))
 		return
 	}
-	in := &inbound{c: c, r: c.newRequest(m), handler: c.opts.Handler, ctx: c.ctx, reply: reply, skip: skip}
+	r := c.newRequest(m)
+	in := &inbound{c: c, r: r, handler: c.opts.Handler, ctx: r.within(c.ctx), reply: reply, skip: skip}
 	err := in.place()
 	if err == nil {
 		err = in.begin()

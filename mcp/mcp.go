@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
@@ -53,7 +54,16 @@ type Request struct {
 	// has returned.
 	Peer Peer
 
-	fields Params // what Fields has read
+	fields Params             // what Fields has read
+	caller *identity.Identity // who sent it, if the stream tells; else nil
+}
+
+// within returns the context of a handler of r, with the caller if the stream told it.
+func (r *Request) within(ctx context.Context) context.Context {
+	if r.caller == nil {
+		return ctx
+	}
+	return identity.With(ctx, r.caller)
 }
 
 // IsNotification reports whether r has no id, so that its sender expects no answer.

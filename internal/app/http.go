@@ -57,7 +57,7 @@ func GuardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Op
 		o.Origins = append(append([]string(nil), o.Origins...), u.Scheme+"://"+u.Host)
 	}
 	if len(auth.Tokens) > 0 {
-		o.Authenticate = auth.Lookup
+		o.Authenticate = guard.ByName(auth.Lookup)
 	}
 	return o
 }

@@ -42,7 +42,7 @@ func newCrowd(t *testing.T, opts Options) *crowd {
 		ServerInfo: json.RawMessage(`{"name":"weir","version":"1"}`), Capabilities: g.Capabilities, Next: g,
 	}})
 	network := memnet.New()
-	srv := &http.Server{Handler: guard.New(guard.Options{Authenticate: func(bearer string) (string, bool) { return bearer, bearer != "" }}).Wrap(front)}
+	srv := &http.Server{Handler: guard.New(guard.Options{Authenticate: guard.ByName(func(bearer string) (string, bool) { return bearer, bearer != "" })}).Wrap(front)}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(network) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64, DialContext: func(ctx context.Context, n, a string) (net.Conn, error) { return network.DialContext(ctx, n, a) }}

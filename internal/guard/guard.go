@@ -26,12 +26,18 @@ type Options struct {
 	// Origins are the web origins whose pages may call, in addition to the server's own and those
 	// of this machine: "https://app.example.com". "*" permits all, without credentials.
 	Origins []string
-	// Authenticate returns the principal of a bearer token. It is called concurrently. Nil means no
-	// authentication: every caller is mcp.LocalPrincipal.
-	Authenticate func(bearer string) (principal string, ok bool)
-	// Admit returns an error if an authenticated principal may not pass; the response is 403. It is
+	// Authenticate returns who made a request. The path of the request may decide for which
+	// audience a token must be. bearer is "" if the request has no token but a certificate of the
+	// client. The kind of an error decides the response: mcp.KindUnauthorized (401),
+	// mcp.KindInsufficientScope (403), mcp.KindIdentityUnavailable (503). Authenticate is called
+	// concurrently. Nil means no authentication: every caller is mcp.LocalPrincipal.
+	Authenticate func(r *http.Request, bearer string) (*identity.Identity, error)
+	// Challenge returns what WWW-Authenticate says of a request: the URL of the protected
+	// resource's metadata (RFC 9728) and the scopes that a token needs. Nil names only the Realm.
+	Challenge func(r *http.Request) (metadata string, scopes []string)
+	// Admit returns an error if an authenticated caller may not pass; the response is 403. It is
 	// called concurrently. Nil admits all.
-	Admit func(principal string) error
+	Admit func(id *identity.Identity) error
 	// HostsKey and OriginsKey are what messages call Hosts and Origins, such as the
 	// key of a configuration; "the allowed hosts" and "the allowed origins" where
 	// empty.
@@ -47,8 +53,9 @@ type Guard struct {
 	hosts        map[string]bool
 	origins      map[string]bool
 	anyOrigin    bool
-	authenticate func(string) (string, bool)
-	admit        func(string) error
+	authenticate func(*http.Request, string) (*identity.Identity, error)
+	challenge    func(*http.Request) (string, []string)
+	admit        func(*identity.Identity) error
 	realm        string
 	hostsKey     string
 	originsKey   string
@@ -57,7 +64,7 @@ type Guard struct {
 
 // New returns a Guard.
 func New(o Options) *Guard {
-	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, admit: o.Admit, realm: o.Realm, log: o.Logger,
+	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, challenge: o.Challenge, admit: o.Admit, realm: o.Realm, log: o.Logger,
 		hostsKey: cmp.Or(o.HostsKey, "the allowed hosts"), originsKey: cmp.Or(o.OriginsKey, "the allowed origins")}
 	for _, h := range o.Hosts {
 		g.hosts[strings.ToLower(strings.TrimSpace(h))] = true
@@ -109,22 +116,22 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		bearer := bearer(r.Header)
-		principal, ok := "", false
-		if bearer != "" {
-			principal, ok = g.authenticate(bearer)
-		}
-		if !ok {
-			g.challenge(w, r, bearer != "")
+		id, err := g.identify(r)
+		if err != nil {
+			g.refuseCaller(w, r, err)
 			return
 		}
 		if g.admit != nil {
-			if err := g.admit(principal); err != nil {
+			if err := g.admit(id); err != nil {
 				g.refuse(w, r, http.StatusForbidden, err)
 				return
 			}
 		}
-		next.ServeHTTP(w, r.WithContext(WithPrincipal(r.Context(), principal)))
+		ctx := identity.With(r.Context(), id)
+		if g.challenge != nil {
+			ctx = context.WithValue(ctx, challengeKey{}, challenger{g, r})
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -210,24 +217,6 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
-}
-
-func (g *Guard) challenge(w http.ResponseWriter, r *http.Request, invalid bool) {
-	value := `Bearer realm="` + strings.Map(quotable, g.realm) + `"`
-	err := mcp.Errorf(mcp.KindUnauthorized, "this server needs a bearer token: send the header Authorization: Bearer <token>")
-	if invalid {
-		value += `, error="invalid_token"`
-		err = mcp.Errorf(mcp.KindUnauthorized, "the bearer token is not known here")
-	}
-	w.Header().Set("WWW-Authenticate", value)
-	g.refuse(w, r, http.StatusUnauthorized, err)
-}
-
-func quotable(c rune) rune {
-	if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
-		return -1
-	}
-	return c
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {

@@ -176,7 +176,7 @@ func TestBrowserRequestsWithoutOrigin(t *testing.T) {
 }
 
 func TestPreflight(t *testing.T) {
-	deny := guard.Options{Authenticate: func(string) (string, bool) { return "", false }}
+	deny := guard.Options{Authenticate: guard.ByName(func(string) (string, bool) { return "", false })}
 	got := serve(deny, loopback, "OPTIONS", "localhost:8088", "Origin", "http://localhost:3000",
 		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "mcp-param-city, content-type",
 		"Access-Control-Request-Private-Network", "true")
@@ -203,7 +203,7 @@ func TestPreflight(t *testing.T) {
 }
 
 func TestBearer(t *testing.T) {
-	one := guard.Options{Realm: `we"ir`, Authenticate: func(b string) (string, bool) { return "ann", b == "s3cret" }}
+	one := guard.Options{Realm: `we"ir`, Authenticate: guard.ByName(func(b string) (string, bool) { return "ann", b == "s3cret" })}
 	tests := []struct {
 		name, authorization string
 		status              int
@@ -333,7 +333,7 @@ func TestReadBodyTooLargeIsNotAskedFor(t *testing.T) {
 // A server for this machine and one web application, whose callers bear a token.
 // A stranger is refused while the body is still to come.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
-	g := guard.New(guard.Options{Authenticate: func(string) (string, bool) { return "", false }})
+	g := guard.New(guard.Options{Authenticate: guard.ByName(func(string) (string, bool) { return "", false })})
 	server := httptest.NewServer(g.Wrap(http.NotFoundHandler()))
 	defer server.Close()
 	for _, head := range []string{"Content-Length: 100000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"} {
@@ -359,7 +359,7 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 // A refusal has the id of its request, wherever it stands, and the connection can
 // be used again. It does not wait for an id that does not come.
 func TestRefusalsHaveTheirID(t *testing.T) {
-	g := guard.New(guard.Options{Authenticate: func(string) (string, bool) { return "", false }})
+	g := guard.New(guard.Options{Authenticate: guard.ByName(func(string) (string, bool) { return "", false })})
 	server := httptest.NewServer(g.Wrap(http.NotFoundHandler()))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -445,7 +445,7 @@ func TestTooLargeHasItsID(t *testing.T) {
 func ExampleGuard() {
 	g := guard.New(guard.Options{
 		Origins:      []string{"https://app.example.com"},
-		Authenticate: func(bearer string) (string, bool) { return "ann", bearer == "s3cret" },
+		Authenticate: guard.ByName(func(bearer string) (string, bool) { return "ann", bearer == "s3cret" }),
 	})
 	server := httptest.NewServer(g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "hello %s", guard.Principal(r.Context()))

@@ -164,7 +164,7 @@ func TestTasksHaveOwners(t *testing.T) {
 	}
 	e := &env{t: t, client: &http.Client{Transport: &http.Transport{}}}
 	defer e.client.CloseIdleConnections()
-	handler := guard.New(guard.Options{Authenticate: func(bearer string) (string, bool) { return bearer, true }})
+	handler := guard.New(guard.Options{Authenticate: guard.ByName(func(bearer string) (string, bool) { return bearer, true })})
 	rt := router.New(router.Options{Guard: handler, Find: func(string) (router.Upstream, bool) { return up, true }, Names: func() []string { return nil }})
 	srv := httptest.NewServer(rt)
 	defer srv.Close()

@@ -62,7 +62,7 @@ func TestTooLargeHasItsID(t *testing.T) {
 // A request without a token is refused before its body is read, but for the id.
 func TestUnauthorizedHasItsID(t *testing.T) {
 	e := inFront(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was forwarded") }, func(_ *router.Target, o *router.Options) {
-		o.Guard = guard.New(guard.Options{Authenticate: func(string) (string, bool) { return "", false }})
+		o.Guard = guard.New(guard.Options{Authenticate: guard.ByName(func(string) (string, bool) { return "", false })})
 	})
 	body := `{"method":"tools/call","params":{"name":"x"},"jsonrpc":"2.0","id":"last"}`
 	if res := e.post(mcpPath, body); res.status != 401 || !strings.Contains(res.body, `"id":"last"`) {

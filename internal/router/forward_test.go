@@ -33,7 +33,7 @@ func inFront(t *testing.T, handler http.HandlerFunc, change func(*router.Target,
 	}
 	up := &fixed{target: router.Target{URL: u, Version: mcp.V20251125, Timeout: 10 * time.Second}}
 	o := router.Options{
-		Guard: guard.New(guard.Options{Authenticate: func(bearer string) (string, bool) { return bearer, true }}),
+		Guard: guard.New(guard.Options{Authenticate: guard.ByName(func(bearer string) (string, bool) { return bearer, true })}),
 		Find:  func(name string) (router.Upstream, bool) { return up, name == "fake" },
 		Names: func() []string { return []string{"fake"} },
 	}

@@ -138,7 +138,7 @@ func start(t testing.TB, change func(*config.Server, *router.Options), servers .
 // startWith is start with a manager of the test's own.
 func startWith(t testing.TB, manager *upstream.Manager, change func(*config.Server, *router.Options), servers ...*config.Server) *env {
 	t.Helper()
-	o := router.Options{Guard: guard.New(guard.Options{Authenticate: func(bearer string) (string, bool) { return bearer, true }})}
+	o := router.Options{Guard: guard.New(guard.Options{Authenticate: guard.ByName(func(bearer string) (string, bool) { return bearer, true })})}
 	o.Find, o.Names = router.FromManager(manager)
 	for _, s := range servers {
 		if s.Timeout == 0 {

@@ -112,7 +112,7 @@ func (l *listening) update(uri, changed string) {
 func serveJudged(t *testing.T, up router.Upstream, j router.Judge) *env {
 	t.Helper()
 	rt := router.New(router.Options{
-		Guard: guard.New(guard.Options{Authenticate: func(bearer string) (string, bool) { return bearer, true }}),
+		Guard: guard.New(guard.Options{Authenticate: guard.ByName(func(bearer string) (string, bool) { return bearer, true })}),
 		Find:  func(name string) (router.Upstream, bool) { return up, name == "fake" },
 		Names: func() []string { return []string{"fake"} }, Judge: j,
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/inflight"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -142,7 +143,7 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 	session := mcp.NewSession("", principal)
 	stream := &serverStream{
 		w: w, rc: http.NewResponseController(w), timeout: s.o.WriteTimeout,
-		in: make(chan []byte, maxIncoming), closed: make(chan struct{}), answered: make(chan struct{}, 1),
+		in: make(chan posted, maxIncoming), closed: make(chan struct{}), answered: make(chan struct{}, 1),
 	}
 	if err := s.open(session.ID(), &serverConn{principal: principal, stream: stream}); err != nil {
 		refuse(w, "", err)
@@ -227,7 +228,6 @@ func (c withValues) Value(key any) any {
 // handle calls the Handler with the context that it expects. If the server ends meanwhile, handle
 // returns an error for that.
 func (s *Server) handle(ctx context.Context, r *mcp.Request) (result json.RawMessage, err error) {
-	ctx = guard.WithPrincipal(ctx, r.Session.Principal())
 	if r.IsNotification() {
 		return s.o.Handler.Serve(ctx, r)
 	}
@@ -330,7 +330,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // serverStream is an open GET as an mcp.Stream. Read returns posted messages, and Write sends an
 // event.
 type serverStream struct {
-	in       chan []byte
+	in       chan posted
 	closed   chan struct{}
 	answered chan struct{} // capacity 1: a response has been written
 
@@ -343,13 +343,26 @@ type serverStream struct {
 
 	count sync.Mutex // guards owed; taken alone
 	owed  int        // requests without a response
+
+	caller *identity.Identity // of the message that Read returned last; the reader's alone
 }
+
+// posted is one message and who sent it. The principal is that of the connection; groups and scopes
+// may differ from POST to POST.
+type posted struct {
+	msg    []byte
+	caller *identity.Identity
+}
+
+// Caller returns who sent the message that Read returned last.
+func (st *serverStream) Caller() *identity.Identity { return st.caller }
 
 // Read implements mcp.Stream.
 func (st *serverStream) Read() ([]byte, error) {
 	select {
-	case msg := <-st.in:
-		return msg, nil
+	case p := <-st.in:
+		st.caller = p.caller
+		return p.msg, nil
 	case <-st.closed:
 		return nil, io.EOF
 	}
@@ -410,7 +423,7 @@ func (st *serverStream) receive(ctx context.Context, msg []byte, owed bool) erro
 		st.owe(1)
 	}
 	select {
-	case st.in <- msg:
+	case st.in <- posted{msg, identity.From(ctx)}:
 		return nil
 	case <-st.closed:
 		return mcp.Errorf(mcp.KindSessionNotFound, "the session has just ended")

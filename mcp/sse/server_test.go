@@ -62,7 +62,7 @@ func startServer(t *testing.T, o sse.ServerOptions) (*httptest.Server, *sse.Serv
 	}
 	s := sse.NewServer(o)
 	tokens := func(bearer string) (string, bool) { return bearer, bearer == "ann" || bearer == "bob" }
-	hs := httptest.NewServer(guard.New(guard.Options{Authenticate: tokens}).Wrap(s))
+	hs := httptest.NewServer(guard.New(guard.Options{Authenticate: guard.ByName(tokens)}).Wrap(s))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

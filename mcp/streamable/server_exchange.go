@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
@@ -250,6 +251,10 @@ func (x *exchange) status(c *serverCall, wire *jsonrpc.Error, err error) int {
 	if c.refused {
 		k, _ := mcp.KindOf(err)
 		return k.Info().HTTP
+	}
+	if guard.SetChallenge(x.r.Context(), x.w.Header(), err) {
+		// Clients of every era read the header to ask their issuer for more scopes.
+		return http.StatusForbidden
 	}
 	if x.srv.o.ErrorStatus != nil {
 		if status := x.srv.o.ErrorStatus(err, x.w.Header()); status != 0 {

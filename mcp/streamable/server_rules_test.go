@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -116,5 +118,31 @@ func TestServerErrorStatus(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A call that needs more scopes is a failure of HTTP in both eras, and names them where clients look.
+func TestServerInsufficientScope(t *testing.T) {
+	s := streamable.NewServer(streamable.ServerOptions{Sessionless: true, Handler: mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) {
+		return nil, guard.InsufficientScope([]string{"repo:write"}, "the call needs the scope repo:write")
+	})})
+	g := guard.New(guard.Options{Authenticate: guard.ByName(func(b string) (string, bool) { return b, true }), Challenge: func(*http.Request) (string, []string) { return "https://w/m", nil }})
+	hs := httptest.NewServer(g.Wrap(s))
+	defer hs.Close()
+	for _, modern := range []bool{true, false} {
+		header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer ann"}}
+		params := `{}`
+		if modern {
+			header["Mcp-Protocol-Version"], header["Mcp-Method"] = []string{"2026-07-28"}, []string{"tools/list"}
+			params = "{" + modernMeta + "}"
+		}
+		resp := post(t, hs.URL, header, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":`+params+`}`)
+		body, _ := io.ReadAll(resp.Body)
+		if got := resp.Header.Get("WWW-Authenticate"); resp.StatusCode != 403 || got != `Bearer resource_metadata="https://w/m", scope="repo:write", error="insufficient_scope"` {
+			t.Errorf("modern %t: %d, %q", modern, resp.StatusCode, got)
+		}
+		if scope := rawjson.GetPath(body, "error", "data", "scopes"); string(scope) != `["repo:write"]` {
+			t.Errorf("modern %t: %s", modern, body)
+		}
 	}
 }

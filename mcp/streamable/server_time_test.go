@@ -75,7 +75,7 @@ func inBubble(t *testing.T, o streamable.ServerOptions, f func(t *testing.T, a *
 		s := streamable.NewServer(o)
 		m := &memory{conns: make(chan net.Conn), closed: make(chan struct{})}
 		tokens := func(b string) (string, bool) { return b, b != "" }
-		hs := &http.Server{Handler: guard.New(guard.Options{Authenticate: tokens, Hosts: []string{"weir"}}).Wrap(s)}
+		hs := &http.Server{Handler: guard.New(guard.Options{Authenticate: guard.ByName(tokens), Hosts: []string{"weir"}}).Wrap(s)}
 		served := make(chan struct{})
 		go func() {
 			defer close(served)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/attach"
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -86,11 +87,14 @@ func (a *attached) serve(w http.ResponseWriter, r *http.Request) {
 	a.log.Debug("a client has left", "client", client)
 }
 
-// with returns the handler of one client. Its requests see the mode and the principal of the
-// upgrade.
+// with returns the handler of one client. Its requests see the mode and the identity of the upgrade,
+// until the credential of that identity expires.
 func (a *attached) with(upgrade context.Context) mcp.Handler {
 	values := context.WithoutCancel(upgrade)
 	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if ends := identity.From(values).Expires; !ends.IsZero() && time.Now().After(ends) && !r.IsNotification() {
+			return nil, mcp.Errorf(mcp.KindUnauthorized, "the token of this connection has expired; connect again with a new one")
+		}
 		if a.draining.Load() && !r.IsNotification() {
 			return nil, mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
 		}

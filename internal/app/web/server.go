@@ -18,6 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/registry"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/mcp"
@@ -170,9 +171,9 @@ func (f *Server) Apply(old, c *config.Config) {
 }
 
 // admitToMetrics returns the guard.Options.Admit of /metrics.
-func admitToMetrics(auth config.Auth) func(principal string) error {
-	return func(principal string) error {
-		if !auth.SeesMetrics(principal) {
+func admitToMetrics(auth config.Auth) func(id *identity.Identity) error {
+	return func(id *identity.Identity) error {
+		if principal := id.Principal; !auth.SeesMetrics(principal) {
 			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for single agents: /metrics tells of all of them; metrics: true beside auth.tokens[].agents opens it", principal)
 		}
 		return nil
@@ -180,9 +181,9 @@ func admitToMetrics(auth config.Auth) func(principal string) error {
 }
 
 // admitToAll returns the guard.Options.Admit of all paths except /metrics.
-func admitToAll(auth config.Auth) func(principal string) error {
-	return func(principal string) error {
-		if auth.MetricsOnly(principal) {
+func admitToAll(auth config.Auth) func(id *identity.Identity) error {
+	return func(id *identity.Identity) error {
+		if principal := id.Principal; auth.MetricsOnly(principal) {
 			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for /metrics alone: auth.tokens[].agents says what else a token with metrics: true opens", principal)
 		}
 		return nil
@@ -236,11 +237,11 @@ func attachable(o guard.Options, token string) guard.Options {
 	if known == nil {
 		return o
 	}
-	o.Authenticate = func(bearer string) (string, bool) {
+	o.Authenticate = func(r *http.Request, bearer string) (*identity.Identity, error) {
 		if subtle.ConstantTimeCompare([]byte(bearer), []byte(token)) == 1 {
-			return mcp.LocalPrincipal, true
+			return &identity.Identity{Principal: mcp.LocalPrincipal}, nil
 		}
-		return known(bearer)
+		return known(r, bearer)
 	}
 	return o
 }

@@ -1,0 +1,145 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// maxScopes bounds the scopes of a challenge.
+const maxScopes = 64
+
+// ByName returns an Options.Authenticate for bearer tokens that stand for nothing but a principal.
+func ByName(lookup func(bearer string) (principal string, ok bool)) func(*http.Request, string) (*identity.Identity, error) {
+	if lookup == nil {
+		return nil
+	}
+	return func(_ *http.Request, bearer string) (*identity.Identity, error) {
+		if principal, ok := lookup(bearer); ok && bearer != "" {
+			return &identity.Identity{Principal: principal}, nil
+		}
+		return nil, mcp.Errorf(mcp.KindUnauthorized, "the bearer token is not known here")
+	}
+}
+
+// InsufficientScope returns an error of mcp.KindInsufficientScope. scopes are all scopes that the
+// call needs, not only the missing ones, because a client asks its issuer for exactly these.
+func InsufficientScope(scopes []string, format string, args ...any) error {
+	err := mcp.Errorf(mcp.KindInsufficientScope, format, args...)
+	err.Data, _ = json.Marshal(struct {
+		Kind   string   `json:"kind"`
+		Scopes []string `json:"scopes"`
+	}{mcp.KindInsufficientScope.String(), requestable(scopes)})
+	return err
+}
+
+// SetChallenge sets the header WWW-Authenticate of the response to a request, if err is of
+// mcp.KindInsufficientScope and a Guard with Options.Challenge let the request pass. ctx is the
+// request's. It reports whether err is of that kind; the status of the response is 403 then.
+func SetChallenge(ctx context.Context, h http.Header, err error) bool {
+	if k, ours := mcp.KindOf(err); !ours || k != mcp.KindInsufficientScope {
+		return false
+	}
+	if c, ok := ctx.Value(challengeKey{}).(challenger); ok {
+		h.Set("WWW-Authenticate", c.g.challengeValue(c.r, err, true))
+	}
+	return true
+}
+
+type challengeKey struct{}
+
+// challenger makes challenges for one request.
+type challenger struct {
+	g *Guard
+	r *http.Request
+}
+
+// identify asks Authenticate if the request shows anything.
+func (g *Guard) identify(r *http.Request) (*identity.Identity, error) {
+	bearer := bearer(r.Header)
+	if bearer == "" && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+		return nil, mcp.Errorf(mcp.KindUnauthorized, "this server needs a bearer token: send the header Authorization: Bearer <token>")
+	}
+	return g.authenticate(r, bearer)
+}
+
+// refuseCaller responds to a request whose caller is unknown or cannot be checked.
+func (g *Guard) refuseCaller(w http.ResponseWriter, r *http.Request, err error) {
+	k, _ := mcp.KindOf(err)
+	status := k.Info().HTTP
+	switch k {
+	case mcp.KindUnauthorized, mcp.KindInsufficientScope:
+		w.Header().Set("WWW-Authenticate", g.challengeValue(r, err, bearer(r.Header) != ""))
+	case mcp.KindIdentityUnavailable:
+		if wait := mcp.RetryAfter(err); wait > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		}
+	}
+	g.refuse(w, r, status, err)
+}
+
+// challengeValue returns the value of WWW-Authenticate. shown says that the request had a token.
+func (g *Guard) challengeValue(r *http.Request, err error, shown bool) string {
+	var parts []string
+	var metadata string
+	var scopes []string
+	if g.challenge != nil {
+		metadata, scopes = g.challenge(r)
+	}
+	if metadata == "" {
+		parts = append(parts, `realm="`+strings.Map(quotable, g.realm)+`"`)
+	} else {
+		parts = append(parts, `resource_metadata="`+strings.Map(quotable, metadata)+`"`)
+	}
+	code := ""
+	switch k, _ := mcp.KindOf(err); {
+	case k == mcp.KindInsufficientScope:
+		code = "insufficient_scope"
+		scopes = scopesOf(err)
+	case shown:
+		code = "invalid_token"
+	}
+	if scopes = requestable(scopes); len(scopes) > 0 {
+		parts = append(parts, `scope="`+strings.Map(quotable, strings.Join(scopes, " "))+`"`)
+	}
+	if code != "" {
+		parts = append(parts, `error="`+code+`"`)
+	}
+	return "Bearer " + strings.Join(parts, ", ")
+}
+
+// scopesOf returns the scopes of an error of InsufficientScope.
+func scopesOf(err error) []string {
+	var data struct {
+		Scopes []string `json:"scopes"`
+	}
+	var e *mcp.Error
+	if errors.As(err, &e) {
+		_ = json.Unmarshal(e.Data, &data) // another form has no scopes
+	}
+	return data.Scopes
+}
+
+// requestable returns the scopes that a client may ask for, sorted. offline_access is left out: a
+// client decides by itself whether it wants a refresh token.
+func requestable(scopes []string) []string {
+	out := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return s == "" || s == "offline_access" || strings.ContainsAny(s, " \t") })
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), maxScopes)]
+}
+
+func quotable(c rune) rune {
+	if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+		return -1
+	}
+	return c
+}
