@@ -1,0 +1,161 @@
+package authn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of requests to issuers.
+const (
+	fetchTimeout = 10 * time.Second
+	maxDocument  = 1 << 20
+	maxRedirects = 3
+)
+
+// newClient returns the client for requests to issuers.
+func newClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 4
+	return &http.Client{Transport: transport, Timeout: fetchTimeout, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		switch {
+		case r.Method != http.MethodGet:
+			return errors.New("a redirect of a request with credentials is not followed")
+		case len(via) > maxRedirects:
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		case via[0].URL.Scheme == "https" && r.URL.Scheme != "https":
+			return errors.New("a redirect leads from https to http")
+		}
+		return nil
+	}}
+}
+
+// fetchKeys returns the keys of an issuer and how long they are fresh. With an empty address, the
+// metadata of the issuer names it.
+func (o Options) fetchKeys(ctx context.Context, issuer, address string) (keys []publicKey, age time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	if address == "" {
+		if address, err = o.discover(ctx, issuer); err != nil {
+			return nil, 0, err
+		}
+	}
+	raw, header, err := o.get(ctx, address)
+	if err != nil {
+		return nil, 0, err
+	}
+	if keys, err = parseJWKS(raw); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", address, err)
+	}
+	return keys, keyAge(header), nil
+}
+
+// discover returns the address of an issuer's keys: from RFC 8414, then from OpenID Connect in both
+// of its places.
+func (o Options) discover(ctx context.Context, issuer string) (string, error) {
+	var first error
+	for _, address := range metadataURLs(issuer) {
+		raw, _, err := o.get(ctx, address)
+		if err == nil {
+			var found string
+			if found, err = keysURL(raw, issuer); err == nil {
+				return found, nil
+			}
+			err = fmt.Errorf("%s: %w", address, err)
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", first
+}
+
+// metadataURLs returns where the metadata of an issuer may be.
+func metadataURLs(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil
+	}
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	origin := u.Scheme + "://" + u.Host
+	all := []string{origin + "/.well-known/oauth-authorization-server" + path, origin + "/.well-known/openid-configuration" + path}
+	if path != "" {
+		all = append(all, origin+path+"/.well-known/openid-configuration")
+	}
+	return all
+}
+
+// keysURL reads metadata. It must be of this very issuer: the texts are compared, because
+// https://a and https://a/ may be two tenants.
+func keysURL(raw []byte, issuer string) (string, error) {
+	var meta struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return "", errors.New("the metadata is not JSON")
+	}
+	if meta.Issuer != issuer {
+		return "", fmt.Errorf("the metadata is of the issuer %.200q, and not of %q as configured (auth.issuers)", meta.Issuer, issuer)
+	}
+	u, err := url.Parse(meta.Keys)
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !strings.HasPrefix(issuer, "http:")) {
+		return "", errors.New("jwks_uri is missing, or not https")
+	}
+	return meta.Keys, nil
+}
+
+// get fetches a document.
+func (o Options) get(ctx context.Context, address string) ([]byte, http.Header, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o.do(r)
+}
+
+func (o Options) do(r *http.Request) ([]byte, http.Header, error) {
+	r.Header.Set("Accept", "application/json")
+	resp, err := o.Client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("%s: %w", r.URL.Redacted(), err)
+	case resp.StatusCode != http.StatusOK:
+		return nil, nil, fmt.Errorf("%s: status %d", r.URL.Redacted(), resp.StatusCode)
+	case len(body) > maxDocument:
+		return nil, nil, fmt.Errorf("%s: the answer is over %d bytes", r.URL.Redacted(), maxDocument)
+	}
+	return body, resp.Header, nil
+}
+
+// keyAge reads how long keys are fresh from Cache-Control, within bounds.
+func keyAge(h http.Header) time.Duration {
+	age := defaultKeyAge
+	for directive := range strings.SplitSeq(h.Get("Cache-Control"), ",") {
+		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
+		switch name {
+		case "no-store", "no-cache":
+			return minKeyAge
+		case "max-age":
+			if seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
+				age = time.Duration(seconds) * time.Second
+			}
+		}
+	}
+	return min(max(age, minKeyAge), maxKeyAge)
+}

@@ -1,0 +1,78 @@
+package authn_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/authn"
+	"github.com/weir-mcp/weir/internal/fakeidp"
+)
+
+const endpoint = "/t/introspect"
+
+func opaque(p *authn.Policy, o *fakeidp.Options) {
+	o.ClientID, o.ClientSecret = "weir", "s3cret"
+	p.Issuers[0].Introspection = &authn.Introspection{URL: issuer + "/introspect", ClientID: "weir", ClientSecret: "s3cret"}
+}
+
+func TestIntrospection(t *testing.T) {
+	inWorld(t, opaque, func(w world) {
+		id, err := w.ask("/mcp", w.idp.Opaque(with("scope", "mcp", "client_id", "cli")))
+		if err != nil || id.Principal != "corp:u1" || !id.HasScope("mcp") || id.Client != "cli" {
+			t.Fatalf("%+v, %v", id, err)
+		}
+		w.wants("unknown", "opaque-x", "unauthorized")
+		w.wants("foreign audience", w.idp.Opaque(map[string]any{"aud": "x"}), "unauthorized")
+		w.wants("foreign issuer", w.idp.Opaque(with("iss", "https://other")), "unauthorized")
+		w.wants("expired", w.idp.Opaque(with("exp", time.Now().Add(-time.Hour).Unix())), "unauthorized")
+		w.wants("no exp", w.idp.Opaque(with("exp", nil)), "")
+		w.wants("a refresh token", w.idp.Opaque(with("token_use", "refresh_token")), "unauthorized")
+		w.wants("a JWT is not sent", w.idp.Token(with()), "")
+	})
+}
+
+// TestIntrospectionIsKept: active for 30 s, inactive for 10 s, one question for all requests.
+func TestIntrospectionIsKept(t *testing.T) {
+	inWorld(t, opaque, func(w world) {
+		token := w.idp.Opaque(with())
+		for range 5 {
+			go w.wants("active", token, "")
+		}
+		synctest.Wait()
+		w.idp.Revoke(token)
+		time.Sleep(29 * time.Second)
+		w.wants("kept", token, "")
+		if got := w.idp.Requests(endpoint); got != 1 {
+			t.Errorf("%d questions, want 1", got)
+		}
+		time.Sleep(time.Second)
+		w.wants("revoked", token, "unauthorized")
+		time.Sleep(9 * time.Second)
+		w.wants("still revoked", token, "unauthorized")
+		if got := w.idp.Requests(endpoint); got != 2 {
+			t.Errorf("%d questions, want 2", got)
+		}
+		time.Sleep(time.Second)
+		w.wants("asked again", token, "unauthorized")
+		if got := w.idp.Requests(endpoint); got != 3 {
+			t.Errorf("%d questions, want 3", got)
+		}
+	})
+}
+
+func TestIntrospectionUnavailable(t *testing.T) {
+	inWorld(t, opaque, func(w world) {
+		w.idp.Outage(true)
+		token := w.idp.Opaque(with())
+		w.wants("down", token, "identity_unavailable")
+		w.idp.Outage(false)
+		w.wants("up", token, "") // a failure is not kept
+	})
+	inWorld(t, func(p *authn.Policy, o *fakeidp.Options) {
+		opaque(p, o)
+		p.Issuers[0].Introspection.ClientSecret = "wrong"
+	}, func(w world) {
+		w.wants("a wrong secret of weir", w.idp.Opaque(with()), "identity_unavailable")
+	})
+}
