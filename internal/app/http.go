@@ -49,15 +49,12 @@ func WriteJSON(w http.ResponseWriter, code int, v any) {
 	_, _ = w.Write(append(visible.JSON(raw), '\n')) // the client may have disconnected
 }
 
-// GuardOptions returns the request checks of a configuration, with the tokens of auth.
-func GuardOptions(c *config.Config, auth config.Auth, log *slog.Logger) guard.Options {
+// GuardOptions returns the request checks of a configuration, without authentication.
+func GuardOptions(c *config.Config, log *slog.Logger) guard.Options {
 	o := guard.Options{Hosts: c.HTTP.AllowedHosts, Origins: c.HTTP.AllowedOrigins, HostsKey: "http.allowed_hosts", OriginsKey: "http.allowed_origins", Logger: log}
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
 		o.Hosts = append(append([]string(nil), o.Hosts...), u.Hostname())
 		o.Origins = append(append([]string(nil), o.Origins...), u.Scheme+"://"+u.Host)
-	}
-	if len(auth.Tokens) > 0 {
-		o.Authenticate = guard.ByName(auth.Lookup)
 	}
 	return o
 }

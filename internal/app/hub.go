@@ -90,7 +90,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 
 // hubMux routes the paths of a hub that has its own listener.
 func hubMux(h *hub.Hub, c *config.Config, log *slog.Logger) http.Handler {
-	open := guard.New(GuardOptions(c, config.Auth{}, log))
+	open := guard.New(GuardOptions(c, log))
 	mux := http.NewServeMux()
 	mux.Handle("/socket.io/", open.Wrap(h))
 	mux.Handle("/smcp/", open.Wrap(h))

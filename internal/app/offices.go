@@ -122,7 +122,7 @@ func keysOf(devices []hub.Device) map[string]ed25519.PublicKey {
 // gateway's office can offer tools to every user of the gateway. So if the gateway requires tokens,
 // the hub requires one that is valid for the whole gateway.
 func localPeer(gateway *config.Auth, tokens []string) (principal string, err error) {
-	if len(gateway.Tokens) == 0 {
+	if !gateway.Required() {
 		return "local", nil
 	}
 	for _, token := range tokens {

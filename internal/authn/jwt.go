@@ -13,8 +13,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// algorithms are those that tokens may be signed with. HMAC is not among them: whoever checks a
-// signature could make it.
+// algorithms are those that tokens may be signed with. HMAC is not among them: every program
+// that checks such a signature could make it.
 var algorithms = map[string]jwt.SigningMethod{
 	"RS256": jwt.SigningMethodRS256, "RS384": jwt.SigningMethodRS384, "RS512": jwt.SigningMethodRS512,
 	"PS256": jwt.SigningMethodPS256, "PS384": jwt.SigningMethodPS384, "PS512": jwt.SigningMethodPS512,

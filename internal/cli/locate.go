@@ -68,14 +68,18 @@ func locateByAddress(a *process, ctx context.Context, path, token string) (strin
 	if err != nil {
 		return "", err
 	}
-	at := "http://" + app.Dialable(app.ListenAddress(c)) + "/mcp"
+	scheme := "http://"
+	if c.TLS.Enabled() {
+		scheme = "https://" // of a gateway of another user; that of this one has a run file
+	}
+	at := scheme + app.Dialable(app.ListenAddress(c)) + "/mcp"
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	h, err := fetchHealth(asking, at, token)
 	switch {
 	case err == nil && h.Name == app.ServerName && h.Config == absolute:
 		return at, nil
-	case refusedToken(err) && len(c.Auth.Tokens) > 0:
+	case refusedToken(err) && c.Auth.Required():
 		return at, refusal(at, err)
 	}
 	return "", nil

@@ -155,7 +155,7 @@ func (a *process) serviceWay(conf string) (known, url string) {
 // opensFreely reports whether the gateway of a configuration wants no token. One with mistakes may.
 func opensFreely(conf string) bool {
 	c := quietConfig(conf)
-	return c != nil && len(c.Auth.Tokens) == 0
+	return c != nil && !c.Auth.Required()
 }
 
 // program returns the command that starts this weir again: its absolute path with links kept, so

@@ -15,7 +15,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/place"
 )
@@ -89,12 +88,12 @@ func writeRunFile(lookupEnv func(string) (string, bool), config string, f runFil
 
 // announceGateway announces the gateway of a configuration to shell commands until the returned
 // function is called. If that fails, commands use the configured address.
-func announceGateway(a *process, config string, addr net.Addr, instance, token string, log *slog.Logger) (end func()) {
+func announceGateway(a *process, config string, listener *web.Listener, instance, token string, log *slog.Logger) (end func()) {
 	if config == "" {
 		return func() {}
 	}
-	f := runFile{Instance: instance, URL: "http://" + app.Dialable(addr.String()) + "/mcp", Token: token, Version: a.version}
-	if tcp, ok := addr.(*net.TCPAddr); ok {
+	f := runFile{Instance: instance, URL: listener.Local() + "/mcp", Token: token, Version: a.version}
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok {
 		f.Port = tcp.Port
 	}
 	remove, err := writeRunFile(a.lookupEnv, config, f)

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -199,6 +198,9 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 			return err
 		}
 		defer listener.Close()
+		if err := listener.Secure(ctx, c.TLS, logger.Logger); err != nil {
+			return err
+		}
 	}
 	events, err := app.OpenEvents(c, a.stderr.Writer, logger.Logger)
 	if err != nil {
@@ -249,14 +251,14 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	}
 	background.Go(func() { keepMemory(a, watching) })
 	if !stdio {
-		defer announceGateway(a, path, listener.Addr(), e.Instance, token, logger.Logger)()
+		defer announceGateway(a, path, listener, e.Instance, token, logger.Logger)()
 		end.tell = tellManager(a, logger.Logger)
 		headline := "weir is running, " + counted(len(c.Enabled()), "server") + " behind it"
 		if servers != nil && a.stdout.screen() {
 			servers.await(ctx, a)
 			headline = "weir is running, " + servers.summary()
 		}
-		welcome(a, c, headline, listener.Addr(), path, snapshot)
+		welcome(a, c, headline, listener, path, snapshot)
 	}
 	select {
 	case <-ctx.Done():
@@ -334,9 +336,9 @@ type face interface {
 
 // welcome tells a person how to use the gateway. Programs search its output for the line with the
 // URL.
-func welcome(a *process, c *config.Config, headline string, addr net.Addr, path, snapshot string) {
+func welcome(a *process, c *config.Config, headline string, listener *web.Listener, path, snapshot string) {
 	out := a.stdout
-	base := "http://" + app.Dialable(addr.String())
+	base := listener.URL()
 	line := func(label, text string) { fmt.Fprintf(out, "  %-10s %s\n", label, text) }
 	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, headline))
 	line("URL", out.paint(cyan, base+"/mcp"))
@@ -356,6 +358,12 @@ func welcome(a *process, c *config.Config, headline string, addr net.Addr, path,
 	}
 	if len(c.Auth.Tokens) > 0 {
 		line("access", fmt.Sprintf("with a bearer token (%d known)", len(c.Auth.Tokens)))
+	}
+	if n := len(c.Auth.Issuers); n > 0 {
+		line("issuers", fmt.Sprintf("tokens of %s", counted(n, "issuer")))
+	}
+	if c.TLS.ClientCA != "" {
+		line("access", "with a client certificate")
 	}
 	fmt.Fprintf(out, "\nPaste the URL into an MCP client, or in another shell: weir ls --url %s/mcp\nCtrl-C ends it.\n\n", base)
 }

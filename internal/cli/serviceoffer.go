@@ -70,7 +70,7 @@ func (o *serviceOffer) into(p *firstrun.Plan, m *firstrun.Machine) {
 	if o == nil {
 		return
 	}
-	if c := quietConfig(m.Config); c == nil || len(c.Auth.Tokens) == 0 {
+	if c := quietConfig(m.Config); c == nil || !c.Auth.Required() {
 		m.How.Known, m.How.URL = append(m.How.Known, o.url), o.url
 	}
 	p.Service = &firstrun.ServiceChange{Before: o.before, Install: func(ctx context.Context) error {

@@ -102,17 +102,17 @@ func (a *Auth) MetricsOnly(principal string) bool {
 func (a *Auth) SeesMetrics(principal string) bool {
 	t := a.token(principal)
 	if t == nil {
-		return len(a.Tokens) == 0
+		return !a.Required()
 	}
 	return t.Metrics || !a.Scoped(principal)
 }
 
-// Reaches reports whether a principal may call an agent. If no tokens are configured, a principal
-// without a token may.
+// Reaches reports whether a principal may call an agent. Principals of issuers and certificates may
+// call all, and so may every principal if nothing in auth names callers.
 func (a *Auth) Reaches(principal, agent string) bool {
 	t := a.token(principal)
 	if t == nil {
-		return len(a.Tokens) == 0
+		return !a.Required() || a.vouched(principal)
 	}
 	return len(t.Agents) == 0 && !t.Metrics || matchAny(t.Agents, agent)
 }
@@ -127,7 +127,7 @@ func (a *Auth) Operates(principal string) bool {
 func (a *Auth) Registers(principal, agent string) bool {
 	t := a.token(principal)
 	if t == nil {
-		return len(a.Tokens) == 0
+		return !a.Required()
 	}
 	return matchAny(t.Register, agent)
 }

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"time"
 )
 
 // Lookup returns the name of the principal of a token. It compares the token's hash with every
 // configured hash in constant time. So neither the time nor the order of the list shows how close a
-// guess was. An empty token has no principal.
+// guess was. An empty token has no principal, and
+// neither has an expired one.
 func (a Auth) Lookup(bearer string) (name string, ok bool) {
 	if bearer == "" {
 		return "", false
@@ -24,6 +26,9 @@ func (a Auth) Lookup(bearer string) (name string, ok bool) {
 		}
 	}
 	if found < 0 {
+		return "", false
+	}
+	if end := a.Tokens[found].Ends(); !end.IsZero() && !time.Now().Before(end) {
 		return "", false
 	}
 	return a.Tokens[found].Name, true

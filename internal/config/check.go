@@ -18,8 +18,10 @@ import (
 
 // check applies the rules about several values together, and fills in derived values.
 func (d *decoder) check(c *Config) {
+	checkTLS(d, c)
 	d.checkListen(c)
 	d.checkAuth(c)
+	checkIssuers(d, c)
 	d.checkInputs(c)
 	d.checkHTTP(c)
 	d.checkControls(c)
@@ -30,7 +32,7 @@ func (d *decoder) check(c *Config) {
 	d.checkServers(c)
 	d.checkSearch(c)
 	if c.PublicURL != "" {
-		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && len(c.Auth.Tokens) == 0 && !address.Loopback(u.Hostname()) {
+		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && !c.Auth.Required() && !address.Loopback(u.Hostname()) {
 			d.Warn(d.At("public_url"), "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")
 		}
 	}
@@ -56,7 +58,7 @@ func (d *decoder) checkListen(c *Config) {
 		d.Fail(d.At(key), key, "listen: the port must be a number from 0 to 65535, not %q", strict.Clip(port))
 		return
 	}
-	if !address.Loopback(host) && len(c.Auth.Tokens) == 0 && !d.Set("auth.tokens[0]") {
+	if !address.Loopback(host) && !c.Auth.Required() && !d.Set("auth.tokens[0]") {
 		d.Fail(d.At(key), key, "listen %s can be reached from other machines and no auth.tokens are configured, so anybody there could call every tool; listen on 127.0.0.1:%s, or add auth.tokens: [{name: NAME, sha256: HASH}]", strict.Clip(c.Listen), port)
 	}
 }
@@ -76,6 +78,7 @@ func (d *decoder) checkAuth(c *Config) {
 			d.Fail(d.At(path), path, "%s and auth.tokens[%d] have the same name %q; a name stands for one principal", path, j, strict.Clip(t.Name))
 		}
 		names[t.Name] = i
+		checkExpiry(d, t, path)
 		// The value is never shown: it may be the token itself.
 		t.SHA256 = strings.ToLower(t.SHA256)
 		sum, err := hex.DecodeString(t.SHA256)
@@ -150,7 +153,7 @@ func (d *decoder) checkHTTP(c *Config) {
 			d.Fail(d.At("http.allowed_origins"), "http.allowed_origins", "http.allowed_origins[%d] must be an origin such as https://app.example.com (no path), not %q", i, strict.Clip(origin))
 		}
 	}
-	if slices.Contains(c.HTTP.AllowedOrigins, "*") && len(c.Auth.Tokens) == 0 {
+	if slices.Contains(c.HTTP.AllowedOrigins, "*") && !c.Auth.Required() {
 		d.Warn(d.At("http.allowed_origins"), "http.allowed_origins", "http.allowed_origins has \"*\" and no auth.tokens are configured: every web page that is opened on this machine can call every tool and register agents; name the origins, or set auth.tokens")
 	}
 	for i, host := range c.HTTP.AllowedHosts {

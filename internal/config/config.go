@@ -29,6 +29,7 @@ type Config struct {
 	Mode          Mode         `key:"mode" default:"auto" enum:"auto,plain,gateway,proxy" doc:"The mode of /mcp for agents that ask for none (header Weir-Mode, or /mcp?mode=). plain: every tool with its schema, called by its name. gateway: three meta-tools over the whole catalog. proxy: every tool, with its schema stripped. auto: plain while all definitions together cost less than auto_tokens, else gateway."`
 	AutoTokens    int          `key:"auto_tokens" default:"3000" min:"1" doc:"Mode auto is plain while the definitions of all tools together have fewer tokens (cl100k_base) than this."`
 	PublicURL     string       `key:"public_url" doc:"The http or https URL of weir for clients, if it is not the listen address (behind a reverse proxy)."`
+	TLS           TLS          `key:"tls" safety:"true" doc:"TLS of the listener. Without it, weir speaks http."`
 	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
 	Servers       []*Server    `key:"mcpServers" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" safety:"true" doc:"Who may call weir."`
@@ -201,13 +202,20 @@ const (
 
 // Auth lists the callers of weir.
 type Auth struct {
-	Tokens []Token `key:"tokens" doc:"Static bearer tokens, a principal each. None: one local principal, and a loopback listener only."`
+	Tokens  []Token   `key:"tokens" doc:"Static bearer tokens, a principal each. Without these, issuers and tls.client_ca: one local principal, and a loopback listener only."`
+	Issuers []*Issuer `key:"issuers" name:"Name" doc:"Authorization servers whose tokens are accepted, by a name of your own. Their users are principals such as NAME:SUBJECT."`
+	Roles   Roles     `key:"roles" doc:"Who may do more than call tools."`
+
+	certificates bool // tls.client_ca is set: a client certificate names a caller
 }
 
 // Token is one static bearer token. The configuration holds its hash, not the token.
 type Token struct {
 	Name   string `key:"name" doc:"The principal's name."`
 	SHA256 string `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
+
+	Groups  []string `key:"groups" doc:"Groups that the principal is in, for rules and roles."`
+	Expires string   `key:"expires" doc:"From then on the token is refused: a day such as 2027-01-01 (0:00 UTC), or a time such as 2027-01-01T08:00:00Z. Default: never."`
 
 	Agents   []string `key:"agents" doc:"Names of the agents (and other servers) that this token is for, at /mcps/NAME/mcp; * stands for any text, ? for one character. A token with this key, unless it is *, does not open the gateway, which reaches all. Default: everything."`
 	Metrics  bool     `key:"metrics" default:"false" doc:"This token opens /metrics. Without agents it opens nothing else: it is for Prometheus."`

@@ -94,6 +94,9 @@ func same(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Struct:
 		for i := range a.NumField() {
+			if !a.Type().Field(i).IsExported() {
+				continue // derived from other keys
+			}
 			if !same(a.Field(i), b.Field(i)) {
 				return false
 			}

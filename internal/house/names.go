@@ -38,7 +38,7 @@ var foundations = map[string][]string{
 	".":                 {"internal/app", "internal/app/web", "internal/config", "internal/secret"},
 	"mcp":               {"internal/identity", "internal/memory", "internal/rawjson"},
 	"mcp/jsonrpc":       {"internal/rawjson"},
-	"mcp/sse":           {"internal/guard", "internal/inflight", "internal/memory", "internal/rawjson"},
+	"mcp/sse":           {"internal/guard", "internal/identity", "internal/inflight", "internal/memory", "internal/rawjson"},
 	"mcp/stdio":         {"internal/child", "internal/memory", "internal/rawjson", "internal/text", "internal/visible"},
 	"mcp/streamable":    {"internal/guard", "internal/inflight", "internal/memory", "internal/rawjson", "internal/text"},
 	"s2sp":              {"internal/address", "internal/artifact", "internal/rawjson"},

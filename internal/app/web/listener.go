@@ -24,6 +24,8 @@ const (
 type Listener struct {
 	*net.TCPListener
 	closing atomic.Pointer[time.Time] // when shut was called
+	secured *secured                  // nil without TLS
+	door    *Listener                 // see Secure; nil without TLS
 }
 
 // Listen listens on an address. Its error is an *app.SetupError.
@@ -39,6 +41,9 @@ func Listen(ctx context.Context, addr string) (*Listener, error) {
 func (g *Listener) shut() {
 	now := time.Now()
 	g.closing.Store(&now)
+	if g.door != nil {
+		g.door.shut()
+	}
 	_ = g.SetDeadline(now) // wakes Accept; fails only if closed already
 }
 

@@ -14,7 +14,7 @@ import (
 // Origin, and the tokens of the configuration. The returned function ends its streams.
 func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, auth config.Auth) (end func()) {
 	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Key: f.engine.Operator.Key, Operates: auth.Operates, Logger: f.log}
-	if len(auth.Tokens) > 0 {
+	if auth.Required() {
 		o.Tokens = closed.Wrap
 	}
 	a := api.New(o)

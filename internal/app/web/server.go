@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/authn"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
@@ -61,15 +62,17 @@ type Server struct {
 
 	attached *attached
 	presence presence
-	token    string // opens /mcp, in addition to auth.tokens
+	token    string // opens /mcp, in addition to what auth says
+	callers  *authn.Authenticator
 
 	draining atomic.Bool
-	ended    chan struct{} // closed when the listener has stopped accepting
+	ended    chan struct{}  // closed when the listener has stopped accepting
+	door     sync.WaitGroup // serves the door of the listener
 }
 
 // New returns a Server for an engine and a configuration. Start makes it serve at l.
 func New(e *app.Engine, c *config.Config, l *Listener, log *slog.Logger) *Server {
-	return build(e, c, l, "http://"+app.Dialable(l.Addr().String()), log)
+	return build(e, c, l, l.Local(), log)
 }
 
 // NewHandler returns a Server without a Listener. The caller serves its ServeHTTP at base, a URL
@@ -89,6 +92,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	f.router = router.New(opts)
+	f.callers = authn.New(authn.Options{Logger: log})
 	f.http = app.NewHTTPServer(http.HandlerFunc(f.ServeHTTP), log)
 	f.Apply(nil, c)
 	return f
@@ -112,9 +116,16 @@ func keepAlive(c *config.Config) time.Duration {
 
 // Start serves at the Listener in the background.
 func (f *Server) Start() {
+	if f.listener.door != nil {
+		f.door.Go(func() {
+			if err := f.http.Serve(f.listener.door); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+				f.log.Error("the listener for this machine failed", "err", err)
+			}
+		})
+	}
 	go func() {
 		defer close(f.ended)
-		if err := f.http.Serve(f.listener); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		if err := f.http.Serve(f.listener.accepting()); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			f.log.Error("the listener failed", "address", f.listener.Addr().String(), "err", err)
 		}
 	}()
@@ -147,22 +158,26 @@ func (f *Server) Apply(old, c *config.Config) {
 	front := f.engine.Front(c)
 	f.front.Store(&front)
 	auth := c.Auth
-	if old != nil && len(auth.Tokens) == 0 && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
+	if old != nil && !auth.Required() && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		// The new configuration was validated with its own listen address, but the old listener is
 		// still in use.
-		f.log.Error("auth.tokens were removed, but weir still listens for other machines: every request is refused until it is restarted", "listen", f.listener.Addr().String())
-		auth.Tokens = []config.Token{{Name: "nobody"}}
+		f.log.Error("auth was removed, but weir still listens for other machines: every request is refused until it is restarted", "listen", f.listener.Addr().String())
+		auth.Tokens = []config.Token{{Name: "nobody"}} // of which there is no token
 	}
 	f.engine.Plane.SetBase(planeURL(c, f.base))
-	closed, metrics := app.GuardOptions(c, auth, f.log), app.GuardOptions(c, auth, f.log)
+	f.callers.Apply(callerPolicy(c))
+	closed, metrics := f.guardOptions(c, &auth), f.guardOptions(c, &auth)
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
-	open := guard.New(app.GuardOptions(c, config.Auth{}, f.log))
+	open := guard.New(app.GuardOptions(c, f.log))
 	behind := guard.New(closed)
-	mux, endPage := f.mux(c, open, behind, len(auth.Tokens) > 0)
+	mux, endPage := f.mux(c, open, behind, auth.Required())
 	endAPI := f.mountAPI(mux, open, behind, auth)
 	quiet := func() { endPage(); endAPI() }
 	mux.Handle("/mcp", f.agentFront(guard.New(attachable(closed, f.token))))
 	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.Metrics.Handler()))
+	metadata := f.metadata(c)
+	mux.Handle(authn.MetadataPath, metadata)
+	mux.Handle(authn.MetadataPath+"/", metadata)
 	routes := located(&c.Policy, mux)
 	f.routes.Store(&routes)
 	if before := f.quiet.Swap(&quiet); before != nil {
@@ -173,7 +188,10 @@ func (f *Server) Apply(old, c *config.Config) {
 // admitToMetrics returns the guard.Options.Admit of /metrics.
 func admitToMetrics(auth config.Auth) func(id *identity.Identity) error {
 	return func(id *identity.Identity) error {
-		if principal := id.Principal; !auth.SeesMetrics(principal) {
+		if principal := id.Principal; !auth.SeesMetrics(principal) && !id.HasRole(roleOperator) {
+			if id.Issuer != "" {
+				return mcp.Errorf(mcp.KindPermissionDenied, "/metrics tells of all callers: %q needs the role operator (auth.roles.operator)", principal)
+			}
 			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for single agents: /metrics tells of all of them; metrics: true beside auth.tokens[].agents opens it", principal)
 		}
 		return nil
@@ -217,6 +235,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	})
 	mux.Handle("/healthz", withInstance(f.engine.Instance, health))
 	quiet = f.mountConsole(mux, open, all, c, tokens)
+	mux.Handle(authn.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
 	mux.Handle(ToolsPath, all(http.HandlerFunc(f.serveTools)))
 	mux.Handle(ArtifactPath, all(http.HandlerFunc(f.serveArtifact)))
@@ -335,6 +354,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	}
 	all.Wait()
 	try(f.engine.Offices.Shutdown) // calls in flight may be at a Computer
+	f.callers.Close()
 	if failed != nil {
 		f.log.Warn("some requests did not end", "err", failed)
 	}
@@ -351,6 +371,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 		_ = f.http.Close() // all remaining requests have been answered
 	}
 	<-f.ended
+	f.door.Wait()
 	return nil
 }
 

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/address"
+
+	"github.com/weir-mcp/weir/internal/strict"
+)
+
+// Issuer is an authorization server whose tokens weir accepts.
+type Issuer struct {
+	// Name is the key in auth.issuers. It begins the principals of the issuer's tokens.
+	Name          string
+	Issuer        string            `key:"issuer" doc:"The issuer's URL, exactly as its tokens write it in iss. Its metadata (RFC 8414 or OpenID Connect) names its keys."`
+	JWKS          string            `key:"jwks" doc:"URL of the issuer's keys, where its metadata is not to be asked."`
+	Audiences     []string          `key:"audiences" doc:"Values of aud that are accepted in addition to public_url and the URLs below it, such as api://weir."`
+	Subject       string            `key:"subject" default:"sub" doc:"The claim that names the user. It must never be given to another user; email is accepted only with email_verified."`
+	Groups        string            `key:"groups" default:"groups" doc:"The claim with the groups, or a path to it such as realm_access.roles."`
+	Require       map[string]string `key:"require" doc:"Claims, or paths to them, with the value that each must have or contain, such as tid."`
+	Scopes        []string          `key:"scopes" doc:"Scopes that every token needs. Without one the answer is 403 insufficient_scope."`
+	Introspection Introspection     `key:"introspection" doc:"An endpoint of RFC 7662 that is asked about tokens that are no JWTs."`
+}
+
+// Introspection is an endpoint that knows opaque tokens.
+type Introspection struct {
+	URL          string `key:"url" doc:"The endpoint's URL."`
+	ClientID     string `key:"client_id" doc:"weir's name at the issuer."`
+	ClientSecret Secret `key:"client_secret" doc:"weir's secret at the issuer, best as ${VAR}."`
+}
+
+// Roles are who may do more than call tools.
+type Roles struct {
+	Operator Role `key:"operator" doc:"Operators may use /api/v1/ and read /metrics, as a token with operator: true may."`
+	Auditor  Role `key:"auditor" doc:"Auditors; weir whoami shows the role, and nothing asks for it yet."`
+}
+
+// Role lists who has a role.
+type Role struct {
+	Principals []string `key:"principals" doc:"Names of tokens, or principals such as corp:8a7f or cert:spiffe://example/agent."`
+	Groups     []string `key:"groups" doc:"Groups of tokens or of issuers."`
+}
+
+// Required reports whether callers must show who they are.
+func (a *Auth) Required() bool { return len(a.Tokens) > 0 || len(a.Issuers) > 0 || a.certificates }
+
+// vouched reports whether a principal is one of an issuer or a certificate, and so has no entry in
+// tokens.
+func (a *Auth) vouched(principal string) bool {
+	if a.certificates && strings.HasPrefix(principal, certPrefix) {
+		return true
+	}
+	return slices.ContainsFunc(a.Issuers, func(i *Issuer) bool { return strings.HasPrefix(principal, i.Name+":") })
+}
+
+// certPrefix begins the principals of client certificates.
+const certPrefix = "cert:"
+
+// Ends returns when a token expires; zero if it does not.
+func (t *Token) Ends() time.Time {
+	end, _ := parseDay(t.Expires) // the configuration was checked
+	return end
+}
+
+// parseDay reads a day or a time.
+func parseDay(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return day, nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+func checkIssuers(d *decoder, c *Config) {
+	if len(c.Auth.Issuers) == 0 {
+		return
+	}
+	const public = "public_url"
+	switch u, err := url.Parse(c.PublicURL); {
+	case c.PublicURL == "":
+		d.Fail(d.At("auth.issuers"), "auth.issuers", "auth.issuers need public_url: tokens are made for the URL under which clients reach weir, and weir takes it from no header; write public_url: https://HOST")
+	case err == nil && (u.RawQuery != "" || u.Fragment != ""):
+		d.Fail(d.At(public), public, "public_url must have no query and no fragment: it is the beginning of the audiences of tokens")
+	case err == nil && u.Scheme == "http" && !address.Loopback(u.Hostname()):
+		d.Warn(d.At(public), public, "public_url is http: every reader of the network can use the tokens that callers send")
+	}
+	urls := map[string]string{}
+	for _, i := range c.Auth.Issuers {
+		at := "auth.issuers." + i.Name
+		if strings.EqualFold(i.Name, "cert") {
+			d.Fail(d.At(at), at, "%s: the name cert is taken: principals of client certificates begin with it", at)
+		}
+		checkIssuerURL(d, i.Issuer, strict.Join(at, "issuer"), true)
+		checkIssuerURL(d, i.JWKS, strict.Join(at, "jwks"), false)
+		if other, twice := urls[i.Issuer]; twice {
+			d.Fail(d.At(at), at, "%s and auth.issuers.%s are the same issuer; a token has one", at, other)
+		}
+		urls[i.Issuer] = i.Name
+		if d.Set(strict.Join(at, "introspection")) {
+			checkIssuerURL(d, i.Introspection.URL, strict.Join(at, "introspection.url"), true)
+		}
+		for key, list := range map[string][]string{"audiences": i.Audiences, "scopes": i.Scopes} {
+			path := strict.Join(at, key)
+			if slices.ContainsFunc(list, func(s string) bool { return s == "" || key == "scopes" && strings.ContainsAny(s, " \t\"\\") }) {
+				d.Fail(d.At(path), path, "%s must be texts without spaces", path)
+			}
+		}
+	}
+	for n, t := range c.Auth.Tokens {
+		if c.Auth.vouched(t.Name) {
+			path := "auth.tokens[" + strconv.Itoa(n) + "].name"
+			d.Fail(d.At(path), path, "%s: %q looks like a principal of an issuer or a certificate; give the token another name", path, strict.Clip(t.Name))
+		}
+	}
+}
+
+// checkIssuerURL checks a URL that weir asks about callers: over https, or on this machine.
+func checkIssuerURL(d *decoder, text, path string, needed bool) {
+	if text == "" {
+		if needed {
+			d.Fail(d.At(path), path, "%s is missing; write the URL of the issuer", path)
+		}
+		return
+	}
+	u := d.checkURL(text, path)
+	if u != nil && u.Scheme != "https" && !address.Loopback(u.Hostname()) {
+		d.Fail(d.At(path), path, "%s must be https: a program that changes the answer on its way could call as any user", path)
+	}
+}
+
+func checkExpiry(d *decoder, t *Token, path string) {
+	if _, err := parseDay(t.Expires); err != nil {
+		path = strict.Join(path, "expires")
+		d.Fail(d.At(path), path, "%s must be a day such as 2027-01-01 (it ends at 0:00 UTC) or a time such as 2027-01-01T08:00:00Z, not %q", path, strict.Clip(t.Expires))
+	}
+}
