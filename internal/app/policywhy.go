@@ -25,7 +25,7 @@ type Call struct {
 	As                    string // the principal; issuer:subject of a caller with an issuer
 	Groups, Roles, Scopes []string
 	Claims                map[string]any
-	Profile, Source       string
+	Source                string
 	Tool                  Tool   // its ID is set, or URI is
 	URI                   string // is read at Tool.Server
 	// Known means that the tool is in the catalog, so that its tags and hints are known.
@@ -40,7 +40,7 @@ func (c *Calls) Why(q Call) dispatch.Answer {
 		id.Issuer = issuer
 	}
 	ask := func(uri string) dispatch.Answer {
-		return c.policy.Explain(dispatch.Question{Identity: id, Profile: q.Profile, Source: q.Source, Subject: q.subject(uri), Args: q.Args, Now: time.Now()})
+		return c.policy.Explain(dispatch.Question{Identity: id, Source: q.Source, Subject: q.subject(uri), Args: q.Args, Now: time.Now()})
 	}
 	out := ask(q.URI)
 	if q.URI != "" { // a read is judged in each spelling of its URI, and the strictest verdict counts

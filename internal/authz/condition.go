@@ -41,8 +41,6 @@ type Condition struct {
 	Roles []string
 	// Scopes holds if the caller's credential has all of them.
 	Scopes []string
-	// Profiles holds if the request came through one of them.
-	Profiles []string
 	// When is an expression; nil always holds.
 	When *Expression
 }
@@ -109,7 +107,6 @@ var parts = []struct {
 	{"principals", func(c *Condition) []string { return c.Principals }, principalsOf},
 	{"roles", func(c *Condition) []string { return c.Roles }, rolesOf},
 	{"scopes", func(c *Condition) []string { return c.Scopes }, scopesOf},
-	{"profile", func(c *Condition) []string { return c.Profiles }, profilesOf},
 }
 
 func groupsOf(c *Condition, in *Input) Truth {
@@ -144,10 +141,6 @@ func scopesOf(c *Condition, in *Input) Truth {
 	return Yes
 }
 
-func profilesOf(c *Condition, in *Input) Truth {
-	return truth(len(c.Profiles) == 0 || slices.Contains(c.Profiles, in.Profile))
-}
-
 func truth(holds bool) Truth {
 	if holds {
 		return Yes
@@ -179,24 +172,4 @@ func Match(pattern, s string) bool {
 		i++
 	}
 	return i == len(pattern)
-}
-
-// Uses returns the parts of a request that the condition looks at.
-func (c *Condition) Uses() Parts {
-	if c == nil {
-		return 0
-	}
-	var uses Parts
-	for _, part := range []struct {
-		set []string
-		is  Parts
-	}{{c.Groups, Groups}, {c.Principals, Principal}, {c.Roles, Roles}, {c.Scopes, Scopes}, {c.Profiles, Profile}} {
-		if len(part.set) > 0 {
-			uses |= part.is
-		}
-	}
-	if c.When != nil {
-		uses |= c.When.uses
-	}
-	return uses
 }

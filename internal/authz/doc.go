@@ -1,7 +1,7 @@
 // Package authz decides whether a rule's conditions about the caller and the request hold.
 //
-// A [Condition] is the part of a rule that looks at the caller (groups, principals, roles, scopes,
-// profile) and at the request (an expression in CEL). Its value is one of five, because a part may
+// A [Condition] is the part of a rule that looks at the caller (groups, principals, roles, scopes)
+// and at the request (an expression in CEL). Its value is one of five, because a part may
 // not be known yet, and an expression may fail:
 //
 //	condition ─▶ Yes      the rule matches

@@ -31,7 +31,6 @@ var variables = []struct {
 	{"scopes", cel.ListType(cel.StringType), Scopes},
 	{"claims", cel.MapType(cel.StringType, cel.DynType), Claims},
 	{"client", cel.StringType, Client},
-	{"profile", cel.StringType, Profile},
 	{"server", cel.StringType, Server},
 	{"tool.id", cel.StringType, ToolID},
 	{"tool.name", cel.StringType, ToolName},
@@ -226,7 +225,7 @@ const (
 // within reports whether a request is within the sizes.
 func within(in *Input) bool {
 	id := in.Identity
-	if len(id.Principal) > maxName || len(id.Client) > maxName || len(in.Server) > maxName || len(in.Source) > maxName || len(in.Profile) > maxName || len(in.Method) > maxName {
+	if len(id.Principal) > maxName || len(id.Client) > maxName || len(in.Server) > maxName || len(in.Source) > maxName || len(in.Method) > maxName {
 		return false
 	}
 	if t := in.Tool; t != nil && (len(t.ID) > maxName || len(t.Name) > maxName || len(t.Namespace) > maxName || !short(t.Tags)) {
@@ -250,7 +249,7 @@ func (sizes) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 		return &cost.SizeEstimate{Max: maxList}
 	case "groups.@items", "roles.@items", "scopes.@items", "tool.tags.@items":
 		return &cost.SizeEstimate{Max: maxText}
-	case "principal", "client", "profile", "server", "tool.id", "tool.name", "tool.namespace", "method", "source":
+	case "principal", "client", "server", "tool.id", "tool.name", "tool.namespace", "method", "source":
 		return &cost.SizeEstimate{Max: maxName}
 	}
 	return nil

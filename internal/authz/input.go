@@ -23,7 +23,6 @@ const (
 	Scopes
 	Claims
 	Client
-	Profile
 	Server
 	ToolID    // id of the tool
 	ToolName  // its name at its server
@@ -49,7 +48,6 @@ type Tool struct {
 // Input is what conditions look at. An Input serves one goroutine.
 type Input struct {
 	Identity *identity.Identity // never nil
-	Profile  string
 	Server   string
 	Tool     *Tool // nil: the request concerns no entry
 	// Args is the raw object of the arguments; nil means none.
@@ -151,8 +149,6 @@ func (in *Input) ResolveName(name string) (any, bool) {
 		return in.claims(), true
 	case "client":
 		return types.String(in.Identity.Client), true
-	case "profile":
-		return types.String(in.Profile), true
 	case "server":
 		return types.String(in.Server), in.Server != ""
 	case "args":

@@ -4,8 +4,7 @@ import "context"
 
 // Route is the way that a request came.
 type Route struct {
-	Profile string // of the URL, or ""
-	Source  string // the caller's network address; "" for standard input and output
+	Source string // the caller's network address; "" for standard input and output
 }
 
 type routeKey struct{}

@@ -28,8 +28,8 @@ func policyCommand(a *process) *cobra.Command {
 
 // callFlags describe a call that is not made.
 type callFlags struct {
-	as, call, args, profile string
-	groups, roles, scopes   []string
+	as, call, args        string
+	groups, roles, scopes []string
 }
 
 func policyWhyCommand(a *process) *cobra.Command {
@@ -58,7 +58,6 @@ roles and scopes are those that you give.`,
 	fl.StringVar(&q.as, "as", "", "the principal that calls")
 	fl.StringVar(&q.call, "call", "", "the tool, or a URI that is read")
 	fl.StringVar(&q.args, "args", "", "the arguments, a JSON object")
-	fl.StringVar(&q.profile, "profile", "", "the profile through which the call comes")
 	fl.StringSliceVar(&q.groups, "groups", nil, "groups of the caller, separated by commas")
 	fl.StringSliceVar(&q.roles, "roles", nil, "roles of the caller, separated by commas")
 	fl.StringSliceVar(&q.scopes, "scopes", nil, "scopes of the caller's token, separated by commas")
@@ -73,7 +72,7 @@ func policyWhy(a *process, ctx context.Context, t target, q callFlags, asJSON bo
 	if err != nil {
 		return err
 	}
-	call := app.Call{As: q.as, Groups: q.groups, Roles: q.roles, Scopes: q.scopes, Profile: q.profile}
+	call := app.Call{As: q.as, Groups: q.groups, Roles: q.roles, Scopes: q.scopes}
 	if q.args != "" {
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(q.args), &object); err != nil || object == nil {
@@ -215,7 +214,7 @@ func (f *policyFile) tried(t dispatch.Tried) ruleTried {
 }
 
 // partNames are the conditions in the order in which they are printed.
-var partNames = []string{"groups", "principals", "roles", "scopes", "profile", "when"}
+var partNames = []string{"groups", "principals", "roles", "scopes", "when"}
 
 func (p *policyAnswer) print(to terminal) error {
 	var b strings.Builder

@@ -11,7 +11,6 @@ import (
 // Question is a call that is not made: would a policy admit it?
 type Question struct {
 	Identity *identity.Identity
-	Profile  string
 	Source   string
 	Subject  Subject
 	Args     json.RawMessage // an object; nil for none
@@ -49,7 +48,7 @@ func (p *Policy) Explain(q Question) Answer {
 	}
 	a := Act{Verb: verb, About: []Subject{q.Subject}}
 	in := func() *authz.Input {
-		return &authz.Input{Identity: q.Identity, Profile: q.Profile, Source: q.Source, Now: q.Now, Args: q.Args, Method: a.mcpMethod()}
+		return &authz.Input{Identity: q.Identity, Source: q.Source, Now: q.Now, Args: q.Args, Method: a.mcpMethod()}
 	}
 	v := p.decide(in(), strictly, verb, q.Subject)
 	out := Answer{Action: v.action, Rule: v.rule, Reason: v.reason, Possible: p.possible(in(), verb, q.Subject)}

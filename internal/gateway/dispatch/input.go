@@ -26,8 +26,7 @@ func (p *Policy) observes() bool {
 
 // inputFrom returns what conditions look at of the caller of a request.
 func inputFrom(ctx context.Context) *authz.Input {
-	route := authz.RouteOf(ctx)
-	return &authz.Input{Identity: identity.From(ctx), Profile: route.Profile, Source: route.Source, Now: time.Now()}
+	return &authz.Input{Identity: identity.From(ctx), Source: authz.RouteOf(ctx).Source, Now: time.Now()}
 }
 
 // input returns what the conditions of the policy look at in an act; nil if there are none.
