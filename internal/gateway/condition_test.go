@@ -90,7 +90,7 @@ func TestPolicyOfCallers(t *testing.T) {
 func TestPolicyStepsUp(t *testing.T) {
 	h := newHarness(t, Options{Policy: &dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{
 		{Action: dispatch.Deny, If: &authz.Condition{Principals: []string{"corp:u2"}}},
-		{Action: dispatch.Allow, Namespace: "web", If: &authz.Condition{Scopes: []string{"web:read", "repo:read"}}},
+		{Action: dispatch.Allow, Namespace: "web", If: &authz.Condition{Scopes: []string{"web:read", "offline_access", "repo:read"}}},
 		{Action: dispatch.Allow, Namespace: "files", If: &authz.Condition{Groups: []string{"ops"}, Scopes: []string{"files"}}},
 	}}})
 	_, err := h.askAs(t.Context(), sre, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+h.id(t, "web", "search")+`","args":{}}}`)
@@ -107,7 +107,7 @@ func TestPolicyStepsUp(t *testing.T) {
 		}
 	}
 	all := *sre
-	all.Scopes = []string{"repo:read", "web:read"}
+	all.Scopes = []string{"offline_access", "repo:read", "web:read"}
 	if got := h.executeAs(t, &all, h.id(t, "web", "search"), `{}`); got != "" {
 		t.Errorf("with the scopes: %q", got)
 	}
