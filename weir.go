@@ -111,7 +111,7 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 	if o.Version == "" {
 		o.Version = "devel"
 	}
-	engine, err := app.New(ctx, c.config, app.Options{Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events})
+	engine, err := app.New(ctx, c.config, app.Options{Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events, Tokens: log.Tokens()})
 	if err != nil {
 		return nil, err
 	}

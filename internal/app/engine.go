@@ -22,6 +22,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/vault"
@@ -96,6 +97,9 @@ type Options struct {
 	Events *telemetry.EventLog
 	// Credentials keeps the tokens of sign-ins at servers; nil keeps them as long as the Engine.
 	Credentials vault.Store
+	// Tokens gets the tokens of sign-ins while they are in use, to remove them from texts; see
+	// [Log.Tokens]. Nil is a set of the Engine's own.
+	Tokens *redact.Recent
 	// File holds entries that are served in addition to the upstreams'; may be nil.
 	File *gateway.SnapshotFile
 	// OperatorKey is shown by callers on this machine who may operate the gateway; "" admits none.
@@ -154,7 +158,10 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	}
 	e.observe(o.Events)
 	e.config.Store(c)
-	e.redact.Store(result.NewRedactor(c.Secrets()))
+	if e.conceal.tokens = o.Tokens; o.Tokens == nil {
+		e.conceal.tokens = redact.NewRecent(maxTokensInUse)
+	}
+	e.redact.Store(result.NewRedactor(c.Secrets()).With(e.conceal.tokens))
 	e.conceal.configure(c)
 	if vectors != nil {
 		vectors.redact = func(s string) string { return e.redact.Load().Redact(s) }
@@ -172,7 +179,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
 	e.agents = newAgents(e, c)
-	signIns := newSignIns(o.Credentials, e.config.Load, c.PublicURL)
+	signIns := newSignIns(o.Credentials, e.config.Load, c.PublicURL, e.conceal.tokens.Add)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: signIns.over(e.agents.transport), SignedIn: signIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
@@ -235,7 +242,7 @@ func limitsOf(l config.SchemaLimits) catalog.Limits {
 // continue.
 func (e *Engine) apply(c *config.Config) {
 	e.config.Store(c)
-	e.redact.Store(result.NewRedactor(c.Secrets()))
+	e.redact.Store(result.NewRedactor(c.Secrets()).With(e.conceal.tokens))
 	e.conceal.configure(c)
 	e.owners.configure(c)
 	e.agents.apply(c)

@@ -7,15 +7,20 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/visible"
 )
+
+// maxTokensInUse is how many tokens of sign-ins are removed from texts: those that were used last.
+const maxTokensInUse = 1000
 
 // A Log is weir's log. A reload may change its level and the secrets that it removes.
 type Log struct {
 	*slog.Logger
 	Level  slog.LevelVar                   // effective only if NewLog or NewLogOf made the Log
 	redact atomic.Pointer[result.Redactor] // nil removes nothing
+	tokens *redact.Recent
 }
 
 // NewLog returns a Log that writes lines to w: as JSON if the configuration says so, otherwise as
@@ -49,6 +54,7 @@ func NewLogOf(c *config.Config, handler func(level slog.Leveler) slog.Handler) *
 func WrapLog(h slog.Handler, c *config.Config) *Log { return (&Log{}).over(h, c) }
 
 func (l *Log) over(h slog.Handler, c *config.Config) *Log {
+	l.tokens = redact.NewRecent(maxTokensInUse)
 	l.hide(c)
 	l.Logger = slog.New(telemetry.RedactLog(h, l.Clean))
 	return l
@@ -60,8 +66,12 @@ func (l *Log) hide(c *config.Config) {
 		l.redact.Store(nil)
 		return
 	}
-	l.redact.Store(result.NewRedactor(c.Secrets()))
+	l.redact.Store(result.NewRedactor(c.Secrets()).With(l.tokens))
 }
+
+// Tokens returns the tokens that the log removes in addition to the secrets of the configuration. An
+// Engine adds to them; see [Options].
+func (l *Log) Tokens() *redact.Recent { return l.tokens }
 
 // Clean removes secrets and invisible characters from a text.
 func (l *Log) Clean(text string) string {

@@ -280,7 +280,7 @@ func tryPlan(a *process, ctx context.Context, m *firstrun.Machine, p *firstrun.P
 	defer stop()
 	bounded, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
-	t, err := app.Try(bounded, conf, app.Options{Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, Credentials: openCredentials(a, conf)})
+	t, err := app.Try(bounded, conf, app.Options{Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, Credentials: openCredentials(a, conf), Tokens: logger.Tokens()})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -22,19 +23,58 @@ const keyName = "WEIR_CREDENTIALS_KEY"
 // personal reports whether a gateway belongs to one person: it is on this machine alone, and tells no
 // callers apart.
 func personal(c *config.Config) bool {
-	return len(c.Auth.Tokens) == 0 && address.Loopback(hostOf(c.Listen))
+	return !c.Auth.Required() && address.Loopback(hostOf(c.Listen))
 }
 
 // openCredentials returns where the tokens of sign-ins are kept (spec/signin §6). It is nil, which is
 // memory, for a gateway that is not one person's, and where there is no folder for them.
 func openCredentials(a *process, c *config.Config) vault.Store {
-	if !personal(c) {
-		return nil
-	}
-	if store, err := personalCredentials(a); err == nil {
+	if store, err := credentialsOf(a, c); err == nil && store != nil {
 		return store
 	}
 	return nil
+}
+
+// credentialsOf returns the folder of a configuration's sign-ins. It is nil if they are in memory.
+func credentialsOf(a *process, c *config.Config) (*vault.File, error) {
+	switch folder := c.SignIns.Folder(); {
+	case folder != "":
+		texts := make([]string, len(c.SignIns.Keys))
+		for i, key := range c.SignIns.Keys {
+			texts[i] = key.Reveal()
+		}
+		return vault.NewFile(folder, func(bool) (*vault.Keys, error) { return vault.NewKeys(texts) }), nil
+	case c.SignIns.Store == config.StoreMemory, !personal(c):
+		return nil, nil
+	}
+	return personalCredentials(a)
+}
+
+// chosenCredentials returns the sign-ins that a command works on: those of a configuration, if one is
+// named or found, else those of this user.
+func chosenCredentials(a *process, ctx context.Context, path string) (*vault.File, error) {
+	if _, err := findConfig(a, path); path == "" && errors.Is(err, config.ErrNotFound) {
+		return personalCredentials(a)
+	}
+	c, err := configForLogin(a, ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	store, err := credentialsOf(a, c)
+	if err == nil && store == nil {
+		err = inMemory()
+	}
+	return store, err
+}
+
+// inMemory is the error of a command that needs sign-ins in a folder.
+func inMemory() error {
+	return failf(exitUsage, "the sign-ins of this configuration end with its gateway: it keeps them in memory; set credentials.store: file:FOLDER, with credentials.keys")
+}
+
+// credentialsConfig adds the flag that names a configuration.
+func credentialsConfig(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "config", "", "configuration (default: the one of this folder, else yours)")
 }
 
 // personalCredentials returns the credentials of this user: a folder of the state folder. Its key is a
@@ -78,7 +118,7 @@ Tokens are never shown.`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(credentialsLsCommand(a))
+	cmd.AddCommand(credentialsLsCommand(a), credentialsRekeyCommand(a))
 	return cmd
 }
 
@@ -92,12 +132,13 @@ type signedIn struct {
 
 func credentialsLsCommand(a *process) *cobra.Command {
 	var asJSON bool
+	var path string
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the sign-ins at servers",
 		Args:  positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := personalCredentials(a)
+			store, err := chosenCredentials(a, cmd.Context(), path)
 			if err != nil {
 				return err
 			}
@@ -126,11 +167,41 @@ func credentialsLsCommand(a *process) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	credentialsConfig(cmd, &path)
+	return cmd
+}
+
+func credentialsRekeyCommand(a *process) *cobra.Command {
+	var asJSON bool
+	var path string
+	cmd := &cobra.Command{
+		Use:   "rekey",
+		Short: "Seal all sign-ins with the first key",
+		Long: `Seal all sign-ins with the first key of credentials.keys. To change the key, put the
+new one before the old one, restart weir, run this command, and remove the old key.
+Running gateways may go on meanwhile.`,
+		Args: positional(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := chosenCredentials(a, cmd.Context(), path)
+			if err != nil {
+				return err
+			}
+			changed, err := store.Rekey(cmd.Context())
+			if asJSON {
+				return errors.Join(err, printJSON(a.stdout, map[string]int{"sealed": changed}))
+			}
+			_, perr := fmt.Fprintf(a.stdout, "%s sealed with the first key.\n", text.Plural(changed, "credential"))
+			return errors.Join(err, perr)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	credentialsConfig(cmd, &path)
 	return cmd
 }
 
 func logoutCommand(a *process) *cobra.Command {
 	var all, asJSON bool
+	var path string
 	cmd := &cobra.Command{
 		Use:   "logout NAME | logout --all",
 		Short: "Sign out of a server",
@@ -141,7 +212,7 @@ here. A running gateway stops using them within seconds.`,
 			if all == (len(args) == 1) {
 				return failf(exitUsage, "name a server, or give --all")
 			}
-			store, err := personalCredentials(a)
+			store, err := chosenCredentials(a, cmd.Context(), path)
 			if err != nil {
 				return err
 			}
@@ -176,5 +247,6 @@ here. A running gateway stops using them within seconds.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "sign out of all servers")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	credentialsConfig(cmd, &path)
 	return cmd
 }

@@ -62,6 +62,7 @@ running gateway uses them at once.`,
 	cmd.Flags().BoolVar(&r.noBrowser, "no-browser", false, "print the address in place of opening it")
 	cmd.Flags().BoolVar(&r.other, "device", false, "sign in with a code at another device")
 	cmd.Flags().BoolVar(&r.asJSON, "json", false, "print JSON")
+	cmd.MarkFlagsMutuallyExclusive("device", "no-browser")
 	return cmd
 }
 
@@ -91,19 +92,22 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 	if !ok {
 		return failf(exitUsage, "the server %q has no sign-in: weir starts it, or its Authorization header is configured", name)
 	}
-	if !personal(c) {
-		return failf(exitUsage, "the gateway of this configuration is not yours alone (it has auth.tokens, or listens for other machines), and its sign-ins end with it")
-	}
-	store, err := personalCredentials(a)
+	store, err := credentialsOf(a, c)
 	if err != nil {
 		return err
+	}
+	if store == nil {
+		return inMemory()
 	}
 	client := oauth.New(oauth.Options{Store: store, PublicURL: c.PublicURL})
 	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("the sign-in was not finished within 10 minutes"))
 	defer cancel()
-	if r.other {
+	switch {
+	case server.Flow == oauth.FlowClientCredentials:
+		err = client.Machine(ctx, server, oauth.Shared)
+	case r.other || server.Flow == oauth.FlowDevice && !r.noBrowser:
 		err = client.Device(ctx, server, oauth.Shared, func(code oauth.Code) error { return showCode(a, code) })
-	} else {
+	default:
 		err = loginByBrowser(a, ctx, client, server, r.noBrowser)
 	}
 	if err != nil {

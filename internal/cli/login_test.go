@@ -3,6 +3,8 @@ package cli
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -30,6 +32,9 @@ func protected(t *testing.T) *oauthtest.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "notes", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "hello"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "welcome"}}}, nil, nil
+	})
+	sdk.AddTool(server, &sdk.Tool{Name: "leak"}, func(_ context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "you sent " + strings.TrimPrefix(r.Extra.Header.Get("Authorization"), "Bearer ")}}}, nil, nil
 	})
 	idp.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true})
 	return idp
@@ -106,7 +111,7 @@ func TestLogin(t *testing.T) {
 				flag = "--device"
 			}
 			logIn(t, idp, env, "--config", config, "notes", flag).want(t, exitOK, "Signed in at notes.")
-			s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 1 })
+			s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 2 })
 			if body := ask(); !strings.Contains(body, `"hello"`) {
 				t.Errorf("after the sign-in: %s", body)
 			}
@@ -149,6 +154,39 @@ func TestLoginRefuses(t *testing.T) {
 		weir(t, "login", name, "--config", config).want(t, exitUsage, want)
 	}
 	open := writeConfig(t, "weir.yaml", "auth: {tokens: [{name: a, sha256: "+strings.Repeat("ab", 32)+"}]}\nmcpServers: {notes: {url: \"https://a.example/mcp\"}}\n")
-	weir(t, "login", "notes", "--config", open).want(t, exitUsage, "not yours alone")
+	weir(t, "login", "notes", "--config", open).want(t, exitUsage, "credentials.store")
 	weir(t, "logout").want(t, exitUsage, "--all")
+}
+
+// TestCredentialsFolder signs a gateway with callers of its own in: its sign-ins are in a folder, whose
+// key changes. What a server tells of the token does not reach the agent.
+func TestCredentialsFolder(t *testing.T) {
+	t.Parallel()
+	idp := protected(t)
+	dir := t.TempDir()
+	env := []string{"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
+	write := func(keys string) string {
+		t.Helper()
+		config := filepath.Join(dir, "weir.yaml")
+		text := "listen: 127.0.0.1:0\nmode: plain\nartifacts: {redact: true}\nauth: {tokens: [{name: ann, sha256: " + fmt.Sprintf("%x", sha256.Sum256([]byte("ann-token"))) + "}]}\n" +
+			"credentials: {store: \"file:creds\", keys: [" + keys + "]}\nmcpServers: {notes: {url: \"" + idp.URL + "/mcp\"}}\n"
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	const old, fresh = "old-0123456789abcdef", "new-0123456789abcdef"
+	config := write(old)
+	logIn(t, idp, env, "--config", config, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
+
+	write(fresh + ", " + old)
+	piped(t, "", env, "credentials", "rekey", "--config", config).want(t, exitOK, "2 credentials sealed") // the token and the registration
+	piped(t, "", env, "credentials", "rekey", "--config", config).want(t, exitOK, "0 credentials sealed")
+	write(fresh)
+	piped(t, "", env, "credentials", "ls", "--config", config).want(t, exitOK, "notes", idp.URL)
+
+	s := startWith(t, env, config, "serve", "--config", config)
+	asked := append(env, "WEIR_TOKEN=ann-token", "WEIR_URL="+s.base+"/mcp")
+	piped(t, "", asked, "call", "notes:leak").want(t, exitOK, "you sent [redacted]")
+	piped(t, "", env, "logout", "--config", config, "notes").want(t, exitOK, "Signed out of notes.")
 }

@@ -209,7 +209,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	e, err := app.New(ctx, c, app.Options{
 		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Events: events, File: file,
 		OperatorKey: identity.Secret(key),
-		Credentials: openCredentials(a, c),
+		Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
 	})
 	if err != nil {
 		return err

@@ -282,7 +282,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
 	// events.file belongs to the running gateway.
 	e, err := app.New(ctx, c, app.Options{
-		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true, Credentials: openCredentials(a, c),
+		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true, Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
 	})
 	if err != nil {
 		return nil, err

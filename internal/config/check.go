@@ -29,6 +29,7 @@ func (d *decoder) check(c *Config) {
 	d.checkAgents(c)
 	d.checkHubs(c)
 	d.checkTables(c)
+	checkCredentials(d, c)
 	d.checkServers(c)
 	d.checkSearch(c)
 	if c.PublicURL != "" {
@@ -201,6 +202,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	d.checkTransport(s, path, at)
 	d.checkCommand(s, path)
 	d.checkHeaders(s, path)
+	checkOAuth(d, s, path)
 	d.checkPatterns(s, path)
 	if d.startable != nil && s.Command != "" && len(d.Faults(path)) == 0 {
 		if err := d.startable(s); err != nil {

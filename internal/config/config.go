@@ -33,6 +33,7 @@ type Config struct {
 	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
 	Servers       []*Server    `key:"mcpServers" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" safety:"true" doc:"Who may call weir."`
+	SignIns       SignIns      `key:"credentials" safety:"true" doc:"Where the sign-ins at servers are kept."`
 	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
 	Hub           Hub          `key:"hub" safety:"true" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
 	Hubs          []*RemoteHub `key:"hubs" safety:"true" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
@@ -140,6 +141,7 @@ type Server struct {
 	Cwd          string            `key:"cwd" doc:"The program's working folder; a relative one is relative to this file."`
 	URL          string            `key:"url" doc:"The server's http or https URL. Together with command: weir starts the program and speaks to it here."`
 	Headers      map[string]Secret `key:"headers" doc:"HTTP headers sent with each request to url."`
+	OAuth        OAuth             `key:"oauth" doc:"How weir signs in at the server at url. Without it weir follows what the server says; see signin.md."`
 	Type         Transport         `key:"type" enum:"stdio,http,streamable-http,sse" doc:"How to speak to the server. Default: http with a url, else stdio. http and streamable-http are the same; sse is the HTTP+SSE transport of 2024-11-05."`
 	Namespace    string            `key:"namespace" doc:"First part of this server's tool ids. Default: made from its name."`
 	Tags         []string          `key:"tags" doc:"Tags added to the cards of this server's tools."`

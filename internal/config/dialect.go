@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 //	serverUrl, httpUrl         Windsurf's, and Gemini CLI's and Qwen Code's, url
 //	includeTools, excludeTools Gemini CLI's lists of tools; disabledTools is Windsurf's
 //	envFile                    VS Code's env_file
+//	oauth                      ignored: it describes the client, or says that it logs in
 //	timeout: 600000            milliseconds in files of Gemini CLI and Qwen Code
 //	${workspaceFolder} …       the variables of VS Code and Cursor; see expander
 
@@ -139,10 +141,20 @@ func (d *decoder) otherClients(p strict.Pair, n *yaml.Node, path string) strict.
 		renamed.Value = name
 		p.Key = &renamed
 	}
+	if p.Key.Value == "oauth" && !ownOAuth(p.Value) {
+		d.Warn(p.Key, strict.Join(path, "oauth"), "%s is another client's; it is ignored, because weir signs in as itself: weir login NAME", strict.Join(path, "oauth"))
+		p.Value = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	}
 	if p.Key.Value == "timeout" {
 		p.Value = d.foreignTimeout(p.Value, strict.Join(path, "timeout"))
 	}
 	return p
+}
+
+// ownOAuth reports whether the value of oauth is written for weir: it has weir's keys alone.
+func ownOAuth(n *yaml.Node) bool {
+	known := strict.Keys(reflect.TypeFor[OAuth]())
+	return n.Kind == yaml.MappingNode && !slices.ContainsFunc(keysIn(n), func(key string) bool { return !slices.Contains(known, key) })
 }
 
 // longTimeout is the bound from which on a bare number was probably meant in milliseconds.

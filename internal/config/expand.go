@@ -347,7 +347,7 @@ func plainName(name string) bool {
 	name = strings.ReplaceAll(strings.ToUpper(name), "-", "_")
 	switch name {
 	case "ACCEPT", "ACCEPT_LANGUAGE", "CONTENT_TYPE", "USER_AGENT", "MCP_PROTOCOL_VERSION",
-		"PATH", "HOME", "LANG", "TZ", "PORT", "HOST", "DEBUG":
+		"PATH", "HOME", "LANG", "TZ", "PORT", "HOST", "DEBUG", "AUDIENCE", "PROMPT", "ACCESS_TYPE":
 		return true
 	}
 	if tellingName(name) {

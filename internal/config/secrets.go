@@ -80,6 +80,8 @@ func (e *expander) noteServer(s *Server) {
 	for _, secret := range redact.InArgs(s.Args) {
 		e.hidden.add(secret, true)
 	}
+	e.hidden.certain(s.OAuth.ClientSecret.Reveal())
+	e.hidden.certain(s.OAuth.PrivateKey.Reveal())
 	for name, value := range s.Headers {
 		if !plainName(name) {
 			e.hidden.certain(value.Reveal())
@@ -111,6 +113,9 @@ func (h hidden) noteRest(c *Config) {
 	h.url(c.Search.Embedding.URL)
 	h.certain(c.Search.Embedding.Key.Reveal())
 	h.certain(c.Agents.Invocation.Secret.Reveal())
+	for _, key := range c.SignIns.Keys {
+		h.certain(key.Reveal())
+	}
 	for _, r := range c.Hubs {
 		h.url(r.URL)
 		h.certain(r.Token.Reveal())

@@ -45,6 +45,9 @@ func wanted(s *Server, f *found, had *cached) []string {
 // The browser comes back to redirect, and the caller hands the query to [Client.Finish] within 10
 // minutes.
 func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect string) (address string, err error) {
+	byBrowser := *s
+	byBrowser.Flow = FlowCode
+	s = &byBrowser
 	f, r, err := c.discover(ctx, s)
 	if err != nil {
 		return "", err

@@ -145,6 +145,7 @@ func (c *Client) ask(ctx context.Context, s *Server, r *reach, g *grant, form ur
 	if err != nil {
 		return nil, err
 	}
+	c.inUse(g.Access)
 	return g, nil
 }
 
@@ -187,6 +188,9 @@ func (c *Client) load(ctx context.Context, id vault.ID) (*cached, error) {
 	g := &grant{}
 	if err := json.Unmarshal(r.Data, g); err != nil || g.Issuer != r.Issuer {
 		return nil, fmt.Errorf("the credential of %q in the store cannot be read: sign in again", ServerName(id))
+	}
+	if g.Access != "" {
+		c.inUse(g.Access)
 	}
 	found := &cached{g, r}
 	c.cached.Put(id, found, 0)

@@ -87,6 +87,9 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS    *tls.Config
+	// InUse, if set, is called with each access token before it is used the first time, and again now
+	// and then. It removes the token from logs, errors and results.
+	InUse func(token string)
 }
 
 // Client signs in at servers and keeps the tokens. All methods are safe for concurrent use. It has no
@@ -95,6 +98,7 @@ type Client struct {
 	store     vault.Store
 	publicURL string
 	now       func() time.Time
+	inUse     func(token string)
 	web       *web
 
 	pending *bounded.Map[string, *pending]    // by state
@@ -112,7 +116,11 @@ func New(o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.InUse == nil {
+		o.InUse = func(string) {}
+	}
 	return &Client{
+		inUse: o.InUse,
 		store: o.Store, publicURL: strings.TrimRight(o.PublicURL, "/"), now: o.Now,
 		web:       &web{lookup: o.Lookup, dial: o.Dial, tls: o.TLS},
 		pending:   bounded.New(bounded.Options[string, *pending]{MaxCount: maxPending, TTL: pendingTime, Now: o.Now}),

@@ -388,7 +388,7 @@ func TestClients(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		w := newWorld(t)
 		w.idp.Metadata = map[string]any{"registration_endpoint": nil}
-		if got := clientID(w); !strings.Contains(got, "takes no registrations") || !strings.Contains(got, "mcpServers.notes.headers") {
+		if got := clientID(w); !strings.Contains(got, "takes no registrations") || !strings.Contains(got, "mcpServers.notes.oauth") {
 			t.Errorf("err = %s", got)
 		}
 	})

@@ -118,7 +118,7 @@ func (c *Client) clientFor(ctx context.Context, s *Server, f *found, r *reach, r
 	case f.Register != "":
 		return c.registered(ctx, f, r, redirect)
 	}
-	return credentials{}, fmt.Errorf("the authorization server %s takes no registrations, and weir cannot be given a client of its own there yet: put a token of the provider into mcpServers.%s.headers", f.Issuer, s.Name)
+	return credentials{}, fmt.Errorf("the authorization server %s takes no registrations: make a client for weir there, and write mcpServers.%s.oauth: {client_id: …}", f.Issuer, s.Name)
 }
 
 // registered returns the registration at an issuer that the vault has, or makes one.

@@ -351,9 +351,13 @@ func (d *Decoder) value(n *Node, path string, v reflect.Value, f Field) {
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Content))) // an empty list is not none
+		each := KindText
+		if v.Type().Elem() == reflect.TypeFor[Secret]() {
+			each = KindSecret
+		}
 		d.Each(n, path, k.String(), func(item *Node, here string) {
-			if text, ok := d.text(item, here, KindText); ok {
-				v.Set(reflect.Append(v, reflect.ValueOf(text)))
+			if text, ok := d.text(item, here, each); ok {
+				v.Set(reflect.Append(v, reflect.ValueOf(text).Convert(v.Type().Elem())))
 			}
 		})
 	case KindMap:

@@ -90,14 +90,17 @@ func containsFold(s, lower string) bool {
 }
 
 // Redactor removes secrets from texts for a model. The zero value and nil have no configured
-// secrets and still remove texts that look like secrets. It is immutable and safe for concurrent
-// use.
+// secrets and still remove texts that look like secrets. It is safe for concurrent use.
 type Redactor struct {
-	known *redact.Set
+	known  *redact.Set
+	recent *redact.Recent
 }
 
 // NewRedactor returns a Redactor for the given secret values.
 func NewRedactor(secrets []string) *Redactor { return &Redactor{known: redact.New(secrets)} }
+
+// With returns a Redactor that also removes secrets that come and go.
+func (r *Redactor) With(recent *redact.Recent) *Redactor { return &Redactor{r.known, recent} }
 
 // maxRedacted bounds how much of a message is processed; far less is shown.
 const maxRedacted = 64 << 10
@@ -117,7 +120,7 @@ func (r *Redactor) Known(s string) string {
 	if r == nil {
 		return s
 	}
-	return r.known.Replace(s)
+	return r.recent.Replace(r.known.Replace(s))
 }
 
 // Text returns a piece of a result without configured secrets and texts that look like secrets. If

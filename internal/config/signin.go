@@ -1,0 +1,154 @@
+package config
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/strict"
+)
+
+// StoreMemory is the value of SignIns.Store that keeps sign-ins as long as the process.
+const StoreMemory = "memory"
+
+// SignIns says where sign-ins are kept (spec/signin §6).
+type SignIns struct {
+	Store string   `key:"store" doc:"memory (sign-ins end with weir), or file:FOLDER, sealed, which processes may share. A relative folder is relative to this file. Default: weir's state folder for a gateway of one person (a loopback address, no auth.tokens, no auth.issuers), else memory."`
+	Keys  []Secret `key:"keys" doc:"Keys that seal the files: random texts of at least 16 bytes, best as ${secret:NAME} or ${VAR}. The first one seals, and every one opens; weir credentials rekey seals all with the first."`
+}
+
+// Folder returns the folder of the store, or "" if there is none.
+func (c SignIns) Folder() string {
+	folder, _ := strings.CutPrefix(c.Store, "file:")
+	if c.Store == folder {
+		return ""
+	}
+	return folder
+}
+
+// OAuthFlow is the way to a token.
+type OAuthFlow string
+
+// The flows.
+const (
+	OAuthCode              OAuthFlow = "code"
+	OAuthDevice            OAuthFlow = "device"
+	OAuthClientCredentials OAuthFlow = "client_credentials"
+)
+
+// OAuth says how weir signs in at a server. Without it weir follows what the server says.
+type OAuth struct {
+	given bool // the entry has the key
+
+	Flow          OAuthFlow         `key:"flow" enum:"code,device,client_credentials" doc:"Default: code. code: a person at a browser. device: a person with a code at another device. client_credentials: weir by itself, as client_id."`
+	ClientID      string            `key:"client_id" doc:"The client that weir is at the authorization server. Its redirects are PUBLIC_URL/connect/callback for a gateway, and http://127.0.0.1:33419/callback for weir login. Default: weir makes itself known."`
+	ClientSecret  Secret            `key:"client_secret" doc:"The secret of client_id, best as ${secret:NAME}."`
+	AuthMethod    string            `key:"auth_method" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" doc:"How client_id proves itself. Default: what the authorization server supports."`
+	PrivateKey    Secret            `key:"private_key" doc:"A private key in PEM with which client_id signs assertions (private_key_jwt)."`
+	AssertionFile string            `key:"assertion_file" doc:"A file with a JWT that the platform renews, in place of a secret. A relative path is relative to this file."`
+	Scopes        []string          `key:"scopes" doc:"Scopes to ask for, unless the server asks for others. Default: those of the server's metadata."`
+	Issuer        string            `key:"issuer" doc:"The authorization server, for servers that name none."`
+	Resource      string            `key:"resource" enum:"none" doc:"none: send no parameter resource, for authorization servers that refuse it, such as Entra's."`
+	Params        map[string]string `key:"params" doc:"Further parameters of requests to the authorization server, such as audience."`
+	CIMD          bool              `key:"cimd" default:"true" doc:"Be known by the metadata document at PUBLIC_URL/oauth/client.json, if the authorization server reads such documents. Set false if that server cannot reach weir."`
+}
+
+// Given reports whether the entry says how to sign in.
+func (o OAuth) Given() bool { return o.given }
+
+// reserved are the parameters that weir sets itself.
+var reserved = []string{"response_type", "client_id", "client_secret", "redirect_uri", "state", "code", "code_challenge", "code_challenge_method", "code_verifier", "grant_type", "scope", "resource", "refresh_token", "nonce"}
+
+// Authorized reports whether the entry has an Authorization header of its own.
+func (s *Server) Authorized() bool {
+	for name := range s.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			return true
+		}
+	}
+	return false
+}
+
+// checkCredentials checks where sign-ins are kept.
+func checkCredentials(d *decoder, c *Config) {
+	const key = "credentials.store"
+	k := &c.SignIns
+	switch folder := k.Folder(); {
+	case k.Store == "" || k.Store == StoreMemory:
+		if len(k.Keys) > 0 && k.Store == StoreMemory {
+			d.Fail(d.At("credentials.keys"), "credentials.keys", "credentials.keys has no effect with credentials.store: memory; remove one of them")
+		}
+	case folder == "":
+		d.Fail(d.At(key), key, "%s must be memory or file:FOLDER, not %q", key, strict.Clip(k.Store))
+	case len(k.Keys) == 0 && !d.Set("credentials.keys"):
+		d.Fail(d.At(key), key, "%s is a folder and credentials.keys has no key to seal its files; make one with: openssl rand -base64 32 | weir secret set CREDENTIALS_KEY --stdin, and write credentials.keys: [\"${secret:CREDENTIALS_KEY}\"]", key)
+	default:
+		k.Store = "file:" + d.absolute(folder)
+	}
+	if k.Store == "" && len(k.Keys) > 0 {
+		d.Fail(d.At("credentials.keys"), "credentials.keys", "credentials.keys needs credentials.store: file:FOLDER")
+	}
+	for i, text := range k.Keys {
+		if len(text.Reveal()) < 16 {
+			d.Fail(d.At("credentials.keys"), "credentials.keys", "credentials.keys[%d] has fewer than 16 bytes; make one with: openssl rand -base64 32", i)
+		}
+	}
+}
+
+// checkOAuth checks how weir signs in at a server.
+func checkOAuth(d *decoder, s *Server, path string) {
+	key := strict.Join(path, "oauth")
+	o := &s.OAuth
+	if o.given = d.Set(key); !o.given || d.Bad(key) {
+		return
+	}
+	fail := func(part, format string, args ...any) {
+		at := key
+		if part != "" {
+			at = strict.Join(key, part)
+		}
+		d.Fail(d.At(at), at, "%s "+format, append([]any{at}, args...)...)
+	}
+	switch {
+	case s.URL == "" || s.Command != "" || s.Agent:
+		d.Warn(d.At(key), key, "%s has no effect: weir signs in at servers that it reaches by url alone, without command and agent", key)
+	case s.Authorized():
+		fail("", "and headers.Authorization exclude each other; remove one of them")
+	}
+	o.AssertionFile = d.absolute(o.AssertionFile)
+	proofs := 0
+	for _, proof := range []string{o.ClientSecret.Reveal(), o.PrivateKey.Reveal(), o.AssertionFile} {
+		if proof != "" {
+			proofs++
+		}
+	}
+	if proofs > 1 {
+		d.Warn(d.At(key), key, "%s has more than one of assertion_file, private_key and client_secret: the first of them is used", key)
+	}
+	switch {
+	case proofs > 0 && o.ClientID == "":
+		fail("", "has a secret of a client and no client_id")
+	case o.Flow == OAuthClientCredentials && (o.ClientID == "" || proofs == 0):
+		fail("flow", "is client_credentials, which needs client_id and one of client_secret, private_key and assertion_file")
+	case o.AuthMethod == "private_key_jwt" && o.PrivateKey == "" && o.AssertionFile == "":
+		fail("auth_method", "is private_key_jwt, which needs private_key or assertion_file")
+	case strings.HasPrefix(o.AuthMethod, "client_secret_") && o.ClientSecret == "":
+		fail("auth_method", "is %s, which needs client_secret", o.AuthMethod)
+	}
+	if o.Issuer != "" {
+		if u := d.checkURL(o.Issuer, strict.Join(key, "issuer")); u != nil && (u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Scheme != "https" && !localIssuer(u)) {
+			fail("issuer", "must be the https URL of an authorization server without a query, such as https://login.example.com")
+		}
+	}
+	for name := range o.Params {
+		for _, own := range reserved {
+			if name == own {
+				fail("params", "may not have %s, which weir sets itself", name)
+			}
+		}
+	}
+}
+
+// localIssuer reports whether an issuer is on this machine, where http will do.
+func localIssuer(u *url.URL) bool { return u.Scheme == "http" && address.Loopback(u.Hostname()) }
