@@ -2,6 +2,7 @@
 #
 #   make build     the weir binary in bin/
 #   make test      format, vet, staticcheck, tests with -race, fuzz seeds, each benchmark once
+#   make vet-systems   vet for Windows and macOS, tests included
 #   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
 #   make clients   weir connect with the six programs of interop/hosts (npm, 1.5 GB), each in a HOME of its own
 #   make transcript  docs/transcript.txt, recorded anew
@@ -16,7 +17,7 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images transcript test fmt vet staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
+.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -39,11 +40,16 @@ test: fmt vet staticcheck race bench-once
 fmt:
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted, run: gofmt -w" $$bad; exit 1; fi
 
-# The tests of the commands must build on the other systems, where nothing runs them.
+# The tests of the commands must build on the other systems, where nothing runs them. vet-systems looks at all packages.
 vet:
 	$(GO) vet ./...
 	GOOS=windows $(GO) vet ./internal/cli
 	GOOS=darwin $(GO) vet ./internal/cli
+
+# Everything builds on the other systems, tests included: minutes at first, so CI runs it and make test does not.
+vet-systems:
+	GOOS=windows $(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
 
 staticcheck:
 	$(STATICCHECK) ./...

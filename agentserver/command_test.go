@@ -4,18 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/proctest"
 )
 
 // shell is a command that runs a script.
@@ -39,14 +38,6 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
 // pidIn reads a process id that a script has written.
@@ -190,7 +181,7 @@ func TestEndsTheWholeGroup(t *testing.T) {
 			if d := time.Since(start); d > termGrace+2*time.Second {
 				t.Errorf("it took %v", d)
 			}
-			eventually(t, "the grandchild ends", func() bool { return !alive(pid) })
+			eventually(t, "the grandchild ends", func() bool { return !proctest.Alive(pid) })
 		})
 	}
 }
@@ -215,7 +206,7 @@ func TestNothingSurvivesItsTool(t *testing.T) {
 				t.Errorf("it took %v", d)
 			}
 			pid := pidIn(t, file)
-			eventually(t, "what it started ends", func() bool { return !alive(pid) })
+			eventually(t, "what it started ends", func() bool { return !proctest.Alive(pid) })
 		})
 	}
 }
@@ -230,7 +221,7 @@ func TestEscapedProcessDoesNotHoldThePlace(t *testing.T) {
 	if err != nil || string(out.text) != "done\n" || time.Since(start) > 5*time.Second {
 		t.Errorf("got %q, %v after %v", out.text, err, time.Since(start))
 	}
-	_ = syscall.Kill(-pidIn(t, file), syscall.SIGKILL)
+	_ = proctest.KillGroup(pidIn(t, file))
 }
 
 // Memory is counted over the whole group, where a limit is set.

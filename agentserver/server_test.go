@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/listchange"
+	"github.com/weir-mcp/weir/internal/proctest"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -290,7 +291,7 @@ tools:
 		if err := <-over; !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", era, err)
 		}
-		eventually(t, era+": the tool ends", func() bool { return !alive(pid) })
+		eventually(t, era+": the tool ends", func() bool { return !proctest.Alive(pid) })
 		if r := a.call("quick", "{}"); r.content() != "ok\n" {
 			t.Errorf("%s: the next one: %s", era, r.body)
 		}
@@ -311,7 +312,7 @@ func TestCancelledNotification(t *testing.T) {
 	if _, err := a.do(t.Context(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a-1"}}`, headers...); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the tool ends", func() bool { return !alive(pid) })
+	eventually(t, "the tool ends", func() bool { return !proctest.Alive(pid) })
 	<-over
 }
 

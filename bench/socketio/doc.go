@@ -1,3 +1,5 @@
+//go:build unix
+
 // Socketio shows the speed of package socketio next to the reference server of JavaScript: both run as processes of their own,
 // one after the other, under the same load from the same raw client, in one run.
 //

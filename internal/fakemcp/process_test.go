@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/proctest"
 )
 
 // program is the fake server as a process of its own.
@@ -29,7 +31,7 @@ func start(t *testing.T, args ...string) *program {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = proctest.Group()
 	p := &program{cmd: cmd, stderr: new(bytes.Buffer)}
 	cmd.Stderr = p.stderr
 	// What is spawned keeps the pipe of stderr open: do not wait for it.
@@ -49,7 +51,7 @@ func start(t *testing.T, args ...string) *program {
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			// Its group as well: a test must leave no process behind.
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			_ = proctest.KillGroup(cmd.Process.Pid)
 			_ = cmd.Wait()
 		}
 	})
@@ -168,26 +170,17 @@ func TestGrandchildOutlivesItsParentButNotTheGroup(t *testing.T) {
 	if code := p.end(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if err := syscall.Kill(pid, 0); err != nil {
-		t.Errorf("the grandchild did not outlive its parent: %v", err)
+	if !proctest.Exists(pid) {
+		t.Error("the grandchild did not outlive its parent")
 	}
-	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+	if err := proctest.KillGroup(p.cmd.Process.Pid); err != nil {
 		t.Fatalf("the group is gone: %v", err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); alive(pid); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Second); proctest.Alive(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the grandchild outlived its group")
 		}
 	}
-}
-
-// alive reports whether a process runs; a zombie that nobody reaps does not.
-func alive(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return syscall.Kill(pid, 0) == nil && !errors.Is(err, os.ErrNotExist)
-	}
-	return !strings.Contains(string(stat), ") Z ")
 }
 
 func TestCloseKillsChildren(t *testing.T) {
@@ -197,8 +190,8 @@ func TestCloseKillsChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the child is still there: %v", err)
+	if proctest.Exists(pid) {
+		t.Error("the child is still there")
 	}
 }
 

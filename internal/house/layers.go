@@ -131,6 +131,7 @@ var places = []place{
 	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
 	{"internal/leak", ground, nil, "for tests only"},
 	{"internal/memnet", ground, nil, "a network in memory, for tests only"},
+	{"internal/proctest", ground, nil, "processes on every system, for tests only"},
 	{"internal/wsbench", ground, nil, "what WebSocket servers are measured against, for tests only"},
 	{"internal/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
 	{"internal/fakeidp", ground, nil, "an identity provider that fails on demand, for tests only; shares no code with what it tests"},
@@ -138,7 +139,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

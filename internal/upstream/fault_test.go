@@ -17,12 +17,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/proctest"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -40,7 +40,7 @@ func TestKilledInMidCall(t *testing.T) {
 	eventually(t, "the call is in flight", func() bool { return u.Status().InFlight == 1 })
 	time.Sleep(20 * time.Millisecond) // it is on its way to the child, too
 	began, pid := time.Now(), u.Status().Pid
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := proctest.Kill(pid); err != nil {
 		t.Fatal(err)
 	}
 	err := <-failed
@@ -187,7 +187,7 @@ func TestGrandchildDies(t *testing.T) {
 			t.Fatal(err)
 		}
 		pid, err := strconv.Atoi(text)
-		if err != nil || !alive(pid) {
+		if err != nil || !proctest.Alive(pid) {
 			t.Fatalf("%q, %v", text, err)
 		}
 		pids = append(pids, pid, u.Status().Pid)
@@ -198,7 +198,7 @@ func TestGrandchildDies(t *testing.T) {
 		t.Error("a server that is immune to SIGTERM ended in time")
 	}
 	for _, pid := range pids {
-		eventually(t, "process "+itoa(pid)+" is gone", func() bool { return !alive(pid) })
+		eventually(t, "process "+itoa(pid)+" is gone", func() bool { return !proctest.Alive(pid) })
 	}
 	_, err := callTool(t.Context(), upstreamOf(t, m, "files"), "echo", "{}")
 	wantKind(t, err, mcp.KindUpstreamUnavailable, "shutting down")
@@ -380,7 +380,7 @@ func TestProgramAtURL(t *testing.T) {
 	}
 	release(nil)
 	pid = u.Status().Pid
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := proctest.Kill(pid); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the death is noticed", func() bool { return u.Status().Pid != pid })
@@ -428,7 +428,7 @@ func TestProgramAtURLIsShared(t *testing.T) {
 	if got := u.Status(); got.Pid != pid || got.Restarts == 0 {
 		t.Errorf("after lost sessions: %+v, want pid %d", got, pid)
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := proctest.Kill(pid); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the death is noticed", func() bool { return u.Status().Pid != pid })

@@ -191,12 +191,4 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func alive(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + itoa(pid) + "/stat")
-	if err != nil {
-		return syscall.Kill(pid, 0) == nil && !errors.Is(err, os.ErrNotExist)
-	}
-	return !strings.Contains(string(stat), ") Z ")
-}
-
 func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }

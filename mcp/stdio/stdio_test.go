@@ -12,11 +12,11 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/proctest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -263,17 +263,9 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || !strings.Contains(string(stat), ") Z ")
-}
-
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Second); alive(pid); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Second); proctest.Alive(pid); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d is still there", pid)
 		}
@@ -420,7 +412,7 @@ func TestProcessEndsWhatLeftItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid, err := strconv.Atoi(string(line))
-	if err != nil || !alive(pid) {
+	if err != nil || !proctest.Alive(pid) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	if err := p.Close(); err != nil {
