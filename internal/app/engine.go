@@ -106,9 +106,11 @@ type Options struct {
 	OperatorKey identity.Secret
 	// Shell is set for the engine of a single shell command: it has no offices and no embeddings.
 	Shell bool
-	// Starting bounds the servers that start at the same time. Zero sets no bound.
-	Starting int
 }
+
+// startsAtOnce bounds the programs that start at the same time. Fifty starts of npx at once take
+// longer than a few after each other, and none of them would answer in time.
+const startsAtOnce = 12
 
 // New starts the upstreams of a configuration without waiting for them. The caller must close the
 // Engine. An error of type *SetupError says what the operator must change.
@@ -183,7 +185,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: signIns.over(e.agents.transport), SignedIn: signIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
-		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: o.Starting,
+		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
 	e.Plane = newPlane(held, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)

@@ -12,10 +12,6 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// trialStarts bounds the servers that start at the same time in a trial. Fifty starts of npx at once
-// take longer than a few after each other, and none of them would answer in time.
-const trialStarts = 12
-
 // Trial is what the servers of a configuration answered when they were started once.
 type Trial struct {
 	Servers []UpstreamHealth
@@ -29,7 +25,6 @@ type Trial struct {
 // run at all is an error.
 func Try(ctx context.Context, c *config.Config, o Options) (*Trial, error) {
 	o.Shell = true
-	o.Starting = trialStarts
 	e, err := New(ctx, c, o)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/mcp"
@@ -222,14 +223,16 @@ func (a *admission) fail(err error) (next time.Duration, same bool) {
 	return next, same
 }
 
-// open offers l to calls. It reports whether l replaces a connection that was lost.
-func (a *admission) open(l *link) (replaces bool) {
+// open offers l to calls. It counts a restart first if l replaces a connection that was lost, so that
+// no caller sees the connection without its count.
+func (a *admission) open(l *link, restarts *atomic.Int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	replaces = a.replaces
+	if a.replaces {
+		restarts.Add(1)
+	}
 	a.link, a.err, a.called, a.used, a.replaces = l, nil, false, time.Now(), false
 	a.set(StateReady)
-	return replaces
 }
 
 // lose says that l is of no use any more. The next acquire waits for another connection.

@@ -32,8 +32,17 @@ func (e greetingError) Unwrap() error { return e.error }
 // process is a program apart from its streams.
 type process interface{ Kill() }
 
-// connect makes one attempt to get a connection for a slot. It ends when the slot does.
+// connect makes one attempt to get a connection for a slot. It ends when the slot does. A program
+// that has not been listed yet waits for its turn first; that wait is not part of StartTimeout. Other
+// programs have none, because a call waits for them.
 func (srv *server) connect(s *slot, version string) (*link, error) {
+	if srv.program() && s.isShared() && !s.u.lists.listed.Load() {
+		leave, err := srv.opts.turns.take(s.ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, srv.opts.StartTimeout)
 	defer cancel()
 	var l *link
@@ -109,17 +118,8 @@ func (srv *server) track(p process) (untrack func()) {
 	}
 }
 
-// connectProgram starts a program and connects to it over its streams. It waits for its turn if too
-// many programs are starting.
+// connectProgram starts a program and connects to it over its streams.
 func (srv *server) connectProgram(ctx context.Context, s *slot, version string) (*link, error) {
-	if starts := srv.opts.starts; starts != nil {
-		select {
-		case starts <- struct{}{}:
-			defer func() { <-starts }()
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
 	if srv.open != nil {
 		stream, err := srv.open(ctx)
 		if err != nil {

@@ -85,12 +85,12 @@ type Options struct {
 	// SIGTERM.
 	StopGrace time.Duration
 
-	// Starting bounds the programs that start at the same time, handshake included. Zero sets no
-	// bound.
+	// Starting bounds the programs that start for their first listing at the same time, handshake
+	// included. One that takes longer than 5 seconds does not count any more. Zero sets no bound.
 	Starting int
 
-	// starts has a place for each program that may start at the same time; nil sets no bound.
-	starts chan struct{}
+	// turns are those of Starting.
+	turns *turns
 	// open replaces the start of a program, for tests without processes.
 	open func(*config.Server) (mcp.Stream, error)
 	// keeper starts programs. It belongs to the Manager.
@@ -110,9 +110,7 @@ func (o Options) withDefaults() Options {
 	if o.listBytes == (listBytes{}) {
 		o.listBytes = listBytes{kept: maxListKept, read: maxListRead}
 	}
-	if o.Starting > 0 {
-		o.starts = make(chan struct{}, o.Starting)
-	}
+	o.turns = newTurns(o.Starting)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

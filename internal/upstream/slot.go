@@ -232,9 +232,7 @@ func (s *slot) pause() bool {
 func (s *slot) serve(l *link) bool {
 	s.down, s.otherEra = time.Time{}, false
 	s.line.Reset()
-	if s.calls.open(l) {
-		s.u.restarts.Add(1)
-	}
+	s.calls.open(l, &s.u.restarts)
 	s.u.greeted(s, l)
 
 	ctx, cancel := context.WithCancel(s.ctx)

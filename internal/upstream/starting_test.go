@@ -3,9 +3,11 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/mcp"
@@ -48,6 +50,65 @@ func TestStarting(t *testing.T) {
 			end := ends[want-2]
 			mu.Unlock()
 			_ = end.Close()
+		}
+	})
+}
+
+// TestHangingStarts: servers that never answer the handshake leave their places after startPatience, and
+// the wait for a place is no part of a start's time.
+func TestHangingStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		begun := map[string]time.Duration{}
+		var ends []mcp.Stream
+		began := time.Now()
+		m := New(Options{Starting: 12, StartTimeout: startPatience + time.Second, open: func(c *config.Server) (mcp.Stream, error) {
+			near, far := mcp.Pipe()
+			mu.Lock()
+			defer mu.Unlock()
+			if _, again := begun[c.Name]; !again {
+				begun[c.Name] = time.Since(began)
+			}
+			ends = append(ends, far)
+			return near, nil
+		}})
+		defer func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, end := range ends {
+				_ = end.Close()
+			}
+			if err := m.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		var servers []*config.Server
+		for i := range 36 {
+			name := fmt.Sprintf("s%02d", i)
+			servers = append(servers, &config.Server{Name: name, Namespace: name, Command: "hangs"})
+		}
+		m.Apply(servers)
+		for _, want := range []int{12, 24, 36} {
+			synctest.Wait()
+			mu.Lock()
+			if len(begun) < want {
+				t.Errorf("after %s %d programs have started, want %d", time.Since(began), len(begun), want)
+			}
+			mu.Unlock()
+			time.Sleep(startPatience)
+		}
+		synctest.Wait()
+		failed := 0
+		for _, s := range m.Status() {
+			if s.LastError == "" {
+				continue
+			}
+			if failed++; !strings.Contains(s.LastError, "did not answer initialize within 6s") {
+				t.Errorf("%s: %s", s.Name, s.LastError)
+			}
+		}
+		if failed < 12 {
+			t.Errorf("after %s %d programs have failed, want at least 12", time.Since(began), failed)
 		}
 	})
 }
