@@ -91,8 +91,9 @@ func Handshake(ctx context.Context, p Peer, clientInfo, capabilities json.RawMes
 	if err == nil || h.probed || !h.goOn(ctx, err) {
 		return hello, err
 	}
-	if hello, probeErr := h.probe(ctx, V20260728); probeErr == nil {
-		return hello, nil
+	hello, probeErr := h.probe(ctx, V20260728)
+	if k, _ := KindOf(probeErr); probeErr == nil || k == KindUnauthorized {
+		return hello, probeErr // it speaks this era, to callers that it knows
 	}
 	return Hello{}, err
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // greeter is a Peer that answers a handshake as told: answers maps
-// "method version" to a result, an error object, "silence" or "refused".
+// "method version" to a result, an error object, "silence", "refused" or
+// "who are you".
 type greeter struct {
 	answers map[string]string
 	session *mcp.Session
@@ -40,6 +41,8 @@ func (g *greeter) Call(ctx context.Context, method string, params json.RawMessag
 		return nil, ctx.Err()
 	case answer == "gone":
 		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "gone")
+	case answer == "who are you":
+		return nil, mcp.Errorf(mcp.KindUnauthorized, "needs a sign-in")
 	case answer == "refused":
 		return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "405: %w", mcp.ErrRefused)
 	case strings.HasPrefix(answer, `{"code"`):
@@ -89,6 +92,7 @@ func TestHandshake(t *testing.T) {
 		{"dead", "", map[string]string{ini: "gone"}, "gone", []string{ini}},
 		{"dead, modern first", "2026-07-28", map[string]string{disc: "gone", ini: legacy}, "gone", []string{disc}},
 		{"refuses everything", "", nil, "no initialize 2025-11-25 (-32601)", []string{ini, disc}},
+		{"modern only, to callers that it knows", "", map[string]string{disc: "who are you"}, "needs a sign-in", []string{ini, disc}},
 		{"no object", "", map[string]string{ini: `[1]`}, "the server's initialize result cannot be read", []string{ini}},
 	}
 	for _, tt := range tests {

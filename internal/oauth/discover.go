@@ -54,7 +54,7 @@ func (c *Client) discover(ctx context.Context, s *Server) (*found, *reach, error
 	f := &found{challenge: ch, resource: canonical(s.URL), configured: s.Issuer != ""}
 	issuers := []string{s.Issuer}
 	if s.Issuer == "" {
-		meta, err := r.resource(ctx, s, ch)
+		meta, err := r.offer(ctx, s, ch)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -108,6 +108,26 @@ func (c *Client) usable(s *Server, meta *serverMetadata) error {
 	return nil
 }
 
+// offer returns how to sign in at a server: its metadata, or the authorization server at its origin.
+// Servers of the MCP revision 2025-03-26 have no metadata and are issuers themselves.
+func (r *reach) offer(ctx context.Context, s *Server, ch Challenge) (*resourceMetadata, error) {
+	meta, err := r.resource(ctx, s, ch)
+	if err == nil || ch.Metadata != "" || !notThere(err) {
+		return meta, err
+	}
+	u, uerr := url.Parse(s.URL)
+	if uerr != nil {
+		return nil, err
+	}
+	origin := u.Scheme + "://" + u.Host
+	for _, issuer := range []string{origin, origin + "/"} { // their first SDKs add a slash
+		if _, ierr := r.issuer(ctx, issuer); ierr == nil {
+			return &resourceMetadata{Resource: canonical(s.URL), Servers: []string{issuer}}, nil
+		}
+	}
+	return nil, err
+}
+
 // resource reads the metadata of a server.
 func (r *reach) resource(ctx context.Context, s *Server, ch Challenge) (*resourceMetadata, error) {
 	places := wellKnown(s.URL, "oauth-protected-resource")
@@ -124,10 +144,11 @@ func (r *reach) resource(ctx context.Context, s *Server, ch Challenge) (*resourc
 		if err == nil {
 			return meta, nil
 		}
-		failed = append(failed, fmt.Errorf("the metadata of %q at %.300s: %w", s.Name, at, err))
-		if ch.Metadata == "" && !notThere(err) {
-			break
+		err = fmt.Errorf("the metadata of %q at %.300s: %w", s.Name, at, err)
+		if !notThere(err) {
+			return nil, err
 		}
+		failed = append(failed, err)
 	}
 	return nil, errors.Join(failed...)
 }
@@ -268,7 +289,7 @@ func (c *Client) tells(ctx context.Context, s *Server, ch Challenge) bool {
 	if known, ok := c.told.Get(s.key()); ok {
 		return known
 	}
-	_, err := c.web.reach(ctx, s.URL).resource(ctx, s, ch)
+	_, err := c.web.reach(ctx, s.URL).offer(ctx, s, ch)
 	c.told.Put(s.key(), err == nil, 0)
 	return err == nil
 }

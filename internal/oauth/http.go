@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // Bounds of one request.
@@ -137,30 +138,66 @@ func (r *reach) transport() *http.Transport {
 	}
 }
 
-// hello is what weir asks a server without a token, to hear how to sign in.
-const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"weir","version":"1"}}}`
+// A probe is what weir asks a server without a token, to hear how to sign in.
+type probe struct {
+	body   string
+	header map[string]string
+}
+
+// The probes: the greeting of the legacy era, then a list in the era that the answer tells. Some
+// servers greet everyone and refuse what follows, and others know only the newer era.
+var (
+	probeHello  = probe{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"weir","version":"1"}}}`, nil}
+	probeLegacy = probe{`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`, map[string]string{"Mcp-Protocol-Version": mcp.LatestLegacy}}
+	probeModern = probe{
+		`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + mcp.V20260728 + `","io.modelcontextprotocol/clientInfo":{"name":"weir","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		map[string]string{"Mcp-Protocol-Version": mcp.V20260728, "Mcp-Method": "tools/list"},
+	}
+)
 
 // ask asks an MCP server without a token and returns its challenge.
 func (r *reach) ask(ctx context.Context, server string) (Challenge, error) {
-	req, err := http.NewRequest(http.MethodPost, server, strings.NewReader(hello))
+	first, session, err := r.try(ctx, server, probeHello, "")
+	if err != nil || first.Status == http.StatusUnauthorized {
+		return first, err
+	}
+	next := probeModern
+	if first.Status < 300 {
+		next = probeLegacy
+	}
+	if second, _, err := r.try(ctx, server, next, session); err == nil && second.Status == http.StatusUnauthorized {
+		return second, nil
+	}
+	return first, nil
+}
+
+// try sends a probe and returns what a client may know of the answer: its challenge and session.
+func (r *reach) try(ctx context.Context, server string, p probe, session string) (ch Challenge, begun string, err error) {
+	req, err := http.NewRequest(http.MethodPost, server, strings.NewReader(p.body))
 	if err != nil {
-		return Challenge{}, fmt.Errorf("%.300q is not a URL", server)
+		return ch, "", fmt.Errorf("%.300q is not a URL", server)
 	}
 	if err := r.check(req.URL, false); err != nil {
-		return Challenge{}, err
+		return ch, "", err
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("Content-Type", "application/json")
+	for name, value := range p.header {
+		req.Header.Set(name, value)
+	}
+	if session != "" {
+		req.Header.Set("Mcp-Session-Id", session)
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	transport := r.transport()
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		return Challenge{}, err
+		return ch, "", err
 	}
 	defer resp.Body.Close()
-	return challengeOf(resp.StatusCode, resp.Header), nil
+	return challengeOf(resp.StatusCode, resp.Header), resp.Header.Get("Mcp-Session-Id"), nil
 }
 
 // do sends a request and reads its answer within the bounds. A POST is not redirected.

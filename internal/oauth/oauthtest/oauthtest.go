@@ -28,6 +28,8 @@ type Server struct {
 	Resource map[string]any
 	// Quiet leaves resource_metadata out of the challenge.
 	Quiet bool
+	// NoMetadata leaves the metadata of the resource out, as servers of 2025-03-26 do.
+	NoMetadata bool
 	// NoRotation leaves refresh_token out of the answers to refreshes.
 	NoRotation bool
 	// NoResource says that clients send no resource parameter.
@@ -205,7 +207,11 @@ func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) resource(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
+	if s.NoMetadata {
+		http.NotFound(w, r)
+		return
+	}
 	answer(w, http.StatusOK, changed(map[string]any{"resource": s.URL + "/mcp", "authorization_servers": []string{s.URL}, "scopes_supported": []string{"read"}}, s.Resource))
 }
 
