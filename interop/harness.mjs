@@ -167,8 +167,8 @@ export async function answering(url, child, limit = 20_000) {
 // --- weir ---
 
 // startWeir runs `weir serve` with a configuration and waits for the line that names its URL.
-export async function startWeir(weir, name, config, args = []) {
-  const child = start(name, weir, ['serve', '--config', writeConfig(name, config), '--listen', '127.0.0.1:0', ...args], { stdout: 'pipe' });
+export async function startWeir(weir, name, config, args = [], env = {}) {
+  const child = start(name, weir, ['serve', '--config', writeConfig(name, config), '--listen', '127.0.0.1:0', ...args], { stdout: 'pipe', env });
   const url = await new Promise((done, fail) => {
     const timer = setTimeout(() => fail(new Wrong(`${name} printed no URL in 30 s:\n${tail(readFileSync(child.log, 'utf8'))}`)), 30_000);
     createInterface({ input: child.stdout }).on('line', (line) => {

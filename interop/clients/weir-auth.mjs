@@ -1,0 +1,59 @@
+// weir as the client of a protected server that the conformance suite examines: node weir-auth.mjs WEIR SERVER_URL
+//
+//   suite's server ◀── weir serve ◀── requests of this program
+//   suite's issuer ◀── weir login ──address──▶ this program, in the place of a person at a browser
+//
+// The suite's issuer asks nobody and sends the browser back at once. What a person does here is: sign in, call, and sign in
+// again when a call says so.
+import { mkdirSync, mkdtempSync } from 'node:fs';
+import { basename, join, relative } from 'node:path';
+import { aloneIn, signIn } from './sign-in.mjs';
+import { main, startWeir, work, writeConfig } from '../harness.mjs';
+
+const [weir, server] = process.argv.slice(2);
+const scenario = process.env.MCP_CONFORMANCE_SCENARIO;
+const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT || '{}');
+
+// A person gives up after so many sign-ins; the suite allows three for one call.
+const patience = 5;
+
+// What the suite hands to a client stands in the configuration.
+const machine = scenario.startsWith('auth/client-credentials');
+const oauth = context.client_id && {
+  client_id: context.client_id, client_secret: context.client_secret, private_key: context.private_key_pem, ...(machine && { flow: 'client_credentials' }),
+};
+
+await main(async () => {
+  mkdirSync(join(work, 'signed-in'), { recursive: true });
+  const home = mkdtempSync(join(work, 'signed-in', `${scenario.replaceAll('/', '-')}-`));
+  const name = relative(work, home);
+  const config = { mcpServers: { conf: { type: 'http', url: server, oauth } } };
+  if (scenario === 'auth/basic-cimd') config.public_url = 'https://conformance-test.local';
+  const file = writeConfig(join(name, 'weir'), config);
+  const person = () => signIn(weir, basename(home), 'conf', ['--config', file], aloneIn(home));
+
+  let signIns = 0;
+  if (!machine) await person();
+  const gateway = await startWeir(weir, `weir-${basename(home)}`, file, [], aloneIn(home));
+  let nextID = 1;
+
+  // ask makes one request to the server through weir, and signs in when the answer says that it needs that.
+  async function ask(method, params = {}) {
+    for (;;) {
+      const response = await fetch(gateway.at('conf'), {
+        method: 'POST', headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: nextID++, method, params }),
+      });
+      const text = await response.text();
+      console.error(method, response.status, text.slice(0, 1000));
+      const answer = JSON.parse(response.headers.get('Content-Type')?.startsWith('text/event-stream') ? text.split('\n').filter((line) => line.startsWith('data: {')).at(-1).slice(6) : text);
+      if (!answer.error) return answer.result;
+      if (!/run `weir login conf`/.test(answer.error.message) || ++signIns > patience) throw new Error(`${method}: ${answer.error.message}`);
+      await person();
+    }
+  }
+  await ask('tools/list');
+  await ask('tools/call', { name: 'test-tool', arguments: {} });
+  await gateway.stop();
+  return 0;
+});
