@@ -52,6 +52,7 @@ type Engine struct {
 	Plane    *Plane   // serves tables to other servers
 	Offices  *Offices // nil in a shell command, or if no hub is configured
 	Operator *Operator
+	SignIns  *SignIns
 
 	opts   Options
 	log    *slog.Logger
@@ -181,9 +182,9 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
 	e.agents = newAgents(e, c)
-	signIns := newSignIns(o.Credentials, e.config.Load, c.PublicURL, e.conceal.tokens.Add)
+	e.SignIns = newSignIns(o.Credentials, e.config.Load, c.PublicURL, e.conceal.tokens.Add)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, Transport: signIns.over(e.agents.transport), SignedIn: signIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
+		Logger: log, Transport: e.SignIns.over(e.agents.transport), SignedIn: e.SignIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})

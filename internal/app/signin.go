@@ -2,29 +2,77 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
+	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/internal/vault"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// signIns puts the tokens of sign-ins on requests to upstreams. All callers of an upstream share its
-// sign-in.
-type signIns struct {
+// SignIns puts the tokens of sign-ins on requests to upstreams, and implements connect.SignIns. All
+// callers of an upstream share its sign-in.
+type SignIns struct {
 	client *oauth.Client
 	config func() *config.Config
+	pages  atomic.Pointer[string] // the base URL of the pages on which people sign in; nil: there are none
 }
 
 // newSignIns returns the sign-ins of a store; a nil store is memory. inUse gets each token that is put
 // on requests.
-func newSignIns(store vault.Store, config func() *config.Config, publicURL string, inUse func(token string)) *signIns {
+func newSignIns(store vault.Store, config func() *config.Config, publicURL string, inUse func(token string)) *SignIns {
 	if store == nil {
 		store = vault.NewMemory(nil)
 	}
-	return &signIns{oauth.New(oauth.Options{Store: store, PublicURL: publicURL, InUse: inUse}), config}
+	s := &SignIns{config: config}
+	s.client = oauth.New(oauth.Options{Store: store, PublicURL: publicURL, InUse: inUse, Page: s.page})
+	return s
+}
+
+// Serve says that people sign in at pages below a base URL; "" says that there are none.
+func (s *SignIns) Serve(base string) { s.pages.Store(&base) }
+
+// page returns the page on which people sign in at a server, "" if there is none.
+func (s *SignIns) page(server string) string {
+	if base := s.pages.Load(); base != nil && *base != "" {
+		return connect.URL(*base, server)
+	}
+	return ""
+}
+
+// Owner implements connect.SignIns. A sign-in that all callers share is an operator's, if the gateway
+// tells callers apart.
+func (s *SignIns) Owner(caller *identity.Identity, server string) (string, error) {
+	auth := s.config().Auth
+	if auth.Required() && (auth.MetricsOnly(caller.Principal) || !auth.Reaches(caller.Principal, server)) {
+		return "", fmt.Errorf("this token does not open the server %q", server)
+	}
+	if _, ok := s.server(server); !ok {
+		return "", fmt.Errorf("the gateway has no server %q to sign in at", server)
+	}
+	if auth.Required() && !caller.HasRole("operator") && !auth.Operates(caller.Principal) {
+		return "", fmt.Errorf("all callers share the sign-in at %q: an operator of the gateway makes it (auth.roles.operator, or operator: true at a token)", server)
+	}
+	return oauth.Shared, nil
+}
+
+// Begin implements connect.SignIns.
+func (s *SignIns) Begin(ctx context.Context, server, principal, redirect string) (address, state string, err error) {
+	known, ok := s.server(server)
+	if !ok {
+		return "", "", fmt.Errorf("the server %q was removed", server)
+	}
+	return s.client.Begin(ctx, known, principal, redirect)
+}
+
+// Finish implements connect.SignIns.
+func (s *SignIns) Finish(ctx context.Context, principal string, query url.Values) (string, error) {
+	return s.client.Finish(ctx, principal, query)
 }
 
 // SignInServer describes a server of the configuration to the sign-in. ok is false for servers that
@@ -54,7 +102,7 @@ func flowOf(f config.OAuthFlow) oauth.Flow {
 }
 
 // server describes a server of the current configuration.
-func (s *signIns) server(name string) (*oauth.Server, bool) {
+func (s *SignIns) server(name string) (*oauth.Server, bool) {
 	c, ok := s.config().Server(name)
 	if !ok {
 		return nil, false
@@ -63,13 +111,13 @@ func (s *signIns) server(name string) (*oauth.Server, bool) {
 }
 
 // signedIn reports whether requests to an upstream carry a token.
-func (s *signIns) signedIn(name string) bool {
+func (s *SignIns) signedIn(name string) bool {
 	server, ok := s.server(name)
 	return ok && s.client.SignedIn(context.Background(), server, oauth.Shared)
 }
 
 // over returns a wrapper of transports that adds tokens to what next makes.
-func (s *signIns) over(next func(string, *mcp.Session, http.RoundTripper) http.RoundTripper) func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
+func (s *SignIns) over(next func(string, *mcp.Session, http.RoundTripper) http.RoundTripper) func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
 	return func(name string, session *mcp.Session, base http.RoundTripper) http.RoundTripper {
 		base = next(name, session, base)
 		if server, ok := s.server(name); ok {

@@ -138,7 +138,7 @@ func loginByBrowser(a *process, ctx context.Context, client *oauth.Client, serve
 	}
 	defer listener.Close()
 	redirect := "http://" + listener.Addr().String() + callbackPath
-	at, err := client.Begin(ctx, server, oauth.Shared, redirect)
+	at, _, err := client.Begin(ctx, server, oauth.Shared, redirect)
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,7 @@ var places = []place{
 	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},
 	{"internal/vault", middle, nil, "keeps credentials sealed, in memory or in a folder; knows neither OAuth nor HTTP"},
 	{"internal/oauth", middle, []string{"internal/vault"}, "a client of OAuth for MCP servers; knows no browser, no listener and no configuration"},
+	{"internal/connect", middle, nil, "the pages on which people sign in at servers; knows neither OAuth nor upstreams"},
 	{"internal/oauth/oauthtest", ground, nil, "a server behind an authorization server, for tests only"},
 	{"internal/journal", middle, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},
 	{"internal/telemetry", middle, nil, "logs, metrics and audit records"},

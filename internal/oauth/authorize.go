@@ -42,25 +42,26 @@ func wanted(s *Server, f *found, had *cached) []string {
 }
 
 // Begin begins a sign-in of a principal and returns the URL to open in the browser of that principal.
-// The browser comes back to redirect, and the caller hands the query to [Client.Finish] within 10
-// minutes.
-func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect string) (address string, err error) {
+// The browser comes back to redirect with the state in its query, and the caller hands the query to
+// [Client.Finish] within 10 minutes.
+func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect string) (address, state string, err error) {
 	byBrowser := *s
 	byBrowser.Flow = FlowCode
 	s = &byBrowser
 	f, r, err := c.discover(ctx, s)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	cred, err := c.clientFor(ctx, s, f, r, redirect)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	had, err := c.load(ctx, s.id(principal))
 	if err != nil {
 		had = nil // a record that cannot be read is replaced
 	}
-	verifier, state := rand.Text()+rand.Text(), rand.Text()
+	verifier := rand.Text() + rand.Text()
+	state = rand.Text()
 	p := &pending{
 		server: s, principal: principal, found: f, reach: r, grant: newGrant(f, cred, FlowCode), redirect: redirect,
 		verifier: identity.Secret(verifier), scopes: wanted(s, f, had),
@@ -68,7 +69,7 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	p.grant.inherit(had)
 	u, err := url.Parse(f.Authorize)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	sum := sha256.Sum256([]byte(verifier))
 	q := u.Query()
@@ -89,7 +90,7 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	}
 	u.RawQuery = q.Encode()
 	c.pending.Put(state, p, 0)
-	return u.String(), nil
+	return u.String(), state, nil
 }
 
 // Finish ends a sign-in with the query with which the browser of a principal came back. A query can

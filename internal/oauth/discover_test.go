@@ -139,7 +139,7 @@ func TestDiscoveryStops(t *testing.T) {
 				return m
 			}
 			w.idp.Metadata, w.idp.Resource = fill(c.metadata), fill(c.resource)
-			_, err := w.client.Begin(t.Context(), w.server, "me", redirect)
+			_, _, err := w.client.Begin(t.Context(), w.server, "me", redirect)
 			if c.want == "" { // the address is refused when it is dialed
 				if err != nil {
 					t.Fatal(err)

@@ -87,6 +87,8 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS    *tls.Config
+	// Page returns the page of weir on which a person signs in at a server; nil and "" have none.
+	Page func(server string) string
 	// InUse, if set, is called with each access token before it is used the first time, and again now
 	// and then. It removes the token from logs, errors and results.
 	InUse func(token string)
@@ -99,6 +101,7 @@ type Client struct {
 	publicURL string
 	now       func() time.Time
 	inUse     func(token string)
+	page      func(server string) string
 	web       *web
 
 	pending *bounded.Map[string, *pending]    // by state
@@ -119,8 +122,11 @@ func New(o Options) *Client {
 	if o.InUse == nil {
 		o.InUse = func(string) {}
 	}
+	if o.Page == nil {
+		o.Page = func(string) string { return "" }
+	}
 	return &Client{
-		inUse: o.InUse,
+		inUse: o.InUse, page: o.Page,
 		store: o.Store, publicURL: strings.TrimRight(o.PublicURL, "/"), now: o.Now,
 		web:       &web{lookup: o.Lookup, dial: o.Dial, tls: o.TLS},
 		pending:   bounded.New(bounded.Options[string, *pending]{MaxCount: maxPending, TTL: pendingTime, Now: o.Now}),
@@ -136,6 +142,7 @@ func New(o Options) *Client {
 type SignInError struct {
 	Server string
 	Reason string // why the earlier sign-in does not serve; "" if there was none
+	URL    string // of the page on which a person signs in; "" if there is none
 }
 
 // Error implements error.
@@ -144,7 +151,11 @@ func (e *SignInError) Error() string {
 	if e.Reason != "" {
 		why = " (" + e.Reason + ")"
 	}
-	return fmt.Sprintf("the server %q needs a sign-in%s: run `weir login %s`", e.Server, why, e.Server)
+	how := "run"
+	if e.URL != "" {
+		how = "open " + e.URL + " or run"
+	}
+	return fmt.Sprintf("the server %q needs a sign-in%s: %s `weir login %s`", e.Server, why, how, e.Server)
 }
 
 // Is makes the error one that a repetition of the call does not mend.
@@ -152,7 +163,11 @@ func (e *SignInError) Is(target error) bool { return target == mcp.ErrFinal }
 
 // refused returns the error that a caller of the server gets (spec/signin §4).
 func (e *SignInError) refused() error {
-	data, err := json.Marshal(map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server, "command": "weir login " + e.Server})
+	details := map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server, "command": "weir login " + e.Server}
+	if e.URL != "" {
+		details["connect_url"] = e.URL
+	}
+	data, err := json.Marshal(details)
 	if err != nil {
 		data = nil // cannot happen: three strings
 	}

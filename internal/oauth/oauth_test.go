@@ -86,7 +86,7 @@ func (w *world) signIn(principal string) {
 }
 
 func (w *world) trySignIn(principal string) error {
-	at, err := w.client.Begin(w.t.Context(), w.server, principal, redirect)
+	at, _, err := w.client.Begin(w.t.Context(), w.server, principal, redirect)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func TestCallback(t *testing.T) {
 	w := newWorld(t)
 	begin := func() url.Values {
 		t.Helper()
-		at, err := w.client.Begin(t.Context(), w.server, "me", redirect)
+		at, _, err := w.client.Begin(t.Context(), w.server, "me", redirect)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func TestCallback(t *testing.T) {
 func TestClients(t *testing.T) {
 	clientID := func(w *world) string {
 		t.Helper()
-		at, err := w.client.Begin(t.Context(), w.server, "me", redirect)
+		at, _, err := w.client.Begin(t.Context(), w.server, "me", redirect)
 		if err != nil {
 			return err.Error()
 		}
@@ -476,7 +476,7 @@ func TestParams(t *testing.T) {
 	w := newWorld(t)
 	w.idp.NoResource = true
 	w.server.NoResource, w.server.Params = true, map[string]string{"audience": "api://x", "response_type": "token"}
-	at, err := w.client.Begin(t.Context(), w.server, "me", redirect)
+	at, _, err := w.client.Begin(t.Context(), w.server, "me", redirect)
 	if err != nil {
 		t.Fatal(err)
 	}

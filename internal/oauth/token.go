@@ -58,7 +58,7 @@ func (c *Client) Token(ctx context.Context, s *Server, principal string) (identi
 		return secretOf(g), nil
 	case g.Refresh == "" && s.Flow != FlowClientCredentials:
 		if dead {
-			return "", &SignInError{s.Name, "the token has ended, and the issuer gave no refresh token"}
+			return "", &SignInError{Server: s.Name, Reason: "the token has ended, and the issuer gave no refresh token"}
 		}
 		return secretOf(g), nil
 	}
@@ -80,7 +80,7 @@ func signIn(s *Server, found *cached) error {
 	if found == nil {
 		return &SignInError{Server: s.Name}
 	}
-	return &SignInError{s.Name, found.grant.SignedOut}
+	return &SignInError{Server: s.Name, Reason: found.grant.SignedOut}
 }
 
 // Renew returns a token in the place of one that the server refused with a challenge. It refreshes
@@ -106,7 +106,7 @@ func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused
 	case ch.Error == "insufficient_scope":
 		return c.stepUp(ctx, s, id, found, ch)
 	case g.Refresh == "" && s.Flow != FlowClientCredentials:
-		return "", &SignInError{s.Name, "the server refuses the token, and the issuer gave no refresh token"}
+		return "", &SignInError{Server: s.Name, Reason: "the server refuses the token, and the issuer gave no refresh token"}
 	}
 	return c.again(ctx, s, id, g.Access)
 }
@@ -116,7 +116,7 @@ func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached
 	next := *old.grant
 	next.Wanted = union(next.Scopes, next.Wanted, ch.Scopes)
 	if slices.Equal(next.Wanted, old.grant.Wanted) {
-		return "", &SignInError{s.Name, "it asks for the scopes " + strings.Join(next.Wanted, " ")}
+		return "", &SignInError{Server: s.Name, Reason: "it asks for the scopes " + strings.Join(next.Wanted, " ")}
 	}
 	switch {
 	case len(next.Wanted) == len(next.Scopes):
@@ -135,7 +135,7 @@ func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached
 	if err := c.replace(ctx, id, old.record, &next); err != nil && !errors.Is(err, vault.ErrChanged) {
 		return "", err
 	}
-	return "", &SignInError{s.Name, "it asks for the scopes " + strings.Join(next.Wanted, " ")}
+	return "", &SignInError{Server: s.Name, Reason: "it asks for the scopes " + strings.Join(next.Wanted, " ")}
 }
 
 // replace stores a grant if the vault still has the old one.
@@ -244,7 +244,7 @@ func (c *Client) refresh(ctx context.Context, s *Server, id vault.ID, old *cache
 	if err := c.replace(ctx, id, old.record, &out); err != nil && !errors.Is(err, vault.ErrChanged) {
 		return nil, err
 	}
-	return nil, &SignInError{s.Name, out.SignedOut}
+	return nil, &SignInError{Server: s.Name, Reason: out.SignedOut}
 }
 
 // adopt returns the grant that another process has stored.

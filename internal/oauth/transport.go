@@ -50,7 +50,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	next, err := t.client.Renew(req.Context(), t.server, t.principal, token, ch)
 	if errors.As(err, &signIn) {
-		err = signIn.refused()
+		told := *signIn // others share it
+		told.URL = t.client.page(t.server.Name)
+		err = told.refused()
 	}
 	if err != nil {
 		drop(resp)

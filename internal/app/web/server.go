@@ -171,6 +171,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	open := guard.New(app.GuardOptions(c, f.log))
 	behind := guard.New(closed)
 	mux, endPage := f.mux(c, open, behind, auth.Required())
+	f.mountSignIns(mux, open, c, &auth)
 	endAPI := f.mountAPI(mux, open, behind, auth)
 	quiet := func() { endPage(); endAPI() }
 	mux.Handle("/mcp", f.agentFront(guard.New(attachable(closed, f.token))))

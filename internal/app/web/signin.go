@@ -4,9 +4,27 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/oauth"
 )
+
+// mountSignIns serves the pages on which people sign in at servers. They check who a person is
+// themselves, because a browser shows no token.
+func (f *Server) mountSignIns(mux *http.ServeMux, open *guard.Guard, c *config.Config, auth *config.Auth) {
+	base := strings.TrimSuffix(strings.TrimSuffix(planeURL(c, f.base), "/"), "/mcp")
+	o := connect.Options{SignIns: f.engine.SignIns, Base: base}
+	if auth.Required() {
+		o.Authenticate = f.callers.Authenticate
+	}
+	mux.Handle(connect.Path, open.Wrap(connect.New(o)))
+	if c.PublicURL == "" && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
+		base = "" // callers on other machines cannot open a page of this one
+	}
+	f.engine.SignIns.Serve(base)
+}
 
 // mountClientDocument serves the document by which authorization servers know weir (spec/signin §2).
 // It is for everyone, and exists where weir has a public https URL.

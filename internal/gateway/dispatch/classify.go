@@ -57,14 +57,18 @@ func Classify(ctx context.Context, upstream string, err error) error {
 	return &result.Error{Code: result.UpstreamUnavailable, Message: fmt.Sprintf("server %q cannot be reached", upstream), Cause: err}
 }
 
-// signInDetails returns the server and the command of an error that asks a person to sign in, nil for
+// signInDetails returns the server, the command and the page of an error that asks a person to sign in, nil for
 // any other error (spec/signin §4).
 func signInDetails(e *mcp.Error) json.RawMessage {
 	command := rawjson.Get(e.Data, "command")
 	if e.Kind != mcp.KindUnauthorized || command == nil {
 		return nil
 	}
-	return fmt.Appendf(nil, `{"server":%s,"command":%s}`, rawjson.Get(e.Data, "server"), command)
+	details := fmt.Appendf(nil, `{"server":%s,"command":%s`, rawjson.Get(e.Data, "server"), command)
+	if page := rawjson.Get(e.Data, "connect_url"); page != nil {
+		details = fmt.Appendf(details, `,"connect_url":%s`, page)
+	}
+	return append(details, '}')
 }
 
 // retryDetails returns how many seconds an upstream asks to wait, or nil.

@@ -1,0 +1,113 @@
+package connect_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/connect"
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// provider is an authorization server that agrees at once.
+type provider struct{ began, finished []string }
+
+func (p *provider) Owner(caller *identity.Identity, server string) (string, error) {
+	if server != "notes" {
+		return "", errors.New("no such server")
+	}
+	return "of " + caller.Principal, nil
+}
+
+func (p *provider) Begin(_ context.Context, server, principal, redirect string) (string, string, error) {
+	p.began = append(p.began, server+" "+principal+" "+redirect)
+	return "https://login.example.com/authorize?a=1&b=2", "state-1", nil
+}
+
+func (p *provider) Finish(_ context.Context, principal string, _ url.Values) (string, error) {
+	p.finished = append(p.finished, principal)
+	return "notes", nil
+}
+
+// visit sends a request with the cookies of an earlier answer.
+func visit(pages http.Handler, method, at string, form url.Values, cookies []*http.Cookie) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, at, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, c := range cookies {
+		r.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	pages.ServeHTTP(w, r)
+	return w
+}
+
+var formField = regexp.MustCompile(`name="form" value="([0-9a-f]{64})"`)
+
+// TestLocal walks through the pages of a gateway without authentication, and lets the time of the
+// browser's session end.
+func TestLocal(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := &provider{}
+	pages := connect.New(connect.Options{SignIns: p, Base: "https://weir.example.com", Now: func() time.Time { return now }})
+	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
+	cookies := first.Result().Cookies()
+	if len(cookies) != 1 || cookies[0].Name != "__Host-weir_connect" || !cookies[0].Secure || !cookies[0].HttpOnly || cookies[0].Path != "/" || cookies[0].SameSite != http.SameSiteLaxMode {
+		t.Fatalf("cookies %v", cookies)
+	}
+	m := formField.FindStringSubmatch(first.Body.String())
+	if m == nil {
+		t.Fatalf("no form: %s", first.Body)
+	}
+	form := url.Values{"form": {m[1]}, "go": {"yes"}}
+	if w := visit(pages, http.MethodPost, "/connect/notes", form, nil); w.Code != http.StatusForbidden || len(p.began) != 0 {
+		t.Errorf("a form without the cookie: %d %v", w.Code, p.began)
+	}
+	w := visit(pages, http.MethodPost, "/connect/notes", form, cookies)
+	if len(p.began) != 1 || p.began[0] != "notes of local https://weir.example.com/connect/callback" || w.Header().Get("Refresh") != "0;url=https://login.example.com/authorize?a=1&b=2" || !strings.Contains(w.Body.String(), `href="https://login.example.com/authorize?a=1&amp;b=2"`) {
+		t.Errorf("began %q, header %v: %s", p.began, w.Header(), w.Body)
+	}
+	if w := visit(pages, http.MethodGet, "/connect/callback?state=other&code=x", nil, cookies); w.Code != http.StatusBadRequest || len(p.finished) != 0 {
+		t.Errorf("another state: %d %v", w.Code, p.finished)
+	}
+	now = now.Add(11 * time.Minute)
+	if w := visit(pages, http.MethodGet, "/connect/callback?state=state-1&code=x", nil, cookies); w.Code != http.StatusBadRequest || len(p.finished) != 0 {
+		t.Errorf("after its time: %d %v", w.Code, p.finished)
+	}
+}
+
+// TestEscapes shows names of servers and problems as text.
+func TestEscapes(t *testing.T) {
+	pages := connect.New(connect.Options{SignIns: &provider{}, Base: "http://127.0.0.1:1"})
+	w := visit(pages, http.MethodGet, "/connect/%3Cscript%3Ex", nil, nil)
+	if w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "<script") || !strings.Contains(w.Body.String(), "&lt;script") {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+	if w := visit(pages, http.MethodPut, "/connect/notes", nil, nil); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("PUT: %d", w.Code)
+	}
+}
+
+// TestFixation signs in with a cookie that another person has planted: the session has a new one.
+func TestFixation(t *testing.T) {
+	pages := connect.New(connect.Options{SignIns: &provider{}, Base: "http://127.0.0.1:1", Authenticate: func(*http.Request, string) (*identity.Identity, error) {
+		return &identity.Identity{Principal: "victim"}, nil
+	}})
+	planted := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
+	form := url.Values{"form": {formField.FindStringSubmatch(planted.Body.String())[1]}, "token": {"x"}}
+	w := visit(pages, http.MethodPost, "/connect/notes", form, planted.Result().Cookies())
+	if got := w.Result().Cookies(); w.Code != http.StatusSeeOther || len(got) != 1 || got[0].Value == planted.Result().Cookies()[0].Value {
+		t.Fatalf("%d, cookies %v", w.Code, got)
+	}
+	if w := visit(pages, http.MethodGet, "/connect/notes", nil, planted.Result().Cookies()); strings.Contains(w.Body.String(), "victim") {
+		t.Errorf("the planted cookie opens the session: %s", w.Body)
+	}
+	if w := visit(pages, http.MethodGet, "/connect/notes", nil, w.Result().Cookies()); !strings.Contains(w.Body.String(), "You are victim") {
+		t.Errorf("the own cookie: %s", w.Body)
+	}
+}
