@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,18 @@ func (a *Auth) vouched(principal string) bool {
 	return slices.ContainsFunc(a.Issuers, func(i *Issuer) bool { return strings.HasPrefix(principal, i.Name+":") })
 }
 
+// HasOperator reports whether a caller whom auth knows can be an operator: by its token, or by
+// auth.roles.
+func (a *Auth) HasOperator() bool {
+	role := &a.Roles.Operator
+	if slices.ContainsFunc(role.Principals, a.vouched) || len(a.Issuers) > 0 && len(role.Groups) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(a.Tokens, func(t Token) bool {
+		return t.Operator || slices.Contains(role.Principals, t.Name) || slices.ContainsFunc(t.Groups, func(g string) bool { return slices.Contains(role.Groups, g) })
+	})
+}
+
 // certPrefix begins the principals of client certificates.
 const certPrefix = "cert:"
 
@@ -77,7 +90,17 @@ func parseDay(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
+// issuerName is what auth.issuers may call an issuer. A colon would let two issuers have the same
+// principal.
+var issuerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
 func checkIssuers(d *decoder, c *Config) {
+	for n, t := range c.Auth.Tokens {
+		if c.Auth.vouched(t.Name) {
+			path := "auth.tokens[" + strconv.Itoa(n) + "].name"
+			d.Fail(d.At(path), path, "%s: %q looks like a principal of an issuer or a certificate; give the token another name", path, strict.Clip(t.Name))
+		}
+	}
 	if len(c.Auth.Issuers) == 0 {
 		return
 	}
@@ -93,6 +116,9 @@ func checkIssuers(d *decoder, c *Config) {
 	urls := map[string]string{}
 	for _, i := range c.Auth.Issuers {
 		at := "auth.issuers." + i.Name
+		if !issuerName.MatchString(i.Name) {
+			d.Fail(d.At(at), at, "%s: the name begins principals such as corp:8a7f, so it has 1 to 64 letters, digits, dots, dashes and underscores", strict.Clip(at))
+		}
 		if strings.EqualFold(i.Name, "cert") {
 			d.Fail(d.At(at), at, "%s: the name cert is taken: principals of client certificates begin with it", at)
 		}
@@ -110,12 +136,6 @@ func checkIssuers(d *decoder, c *Config) {
 			if slices.ContainsFunc(list, func(s string) bool { return s == "" || key == "scopes" && strings.ContainsAny(s, " \t\"\\") }) {
 				d.Fail(d.At(path), path, "%s must be texts without spaces", path)
 			}
-		}
-	}
-	for n, t := range c.Auth.Tokens {
-		if c.Auth.vouched(t.Name) {
-			path := "auth.tokens[" + strconv.Itoa(n) + "].name"
-			d.Fail(d.At(path), path, "%s: %q looks like a principal of an issuer or a certificate; give the token another name", path, strict.Clip(t.Name))
 		}
 	}
 }

@@ -1,0 +1,63 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/config"
+)
+
+// TestPrincipalsCannotCollide: no two ways to show who one is may lead to the same principal.
+func TestPrincipalsCannotCollide(t *testing.T) {
+	const hash = "3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c"
+	for _, tt := range []struct{ text, want string }{
+		// The subject b:c of the issuer a would be the subject c of the issuer a:b.
+		{`{issuers: {a: {issuer: "https://a"}, "a:b": {issuer: "https://b"}}}`, "auth.issuers.a:b: the name"},
+		{`{issuers: {"": {issuer: "https://a"}}}`, "the name"},
+		{`{issuers: {"a b": {issuer: "https://a"}}}`, "the name"},
+		{`{issuers: {CERT: {issuer: "https://a"}}}`, "the name cert is taken"},
+		{`{issuers: {a: {issuer: "https://a"}}, tokens: [{name: "a:b", sha256: ` + hash + `}]}`, "looks like a principal"},
+		{`{tokens: [{name: "cert:spiffe://a/b", sha256: ` + hash + `}]}`, "looks like a principal"},
+		{`{issuers: {corp-2.eu_x: {issuer: "https://a"}}, tokens: [{name: ci, sha256: ` + hash + `}]}`, ""},
+	} {
+		_, _, err := config.Parse("weir.yaml", []byte("public_url: https://w\nagents: {}\ntls: {cert: a, key: b, client_ca: c}\nauth: "+tt.text), config.Options{})
+		if got := fmt.Sprint(err); tt.want == "" && err != nil || tt.want != "" && !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
+
+// TestHasOperator: an operator may come from each way to show who one is.
+func TestHasOperator(t *testing.T) {
+	const token = "tokens: [{name: ci, groups: [bots], sha256: 3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c%s}]"
+	const issuer = `issuers: {corp: {issuer: "https://a"}}`
+	plain := fmt.Sprintf(token, "")
+	for _, tt := range []struct {
+		auth, tls string
+		want      bool
+	}{
+		{plain, "", false},
+		{fmt.Sprintf(token, ", operator: true"), "", true},
+		{plain + ", roles: {operator: {principals: [ci]}}", "", true},
+		{plain + ", roles: {operator: {groups: [bots]}}", "", true},
+		{plain + ", roles: {operator: {groups: [sre], principals: [ann]}}", "", false},
+		{issuer, "", false},
+		{issuer + ", roles: {operator: {groups: [sre]}}", "", true},
+		{issuer + `, roles: {operator: {principals: ["corp:u1"]}}`, "", true},
+		{issuer + `, roles: {operator: {principals: ["other:u1"]}}`, "", false},
+		{issuer + ", roles: {auditor: {groups: [sre]}}", "", false},
+		{`roles: {operator: {principals: ["cert:spiffe://a/b"]}}`, "tls: {cert: a, key: b, client_ca: c}", true},
+		{`roles: {operator: {groups: [sre]}}`, "tls: {cert: a, key: b, client_ca: c}", false}, // certificates have no groups
+		{`roles: {operator: {principals: ["cert:spiffe://a/b"]}}`, "", false},
+	} {
+		c, _, err := config.Parse("weir.yaml", []byte("public_url: https://w\nagents: {}\n"+tt.tls+"\nauth: {"+tt.auth+"}\n"), config.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", tt.auth, err)
+			continue
+		}
+		if got := c.Auth.HasOperator(); got != tt.want {
+			t.Errorf("{%s} %s: %v", tt.auth, tt.tls, got)
+		}
+	}
+}
