@@ -12,7 +12,6 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/telemetry"
-	"github.com/weir-mcp/weir/mcp"
 )
 
 // controls copies the configured call controls (policy, quotas, cache, ...) into a gateway's
@@ -109,20 +108,10 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 	e.tell = telemetry.Fan(write, e.Metrics.Observe, e.Feed.Observe)
 }
 
-// artifactUsage returns the number and size of the stored results of all configured principals.
+// artifactUsage returns the number and size of the stored results of all principals.
 func (e *Engine) artifactUsage() (count int, bytes int64) {
-	add := func(principal string) {
-		u := e.Results.Usage(principal)
-		count += u.Count
-		bytes += u.Bytes
-	}
-	add(mcp.LocalPrincipal)
-	for _, t := range e.config.Load().Auth.Tokens {
-		if t.Name != mcp.LocalPrincipal {
-			add(t.Name)
-		}
-	}
-	return count, bytes
+	u := e.Results.UsageOfAll()
+	return u.Count, u.Bytes
 }
 
 // Kinds counts a catalog's entries by kind.

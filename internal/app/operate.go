@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"slices"
 
 	"github.com/weir-mcp/weir/internal/approval"
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/serverlog"
 )
@@ -28,10 +26,8 @@ func newOperator(e *Engine) *Operator {
 	return o
 }
 
-// possible reports whether there can be an operator: there is a key, or a token with the right.
-func (o *Operator) possible() bool {
-	return o.Key != "" || slices.ContainsFunc(o.engine.Config().Auth.Tokens, func(t config.Token) bool { return t.Operator })
-}
+// possible reports whether there can be an operator: there is a key, or a caller with the right.
+func (o *Operator) possible() bool { return o.Key != "" || o.engine.Config().Auth.HasOperator() }
 
 // Restart restarts a server and waits until it has been listed, or has failed, or ctx ends. It
 // returns the server's state then. The error is an *mcp.Error if the server cannot be restarted.

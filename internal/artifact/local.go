@@ -241,6 +241,17 @@ func (s *Local) Usage(principal string) Usage {
 	return Usage{Count: len(sp.items), Bytes: sp.bytes}
 }
 
+// UsageOfAll returns what all principals together hold now, without expired artifacts.
+func (s *Local) UsageOfAll() (all Usage) {
+	_, _ = s.ledger.lock() // a closed store holds nothing
+	defer s.ledger.unlock()
+	for _, sp := range s.ledger.spaces {
+		all.Count += len(sp.items)
+		all.Bytes += sp.bytes
+	}
+	return all
+}
+
 // Totals returns what the store holds now. Expired and evicted artifacts count as long as a lease or
 // a claim of them is open.
 func (s *Local) Totals() Totals {

@@ -173,6 +173,10 @@ func TestSessionsBelongToThePrincipal(t *testing.T) {
 	if status, body := call("u1", "tool_view", view); status != 200 || strings.Contains(body, `"isError":true`) {
 		t.Errorf("a refreshed token: %d %.300s", status, body)
 	}
+	_, metrics := p.do("GET", "/metrics", p.token("ops", "", "groups", []string{"sre"}), "")
+	if !strings.Contains(metrics, "\nweir_artifacts 1\n") {
+		t.Errorf("the result of a principal of an issuer is not among the figures: %s", regexp.MustCompile(`weir_artifacts.*`).FindAllString(metrics, -1))
+	}
 	status, body = call("u2", "tool_view", view)
 	unknown, unknownBody := p.do("POST", "/mcp", p.token("u2", "/mcp"), `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", "no-such-session")
 	if status != 404 || unknown.StatusCode != 404 || string(rawjson.Get([]byte(body), "error")) != string(rawjson.Get([]byte(unknownBody), "error")) {

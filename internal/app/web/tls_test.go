@@ -68,7 +68,7 @@ func TestTLS(t *testing.T) {
 	c, _, err := config.Parse(filepath.Join(dir, "weir.yaml"), []byte(`
 listen: 127.0.0.1:0
 tls: {cert: weir.pem, key: weir.key, client_ca: agent.pem}
-auth: {roles: {auditor: {principals: ["cert:spiffe://example/agent"]}}}
+auth: {roles: {auditor: {principals: ["cert:spiffe://example/agent"]}, operator: {principals: ["cert:spiffe://example/agent"]}}}
 agents: {}
 `), config.Options{})
 	if err != nil {
@@ -98,9 +98,10 @@ agents: {}
 			t.Error(err)
 		}
 	}()
+	path := "/whoami"
 	get := func(base string, o *tls.Config) (int, string, *x509.Certificate) {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: o, DisableKeepAlives: true}}
-		resp, err := client.Get(base + "/whoami")
+		resp, err := client.Get(base + path)
 		if err != nil {
 			return 0, err.Error(), nil
 		}
@@ -115,7 +116,7 @@ agents: {}
 		return &tls.Config{InsecureSkipVerify: true, Certificates: certs} //nolint:gosec // the test compares what is shown
 	}
 	status, body, before := get(l.URL(), trusting(agent))
-	if status != 200 || !strings.Contains(body, `"principal":"cert:spiffe://example/agent"`) || !strings.Contains(body, `"roles":["auditor"]`) {
+	if status != 200 || !strings.Contains(body, `"principal":"cert:spiffe://example/agent"`) || !strings.Contains(body, `"roles":["auditor","operator"]`) {
 		t.Errorf("with a certificate: %d %s", status, body)
 	}
 	if status, body, _ := get(l.URL(), trusting()); status != 401 {
@@ -124,6 +125,14 @@ agents: {}
 	if status, body, _ := get(l.URL(), trusting(certificate(t, t.TempDir(), "stranger", ""))); status == 200 {
 		t.Errorf("with a foreign certificate: %d %s", status, body)
 	}
+	path = "/api/v1/servers"
+	if status, body, _ := get(l.URL(), trusting(agent)); status != 200 || !strings.Contains(body, `"servers"`) {
+		t.Errorf("the operator's path with the certificate of an operator: %d %s", status, body)
+	}
+	if status, body, _ := get(l.URL(), trusting()); status != 401 {
+		t.Errorf("the operator's path without a certificate: %d %s", status, body)
+	}
+	path = "/whoami"
 	old := trusting()
 	old.MaxVersion = tls.VersionTLS11
 	if status, _, _ := get(l.URL(), old); status != 0 {
