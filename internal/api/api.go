@@ -42,8 +42,8 @@ type Options struct {
 	Approvals *approval.Room
 	// Key is the operator's key, which callers on this machine show; "" admits no key.
 	Key identity.Secret
-	// Tokens checks the bearer tokens of the configuration and calls next with the caller's identity
-	// in the context. Nil means that there are none.
+	// Tokens checks the bearer token or the client certificate of a caller and calls next with the
+	// caller's identity in the context. Nil means that the configuration knows no callers.
 	Tokens func(next http.Handler) http.Handler
 	// Operates reports whether a principal of Tokens is an operator. A principal whose identity has
 	// the role is one as well. Nil admits by role alone.
@@ -57,7 +57,7 @@ type Options struct {
 type API struct {
 	o       Options
 	mux     *http.ServeMux
-	tokens  http.Handler // checks a token of the configuration, then serves; nil: there are none
+	tokens  http.Handler // checks who calls, then serves; nil: the configuration knows no callers
 	closing context.Context
 	close   context.CancelFunc
 }
@@ -97,6 +97,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bearer = strings.TrimSpace(bearer)
 	known := a.o.Key != "" && subtle.ConstantTimeCompare([]byte(bearer), []byte(a.o.Key)) == 1
 	switch {
+	case a.tokens != nil && scheme == "" && r.TLS != nil && len(r.TLS.PeerCertificates) > 0:
+		a.tokens.ServeHTTP(w, r) // a certificate may name an operator
 	case !strings.EqualFold(scheme, "Bearer") || bearer == "":
 		a.challenge(w, "operating this gateway needs an operator, and the request names none")
 	case known && !local(r):
@@ -111,11 +113,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveToken serves a caller whose token the configuration knows.
+// serveToken serves a caller whom the configuration knows.
 func (a *API) serveToken(w http.ResponseWriter, r *http.Request) {
 	id := identity.From(r.Context())
 	if !id.HasRole(operator) && (a.o.Operates == nil || !a.o.Operates(id.Principal)) {
-		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "%q may not operate this gateway: set operator: true for this token (auth.tokens[].operator), or use the commands of weir as the user who runs the gateway", text.Line(id.Principal, 80)))
+		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "%q may not operate this gateway: set operator: true for this token (auth.tokens[].operator), name the caller or a group of it in auth.roles.operator, or use the commands of weir as the user who runs the gateway", text.Line(id.Principal, 80)))
 		return
 	}
 	a.mux.ServeHTTP(w, r)
