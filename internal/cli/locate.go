@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"path/filepath"
 
@@ -81,6 +83,9 @@ func locateByAddress(a *process, ctx context.Context, path, token string) (strin
 		return at, nil
 	case refusedToken(err) && c.Auth.Required():
 		return at, refusal(at, err)
+	}
+	if foreign := new(tls.CertificateVerificationError); errors.As(err, &foreign) {
+		return "", failf(exitUnavailable, "a program answers at %s, but not with a certificate for this name (%w); if it is the gateway, name it as its certificate does: --url %s", at, foreign.Err, cmp.Or(publicMCP(c), "https://HOST/mcp"))
 	}
 	return "", nil
 }

@@ -122,6 +122,9 @@ func (a *process) way(custom, conf string) (clients.How, error) {
 		if _, port, err := net.SplitHostPort(app.ListenAddress(c)); err == nil && port != "0" {
 			h.Known = append(h.Known, "http://127.0.0.1:"+port+"/mcp")
 		}
+		if at := publicMCP(c); at != "" {
+			h.Known = append(h.Known, at)
+		}
 	}
 	var err error
 	if h.Command, err = a.program(); err != nil {
@@ -135,7 +138,7 @@ func (a *process) way(custom, conf string) (clients.How, error) {
 }
 
 // serviceWay returns the URL of the installed service, "" without one, and the same URL for clients'
-// files if it opens with no token and the service has this configuration.
+// files if each client can use it and the service has this configuration.
 func (a *process) serviceWay(conf string) (known, url string) {
 	s, err := a.service()
 	if err != nil {
@@ -152,10 +155,12 @@ func (a *process) serviceWay(conf string) (known, url string) {
 	return known, url
 }
 
-// opensFreely reports whether the gateway of a configuration wants no token. One with mistakes may.
+// opensFreely reports whether each client of this machine can use the URL of a configuration's
+// gateway: it wants no token, and clients need no certificate authority. One with mistakes may want
+// them.
 func opensFreely(conf string) bool {
 	c := quietConfig(conf)
-	return c != nil && !c.Auth.Required()
+	return c != nil && !c.Auth.Required() && !c.TLS.Enabled()
 }
 
 // program returns the command that starts this weir again: its absolute path with links kept, so

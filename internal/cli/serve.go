@@ -335,7 +335,7 @@ type face interface {
 }
 
 // welcome tells a person how to use the gateway. Programs search its output for the line with the
-// URL.
+// URL, which comes first.
 func welcome(a *process, c *config.Config, headline string, listener *web.Listener, path, snapshot string) {
 	out := a.stdout
 	base := listener.URL()
@@ -344,6 +344,9 @@ func welcome(a *process, c *config.Config, headline string, listener *web.Listen
 	line("URL", out.paint(cyan, base+"/mcp"))
 	if c.PublicURL != "" {
 		line("public", c.PublicURL)
+	}
+	if local := listener.Local(); local != base {
+		line("local", local+"/mcp, for programs of this machine")
 	}
 	line("page", base+"/")
 	line("mode", string(c.Mode))
@@ -365,5 +368,5 @@ func welcome(a *process, c *config.Config, headline string, listener *web.Listen
 	if c.TLS.ClientCA != "" {
 		line("access", "with a client certificate")
 	}
-	fmt.Fprintf(out, "\nPaste the URL into an MCP client, or in another shell: weir ls --url %s/mcp\nCtrl-C ends it.\n\n", base)
+	fmt.Fprintf(out, "\nPaste the URL into an MCP client, or in another shell: weir ls --url %s/mcp\nCtrl-C ends it.\n\n", listener.Local())
 }

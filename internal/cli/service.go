@@ -260,20 +260,33 @@ func shellPath(a *process, ctx context.Context) string {
 }
 
 // serviceURL returns the URL of the gateway that a service with these settings runs, "" if its port
-// is not known.
+// is not known. A gateway with TLS has the name of its certificate in public_url.
 func serviceURL(settings service.Settings) string {
-	if settings.Port != 0 {
-		return "http://127.0.0.1:" + strconv.Itoa(settings.Port) + "/mcp"
-	}
 	c := quietConfig(settings.Config)
-	if c == nil {
-		return ""
+	scheme, address := "http://", ""
+	switch {
+	case c != nil && c.TLS.Enabled() && c.PublicURL != "":
+		return publicMCP(c)
+	case c != nil:
+		if address = app.Dialable(app.ListenAddress(c)); c.TLS.Enabled() {
+			scheme = "https://"
+		}
 	}
-	address := app.Dialable(app.ListenAddress(c))
+	if settings.Port != 0 {
+		address = net.JoinHostPort("127.0.0.1", strconv.Itoa(settings.Port))
+	}
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
 		return ""
 	}
-	return "http://" + address + "/mcp"
+	return scheme + address + "/mcp"
+}
+
+// publicMCP returns the URL of /mcp below public_url, "" without one.
+func publicMCP(c *config.Config) string {
+	if c.PublicURL == "" {
+		return ""
+	}
+	return strings.TrimSuffix(c.PublicURL, "/") + "/mcp"
 }
 
 // quietConfig reads a configuration without asking for inputs. It returns nil for one with mistakes.

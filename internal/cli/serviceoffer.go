@@ -65,12 +65,13 @@ func (r *initRun) askForService(ctx context.Context) error {
 	return err
 }
 
-// into adds the service to a plan. Clients that speak HTTP get its URL, if it opens with no token.
+// into adds the service to a plan. Clients that speak HTTP get its URL, if each of
+// them can use it.
 func (o *serviceOffer) into(p *firstrun.Plan, m *firstrun.Machine) {
 	if o == nil {
 		return
 	}
-	if c := quietConfig(m.Config); c == nil || !c.Auth.Required() {
+	if quietConfig(m.Config) == nil || opensFreely(m.Config) {
 		m.How.Known, m.How.URL = append(m.How.Known, o.url), o.url
 	}
 	p.Service = &firstrun.ServiceChange{Before: o.before, Install: func(ctx context.Context) error {
