@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,12 +24,17 @@ import (
 
 // protected is a gateway that accepts tokens of a fake provider.
 type protected struct {
-	t    *testing.T
+	t    testing.TB
 	base string
 	idp  *fakeidp.Provider
 }
 
-func startProtected(t *testing.T) *protected {
+// staticToken is the token of the principal static, and longToken that of long.
+const staticToken = "0123456789abcdef0123456789abcdef"
+
+var longToken = strings.Repeat("0123456789abcdef", 88)
+
+func startProtected(t testing.TB) *protected {
 	t.Helper()
 	idp, issuer := fakeidp.Start(fakeidp.Options{}, "/t")
 	t.Cleanup(issuer.Close)
@@ -44,9 +50,9 @@ func startProtected(t *testing.T) *protected {
 	text := fmt.Sprintf(`
 mode: gateway
 public_url: %s
-auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}}}
+auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}]}
 mcpServers: {up: {url: %q}}
-`, front.URL, idp.Issuer(), upstream.URL+"/mcp")
+`, front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), upstream.URL+"/mcp")
 	c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
 		t.Fatal(err)
