@@ -62,6 +62,23 @@ type challenger struct {
 	r *http.Request
 }
 
+// Identify returns who made a request, as Wrap finds out. Use it to check again who is at the other
+// end of a connection that began with the request. Without Options.Authenticate every caller is the
+// local one.
+func (g *Guard) Identify(r *http.Request) (*identity.Identity, error) {
+	if g.authenticate == nil {
+		return identity.From(context.Background()), nil
+	}
+	id, err := g.identify(r)
+	if err == nil && g.admit != nil {
+		err = g.admit(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return id, nil
+}
+
 // identify asks Authenticate if the request shows anything.
 func (g *Guard) identify(r *http.Request) (*identity.Identity, error) {
 	bearer := bearer(r.Header)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/attach"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
@@ -31,6 +32,8 @@ type attached struct {
 	memory  *memory.Pool
 
 	draining atomic.Bool
+	// identify finds out again who made an upgrade, by the configuration of now.
+	identify atomic.Pointer[func(upgrade *http.Request) (*identity.Identity, error)]
 
 	mu    sync.Mutex // guards below
 	conns map[*mcp.Conn]bool
@@ -73,7 +76,7 @@ func (a *attached) serve(w http.ResponseWriter, r *http.Request) {
 	stream.Count(a.memory.Account(principal))
 	client := text.Line(r.Header.Get(attach.ClientHeader), 64)
 	c := mcp.NewConn(stream, mcp.ConnOptions{
-		Name: "the client", Handler: a.with(r.Context()), Session: mcp.NewSession("", principal), Logger: a.log,
+		Name: "the client", Handler: a.with(r), Session: mcp.NewSession("", principal), Logger: a.log,
 	})
 	a.mu.Lock()
 	a.conns[c] = true
@@ -87,19 +90,40 @@ func (a *attached) serve(w http.ResponseWriter, r *http.Request) {
 	a.log.Debug("a client has left", "client", client)
 }
 
-// with returns the handler of one client. Its requests see the mode and the identity of the upgrade,
-// until the credential of that identity expires.
-func (a *attached) with(upgrade context.Context) mcp.Handler {
-	values := context.WithoutCancel(upgrade)
+// with returns the handler of one client. Its requests see the values of the upgrade. Each is
+// checked like a request over HTTP: the token may have expired, and the configuration may have
+// changed.
+func (a *attached) with(upgrade *http.Request) mcp.Handler {
+	values := context.WithoutCancel(upgrade.Context())
+	principal := guard.Principal(values)
 	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if ends := identity.From(values).Expires; !ends.IsZero() && time.Now().After(ends) && !r.IsNotification() {
-			return nil, mcp.Errorf(mcp.KindUnauthorized, "the token of this connection has expired; connect again with a new one")
+		id, err := (*a.identify.Load())(upgrade.WithContext(ctx))
+		switch {
+		case err == nil && id.Principal != principal:
+			err = mcp.Errorf(mcp.KindUnauthorized, "the credential of this connection names another principal now; connect again")
+		case err == nil && a.draining.Load() && !r.IsNotification():
+			err = mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
+		case err == nil:
+			return a.handler.Serve(identity.With(inherited{ctx, values}, id), r)
 		}
-		if a.draining.Load() && !r.IsNotification() {
-			return nil, mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
+		if r.IsNotification() {
+			a.log.Debug("a notification of an attached client was left out", "method", text.Line(r.Method, 80), "err", err)
+			return nil, nil
 		}
-		return a.handler.Serve(inherited{ctx, values}, r)
+		return nil, err
 	})
+}
+
+// follow makes later requests of all clients pass the checks of a guard and a configuration.
+func (a *attached) follow(g *guard.Guard, auth config.Auth) {
+	identify := func(upgrade *http.Request) (*identity.Identity, error) {
+		id, err := g.Identify(upgrade)
+		if err == nil && auth.Scoped(id.Principal) {
+			return nil, errScoped(id.Principal, upgrade.URL.Path)
+		}
+		return id, err
+	}
+	a.identify.Store(&identify)
 }
 
 // inherited is a context with the values of another one, too.

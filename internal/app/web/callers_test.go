@@ -27,6 +27,9 @@ type protected struct {
 	t    testing.TB
 	base string
 	idp  *fakeidp.Provider
+
+	server *web.Server
+	text   string // of the configuration
 }
 
 // staticToken is the token of the principal static, and longToken that of long.
@@ -34,7 +37,7 @@ const staticToken = "0123456789abcdef0123456789abcdef"
 
 var longToken = strings.Repeat("0123456789abcdef", 88)
 
-func startProtected(t testing.TB) *protected {
+func startProtected(t testing.TB, more ...string) *protected {
 	t.Helper()
 	idp, issuer := fakeidp.Start(fakeidp.Options{}, "/t")
 	t.Cleanup(issuer.Close)
@@ -52,7 +55,7 @@ mode: gateway
 public_url: %s
 auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}]}
 mcpServers: {up: {url: %q}}
-`, front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), upstream.URL+"/mcp")
+`+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), upstream.URL+"/mcp")
 	c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +77,7 @@ mcpServers: {up: {url: %q}}
 		}
 		engine.Close(ctx)
 	})
-	return &protected{t, front.URL, idp}
+	return &protected{t, front.URL, idp, server, text}
 }
 
 // token returns a fresh token of a user for a path.

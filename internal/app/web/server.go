@@ -155,8 +155,8 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Apply implements app.Face: it rebuilds everything that depends on the configuration.
 func (f *Server) Apply(old, c *config.Config) {
-	front := f.engine.Front(c)
-	f.front.Store(&front)
+	surface := f.engine.Front(c)
+	f.front.Store(&surface)
 	auth := c.Auth
 	if old != nil && !auth.Required() && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		// The new configuration was validated with its own listen address, but the old listener is
@@ -174,7 +174,9 @@ func (f *Server) Apply(old, c *config.Config) {
 	f.mountSignIns(mux, open, c, &auth)
 	endAPI := f.mountAPI(mux, open, behind, auth)
 	quiet := func() { endPage(); endAPI() }
-	mux.Handle("/mcp", f.agentFront(guard.New(attachable(closed, f.token))))
+	front := guard.New(attachable(closed, f.token))
+	f.attached.follow(front, auth)
+	mux.Handle("/mcp", f.agentFront(front))
 	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.Metrics.Handler()))
 	metadata := f.metadata(c)
 	mux.Handle(authn.MetadataPath, metadata)
@@ -393,12 +395,15 @@ func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 func (f *Server) unscoped(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if principal := guard.Principal(r.Context()); f.engine.Config().Auth.Scoped(principal) {
-			guard.WriteError(w, http.StatusForbidden, "", mcp.Errorf(mcp.KindPermissionDenied,
-				"the token of %q is for single agents (auth.tokens[].agents), at /mcps/NAME/mcp; %s reaches all of them", principal, r.URL.Path))
+			guard.WriteError(w, http.StatusForbidden, "", errScoped(principal, r.URL.Path))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func errScoped(principal, path string) error {
+	return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for single agents (auth.tokens[].agents), at /mcps/NAME/mcp; %s reaches all of them", principal, path)
 }
 
 // serveCatalog answers /catalog.
