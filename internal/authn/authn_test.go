@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -247,6 +248,9 @@ func TestScopesAndRequire(t *testing.T) {
 		w.wants("all", w.idp.Token(with("tid", "t1", "app", app, "scope", "tools mcp")), "")
 		w.wants("scp as a list", w.idp.Token(with("tid", "t1", "app", app, "scp", []string{"tools", "mcp"})), "")
 		w.wants("scp as a text", w.idp.Token(with("tid", "t1", "app", app, "scp", "tools mcp")), "")
+		if id, err := w.ask("/mcp", w.idp.Token(with("tid", "t1", "app", app, "scope", "tools mcp"))); err != nil || !slices.Equal(id.Needed, []string{"mcp", "tools"}) {
+			t.Errorf("the identity needs %v, %v", id, err)
+		}
 		w.wants("another tenant", w.idp.Token(with("tid", "t2", "app", app, "scope", "tools mcp")), "unauthorized")
 		w.wants("no role", w.idp.Token(with("tid", "t1", "scope", "tools mcp")), "unauthorized")
 		_, err := w.ask("/mcp", w.idp.Token(with("tid", "t1", "app", app, "scope", "mcp")))

@@ -40,7 +40,7 @@ func (s *state) read(from *issuer, claims map[string]any, now time.Time, mustExp
 		return nil, err
 	}
 	id := &identity.Identity{
-		Principal: from.Name + ":" + subject, Issuer: from.Name, Groups: sorted(texts(claimAt(claims, from.Groups))), Scopes: scopesOf(claims),
+		Principal: from.Name + ":" + subject, Issuer: from.Name, Groups: sorted(texts(claimAt(claims, from.Groups))), Scopes: scopesOf(claims), Needed: from.Scopes,
 		Claims: claims, GroupsMissing: groupsMissing(claims, from.Groups), Expires: expires,
 	}
 	for _, name := range []string{"azp", "client_id", "cid", "appid"} {

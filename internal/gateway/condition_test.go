@@ -52,7 +52,7 @@ func (h *harness) executeAs(t testing.TB, id *identity.Identity, tool, args stri
 }
 
 var (
-	sre = &identity.Identity{Principal: "corp:u1", Issuer: "corp", Groups: []string{"sre"}, Scopes: []string{"repo:read"}}
+	sre = &identity.Identity{Principal: "corp:u1", Issuer: "corp", Groups: []string{"sre"}, Scopes: []string{"mcp", "repo:read"}, Needed: []string{"mcp"}}
 	dev = &identity.Identity{Principal: "corp:u2", Issuer: "corp", Groups: []string{"dev"}}
 	ci  = &identity.Identity{Principal: "ci"}
 )
@@ -95,7 +95,7 @@ func TestPolicyStepsUp(t *testing.T) {
 	}}})
 	_, err := h.askAs(t.Context(), sre, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+h.id(t, "web", "search")+`","args":{}}}`)
 	var e *mcp.Error
-	if !errors.As(err, &e) || e.Kind != mcp.KindInsufficientScope || string(e.Data) != `{"kind":"insufficient_scope","scopes":["repo:read","web:read"]}` {
+	if !errors.As(err, &e) || e.Kind != mcp.KindInsufficientScope || string(e.Data) != `{"kind":"insufficient_scope","scopes":["mcp","repo:read","web:read"]}` {
 		t.Fatalf("%v %s", err, e.Data)
 	}
 	for name, tt := range map[string]struct {
@@ -107,7 +107,7 @@ func TestPolicyStepsUp(t *testing.T) {
 		}
 	}
 	all := *sre
-	all.Scopes = []string{"offline_access", "repo:read", "web:read"}
+	all.Scopes = []string{"mcp", "offline_access", "repo:read", "web:read"}
 	if got := h.executeAs(t, &all, h.id(t, "web", "search"), `{}`); got != "" {
 		t.Errorf("with the scopes: %q", got)
 	}

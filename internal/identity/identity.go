@@ -21,6 +21,8 @@ type Identity struct {
 	Client string
 	// Groups, Roles and Scopes are what the caller has; each is sorted and without duplicates.
 	Groups, Roles, Scopes []string
+	// Needed are the scopes that every token of the issuer must have here.
+	Needed []string
 	// Claims are the issuer's statements as decoded JSON, with numbers as json.Number; nil without
 	// an issuer.
 	Claims map[string]any

@@ -152,6 +152,9 @@ func (p *Policy) scopesFor(in *authz.Input, verb string, about []Subject) []stri
 			needed = append(needed, p.Rules[v.rule].If.Scopes...)
 		}
 	}
+	if len(needed) > 0 { // a client asks its issuer for exactly these
+		needed = append(needed, in.Identity.Needed...)
+	}
 	// A client asks for offline_access by itself, and a resource does not want it of all clients.
 	needed = slices.DeleteFunc(needed, func(scope string) bool { return scope == "offline_access" })
 	slices.Sort(needed)
