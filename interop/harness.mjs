@@ -234,6 +234,7 @@ export const clients = {
   ts2: () => [node22(), join(here, 'clients', 'ts2.mjs')],
   python1: () => [join(work, 'python1', 'bin', 'python'), join(here, 'clients', 'python1.py')],
   python2: () => [join(work, 'python2', 'bin', 'python'), join(here, 'clients', 'python2.py')],
+  go: () => [join(work, 'go-client')], // peers/goclient
 };
 
 let opened = 0;
@@ -244,7 +245,7 @@ export class Client {
   static async connect(kind, target) {
     const [command, script] = clients[kind]();
     const client = new Client();
-    client.child = start(`client-${++opened}-${kind}-${target.transport}`, command, [script, JSON.stringify(target)], { stdin: 'pipe', stdout: 'pipe' });
+    client.child = start(`client-${++opened}-${kind}-${target.transport}`, command, [...(script ? [script] : []), JSON.stringify(target)], { stdin: 'pipe', stdout: 'pipe' });
     client.waiting = new Map();
     client.next = 1;
     client.child.stdin.on('error', () => {}); // A client that has ended says why in its log.

@@ -6,6 +6,7 @@ import { setup } from './setup.mjs';
 const drivers = [
   ['./conformance.mjs', 'conformance'],
   ['./conformance-client.mjs', 'conformanceAsClient'],
+  ['./identity.mjs', 'identity'],
   ['./clients.mjs', 'officialClients'],
   ['./clients-controls.mjs', 'controls'],
   ['./hosts.mjs', 'hostsCheck'],

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { here, main, run, work } from './harness.mjs';
 
 export const conformanceServer = join(work, 'everything-server');
+export const goClient = join(work, 'go-client');
 export const conformanceClient = join(work, 'everything-client');
 
 // once runs an installation unless its result is there and was made from the same inputs.
@@ -47,6 +48,8 @@ export async function setup() {
     setupUV(),
     once('Go conformance client', conformanceClient, ['peers/go.mod', 'peers/go.sum'], () =>
       run('go-build-client', 'go', ['build', '-o', conformanceClient, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-client'], { cwd: join(here, 'peers') })),
+    once('Go client', goClient, ['peers/go.mod', 'peers/go.sum', 'peers/goclient/main.go'], () =>
+      run('go-build-goclient', 'go', ['build', '-o', goClient, './goclient'], { cwd: join(here, 'peers') })),
     once('Go conformance server', conformanceServer, ['peers/go.mod', 'peers/go.sum'], () =>
       run('go-build', 'go', ['build', '-o', conformanceServer, 'github.com/modelcontextprotocol/go-sdk/conformance/everything-server'], { cwd: join(here, 'peers') })),
   ]);

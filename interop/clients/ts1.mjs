@@ -6,10 +6,13 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import {
   CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
+import { Provider, withSignIn } from './oauth.mjs';
 import { answers, capabilities, identity, serve, target } from './lines.mjs';
 
+const authProvider = target.oauth && new Provider(target.oauth.client);
+
 const transports = {
-  http: () => new StreamableHTTPClientTransport(new URL(target.url)),
+  http: () => new StreamableHTTPClientTransport(new URL(target.url), { authProvider }),
   sse: () => new SSEClientTransport(new URL(target.url)),
   stdio: () => new StdioClientTransport({ command: target.command, args: target.args, env: process.env, stderr: 'inherit' }),
 };
@@ -20,14 +23,16 @@ await serve(async (events) => {
   client.setRequestHandler(ElicitRequestSchema, () => answers.elicitation);
   client.setRequestHandler(ListRootsRequestSchema, () => answers.roots);
   client.setNotificationHandler(LoggingMessageNotificationSchema, (n) => { events.log(n.params); });
-  const transport = transports[target.transport]();
-  await client.connect(transport);
+  let transport;
+  const connect = () => { transport = transports[target.transport](); return client.connect(transport); };
+  const signedIn = (what) => (authProvider ? withSignIn(authProvider, (back) => transport.finishAuth(back.get('code')), what) : what());
+  await signedIn(connect);
   return {
     session: {
       server: client.getServerVersion(), capabilities: client.getServerCapabilities(), instructions: client.getInstructions(),
       protocolVersion: transport.protocolVersion,
     },
-    call: (params, options) => client.callTool(params, undefined, options),
+    call: (params, options) => signedIn(() => client.callTool(params, undefined, options)),
     client,
   };
 });
