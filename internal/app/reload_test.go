@@ -27,6 +27,7 @@ func TestDivided(t *testing.T) {
 		{"", "agents: {lease: 10s}", nil, []string{"agents.routing and agents.lease"}},
 		{"", "agents: {limits: {in_flight: 1}}", []string{"agents"}, nil},
 		{"events: {file: a}", "events: {file: b}", nil, []string{"events"}},
+		{"", "registry: {url: https://registry.example.com}", []string{"registry"}, nil},
 	} {
 		read := func(text string) *config.Config {
 			t.Helper()

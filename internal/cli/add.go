@@ -80,7 +80,7 @@ Values of --env, --header and --set that are secrets go into the store.`,
 	cmd.Flags().StringVar(&r.cwd, "cwd", "", "the folder in which the command starts")
 	cmd.Flags().StringVar(&r.kind, "type", "", "how to speak to the URL: http or sse (default: http, or sse for a path that ends in /sse)")
 	oneOf(cmd, "type", string(clients.HTTP), string(clients.SSE))
-	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry (default: that of the MCP project)")
+	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry (default: registry.url of weir.yaml, else that of the MCP project)")
 	cmd.Flags().StringVar(&r.name, "name", "", "name in weir.yaml (default: NAME; for a bundle or a server of the registry, the last part of its own name)")
 	cmd.Flags().BoolVar(&r.noStart, "no-start", false, "write it without starting it")
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,7 +41,7 @@ func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words
 	if len(r.headers) > 0 || r.cwd != "" || r.kind != "" {
 		return nil, errors.New("the registry says everything of its servers: leave --header, --cwd and --type out")
 	}
-	registry, err := registryClient(a, r)
+	registry, err := registryClient(a, m, r)
 	if err != nil {
 		return nil, err
 	}
@@ -53,18 +54,43 @@ func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words
 	return addPublished(a, ctx, m, server, r)
 }
 
-// registryClient returns the registry of a command, with its cache in the state folder.
-func registryClient(a *process, r addRequest) (*mcpregistry.Client, error) {
+// registryClient returns the registry of a command, with its cache in the state folder. It is the one
+// of --registry, else that of the configuration which changes, else the registry of the MCP project.
+func registryClient(a *process, m *firstrun.Machine, r addRequest) (*mcpregistry.Client, error) {
 	state, err := places(a.lookupEnv).State()
 	if err != nil {
 		return nil, err
 	}
-	return mcpregistry.New(mcpregistry.Options{URL: r.registry, CacheDir: filepath.Join(state, "registry")})
+	at := r.registry
+	if at == "" {
+		if at, err = configuredRegistry(a, m.Config); err != nil {
+			return nil, err
+		}
+	}
+	return mcpregistry.New(mcpregistry.Options{URL: at, CacheDir: filepath.Join(state, "registry")})
+}
+
+// configuredRegistry returns registry.url of a configuration, or "" if there is none. It names the
+// address, because the file may have come with a folder of others.
+func configuredRegistry(a *process, file string) (string, error) {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	opts := withSecrets(a, config.System())
+	opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil }
+	c, _, err := config.Load(file, opts)
+	if err != nil {
+		return "", err
+	}
+	if at := c.Registry.URL; at != "" {
+		a.note("the registry is %s, as %s says", at, a.tilde(file))
+	}
+	return c.Registry.URL, nil
 }
 
 // addPublishedBundle loads a bundle that a document of the registry names, and plans to add it.
 func addPublishedBundle(a *process, ctx context.Context, m *firstrun.Machine, b mcpregistry.Bundle, r addRequest) (*firstrun.Plan, error) {
-	registry, err := registryClient(a, r)
+	registry, err := registryClient(a, m, r)
 	if err != nil {
 		return nil, err
 	}

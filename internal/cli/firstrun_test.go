@@ -241,6 +241,18 @@ func TestChangesOfOneServer(t *testing.T) {
 	}
 }
 
+// write writes a file of the home, with its folders.
+func (h *aHome) write(t *testing.T, name, text string) {
+	t.Helper()
+	file := filepath.Join(h.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // installed puts programs of these names on the PATH of the home, which are servers.
 func (h *aHome) installed(t *testing.T, names ...string) {
 	t.Helper()
@@ -334,4 +346,10 @@ func TestAddFromTheRegistry(t *testing.T) {
 	if _, ok := h.files(t)[".config/weir/weir.yaml"]; ok {
 		t.Error("undo left weir.yaml")
 	}
+
+	h.write(t, ".config/weir/weir.yaml", "registry: {url: "+registry.URL+"/} # ours\nmcpServers:\n  asks: {command: x, args: [\"${input:unasked}\"]}\n")
+	h.weir(t, "add", "io.github.me/echo", "--yes", "--no-start", "--set", "ECHO_TOKEN=abcdefgh12345678").want(t, exitOK, registry.URL, "done  echo")
+	h.weir(t, "add", "io.github.me/other", "--registry", "http://127.0.0.1:1").want(t, exitUnavailable, "127.0.0.1:1")
+	h.write(t, ".config/weir/weir.yaml", "registry: {url: ftp://x}\n")
+	h.weir(t, "add", "io.github.me/echo", "--yes").want(t, exitUsage, "weir.yaml:1", "registry.url", "https://")
 }

@@ -30,6 +30,7 @@ func (d *decoder) check(c *Config) {
 	d.checkHubs(c)
 	d.checkTables(c)
 	checkCredentials(d, c)
+	checkRegistry(d, c)
 	d.checkServers(c)
 	d.checkSearch(c)
 	if c.PublicURL != "" {

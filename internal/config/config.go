@@ -34,6 +34,7 @@ type Config struct {
 	Servers       []*Server    `key:"mcpServers" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" safety:"true" doc:"Who may call weir."`
 	SignIns       SignIns      `key:"credentials" safety:"true" doc:"Where the sign-ins at servers are kept."`
+	Registry      Registry     `key:"registry" doc:"The MCP Registry that weir add and weir import ask."`
 	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
 	Hub           Hub          `key:"hub" safety:"true" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
 	Hubs          []*RemoteHub `key:"hubs" safety:"true" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
