@@ -34,45 +34,46 @@ func (s *secretFlag) place() (firstrun.Place, error) {
 func importCommand(a *process) *cobra.Command {
 	var c changing
 	var where secretFlag
-	var o clients.Select
+	var r importRequest
 	cmd := &cobra.Command{
 		Use:   "import [CLIENT|FILE...]",
 		Short: "Bring the servers of MCP clients into weir.yaml",
 		Long: `Bring the servers of MCP clients, or of files in the form of one, into weir.yaml.
-Without arguments it looks at every client of this machine. The clients' files
-stay as they are; "weir connect" puts weir in the place of their servers.
+Without arguments it looks at every client of this machine, at the extensions of
+Claude Desktop and at Docker's MCP toolkit. The clients' files stay as they are;
+"weir connect" puts weir in the place of their servers.
+
+The words claude-extensions and docker-mcp name these two. A file may also be a
+bundle (.mcpb or .dxt) or a server.json of the MCP Registry, which comes alone.
 
 A server that two clients have comes once. Servers that only the client can use,
 such as those that it has logged in to, stay there; the plan says why. Secrets go
 into the store, and weir.yaml names them as ${secret:NAME}. Nothing is started.`,
 		Example: `  weir import --dry-run
-  weir import cursor ./mcp.json`,
+  weir import cursor ./mcp.json
+  weir import docker-mcp
+  weir import ./files.mcpb --set allowed_directories=/home/me/notes`,
 		ValidArgsFunction: a.completeClients(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runImport(a, cmd.Context(), &c, where, args, o)
+			r.words = args
+			m, err := a.machine(c.config)
+			if err != nil {
+				return err
+			}
+			p, err := r.plan(a, cmd.Context(), m)
+			if err != nil {
+				return err
+			}
+			return c.carryOut(a, cmd.Context(), m, p, where)
 		},
 	}
 	c.flags(cmd)
 	where.flag(cmd)
-	cmd.Flags().BoolVar(&o.All, "all", false, "take servers that are switched off, too; they stay switched off")
-	cmd.Flags().BoolVar(&o.Projects, "projects", false, "take servers that a client keeps for single folders, too")
+	cmd.Flags().StringArrayVar(&r.set, "set", nil, "a setting of a bundle or a server.json, KEY=VALUE; may be repeated")
+	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry that has the bundle of a server.json (default: as weir add)")
+	cmd.Flags().BoolVar(&r.choice.All, "all", false, "take servers that are switched off, too; they stay switched off")
+	cmd.Flags().BoolVar(&r.choice.Projects, "projects", false, "take servers that a client keeps for single folders, too")
 	return cmd
-}
-
-func runImport(a *process, ctx context.Context, c *changing, where secretFlag, words []string, o clients.Select) error {
-	m, err := a.machine(c.config)
-	if err != nil {
-		return err
-	}
-	sources, err := look(a, m, words)
-	if err != nil {
-		return err
-	}
-	p, err := m.Import("import", sources, o)
-	if err != nil {
-		return err
-	}
-	return c.carryOut(a, ctx, m, p, where)
 }
 
 // look reads sources and says which cannot be read. It is an error if one that was named cannot.
@@ -409,6 +410,11 @@ func (a *process) completeClients(files bool) cobra.CompletionFunc {
 			}
 		}
 		if files {
+			for _, word := range []string{firstrun.ClaudeExtensions, firstrun.DockerMCP} {
+				if !slices.Contains(args, word) {
+					out = append(out, word)
+				}
+			}
 			return out, cobra.ShellCompDirectiveDefault
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp

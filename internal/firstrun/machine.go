@@ -63,8 +63,12 @@ type Source struct {
 	Target  bool // weir's entry goes here
 	Servers []clients.Server
 	Notes   []clients.Note
-	Wired   bool  // weir stands in it
-	Err     error // why it cannot be read; the other fields of its contents are empty then
+	Wired   bool // weir stands in it
+
+	// Elsewhere says that weir cannot take the servers out of the place where they are.
+	Elsewhere bool
+
+	Err error // why it cannot be read; the other fields of its contents are empty then
 
 	doc []byte
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -76,8 +77,9 @@ func (p *Plan) Empty() bool { return len(p.Files) == 0 && !p.imports() && p.Serv
 // imports reports whether servers come into weir.yaml.
 func (p *Plan) imports() bool { return p.Import != nil && len(p.Import.Servers) > 0 }
 
-// Import plans to bring the servers of sources into weir.yaml.
-func (m *Machine) Import(kind string, sources []Source, o clients.Select) (*Plan, error) {
+// Import plans to bring the servers of sources into weir.yaml. Their texts name the given secrets by
+// their references; further ones are found in the texts.
+func (m *Machine) Import(kind string, sources []Source, o clients.Select, secrets ...clients.Secret) (*Plan, error) {
 	_, existing, err := m.own()
 	if err != nil {
 		return nil, err
@@ -90,8 +92,24 @@ func (m *Machine) Import(kind string, sources []Source, o clients.Select) (*Plan
 	}
 	p.Import = clients.Make(servers, o, m.Env)
 	p.Notes = append(p.Notes, p.Import.Notes...)
+	for _, secret := range secrets {
+		if p.refersTo(secret) {
+			p.Import.Secrets = append(p.Import.Secrets, secret)
+		}
+	}
 	p.Summary = counted(len(p.Import.Servers), "server") + " into weir"
 	return p, p.nameSecrets()
+}
+
+// refersTo reports whether a server that comes into weir.yaml names a secret. Those that are there
+// already do not count.
+func (p *Plan) refersTo(secret clients.Secret) bool {
+	reference := secret.Reference()
+	return slices.ContainsFunc(p.Import.Servers, func(planned clients.Planned) bool {
+		s := planned.Server
+		texts := slices.Concat([]string{s.Command, s.URL}, s.Args, slices.Collect(maps.Values(s.Env)), slices.Collect(maps.Values(s.Headers)))
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, reference) })
+	})
 }
 
 // nameSecrets finds a name in the store for each secret: its own, unless that has another value.
@@ -140,7 +158,7 @@ func (p *Plan) Drop(names ...string) {
 // Connect plans weir's entry in a source's file, and takes the servers out that the plan moves. With
 // keep it only adds. It changes nothing in a file that is as it should be.
 func (p *Plan) Connect(s Source, keep bool) error {
-	if s.Err != nil {
+	if s.Err != nil || s.Elsewhere {
 		return s.Err
 	}
 	var moved []clients.Server
