@@ -113,6 +113,7 @@ export async function conformanceAsClient({ weir }) {
       expectEqual([...names].sort(), want.sort(), revision);
     }
   });
+  rmSync(join(work, 'signed-in'), { recursive: true, force: true }); // the homes of an earlier run
   const examined = examinations(weir);
   for (const [revision, names] of Object.entries(scenarios)) {
     for (const scenario of names) {
