@@ -106,6 +106,9 @@ func TestConnectPage(t *testing.T) {
 		t.Errorf("the call does not name the page: %s", body)
 	}
 
+	asked := append(env, "WEIR_URL="+s.base+"/mcp")
+	piped(t, "", asked, "call", "notes:sign_in").want(t, exitRefused, "open "+at+" or run", "AUTH_FAILED", "trying again may help")
+
 	ann, root := newBrowser(t), newBrowser(t)
 	status, header := ann.get(at)
 	if csp := header.Get("Content-Security-Policy"); status != http.StatusOK || header.Get("X-Frame-Options") != "DENY" || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "script-src") || strings.Contains(ann.page, "<script") {
@@ -148,7 +151,6 @@ func TestConnectPage(t *testing.T) {
 	if status, _ := root.get(back.String()); status != http.StatusBadRequest {
 		t.Errorf("the callback once more: %d", status)
 	}
-	asked := append(env, "WEIR_URL="+s.base+"/mcp")
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) { // a running gateway looks each second
 		if done := piped(t, "", asked, "call", "notes:hello"); done.code == exitOK && strings.Contains(done.stdout, "welcome") {
 			break

@@ -71,6 +71,12 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 		return nil, err
 	}
 	result, err := bridge.Call(ctx, peer, method, params, &back)
+	if page := signInPage(err); page != "" && canOpenPages(c.Request) {
+		c.Asked = true
+		if signIn(ctx, c.Request, peer, c.Entry.Upstream, page) {
+			result, err = bridge.Call(ctx, peer, method, params, &back)
+		}
+	}
 	c.Asked = c.Asked || back.Asked()
 	return withoutOwnMeta(result), err
 }

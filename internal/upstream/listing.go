@@ -41,6 +41,7 @@ type lists struct {
 
 	order   atomic.Int64
 	listed  atomic.Bool // the Sink has the entries
+	asks    atomic.Bool // the Sink has signInTool in their place
 	headers atomic.Pointer[toolHeaders]
 	barred  atomic.Pointer[map[string]error] // tools that offered has left out, with the reasons
 	out     outlet
@@ -287,6 +288,7 @@ func hashListing(l *catalog.Listing) uint64 {
 // deliver hands a listing to the Sink unless the Sink has the same already.
 func (ls *lists) deliver(l catalog.Listing) {
 	hash := hashListing(&l)
+	ls.asks.Store(false)
 	ls.mu.Lock()
 	same := ls.listed.Load() && ls.hash == hash
 	ls.hash = hash

@@ -161,6 +161,9 @@ func (s *slot) fail(err error) {
 	}
 	if needsSignIn(err) {
 		s.u.asksSignIn.Store(true)
+		if s.isShared() {
+			s.u.lists.offerSignIn()
+		}
 	}
 	if s.isShared() && s.down.IsZero() {
 		s.down = time.Now()
@@ -217,6 +220,9 @@ func (s *slot) pause() bool {
 			attempt.Reset(signInPause)
 		case <-gone:
 			s.u.lists.remove()
+			if needsSignIn(s.calls.lastError()) {
+				s.u.lists.offerSignIn()
+			}
 		case <-forget.C:
 			if !s.isShared() {
 				if _, quiet := s.calls.quiet(); quiet {

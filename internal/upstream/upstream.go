@@ -233,7 +233,12 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 	}
 	u.calls.Add(1)
 	var result json.RawMessage
+	signIn := u.lists.isSignIn(method, params)
 	err := u.with(ctx, modern, taskOf(method, params), func(l *link) (err error) {
+		if signIn {
+			result = signedInText
+			return nil
+		}
 		sent := u.lists.headers.Load()
 		result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 		if refusedHeaders(l, method, err) && u.lists.relearn(ctx, l, params, sent) {
