@@ -18,6 +18,10 @@ const (
 	inactiveTime = 10 * time.Second
 )
 
+// maxQuestions bounds the tokens that are asked about at one time. Strangers can make up any number
+// of them.
+const maxQuestions = 256
+
 // Introspection is an endpoint of RFC 7662.
 type Introspection struct {
 	URL                    string
@@ -78,6 +82,10 @@ func (s *state) ask(ctx context.Context, bearer string, sum [sha256.Size]byte) (
 	in := s.answers
 	in.mu.Lock()
 	q := in.asked[sum]
+	if q == nil && len(in.asked) >= maxQuestions {
+		in.mu.Unlock()
+		return opinion{}, unavailable(s.asked[0].Name, time.Second)
+	}
 	if q == nil {
 		q = &question{done: make(chan struct{})}
 		in.asked[sum] = q

@@ -1,12 +1,20 @@
 package authn_test
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/authn"
 	"github.com/weir-mcp/weir/internal/fakeidp"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 const endpoint = "/t/introspect"
@@ -74,5 +82,59 @@ func TestIntrospectionUnavailable(t *testing.T) {
 		p.Issuers[0].Introspection.ClientSecret = "wrong"
 	}, func(w world) {
 		w.wants("a wrong secret of weir", w.idp.Opaque(with()), "identity_unavailable")
+	})
+}
+
+// held is a transport that holds every question until the test ends it.
+type held struct {
+	release chan struct{}
+	asked   atomic.Int64
+}
+
+func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/introspect") {
+		h.asked.Add(1)
+		select {
+		case <-h.release:
+		case <-r.Context().Done():
+		}
+	}
+	return nil, errors.New("no answer")
+}
+
+// TestStrangersCannotPileUpQuestions: tokens that callers made up take a bounded number of questions
+// at a time; the callers beyond may try again, and a token that is known is served.
+func TestStrangersCannotPileUpQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{release: make(chan struct{})}
+		a := authn.New(authn.Options{Client: &http.Client{Transport: h}})
+		defer a.Close()
+		p := authn.Policy{PublicURL: public, Issuers: []authn.Issuer{{Name: "corp", Issuer: issuer, JWKS: issuer + "/jwks"}}, Tokens: []authn.Token{{Name: "ci", SHA256: sha256.Sum256([]byte("static"))}}}
+		opaque(&p, &fakeidp.Options{})
+		a.Apply(p)
+		ask := func(token string) error {
+			_, err := a.Authenticate(httptest.NewRequest("POST", "/mcp", nil).WithContext(t.Context()), token)
+			return err
+		}
+		var refused atomic.Int64
+		for i := range 1000 {
+			go func() {
+				if err := ask(fmt.Sprint("made-up-", i)); kind(err) == "identity_unavailable" && mcp.RetryAfter(err) > 0 {
+					refused.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		if asked, again := h.asked.Load(), refused.Load(); asked != 256 || asked+again != 1000 {
+			t.Errorf("%d questions at a time and %d callers that may try again, want 256 of 1000", asked, again)
+		}
+		if err := ask("static"); err != nil {
+			t.Errorf("a static token meanwhile: %v", err)
+		}
+		close(h.release)
+		synctest.Wait()
+		if got := refused.Load(); got != 1000 {
+			t.Errorf("%d callers have their answer", got)
+		}
 	})
 }
