@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/authn"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/fleet"
@@ -95,7 +96,7 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, pool *memory.Pool
 
 // hubAccess returns the tokens and keys that the hub accepts.
 func hubAccess(c *config.Config, gateway func() *config.Auth) (hub.Static, error) {
-	auth := hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens) }}
+	auth := hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens, time.Now()) }}
 	for _, t := range c.Hub.Tokens {
 		auth.Tokens = append(auth.Tokens, hub.Token{Name: t.Name, SHA256: t.SHA256, Role: smcp.Role(t.Role), Offices: t.Offices})
 	}
@@ -121,13 +122,14 @@ func keysOf(devices []hub.Device) map[string]ed25519.PublicKey {
 // localPeer decides about a peer on this machine if hub.tokens is empty. A Computer in the
 // gateway's office can offer tools to every user of the gateway. So if the gateway requires tokens,
 // the hub requires one that is valid for the whole gateway.
-func localPeer(gateway *config.Auth, tokens []string) (principal string, err error) {
+func localPeer(gateway *config.Auth, tokens []string, now time.Time) (principal string, err error) {
 	if !gateway.Required() {
 		return "local", nil
 	}
+	known := staticTokens(gateway)
 	for _, token := range tokens {
-		if name, known := gateway.Lookup(token); known && !gateway.Scoped(name) {
-			return name, nil
+		if t, err := authn.Find(known, token, now); err == nil && !gateway.Scoped(t.Name) {
+			return t.Name, nil
 		}
 	}
 	return "", fmt.Errorf("%w: auth.tokens are set and hub.tokens are not, so peers on this machine show a token of auth.tokens that has no agents:, or the operator gives them one in hub.tokens", hub.ErrRefused)

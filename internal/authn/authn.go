@@ -201,22 +201,43 @@ func (a *Authenticator) Authenticate(r *http.Request, bearer string) (*identity.
 	return v.id, nil
 }
 
-// byToken looks for a static token. It compares with every hash in constant time, so that neither
-// the time nor the order of the list shows how close a guess was.
+// byToken looks for a static token.
 func (s *state) byToken(sum [sha256.Size]byte, now time.Time) (*identity.Identity, error) {
-	found := -1
-	for i := range s.policy.Tokens {
-		if subtle.ConstantTimeCompare(sum[:], s.policy.Tokens[i].SHA256[:]) == 1 {
+	found, err := find(s.policy.Tokens, sum, now)
+	if found < 0 || err != nil {
+		return nil, err
+	}
+	return s.static[found], nil
+}
+
+// Find returns the static token that a bearer token is. The error is of mcp.KindUnauthorized.
+func Find(tokens []Token, bearer string, now time.Time) (*Token, error) {
+	found, err := find(tokens, sha256.Sum256([]byte(bearer)), now)
+	if err == nil && (found < 0 || bearer == "") {
+		err = unknown()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &tokens[found], nil
+}
+
+// find returns the index of the token with a hash, -1 if there is none. It compares with every hash
+// in constant time, so that neither the time nor the order of the list shows how close a guess was.
+func find(tokens []Token, sum [sha256.Size]byte, now time.Time) (found int, err error) {
+	found = -1
+	for i := range tokens {
+		if subtle.ConstantTimeCompare(sum[:], tokens[i].SHA256[:]) == 1 {
 			found = i
 		}
 	}
 	if found < 0 {
-		return nil, nil
+		return -1, nil
 	}
-	if end := s.static[found].Expires; !end.IsZero() && !now.Before(end) {
-		return nil, unauthorized("the token of %q has expired", s.static[found].Principal)
+	if end := tokens[found].Expires; !end.IsZero() && !now.Before(end) {
+		return -1, unauthorized("the token of %q has expired", tokens[found].Name)
 	}
-	return s.static[found], nil
+	return found, nil
 }
 
 // verify checks a token of an issuer, or finds it among those checked before.

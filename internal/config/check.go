@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"net"
 	"net/url"
@@ -91,7 +92,7 @@ func (d *decoder) checkAuth(c *Config) {
 		case err != nil || len(sum) != 32:
 			d.Fail(d.At(strict.Join(path, "sha256")), strict.Join(path, "sha256"), "%s.sha256 must be the 64 hexadecimal digits of the token's SHA-256, not the token; print it with: printf %%s TOKEN | sha256sum", path)
 			continue
-		case [32]byte(sum) == emptySum():
+		case [32]byte(sum) == sha256.Sum256(nil): // of no token at all
 			d.Fail(d.At(strict.Join(path, "sha256")), strict.Join(path, "sha256"), "%s.sha256 is the hash of an empty token", path)
 		}
 		if j, ok := hashes[t.SHA256]; ok {

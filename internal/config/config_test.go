@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -72,25 +71,6 @@ func TestServerLogShowsNoArguments(t *testing.T) {
 	slog.New(slog.NewTextHandler(&out, nil)).Info("start", "server", s)
 	if strings.Contains(out.String(), "abcdefgh") || strings.Contains(out.String(), "u:p") || !strings.Contains(out.String(), "server.name=a") {
 		t.Error(out.String())
-	}
-}
-
-func TestLookup(t *testing.T) {
-	hash := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
-	auth := Auth{Tokens: []Token{
-		{Name: "ann", SHA256: hash("one")}, {Name: "bob", SHA256: hash("two")}, {Name: "broken", SHA256: "zz"}, {Name: "short", SHA256: hash("three")[:62]},
-		{Name: "upper", SHA256: strings.ToUpper(hash("four"))}, {Name: "none", SHA256: hash("")}, {Name: "zero", SHA256: strings.Repeat("0", 64)},
-	}}
-	for _, tc := range []struct {
-		bearer, name string
-	}{{"one", "ann"}, {"two", "bob"}, {"four", "upper"}, {"three", ""}, {"", ""}, {"zz", ""}, {"one ", ""}, {hash("one"), ""}} {
-		name, ok := auth.Lookup(tc.bearer)
-		if name != tc.name || ok != (tc.name != "") {
-			t.Errorf("Lookup(%q) = %q, %t; want %q", tc.bearer, name, ok, tc.name)
-		}
-	}
-	if _, ok := (Auth{}).Lookup("x"); ok {
-		t.Error("no tokens, but one was found")
 	}
 }
 

@@ -1,49 +1,14 @@
 package web
 
 import (
-	"encoding/hex"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/authn"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 )
-
-// Roles that auth.roles gives.
-const (
-	roleOperator = "operator"
-	roleAuditor  = "auditor"
-)
-
-// callerPolicy returns who may call by a configuration.
-func callerPolicy(c *config.Config) authn.Policy {
-	p := authn.Policy{PublicURL: strings.TrimSuffix(c.PublicURL, "/"), Certificates: c.TLS.ClientCA != "", Roles: []authn.Role{
-		{Name: roleOperator, Principals: c.Auth.Roles.Operator.Principals, Groups: c.Auth.Roles.Operator.Groups},
-		{Name: roleAuditor, Principals: c.Auth.Roles.Auditor.Principals, Groups: c.Auth.Roles.Auditor.Groups},
-	}}
-	for i := range c.Auth.Tokens {
-		t := &c.Auth.Tokens[i]
-		token := authn.Token{Name: t.Name, Groups: t.Groups, Expires: t.Ends()}
-		if n, err := hex.Decode(token.SHA256[:], []byte(t.SHA256)); err != nil || n != len(token.SHA256) {
-			continue // the configuration was checked
-		}
-		p.Tokens = append(p.Tokens, token)
-	}
-	for _, i := range c.Auth.Issuers {
-		issuer := authn.Issuer{
-			Name: i.Name, Issuer: i.Issuer, JWKS: i.JWKS, Audiences: i.Audiences, Subject: i.Subject, Groups: i.Groups, Require: i.Require, Scopes: i.Scopes,
-		}
-		if at := i.Introspection; at.URL != "" {
-			issuer.Introspection = &authn.Introspection{URL: at.URL, ClientID: at.ClientID, ClientSecret: at.ClientSecret.Reveal()}
-		}
-		p.Issuers = append(p.Issuers, issuer)
-	}
-	return p
-}
 
 // guardOptions returns the request checks of a configuration, with authentication if auth has any.
 func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options {

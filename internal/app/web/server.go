@@ -165,7 +165,7 @@ func (f *Server) Apply(old, c *config.Config) {
 		auth.Tokens = []config.Token{{Name: "nobody"}} // of which there is no token
 	}
 	f.engine.Plane.SetBase(planeURL(c, f.base))
-	f.callers.Apply(callerPolicy(c))
+	f.callers.Apply(app.CallerPolicy(c))
 	closed, metrics := f.guardOptions(c, &auth), f.guardOptions(c, &auth)
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(app.GuardOptions(c, f.log))
@@ -191,7 +191,7 @@ func (f *Server) Apply(old, c *config.Config) {
 // admitToMetrics returns the guard.Options.Admit of /metrics.
 func admitToMetrics(auth config.Auth) func(id *identity.Identity) error {
 	return func(id *identity.Identity) error {
-		if principal := id.Principal; !auth.SeesMetrics(principal) && !id.HasRole(roleOperator) {
+		if principal := id.Principal; !auth.SeesMetrics(principal) && !id.HasRole(app.RoleOperator) {
 			if id.Issuer != "" {
 				return mcp.Errorf(mcp.KindPermissionDenied, "/metrics tells of all callers: %q needs the role operator (auth.roles.operator)", principal)
 			}
