@@ -1,0 +1,99 @@
+package audit
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// Keys are what a log is signed with, and what arguments are hashed with. Both come from one text.
+type Keys struct {
+	sign ed25519.PrivateKey
+	args []byte
+}
+
+// KeysFrom derives keys from a secret text.
+func KeysFrom(secret string) (Keys, error) {
+	seed, err := hkdf.Key(sha256.New, []byte(secret), nil, "weir audit signatures", ed25519.SeedSize)
+	if err != nil {
+		return Keys{}, err
+	}
+	args, err := hkdf.Key(sha256.New, []byte(secret), nil, "weir audit arguments", sha256.Size)
+	if err != nil {
+		return Keys{}, err
+	}
+	return Keys{sign: ed25519.NewKeyFromSeed(seed), args: args}, nil
+}
+
+// Public returns the key that the log is verified with, as text.
+func (k Keys) Public() string {
+	return base64.StdEncoding.EncodeToString(k.sign.Public().(ed25519.PublicKey))
+}
+
+// KeyID returns a short name of a public key: 16 digits of its SHA-256.
+func KeyID(key ed25519.PublicKey) string {
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:8])
+}
+
+// ParseKey reads a public key in the form of Keys.Public.
+func ParseKey(text string) (ed25519.PublicKey, error) {
+	raw, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSpace(text))
+	if err != nil || len(raw) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("a public key is 32 bytes in base64, as in the file audit.pub of the log's folder")
+	}
+	return raw, nil
+}
+
+// Digest returns the size and the HMAC of bytes: it shows to the holder of the key that they are the
+// same, and nobody else can confirm a guess. Empty bytes have no digest.
+func (k Keys) Digest(data []byte) string {
+	if len(data) == 0 {
+		return ""
+	}
+	h := hmac.New(sha256.New, k.args)
+	h.Write(data)
+	var sum [sha256.Size]byte
+	return "hmac-sha256:" + hex.EncodeToString(h.Sum(sum[:0])) + ":" + strconv.Itoa(len(data))
+}
+
+// Form is the form of arguments in the log.
+type Form string
+
+// The forms of arguments.
+const (
+	FormNone     Form = "none"     // none
+	FormHash     Form = "hash"     // their HMAC
+	FormRedacted Form = "redacted" // themselves, without known secrets
+	FormFull     Form = "full"     // themselves
+)
+
+// maxArgs bounds the bytes of arguments in a record. The record of larger ones has their HMAC.
+const maxArgs = 64 << 10
+
+// Arguments returns arguments for Record.Args. redact removes secrets from a JSON value. The result
+// is a copy.
+func (k Keys) Arguments(form Form, args []byte, redact func([]byte) []byte) []byte {
+	if len(args) == 0 || form == FormNone {
+		return nil
+	}
+	canonical, ok := rawjson.AppendCanonical(make([]byte, 0, len(args)), args)
+	if !ok {
+		canonical = rawjson.AppendText(nil, args)
+	}
+	if form == FormRedacted {
+		canonical = redact(canonical)
+	}
+	if form == FormHash || len(canonical) > maxArgs {
+		return rawjson.Quote(k.Digest(canonical))
+	}
+	return canonical
+}

@@ -1,0 +1,416 @@
+package audit
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// writer appends to the segments of a log. One goroutine at a time uses it.
+type writer struct {
+	opts          Options
+	dropped, lost *atomic.Int64
+
+	log      string // the id of the log
+	at       chain
+	signed   uint64    // seq of the last signature
+	unsigned time.Time // time of the first record since then; zero: none
+
+	last segment // the segment with the last record, when the log was opened
+	n    int     // of the newest segment
+	day  string
+	file file
+	size int64
+	torn bool // the file may have bytes behind size
+
+	headFile *os.File
+	buf      []byte
+	failing  bool // the disk has failed, and the operator was told
+}
+
+// begin continues the log of the folder, or makes one.
+func (w *writer) begin() (err error) {
+	defer func() {
+		if err != nil {
+			if w.headFile != nil {
+				w.headFile.Close()
+			}
+			if w.file != nil {
+				w.file.Close()
+			}
+		}
+	}()
+	notes, err := w.recover()
+	if err != nil {
+		return err
+	}
+	if w.headFile, err = os.OpenFile(filepath.Join(w.opts.Dir, headName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err := place.Write(filepath.Join(w.opts.Dir, publicName), []byte(w.opts.Keys.Public()+"\n")); err != nil {
+		return err
+	}
+	now := time.Now()
+	if !w.resume(now) {
+		if err := w.next(now); err != nil {
+			return err
+		}
+	}
+	records := append(notes, &Record{Time: now, Kind: startKind, Detail: "process " + strconv.Itoa(os.Getpid())})
+	if err := w.write(records, true); err != nil {
+		return err
+	}
+	w.clear(now)
+	return nil
+}
+
+// recover finds the end of the log. It cuts a torn end into a file of its own, and returns records
+// that tell of it and of records that are missing.
+func (w *writer) recover() (notes []*Record, err error) {
+	now := time.Now()
+	found, err := segments(w.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	known, headErr := readHead(w.opts.Dir)
+	if headErr != nil {
+		notes = append(notes, &Record{Time: now, Kind: recoveredKind, Detail: "the file head was damaged"})
+	}
+	if len(found) > 0 {
+		w.n = found[len(found)-1].n
+	}
+	for len(found) > 0 {
+		last := found[len(found)-1]
+		end, err := readTail(last.path)
+		if err != nil {
+			return nil, err
+		}
+		if len(end.torn) > 0 || end.last.seq == 0 {
+			note, err := cut(last, end)
+			if err != nil {
+				return nil, err
+			}
+			note.Time = now
+			notes = append(notes, note)
+		}
+		if end.last.seq > 0 {
+			w.at = chain{end.last.seq, end.last.hash}
+			if w.log, err = logOf(last.path); err != nil {
+				return nil, err
+			}
+			w.last, w.size = last, end.end
+			break
+		}
+		found = found[:len(found)-1] // it had no record
+	}
+	w.signed = min(known.Signed, w.at.seq)
+	if w.log != "" && known.Log != "" && known.Log != w.log {
+		notes = append(notes, &Record{Time: now, Kind: recoveredKind, Outcome: lostSigned, Detail: "the file head was of another log, " + known.Log})
+		return notes, nil
+	}
+	if known.Seq > w.at.seq {
+		note := &Record{Time: now, Kind: recoveredKind, Detail: fmt.Sprintf("the records %d to %d are missing", w.at.seq+1, known.Seq)}
+		if known.Signed > w.at.seq {
+			note.Detail += ", of which those up to " + strconv.FormatUint(known.Signed, 10) + " were signed"
+			note.Outcome = lostSigned
+		}
+		note.Count = int64(known.Seq - w.at.seq)
+		notes = append(notes, note)
+	}
+	if w.log == "" {
+		w.log = cmp.Or(known.Log, rand.Text())
+	}
+	return notes, nil
+}
+
+// resume goes on with the last segment. It reports whether that is possible: the segment is of this
+// day, has room, and names the same key.
+func (w *writer) resume(now time.Time) bool {
+	if w.last.n != w.n || w.n == 0 || w.last.day != dayOf(now) || w.size >= w.opts.MaxBytes {
+		return false
+	}
+	first, err := firstLine(w.last.path)
+	if err != nil || rawjson.Text(rawjson.Get(first.raw, "key")) != w.opts.Keys.Public() {
+		return false
+	}
+	f, err := w.opts.open(w.last.path)
+	if err != nil {
+		return false
+	}
+	w.file, w.day, w.unsigned = f, w.last.day, now
+	return true
+}
+
+// lostSigned is the outcome of a record about missing records that were on disk once. No crash of
+// the machine explains it.
+const lostSigned = "signed_records_missing"
+
+// cut moves the unreadable end of a segment into a file of its own.
+func cut(s segment, t tail) (*Record, error) {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return nil, err
+	}
+	side := s.path + ".torn-" + strconv.FormatInt(t.end, 10)
+	sum := sha256.Sum256(t.torn)
+	note := &Record{Kind: recoveredKind, Detail: fmt.Sprintf("%d bytes at the end of %s were no record and are in %s, sha256 %s",
+		len(t.torn), filepath.Base(s.path), filepath.Base(side), hex.EncodeToString(sum[:]))}
+	if t.last.seq == 0 {
+		if info.Size() > int64(len(t.torn)) {
+			return nil, fmt.Errorf("%s has no record in its last %d bytes; move it away, and tell who reads the log", s.path, len(t.torn))
+		}
+		return note, os.Rename(s.path, side)
+	}
+	if err := place.Write(side, t.torn); err != nil {
+		return nil, err
+	}
+	return note, os.Truncate(s.path, t.end)
+}
+
+// logOf returns the id of the log that a segment belongs to.
+func logOf(path string) (string, error) {
+	first, err := firstLine(path)
+	if err != nil {
+		return "", err
+	}
+	if id := rawjson.Text(rawjson.Get(first.raw, "log")); first.kind == segmentKind && id != "" {
+		return id, nil
+	}
+	return "", fmt.Errorf("%s does not begin with the record of a segment", path)
+}
+
+// run writes what is queued until the queue is closed.
+func (w *writer) run(queue <-chan item) {
+	sign := time.NewTimer(signAfter)
+	look := time.NewTicker(lookAfter)
+	defer sign.Stop()
+	defer look.Stop()
+	var batch []item
+	for open := true; open; {
+		select {
+		case i, ok := <-queue:
+			if open = ok; !ok {
+				continue
+			}
+			batch, open = collect(append(batch[:0], i), queue)
+			w.serve(batch)
+			clear(batch)
+		case <-sign.C:
+		case now := <-look.C:
+			w.clear(now)
+		}
+		if due := time.Until(w.unsigned.Add(signAfter)); w.unsigned.IsZero() {
+			sign.Reset(signAfter)
+		} else if due > 0 {
+			sign.Reset(due)
+		} else {
+			w.told(w.write(nil, true))
+			sign.Reset(signAfter)
+		}
+	}
+	w.told(w.write([]*Record{{Time: time.Now(), Kind: stopKind}}, true))
+	w.file.Close()
+	w.headFile.Close()
+}
+
+// collect adds what is queued now, up to a bound. open is false if the queue was closed.
+func collect(batch []item, queue <-chan item) (all []item, open bool) {
+	for len(batch) < maxBatch {
+		select {
+		case i, ok := <-queue:
+			if !ok {
+				return batch, false
+			}
+			batch = append(batch, i)
+		default:
+			return batch, true
+		}
+	}
+	return batch, true
+}
+
+// serve writes a batch and tells those who wait for it.
+func (w *writer) serve(batch []item) {
+	records := make([]*Record, 0, len(batch)+1)
+	missed := w.dropped.Swap(0)
+	if missed > 0 {
+		records = append(records, &Record{Time: time.Now(), Kind: droppedKind, Count: missed})
+	}
+	sync := false
+	for _, i := range batch {
+		records = append(records, i.record)
+		sync = sync || i.synced != nil
+	}
+	err := w.roll(batch[0].record.Time)
+	if err == nil {
+		err = w.write(records, sync)
+	}
+	if w.told(err) {
+		w.dropped.Add(missed + int64(len(batch)))
+		w.lost.Add(int64(len(batch)))
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	for _, i := range batch {
+		if i.synced != nil {
+			i.synced <- err
+		}
+	}
+}
+
+// told logs the first of several failures, and the end of them. It reports whether err is one.
+func (w *writer) told(err error) bool {
+	failed := err != nil
+	if failed != w.failing {
+		if w.failing = failed; failed {
+			w.opts.Logger.Error("the audit log cannot be written; records are lost until it can", "dir", w.opts.Dir, "err", err)
+		} else {
+			w.opts.Logger.Warn("the audit log can be written again", "dir", w.opts.Dir)
+		}
+	}
+	return failed
+}
+
+// write appends records, with a signature if one is due. With sync they are on disk when it returns.
+// After an error none of them is in the log.
+func (w *writer) write(records []*Record, sync bool) error {
+	if w.torn {
+		if err := w.file.Truncate(w.size); err != nil {
+			return err
+		}
+		w.torn = false
+	}
+	before, signed, unsigned := w.at, w.signed, w.unsigned
+	w.buf = w.buf[:0]
+	now := time.Now()
+	due := len(records) == 0
+	for _, r := range records {
+		w.buf = w.at.append(w.buf, r.appendJSON)
+		if w.unsigned.IsZero() {
+			w.unsigned = now
+		}
+		due = due || r.Kind == stopKind || r.Kind == deletedKind || r.Kind == startKind
+	}
+	if due || w.at.seq-w.signed >= signEvery || !w.unsigned.IsZero() && now.Sub(w.unsigned) >= signAfter {
+		w.buf = w.at.sign(w.buf, w.log, w.opts.Keys.sign, now)
+		w.signed, w.unsigned = w.at.seq, time.Time{}
+		sync = true
+	}
+	_, err := w.file.WriteAt(w.buf, w.size)
+	if err == nil && sync {
+		err = w.file.Sync()
+	}
+	if err != nil {
+		w.at, w.signed, w.unsigned = before, signed, unsigned
+		w.torn = w.file.Truncate(w.size) != nil
+		return err
+	}
+	w.size += int64(len(w.buf))
+	if cap(w.buf) > 1<<20 {
+		w.buf = nil
+	}
+	// The records are in the log. A head that cannot be written is older, which is no fault.
+	_, _ = w.headFile.WriteAt(head{w.log, w.at.seq, w.at.prev.String(), w.signed}.bytes(), 0)
+	return nil
+}
+
+// roll begins a new segment if the last one is full or of another day.
+func (w *writer) roll(now time.Time) error {
+	if w.size < w.opts.MaxBytes && dayOf(now) <= w.day {
+		return nil
+	}
+	if err := w.write(nil, true); err != nil {
+		return err
+	}
+	if err := w.next(now); err != nil {
+		return err
+	}
+	w.clear(now)
+	return nil
+}
+
+// next begins a segment. Its first record names the log and the key. If that fails, the segment
+// before it goes on.
+func (w *writer) next(now time.Time) error {
+	n, day := w.n+1, dayOf(now)
+	path := segmentPath(w.opts.Dir, n, day)
+	if _, err := os.Stat(path); err == nil {
+		return fmt.Errorf("%s is there already", path)
+	}
+	f, err := w.opts.open(path)
+	if err != nil {
+		return err
+	}
+	at := w.at
+	line := at.append(nil, func(dst []byte) []byte {
+		dst = append(dst, `,"time":"`+now.UTC().Format(time.RFC3339Nano)+`","kind":"`+string(segmentKind)+`","log":`...)
+		dst = rawjson.AppendString(dst, w.log)
+		dst = strconv.AppendInt(append(dst, `,"segment":`...), int64(n), 10)
+		return rawjson.AppendString(append(dst, `,"key":`...), w.opts.Keys.Public())
+	})
+	_, err = f.WriteAt(line, 0)
+	if err = errors.Join(err, f.Sync()); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(path))
+	}
+	if w.file != nil {
+		w.file.Close()
+	}
+	w.n, w.day, w.file, w.size, w.at, w.torn = n, day, f, int64(len(line)), at, false
+	if w.unsigned.IsZero() {
+		w.unsigned = now
+	}
+	syncFolder(w.opts.Dir)
+	return nil
+}
+
+// syncFolder makes a new file's name last. Not every system can.
+func syncFolder(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		_ = d.Sync()
+		d.Close()
+	}
+}
+
+// clear removes segments that are too old. A record says so before, with the hash of the last record
+// that is removed.
+func (w *writer) clear(now time.Time) {
+	found, err := segments(w.opts.Dir)
+	if err != nil {
+		w.opts.Logger.Warn("old segments of the audit log cannot be found", "err", err)
+		return
+	}
+	old := 0
+	for old < len(found)-1 && found[old].over(w.opts.Keep, now) {
+		old++
+	}
+	if old == 0 {
+		return
+	}
+	first, err := firstLine(found[old].path)
+	if err == nil {
+		err = w.write([]*Record{{Time: now, Kind: deletedKind, Detail: deletedDetail(found[old-1].n, first.seq-1, first.prev), Count: int64(old)}}, true)
+	}
+	for _, s := range found[:old] {
+		if err == nil {
+			err = os.Remove(s.path)
+		}
+	}
+	if err != nil {
+		w.opts.Logger.Warn("old segments of the audit log stay", "err", err)
+	}
+}
+
+// deletedDetail says what the last deleted record was.
+func deletedDetail(segment int, seq uint64, hash Sum) string {
+	return fmt.Sprintf("segment=%d seq=%d hash=%s", segment, seq, hash)
+}
