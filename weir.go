@@ -104,14 +104,19 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 		handler = o.Logger.Handler()
 	}
 	log := app.WrapLog(handler, c.config)
+	records, err := app.OpenAudit(ctx, c.config, log.Logger)
+	if err != nil {
+		return nil, err
+	}
 	events, err := app.OpenEvents(c.config, os.Stderr, log.Logger)
 	if err != nil {
+		records.Close()
 		return nil, err
 	}
 	if o.Version == "" {
 		o.Version = "devel"
 	}
-	engine, err := app.New(ctx, c.config, app.Options{Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events, Tokens: log.Tokens()})
+	engine, err := app.New(ctx, c.config, app.Options{Audit: records, Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events, Tokens: log.Tokens()})
 	if err != nil {
 		return nil, err
 	}

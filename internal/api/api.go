@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/approval"
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/serverlog"
@@ -48,6 +49,9 @@ type Options struct {
 	// Operates reports whether a principal of Tokens is an operator. A principal whose identity has
 	// the role is one as well. Nil admits by role alone.
 	Operates func(principal string) bool
+	// Operated is told of operations: of which kind, the decision about an approval, and what it was
+	// about. It may be nil.
+	Operated func(ctx context.Context, kind audit.Kind, decision, server, tool, detail string)
 	// Logger gets the operations, with the principal; nil discards them.
 	Logger *slog.Logger
 }
@@ -66,6 +70,9 @@ type API struct {
 func New(o Options) *API {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Operated == nil {
+		o.Operated = func(context.Context, audit.Kind, string, string, string, string) {}
 	}
 	a := &API{o: o, mux: http.NewServeMux()}
 	a.closing, a.close = context.WithCancel(context.Background())

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/approval"
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -64,6 +65,7 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.o.Operated(r.Context(), audit.Approval, d.Decision, c.Server, c.Tool, "asked by "+c.Principal)
 	a.o.Logger.Info("an operator has decided", "decision", d.Decision, "id", c.ID, "upstream", c.Server, "tool", c.Tool, "caller", c.Principal, "principal", identity.From(r.Context()).Principal)
 	return write(w, c)
 }

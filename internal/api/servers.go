@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -58,6 +59,7 @@ func (a *API) restart(w http.ResponseWriter, r *http.Request) error {
 	if err := a.check(name); err != nil {
 		return err
 	}
+	a.o.Operated(r.Context(), audit.Role, "", name, "", "restarts the server")
 	a.o.Logger.Info("an operator restarts a server", "upstream", name, "principal", identity.From(r.Context()).Principal)
 	ctx, cancel := context.WithTimeout(r.Context(), restartWait)
 	defer cancel()

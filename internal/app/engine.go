@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
@@ -53,6 +54,7 @@ type Engine struct {
 	Offices  *Offices // nil in a shell command, or if no hub is configured
 	Operator *Operator
 	SignIns  *SignIns
+	Auditor  *Auditor // tells the audit log, if there is one
 
 	opts   Options
 	log    *slog.Logger
@@ -96,6 +98,8 @@ type Options struct {
 	RedactResults bool
 	// Events receives one line per event; nil discards events. The Engine closes it.
 	Events *telemetry.EventLog
+	// Audit is the audit log; nil is none. The Engine closes it.
+	Audit *audit.Log
 	// Credentials keeps the tokens of sign-ins at servers; nil keeps them as long as the Engine.
 	Credentials vault.Store
 	// Tokens gets the tokens of sign-ins while they are in use, to remove them from texts; see
@@ -121,6 +125,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 		if o.Events != nil {
 			err = errors.Join(err, o.Events.Close())
 		}
+		o.Audit.Close()
 		return nil, err
 	}
 	e.start(c)
@@ -159,6 +164,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		opts: o, log: log, stores: held, embeddings: vectors, state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}),
 		first: make(chan struct{}), nonEmpty: make(chan struct{}),
 	}
+	e.Auditor = newAuditor(e, o.Audit, c)
 	e.observe(o.Events)
 	e.config.Store(c)
 	if e.conceal.tokens = o.Tokens; o.Tokens == nil {
@@ -182,7 +188,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
 	e.agents = newAgents(e, c)
-	e.SignIns = newSignIns(o.Credentials, e.config.Load, c.PublicURL, e.conceal.tokens.Add)
+	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, c.PublicURL, e.conceal.tokens.Add)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.SignIns.over(e.agents.transport), SignedIn: e.SignIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
@@ -202,6 +208,7 @@ func (e *Engine) start(c *config.Config) {
 	}
 	e.agents.start(c)
 	e.agents.merge()
+	e.Auditor.configured(c, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	e.firstEnd = cancel
 	go func() {
@@ -329,6 +336,7 @@ func (e *Engine) Close(ctx context.Context) {
 	e.Plane.close()
 	e.bodies.close()
 	e.state.Close()
+	e.Auditor.close()
 	if e.opts.Events != nil {
 		if err := e.opts.Events.Close(); err != nil {
 			e.log.Warn("the log of events could not be closed", "err", err)
@@ -369,7 +377,7 @@ func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, ga
 func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	opts := gateway.Options{
 		Upstreams: e, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
-		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Mode: mode, AutoTokens: c.AutoTokens,
+		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
 	}

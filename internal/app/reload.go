@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -50,7 +51,7 @@ type setting struct {
 // restart. ok is false if everything applies at once.
 func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	switch key {
-	case "listen", "tls", "limits", "schema_limits", "search", "hubs", "events", "credentials":
+	case "listen", "tls", "limits", "schema_limits", "search", "hubs", "events", "credentials", "audit":
 		return setting{late: true, name: key}, true
 	case "hub":
 		late := c.Hub
@@ -102,6 +103,7 @@ func (e *Engine) Reload(next *config.Config, face Face, logger *Log) {
 	applied, waits := divided(change.Other, c, next)
 	logger.Set(next.Log)
 	logger.hide(next)
+	e.Auditor.configured(next, slices.Concat(change.Added, change.Removed, change.Changed, change.Other))
 	e.apply(next)
 	face.Apply(c, next)
 	e.Offices.apply(next, e)

@@ -14,16 +14,16 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// A Sum is the hash of a record.
-type Sum [sha256.Size]byte
+// A digest is the hash of a record.
+type digest [sha256.Size]byte
 
 // String returns the hash in hexadecimal.
-func (s Sum) String() string { return hex.EncodeToString(s[:]) }
+func (s digest) String() string { return hex.EncodeToString(s[:]) }
 
 // chain is the end of the log: what the next record follows.
 type chain struct {
 	seq  uint64 // of the last record
-	prev Sum    // its hash
+	prev digest // its hash
 }
 
 const (
@@ -36,12 +36,12 @@ const (
 
 // sumOf returns the hash of a record: of the hash before it, and of its line without the hash
 // (spec/audit §1). body ends before the hash's comma and has no closing brace.
-func sumOf(prev Sum, body []byte) Sum {
+func sumOf(prev digest, body []byte) digest {
 	h := sha256.New()
 	h.Write(prev[:])
 	h.Write(body)
 	h.Write([]byte{'}'})
-	var out Sum
+	var out digest
 	h.Sum(out[:0])
 	return out
 }
@@ -66,8 +66,8 @@ type line struct {
 	raw  []byte // without the line end
 	seq  uint64
 	kind Kind
-	prev Sum
-	hash Sum
+	prev digest
+	hash digest
 }
 
 var errForm = errors.New("the line is not a record")
@@ -104,7 +104,7 @@ func readLine(raw []byte) (line, error) {
 }
 
 // readSum reads a hash in lower-case hexadecimal.
-func readSum(dst *Sum, text []byte) bool {
+func readSum(dst *digest, text []byte) bool {
 	for _, c := range text {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return false
@@ -115,7 +115,7 @@ func readSum(dst *Sum, text []byte) bool {
 }
 
 // signed is what a signature is made of (spec/audit §3).
-func signed(log string, seq uint64, at string, prev Sum) []byte {
+func signed(log string, seq uint64, at string, prev digest) []byte {
 	return fmt.Appendf(nil, "weir audit 1\n%s\n%d\n%s\n%s\n", log, seq, at, prev)
 }
 
@@ -126,7 +126,7 @@ func (c *chain) sign(dst []byte, log string, key ed25519.PrivateKey, now time.Ti
 	return c.append(dst, func(dst []byte) []byte {
 		dst = append(append(dst, `,"time":"`...), at...)
 		dst = append(dst, `","kind":"`+string(signatureKind)+`","key":"`...)
-		dst = append(dst, KeyID(key.Public().(ed25519.PublicKey))...)
+		dst = append(dst, keyID(key.Public().(ed25519.PublicKey))...)
 		dst = append(dst, `","sig":"`...)
 		dst = base64.StdEncoding.AppendEncode(dst, sig)
 		return append(dst, '"')

@@ -8,8 +8,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
@@ -17,7 +19,7 @@ import (
 // Keys are what a log is signed with, and what arguments are hashed with. Both come from one text.
 type Keys struct {
 	sign ed25519.PrivateKey
-	args []byte
+	macs *sync.Pool // of hash.Hash: HMACs with the key for arguments
 }
 
 // KeysFrom derives keys from a secret text.
@@ -30,7 +32,7 @@ func KeysFrom(secret string) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	return Keys{sign: ed25519.NewKeyFromSeed(seed), args: args}, nil
+	return Keys{sign: ed25519.NewKeyFromSeed(seed), macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, args) }}}, nil
 }
 
 // Public returns the key that the log is verified with, as text.
@@ -38,8 +40,8 @@ func (k Keys) Public() string {
 	return base64.StdEncoding.EncodeToString(k.sign.Public().(ed25519.PublicKey))
 }
 
-// KeyID returns a short name of a public key: 16 digits of its SHA-256.
-func KeyID(key ed25519.PublicKey) string {
+// keyID returns a short name of a public key: 16 digits of its SHA-256.
+func keyID(key ed25519.PublicKey) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:8])
 }
@@ -53,16 +55,21 @@ func ParseKey(text string) (ed25519.PublicKey, error) {
 	return raw, nil
 }
 
-// Digest returns the size and the HMAC of bytes: it shows to the holder of the key that they are the
-// same, and nobody else can confirm a guess. Empty bytes have no digest.
+// Digest returns the size and the HMAC of bytes: the holder of the key can confirm that
+// they are the same, and no other reader can confirm a guess. Empty bytes have no digest.
 func (k Keys) Digest(data []byte) string {
 	if len(data) == 0 {
 		return ""
 	}
-	h := hmac.New(sha256.New, k.args)
+	h := k.macs.Get().(hash.Hash)
+	h.Reset()
 	h.Write(data)
+	out := make([]byte, 0, 96)
+	out = append(out, "hmac-sha256:"...)
 	var sum [sha256.Size]byte
-	return "hmac-sha256:" + hex.EncodeToString(h.Sum(sum[:0])) + ":" + strconv.Itoa(len(data))
+	out = append(hex.AppendEncode(out, h.Sum(sum[:0])), ':')
+	k.macs.Put(h)
+	return string(strconv.AppendInt(out, int64(len(data)), 10))
 }
 
 // Form is the form of arguments in the log.

@@ -24,6 +24,9 @@ const (
 	lookAfter       = time.Hour // for segments that are too old
 	lockWait        = 3 * time.Second
 	queueWait       = 5 * time.Second
+	// gather is how long the writer waits for more records, if none of them must be on disk. A busy
+	// gateway then writes once for many.
+	gather = 5 * time.Millisecond
 )
 
 // Options configure a Log.
@@ -45,15 +48,16 @@ type Options struct {
 	open func(path string) (file, error) // for tests
 }
 
-// ErrUnavailable is wrapped by the error of Sync if the record could not be written.
-var ErrUnavailable = errors.New("the audit log cannot be written")
+// errUnavailable is wrapped by the error of Sync if the record could not be written.
+var errUnavailable = errors.New("the audit log cannot be written")
 
 // A Log writes an audit log. It is safe for concurrent use. A nil Log discards records.
 type Log struct {
 	opts    Options
 	queue   chan item
-	dropped atomic.Int64 // since the last record that said so
-	lost    atomic.Int64 // since the start
+	urgent  chan struct{} // tells the writer not to wait for more
+	dropped atomic.Int64  // since the last record that said so
+	lost    atomic.Int64  // since the start
 	done    chan struct{}
 	unlock  func()
 
@@ -63,7 +67,7 @@ type Log struct {
 
 type item struct {
 	record *Record
-	synced chan<- error // nil: nobody waits
+	synced chan<- error // nil: no caller waits
 }
 
 // Open opens the log of a folder, or begins one. One process at a time may have it open.
@@ -89,7 +93,7 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; give each gateway an audit.dir of its own", err)
 	}
-	l := &Log{opts: o, queue: make(chan item, o.Queue), done: make(chan struct{}), unlock: unlock}
+	l := &Log{opts: o, queue: make(chan item, o.Queue), urgent: make(chan struct{}, 1), done: make(chan struct{}), unlock: unlock}
 	w := &writer{opts: o, dropped: &l.dropped, lost: &l.lost}
 	if err := w.begin(); err != nil {
 		unlock()
@@ -97,7 +101,7 @@ func Open(o Options) (*Log, error) {
 	}
 	go func() {
 		defer close(l.done)
-		w.run(l.queue)
+		w.run(l.queue, l.urgent)
 	}()
 	return l, nil
 }
@@ -128,7 +132,7 @@ func (l *Log) Add(r *Record) {
 }
 
 // Sync hands a record to the log. If the log is required, it returns when the record is on disk, or
-// with an error that wraps ErrUnavailable, or with that of ctx.
+// with an error that wraps errUnavailable, or with that of ctx.
 func (l *Log) Sync(ctx context.Context, r *Record) error {
 	if !l.Required() {
 		l.Add(r)
@@ -140,8 +144,9 @@ func (l *Log) Sync(ctx context.Context, r *Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: too many records wait for the disk", ErrUnavailable)
+		return fmt.Errorf("%w: too many records wait for the disk", errUnavailable)
 	}
+	l.hurry()
 	select {
 	case err := <-synced:
 		return err
@@ -153,6 +158,14 @@ func (l *Log) Sync(ctx context.Context, r *Record) error {
 func (l *Log) drop() {
 	l.dropped.Add(1)
 	l.lost.Add(1)
+}
+
+// hurry makes the writer write what is queued.
+func (l *Log) hurry() {
+	select {
+	case l.urgent <- struct{}{}:
+	default: // it was told already
+	}
 }
 
 // put queues an item. It reports whether there was room.
@@ -170,6 +183,7 @@ func (l *Log) put(ctx context.Context, i item) bool {
 		return true
 	default:
 	}
+	l.hurry()
 	if !l.opts.Required {
 		return false
 	}
@@ -196,6 +210,7 @@ func (l *Log) Close() {
 	l.mu.Unlock()
 	if !was {
 		close(l.queue)
+		l.hurry()
 		defer l.unlock()
 	}
 	<-l.done

@@ -106,9 +106,15 @@ func (v *verifier) segment(s segment, last bool) error {
 		return err
 	}
 	defer f.Close()
+	return v.read(s, f, last)
+}
+
+// read checks the records of a file's contents.
+func (v *verifier) read(s segment, r io.Reader, last bool) error {
 	v.file = s.path
-	in := newLines(f)
+	in := newLines(r)
 	var buf []byte
+	var err error
 	for first := true; ; first = false {
 		buf, err = in.read(buf)
 		switch {
@@ -144,7 +150,7 @@ func (v *verifier) record(l *line, s segment, first bool) error {
 		}
 	case l.seq == 0:
 		return v.broken(0, "there is no record 0")
-	case l.seq == 1 && l.prev != Sum{}:
+	case l.seq == 1 && l.prev != digest{}:
 		return v.broken(1, "the first record follows from another")
 	case l.seq > 1:
 		kept := *l
@@ -192,7 +198,7 @@ func (v *verifier) own(l *line, s segment) error {
 			return v.broken(l.seq, "it names no key")
 		}
 		if len(v.opts.Keys) > 0 && !slices.ContainsFunc(v.opts.Keys, func(k ed25519.PublicKey) bool { return k.Equal(key) }) {
-			return v.broken(l.seq, "it is signed by the key %s, which is not the one given", KeyID(key))
+			return v.broken(l.seq, "it is signed by the key %s, which is not the one given", keyID(key))
 		}
 		v.report.Log, v.key = log, key
 	case signatureKind:
@@ -201,7 +207,7 @@ func (v *verifier) own(l *line, s segment) error {
 		}
 		v.report.Signatures++
 		v.report.Signed = l.seq
-		if id := KeyID(v.key); !slices.Contains(v.report.Keys, id) {
+		if id := keyID(v.key); !slices.Contains(v.report.Keys, id) {
 			v.report.Keys = append(v.report.Keys, id)
 		}
 	case deletedKind:

@@ -191,7 +191,7 @@ func logOf(path string) (string, error) {
 }
 
 // run writes what is queued until the queue is closed.
-func (w *writer) run(queue <-chan item) {
+func (w *writer) run(queue <-chan item, urgent <-chan struct{}) {
 	sign := time.NewTimer(signAfter)
 	look := time.NewTicker(lookAfter)
 	defer sign.Stop()
@@ -202,6 +202,9 @@ func (w *writer) run(queue <-chan item) {
 		case i, ok := <-queue:
 			if open = ok; !ok {
 				continue
+			}
+			if i.synced == nil {
+				linger(urgent)
 			}
 			batch, open = collect(append(batch[:0], i), queue)
 			w.serve(batch)
@@ -222,6 +225,16 @@ func (w *writer) run(queue <-chan item) {
 	w.told(w.write([]*Record{{Time: time.Now(), Kind: stopKind}}, true))
 	w.file.Close()
 	w.headFile.Close()
+}
+
+// linger waits for more records, for the time of gather or until one is urgent.
+func linger(urgent <-chan struct{}) {
+	wait := time.NewTimer(gather)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-urgent:
+	}
 }
 
 // collect adds what is queued now, up to a bound. open is false if the queue was closed.
@@ -259,7 +272,7 @@ func (w *writer) serve(batch []item) {
 	if w.told(err) {
 		w.dropped.Add(missed + int64(len(batch)))
 		w.lost.Add(int64(len(batch)))
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	for _, i := range batch {
 		if i.synced != nil {
@@ -411,6 +424,6 @@ func (w *writer) clear(now time.Time) {
 }
 
 // deletedDetail says what the last deleted record was.
-func deletedDetail(segment int, seq uint64, hash Sum) string {
+func deletedDetail(segment int, seq uint64, hash digest) string {
 	return fmt.Sprintf("segment=%d seq=%d hash=%s", segment, seq, hash)
 }

@@ -31,7 +31,7 @@ var exitCodes = []struct {
 	description string
 }{
 	{exitOK, "ok", "Done."},
-	{exitTool, "tool error", "The tool ran and answered an error of its own."},
+	{exitTool, "tool error", "The tool ran and answered an error of its own; or `weir audit verify` found a log that was changed."},
 	{exitUsage, "usage", "The command line, the configuration or the arguments for a tool are wrong."},
 	{exitUnavailable, "unavailable", "The gateway or the upstream cannot be reached, is starting or did not answer in time. Trying again may help."},
 	{exitRefused, "refused", "The gateway answered an error: no such tool, path or handle, no permission, a bad selector, a rate limit; or the hub refused this Computer (`weir computer --exit-on-refusal`)."},

@@ -202,12 +202,17 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 			return err
 		}
 	}
-	events, err := app.OpenEvents(c, a.stderr.Writer, logger.Logger)
+	records, err := app.OpenAudit(ctx, c, logger.Logger)
 	if err != nil {
 		return err
 	}
+	events, err := app.OpenEvents(c, a.stderr.Writer, logger.Logger)
+	if err != nil {
+		records.Close()
+		return err
+	}
 	e, err := app.New(ctx, c, app.Options{
-		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Events: events, File: file,
+		Audit: records, Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Events: events, File: file,
 		OperatorKey: identity.Secret(key),
 		Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
 	})

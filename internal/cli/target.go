@@ -281,8 +281,12 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	logger.Set(ownLog(c.Log))
 	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
 	// events.file belongs to the running gateway.
+	records, err := app.OpenAudit(ctx, c, logger.Logger)
+	if err != nil {
+		return nil, err
+	}
 	e, err := app.New(ctx, c, app.Options{
-		Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true, Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
+		Audit: records, Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true, Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
 	})
 	if err != nil {
 		return nil, err

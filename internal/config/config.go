@@ -60,6 +60,8 @@ type Config struct {
 	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
 	Events        Events       `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
 
+	Audit Audit `key:"audit" safety:"true" doc:"The audit log: who called what, when and with which outcome, in files that show a change."`
+
 	// A later feature adds its key above together with the code that uses it, never before. An
 	// accepted key without effect would mislead the reader.
 
@@ -325,6 +327,9 @@ const (
 
 // Path returns the path of the configuration file, as given to [Load] or [Parse].
 func (c *Config) Path() string { return c.path }
+
+// Sum returns the SHA-256 of the file's contents.
+func (c *Config) Sum() [sha256.Size]byte { return c.sum }
 
 // Server returns the entry of mcpServers with this name.
 func (c *Config) Server(name string) (*Server, bool) {

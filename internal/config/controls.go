@@ -98,6 +98,7 @@ func (d *decoder) checkControls(c *Config) {
 	d.checkLimits(&c.RateLimits)
 	d.checkCache(&c.Cache)
 	d.checkPolicy(&c.Policy)
+	checkAudit(d, c)
 	if file := c.Events.File; file != "" && file != EventsStderr && !filepath.IsAbs(file) && d.dir != "" {
 		c.Events.File = filepath.Join(d.dir, file)
 	}

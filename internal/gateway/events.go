@@ -24,6 +24,7 @@ type accounts struct {
 	faces       *faces
 	countTokens func(string) int
 	onEvent     func(Event) // nil: no events
+	audit       auditing
 }
 
 // link counts and reports each call of a meta-tool, with the answer as the agent gets it.
@@ -34,6 +35,7 @@ func (a *accounts) link(next dispatch.Dispatcher) dispatch.Dispatcher {
 		if c.Failure != nil {
 			failure = c.Failure
 		}
+		a.audit.outcome(ctx, c, raw, failure)
 		a.conclude(c, memory.FromContext(ctx), raw, failure)
 		return raw, err
 	})

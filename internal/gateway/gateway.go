@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -92,6 +93,8 @@ type Options struct {
 	LogUnredacted bool
 	// Pin is the catalog that the operator has approved; the zero value pins none.
 	Pin dispatch.Pin
+	// Audit records calls in the audit log; nil records none.
+	Audit *calls.Recorder
 	// OnEvent is called for each event. It may be nil. It may be called concurrently and by the
 	// goroutine that serves a request, so it must not block.
 	OnEvent func(Event)
@@ -153,7 +156,7 @@ func New(opts Options) *Gateway {
 	}
 	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
 	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
-	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent}
+	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, audit: auditing{opts.Audit}}
 	kept := g.cache()
 	for mode := range g.faces.of {
 		g.faces.of[mode] = g.face(Mode(mode), kept)
@@ -197,6 +200,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	}
 	if mode == ModeGateway {
 		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams))}
+		reads = append(reads, g.accounts.audit.begin)
 		if g.opts.Retry.MaxAttempts > 1 {
 			reads = append(reads, dispatch.Retry(g.opts.Retry))
 		}
@@ -240,6 +244,9 @@ func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache, work *taskCalls) [
 	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry())
 	if kept != nil {
 		links = append(links, kept.Link())
+	}
+	if g.opts.Audit != nil {
+		links = append(links, g.accounts.audit.begin)
 	}
 	links = append(links, work.client.Link())
 	if g.opts.Retry.MaxAttempts > 1 {

@@ -111,6 +111,7 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 	st := d.state.direct(session)
 	a.Ledger = &st.ledger
 	if _, err := d.ctl.Admit(ctx, &a); err != nil {
+		d.accounts.audit.outcome(ctx, &dispatch.Call{Verb: a.Verb, Method: r.Method, Request: r, Session: st, Entry: a.Of}, nil, err)
 		if d.accounts.onEvent != nil {
 			d.accounts.onEvent(d.accounts.event(&dispatch.Call{Verb: a.Verb, Request: r, Session: st, Entry: a.Of}, err, time.Since(start)))
 		}

@@ -174,6 +174,7 @@ func (n *natives) admit(ctx context.Context, call *dispatch.Call) error {
 	err := n.ctl.AdmitCall(ctx, call, n.subjects)
 	if err != nil {
 		n.event(call, err, start)
+		n.accounts.audit.outcome(ctx, call, nil, err)
 		return asProtocol(err)
 	}
 	return nil
@@ -204,8 +205,13 @@ func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*di
 		failure = err
 		return nil, err
 	}
+	if err := n.accounts.audit.start(ctx, call); err != nil {
+		failure = err
+		return nil, err
+	}
 	call.Attempts++
 	result, err = n.caller.callUpstream(ctx, call, call.Method, sent)
+	n.accounts.audit.ended(call, result, err)
 	if err != nil {
 		failure = dispatch.Classify(ctx, call.Entry.Upstream, err)
 		return nil, n.caller.redactError(err)

@@ -37,6 +37,10 @@ func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 	if !ok {
 		return nil, mcp.Errorf(mcp.KindMethodNotFound, "server %q keeps no subscriptions", e.Upstream)
 	}
+	if err := n.accounts.audit.start(ctx, call); err != nil {
+		return nil, err
+	}
+	defer func() { n.accounts.audit.ended(call, nil, err) }()
 	return server.SubscribeResource(ctx, uri, func(params json.RawMessage) {
 		about := rawjson.Text(rawjson.Get(params, "uri"))
 		if n.caller.state.front.Load().direct.Refuses(ctx, []Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {

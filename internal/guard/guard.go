@@ -46,6 +46,8 @@ type Options struct {
 	Realm string
 	// Logger takes refusals, at debug level; nil discards them.
 	Logger *slog.Logger
+	// Refused is called for each request that is refused. It is called concurrently. It may be nil.
+	Refused func(r *http.Request, status int, err error)
 }
 
 // Guard checks requests. It is safe for concurrent use.
@@ -60,11 +62,12 @@ type Guard struct {
 	hostsKey     string
 	originsKey   string
 	log          *slog.Logger
+	refused      func(*http.Request, int, error)
 }
 
 // New returns a Guard.
 func New(o Options) *Guard {
-	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, challenge: o.Challenge, admit: o.Admit, realm: o.Realm, log: o.Logger,
+	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, challenge: o.Challenge, admit: o.Admit, realm: o.Realm, log: o.Logger, refused: o.Refused,
 		hostsKey: cmp.Or(o.HostsKey, "the allowed hosts"), originsKey: cmp.Or(o.OriginsKey, "the allowed origins")}
 	for _, h := range o.Hosts {
 		g.hosts[strings.ToLower(strings.TrimSpace(h))] = true
@@ -220,6 +223,9 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+	if g.refused != nil {
+		g.refused(r, status, err)
+	}
 	g.log.Debug("request refused", "status", status, "reason", err.Error(), "remote", r.RemoteAddr)
 	Refuse(w, r, status, err)
 }

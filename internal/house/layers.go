@@ -86,6 +86,8 @@ var places = []place{
 	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"internal/doctor", middle, []string{"internal/clients", "internal/config", "internal/journal"}, "judges what others tell of configuration, servers and clients, and looks at the machine; starts no server"},
 	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},
+	{"internal/audit", middle, nil, "writes, verifies and reads the audit log; knows no gateway and no MCP"},
+	{"internal/audit/calls", middle, []string{"internal/audit", "internal/telemetry"}, "calls as records of the audit log; gateway and router tell it, and it knows neither; sessions have the tag that events have"},
 	{"internal/vault", middle, nil, "keeps credentials sealed, in memory or in a folder; knows neither OAuth nor HTTP"},
 	{"internal/oauth", middle, []string{"internal/vault"}, "a client of OAuth for MCP servers; knows no browser, no listener and no configuration"},
 	{"internal/connect", middle, nil, "the pages on which people sign in at servers; knows neither OAuth nor upstreams"},

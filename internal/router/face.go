@@ -36,7 +36,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f := &face{rt: rt, name: name, up: up, via: []string{rt.o.Loops.of(name)}}
 	f.pass = newPassthrough(name, up, rt.log)
 	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
-	f.pass.judge, f.pass.observer = rt.o.Judge, rt.o.Observer
+	f.pass.judge, f.pass.audit, f.pass.observer = rt.o.Judge, rt.o.Audit, rt.o.Observer
 	f.server = streamable.NewServer(streamable.ServerOptions{
 		Handler: f.pass, Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,

@@ -22,7 +22,8 @@ type passthrough struct {
 	rounds *bridge.Rounds
 	asking mcp.Handler // serve behind rounds
 	tasks  taskOwners
-	judge  Judge // may be nil
+	judge  Judge   // may be nil
+	audit  Auditor // may be nil
 	// observer may be nil.
 	observer Observer
 	// apart reports whether requests to the upstream state the principal and the upstream separates
@@ -60,6 +61,11 @@ func (p *passthrough) serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 	if err != nil {
 		return nil, err
 	}
+	return audited(ctx, p.audit, p.name, r, p.deliver)
+}
+
+// deliver hands an admitted message to the upstream.
+func (p *passthrough) deliver(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	switch {
 	case r.Method == "resources/subscribe" && !r.Modern(), r.Method == "subscriptions/listen" && r.Modern():
 		return p.relay.Serve(ctx, r)

@@ -37,6 +37,8 @@ type Options struct {
 	// Limits returns the bounds of an upstream; nil sets none. It is called for each request,
 	// concurrently, and must be fast.
 	Limits func(name string) Limits
+	// Audit is told about requests before they reach an upstream; nil disables that.
+	Audit Auditor
 	// Observer is told about requests; nil disables that.
 	Observer Observer
 	// Sign makes tokens for forwarded requests; nil signs nothing. The Peer of an upstream signs

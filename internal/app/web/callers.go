@@ -13,6 +13,7 @@ import (
 // guardOptions returns the request checks of a configuration, with authentication if auth has any.
 func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options {
 	o := app.GuardOptions(c, f.log)
+	o.Refused = f.engine.Auditor.Refused
 	if auth.Required() {
 		o.Authenticate = f.callers.Authenticate
 	}

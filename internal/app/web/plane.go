@@ -22,13 +22,13 @@ const OfferPath = "/s2sp/offer/"
 //	GET  /s2sp/health
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
-	mux.Handle("/s2sp/", open.Wrap(f.engine.Plane.Handler()))
-	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine.Plane, w, r) })
+	mux.Handle("/s2sp/", open.Wrap(auditFetches(f.engine.Auditor, f.engine.Plane.Handler())))
+	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine, w, r) })
 	mux.Handle(OfferPath, closed.Wrap(f.unscoped(offers)))
 }
 
 // serveOffer creates a resource_url for one of the caller's artifacts.
-func serveOffer(p *app.Plane, w http.ResponseWriter, r *http.Request) {
+func serveOffer(e *app.Engine, w http.ResponseWriter, r *http.Request) {
 	refuse := func(code int, message string) { app.WriteJSON(w, code, map[string]string{"error": message}) }
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -36,7 +36,7 @@ func serveOffer(p *app.Plane, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	handle := strings.TrimPrefix(r.URL.Path, OfferPath)
-	url, expires, err := p.Offer(r.Context(), guard.Principal(r.Context()), handle)
+	url, expires, err := e.Plane.Offer(r.Context(), guard.Principal(r.Context()), handle)
 	var unknown *artifact.Error
 	switch {
 	case errors.Is(err, table.ErrNotTable):
@@ -46,6 +46,7 @@ func serveOffer(p *app.Plane, w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		refuse(http.StatusServiceUnavailable, err.Error())
 	default:
+		e.Auditor.Offered(r.Context(), handle, url)
 		app.WriteJSON(w, http.StatusOK, map[string]any{"resource_url": url, "expires": expires})
 	}
 }

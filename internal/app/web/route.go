@@ -10,10 +10,11 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// located tells the policy where requests come from, if an expression of it may look at that. An
+// located tells the policy where requests come from, if an expression of it may look at that or
+// always is set. An
 // address that a proxy hides is not known.
-func located(p *config.Policy, next http.Handler) http.Handler {
-	if !slices.ContainsFunc(p.Rules, func(r config.PolicyRule) bool { return strings.Contains(r.When, "source") }) {
+func located(p *config.Policy, always bool, next http.Handler) http.Handler {
+	if !always && !slices.ContainsFunc(p.Rules, func(r config.PolicyRule) bool { return strings.Contains(r.When, "source") }) {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

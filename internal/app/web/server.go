@@ -168,7 +168,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	f.callers.Apply(app.CallerPolicy(c))
 	closed, metrics := f.guardOptions(c, &auth), f.guardOptions(c, &auth)
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
-	open := guard.New(app.GuardOptions(c, f.log))
+	open := guard.New(f.guardOptions(c, &config.Auth{}))
 	behind := guard.New(closed)
 	mux, endPage := f.mux(c, open, behind, auth.Required())
 	f.mountSignIns(mux, open, c, &auth)
@@ -181,7 +181,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	metadata := f.metadata(c)
 	mux.Handle(authn.MetadataPath, metadata)
 	mux.Handle(authn.MetadataPath+"/", metadata)
-	routes := located(&c.Policy, mux)
+	routes := located(&c.Policy, f.engine.Auditor.Enabled(), mux)
 	f.routes.Store(&routes)
 	if before := f.quiet.Swap(&quiet); before != nil {
 		(*before)()

@@ -35,7 +35,7 @@ func Classify(ctx context.Context, upstream string, err error) error {
 		if details := signInDetails(own); details != nil {
 			return &result.Error{Code: code, Message: own.Message, Details: details, Cause: err, Again: true}
 		}
-		return &result.Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err}
+		return &result.Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err, Again: own.Kind == mcp.KindAuditUnavailable}
 	}
 	var answered *jsonrpc.Error
 	if errors.As(err, &answered) {

@@ -121,7 +121,8 @@ type Act struct {
 	Free   bool
 	dryRun bool
 
-	status string // set by admit: the policy's verdict, "" without a policy
+	decided decision // set by admit
+	status  string   // set by admit: the policy's verdict, "" without a policy
 	// Of is the entry that the verdict is about, set by Admit; nil if it is about none.
 	Of *catalog.Entry
 }
@@ -152,7 +153,7 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	s, v := c.Policy.strictest(in, how, a.Verb, a.About)
 	a.Of = s.Entry
 	if c.Policy != nil {
-		a.status = "pass"
+		a.status, a.decided = "pass", decision{made: true, by: v}
 	}
 	if c.observes {
 		c.notice(ctx, in, a, v)
@@ -165,6 +166,7 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 		if err := c.approve(ctx, a, s, v); err != nil {
 			return pass{}, err
 		}
+		a.decided.approved = true
 	default:
 		refusal := v.refusal(a, s, "the policy of this gateway refuses it")
 		if err := c.stepUp(in, a, refusal.Message); err != nil {
@@ -330,7 +332,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 	} else {
 		call.Args = a.args
 	}
-	call.Params, call.policy = a.Params, a.status
+	call.Params, call.policy, call.decided = a.Params, a.status, a.decided
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -54,6 +55,7 @@ type Call struct {
 	Key     json.RawMessage  // replaces Args in the key of the cache; nil: Args
 	Catalog *catalog.Catalog // contains Entry
 	policy  string           // verdict of the policy, "" without one
+	decided decision         // of the policy, for the audit log
 	Report  json.RawMessage  // answer of a dry run, not a tool result
 
 	Domains, Mode json.RawMessage // abstract_domains and mode of tool_execute; nil where absent
@@ -64,9 +66,30 @@ type Call struct {
 	Task      string // handle of the task that the call became; its result comes later
 	Resumed   bool   // it brings the result of an earlier call, for the first time
 
+	Audited *calls.Open // what the audit log was told of the call; nil: nothing yet
+
 	IsError bool          // the upstream itself answered an error
 	Passed  int           // tokens of Answer if it passed whole and they are known, otherwise -1
 	Failure *result.Error // the error that the agent got as a result, nil if there was none
+}
+
+// decision is the policy's decision for a call that was admitted.
+type decision struct {
+	made     bool // there is a policy
+	approved bool // a person agreed
+	by       verdict
+}
+
+// Decision returns what the policy decided about an admitted call, and the rule that did; "" without
+// a policy.
+func (c *Call) Decision() (decided, rule string) {
+	switch {
+	case !c.decided.made:
+		return "", ""
+	case c.decided.approved:
+		return "approved", c.decided.by.decidedBy()
+	}
+	return string(c.decided.by.action), c.decided.by.decidedBy()
 }
 
 // Session holds the data of one session. It is safe for concurrent use.

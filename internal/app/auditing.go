@@ -1,0 +1,255 @@
+package app
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/audit/calls"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/mcp"
+
+	"log/slog"
+)
+
+// OpenAudit opens the configured audit log; it returns nil if none is configured. The caller closes
+// the log, or passes it to New.
+func OpenAudit(ctx context.Context, c *config.Config, log *slog.Logger) (*audit.Log, error) {
+	a := &c.Audit
+	if a.Dir == "" {
+		return nil, nil
+	}
+	secret := a.Key.Reveal()
+	if secret == "" {
+		var err error
+		if secret, err = place.MakeKey(ctx, filepath.Join(a.Dir, audit.KeyName)); err != nil {
+			return nil, setupf("audit.dir: %w", err)
+		}
+	}
+	keys, err := audit.KeysFrom(secret)
+	if err != nil {
+		return nil, setupf("audit.key: %w", err)
+	}
+	l, err := audit.Open(audit.Options{Dir: a.Dir, Keys: keys, Required: a.Required, Keep: a.Kept(), Logger: log})
+	if err != nil {
+		return nil, setupf("audit.dir: %w", err)
+	}
+	return l, nil
+}
+
+// Auditor tells the audit log of what does not pass the gateway's meta-tools. Without a log it tells
+// nothing. It is safe for concurrent use.
+type Auditor struct {
+	calls *calls.Recorder // nil without a log
+	tools *toolNames
+	of    func() *Engine
+
+	mu      sync.Mutex // guards the fields below
+	allowed float64    // refusals of strangers that may be recorded now
+	at      time.Time  // when allowed was counted
+	untold  int64      // refusals that were not recorded
+}
+
+// Refusals of strangers that are recorded: so many at once, and one a second. The others are counted.
+const refusalBurst = 60
+
+func newAuditor(e *Engine, l *audit.Log, c *config.Config) *Auditor {
+	redact := func(raw []byte) []byte { return e.redact.Load().Results(raw) }
+	return &Auditor{calls: calls.New(l, audit.Form(c.Audit.Args), redact), tools: &toolNames{}, of: func() *Engine { return e }, allowed: refusalBurst}
+}
+
+// Enabled reports whether there is an audit log.
+func (a *Auditor) Enabled() bool { return a.calls != nil }
+
+// unaudited are methods that only look at what there is, or belong to the session.
+var unaudited = []string{
+	"initialize", "ping", "server/discover", "logging/setLevel", "resources/unsubscribe", "tools/list", "resources/list", "resources/templates/list",
+	"prompts/list", "tasks/list",
+}
+
+// Begin implements router.Auditor.
+func (a *Auditor) Begin(ctx context.Context, upstream string, r *mcp.Request) (func(result json.RawMessage, err error), error) {
+	if a.calls == nil || r.IsNotification() || slices.Contains(unaudited, r.Method) {
+		return nil, nil
+	}
+	e := a.of()
+	about := calls.Call{Request: r, Server: observer{engine: e}.upstream(upstream)}
+	switch f := r.Fields(); r.Method {
+	case "tools/call":
+		about.ToolID = a.tools.id(e.Snapshot().Catalog, about.Server, rawjson.Text(f.Name))
+		if about.ToolID == "" {
+			about.ToolID = upstream + ":" + rawjson.Text(f.Name) // outside of the catalog
+		}
+		about.Args = f.Arguments
+	case "prompts/get":
+		about.ToolID, about.Args = rawjson.Text(f.Name), f.Arguments
+	case "resources/read", "resources/subscribe":
+		about.Args = f.URI
+	default:
+		about.Args = r.Params
+	}
+	open, err := a.calls.Begin(ctx, &about)
+	if err != nil {
+		return nil, err
+	}
+	return func(result json.RawMessage, err error) {
+		failed := err == nil && len(result) <= maxLook && string(rawjson.Get(result, "isError")) == "true"
+		open.End(calls.Outcome(err, failed), result)
+	}, nil
+}
+
+// maxLook is the longest result that is searched for isError.
+const maxLook = 64 << 10
+
+var _ router.Auditor = (*Auditor)(nil)
+
+// Refused records a request that a guard refused. Strangers can send any number of them, so that
+// only some are recorded, with the number of the others.
+func (a *Auditor) Refused(r *http.Request, status int, err error) {
+	if a.calls == nil {
+		return
+	}
+	now := time.Now()
+	a.mu.Lock()
+	a.allowed = min(refusalBurst, a.allowed+now.Sub(a.at).Seconds())
+	a.at = now
+	if a.allowed < 1 {
+		a.untold++
+		a.mu.Unlock()
+		return
+	}
+	a.allowed--
+	count := a.untold
+	a.untold = 0
+	a.mu.Unlock()
+	out := calls.Caller(r.Context(), audit.Refusal)
+	out.Principal = "" // a stranger
+	if ip, known := address.Source(r.Header, r.RemoteAddr); known {
+		out.IP = ip.String()
+	}
+	kind, _ := mcp.KindOf(err)
+	out.Method, out.Outcome, out.Detail, out.Count = "http "+r.Method, kind.String(), r.URL.Path, count
+	a.calls.Log().Add(out)
+}
+
+// Operated records what an operator did: kind is audit.Approval or audit.Role.
+func (a *Auditor) Operated(ctx context.Context, kind audit.Kind, decision, server, tool, detail string) {
+	if a.calls == nil {
+		return
+	}
+	out := calls.Caller(ctx, kind)
+	out.Decision, out.Server, out.ToolID, out.Detail = decision, server, tool, detail
+	a.calls.Log().Add(out)
+}
+
+// Fetched records a request to the data plane. The token in its URL is known by its hash.
+func (a *Auditor) Fetched(r *http.Request, token string, status int) {
+	if a.calls == nil {
+		return
+	}
+	out := calls.Caller(r.Context(), audit.View)
+	out.Principal, out.Method, out.Outcome = "", "s2sp/data", "http "+http.StatusText(status)
+	out.Handle = "token " + telemetry.SessionTag(token)
+	a.calls.Log().Add(out)
+}
+
+// Offered records that a caller made a URL of a handle.
+func (a *Auditor) Offered(ctx context.Context, handle, url string) {
+	if a.calls == nil {
+		return
+	}
+	out := calls.Caller(ctx, audit.View)
+	out.Method, out.Outcome, out.Handle = "s2sp/offer", calls.OK, handle
+	out.Detail = "token " + telemetry.SessionTag(url[strings.LastIndexByte(url, '/')+1:])
+	a.calls.Log().Add(out)
+}
+
+// configured records a configuration that is applied, by the hash of its file.
+func (a *Auditor) configured(c *config.Config, changed []string) {
+	if a.calls == nil {
+		return
+	}
+	sum := c.Sum()
+	a.calls.Log().Add(&audit.Record{Kind: audit.Config, Result: "sha256:" + hex.EncodeToString(sum[:]), Detail: strings.Join(changed, ", ")})
+}
+
+// event records changes of definitions.
+func (a *Auditor) event(e telemetry.Event) {
+	if a.calls == nil || e.Name != telemetry.CatalogLoaded && e.Name != telemetry.CatalogRefresh {
+		return
+	}
+	a.calls.Log().Add(&audit.Record{Kind: audit.Definition, Server: e.Upstream, Result: "catalog:" + e.Hash, Detail: e.Detail})
+}
+
+// close records what is not told yet, and closes the log.
+func (a *Auditor) close() {
+	if a.calls == nil {
+		return
+	}
+	a.mu.Lock()
+	count := a.untold
+	a.untold = 0
+	a.mu.Unlock()
+	if count > 0 {
+		a.calls.Log().Add(&audit.Record{Kind: audit.Refusal, Outcome: "unauthorized", Count: count, Detail: "further requests"})
+	}
+	a.calls.Log().Close()
+}
+
+// auditedStore tells the audit log of changes of credentials.
+type auditedStore struct {
+	vault.Store
+	log *audit.Log
+}
+
+// audited returns the store, with records of its changes where there is a log.
+func audited(s vault.Store, l *audit.Log) vault.Store {
+	if l == nil {
+		return s
+	}
+	if s == nil {
+		s = vault.NewMemory(nil)
+	}
+	return auditedStore{s, l}
+}
+
+// Swap implements vault.Store.
+func (s auditedStore) Swap(ctx context.Context, id vault.ID, old, next vault.Record) error {
+	err := s.Store.Swap(ctx, id, old, next)
+	if err == nil {
+		kind, decision := audit.Credential, "renewed"
+		if old.Data == nil && id.Kind == vault.Token {
+			kind, decision = audit.SignIn, "stored"
+		}
+		s.tell(ctx, kind, decision, id)
+	}
+	return err
+}
+
+// Delete implements vault.Store.
+func (s auditedStore) Delete(ctx context.Context, id vault.ID) error {
+	err := s.Store.Delete(ctx, id)
+	if err == nil {
+		s.tell(ctx, audit.Credential, "removed", id)
+	}
+	return err
+}
+
+func (s auditedStore) tell(ctx context.Context, kind audit.Kind, decision string, id vault.ID) {
+	out := calls.Caller(ctx, kind)
+	out.Decision, out.Server, out.Credential, out.Detail = decision, id.Server, string(id.Kind)+" "+id.Issuer, "of "+id.Principal
+	s.log.Add(out)
+}

@@ -1,0 +1,194 @@
+package calls
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// Outcomes of calls. Others are names of errors.
+const (
+	OK        = "ok"
+	ToolError = "tool_error" // the tool itself says that it failed
+	cached    = "cached"
+)
+
+// A Recorder writes records of calls. It is safe for concurrent use. A nil Recorder writes none.
+type Recorder struct {
+	log    *audit.Log
+	form   audit.Form
+	redact func([]byte) []byte
+	prefix string // of call ids: they differ between runs
+	last   atomic.Uint64
+}
+
+// New returns a Recorder. redact removes secrets from a JSON value. A nil log makes a nil Recorder.
+func New(log *audit.Log, form audit.Form, redact func([]byte) []byte) *Recorder {
+	if log == nil {
+		return nil
+	}
+	return &Recorder{log: log, form: form, redact: redact, prefix: rand.Text()[:8] + "-"}
+}
+
+// Log returns the log, nil for a nil Recorder.
+func (r *Recorder) Log() *audit.Log {
+	if r == nil {
+		return nil
+	}
+	return r.log
+}
+
+// A Call is a request of a caller to a server.
+type Call struct {
+	Request *mcp.Request
+	Method  string // at the server; "" is the request's
+	Server  string
+	ToolID  string
+	// Args are what the server gets, as JSON. They are read before Begin returns.
+	Args []byte
+	// Decision and Rule are of the policy, "" without one.
+	Decision, Rule string
+}
+
+// record returns a record about a call, without its arguments.
+func (r *Recorder) record(ctx context.Context, kind audit.Kind, c *Call) *audit.Record {
+	out := Caller(ctx, kind)
+	out.Method, out.Server, out.ToolID, out.Decision, out.Rule = c.Method, c.Server, c.ToolID, c.Decision, c.Rule
+	if c.Request != nil {
+		of(c.Request, out)
+	}
+	return out
+}
+
+// of fills in what a request tells of its caller.
+func of(request *mcp.Request, out *audit.Record) {
+	if out.Method == "" {
+		out.Method = request.Method
+	}
+	// The session knows its principal also where the context does not tell who calls.
+	if p := request.Session.Principal(); p != out.Principal {
+		out.Principal, out.Issuer, out.Client = p, "", ""
+	}
+	if id := request.Session.ID(); id != "" {
+		out.Session = telemetry.SessionTag(id)
+	}
+	if meta := request.Fields().RawMeta; meta != nil {
+		if parent := rawjson.Text(rawjson.Get(meta, "traceparent")); len(parent) == 55 {
+			out.Trace = parent[3:35]
+		}
+	}
+}
+
+// Caller returns a record with what the context of a request tells of its caller.
+func Caller(ctx context.Context, kind audit.Kind) *audit.Record {
+	id := identity.From(ctx)
+	return &audit.Record{
+		Time: time.Now(), Kind: kind, Principal: id.Principal, Issuer: id.Issuer, Client: id.Client, IP: authz.RouteOf(ctx).Source,
+	}
+}
+
+// An Open call has begun and not ended. A nil Open does nothing.
+type Open struct {
+	by    *Recorder
+	begun *audit.Record
+}
+
+// Begin records that a call is about to reach a server. The error is an *mcp.Error of
+// mcp.KindAuditUnavailable, or that of ctx; the call must not go on then.
+func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
+	if r == nil {
+		return nil, nil
+	}
+	begun := r.record(ctx, audit.Begin, c)
+	begun.Call = r.prefix + strconv.FormatUint(r.last.Add(1), 36)
+	begun.Args = r.log.Keys().Arguments(r.form, c.Args, r.redact)
+	if err := r.log.Sync(ctx, begun); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, mcp.Errorf(mcp.KindAuditUnavailable, "the call was not made: audit.required is set, and the gateway cannot write its audit log; its operator finds the reason in the log of weir: %w", err)
+	}
+	return &Open{r, begun}, nil
+}
+
+// End records the outcome of a call. It reads the result before it returns.
+func (o *Open) End(outcome string, result []byte) {
+	if o == nil {
+		return
+	}
+	end := *o.begun
+	end.Kind, end.Time, end.Args, end.Decision, end.Rule = audit.End, time.Now(), nil, "", ""
+	end.Took, end.Outcome = end.Time.Sub(o.begun.Time), outcome
+	if o.by.form != audit.FormNone {
+		end.Result = o.by.log.Keys().Digest(result)
+	}
+	o.by.log.Add(&end)
+}
+
+// Refused records a request that reached no server.
+func (r *Recorder) Refused(ctx context.Context, c *Call, outcome string) {
+	if r == nil {
+		return
+	}
+	out := r.record(ctx, audit.Refusal, c)
+	out.Args, out.Outcome = r.log.Keys().Arguments(r.form, c.Args, r.redact), outcome
+	r.log.Add(out)
+}
+
+// Cached records a call whose answer was kept from an earlier one.
+func (r *Recorder) Cached(ctx context.Context, c *Call, result []byte) {
+	if r == nil {
+		return
+	}
+	out := r.record(ctx, audit.End, c)
+	out.Args, out.Outcome = r.log.Keys().Arguments(r.form, c.Args, r.redact), cached
+	if r.form != audit.FormNone {
+		out.Result = r.log.Keys().Digest(result)
+	}
+	r.log.Add(out)
+}
+
+// maxSelector bounds a selector in a record.
+const maxSelector = 1 << 10
+
+// Viewed records that a part of a held result was shown.
+func (r *Recorder) Viewed(ctx context.Context, c *Call, handle string, selector, shown []byte) {
+	if r == nil {
+		return
+	}
+	out := r.record(ctx, audit.View, c)
+	out.Handle, out.Result, out.Outcome = handle, r.log.Keys().Digest(shown), OK
+	if len(selector) > 0 && len(selector) <= maxSelector {
+		if canonical, ok := rawjson.AppendCanonical(nil, selector); ok {
+			out.Selector = canonical
+		}
+	}
+	r.log.Add(out)
+}
+
+// Outcome names the outcome of a call from its error and from the result's isError.
+func Outcome(err error, isError bool) string {
+	var answered *jsonrpc.Error
+	switch {
+	case err == nil && isError:
+		return ToolError
+	case err == nil:
+		return OK
+	case errors.As(err, &answered):
+		return "error " + strconv.Itoa(answered.Code)
+	}
+	kind, _ := mcp.KindOf(err)
+	return strings.ToLower(kind.String())
+}
