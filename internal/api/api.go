@@ -41,6 +41,8 @@ type Options struct {
 	Log *serverlog.Book
 	// Approvals has the calls that wait for a yes.
 	Approvals *approval.Room
+	// Definitions compare what servers offer with weir.lock.
+	Definitions Definitions
 	// Key is the operator's key, which callers on this machine show; "" admits no key.
 	Key identity.Secret
 	// Tokens checks the bearer token or the client certificate of a caller and calls next with the
@@ -82,6 +84,8 @@ func New(o Options) *API {
 	a.mux.Handle(Path+"logs", read(a.log))
 	a.mux.Handle(Path+"approvals", read(a.approvals))
 	a.mux.Handle(Path+"approvals/{id}", change(a.decide))
+	a.mux.Handle(Path+"definitions", read(a.definitions))
+	a.mux.Handle(Path+"definitions/accept", change(a.accept))
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, mcp.Errorf(mcp.KindNotFound, "there is no %s here", text.Line(r.URL.Path, 80)))
 	})

@@ -1,5 +1,5 @@
 // Package api serves the operator's paths of a gateway, below /api/v1: restart a server, read what
-// servers write to standard error, approve calls.
+// servers write to standard error, approve calls, accept changed definitions.
 //
 //	request ─▶ own Origin? ─▶ operator? ─▶ method, Content-Type ─▶ handler ─▶ JSON, or lines of JSON
 //	               │              │                  │

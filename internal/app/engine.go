@@ -55,6 +55,8 @@ type Engine struct {
 	Operator *Operator
 	SignIns  *SignIns
 	Auditor  *Auditor // tells the audit log, if there is one
+	// Definitions compares what servers offer with weir.lock.
+	Definitions *Definitions
 
 	opts   Options
 	log    *slog.Logger
@@ -133,6 +135,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 		return e, nil
 	}
 	e.serveFile(o.File)
+	e.Definitions.start()
 	e.embeddings.start(e.live)
 	if e.Offices, err = openOffices(ctx, c, e); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
@@ -185,12 +188,13 @@ func build(c *config.Config, o Options) (*Engine, error) {
 			vectors.changed()
 		},
 	})
+	e.Definitions = newDefinitions(e, c)
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
 	e.agents = newAgents(e, c)
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, c.PublicURL, e.conceal.tokens.Add)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, Transport: e.SignIns.over(e.agents.transport), SignedIn: e.SignIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.live, Observer: observer{engine: e},
+		Logger: log, Transport: e.SignIns.over(e.agents.transport), SignedIn: e.SignIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
@@ -251,12 +255,15 @@ func limitsOf(l config.SchemaLimits) catalog.Limits {
 // apply applies a reloaded configuration. It restarts changed servers; calls of the others
 // continue.
 func (e *Engine) apply(c *config.Config) {
-	e.config.Store(c)
+	old := e.config.Swap(c)
 	e.redact.Store(result.NewRedactor(c.Secrets()).With(e.conceal.tokens))
 	e.conceal.configure(c)
 	e.owners.configure(c)
 	e.agents.apply(c)
 	e.agents.merge()
+	if old.Trust != c.Trust { // servers of mcpServers start anew; agents and Computers do not
+		e.Definitions.Again()
+	}
 }
 
 // settleTimeout is how long a shell command waits for the upstreams that it started.
@@ -327,6 +334,7 @@ func (e *Engine) Close(ctx context.Context) {
 	e.Offices.close(ctx)
 	e.firstEnd()
 	e.agents.close()
+	e.Definitions.close()
 	if err := e.manager.Close(ctx); err != nil {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 	}

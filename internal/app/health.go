@@ -47,6 +47,8 @@ type UpstreamHealth struct {
 	Tools     int    `json:"tools"`
 	Resources int    `json:"resources"`
 	Prompts   int    `json:"prompts"`
+	Differs   int    `json:"differs,omitempty"` // definitions that differ from weir.lock
+	Held      int    `json:"held,omitempty"`    // entries that are hidden until weir trust accept
 	Calls     int64  `json:"calls"`
 	Errors    int64  `json:"errors"`
 	InFlight  int64  `json:"in_flight"`
@@ -82,6 +84,7 @@ func (e *Engine) Health() *Health {
 	h.Hub = e.Offices.Health()
 	for _, s := range e.manager.Status() {
 		h.add(s)
+		e.Definitions.complete(h, s.Name)
 	}
 	return h
 }

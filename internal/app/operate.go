@@ -43,6 +43,7 @@ func (o *Operator) Restart(ctx context.Context, name string) (UpstreamHealth, er
 	}
 	h := &Health{Upstreams: map[string]UpstreamHealth{}}
 	h.add(u.Status())
+	o.engine.Definitions.complete(h, name)
 	return h.Upstreams[name], nil
 }
 
@@ -52,6 +53,7 @@ func (o *Operator) Servers() []UpstreamHealth {
 	var all []UpstreamHealth
 	for _, s := range o.engine.manager.Status() {
 		h.add(s)
+		o.engine.Definitions.complete(h, s.Name)
 		all = append(all, h.Upstreams[s.Name])
 	}
 	return all

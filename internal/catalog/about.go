@@ -126,6 +126,7 @@ func abbreviated(text string) bool {
 // Presented returns the listing with what the server said of itself in the handshake: the title and
 // description in its raw serverInfo object, and its instructions.
 func (l Listing) Presented(serverInfo []byte, instructions string) Listing {
+	l.Greeting = Greeting{serverInfo, instructions}
 	l.Title = visible.Text(rawjson.Text(rawjson.Get(serverInfo, "title")))
 	l.About = visible.Text(firstRunes(rawjson.Text(rawjson.Get(serverInfo, "description")), maxInstructions))
 	l.Instructions = visible.Text(firstRunes(instructions, maxInstructions))

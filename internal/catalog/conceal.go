@@ -25,6 +25,7 @@ func (l Listing) Concealed(replace func(string) string) Listing {
 		}
 	}
 	l.Title, l.About, l.Instructions = replace(l.Title), replace(l.About), replace(l.Instructions)
+	l.Greeting = Greeting{conceal(l.Greeting.ServerInfo, replace), replace(l.Greeting.Instructions)}
 	return l
 }
 

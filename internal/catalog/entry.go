@@ -85,6 +85,10 @@ type Listing struct {
 	// Title, About and Instructions are what the server says of itself; see Presented. The card of
 	// a namespace begins with it.
 	Title, About, Instructions string
+	// Greeting is what the server sent in the handshake, whole. The catalog does not use it.
+	Greeting Greeting
+	// Notes are remarks about entries that stand on their cards, before the description.
+	Notes map[Key]string
 
 	Tools             []json.RawMessage
 	Resources         []json.RawMessage
@@ -94,6 +98,12 @@ type Listing struct {
 	// Cut describes the lists that were not read completely: what is missing, and why. Each becomes
 	// a finding.
 	Cut []string
+}
+
+// Greeting is what a server says of itself in the handshake.
+type Greeting struct {
+	ServerInfo   json.RawMessage
+	Instructions string
 }
 
 // Param is one top-level parameter of an entry's input schema.
@@ -277,6 +287,9 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		found(FoundNoText, key, "%s %q of server %q has no description: agents cannot tell what it does", kind.surface(), key, l.Upstream)
 	}
 	e.buildCard()
+	if note := l.Notes[e.Key()]; note != "" {
+		e.Card = e.Card.Noted(note)
+	}
 	if e.overBudget() {
 		found(FoundOverBudget, key, "%s", e.budgetFinding())
 	}

@@ -26,6 +26,8 @@ type client struct {
 	health func(context.Context) (*app.Health, error)
 	// catalog returns the state of the gateway's catalog.
 	catalog func(context.Context) (*app.CatalogInfo, error)
+	// definitions compare what servers offer with weir.lock; nil for a gateway of another process.
+	definitions definitionSource
 	// tools returns the tools of the gateway's catalog that fit a query.
 	tools toolFinder
 	// person answers what a call asks; nil refuses questions.

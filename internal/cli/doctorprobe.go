@@ -97,7 +97,7 @@ var catalogFinding = regexp.MustCompile(`^(.*?): ([a-z_]+) ("(?:[^"\\]|\\.)*"): 
 func reportOf(h *app.Health, info *app.CatalogInfo) doctor.Report {
 	var r doctor.Report
 	for _, u := range h.List() {
-		r.Servers = append(r.Servers, doctor.Server{Name: u.Name, State: u.State, Error: u.Error, Note: u.Note, Tools: u.Tools})
+		r.Servers = append(r.Servers, doctor.Server{Name: u.Name, State: u.State, Error: u.Error, Note: u.Note, Tools: u.Tools, Differs: u.Differs})
 	}
 	for _, line := range info.Findings {
 		if m := catalogFinding.FindStringSubmatch(line); m != nil {

@@ -147,6 +147,8 @@ func outcomeOf(u app.UpstreamHealth) (o outcome, known bool) {
 		return outcome{quiet: true}, true
 	case u.State == string(upstream.StateLeftOut):
 		return outcome{markOut, dim, u.Note, false}, true
+	case u.State == app.StateRefused:
+		return outcome{markDown, red, u.Note, false}, true
 	case u.Error != "":
 		// The name stands before the reason already.
 		return outcome{markDown, red, strings.TrimPrefix(u.Error, fmt.Sprintf("upstream %q ", u.Name)), false}, true
@@ -159,6 +161,9 @@ func outcomeOf(u app.UpstreamHealth) (o outcome, known bool) {
 	}
 	if u.Prompts > 0 {
 		text += ", " + counted(u.Prompts, "prompt")
+	}
+	if u.Differs > 0 {
+		return outcome{markUp, yellow, text + " · " + u.Note, false}, true
 	}
 	return outcome{markUp, green, text, false}, true
 }

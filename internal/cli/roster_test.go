@@ -70,6 +70,12 @@ func TestRoster(t *testing.T) {
 	b.servers["weather"] = app.UpstreamHealth{State: "idle", Listed: true, Tools: 1, Resources: 2, Prompts: 1}
 	expect("✓ files     14 tools\n✓ weather   1 tool, 2 resources, 1 prompt\n")
 	expect("")
+	b.servers["weather"] = app.UpstreamHealth{State: "ready", Listed: true, Tools: 1, Differs: 1, Note: "1 definition differs from weir.lock"}
+	expect("12:00:00 ✓ weather   1 tool · 1 definition differs from\n                     weir.lock\n")
+	b.servers["weather"] = app.UpstreamHealth{State: "refused", Listed: true, Tools: 1, Differs: 1, Note: "taken out"}
+	expect("12:00:00 ✗ weather   taken out\n")
+	b.servers["weather"] = app.UpstreamHealth{State: "idle", Listed: true, Tools: 1, Resources: 2, Prompts: 1}
+	expect("12:00:00 ✓ weather   back, 1 tool, 2 resources, 1 prompt\n")
 	if !b.complete || b.summary() != "2 of 3 servers are up" {
 		t.Errorf("complete %v, %s", b.complete, b.summary())
 	}

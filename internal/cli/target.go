@@ -317,8 +317,10 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		health:  func(context.Context) (*app.Health, error) { return e.Health(), nil },
 		catalog: func(context.Context) (*app.CatalogInfo, error) { return e.CatalogInfo(), nil },
 		tools:   func(_ context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Tools(q), nil },
-		person:  t.person,
-		close:   closeAll,
+
+		definitions: ownDefinitions{e.Definitions},
+		person:      t.person,
+		close:       closeAll,
 	}, nil
 }
 

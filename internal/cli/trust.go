@@ -219,7 +219,10 @@ this folder.
 A weir.yaml or .mcp.json in a folder may have come with a clone, and its servers
 are commands. weir starts none of them before you have agreed to exactly this
 file, and asks again when the file changes. A file that --config names, and your
-own weir.yaml (weir help files), need no agreement.`,
+own weir.yaml (weir help files), need no agreement.
+
+weir trust diff and weir trust accept are about another file, weir.lock: what
+the servers of a configuration offer.`,
 		Example: "  weir trust\n  weir trust --yes ~/project/.mcp.json\n  weir trust --revoke",
 		Args:    positional(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -247,6 +250,7 @@ own weir.yaml (weir help files), need no agreement.`,
 	cmd.Flags().BoolVar(&yes, "yes", false, "agree without a question")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "take the agreement back")
 	cmd.MarkFlagsMutuallyExclusive("yes", "revoke")
+	cmd.AddCommand(trustDiffCommand(a), trustAcceptCommand(a))
 	return cmd
 }
 

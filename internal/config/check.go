@@ -33,6 +33,7 @@ func (d *decoder) check(c *Config) {
 	checkCredentials(d, c)
 	checkRegistry(d, c)
 	d.checkServers(c)
+	inheritTrust(c)
 	d.checkSearch(c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && !c.Auth.Required() && !address.Loopback(u.Hostname()) {

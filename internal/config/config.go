@@ -54,6 +54,7 @@ type Config struct {
 	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
 	Tasks         Tasks        `key:"tasks" doc:"Calls that a server answers with a task: long work, whose result comes later."`
 	Pin           Pin          `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
+	Trust         TrustMode    `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
 	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: servers, the catalog, live calls, offices and tables. If auth.tokens are set, it asks for one without agents."`
 	HTTP          HTTP         `key:"http" safety:"true" doc:"The HTTP listener."`
@@ -159,6 +160,7 @@ type Server struct {
 	Tables       Tables            `key:"tables" doc:"Which of this server's results are tables."`
 	Drain        time.Duration     `key:"drain" default:"10s" doc:"How long calls in flight may go on after a reload has changed or removed this server. New calls go to the changed server at once. 0 cuts them off."`
 	MaxResponse  Bytes             `key:"max_response" default:"64MB" min:"65536" doc:"Largest message of this server. Large ones are received into files; see limits.memory."`
+	Trust        TrustMode         `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to this server's definitions that differ from weir.lock. Default: the top-level trust."`
 	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
 }
 

@@ -21,6 +21,7 @@ import (
 //	includeTools, excludeTools Gemini CLI's lists of tools; disabledTools is Windsurf's
 //	envFile                    VS Code's env_file
 //	oauth                      ignored: it describes the client, or says that it logs in
+//	trust: true                Gemini CLI's and Qwen Code's, another thing than weir's trust
 //	timeout: 600000            milliseconds in files of Gemini CLI and Qwen Code
 //	${workspaceFolder} …       the variables of VS Code and Cursor; see expander
 
@@ -44,7 +45,7 @@ func dialectOf(path, dir string, root *yaml.Node) dialect {
 	}
 	for _, entry := range values(valueAt(root, "mcpServers")) {
 		if slices.ContainsFunc(keysIn(entry), func(key string) bool {
-			return slices.Contains([]string{"httpUrl", "trust", "includeTools", "excludeTools", "authProviderType", "targetAudience"}, key)
+			return key == "trust" && isBool(valueAt(entry, key)) || slices.Contains([]string{"httpUrl", "includeTools", "excludeTools", "authProviderType", "targetAudience"}, key)
 		}) {
 			return geminiKey
 		}
@@ -145,6 +146,11 @@ func (d *decoder) otherClients(p strict.Pair, n *yaml.Node, path string) strict.
 		d.Warn(p.Key, strict.Join(path, "oauth"), "%s is another client's; it is ignored, because weir signs in as itself: weir login NAME", strict.Join(path, "oauth"))
 		p.Value = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 	}
+	if p.Key.Value == "trust" && isBool(p.Value) {
+		renamed := *p.Key
+		renamed.Value = geminiTrust
+		p.Key = &renamed
+	}
 	if p.Key.Value == "timeout" {
 		p.Value = d.foreignTimeout(p.Value, strict.Join(path, "timeout"))
 	}
@@ -155,6 +161,14 @@ func (d *decoder) otherClients(p strict.Pair, n *yaml.Node, path string) strict.
 func ownOAuth(n *yaml.Node) bool {
 	known := strict.Keys(reflect.TypeFor[OAuth]())
 	return n.Kind == yaml.MappingNode && !slices.ContainsFunc(keysIn(n), func(key string) bool { return !slices.Contains(known, key) })
+}
+
+// geminiTrust stands for the key trust of Gemini CLI and Qwen Code, a boolean: whether calls go without
+// a question.
+const geminiTrust = "trust of Gemini CLI"
+
+func isBool(n *yaml.Node) bool {
+	return n != nil && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool"
 }
 
 // longTimeout is the bound from which on a bare number was probably meant in milliseconds.

@@ -17,6 +17,10 @@ import (
 // misspelt safety key: to ignore it would drop a protection.
 func (d *decoder) unknown(p strict.Pair, path string, t reflect.Type) {
 	key := p.Key.Value
+	if key == geminiTrust {
+		d.Warn(p.Key, strict.Join(path, "trust"), "unknown key \"trust\"%s; it is ignored", strict.In(path))
+		return
+	}
 	here := strict.Join(path, key)
 	near := nearSafety(key, strict.Fields(t))
 	if near == "" && path == "" {

@@ -95,6 +95,12 @@ var brokenMachines = map[string]struct {
 	"silence":      {func(m *machine) { m.servers[0] = Server{Name: "files", State: "starting"} }, "server-silent", "server files", "Try again"},
 	"long silence": {down(`server "files" did not answer initialize within 1m0s`), "server-silent", "server files", "1m0s"},
 	"noise":        {down(`server "files" ended (exit status 0); it printed "hello" to stdout, which is for MCP messages only: its owner should have it print that to stderr`), "server-noise", "server files", "hello"},
+	"changed": {func(m *machine) {
+		m.servers[0].Differs, m.servers[0].Note = 2, "2 definitions differ from weir.lock, 1 held; look with weir trust diff files"
+	}, "server-changed", "server files", "weir trust diff files"},
+	"taken out": {func(m *machine) {
+		m.servers[0].State, m.servers[0].Differs, m.servers[0].Note = "refused", 1, "taken out: 1 definition differs"
+	}, "server-changed", "server files", "taken out"},
 	"noise, ready": {func(m *machine) { m.servers[0].Noise = "Server running" }, "server-noise", "server files", "Server running"},
 	"401":          {down(`server "files" does not accept the credentials (401): check the Authorization header`), "server-unauthorized", "server files", "headers"},
 	"TLS":          {down(`server "files": tls: failed to verify certificate: x509: certificate signed by unknown authority`), "server-tls", "server files", "SSL_CERT_FILE"},

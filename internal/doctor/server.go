@@ -28,6 +28,8 @@ type Server struct {
 	Error string // without secrets
 	Note  string
 	Tools int
+	// Differs is the number of its definitions that differ from weir.lock; Note says it in words.
+	Differs int
 	// Stderr has its newest lines, without secrets, if the caller has them.
 	Stderr []string
 	// Noise is a line that it printed to stdout, "" if there was none.
@@ -112,6 +114,8 @@ func serverFindings(s Server) []Finding {
 		f := found("server-silent", thing, "%s", text)
 		f.Lines = s.Stderr[max(0, len(s.Stderr)-lastLines):]
 		return []Finding{f}
+	case s.Differs > 0:
+		return []Finding{found("server-changed", thing, "%s", s.Note)}
 	case s.State != "ready" && s.State != "idle":
 		return []Finding{found("server-failed", thing, "is %s", s.State)}
 	}

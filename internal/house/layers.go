@@ -74,6 +74,7 @@ var places = []place{
 	{"internal/search/thesaurus", middle, nil, "words of the same meaning; knows no documents"},
 	{"internal/search/thesaurus/generate", top, nil, "makes the thesaurus' table; nothing imports it"},
 	{"internal/search/eval", middle, []string{"internal/search"}, "scores a ranking"},
+	{"internal/lockfile", middle, []string{"internal/catalog"}, "judges listings by weir.lock, between upstreams and the catalog; is given listings and the mode of each server, and starts nothing"},
 	{"internal/mcpregistry", middle, []string{"internal/search"}, "asks a registry of MCP servers and plans how one runs; ranks hits as weir ranks tools, and knows no configuration"},
 	{"internal/selection", middle, nil, "bounds a choice among ids; knows no tools"},
 	{"s2sp/plane", middle, []string{"internal/artifact", "s2sp/table"}, "the data plane and the forms of S2SP, without MCP: it serves tables that artifact keeps behind tokens; the gateway stands on it"},

@@ -27,6 +27,8 @@ const (
 	// Calls through /mcps/NAME/mcp, which use no meta-tool.
 	PassthroughCompleted = "passthrough.completed"
 	PassthroughFailed    = "passthrough.failed"
+	// Definitions of an upstream differ from weir.lock.
+	DefinitionsDiffer = "definitions.differ"
 )
 
 // Event is one thing that happened. Its JSON omits empty fields; only Time and Name are always

@@ -271,7 +271,7 @@ func hashListing(l *catalog.Listing) uint64 {
 		_, _ = h.WriteString(cut)
 		_ = h.WriteByte(2)
 	}
-	for _, text := range []string{l.Title, l.About, l.Instructions} {
+	for _, text := range []string{l.Title, l.About, l.Instructions, string(l.Greeting.ServerInfo), l.Greeting.Instructions} {
 		_, _ = h.WriteString(text)
 		_ = h.WriteByte(3)
 	}

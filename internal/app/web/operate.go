@@ -13,7 +13,7 @@ import (
 // mountAPI serves the operator's paths. The API decides who is an operator; the guards check Host and
 // Origin, and the tokens of the configuration. The returned function ends its streams.
 func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, auth config.Auth) (end func()) {
-	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Key: f.engine.Operator.Key, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
+	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
 	if auth.Required() {
 		o.Tokens = closed.Wrap
 	}

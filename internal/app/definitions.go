@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/filewatch"
+	"github.com/weir-mcp/weir/internal/lockfile"
+	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/telemetry"
+)
+
+// Definitions are the servers' definitions as they are now and as weir.lock has them. Its methods are
+// safe for concurrent use.
+//
+//	upstream.Manager ─▶ lockfile.Keeper ─▶ upstream.Live ─▶ /mcp
+//	                          ▲      └─▶ gates ─▶ /mcps/NAME/mcp
+//	    weir.lock ─▶ filewatch┘
+type Definitions struct {
+	*lockfile.Keeper
+	engine  *Engine
+	path    string
+	running sync.WaitGroup
+	end     context.CancelFunc
+}
+
+func newDefinitions(e *Engine, c *config.Config) *Definitions {
+	d := &Definitions{engine: e, path: lockPath(c), end: func() {}}
+	d.Keeper = lockfile.New(lockfile.Options{
+		Path: d.path, Logger: e.log, Sink: e.live, Conceal: e.conceal.listing,
+		Mode:     func(server string) lockfile.Mode { return lockfile.Mode(e.config.Load().TrustOf(server)) },
+		Endpoint: d.endpoint, Neighbours: d.neighbours, Changed: d.changed,
+	})
+	return d
+}
+
+// lockPath returns the path of the lock of a configuration, "" if the configuration is no file.
+func lockPath(c *config.Config) string {
+	if c.Path() == "" {
+		return ""
+	}
+	abs, err := filepath.Abs(c.Path())
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(abs), lockfile.Name)
+}
+
+// start follows the file.
+func (d *Definitions) start() {
+	if d.path == "" {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d.end = cancel
+	d.running.Go(func() {
+		if err := filewatch.Watch(ctx, d.path, d.Follow); err != nil {
+			d.engine.log.Warn("changes of weir.lock are not seen any more; restart weir to apply them", "err", err)
+		}
+	})
+}
+
+// close ends the goroutine of start.
+func (d *Definitions) close() {
+	d.end()
+	d.running.Wait()
+}
+
+// endpoint returns where a server is reached, without secrets. A program below the folder of the lock
+// has a relative path, so that the lock is the same on each machine.
+func (d *Definitions) endpoint(server string) lockfile.Endpoint {
+	u, ok := d.engine.manager.Upstream(server)
+	if !ok {
+		return lockfile.Endpoint{}
+	}
+	s := u.Config()
+	var at lockfile.Endpoint
+	if s.Command != "" {
+		words := append([]string{s.Command}, s.Args...)
+		for i, word := range words {
+			words[i] = relative(filepath.Dir(d.path), word)
+		}
+		at.Command = strings.Join(words, " ")
+	}
+	if parsed, err := url.Parse(s.URL); err == nil && s.URL != "" {
+		parsed.User, parsed.RawQuery, parsed.Fragment = nil, "", ""
+		at.URL = parsed.String()
+	}
+	secrets := redact.New(append(redact.InArgs(s.Args), redact.InURL(s.URL)...))
+	at.Command, at.URL = d.engine.clean(secrets.Replace(at.Command)), d.engine.clean(secrets.Replace(at.URL))
+	return at
+}
+
+// relative returns the path of a file below a folder as the folder has it, and other texts unchanged.
+func relative(dir, text string) string {
+	if !filepath.IsAbs(text) {
+		return text
+	}
+	rel, err := filepath.Rel(dir, text)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return text
+	}
+	return "./" + filepath.ToSlash(rel)
+}
+
+// neighbours returns the tools of all servers.
+func (d *Definitions) neighbours() (all []lockfile.Neighbour) {
+	for _, e := range d.engine.Snapshot().Catalog.Entries() {
+		if e.Kind == catalog.KindTool {
+			all = append(all, lockfile.Neighbour{Server: e.Upstream, ID: e.Short, Name: e.RawName})
+		}
+	}
+	return all
+}
+
+// changed emits an event about definitions that differ from the lock.
+func (d *Definitions) changed(server string, fresh []lockfile.Difference) {
+	const most = 10
+	var lines []string
+	for i, one := range fresh {
+		if i == most {
+			lines = append(lines, "and more")
+			break
+		}
+		lines = append(lines, one.String())
+	}
+	d.engine.tell(telemetry.Event{Time: time.Now(), Name: telemetry.DefinitionsDiffer, Upstream: server, Detail: d.engine.clean(strings.Join(lines, "; "))})
+}
+
+// complete adds to the state of a server what the lock says of it.
+func (d *Definitions) complete(h *Health, server string) {
+	s, u := d.Summary(server), h.Upstreams[server]
+	u.Differs, u.Held = s.Differs, s.Held
+	if s.Note != "" && (u.Note == "" || s.Refused) {
+		u.Note = s.Note
+	}
+	if s.Refused && u.Error == "" {
+		u.State = StateRefused
+		h.Status = StatusDegraded
+	}
+	h.Upstreams[server] = u
+}
+
+// StateRefused is the state of a server that runs and is not served: its definitions differ from
+// weir.lock, and trust is refuse.
+const StateRefused = lockfile.StateRefused

@@ -1,0 +1,279 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/lockfile"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// wrapFind wraps Router.Find so that definitions that are held at /mcp are held at /mcps/NAME/mcp,
+// too.
+func (d *Definitions) wrapFind(find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
+	return func(name string) (router.Upstream, bool) {
+		up, ok := find(name)
+		if ok && d.guards(name) {
+			return gatedUpstream{up, d, name}, true
+		}
+		return up, ok
+	}
+}
+
+// guards reports whether the lock may hide something of a name of the router.
+func (d *Definitions) guards(name string) bool {
+	for _, p := range (judge{d.engine}).places(name) {
+		if d.Gate(p.Upstream) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// settleWait is how long a client waits for the first listing of a server, which is compared with the
+// lock before the client sees it.
+const settleWait = 10 * time.Second
+
+// gatedUpstream is an upstream whose clients get only definitions that are as weir.lock has them.
+// weir must parse its messages, so it has no Target for byte-by-byte forwarding.
+type gatedUpstream struct {
+	router.Upstream
+	definitions *Definitions
+	name        string
+}
+
+var _ router.Upstream = gatedUpstream{}
+
+// Target implements router.Endpoint.
+func (u gatedUpstream) Target() (router.Target, bool) { return router.Target{}, false }
+
+// Ready implements router.Greeting.
+func (u gatedUpstream) Ready(ctx context.Context) (mcp.Hello, error) {
+	hello, err := u.Upstream.Ready(ctx)
+	return u.greet(ctx, hello, err)
+}
+
+// Hello implements router.Greeting.
+func (u gatedUpstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
+	hello, err := u.Upstream.Hello(ctx, modern)
+	return u.greet(ctx, hello, err)
+}
+
+// greet removes the texts of a handshake that differ from the lock.
+func (u gatedUpstream) greet(ctx context.Context, hello mcp.Hello, err error) (mcp.Hello, error) {
+	if err != nil {
+		return hello, err
+	}
+	gates, err := u.gates(ctx)
+	if err != nil {
+		return mcp.Hello{}, err
+	}
+	for _, g := range gates {
+		if g.ShowsAbout() {
+			continue
+		}
+		hello.Instructions = ""
+		for _, key := range []string{"title", "description"} {
+			if short, err := rawjson.Delete(hello.ServerInfo, key); err == nil {
+				hello.ServerInfo = short
+			}
+		}
+	}
+	return hello, nil
+}
+
+// SubscribeResource implements router.Feed.
+func (u gatedUpstream) SubscribeResource(ctx context.Context, uri string, fn func(json.RawMessage)) (stop func(), err error) {
+	gates, err := u.gates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !gates.allowURI(uri) {
+		return nil, unknownResource(uri)
+	}
+	return u.Upstream.SubscribeResource(ctx, uri, fn)
+}
+
+// Call implements mcp.Peer.
+func (u gatedUpstream) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	gates, err := u.gates(ctx)
+	if err == nil {
+		err = gates.admit(method, params)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result, err := u.Upstream.Call(ctx, method, params, back)
+	if list, listed := gatedLists[method]; listed && err == nil {
+		return gates.filter(list.kind, list.key, result)
+	}
+	return result, err
+}
+
+// gatedLists are the lists with definitions that the lock covers.
+var gatedLists = map[string]struct {
+	kind catalog.Kind
+	key  string
+}{
+	"tools/list":               {catalog.KindTool, "tools"},
+	"prompts/list":             {catalog.KindPrompt, "prompts"},
+	"resources/templates/list": {catalog.KindTemplate, "resourceTemplates"},
+}
+
+// gates are those of the servers that a name of the router stands for.
+type gates []gate
+
+type gate struct {
+	*lockfile.Gate
+	prefix string // of the tools of the server; "" if the name stands for this server alone
+}
+
+// gates waits until the servers have been listed, within bounds, and returns their gates. It returns
+// an error if nothing may be asked of them.
+func (u gatedUpstream) gates(ctx context.Context) (gates, error) {
+	places := judge{u.definitions.engine}.places(u.name)
+	ctx, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
+	var all gates
+	var refused error
+	open := len(places) == 0
+	for _, p := range places {
+		g := u.definitions.Gate(p.Upstream)
+		if up, ok := u.definitions.engine.manager.Upstream(p.Upstream); ok && g != nil && g.Open() != nil {
+			select {
+			case <-up.Settled():
+			case <-ctx.Done():
+			}
+			g = u.definitions.Gate(p.Upstream)
+		}
+		if err := g.Open(); err != nil {
+			refused = err
+		} else {
+			open = true
+		}
+		all = append(all, gate{g, p.Prefix})
+	}
+	if !open {
+		return nil, refused
+	}
+	return all, nil
+}
+
+// admit returns an error for a request about a definition that is held: the one that servers answer
+// with for a name that they do not know.
+func (s gates) admit(method string, params json.RawMessage) error {
+	switch method {
+	case "tools/call":
+		if name := rawjson.Text(rawjson.Get(params, "name")); !s.allow(catalog.KindTool, name) {
+			return mcp.Errorf(mcp.KindInvalidParams, "Unknown tool: %s", name)
+		}
+	case "prompts/get":
+		if name := rawjson.Text(rawjson.Get(params, "name")); !s.allow(catalog.KindPrompt, name) {
+			return mcp.Errorf(mcp.KindInvalidParams, "Unknown prompt: %s", name)
+		}
+	case "resources/read", "resources/subscribe":
+		if uri := rawjson.Text(rawjson.Get(params, "uri")); !s.allowURI(uri) {
+			return unknownResource(uri)
+		}
+	case "completion/complete":
+		ref := rawjson.Get(params, "ref")
+		name, uri := rawjson.Text(rawjson.Get(ref, "name")), rawjson.Text(rawjson.Get(ref, "uri"))
+		switch rawjson.Text(rawjson.Get(ref, "type")) {
+		case "ref/prompt":
+			if !s.allow(catalog.KindPrompt, name) {
+				return mcp.Errorf(mcp.KindInvalidParams, "Unknown prompt: %s", name)
+			}
+		case "ref/resource":
+			if !s.allow(catalog.KindTemplate, uri) && !s.allowURI(uri) {
+				return unknownResource(uri)
+			}
+		}
+	}
+	return nil
+}
+
+func unknownResource(uri string) error {
+	return mcp.Errorf(mcp.KindResourceNotFound, "Unknown resource: %s", uri)
+}
+
+// allow reports whether a tool, prompt or template may be used.
+func (s gates) allow(kind catalog.Kind, name string) bool {
+	return s.some(kind, name, func(g *lockfile.Gate, own string) bool { return g.Allows(kind, own) })
+}
+
+// some reports whether a server that may have a name answers yes, and none of them holds the name:
+// names of prompts and templates are shared where a name of the router stands for several servers.
+func (s gates) some(kind catalog.Kind, name string, yes func(g *lockfile.Gate, own string) bool) bool {
+	allowed := false
+	for _, g := range s {
+		own, ours := name, true
+		if kind == catalog.KindTool {
+			own, ours = strings.CutPrefix(name, g.prefix)
+		}
+		switch {
+		case !ours:
+		case g.Holds(kind, own):
+			return false
+		case yes(g.Gate, own):
+			allowed = true
+		}
+	}
+	return allowed
+}
+
+// allowURI reports whether a resource may be read.
+func (s gates) allowURI(uri string) bool {
+	for _, g := range s {
+		if !g.AllowsURI(uri) {
+			return false
+		}
+	}
+	return true
+}
+
+// filter returns the result of a list without the definitions that are held.
+func (s gates) filter(kind catalog.Kind, key string, result json.RawMessage) (json.RawMessage, error) {
+	list := rawjson.Get(result, key)
+	if !rawjson.IsArray(list) {
+		return result, nil
+	}
+	member := "name"
+	if kind == catalog.KindTemplate {
+		member = "uriTemplate"
+	}
+	out, dropped := []byte{'['}, false
+	err := rawjson.EachElement(list, func(raw []byte) bool {
+		shown := s.some(kind, rawjson.Text(rawjson.Get(raw, member)), func(g *lockfile.Gate, own string) bool {
+			as := raw
+			if kind == catalog.KindTool && own != rawjson.Text(rawjson.Get(raw, member)) {
+				renamed, err := rawjson.Set(raw, member, rawjson.Quote(own))
+				if err != nil {
+					return false
+				}
+				as = renamed
+			}
+			return g.Shows(kind, as)
+		})
+		if !shown {
+			dropped = true
+			return true
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, raw...)
+		return true
+	})
+	if err == nil && dropped {
+		result, err = rawjson.Set(result, key, append(out, ']'))
+	}
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "the list cannot be compared with weir.lock: %w", err)
+	}
+	return result, nil
+}

@@ -1,0 +1,23 @@
+package config
+
+// TrustMode is the treatment of definitions that differ from weir.lock: warn, hold or refuse, and ""
+// without a lock (spec/trust §3).
+type TrustMode string
+
+// TrustOf returns the mode of a server, which may be one that was found at run time.
+func (c *Config) TrustOf(server string) TrustMode {
+	if s, ok := c.Server(server); ok && s.Trust != "" {
+		return s.Trust
+	}
+	return c.Trust
+}
+
+// inheritTrust gives the servers without a mode the one of the whole configuration, so that a reload
+// that changes it lists them again.
+func inheritTrust(c *Config) {
+	for _, s := range c.Servers {
+		if s.Trust == "" {
+			s.Trust = c.Trust
+		}
+	}
+}

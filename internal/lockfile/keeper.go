@@ -1,0 +1,421 @@
+package lockfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Mode is what happens to definitions of a server that differ from the lock.
+type Mode string
+
+// The modes. In mode off the lock does not know the server.
+const (
+	off    Mode = ""
+	warn   Mode = "warn"   // they are served, and operators are told
+	hold   Mode = "hold"   // they are hidden until they are accepted
+	refuse Mode = "refuse" // nothing of the server is served until they are accepted
+)
+
+// Sink takes listings, as the Sink of upstreams does.
+type Sink interface {
+	Update(l catalog.Listing)
+	Remove(upstream string)
+}
+
+// Options are what a Keeper needs of its gateway. Mode, Endpoint and Sink must be set.
+type Options struct {
+	// Path is that of the file; "" keeps the lock in memory.
+	Path string
+	// Mode returns the mode of a server. It is called for each message at /mcps and must be fast.
+	Mode func(server string) Mode
+	// Endpoint returns where a server is reached.
+	Endpoint func(server string) Endpoint
+	// Conceal removes texts that clients may not see, such as credentials; nil removes
+	// nothing. The lock has what is left.
+	Conceal func(catalog.Listing) catalog.Listing
+	// Sink gets the listings that may be served.
+	Sink Sink
+	// Neighbours returns the tools of all servers, for findings; nil finds no shadowing.
+	Neighbours func() []Neighbour
+	// Changed is told of differences that were not there before; nil discards them. It must not
+	// block.
+	Changed func(server string, fresh []Difference)
+	// Logger gets differences; nil discards them.
+	Logger *slog.Logger
+	// Now is the clock; nil is the system's.
+	Now func() time.Time
+}
+
+// A Keeper stands between upstreams and the catalog. It writes what a server offers first, and
+// judges each later listing by that. It is safe for concurrent use.
+type Keeper struct {
+	opts Options
+
+	writing sync.Mutex // held while the file is read and written; taken before mu
+
+	mu      sync.Mutex // guards below
+	file    *lock
+	data    []byte                   // of the file as it was read or written last
+	broken  error                    // why there is no file
+	memory  map[string]*lockedServer // servers that could not be written
+	servers map[string]*watched
+}
+
+// watched is one server in a mode other than off.
+type watched struct {
+	name string
+	turn sync.Mutex // held while a listing is judged and handed on, so that the newest one stays
+
+	mu      sync.Mutex       // guards below
+	listing *catalog.Listing // the last one, with bytes of its own; nil before
+	now     *observedServer
+	locked  *lockedServer
+	verdict verdict
+}
+
+// New returns a Keeper with the file as it is now. A file that cannot be used is logged; servers in
+// modes hold and refuse are then hidden.
+func New(o Options) *Keeper {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Conceal == nil {
+		o.Conceal = func(l catalog.Listing) catalog.Listing { return l }
+	}
+	k := &Keeper{opts: o, file: newFile(), memory: map[string]*lockedServer{}, servers: map[string]*watched{}}
+	if o.Path != "" {
+		f, data, err := readFile(o.Path)
+		if k.broken = err; err == nil {
+			k.file, k.data = f, data
+		}
+	}
+	return k
+}
+
+var _ Sink = (*Keeper)(nil)
+
+// Update judges a listing and hands on what may be served.
+func (k *Keeper) Update(l catalog.Listing) {
+	if k.opts.Mode(l.Upstream) == off {
+		k.forget(l.Upstream, func() { k.opts.Sink.Update(l) })
+		return
+	}
+	w := k.watch(l.Upstream)
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	kept := cloned(k.opts.Conceal(l))
+	w.mu.Lock()
+	w.listing = &kept
+	w.mu.Unlock()
+	k.hand(w)
+}
+
+// Remove hands the removal of an upstream on. The lock keeps the server.
+func (k *Keeper) Remove(upstream string) {
+	k.forget(upstream, func() { k.opts.Sink.Remove(upstream) })
+}
+
+// watch returns the record of a server.
+func (k *Keeper) watch(server string) *watched {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := k.servers[server]
+	if w == nil {
+		w = &watched{name: server}
+		k.servers[server] = w
+	}
+	return w
+}
+
+// forget drops the listing of a server and calls then.
+func (k *Keeper) forget(server string, then func()) {
+	k.mu.Lock()
+	w := k.servers[server]
+	k.mu.Unlock()
+	if w != nil {
+		w.turn.Lock()
+		defer w.turn.Unlock()
+		w.mu.Lock()
+		w.listing, w.now, w.locked, w.verdict = nil, nil, nil, verdict{}
+		w.mu.Unlock()
+	}
+	then()
+}
+
+// all returns the records of all servers, sorted by name.
+func (k *Keeper) all() []*watched {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.SortedFunc(maps.Values(k.servers), func(a, b *watched) int { return cmp.Compare(a.name, b.name) })
+}
+
+// hand judges the last listing of a server and hands it on. The caller holds w.turn.
+func (k *Keeper) hand(w *watched) {
+	w.mu.Lock()
+	listing, before := w.listing, w.verdict
+	w.mu.Unlock()
+	if listing == nil {
+		return
+	}
+	mode := k.opts.Mode(w.name)
+	if mode == off {
+		k.opts.Sink.Update(*listing)
+		return
+	}
+	now := observe(listing, k.opts.Endpoint(w.name))
+	locked, err := k.locked(now)
+	v := judge(mode, locked, now, err)
+	w.mu.Lock()
+	w.now, w.locked, w.verdict = now, locked, v
+	w.mu.Unlock()
+	k.opts.Sink.Update(v.filter(*listing))
+	k.tell(w.name, before, v)
+}
+
+// locked returns a server as the lock has it. A server that the lock does not know is written to it
+// as it is now: trust on first use.
+func (k *Keeper) locked(now *observedServer) (*lockedServer, error) {
+	k.mu.Lock()
+	s, broken := k.lookup(now.Server), k.broken
+	k.mu.Unlock()
+	if s != nil || broken != nil {
+		return s, broken
+	}
+	date := k.date()
+	err := k.change(context.Background(), func(f *lock) error {
+		if f.Servers[now.Server] != nil {
+			return nil // another process was first
+		}
+		if len(f.Servers) >= maxServers {
+			return fmt.Errorf("it has %d servers, which is the bound", maxServers)
+		}
+		f.Servers[now.Server] = now.lock(nil, date)
+		return nil
+	})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		if k.broken != nil {
+			return nil, k.broken
+		}
+		if len(k.memory) < maxServers {
+			k.memory[now.Server] = now.lock(nil, date)
+		}
+		k.opts.Logger.Warn("weir.lock cannot be written: changes of this server are noticed until weir stops", "upstream", now.Server, "err", err)
+	}
+	if s = k.lookup(now.Server); s == nil {
+		return nil, errFull
+	}
+	return s, nil
+}
+
+var errFull = errors.New("the lock has no room for the server")
+
+// lookup returns what the lock has of a server. The caller holds mu.
+func (k *Keeper) lookup(server string) *lockedServer {
+	if s := k.file.Servers[server]; s != nil {
+		return s
+	}
+	return k.memory[server]
+}
+
+func (k *Keeper) date() string { return k.opts.Now().UTC().Format(time.DateOnly) }
+
+// change changes the lock.
+func (k *Keeper) change(ctx context.Context, fn func(*lock) error) error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if k.opts.Path == "" {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return fn(k.file)
+	}
+	f, data, err := changeFile(ctx, k.opts.Path, fn)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case errors.Is(err, errBroken):
+		k.broken = err
+	case err == nil:
+		k.file, k.data, k.broken = f, data, nil
+	}
+	return err
+}
+
+// Follow judges the servers again when the file may have changed: an operator has accepted
+// differences, or a branch was checked out. Call it from filewatch. A file that is gone or cannot be
+// used leaves the lock as it was, because a running gateway must not begin to trust by accident.
+func (k *Keeper) Follow() {
+	if k.opts.Path == "" {
+		return
+	}
+	k.writing.Lock()
+	f, data, err := readFile(k.opts.Path)
+	k.mu.Lock()
+	changed := false
+	switch {
+	case err != nil:
+		k.opts.Logger.Error("weir.lock has changed and is not used; the old one stays", "err", err)
+	case data == nil && k.data != nil:
+		k.opts.Logger.Warn("weir.lock is gone; the old one stays until weir is started again", "path", k.opts.Path)
+	case string(data) != string(k.data) || k.broken != nil:
+		k.file, k.data, k.broken, changed = f, data, nil, true
+	}
+	k.mu.Unlock()
+	k.writing.Unlock()
+	if changed {
+		k.opts.Logger.Info("weir.lock has changed and is applied")
+		k.Again()
+	}
+}
+
+// Again judges all servers again, because the lock or their modes have changed.
+func (k *Keeper) Again() {
+	for _, w := range k.all() {
+		w.turn.Lock()
+		k.hand(w)
+		w.turn.Unlock()
+	}
+}
+
+// Acceptance names what an operator agrees to.
+type Acceptance struct {
+	Server string `json:"server"`
+	// Kind and Name are those of one difference. An empty Kind means everything of the server.
+	Kind catalog.Kind `json:"kind,omitempty"`
+	Name string       `json:"name,omitempty"`
+	// Hash is that of the difference, or the digest of the server: what the operator has seen.
+	Hash string `json:"hash,omitempty"`
+}
+
+// Accept writes what a server offers now to the lock and serves it. It returns the accepted
+// differences. It fails if that is not what the operator has seen.
+func (k *Keeper) Accept(ctx context.Context, a Acceptance) ([]Difference, error) {
+	k.mu.Lock()
+	w, broken := k.servers[a.Server], k.broken
+	k.mu.Unlock()
+	if broken != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidRequest, "%w", broken)
+	}
+	if w == nil {
+		return nil, unknown(a.Server)
+	}
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.mu.Lock()
+	now, all := w.now, w.verdict.differences
+	w.mu.Unlock()
+	if now == nil {
+		return nil, unknown(a.Server)
+	}
+	accepted := all
+	if a.Kind == "" {
+		if a.Hash != now.Digest() {
+			return nil, moot(a.Server)
+		}
+	} else {
+		accepted = slices.DeleteFunc(slices.Clone(all), func(d Difference) bool { return d.Key() != (Key{a.Kind, a.Name}) })
+		if len(accepted) == 0 {
+			return nil, mcp.Errorf(mcp.KindNotFound, "%s %s of server %q does not differ from weir.lock", a.Kind, shownName(a.Name), a.Server)
+		}
+		if !slices.ContainsFunc(accepted, func(d Difference) bool { return d.Hash == a.Hash }) {
+			return nil, moot(a.Server)
+		}
+	}
+	date := k.date()
+	err := k.change(ctx, func(f *lock) error {
+		before := f.Servers[a.Server]
+		if a.Kind == "" {
+			f.Servers[a.Server] = now.lock(before, date)
+			return nil
+		}
+		s := &lockedServer{FirstSeen: date}
+		if before != nil {
+			*s = *before
+		}
+		f.Servers[a.Server] = s
+		for _, d := range accepted {
+			if d.Notice {
+				now.identify(s)
+			} else if seen, there := now.definitions[d.Key()]; there {
+				s.put(d.Key(), seen.lock(before.get(d.Key()), date))
+			} else {
+				s.put(d.Key(), nil)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the differences of server %q are not accepted: %w", a.Server, err)
+	}
+	k.mu.Lock()
+	delete(k.memory, a.Server)
+	k.mu.Unlock()
+	k.hand(w)
+	return accepted, nil
+}
+
+func unknown(server string) error {
+	return mcp.Errorf(mcp.KindNotFound, "server %q has not been listed, or its trust is not set: weir ls shows its state, and mcpServers.NAME.trust sets the mode", server)
+}
+
+func moot(server string) error {
+	return mcp.Errorf(mcp.KindInvalidRequest, "server %q has changed again since you looked: weir trust diff %s shows what it offers now", server, server)
+}
+
+// tell logs the differences that are new, and the end of the last ones.
+func (k *Keeper) tell(server string, before, now verdict) {
+	type told struct {
+		Key
+		hash   string
+		notice bool
+	}
+	known := map[told]bool{}
+	for _, d := range before.differences {
+		known[told{d.Key(), d.Hash, d.Notice}] = true
+	}
+	var fresh []Difference
+	for _, d := range now.differences {
+		if !known[told{d.Key(), d.Hash, d.Notice}] {
+			fresh = append(fresh, d)
+		}
+	}
+	if now.err != nil && (before.err == nil || before.err.Error() != now.err.Error()) {
+		k.opts.Logger.Error("weir.lock cannot be used"+now.consequence(), "upstream", server, "err", now.err)
+	}
+	for i, d := range fresh {
+		if i == maxLogged {
+			k.opts.Logger.Warn("more differs from weir.lock", "upstream", server, "differences", len(fresh))
+			break
+		}
+		level := slog.LevelWarn
+		if d.Notice {
+			level = slog.LevelInfo
+		}
+		k.opts.Logger.Log(context.Background(), level, "differs from weir.lock: "+d.String(), "upstream", server, "held", d.Held, "fix", fixFor(server))
+	}
+	if len(fresh) > 0 && k.opts.Changed != nil {
+		k.opts.Changed(server, fresh)
+	}
+}
+
+// maxLogged bounds the differences that are logged per listing.
+const maxLogged = 20
+
+// fixFor returns the commands for the differences of a server.
+func fixFor(server string) string {
+	return "weir trust diff " + server + ", then weir trust accept " + server
+}

@@ -1,0 +1,220 @@
+package lockfile
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// KindServer is the kind of what a server says of itself. The other kinds are those of the catalog:
+// tool, prompt and resource_template.
+const KindServer catalog.Kind = "server"
+
+// Key names a definition of a server.
+type Key struct {
+	Kind catalog.Kind
+	Name string // name of a tool or prompt, URI template; "" for the server itself
+}
+
+// Endpoint is where a server is reached, without secrets.
+type Endpoint struct {
+	Command, URL string
+}
+
+// observedServer is what a server offers now.
+type observedServer struct {
+	Server   string // its configured name
+	Name     string // the name that it gives itself
+	Version  string
+	Endpoint Endpoint
+
+	definitions map[Key]observed
+}
+
+// observed is one definition that a server offers.
+type observed struct {
+	hash string
+	raw  json.RawMessage
+}
+
+// kinds returns the definitions of each kind.
+func (s *lockedServer) kinds() iter.Seq2[catalog.Kind, map[string]*definition] {
+	return func(yield func(catalog.Kind, map[string]*definition) bool) {
+		about := map[string]*definition{}
+		if s.About != nil {
+			about[""] = s.About
+		}
+		_ = yield(KindServer, about) && yield(catalog.KindTool, s.Tools) && yield(catalog.KindPrompt, s.Prompts) && yield(catalog.KindTemplate, s.Templates)
+	}
+}
+
+// get returns a definition, nil if there is none.
+func (s *lockedServer) get(k Key) *definition {
+	if s == nil {
+		return nil
+	}
+	for kind, all := range s.kinds() {
+		if kind == k.Kind {
+			return all[k.Name]
+		}
+	}
+	return nil
+}
+
+// put stores a definition. A nil one removes it.
+func (s *lockedServer) put(k Key, d *definition) {
+	var all *map[string]*definition
+	switch k.Kind {
+	case KindServer:
+		s.About = d
+		return
+	case catalog.KindPrompt:
+		all = &s.Prompts
+	case catalog.KindTemplate:
+		all = &s.Templates
+	default:
+		all = &s.Tools
+	}
+	if d == nil {
+		delete(*all, k.Name)
+		return
+	}
+	if *all == nil {
+		*all = map[string]*definition{}
+	}
+	(*all)[k.Name] = d
+}
+
+// hashOf returns the hash of a definition: of its canonical JSON, which the order of members and
+// white space do not change, and every other byte does. A definition with a duplicate key has no
+// canonical form, because readers may disagree about it; its bytes as they are have a hash of their
+// own.
+func hashOf(raw []byte) string {
+	form := "sha256:"
+	canonical, ok := rawjson.AppendCanonical(nil, raw)
+	if !ok {
+		form, canonical = "raw-sha256:", raw
+	}
+	sum := sha256.Sum256(canonical)
+	return form + hex.EncodeToString(sum[:])
+}
+
+// observe reads a listing. The result keeps the bytes of the listing's definitions.
+func observe(l *catalog.Listing, at Endpoint) *observedServer {
+	o := &observedServer{
+		Server: l.Upstream, Endpoint: at, definitions: map[Key]observed{},
+		Name: rawjson.Text(rawjson.Get(l.Greeting.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(l.Greeting.ServerInfo, "version")),
+	}
+	for kind, list := range definitionsOf(l) {
+		for _, raw := range *list {
+			// Of two definitions of one name the catalog takes the first one.
+			if k, ok := keyOf(kind, raw); ok && o.definitions[k].hash == "" {
+				o.definitions[k] = observed{hashOf(raw), raw}
+			}
+		}
+	}
+	if about := aboutOf(&l.Greeting); about != nil {
+		o.definitions[Key{Kind: KindServer}] = observed{hashOf(about), about}
+	}
+	return o
+}
+
+// definitionsOf returns the lists of a listing that the lock covers. Resources are not covered: lists
+// of them follow the contents of a server.
+func definitionsOf(l *catalog.Listing) iter.Seq2[catalog.Kind, *[]json.RawMessage] {
+	return func(yield func(catalog.Kind, *[]json.RawMessage) bool) {
+		_ = yield(catalog.KindTool, &l.Tools) && yield(catalog.KindPrompt, &l.Prompts) && yield(catalog.KindTemplate, &l.ResourceTemplates)
+	}
+}
+
+// keyOf returns the key of a definition. ok is false for one that the catalog leaves out, too.
+func keyOf(kind catalog.Kind, raw []byte) (k Key, ok bool) {
+	member := "name"
+	if kind == catalog.KindTemplate {
+		member = "uriTemplate"
+	}
+	name, err := rawjson.String(rawjson.Get(raw, member))
+	return Key{kind, name}, err == nil && (name != "" || kind != catalog.KindTemplate)
+}
+
+// aboutOf returns what a server says of itself as one JSON object, nil if it says nothing.
+func aboutOf(g *catalog.Greeting) json.RawMessage {
+	texts := map[string]string{"instructions": g.Instructions}
+	for _, key := range []string{"title", "description"} {
+		texts[key] = rawjson.Text(rawjson.Get(g.ServerInfo, key))
+	}
+	maps.DeleteFunc(texts, func(_, text string) bool { return text == "" })
+	if len(texts) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(texts)
+	if err != nil {
+		panic(err) // cannot happen: a map of strings
+	}
+	return raw
+}
+
+// Keys returns the keys of all definitions, sorted.
+func (o *observedServer) Keys() []Key {
+	return slices.SortedFunc(maps.Keys(o.definitions), compareKeys)
+}
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+// Digest returns a hash of everything that the lock would keep of the server.
+func (o *observedServer) Digest() string {
+	h := sha256.New()
+	write := func(texts ...string) {
+		for _, text := range texts {
+			_, _ = h.Write(rawjson.Quote(text)) // a hash does not fail
+		}
+	}
+	write(o.Server, o.Name, o.Version, o.Endpoint.Command, o.Endpoint.URL)
+	for _, k := range o.Keys() {
+		write(string(k.Kind), k.Name, o.definitions[k].hash)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// lock returns the server as the lock keeps it. What was locked before keeps its date.
+func (o *observedServer) lock(before *lockedServer, date string) *lockedServer {
+	s := &lockedServer{FirstSeen: date}
+	if before != nil {
+		s.FirstSeen = before.FirstSeen
+	}
+	o.identify(s)
+	for k, seen := range o.definitions {
+		s.put(k, seen.lock(before.get(k), date))
+	}
+	return s
+}
+
+// identify stores who the server says that it is, and where it is.
+func (o *observedServer) identify(s *lockedServer) {
+	s.Name, s.Version, s.Command, s.URL = o.Name, o.Version, o.Endpoint.Command, o.Endpoint.URL
+}
+
+// lock returns the definition as the lock keeps it.
+func (d observed) lock(before *definition, date string) *definition {
+	out := &definition{Hash: d.hash, FirstSeen: date}
+	if before != nil {
+		out.FirstSeen = before.FirstSeen
+	}
+	if len(d.raw) <= maxDefinition && rawjson.Valid(d.raw) == nil {
+		var ok bool
+		if out.Text, ok = rawjson.AppendCanonical(nil, d.raw); !ok {
+			out.Text = bytes.Clone(d.raw)
+		}
+	}
+	return out
+}
