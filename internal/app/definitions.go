@@ -27,11 +27,13 @@ type Definitions struct {
 	engine  *Engine
 	path    string
 	running sync.WaitGroup
-	end     context.CancelFunc
+
+	mu  sync.Mutex         // guards below
+	end context.CancelFunc // nil until the file is followed
 }
 
 func newDefinitions(e *Engine, c *config.Config) *Definitions {
-	d := &Definitions{engine: e, path: lockPath(c), end: func() {}}
+	d := &Definitions{engine: e, path: lockPath(c)}
 	d.Keeper = lockfile.New(lockfile.Options{
 		Path: d.path, Logger: e.log, Sink: e.live, Conceal: e.conceal.listing,
 		Mode:     func(server string) lockfile.Mode { return lockfile.Mode(e.config.Load().TrustOf(server)) },
@@ -52,9 +54,11 @@ func lockPath(c *config.Config) string {
 	return filepath.Join(filepath.Dir(abs), lockfile.Name)
 }
 
-// start follows the file.
-func (d *Definitions) start() {
-	if d.path == "" {
+// start follows the file from the first configuration on that sets trust.
+func (d *Definitions) start(c *config.Config) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.path == "" || d.end != nil || d.engine.opts.Shell || !c.KeepsLock() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -68,7 +72,11 @@ func (d *Definitions) start() {
 
 // close ends the goroutine of start.
 func (d *Definitions) close() {
-	d.end()
+	d.mu.Lock()
+	if d.end != nil {
+		d.end()
+	}
+	d.mu.Unlock()
 	d.running.Wait()
 }
 

@@ -135,7 +135,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 		return e, nil
 	}
 	e.serveFile(o.File)
-	e.Definitions.start()
+	e.Definitions.start(c)
 	e.embeddings.start(e.live)
 	if e.Offices, err = openOffices(ctx, c, e); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
@@ -261,6 +261,7 @@ func (e *Engine) apply(c *config.Config) {
 	e.owners.configure(c)
 	e.agents.apply(c)
 	e.agents.merge()
+	e.Definitions.start(c)
 	if old.Trust != c.Trust { // servers of mcpServers start anew; agents and Computers do not
 		e.Definitions.Again()
 	}

@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // TrustMode is the treatment of definitions that differ from weir.lock: warn, hold or refuse, and ""
 // without a lock (spec/trust §3).
 type TrustMode string
@@ -10,6 +12,11 @@ func (c *Config) TrustOf(server string) TrustMode {
 		return s.Trust
 	}
 	return c.Trust
+}
+
+// KeepsLock reports whether any server can have a mode.
+func (c *Config) KeepsLock() bool {
+	return c.Trust != "" || slices.ContainsFunc(c.Servers, func(s *Server) bool { return s.Trust != "" })
 }
 
 // inheritTrust gives the servers without a mode the one of the whole configuration, so that a reload
