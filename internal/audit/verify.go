@@ -92,7 +92,9 @@ type verifier struct {
 	cut     *line // the first record, if records before it are not here
 	deleted []string
 	headOK  bool
-	knownOK bool
+	// signedOK says that the signature which the head names was found.
+	signedOK bool
+	knownOK  bool
 }
 
 func (v *verifier) broken(seq uint64, format string, args ...any) error {
@@ -205,6 +207,10 @@ func (v *verifier) own(l *line, s segment) error {
 		if err := l.checkSignature(v.report.Log, v.key); err != nil {
 			return v.broken(l.seq, "%v", err)
 		}
+		if v.folder && l.seq > v.newest.Signed && l.seq <= v.newest.Seq {
+			return v.broken(l.seq, "it is a signature that the file head does not know")
+		}
+		v.signedOK = v.signedOK || l.seq == v.newest.Signed
 		v.report.Signatures++
 		v.report.Signed = l.seq
 		if id := keyID(v.key); !slices.Contains(v.report.Keys, id) {
@@ -242,6 +248,8 @@ func (v *verifier) end() (Report, error) {
 	switch {
 	case v.folder && !v.headOK:
 		return *r, v.broken(v.at.seq+1, "the records up to %d are missing, which the file head names", v.newest.Seq)
+	case v.folder && !v.signedOK:
+		return *r, v.broken(v.newest.Signed, "it is not the signature that the file head names")
 	case v.opts.Seq > 0 && !v.knownOK:
 		return *r, v.broken(v.opts.Seq, "the record that was noted is not here")
 	case r.Signatures == 0:
