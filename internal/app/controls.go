@@ -115,9 +115,11 @@ func (e *Engine) artifactUsage() (count int, bytes int64) {
 }
 
 // Kinds counts a catalog's entries by kind.
-func Kinds(c *catalog.Catalog) map[catalog.Kind]int {
+func Kinds(c *catalog.Catalog) map[catalog.Kind]int { return kindsOf(c.Entries()) }
+
+func kindsOf(entries []*catalog.Entry) map[catalog.Kind]int {
 	n := map[catalog.Kind]int{}
-	for _, e := range c.Entries() {
+	for _, e := range entries {
 		n[e.Kind]++
 	}
 	return n

@@ -398,21 +398,22 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	}
 	g := gateway.New(opts)
 	e.direct.Store(g.DirectCalls())
-	capabilities := func(r *mcp.Request) json.RawMessage {
+	capabilities := func(ctx context.Context) json.RawMessage {
 		select {
 		case <-e.first:
-			return g.Capabilities(r)
+			return g.Capabilities(ctx)
 		default:
 			return g.CapabilitiesOfStart()
 		}
 	}
-	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Capabilities: capabilities, Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
+	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
 	return &startupWait{engine: e, mode: mode, names: g.Names, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if r.Method != "initialize" && r.Method != "server/discover" {
 			return life.Serve(ctx, r)
 		}
 		greeting := *life
 		greeting.Instructions = g.Instructions(ctx)
+		greeting.Capabilities = func(*mcp.Request) json.RawMessage { return capabilities(ctx) }
 		return greeting.Serve(ctx, r)
 	})}
 }

@@ -32,6 +32,14 @@ func (j judge) Judge(ctx context.Context, name string, r *mcp.Request, taskTool 
 	return r.Params, nil
 }
 
+// Shown implements router.Judge.
+func (j judge) Shown(ctx context.Context, name, method string, result json.RawMessage) (json.RawMessage, error) {
+	if d := j.engine.direct.Load(); d != nil {
+		return d.Shown(ctx, j.places(name), method, result)
+	}
+	return result, nil
+}
+
 // Refuses implements router.Judge.
 func (j judge) Refuses(ctx context.Context, upstream, method, name string) bool {
 	d := j.engine.direct.Load()

@@ -11,7 +11,7 @@ func policyOf(p config.Policy) *dispatch.Policy {
 	if len(p.Rules) == 0 && (p.Default == config.ActionAllow || p.Default == "") {
 		return nil
 	}
-	policy := &dispatch.Policy{Default: dispatch.Action(p.Default)}
+	policy := &dispatch.Policy{Default: dispatch.Action(p.Default), Hide: p.Hide}
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		policy.Rules = append(policy.Rules, dispatch.PolicyRule{

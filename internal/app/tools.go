@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -57,13 +58,13 @@ const (
 	toolLine       = 120 // characters of a description without a definition
 )
 
-// Tools returns the tools of the current catalog that fit a query.
-func (e *Engine) Tools(q ToolQuery) ToolList {
+// Tools returns the tools that fit a query, of those that exist for the caller of a request.
+func (e *Engine) Tools(ctx context.Context, q ToolQuery) ToolList {
 	redact := func(raw []byte) []byte { return raw }
 	if c := e.config.Load(); c.Artifacts.Redact || e.opts.RedactResults {
 		redact = e.redact.Load().Results
 	}
-	return findTools(e.Snapshot().Catalog, q, redact)
+	return findTools(ViewOf(ctx, e).Catalog, q, redact)
 }
 
 // findTools returns the tools of c that fit q. redact removes secrets from raw JSON.

@@ -21,6 +21,7 @@ type Catalog struct {
 	pasts    map[string]*past // by namespace, including namespaces without entries
 	held     int              // ids in pasts
 	size     int
+	whole    *Catalog // of which this is a part; nil if it is none
 
 	entriesOnce sync.Once
 	entries     []*Entry
@@ -161,11 +162,16 @@ func (c *Catalog) put(namespace string, members []*segment) {
 // Lookup returns the entry with exactly this id. An id that named one thing in c, or in a catalog
 // that c was derived from, never names another.
 func (c *Catalog) Lookup(id string) (*Entry, bool) {
-	n := c.leaf(id)
-	if n == nil {
+	namespace, ok := namespaceOf(id)
+	if !ok {
 		return nil, false
 	}
-	return n.entry, true
+	s := c.spaces[namespace]
+	if s == nil {
+		return nil, false
+	}
+	e := s.lookup(id)
+	return e, e != nil
 }
 
 func (c *Catalog) leaf(id string) *node {
@@ -177,7 +183,7 @@ func (c *Catalog) leaf(id string) *node {
 	if s == nil {
 		return nil
 	}
-	return s.index[id]
+	return s.leaf(id)
 }
 
 // Len returns the number of entries.
@@ -204,7 +210,11 @@ func (c *Catalog) Of(upstream string) []*Entry {
 			continue
 		}
 		for namespace := range s.namespaces {
-			for _, e := range c.spaces[namespace].entries {
+			space := c.spaces[namespace]
+			if space == nil {
+				continue // of a part of a catalog
+			}
+			for _, e := range space.entries {
 				if e.Upstream == upstream {
 					entries = append(entries, e)
 				}
@@ -233,6 +243,9 @@ func (c *Catalog) Upstreams() []string {
 // Hash returns a hash of the content. It does not depend on the order in which upstreams were
 // added.
 func (c *Catalog) Hash() string {
+	if c.whole != nil {
+		return c.whole.Hash()
+	}
 	c.hashOnce.Do(func() {
 		h := sha256.New()
 		for _, namespace := range c.Namespaces() {
@@ -271,7 +284,7 @@ func (c *Catalog) Partial() []string {
 func compareEntries(a, b *Entry) int { return strings.Compare(a.ID, b.ID) }
 
 // space is one namespace: the entries of all its upstreams, their ids and their paths. It is
-// immutable.
+// immutable. Use tree, leaf and lookup in place of trees and index.
 type space struct {
 	segments []*segment // by priority
 	entries  []*Entry   // sorted by id
@@ -279,29 +292,15 @@ type space struct {
 	trees    map[Kind]*tree // by surface
 	disputes []dispute
 	digest   [sha256.Size]byte
+	later    *later // of a part of a space: index and trees are not made yet; nil: they are
 }
 
 func buildSpace(namespace string, segments []*segment, a *assigner) *space {
-	s := &space{segments: segments, trees: map[Kind]*tree{}}
+	s := &space{segments: segments}
 	s.entries = a.assign(namespace, segments)
 	s.disputes = a.disputes
 	slices.SortFunc(s.entries, compareEntries)
-	s.index = make(map[string]*node, len(s.entries))
-	surfaces := map[Kind][]*Entry{}
-	for _, e := range s.entries {
-		surfaces[e.Kind.surface()] = append(surfaces[e.Kind.surface()], e)
-	}
-	about := ""
-	for _, seg := range segments {
-		if about = seg.about; about != "" {
-			break
-		}
-	}
-	for kind, entries := range surfaces {
-		t := buildTree(namespace, about, kind, entries)
-		s.trees[kind] = t
-		t.root.collect(s.index)
-	}
+	s.plant(namespace)
 	s.digest = digestOf(namespace, segments)
 	return s
 }

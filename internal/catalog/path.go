@@ -34,7 +34,7 @@ func (c *Catalog) ChildrenOf(kind Kind, path string) ([]Card, error) {
 	if len(segments) == 0 {
 		cards := []Card{}
 		for _, s := range c.spaces {
-			if t := s.trees[kind]; t != nil {
+			if t := s.tree(kind); t != nil {
 				cards = append(cards, *t.root.card)
 			}
 		}
@@ -42,8 +42,8 @@ func (c *Catalog) ChildrenOf(kind Kind, path string) ([]Card, error) {
 		return cards, nil
 	}
 	var n *node
-	if s := c.spaces[segments[0]]; s != nil && s.trees[kind] != nil {
-		n = s.trees[kind].root.find(segments[1:])
+	if s := c.spaces[segments[0]]; s != nil && s.tree(kind) != nil {
+		n = s.tree(kind).root.find(segments[1:])
 	}
 	if n == nil {
 		return nil, &Error{
@@ -73,10 +73,10 @@ func sortCards(cards []Card) {
 // nearestParent returns the longest existing prefix of a path.
 func (c *Catalog) nearestParent(kind Kind, segments []string) string {
 	s := c.spaces[segments[0]]
-	if s == nil || s.trees[kind] == nil {
+	if s == nil || s.tree(kind) == nil {
 		return "/"
 	}
-	n := s.trees[kind].root
+	n := s.tree(kind).root
 	for _, segment := range segments[1:] {
 		next := n.find([]string{segment})
 		if next == nil {

@@ -45,7 +45,7 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 	d.end = func() { closeEngine(e) }
 	_ = e.Settled(ctx) // the states say what has failed, and what is late
 	report := reportOf(e.Health(), e.CatalogInfo())
-	report.Listed = listedNames(c, e.Tools(listedQuery(c)))
+	report.Listed = listedNames(c, e.Tools(ctx, listedQuery(c)))
 	log.fill(report.Servers)
 	return report, nil
 }

@@ -316,7 +316,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		own:     true,
 		health:  func(context.Context) (*app.Health, error) { return e.Health(), nil },
 		catalog: func(context.Context) (*app.CatalogInfo, error) { return e.CatalogInfo(), nil },
-		tools:   func(_ context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Tools(q), nil },
+		tools:   func(ctx context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Tools(ctx, q), nil },
 
 		definitions: ownDefinitions{e.Definitions},
 		person:      t.person,

@@ -26,6 +26,8 @@ type Policy struct {
 	Default Action       `key:"default" default:"allow" enum:"allow,deny,require_approval" doc:"What happens to calls of tools that no rule matches."`
 	Rules   []PolicyRule `key:"rules" doc:"Rules in order; the first that matches counts."`
 
+	Hide bool `key:"hide" default:"false" doc:"Entries that a caller could not call with any arguments do not exist for that caller: no list and no search has them, and a call of one is answered as a call of an unknown name."`
+
 	ApprovalWait time.Duration `key:"approval_wait" default:"5m" min:"0s" max:"1h" doc:"How long a call that needs approval waits for weir approve if its client cannot ask a person; 0 refuses it at once."`
 }
 

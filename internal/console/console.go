@@ -31,7 +31,7 @@ const (
 type Gateway interface {
 	// Overview returns the state of the gateway and all upstreams in display order. Token counts
 	// are those that the principal may see.
-	Overview(principal string) Overview
+	Overview(ctx context.Context, principal string) Overview
 	// Offices returns the connected members, nil if there are no offices.
 	Offices() *Offices
 }
@@ -41,9 +41,9 @@ type Catalog interface {
 	// Search returns at most n cards of a kind for a query, ranked as agents get them.
 	Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card
 	// Children returns the cards at a path, as in catalog.Catalog.ChildrenOf.
-	Children(kind catalog.Kind, path string) ([]catalog.Card, error)
+	Children(ctx context.Context, kind catalog.Kind, path string) ([]catalog.Card, error)
 	// Entry returns an entry, which must not be changed, and its path.
-	Entry(id string) (e *catalog.Entry, path string, ok bool)
+	Entry(ctx context.Context, id string) (e *catalog.Entry, path string, ok bool)
 }
 
 // Artifacts gives access to a principal's stored results. Its methods are called concurrently.

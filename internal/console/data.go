@@ -109,7 +109,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	o := c.o.Gateway.Overview(guard.Principal(r.Context()))
+	o := c.o.Gateway.Overview(r.Context(), guard.Principal(r.Context()))
 	o.Upstreams = cut(o.Upstreams, &p)
 	for i := range o.Upstreams {
 		o.Upstreams[i].Error = clip(o.Upstreams[i].Error, maxError)
@@ -191,7 +191,7 @@ func (c *Console) catalog(w http.ResponseWriter, r *http.Request) {
 		if given := query.Get("path"); given != "" {
 			path = given
 		}
-		if cards, err = c.o.Catalog.Children(kind, path); err != nil {
+		if cards, err = c.o.Catalog.Children(r.Context(), kind, path); err != nil {
 			refuse(w, http.StatusNotFound, mcp.Errorf(mcp.KindNotFound, "%s", err.Error()))
 			return
 		}
@@ -250,7 +250,7 @@ func deep(raw []byte) bool {
 
 func (c *Console) entry(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
-	e, path, ok := c.o.Catalog.Entry(id)
+	e, path, ok := c.o.Catalog.Entry(r.Context(), id)
 	if !ok {
 		refuse(w, http.StatusNotFound, mcp.Errorf(mcp.KindNotFound, "%q is not in the catalog; it may have changed: search for it again", clip(id, 200)))
 		return

@@ -50,7 +50,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) Overview(principal string) Overview {
+func (w *world) Overview(_ context.Context, principal string) Overview {
 	w.asked = append(w.asked, principal)
 	o := Overview{Name: "weir", Version: "1", Status: "ok", Mode: "gateway", Tools: 31, Usage: Usage{Own: true, Calls: 7, Read: 10, Raw: 100}}
 	for i := range w.upstreams {
@@ -73,11 +73,11 @@ func (w *world) Search(_ context.Context, kind catalog.Kind, query string, n int
 	return cards
 }
 
-func (w *world) Children(kind catalog.Kind, path string) ([]catalog.Card, error) {
+func (w *world) Children(_ context.Context, kind catalog.Kind, path string) ([]catalog.Card, error) {
 	return w.catalog.ChildrenOf(kind, path)
 }
 
-func (w *world) Entry(id string) (*catalog.Entry, string, bool) {
+func (w *world) Entry(_ context.Context, id string) (*catalog.Entry, string, bool) {
 	e, ok := w.catalog.Lookup(id)
 	path, _ := w.catalog.Path(id)
 	return e, path, ok

@@ -303,7 +303,7 @@ func TestOverTheWire(t *testing.T) {
 
 	a, b := mcp.Pipe()
 	server := mcp.NewConn(a, mcp.ConnOptions{Session: mcp.NewSession("", "ann"), Handler: &mcp.Lifecycle{
-		ServerInfo: json.RawMessage(`{"name":"weir","version":"0"}`), Capabilities: h.g.Capabilities, Instructions: h.g.Instructions(t.Context()), Next: h.g}})
+		ServerInfo: json.RawMessage(`{"name":"weir","version":"0"}`), Capabilities: func(*mcp.Request) json.RawMessage { return h.g.Capabilities(t.Context()) }, Instructions: h.g.Instructions(t.Context()), Next: h.g}})
 	defer server.Close()
 	agent := mcp.NewConn(b, mcp.ConnOptions{Client: true})
 	defer agent.Close()

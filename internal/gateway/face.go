@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -55,11 +56,12 @@ func ModeOf(ctx context.Context, otherwise Mode) Mode {
 type choice struct {
 	mode Mode
 	made bool
+	by   *identity.Identity // who makes the request
 }
 
 func choiceOf(ctx context.Context) choice {
 	m, ok := ctx.Value(modeKey{}).(Mode)
-	return choice{m, ok}
+	return choice{m, ok, identity.From(ctx)}
 }
 
 // face is what agents see of a gateway in one mode.
@@ -129,7 +131,7 @@ func (f *faces) tool(by choice, name string) (tool dispatch.Dispatcher, verb str
 
 // Names reports whether an agent that sends a request in ctx can call a tool by a name now.
 func (g *Gateway) Names(ctx context.Context, name string) bool {
-	_, _, err := g.faces.tool(choiceOf(ctx), name)
+	_, _, err := g.viewed(identity.From(ctx)).faces.tool(choiceOf(ctx), name)
 	return err == nil
 }
 

@@ -39,7 +39,7 @@ func newCrowd(t *testing.T, opts Options) *crowd {
 	opts.Upstreams, opts.Artifacts, opts.State = c, store, c.state
 	g := New(opts)
 	front := streamable.NewServer(streamable.ServerOptions{Handler: &mcp.Lifecycle{
-		ServerInfo: json.RawMessage(`{"name":"weir","version":"1"}`), Capabilities: g.Capabilities, Next: g,
+		ServerInfo: json.RawMessage(`{"name":"weir","version":"1"}`), Capabilities: func(*mcp.Request) json.RawMessage { return g.Capabilities(t.Context()) }, Next: g,
 	}})
 	network := memnet.New()
 	srv := &http.Server{Handler: guard.New(guard.Options{Authenticate: guard.ByName(func(bearer string) (string, bool) { return bearer, bearer != "" })}).Wrap(front)}

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -58,7 +59,7 @@ type Options struct {
 
 	// TolerantArgs repairs arguments before they are validated; see dispatch.Normalise.
 	TolerantArgs bool
-	// Policy decides which calls are allowed; nil allows all.
+	// Policy decides which calls are allowed, and which entries exist for a caller; nil allows all.
 	Policy *dispatch.Policy
 	// Operators are asked about calls whose client cannot be asked; see dispatch.Operators.
 	Operators dispatch.Operators
@@ -113,6 +114,10 @@ type Gateway struct {
 	accounts *accounts
 	natives  *natives
 	direct   *DirectCalls
+
+	whole   Upstreams       // what the controls look at; opts.Upstreams may be a part of it
+	kept    *dispatch.Cache // of results; nil: there is none
+	classes *classes        // nil: all callers see all that there is
 }
 
 // defaultAutoTokens is the default of Options.AutoTokens.
@@ -144,29 +149,36 @@ func New(opts Options) *Gateway {
 		redactor := opts.Redactor
 		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
 	}
+	ctl := dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started, opts.Logger)
+	ctl.SetOperators(opts.Operators)
+	g := newFaces(opts, opts.Upstreams, ctl, newCache(&opts))
+	g.direct = &DirectCalls{upstreams: opts.Upstreams, state: g.state, ctl: ctl, accounts: g.accounts}
+	g.classes = newClasses(g)
+	g.state.front.Store(g)
+	return g
+}
+
+// newFaces returns a Gateway whose agents find what is in opts.Upstreams. The controls look at all of
+// whole, of which opts.Upstreams is a part. Options have their defaults.
+func newFaces(opts Options, whole Upstreams, ctl *dispatch.Controls, kept *dispatch.Cache) *Gateway {
 	g := &Gateway{
-		opts: opts, state: opts.State,
-		ctl:    dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started, opts.Logger),
+		opts: opts, state: opts.State, ctl: ctl, whole: whole, kept: kept,
 		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
 		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
 	}
-	g.ctl.SetOperators(opts.Operators)
 	if g.caller.taskTTL = opts.Tasks.TTL; g.caller.taskTTL <= 0 {
 		g.caller.taskTTL = tasks.DefaultTTL
 	}
 	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
 	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
 	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, audit: auditing{opts.Audit}}
-	kept := g.cache()
 	for mode := range g.faces.of {
 		g.faces.of[mode] = g.face(Mode(mode), kept)
 	}
 	g.natives = &natives{
-		caller: &g.caller, ctl: g.ctl, accounts: g.accounts, subjects: subjectsIn(opts.Upstreams),
+		caller: &g.caller, ctl: g.ctl, accounts: g.accounts, subjects: subjectsIn(whole),
 		followers: &followers{state: g.state, faces: g.faces, logger: opts.Logger},
 	}
-	g.direct = &DirectCalls{upstreams: opts.Upstreams, state: g.state, ctl: g.ctl, accounts: g.accounts}
-	g.state.front.Store(g)
 	return g
 }
 
@@ -199,7 +211,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 		tools[ToolExecute] = dispatch.Chain(call, work.handles, find.execute, shape.tools)
 	}
 	if mode == ModeGateway {
-		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams))}
+		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.whole))}
 		reads = append(reads, g.accounts.audit.begin)
 		if g.opts.Retry.MaxAttempts > 1 {
 			reads = append(reads, dispatch.Retry(g.opts.Retry))
@@ -241,7 +253,7 @@ func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache, work *taskCalls) [
 	if g.opts.TolerantArgs {
 		links = append(links, dispatch.Normalise())
 	}
-	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.opts.Upstreams)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry())
+	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.whole)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry())
 	if kept != nil {
 		links = append(links, kept.Link())
 	}
@@ -260,23 +272,24 @@ func (g *Gateway) tables(holdsBack bool) *tables.Tables {
 	return tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: holdsBack}, g.opts.Tables)
 }
 
-// cache makes the cache of results, nil if none is configured. It takes the place of the one of the
-// gateway before.
-func (g *Gateway) cache() *dispatch.Cache {
+// newCache makes the cache of results, nil if none is configured. It takes the place of the one of
+// the gateway before.
+func newCache(opts *Options) *dispatch.Cache {
 	var k *dispatch.Cache
-	if g.opts.Cache.ReadOnly {
-		k = dispatch.NewCache(g.opts.Cache, func() *catalog.Catalog { return g.opts.Upstreams.Snapshot().Catalog })
+	if opts.Cache.ReadOnly {
+		upstreams := opts.Upstreams
+		k = dispatch.NewCache(opts.Cache, func() *catalog.Catalog { return upstreams.Snapshot().Catalog })
 	}
-	if before := g.state.cache.Swap(k); before != nil {
+	if before := opts.State.cache.Swap(k); before != nil {
 		before.Close() // calls in flight find it empty
 	}
 	return k
 }
 
 // Capabilities returns the capabilities for mcp.Lifecycle. Prompts, resources and completions are
-// declared while an upstream offers them.
-func (g *Gateway) Capabilities(*mcp.Request) json.RawMessage {
-	s := g.opts.Upstreams.Snapshot()
+// declared while an upstream offers them to the caller of ctx.
+func (g *Gateway) Capabilities(ctx context.Context) json.RawMessage {
+	s := g.View(ctx)
 	return capabilities(s.hasPrompts(), s.hasResources())
 }
 
@@ -301,6 +314,10 @@ func capabilities(prompts, resources bool) json.RawMessage {
 
 // Serve implements mcp.Handler for the requests that an mcp.Lifecycle passes on.
 func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	return g.viewed(identity.From(ctx)).serve(ctx, r)
+}
+
+func (g *Gateway) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/call":
 		return g.callTool(ctx, r)

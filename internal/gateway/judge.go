@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -104,6 +105,9 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 	if err := to.read(&a); err != nil {
 		return nil, err
 	}
+	if d.ctl.Policy.Hides() && to.unknown(&a) {
+		return nil, to.notThere(&a)
+	}
 	session := mcp.Caller(ctx)
 	if session == nil {
 		session = r.Session
@@ -114,6 +118,9 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 		d.accounts.audit.outcome(ctx, &dispatch.Call{Verb: a.Verb, Method: r.Method, Request: r, Session: st, Entry: a.Of}, nil, err)
 		if d.accounts.onEvent != nil {
 			d.accounts.onEvent(d.accounts.event(&dispatch.Call{Verb: a.Verb, Request: r, Session: st, Entry: a.Of}, err, time.Since(start)))
+		}
+		if d.ctl.Policy.Hides() && !d.ctl.Policy.SightOf(identity.From(ctx)).Sees(a.Verb, a.About) {
+			return nil, to.notThere(&a)
 		}
 		return nil, asProtocol(err)
 	}
@@ -145,6 +152,8 @@ type target struct {
 	snapshot *Snapshot
 	places   []Place
 	taskTool string
+
+	name string // that the request names; "" if it names none
 }
 
 // read finds the subject of an act's request.
@@ -175,6 +184,7 @@ func (t *target) read(a *dispatch.Act) error {
 	case err != nil:
 		return mcp.Errorf(mcp.KindInvalidParams, "%s: %v", r.Method, err)
 	case named:
+		t.name = name
 		a.What = fmt.Sprintf("%s of %q", r.Method, text.Fit(name, dispatch.ShownName))
 	}
 	return nil

@@ -73,7 +73,10 @@ func (l *links) entry(s *Snapshot, principal, uri string) *catalog.Entry {
 			return nil
 		}
 	}
-	return s.readable([]Place{from}, uri)[0].Entry
+	if e := s.readable([]Place{from}, uri)[0].Entry; s.gives(e, uri) {
+		return e
+	}
+	return nil
 }
 
 // linkedURIs returns the URIs of the resource links and of the embedded resources in a tool result,

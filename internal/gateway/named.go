@@ -53,6 +53,15 @@ func (s *Snapshot) exact(kind catalog.Kind, name, hint string) (*catalog.Entry, 
 // URI. read is the upstream from which the session has read it, or ""; among configured servers,
 // that one is preferred.
 func (s *Snapshot) resource(uri, read string) (*catalog.Entry, error) {
+	e, err := s.resourceOf(uri, read)
+	if err == nil && e.URI != uri && !s.gives(e, uri) && e.ID != uri {
+		return nil, noResource(uri)
+	}
+	return e, err
+}
+
+// resourceOf is resource without regard to what a template may make.
+func (s *Snapshot) resourceOf(uri, read string) (*catalog.Entry, error) {
 	if e, ok := s.Catalog.Lookup(uri); ok && e.Kind == catalog.KindResource {
 		return e, nil
 	}

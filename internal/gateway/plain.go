@@ -52,9 +52,25 @@ func (l *listing) naming() *naming {
 	if n := l.named.Load(); n != nil && n.of == c {
 		return n
 	}
-	n := l.given.assign(c)
+	n := l.assign(c)
 	l.named.Store(n)
 	return n
+}
+
+// assign names the tools of a catalog. Those of a part have the names that they have in the whole.
+func (l *listing) assign(c *catalog.Catalog) *naming {
+	if l.main == nil {
+		return l.given.assign(c)
+	}
+	all := l.main.naming()
+	if all.of != c.Whole() {
+		all = l.given.assign(c.Whole())
+	}
+	out := &naming{of: c, names: make(map[*catalog.Entry]string, c.Len()), ids: make(map[string]string, c.Len())}
+	for _, e := range toolsOf(c) {
+		out.names[e], out.ids[all.names[e]] = all.names[e], e.ID
+	}
+	return out
 }
 
 // plain returns the list of plain mode for the current snapshot.

@@ -161,7 +161,7 @@ func TestPrimitiveVerbs(t *testing.T) {
 				t.Errorf("%s where there is %s: %v", method, want, err)
 			}
 		}
-		caps := h.g.Capabilities(nil)
+		caps := h.g.Capabilities(t.Context())
 		if (rawjson.Get(caps, "resources") != nil) != strings.Contains(want, ResourceRead) || (rawjson.Get(caps, "completions") != nil) != (want != three) {
 			t.Errorf("capabilities %s where there is %s", caps, want)
 		}

@@ -55,6 +55,7 @@ type listing struct {
 	names     NameForm
 	redact    func([]byte) []byte // removes secrets; nil removes none
 	given     *toolNames
+	main      *listing // of all that there is, if this one is of a part; else nil
 
 	named   atomic.Pointer[naming] // of the newest snapshot seen, as all below
 	plained atomic.Pointer[plainList]
@@ -87,7 +88,7 @@ func (l *listing) proxy() *proxyList {
 	out := append([]byte(`{"tools":[`), l.meta.definitions(s.hasResources(), s.hasPrompts())...)
 	write := l.names.write
 	if l.names == NamePlain {
-		given := l.given.assign(c)
+		given := l.assign(c)
 		write = func(e *catalog.Entry) string { return given.names[e] }
 	}
 	names := map[string]int{}
@@ -134,7 +135,7 @@ func (l *listing) idOf(name string) string {
 	case ModePlain:
 		id = l.naming().ids[name]
 	}
-	if id == "" && (l.mode == ModePlain || l.names == NamePlain) {
+	if id == "" && l.main == nil && (l.mode == ModePlain || l.names == NamePlain) {
 		id = l.given.last(name)
 	}
 	return id

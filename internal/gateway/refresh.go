@@ -170,7 +170,8 @@ func (s *State) Refresh(c *catalog.Catalog) []catalog.Change {
 	}
 	s.mu.Unlock()
 	for _, f := range followers {
-		f.compare(g.faces.choose(f.choice()).lists.tags())
+		by := f.choice()
+		f.compare(g.viewed(by.by).faces.choose(by).lists.tags())
 	}
 	return changes
 }

@@ -88,6 +88,9 @@ func (f *finder) resource(next dispatch.Dispatcher) dispatch.Dispatcher {
 			if uri, err = f.expand(ctx, c, out[1]); err != nil {
 				return nil, err
 			}
+			if !s.gives(e, uri) {
+				return nil, unreadable(uri, noResource(uri))
+			}
 		case out[1] != nil && !isEmptyObject(out[1]):
 			return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(rawjson.Text(out[0]), 120))
 		}

@@ -22,6 +22,16 @@ type Snapshot struct {
 
 	templates *templates
 	keys      *keys
+
+	// readableURI reports whether a URI of the server of an entry exists for the callers that the
+	// snapshot is made for; nil: all do.
+	readableURI func(e *catalog.Entry, uri string) bool
+}
+
+// gives reports whether a URI of the server of an entry exists for the callers that the snapshot is
+// made for.
+func (s *Snapshot) gives(e *catalog.Entry, uri string) bool {
+	return s.readableURI == nil || s.readableURI(e, uri)
 }
 
 // NewSnapshot returns an empty snapshot that applies limits to schemas.

@@ -26,7 +26,7 @@ type taskCalls struct {
 
 // newTaskCalls returns the task calls of one face of a gateway. Views says that it has tool_view.
 func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
-	admit := subjectsIn(g.opts.Upstreams)
+	admit := subjectsIn(g.whole)
 	t := &taskCalls{upstreams: g.opts.Upstreams}
 	t.client = tasks.New(tasks.Surroundings{
 		Registry: g.state.tasks,

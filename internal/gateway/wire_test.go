@@ -66,7 +66,7 @@ func newWorld(t *testing.T, opts gateway.Options, servers ...*config.Server) *wo
 	g := gateway.New(opts)
 	rounds := bridge.NewRounds(bridge.Options{})
 	server := streamable.NewServer(streamable.ServerOptions{Handler: &mcp.Lifecycle{
-		ServerInfo: json.RawMessage(`{"name":"weir","version":"1"}`), Capabilities: g.Capabilities, Instructions: g.Instructions(context.Background()), Next: rounds.Wrap(g)}})
+		ServerInfo: json.RawMessage(`{"name":"weir","version":"1"}`), Capabilities: func(*mcp.Request) json.RawMessage { return g.Capabilities(t.Context()) }, Instructions: g.Instructions(context.Background()), Next: rounds.Wrap(g)}})
 	front := httptest.NewServer(server)
 	w.url = front.URL
 	t.Cleanup(func() {

@@ -24,6 +24,9 @@ type Judge interface {
 	// call. taskTool is the tool that made the task of r, by the name that the agent used; "" if it
 	// is unknown.
 	Judge(ctx context.Context, upstream string, r *mcp.Request, taskTool string) (json.RawMessage, error)
+	// Shown returns the result of a request without the entries that do not exist for the caller, or
+	// the result itself. It is called for each result of a judged upstream, and must not keep it.
+	Shown(ctx context.Context, upstream, method string, result json.RawMessage) (json.RawMessage, error)
 	// Refuses reports, without asking or counting, whether Judge certainly refuses a call:
 	// "resources/read" of a URI, or "tools/call" of a tool, where "" is an unknown tool. Agents get
 	// no notifications about resources or tools that they may not use. ctx says who the agent is. It
@@ -53,6 +56,14 @@ func (p *passthrough) admit(ctx context.Context, r *mcp.Request) (*mcp.Request, 
 	q := *r
 	q.Params = params
 	return &q, nil
+}
+
+// shown removes from a result what the Judge does not show to the caller.
+func (p *passthrough) shown(ctx context.Context, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
+	if !p.judged() {
+		return result, nil
+	}
+	return p.judge.Shown(ctx, p.name, r.Method, result)
 }
 
 // tellsOf reports whether an agent may get an update. It must not name a resource that the agent

@@ -42,6 +42,10 @@ func (j *strictJudge) Judge(_ context.Context, upstream string, r *mcp.Request, 
 	return rawjson.AppendRewritten(nil, r.Params)
 }
 
+func (j *strictJudge) Shown(_ context.Context, _, _ string, result json.RawMessage) (json.RawMessage, error) {
+	return result, nil
+}
+
 func (j *strictJudge) Refuses(_ context.Context, _, _, name string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -27,6 +27,10 @@ func (f judgeFunc) Judge(ctx context.Context, upstream string, r *mcp.Request, _
 	return r.Params, f(ctx, upstream, r)
 }
 
+func (judgeFunc) Shown(_ context.Context, _, _ string, result json.RawMessage) (json.RawMessage, error) {
+	return result, nil
+}
+
 func (judgeFunc) Refuses(context.Context, string, string, string) bool { return false }
 
 var everything = judgeFunc(func(context.Context, string, *mcp.Request) error { return nil })
@@ -35,6 +39,10 @@ var everything = judgeFunc(func(context.Context, string, *mcp.Request) error { r
 type noCounter struct{ not atomic.Bool }
 
 func (*noCounter) Judges(string) bool { return true }
+
+func (*noCounter) Shown(_ context.Context, _, _ string, result json.RawMessage) (json.RawMessage, error) {
+	return result, nil
+}
 
 func (*noCounter) Refuses(context.Context, string, string, string) bool { return false }
 
@@ -181,6 +189,10 @@ func (s *switched) Judges(string) bool { return s.on.Load() }
 func (s *switched) Judge(_ context.Context, _ string, r *mcp.Request, _ string) (json.RawMessage, error) {
 	s.judged.Add(1)
 	return r.Params, nil
+}
+
+func (s *switched) Shown(_ context.Context, _, _ string, result json.RawMessage) (json.RawMessage, error) {
+	return result, nil
 }
 
 func (s *switched) Refuses(context.Context, string, string, string) bool { return false }

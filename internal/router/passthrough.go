@@ -97,6 +97,9 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if result, err = p.ownTasks(ctx, owner, r, result); err != nil {
 		return nil, err
 	}
+	if result, err = p.shown(ctx, r, result); err != nil {
+		return nil, err
+	}
 	return p.relay.Complete(ctx, r, result), nil
 }
 

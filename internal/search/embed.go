@@ -224,7 +224,7 @@ func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error)
 func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit, error) {
 	ix.Prepare()
 	if ix.embedder == nil || k <= 0 || !ix.view.embedded || strings.TrimSpace(query) == "" {
-		return ix.view.search(query, nil, k), nil
+		return ix.view.search(query, nil, k, ix.left), nil
 	}
 	rows, err := embed(ctx, ix.queries, []string{cut(query, maxQuery)})
 	if err == nil && len(rows[0]) != ix.view.segments[0].passages.vectors.dim {
@@ -232,9 +232,9 @@ func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit,
 			ix.view.segments[0].passages.vectors.dim)
 	}
 	if err != nil {
-		return ix.view.search(query, nil, k), fmt.Errorf("embed a query: %w", err)
+		return ix.view.search(query, nil, k, ix.left), fmt.Errorf("embed a query: %w", err)
 	}
-	return ix.view.search(query, rows[0], k), nil
+	return ix.view.search(query, rows[0], k, ix.left), nil
 }
 
 // meaning adds the cosines with the query's vector to total: 0 for a document at the mean of all,
@@ -263,7 +263,7 @@ func (s *scratch) meaning(query []float32) {
 	floor := sorted[max(0, len(sorted)-shortlist)]
 	scale := float64(s.v.t.meaning) / (best - mean)
 	for d, x := range cosines {
-		if s.total[d] > 0 || x >= floor {
+		if (s.total[d] > 0 || x >= floor) && (s.left == nil || !s.left[d]) {
 			s.total[d] += float32(max(0, (float64(x)-mean)*scale))
 		}
 	}

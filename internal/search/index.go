@@ -60,6 +60,8 @@ type Index struct {
 	segments []*segment // one per upstream
 	once     sync.Once  // builds view
 	view     *view
+	left     []bool // per document of view: not to be found; nil: all are. See Only
+	leftOut  int    // how many
 }
 
 // New returns an index without documents.
@@ -125,7 +127,7 @@ func (ix *Index) Len() int {
 	for _, s := range ix.segments {
 		n += len(s.ids)
 	}
-	return n
+	return n - ix.leftOut
 }
 
 // Prepare computes the data shared by searches, which takes some milliseconds for 10,000 documents.
@@ -140,5 +142,5 @@ func (ix *Index) Prepare() {
 // nor has k below one. Only the first 8 KiB and 96 distinct words of a query are used.
 func (ix *Index) Search(query string, k int) []Hit {
 	ix.Prepare()
-	return ix.view.search(query, nil, k)
+	return ix.view.search(query, nil, k, ix.left)
 }

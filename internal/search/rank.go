@@ -37,6 +37,7 @@ type scratch struct {
 	total     []float32
 	best      []float32 // per server, its best totals, at most siblings of them, best first
 	found     []candidate
+	left      []bool // per document: not to be found; nil: all are
 }
 
 // candidate is one document that may be returned.
@@ -60,13 +61,15 @@ func newScratch(v *view) *scratch {
 	return s
 }
 
-// search ranks all documents for the query and returns the best k. vector is the query's, or nil.
-func (v *view) search(query string, vector []float32, k int) []Hit {
+// search ranks all documents for the query, without those that are left out, and returns the best k.
+// vector is the query's, or nil.
+func (v *view) search(query string, vector []float32, k int, left []bool) []Hit {
 	if k <= 0 || v.docs == 0 {
 		return nil
 	}
 	s := v.scratch.Get().(*scratch)
 	defer v.scratch.Put(s)
+	s.left = left
 	s.parse(query)
 	if len(s.words) == 0 && vector == nil {
 		return nil
@@ -74,6 +77,7 @@ func (v *view) search(query string, vector []float32, k int) []Hit {
 	s.weigh()
 	s.spread()
 	s.accumulate()
+	s.leaveOut()
 	top := s.fuse()
 	if vector != nil {
 		s.meaning(vector)

@@ -46,9 +46,10 @@ var (
 )
 
 // Overview implements console.Gateway.
-func (s *consoleView) Overview(principal string) console.Overview {
+func (s *consoleView) Overview(ctx context.Context, principal string) console.Overview {
 	h := s.engine.Health()
-	n := app.Kinds(s.engine.Snapshot().Catalog)
+	app.HideFrom(ctx, s.engine, h)
+	n := app.Kinds(app.ViewOf(ctx, s.engine).Catalog)
 	stats := s.engine.Stats(principal, s.tokens)
 	out := console.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
@@ -136,18 +137,18 @@ func hostOf(name string, known map[string]*console.Computer) (host, server strin
 // Search implements console.Catalog.
 func (s *consoleView) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
 	// agents see the error; the console shows what was found
-	cards, _, _ := s.engine.Snapshot().Search(ctx, kind, query, n)
+	cards, _, _ := app.ViewOf(ctx, s.engine).Search(ctx, kind, query, n)
 	return cards
 }
 
 // Children implements console.Catalog.
-func (s *consoleView) Children(kind catalog.Kind, path string) ([]catalog.Card, error) {
-	return s.engine.Snapshot().Catalog.ChildrenOf(kind, path)
+func (s *consoleView) Children(ctx context.Context, kind catalog.Kind, path string) ([]catalog.Card, error) {
+	return app.ViewOf(ctx, s.engine).Catalog.ChildrenOf(kind, path)
 }
 
 // Entry implements console.Catalog.
-func (s *consoleView) Entry(id string) (e *catalog.Entry, path string, ok bool) {
-	c := s.engine.Snapshot().Catalog
+func (s *consoleView) Entry(ctx context.Context, id string) (e *catalog.Entry, path string, ok bool) {
+	c := app.ViewOf(ctx, s.engine).Catalog
 	if e, ok = c.Lookup(id); ok {
 		path, _ = c.Path(id)
 	}

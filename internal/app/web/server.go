@@ -315,6 +315,7 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 			delete(h.Upstreams, name)
 		}
 	}
+	app.HideFrom(r.Context(), f.engine, h)
 	code := http.StatusOK
 	if f.draining.Load() {
 		h.Status, code = app.StatusStopping, http.StatusServiceUnavailable
@@ -411,7 +412,7 @@ func (f *Server) serveCatalog(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	app.WriteJSON(w, http.StatusOK, f.engine.CatalogInfo())
+	app.WriteJSON(w, http.StatusOK, app.CatalogSeen(r.Context(), f.engine))
 }
 
 // InstanceHeader is the header of /healthz with the id of this run of the gateway. It is not

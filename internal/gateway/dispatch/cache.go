@@ -133,14 +133,14 @@ func (k *Cache) Link() Link {
 				return next.Dispatch(ctx, c)
 			}
 			for {
-				if result := k.get(key, c.Catalog); result != nil {
+				if result := k.get(key, c.Catalog.Whole()); result != nil {
 					c.Provenance.CacheHit = true
 					return result, nil
 				}
-				f, mine := k.flights.join(flightKey{key, c.Catalog})
+				f, mine := k.flights.join(flightKey{key, c.Catalog.Whole()})
 				if mine {
-					if result := k.get(key, c.Catalog); result != nil { // it was stored just before
-						k.flights.land(flightKey{key, c.Catalog}, f, result, false)
+					if result := k.get(key, c.Catalog.Whole()); result != nil { // it was stored just before
+						k.flights.land(flightKey{key, c.Catalog.Whole()}, f, result, false)
 						c.Provenance.CacheHit = true
 						return result, nil
 					}
@@ -161,13 +161,13 @@ func (k *Cache) Link() Link {
 
 // fly makes the call that other callers may wait for.
 func (k *Cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next Dispatcher) (result json.RawMessage, err error) {
-	at := flightKey{key, c.Catalog}
+	at := flightKey{key, c.Catalog.Whole()}
 	var shared json.RawMessage
 	defer func() { k.flights.land(at, f, shared, ctx.Err() != nil) }()
 	c.OnAsk = func() { k.flights.land(at, f, nil, false) }
 	result, err = next.Dispatch(ctx, c)
 	if err == nil && !c.Asked && c.Task == "" && Cacheable(result) {
-		if shared = k.put(key, c.Catalog, result); shared == nil && k.flights.awaited(f) {
+		if shared = k.put(key, c.Catalog.Whole(), result); shared == nil && k.flights.awaited(f) {
 			shared = slices.Clone(result)
 		}
 	}

@@ -33,9 +33,17 @@ func TestPossible(t *testing.T) {
 	}
 	compiled := map[string]*authz.Expression{}
 	admitted, refused := 0, 0
+	seenBy := map[classified]bool{}
+	var p *Policy
 	for range 3000 {
-		p := &Policy{Default: Action(pick("allow", "deny"))}
+		again := p != nil && r.IntN(2) == 0 // the same policy for another caller
+		if !again {
+			p = &Policy{Default: Action(pick("allow", "deny"))}
+		}
 		for range 1 + r.IntN(4) {
+			if again {
+				break
+			}
 			rule := PolicyRule{Action: Action(pick("allow", "deny", "require_approval")), Namespace: pick("", "", "bank", "web"), Tool: pick("", "", "dr*", "pay"), Observe: r.IntN(8) == 0}
 			rule.If = &authz.Condition{Groups: maybe("g1", "g2"), Scopes: maybe("s1", "s2"), Principals: maybe("corp:*", "ci")}
 			if r.IntN(2) == 0 {
@@ -69,6 +77,16 @@ func TestPossible(t *testing.T) {
 			t.Fatalf("admitted: %v; explained: %+v\n%s", err, answer, policyText(p))
 		}
 		certain := c.Refuses(ctx, VerbExecute, []Subject{{Entry: e}})
+		hides := *p
+		hides.Hide = true
+		if seen := hides.SightOf(id).Sees(VerbExecute, a.About); seen != answer.Possible {
+			t.Fatalf("%s is seen: %v, and a call is possible: %v\n%s", e.ID, seen, answer.Possible, policyText(p))
+		}
+		key := classified{p, hides.Classes().Of(id), e}
+		if before, known := seenBy[key]; known && before != answer.Possible {
+			t.Fatalf("two callers of a class see %s differently\n%s", e.ID, policyText(p))
+		}
+		seenBy[key] = answer.Possible
 		switch {
 		case err == nil && (!answer.Possible || certain):
 			t.Fatalf("%s may call %s with %s, and it is called impossible (%v, %v)\n%s", id.Principal, e.ID, args, answer.Possible, certain, policyText(p))
@@ -92,4 +110,11 @@ func policyText(p *Policy) string {
 		}
 	}
 	return text
+}
+
+// classified is what decides whether an entry is seen.
+type classified struct {
+	p     *Policy
+	class authz.Class
+	e     *catalog.Entry
 }

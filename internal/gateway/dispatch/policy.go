@@ -29,6 +29,8 @@ const (
 type Policy struct {
 	Default Action // "" is Allow
 	Rules   []PolicyRule
+	// Hide means that an entry does not exist for a caller who could not call it with any arguments.
+	Hide bool
 }
 
 // PolicyRule matches a call if all its set fields match.

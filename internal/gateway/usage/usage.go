@@ -96,11 +96,19 @@ func (u *Counters) Read() Usage {
 	return out
 }
 
-// nativeTokens caches the token cost of the newest catalog's definitions.
+// maxNative bounds the lists whose tokens are kept: those of as many modes and classes of callers.
+const maxNative = 32
+
+// nativeTokens caches the token costs of the definitions of the newest catalogs.
 type nativeTokens struct {
-	mu   sync.Mutex // guards below
+	mu   sync.Mutex    // guards below
+	kept []nativeCount // the newest last
+}
+
+// nativeCount is the cost of a catalog in one list, which its first byte identifies.
+type nativeCount struct {
 	of   *catalog.Catalog
-	list *byte // of which list the first number is
+	list *byte
 	n    listTokens
 }
 
@@ -111,14 +119,22 @@ type listTokens struct{ list, raw int }
 func (n *nativeTokens) get(of *catalog.Catalog, list []byte) (listTokens, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.n, n.of == of && n.list == &list[0]
+	return n.lookup(of, list)
+}
+
+func (n *nativeTokens) lookup(of *catalog.Catalog, list []byte) (listTokens, bool) {
+	at := slices.IndexFunc(n.kept, func(k nativeCount) bool { return k.of == of && k.list == &list[0] })
+	if at < 0 {
+		return listTokens{}, false
+	}
+	return n.kept[at].n, true
 }
 
 func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list []byte) listTokens {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.of == of && n.list == &list[0] {
-		return n.n
+	if known, ok := n.lookup(of, list); ok {
+		return known
 	}
 	all := []byte(`{"tools":[`)
 	for i, e := range slices.DeleteFunc(slices.Clone(of.Entries()), func(e *catalog.Entry) bool { return e.Kind != catalog.KindTool }) {
@@ -128,9 +144,14 @@ func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list 
 		all = append(all, e.Raw...)
 	}
 	all = append(all, `]}`...)
-	n.of, n.list = of, &list[0]
-	n.n = listTokens{tokens(string(list)), tokens(string(all))}
-	return n.n
+	// Catalogs before the newest one would keep their memory.
+	n.kept = slices.DeleteFunc(n.kept, func(k nativeCount) bool { return k.of.Whole() != of.Whole() })
+	if len(n.kept) == maxNative {
+		n.kept = slices.Delete(n.kept, 0, 1)
+	}
+	now := nativeCount{of, &list[0], listTokens{tokens(string(list)), tokens(string(all))}}
+	n.kept = append(n.kept, now)
+	return now.n
 }
 
 // OfResult counts what a model reads of a result: the text of its content blocks, and other blocks

@@ -1,0 +1,177 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/bounded"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// Where entries may be hidden, each class of callers has a Gateway of its own over a part of the
+// catalog. All that finds or lists something looks at that part, so a hidden entry is unknown
+// everywhere. Sessions, quotas, caches and the controls are those of the whole Gateway, and the
+// controls look at the whole catalog.
+//
+//	request ─▶ Gateway ─▶ classes: identity ─▶ Gateway of the class ─▶ part ─▶ Upstreams
+//
+// Without Policy.Hide, no class exists, and requests go the direct way.
+
+// maxClasses bounds the classes that are kept. A class beyond it takes the place of the one that was
+// not used for the longest time, and its lists are made anew when it comes back.
+const maxClasses = 64
+
+// classes are the gateways of the classes of callers. It is safe for concurrent use.
+type classes struct {
+	whole   *Gateway
+	callers *authz.Classes
+	mu      sync.Mutex // so that one class is made once
+	of      *bounded.Map[authz.Class, *Gateway]
+}
+
+// newClasses returns nil if every caller sees everything.
+func newClasses(g *Gateway) *classes {
+	if !g.opts.Policy.Hides() {
+		return nil
+	}
+	return &classes{whole: g, callers: g.opts.Policy.Classes(), of: bounded.New(bounded.Options[authz.Class, *Gateway]{MaxCount: maxClasses, KeepUsed: true})}
+}
+
+// viewed returns the gateway that a caller sees; nil is one without an identity.
+func (g *Gateway) viewed(id *identity.Identity) *Gateway {
+	c := g.classes
+	if c == nil {
+		return g
+	}
+	if id == nil {
+		id = identity.From(context.Background())
+	}
+	key := c.callers.Of(id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.of.Get(key); ok {
+		return known
+	}
+	who := *id
+	who.Bearer = "" // it is not needed, and would be kept
+	of := c.make(&who)
+	c.of.Put(key, of, 0)
+	return of
+}
+
+// make returns the gateway of a class with a caller.
+func (c *classes) make(id *identity.Identity) *Gateway {
+	opts := c.whole.opts
+	opts.Upstreams = &part{Upstreams: c.whole.opts.Upstreams, policy: opts.Policy, caller: id}
+	g := newFaces(opts, c.whole.opts.Upstreams, c.whole.ctl, c.whole.kept)
+	for mode, face := range g.faces.of {
+		face.lists.main = c.whole.faces.of[mode].lists
+	}
+	return g
+}
+
+// View returns the part of the catalog that exists for the caller of a request.
+func (g *Gateway) View(ctx context.Context) *Snapshot {
+	return g.viewed(identity.From(ctx)).opts.Upstreams.Snapshot()
+}
+
+// part is the Upstreams of a class of callers: the entries that exist for them.
+type part struct {
+	Upstreams
+	policy *dispatch.Policy
+	caller *identity.Identity // one of the class
+
+	mu   sync.Mutex // guards below
+	of   *Snapshot
+	kept *Snapshot
+}
+
+// Snapshot implements Upstreams.
+func (p *part) Snapshot() *Snapshot {
+	s := p.Upstreams.Snapshot()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of != s {
+		p.of, p.kept = s, p.partOf(s)
+	}
+	return p.kept
+}
+
+// partOf returns the part of a snapshot.
+func (p *part) partOf(s *Snapshot) *Snapshot {
+	sight := p.policy.SightOf(p.caller)
+	c := s.Catalog.Only(func(e *catalog.Entry) bool {
+		return sight.Sees(dispatch.VerbOf(e.Kind), s.about(e, e.URI))
+	})
+	if c.Len() == s.Catalog.Len() {
+		out := *s
+		out.readableURI = func(e *catalog.Entry, uri string) bool { return p.reads(s, e, uri) }
+		return &out
+	}
+	found := func(_, id string) bool {
+		_, known := c.Lookup(id)
+		return known
+	}
+	return &Snapshot{
+		Catalog: c, Index: s.Index.Only(found), Resources: s.Resources.Only(found), Prompts: s.Prompts.Only(found),
+		templates: new(templates), keys: new(keys),
+		readableURI: func(e *catalog.Entry, uri string) bool { return p.reads(s, e, uri) },
+	}
+}
+
+// reads reports whether a URI of the server of an entry exists for the caller. A template may make
+// the URI of a resource that is hidden.
+func (p *part) reads(whole *Snapshot, e *catalog.Entry, uri string) bool {
+	// The entry is judged as if it were listed: a condition that looks at parts of a call may hold.
+	about := slices.DeleteFunc(whole.about(e, uri), func(s dispatch.Subject) bool { return s.Known != 0 })
+	return p.policy.SightOf(p.caller).Sees(dispatch.VerbRead, about)
+}
+
+// Missing implements reportsMissing. A server is told of if it may have an entry that the caller
+// could call.
+func (p *part) Missing() []Missing {
+	known, ok := p.Upstreams.(reportsMissing)
+	if !ok {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(known.Missing()), func(m Missing) bool {
+		return !p.mayOffer(Place{Upstream: m.Upstream, Namespace: m.Namespace})
+	})
+}
+
+// mayOffer reports whether a server that is not listed may have an entry for the caller.
+func (p *part) mayOffer(at Place) bool {
+	at.Renamed = true
+	if p.policy.SightOf(p.caller).Sees(dispatch.VerbExecute, []dispatch.Subject{at.unlisted(catalog.KindTool, "")}) {
+		return true
+	}
+	return p.policy.MayAllow(p.caller, func(pattern string) bool { return reachesSpace(pattern, at.Namespace) })
+}
+
+// reachesSpace reports whether a pattern may match an id of a namespace.
+func reachesSpace(pattern, namespace string) bool {
+	if _, body, ok := strings.Cut(pattern, "::"); ok {
+		pattern = body
+	}
+	literal := pattern
+	if i := strings.IndexAny(pattern, "*?"); i >= 0 {
+		literal = pattern[:i]
+	}
+	space := catalog.MapNamespace(namespace) + ":"
+	return strings.HasPrefix(literal, space) || literal != pattern && strings.HasPrefix(space, literal)
+}
+
+// Down implements reportsDown: the servers of visible entries.
+func (p *part) Down() []Missing {
+	known, ok := p.Upstreams.(reportsDown)
+	if !ok {
+		return nil
+	}
+	c := p.Snapshot().Catalog
+	return slices.DeleteFunc(slices.Clone(known.Down()), func(m Missing) bool { return len(c.Of(m.Upstream)) == 0 })
+}

@@ -1,0 +1,46 @@
+package router_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/fakemcp"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// shownJudge shows no tools.
+type shownJudge struct{ judgeFunc }
+
+func (shownJudge) Shown(_ context.Context, upstream, method string, result json.RawMessage) (json.RawMessage, error) {
+	if upstream == "fake" && method == "tools/list" {
+		return json.RawMessage(`{"tools":[{"name":"shown","inputSchema":{"type":"object"}}]}`), nil
+	}
+	return result, nil
+}
+
+// What the Judge does not show is in no list, at each path, in each era and in a batch.
+func TestJudgeShows(t *testing.T) {
+	j := shownJudge{func(context.Context, string, *mcp.Request) error { return nil }}
+	judged(t, j, fakemcp.Config{}, func(t *testing.T, e *env) {
+		id := e.initialize("2025-03-26")
+		list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+		for name, tt := range map[string]struct {
+			body   string
+			header []string
+		}{
+			"a session":  {list, []string{"Mcp-Session-Id", id}},
+			"no session": {list, nil},
+			"a batch":    {"[" + list + "]", []string{"Mcp-Session-Id", id}},
+			"modern":     {modern(`"id":1,"method":"tools/list"`, ""), modernHeader("tools/list", "")},
+		} {
+			for _, path := range []string{"/mcps/fake/mcp", "/mcp/fake/mcp"} {
+				res := e.post(path, tt.body, tt.header...)
+				if all := strings.Join(res.msgs, "\n"); !strings.Contains(all, `"shown"`) || strings.Contains(all, `"counter"`) || strings.Contains(all, `"echo"`) {
+					t.Errorf("%s at %s: %d %s", name, path, res.status, res.body)
+				}
+			}
+		}
+	})
+}
