@@ -217,6 +217,9 @@ With --print nothing is written: what to paste, and a link if the client has one
 			if err := by.choose(&m.How); err != nil {
 				return err
 			}
+			if err := lasting(m.How); err != nil {
+				return err
+			}
 			if print {
 				return printSnippets(a, m, args)
 			}

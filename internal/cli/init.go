@@ -47,6 +47,9 @@ All of it is one operation: "weir undo" takes it back.`,
 			if r.m, err = a.machine(r.config); err != nil {
 				return err
 			}
+			if err = lasting(r.m.How); err != nil {
+				return err
+			}
 			if r.sources, err = look(a, r.m, nil); err != nil {
 				return err
 			}

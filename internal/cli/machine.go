@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 
@@ -179,6 +180,17 @@ func (a *process) program() ([]string, error) {
 		return nil, fmt.Errorf("weir does not know where it is: %w", err)
 	}
 	return []string{path}, nil
+}
+
+// builtForOneRun matches programs of go run, which Go removes after the run or some days later.
+var builtForOneRun = regexp.MustCompile(`[/\\]go-build\d*[/\\]([^/\\]+[/\\])+(exe[/\\][^/\\]+|[0-9a-f]{64}-d[/\\][^/\\]+)$`)
+
+// lasting returns an error if clients would start a program that is soon gone.
+func lasting(h clients.How) error {
+	if h.URL == "" && len(h.Command) == 1 && builtForOneRun.MatchString(h.Command[0]) {
+		return failf(exitUsage, "weir runs from a file that go run removes, so clients could not start it. Install it first: go install ./cmd/weir")
+	}
+	return nil
 }
 
 // nearMachine is machine for commands that change one server: without a path it takes this folder's

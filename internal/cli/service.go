@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/firstrun"
 	"github.com/weir-mcp/weir/internal/service"
@@ -223,6 +224,9 @@ func (c *serviceChange) settings(ctx context.Context) (service.Settings, error) 
 	}
 	if len(program) > 1 {
 		return settings, failf(exitUsage, "npx runs weir from a cache that npm empties, which no service can start from. Install it first: npm install -g weir-mcp")
+	}
+	if err := lasting(clients.How{Command: program}); err != nil {
+		return settings, err
 	}
 	settings.Program = program[0]
 	settings.Env = serviceEnvironment(c.a, ctx)

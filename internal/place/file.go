@@ -92,26 +92,31 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	return LockIn(ctx, path)
 }
 
-// LockIn is Lock for a file in an existing folder, which may be one that other users can write to.
+// LockIn is Lock for a file in an existing folder, which may be one that other users can write to. It
+// takes a free lock even if ctx has ended.
 func LockIn(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	var timer *time.Timer
 	for {
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("another weir holds %s: %w", path, ctx.Err()), f.Close())
-		case <-timer.C:
-		}
 		switch ok, err := tryLock(f); {
 		case err != nil:
 			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), f.Close())
 		case ok:
 			return func() { _ = f.Close() }, nil // closing frees the lock
 		}
-		timer.Reset(lockPause)
+		if timer == nil {
+			timer = time.NewTimer(lockPause)
+			defer timer.Stop()
+		} else {
+			timer.Reset(lockPause)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("another weir holds %s: %w", path, ctx.Err()), f.Close())
+		case <-timer.C:
+		}
 	}
 }

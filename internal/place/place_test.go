@@ -2,6 +2,7 @@ package place
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -99,6 +100,24 @@ func TestFiles(t *testing.T) {
 	}
 	if err := Write(path, nil); err == nil {
 		t.Error("a secret was written where others may write")
+	}
+}
+
+// TestLockOfTheLate takes a free lock for a caller whose time is over, each time, and no taken one.
+func TestLockOfTheLate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.lock")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		unlock, err := LockIn(over, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LockIn(over, path); !errors.Is(err, context.Canceled) {
+			t.Fatalf("a taken lock: %v", err)
+		}
+		unlock()
 	}
 }
 
