@@ -5,7 +5,7 @@
 #   make vet-systems   vet for Windows and macOS, tests included
 #   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
 #   make clients   weir connect with the six programs of interop/hosts (npm, 1.5 GB), each in a HOME of its own
-#   make transcript  docs/transcript.txt, recorded anew
+#   make transcript  docs/transcript.txt and docs/transcript-go.txt, recorded anew
 #   make packages  the packages of a release for this machine (Linux), installed into empty places: many minutes at first
 #   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
 #   make bench     all numbers: bench-go and then bench-load
@@ -105,7 +105,7 @@ release-notes:
 
 # What weir prints on a fresh machine, with the seconds that it took. make test runs the same commands.
 transcript:
-	$(GO) test ./internal/cli -run '^TestTranscript$$' -count=1 -transcript
+	$(GO) test ./internal/cli -run '^TestTranscript(OfGo)?$$' -count=1 -transcript
 
 # The pictures of README.md, taken of the console in a browser.
 images: build

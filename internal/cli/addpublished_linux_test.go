@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -20,13 +21,13 @@ func TestAddBundleOfTheRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loads := 0
+	var loads atomic.Int32
 	var registry *httptest.Server
 	registry = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.Sum256(data)
 		switch {
 		case strings.HasSuffix(r.URL.Path, ".mcpb"):
-			loads++
+			loads.Add(1)
 			_, _ = w.Write(data)
 			return
 		case strings.Contains(r.URL.Path, "false"):
@@ -47,11 +48,11 @@ func TestAddBundleOfTheRegistry(t *testing.T) {
 	if found := h.bundles(t); len(found) > 0 {
 		t.Fatalf("unpacked: %q", found)
 	}
-	loads = 0
+	loads.Store(0)
 	h.weir(t, "add", "io.me/notes", "--yes", "--registry", registry.URL).want(t, exitUsage, "--set key=VALUE")
 	h.weir(t, "add", "io.me/notes", "--yes", "--registry", registry.URL, "--set", "key="+notesKey).want(t, exitOK, "✓ notes", "by Ann", "not signed", "weir undo")
-	if loads != 1 {
-		t.Errorf("the bundle was loaded %d times", loads)
+	if n := loads.Load(); n != 1 {
+		t.Errorf("the bundle was loaded %d times", n)
 	}
 	if found := h.bundles(t); len(found) != 1 || !strings.Contains(h.files(t)[".config/weir/weir.yaml"], filepath.Base(found[0])) {
 		t.Errorf("unpacked: %q", found)
