@@ -87,7 +87,7 @@ const (
 const maxArgs = 64 << 10
 
 // Arguments returns arguments for Record.Args. redact removes secrets from a JSON value. The result
-// is a copy.
+// is a copy, and JSON whatever args are.
 func (k Keys) Arguments(form Form, args []byte, redact func([]byte) []byte) []byte {
 	if len(args) == 0 || form == FormNone {
 		return nil
@@ -96,11 +96,23 @@ func (k Keys) Arguments(form Form, args []byte, redact func([]byte) []byte) []by
 	if !ok {
 		canonical = rawjson.AppendText(nil, args)
 	}
-	if form == FormRedacted {
-		canonical = redact(canonical)
-	}
-	if form == FormHash || len(canonical) > maxArgs {
+	if form == FormHash {
 		return rawjson.Quote(k.Digest(canonical))
 	}
-	return canonical
+	// The canonical form is for comparing: with invalid characters it is no JSON.
+	shown := canonical
+	if ok && rawjson.Valid(shown) != nil {
+		var err error
+		if shown, err = rawjson.AppendRewritten(make([]byte, 0, len(args)), args); err != nil {
+			shown = rawjson.AppendText(nil, args)
+		}
+	}
+	if form == FormRedacted {
+		shown = redact(shown)
+		canonical = shown
+	}
+	if len(shown) > maxArgs {
+		return rawjson.Quote(k.Digest(canonical))
+	}
+	return shown
 }

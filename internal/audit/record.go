@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -90,7 +91,7 @@ func (r *Record) appendJSON(dst []byte) []byte {
 	}
 	raw := func(key string, value []byte) {
 		if len(value) > 0 {
-			dst = append(append(append(append(dst, ',', '"'), key...), '"', ':'), value...)
+			dst = appendValue(append(append(append(dst, ',', '"'), key...), '"', ':'), value)
 		}
 	}
 	text("kind", string(r.Kind))
@@ -132,6 +133,19 @@ func (r *Record) appendJSON(dst []byte) []byte {
 		dst = strconv.AppendInt(dst, r.Count, 10)
 	}
 	return dst
+}
+
+// appendValue appends a JSON value on one line. Anything else becomes a text: a line that is no JSON
+// would make the whole log unreadable.
+func appendValue(dst, value []byte) []byte {
+	// A value in a record is one level deeper than alone.
+	start := len(dst)
+	dst = append(append(append(dst, '['), value...), ']')
+	if bytes.IndexByte(value, '\n') < 0 && rawjson.Valid(value) == nil && rawjson.Valid(dst[start:]) == nil {
+		copy(dst[start:], value)
+		return dst[:start+len(value)]
+	}
+	return rawjson.AppendString(dst[:start], clip(string(value)))
 }
 
 // clip cuts a text at maxText bytes, at the boundary of a character.
