@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
@@ -100,7 +99,7 @@ func (a *API) Close() { a.close() }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := ownOrigin(r); err != nil {
+	if err := guard.OwnOrigin(r); err != nil {
 		fail(w, err)
 		return
 	}
@@ -144,25 +143,6 @@ func (a *API) challenge(w http.ResponseWriter, why string) {
 func local(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	return err == nil && address.Loopback(host)
-}
-
-// ownOrigin returns an error for a request that a page of another origin had a browser send. Pages of
-// this machine's other servers are other origins, too.
-func ownOrigin(r *http.Request) error {
-	switch site := r.Header.Get("Sec-Fetch-Site"); site {
-	case "", "same-origin", "none":
-	default:
-		return mcp.Errorf(mcp.KindPermissionDenied, "a browser sent this request for a page of another origin; only the gateway's own pages may operate it")
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return nil
-	}
-	u, err := url.Parse(origin)
-	if err != nil || !strings.EqualFold(u.Host, r.Host) {
-		return mcp.Errorf(mcp.KindPermissionDenied, "pages of the origin %q may not operate this gateway; only its own pages may", text.Line(origin, 80))
-	}
-	return nil
 }
 
 // A handler serves one path. The error becomes the response, so nothing may be written before it.

@@ -26,6 +26,10 @@ type Options struct {
 	// Origins are the web origins whose pages may call, in addition to the server's own and those
 	// of this machine: "https://app.example.com". "*" permits all, without credentials.
 	Origins []string
+	// OwnPages admits the pages of the server's own origin alone, and lets no other read an answer.
+	// Origins are then further names of this origin, and "*" is none. It is for pages with forms. A
+	// browser may still follow a link to them.
+	OwnPages bool
 	// Authenticate returns who made a request. The path of the request may decide for which
 	// audience a token must be. bearer is "" if the request has no token but a certificate of the
 	// client. The kind of an error decides the response: mcp.KindUnauthorized (401),
@@ -55,6 +59,7 @@ type Guard struct {
 	hosts        map[string]bool
 	origins      map[string]bool
 	anyOrigin    bool
+	ownPages     bool
 	authenticate func(*http.Request, string) (*identity.Identity, error)
 	challenge    func(*http.Request) (string, []string)
 	admit        func(*identity.Identity) error
@@ -67,7 +72,7 @@ type Guard struct {
 
 // New returns a Guard.
 func New(o Options) *Guard {
-	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, authenticate: o.Authenticate, challenge: o.Challenge, admit: o.Admit, realm: o.Realm, log: o.Logger, refused: o.Refused,
+	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, ownPages: o.OwnPages, authenticate: o.Authenticate, challenge: o.Challenge, admit: o.Admit, realm: o.Realm, log: o.Logger, refused: o.Refused,
 		hostsKey: cmp.Or(o.HostsKey, "the allowed hosts"), originsKey: cmp.Or(o.OriginsKey, "the allowed origins")}
 	for _, h := range o.Hosts {
 		g.hosts[strings.ToLower(strings.TrimSpace(h))] = true
@@ -108,7 +113,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			g.refuse(w, r, http.StatusForbidden, err)
 			return
 		}
-		if origin != "" {
+		if origin != "" && !g.ownPages {
 			g.allowOrigin(w.Header(), origin)
 			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 				preflight(w, r)
@@ -165,6 +170,9 @@ func (g *Guard) CheckHost(r *http.Request) error {
 // page of a foreign site had a browser send. Call CheckHost first: a page of
 // the server's own host is let in.
 func (g *Guard) CheckOrigin(r *http.Request) error {
+	if g.ownPages {
+		return g.checkOwn(r)
+	}
 	origin := r.Header.Get("Origin")
 	if origin == "" {
 		// Browsers leave Origin out of some requests that they do not let the

@@ -171,7 +171,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	open := guard.New(f.guardOptions(c, &config.Auth{}))
 	behind := guard.New(closed)
 	mux, endPage := f.mux(c, open, behind, auth.Required())
-	f.mountSignIns(mux, open, c, &auth)
+	f.mountSignIns(mux, c, &auth)
 	endAPI := f.mountAPI(mux, open, behind, auth)
 	quiet := func() { endPage(); endAPI() }
 	front := guard.New(attachable(closed, f.token))

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
@@ -12,14 +13,19 @@ import (
 )
 
 // mountSignIns serves the pages on which people sign in at servers. They check who a person is
-// themselves, because a browser shows no token.
-func (f *Server) mountSignIns(mux *http.ServeMux, open *guard.Guard, c *config.Config, auth *config.Auth) {
+// themselves, because a browser shows no token. Their forms are for these pages alone.
+func (f *Server) mountSignIns(mux *http.ServeMux, c *config.Config, auth *config.Auth) {
+	checks := f.guardOptions(c, &config.Auth{})
+	checks.OwnPages, checks.Origins = true, nil
+	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
+		checks.Origins = []string{u.Scheme + "://" + u.Host} // a proxy may change the Host
+	}
 	base := strings.TrimSuffix(strings.TrimSuffix(planeURL(c, f.base), "/"), "/mcp")
 	o := connect.Options{SignIns: f.engine.SignIns, Base: base}
 	if auth.Required() {
 		o.Authenticate = f.callers.Authenticate
 	}
-	mux.Handle(connect.Path, open.Wrap(connect.New(o)))
+	mux.Handle(connect.Path, guard.New(checks).Wrap(connect.New(o)))
 	if c.PublicURL == "" && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		base = "" // callers on other machines cannot open a page of this one
 	}

@@ -1,0 +1,49 @@
+package guard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// OwnOrigin returns an error of KindPermissionDenied for a request that a page of another origin had
+// a browser send. Pages of this machine's other servers are other origins, too. Check the Host
+// before.
+func OwnOrigin(r *http.Request) error {
+	return ownOrigin(r, nil)
+}
+
+// checkOwn is CheckOrigin under Options.OwnPages.
+func (g *Guard) checkOwn(r *http.Request) error {
+	if navigation(r) {
+		return nil
+	}
+	return ownOrigin(r, g.origins)
+}
+
+// ownOrigin is OwnOrigin for a server whose origin has further names, in lower case.
+func ownOrigin(r *http.Request, names map[string]bool) error {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+	default:
+		return mcp.Errorf(mcp.KindPermissionDenied, "a browser sent this request for a page of another origin; only the gateway's own pages may send it")
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || names[strings.ToLower(origin)] {
+		return nil
+	}
+	u, err := url.Parse(origin)
+	if err != nil || !strings.EqualFold(u.Host, r.Host) {
+		return mcp.Errorf(mcp.KindPermissionDenied, "pages of the origin %q may not send this request; only the gateway's own pages may", text.Line(origin, 80))
+	}
+	return nil
+}
+
+// navigation reports whether a browser follows a link or a redirect in a window of its own. The page
+// with the link cannot read the answer.
+func navigation(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Origin") == ""
+}
