@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
 	"strings"
 
@@ -112,7 +111,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !strings.EqualFold(scheme, "Bearer") || bearer == "":
 		a.challenge(w, "operating this gateway needs an operator, and the request names none")
 	case known && !local(r):
-		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "the operator's key is for callers on this gateway's machine; from elsewhere, use a token with operator: true (auth.tokens[].operator)"))
+		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "the operator's key is for callers on this gateway's machine that use no proxy; from elsewhere, use a token with operator: true (auth.tokens[].operator)"))
 	case known:
 		id := &identity.Identity{Principal: identity.Local, Roles: []string{operator}}
 		a.mux.ServeHTTP(w, r.WithContext(identity.With(r.Context(), id)))
@@ -139,10 +138,11 @@ func (a *API) challenge(w http.ResponseWriter, why string) {
 	fail(w, mcp.Errorf(mcp.KindUnauthorized, "%s: the commands of weir show the key in operator.key of the state folder (weir help files), run by the user who runs the gateway; other callers need a token with operator: true (auth.tokens[].operator)", why))
 }
 
-// local reports whether a request comes from this machine.
+// local reports whether a request comes from this machine. What a proxy on this machine sends on
+// comes from elsewhere.
 func local(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	return err == nil && address.Loopback(host)
+	ip, ok := address.Source(r.Header, r.RemoteAddr)
+	return ok && ip.IsLoopback()
 }
 
 // A handler serves one path. The error becomes the response, so nothing may be written before it.

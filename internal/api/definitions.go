@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/mcp"
@@ -41,6 +42,7 @@ func (a *API) accept(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, d := range accepted {
+		a.o.Operated(r.Context(), audit.Role, "", d.Server, "", "accepts "+d.String())
 		a.o.Logger.Info("an operator accepts a definition", "principal", identity.From(r.Context()).Principal, "upstream", d.Server, "difference", d.String(), "hash", d.Hash)
 	}
 	return write(w, Accepted{append([]lockfile.Difference{}, accepted...)})
