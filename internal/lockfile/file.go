@@ -53,7 +53,7 @@ type lockedServer struct {
 type definition struct {
 	Hash      string `json:"hash"`       // see hashOf
 	FirstSeen string `json:"first_seen"` // date in UTC
-	// Text is the definition itself, for weir trust diff. It is absent if it is long.
+	// Text is the definition itself, for weir trust diff. It is absent if it is long, see textOf.
 	Text json.RawMessage `json:"definition,omitempty"`
 }
 

@@ -210,11 +210,28 @@ func (d observed) lock(before *definition, date string) *definition {
 	if before != nil {
 		out.FirstSeen = before.FirstSeen
 	}
-	if len(d.raw) <= maxDefinition && rawjson.Valid(d.raw) == nil {
-		var ok bool
-		if out.Text, ok = rawjson.AppendCanonical(nil, d.raw); !ok {
-			out.Text = bytes.Clone(d.raw)
-		}
+	if len(d.raw) <= maxDefinition {
+		out.Text = textOf(d.raw)
 	}
 	return out
+}
+
+// textOf returns a definition as JSON that the file can have: in canonical form, or as it is where
+// the canonical form is not JSON, because of a duplicate key or an invalid character. It returns nil
+// for a definition that nests so deep that the file around it could not be read again.
+func textOf(raw []byte) json.RawMessage {
+	if !fits(raw) {
+		return nil
+	}
+	if text, ok := rawjson.AppendCanonical(nil, raw); ok && fits(text) {
+		return text
+	}
+	return bytes.Clone(raw)
+}
+
+// fits reports whether a text is JSON where the file has definitions.
+func fits(text []byte) bool {
+	const around = 5 // objects: the file, servers, a server, its tools, a definition
+	inFile := slices.Concat(bytes.Repeat([]byte{'['}, around), text, bytes.Repeat([]byte{']'}, around))
+	return rawjson.Valid(text) == nil && rawjson.Valid(inFile) == nil
 }
