@@ -137,12 +137,26 @@ func definitionsOf(l *catalog.Listing) iter.Seq2[catalog.Kind, *[]json.RawMessag
 
 // keyOf returns the key of a definition. ok is false for one that the catalog leaves out, too.
 func keyOf(kind catalog.Kind, raw []byte) (k Key, ok bool) {
-	member := "name"
-	if kind == catalog.KindTemplate {
-		member = "uriTemplate"
-	}
-	name, err := rawjson.String(rawjson.Get(raw, member))
+	name, err := rawjson.String(rawjson.Get(raw, keyMember(kind)))
 	return Key{kind, name}, err == nil && (name != "" || kind != catalog.KindTemplate)
+}
+
+// keyMember returns the member of a definition that names it.
+func keyMember(kind catalog.Kind) string {
+	if kind == catalog.KindTemplate {
+		return "uriTemplate"
+	}
+	return "name"
+}
+
+// readable reports whether a definition has a key, and no second one, which another reader could
+// take, also in another case.
+func readable(kind catalog.Kind, raw []byte) bool {
+	if _, ok := keyOf(kind, raw); !ok {
+		return false
+	}
+	_, err := rawjson.Sole(raw, keyMember(kind))
+	return err == nil
 }
 
 // aboutOf returns what a server says of itself as one JSON object, nil if it says nothing.

@@ -178,10 +178,14 @@ func (g *Gate) Open() error {
 	return nil
 }
 
-// Shows reports whether a list may have a definition of a kind that the lock covers.
+// Shows reports whether a list may have a definition of a kind that the lock covers. One without a
+// key that all readers read alike may not be in it.
 func (g *Gate) Shows(kind catalog.Kind, raw []byte) bool {
 	if g == nil {
 		return true
+	}
+	if !readable(kind, raw) {
+		return false
 	}
 	l := catalog.Listing{Upstream: g.server}
 	for k, list := range definitionsOf(&l) {

@@ -1,0 +1,32 @@
+package lockfile
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+)
+
+// TestGateUnreadableKey: the gate shows no definition of which readers may take different names.
+func TestGateUnreadableKey(t *testing.T) {
+	mode := hold
+	k, _ := keeper(filepath.Join(t.TempDir(), Name), &mode, nil)
+	twice := `{"name":"read_file","name":"evil"}`
+	cased := `{"name":"write_file","Name":"evil"}`
+	k.Update(files(read, twice, cased))
+	g := k.Gate("files")
+	for kind, all := range map[catalog.Kind][]string{
+		catalog.KindTool:     {twice, cased, `{"description":"x"}`, `{"name":1}`, `[]`},
+		catalog.KindTemplate: {`{"uriTemplate":"file:///{path}","uriTemplate":"x:{y}","name":"file"}`, `{"name":"file"}`},
+	} {
+		for _, raw := range all {
+			if g.Shows(kind, json.RawMessage(raw)) {
+				t.Errorf("shown: %s", raw)
+			}
+		}
+	}
+	if !g.Shows(catalog.KindTool, json.RawMessage(read)) {
+		t.Error("a definition that is as the lock has it is not shown")
+	}
+}
