@@ -89,8 +89,10 @@ type verifier struct {
 	file    string
 	key     ed25519.PublicKey
 	started bool
-	cut     *line // the first record, if records before it are not here
-	deleted []string
+	cut     *line    // the first record, if records before it are not here
+	deleted []string // details of signed deletions, the newest last
+	// pending is the detail of a deletion in the record before, which counts if a signature follows.
+	pending string
 	headOK  bool
 	// signedOK says that the signature which the head names was found.
 	signedOK bool
@@ -186,6 +188,8 @@ func (v *verifier) record(l *line, s segment, first bool) error {
 // own checks the records that the log writes about itself.
 func (v *verifier) own(l *line, s segment) error {
 	member := func(key string) []byte { return rawjson.Get(l.raw, key) }
+	deleted := v.pending
+	v.pending = ""
 	switch l.kind {
 	case segmentKind:
 		log := rawjson.Text(member("log"))
@@ -213,14 +217,17 @@ func (v *verifier) own(l *line, s segment) error {
 		v.signedOK = v.signedOK || l.seq == v.newest.Signed
 		v.report.Signatures++
 		v.report.Signed = l.seq
+		if deleted != "" {
+			v.deleted = append(v.deleted, deleted)
+			v.deleted = v.deleted[max(0, len(v.deleted)-16):]
+		}
 		if id := keyID(v.key); !slices.Contains(v.report.Keys, id) {
 			v.report.Keys = append(v.report.Keys, id)
 		}
 	case deletedKind:
-		v.deleted = append(v.deleted, rawjson.Text(member("detail")))
-		if len(v.deleted) > 16 {
-			v.deleted = v.deleted[1:]
-		}
+		// A user who cannot sign can append such a record, and wait until a later signature covers
+		// it. The gateway signs at once.
+		v.pending = rawjson.Text(member("detail"))
 	case recoveredKind:
 		if rawjson.Text(member("outcome")) == lostSigned {
 			return v.broken(l.seq, "the log tells that %s", rawjson.Text(member("detail")))
@@ -279,5 +286,5 @@ func (v *verifier) explained() error {
 			return nil
 		}
 	}
-	return &Broken{v.cut.seq - 1, v.file, "the records before the first file are missing, and no record tells that they were deleted"}
+	return &Broken{v.cut.seq - 1, v.file, "the records before the first file are missing, and no record tells that they were deleted: such a record counts if its signature follows"}
 }

@@ -110,11 +110,16 @@ func (w *writer) recover() (notes []*Record, err error) {
 				return nil, err
 			}
 			w.last, w.size = last, end.end
+			if note, err := w.unsignedTail(found, known); err != nil {
+				return nil, err
+			} else if note != nil {
+				note.Time = now
+				notes = append(notes, note)
+			}
 			break
 		}
 		found = found[:len(found)-1] // it had no record
 	}
-	w.signed = min(known.Signed, w.at.seq)
 	if w.log != "" && known.Log != "" && known.Log != w.log {
 		notes = append(notes, &Record{Time: now, Kind: recoveredKind, Outcome: lostSigned, Detail: "the file head was of another log, " + known.Log})
 		return notes, nil
