@@ -15,6 +15,9 @@ import (
 // maxWaiting bounds the calls that wait at the same time.
 const maxWaiting = 100
 
+// maxOwn bounds those of one principal, so that it cannot keep the calls of others from operators.
+const maxOwn = 10
+
 // Errors of Ask.
 var (
 	ErrNoOperator = errors.New("no operator can be asked")
@@ -130,7 +133,7 @@ func (r *Room) Ask(ctx context.Context, q Question, wait time.Duration, tell fun
 func (r *Room) enter(c Call) (*visitor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.waiting) >= maxWaiting {
+	if len(r.waiting) >= maxWaiting || c.Principal != "" && r.own(c.Principal) >= maxOwn {
 		return nil, ErrFull
 	}
 	// Random, so that an id that an operator has in mind never means the call of a later gateway.
@@ -140,6 +143,16 @@ func (r *Room) enter(c Call) (*visitor, error) {
 	v := &visitor{call: c, answer: make(chan Answer, 1)}
 	r.waiting[c.ID] = v
 	return v, nil
+}
+
+// own counts the calls of a principal. It is called with mu held.
+func (r *Room) own(principal string) (n int) {
+	for _, v := range r.waiting {
+		if v.call.Principal == principal {
+			n++
+		}
+	}
+	return n
 }
 
 // withdraw removes a call and reports whether it was there.

@@ -102,3 +102,30 @@ func TestBounds(t *testing.T) {
 		}
 	})
 }
+
+// TestOnePrincipal: one principal takes a part of the room, and leaves it to others.
+func TestOnePrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Open: func() bool { return true }})
+		ask := func(principal string) error {
+			_, err := r.Ask(t.Context(), Question{Principal: principal}, time.Minute, nil)
+			return err
+		}
+		var all sync.WaitGroup
+		for range maxOwn {
+			all.Go(func() {
+				if err := ask("loud"); err != ErrTooLate {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if err := ask("loud"); err != ErrFull {
+			t.Error(err)
+		}
+		if err := ask("quiet"); err != ErrTooLate {
+			t.Error(err)
+		}
+		all.Wait()
+	})
+}
