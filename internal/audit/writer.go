@@ -37,6 +37,9 @@ type writer struct {
 	headFile *os.File
 	buf      []byte
 	failing  bool // the disk has failed, and the operator was told
+
+	retry time.Time // when to begin a segment again, after that failed
+	stuck bool      // that has failed, and the operator was told
 }
 
 // begin continues the log of the folder, or makes one.
@@ -342,17 +345,30 @@ func (w *writer) write(records []*Record, sync bool) error {
 	return nil
 }
 
-// roll begins a new segment if the last one is full or of another day.
+// retryAfter is the time from a segment that could not begin to the next attempt.
+const retryAfter = time.Minute
+
+// roll begins a new segment if the last one is full or of another day. If that fails, the last one
+// goes on: no record is lost as long as it can be written.
 func (w *writer) roll(now time.Time) error {
-	if w.size < w.opts.MaxBytes && dayOf(now) <= w.day {
+	if w.size < w.opts.MaxBytes && dayOf(now) <= w.day || time.Now().Before(w.retry) {
 		return nil
 	}
 	if err := w.write(nil, true); err != nil {
 		return err
 	}
+	w.retry = time.Now().Add(retryAfter)
 	if err := w.next(now); err != nil {
-		return err
+		if !w.stuck {
+			w.opts.Logger.Error("a new file of the audit log cannot be made; records go to the one before until it can", "dir", w.opts.Dir, "file", w.n, "err", err)
+		}
+		w.stuck = true
+		return nil
 	}
+	if w.stuck {
+		w.opts.Logger.Warn("new files of the audit log can be made again", "dir", w.opts.Dir)
+	}
+	w.stuck, w.retry = false, time.Time{}
 	w.clear(now)
 	return nil
 }
