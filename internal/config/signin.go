@@ -48,7 +48,7 @@ type OAuth struct {
 	PrivateKey    Secret            `key:"private_key" doc:"A private key in PEM with which client_id signs assertions (private_key_jwt)."`
 	AssertionFile string            `key:"assertion_file" doc:"A file with a JWT that the platform renews, in place of a secret. A relative path is relative to this file."`
 	Scopes        []string          `key:"scopes" doc:"Scopes to ask for, unless the server asks for others. Default: those of the server's metadata."`
-	Issuer        string            `key:"issuer" doc:"The authorization server, for servers that name none."`
+	Issuer        string            `key:"issuer" doc:"The authorization server. Default: the one that the server names. client_secret, private_key and assertion_file need it: they go there alone."`
 	Resource      string            `key:"resource" enum:"none" doc:"none: send no parameter resource, for authorization servers that refuse it, such as Entra's."`
 	Params        map[string]string `key:"params" doc:"Further parameters of requests to the authorization server, such as audience."`
 	CIMD          bool              `key:"cimd" default:"true" doc:"Be known by the metadata document at PUBLIC_URL/oauth/client.json, if the authorization server reads such documents. Set false if that server cannot reach weir."`
@@ -135,6 +135,9 @@ func checkOAuth(d *decoder, s *Server, path string) {
 		fail("auth_method", "is private_key_jwt, which needs private_key or assertion_file")
 	case strings.HasPrefix(o.AuthMethod, "client_secret_") && o.ClientSecret == "":
 		fail("auth_method", "is %s, which needs client_secret", o.AuthMethod)
+	}
+	if proofs > 0 && o.ClientID != "" && o.Issuer == "" {
+		fail("", "has the secret of a client and no issuer, the authorization server that it goes to; write its URL, such as issuer: https://login.example.com")
 	}
 	if o.Issuer != "" {
 		if u := d.checkURL(o.Issuer, strict.Join(key, "issuer")); u != nil && (u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Scheme != "https" && !localIssuer(u)) {

@@ -360,7 +360,7 @@ func TestClients(t *testing.T) {
 	t.Run("configured", func(t *testing.T) {
 		w := newWorld(t)
 		w.idp.Metadata, w.idp.Secret = byDocument, "hunter2"
-		w.server.ClientID, w.server.ClientSecret = "configured", "hunter2"
+		w.server.ClientID, w.server.ClientSecret, w.server.Issuer = "configured", "hunter2", w.idp.URL
 		if got := clientID(w); got != "configured" {
 			t.Errorf("client %q", got)
 		}
@@ -434,7 +434,7 @@ func TestMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.idp.Secret = "hunter2"
-			w.server.Flow, w.server.ClientID, w.server.Configured = FlowClientCredentials, "configured", true
+			w.server.Flow, w.server.ClientID, w.server.Issuer, w.server.Configured = FlowClientCredentials, "configured", w.idp.URL, true
 			set(w.server)
 			w.welcome(Shared)
 			w.pass(50 * time.Minute)

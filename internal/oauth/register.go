@@ -86,8 +86,23 @@ const (
 	methodKey   = "private_key_jwt"
 )
 
+// bound returns why the configured secret of a client must not be shown to an issuer. An MCP server
+// names its issuers itself. Without the bound it could name one of its own and hear the secret.
+func (s *Server) bound(issuer string) error {
+	switch {
+	case s.ClientSecret == "" && s.PrivateKey == "" && s.AssertionFile == "", s.Issuer == issuer:
+		return nil
+	case s.Issuer == "":
+		return fmt.Errorf("mcpServers.%s.oauth has the secret of a client, and no oauth.issuer that it is for; if %.200s is right, write oauth.issuer: %[2]q", s.Name, issuer)
+	}
+	return fmt.Errorf("the sign-in at %q is of the issuer %.200s, and the secret of mcpServers.%s.oauth is for %s alone: sign in again", s.Name, issuer, s.Name, s.Issuer)
+}
+
 // configured returns the credentials of the configuration.
 func (s *Server) configured(f *found) (credentials, error) {
+	if err := s.bound(f.Issuer); err != nil {
+		return credentials{}, err
+	}
 	c := credentials{ID: s.ClientID, Secret: string(s.ClientSecret), Method: s.AuthMethod}
 	if c.Method != "" {
 		return c, nil
@@ -198,12 +213,17 @@ func (c *Client) forgetRegistration(ctx context.Context, issuer, clientID string
 }
 
 // show adds a client's credentials to a request for a token. s may have secrets of the configuration,
-// which may be newer than cred.
+// which may be newer than cred. They go to the issuer of the configuration alone.
 func (c *Client) show(s *Server, cred credentials, issuer string, form url.Values) (http.Header, error) {
 	header := http.Header{}
 	secret := cred.Secret
-	if s.ClientID == cred.ID && s.ClientSecret != "" {
-		secret = string(s.ClientSecret)
+	if s.ClientID == cred.ID {
+		if err := s.bound(issuer); err != nil {
+			return nil, err
+		}
+		if s.ClientSecret != "" {
+			secret = string(s.ClientSecret)
+		}
 	}
 	switch cred.Method {
 	case methodBasic:

@@ -17,10 +17,14 @@ const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT || '{}');
 // A person gives up after so many sign-ins; the suite allows three for one call.
 const patience = 5;
 
-// What the suite hands to a client stands in the configuration.
+// What the suite hands to a client stands in the configuration, with the issuer that the client is known at: an operator
+// reads it where the server says it.
 const machine = scenario.startsWith('auth/client-credentials');
+const at = new URL(server);
+const metadata = context.client_id && await (await fetch(`${at.origin}/.well-known/oauth-protected-resource${at.pathname}`)).json();
 const oauth = context.client_id && {
-  client_id: context.client_id, client_secret: context.client_secret, private_key: context.private_key_pem, ...(machine && { flow: 'client_credentials' }),
+  client_id: context.client_id, client_secret: context.client_secret, private_key: context.private_key_pem,
+  issuer: metadata.authorization_servers[0], ...(machine && { flow: 'client_credentials' }),
 };
 
 await main(async () => {
