@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/oauth/oauthtest"
 )
@@ -48,5 +49,37 @@ func TestSecretOfAnotherIssuer(t *testing.T) {
 		if _, err := w.client.show(w.server, credentials{ID: "configured", Secret: "old", Method: method}, w.idp.URL, map[string][]string{}); err == nil {
 			t.Errorf("the secret for one issuer is shown to another with %s", method)
 		}
+	}
+}
+
+// TestNoRefreshToken has a token without a refresh token end, and be refused: the person has to sign
+// in again, and until then the server is not one with a sign-in.
+func TestNoRefreshToken(t *testing.T) {
+	for name, lose := range map[string]func(*world){
+		"ended":   func(w *world) { w.pass(2 * time.Hour); w.idp.Expire() },
+		"revoked": func(w *world) { w.idp.Expire() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.idp.NoRefresh = true
+			w.client = New(Options{Store: w.store, Now: w.now, Page: func(server string) string { return "http://weir/connect/" + server }})
+			w.signIn("me")
+			w.welcome("me")
+			lose(w)
+			for range 2 {
+				got, err := w.get("me")
+				if err == nil {
+					t.Fatalf("the server answers %q", got)
+				}
+				if s := needsSignIn(t, err); s.Reason == "" || s.URL != "http://weir/connect/notes" {
+					t.Errorf("err = %v", err)
+				}
+				if w.client.SignedIn(t.Context(), w.server, "me") {
+					t.Error("a token that serves no more counts as a sign-in")
+				}
+			}
+			w.signIn("me")
+			w.welcome("me")
+		})
 	}
 }

@@ -23,6 +23,9 @@ const (
 	maxStepUps  = 3
 )
 
+// noRefresh is why a sign-in serves no more whose token has ended.
+const noRefresh = "the token has ended, and the issuer gave no refresh token"
+
 // patience is the wait after failed refreshes of a credential.
 type patience struct {
 	failures int
@@ -58,7 +61,7 @@ func (c *Client) Token(ctx context.Context, s *Server, principal string) (identi
 		return secretOf(g), nil
 	case g.Refresh == "" && s.Flow != FlowClientCredentials:
 		if dead {
-			return "", &SignInError{Server: s.Name, Reason: "the token has ended, and the issuer gave no refresh token"}
+			return "", &SignInError{Server: s.Name, Reason: noRefresh}
 		}
 		return secretOf(g), nil
 	}
@@ -73,7 +76,11 @@ func (c *Client) Token(ctx context.Context, s *Server, principal string) (identi
 // cheap.
 func (c *Client) SignedIn(ctx context.Context, s *Server, principal string) bool {
 	found, err := c.current(ctx, s.id(principal))
-	return err == nil && found != nil && found.grant.SignedOut == "" && len(found.grant.Wanted) == 0
+	if err != nil || found == nil || found.grant.SignedOut != "" || len(found.grant.Wanted) > 0 {
+		return false
+	}
+	_, dead := found.grant.stale(c.now())
+	return !dead || found.grant.Refresh != "" || s.Flow == FlowClientCredentials
 }
 
 func signIn(s *Server, found *cached) error {
@@ -100,13 +107,18 @@ func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused
 		return "", signIn(s, found)
 	}
 	g := found.grant
+	_, dead := g.stale(c.now())
 	switch {
-	case secretOf(g) != refused:
+	case secretOf(g) != refused && !dead:
 		return secretOf(g), nil // a sibling was faster
 	case ch.Error == "insufficient_scope":
 		return c.stepUp(ctx, s, id, found, ch)
 	case g.Refresh == "" && s.Flow != FlowClientCredentials:
-		return "", &SignInError{Server: s.Name, Reason: "the server refuses the token, and the issuer gave no refresh token"}
+		why := "the server refuses the token, and the issuer gave no refresh token"
+		if dead {
+			why = noRefresh
+		}
+		return "", c.end(ctx, s, id, found, why)
 	}
 	return c.again(ctx, s, id, g.Access)
 }
@@ -238,13 +250,18 @@ func (c *Client) refresh(ctx context.Context, s *Server, id vault.ID, old *cache
 	if now != nil && now.grant.Refresh != g.Refresh {
 		return c.adopt(ctx, s, id)
 	}
-	out := *g
-	out.Access, out.Refresh, out.Expires = "", "", time.Time{}
-	out.SignedOut = "the authorization server does not accept the earlier sign-in any more"
+	return nil, c.end(ctx, s, id, old, "the authorization server does not accept the earlier sign-in any more")
+}
+
+// end stores that a sign-in serves no more, and why. It returns the error that asks for another, or
+// the store's.
+func (c *Client) end(ctx context.Context, s *Server, id vault.ID, old *cached, why string) error {
+	out := *old.grant
+	out.Access, out.Refresh, out.Expires, out.SignedOut = "", "", time.Time{}, why
 	if err := c.replace(ctx, id, old.record, &out); err != nil && !errors.Is(err, vault.ErrChanged) {
-		return nil, err
+		return err
 	}
-	return nil, &SignInError{Server: s.Name, Reason: out.SignedOut}
+	return &SignInError{Server: s.Name, Reason: why}
 }
 
 // adopt returns the grant that another process has stored.

@@ -32,6 +32,8 @@ type Server struct {
 	NoMetadata bool
 	// NoRotation leaves refresh_token out of the answers to refreshes.
 	NoRotation bool
+	// NoRefresh leaves refresh_token out of the answers to sign-ins.
+	NoRefresh bool
 	// NoResource says that clients send no resource parameter.
 	NoResource bool
 	// NoIssuer leaves iss out of redirects, and WrongIssuer sends another one.
@@ -334,7 +336,7 @@ func (s *Server) grant(w http.ResponseWriter, f *family, refresh bool) {
 	f.access, f.expires = rand.Text(), time.Now().Add(life)
 	s.tokens[f.access] = f
 	out := map[string]any{"access_token": f.access, "token_type": "bearer", "expires_in": life.Seconds(), "scope": f.scope}
-	if refresh {
+	if refresh && !s.NoRefresh {
 		f.refresh = rand.Text()
 		s.refresh[f.refresh] = f
 		out["refresh_token"] = f.refresh
