@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/router"
@@ -115,7 +117,16 @@ func (u gatedUpstream) Call(ctx context.Context, method string, params json.RawM
 	return result, err
 }
 
-// gatedLists are the lists with definitions that the lock covers.
+// Notify implements mcp.Peer. A request without an id would reach the server ungated.
+func (u gatedUpstream) Notify(ctx context.Context, method string, params json.RawMessage) error {
+	if !strings.HasPrefix(method, "notifications/") {
+		return mcp.Errorf(mcp.KindInvalidRequest, "%q is a request and needs an id", method)
+	}
+	return u.Upstream.Notify(ctx, method, params)
+}
+
+// gatedLists are the lists with definitions that the lock covers, and the one of resources, which a
+// server that is refused has none of.
 var gatedLists = map[string]struct {
 	kind catalog.Kind
 	key  string
@@ -123,6 +134,7 @@ var gatedLists = map[string]struct {
 	"tools/list":               {catalog.KindTool, "tools"},
 	"prompts/list":             {catalog.KindPrompt, "prompts"},
 	"resources/templates/list": {catalog.KindTemplate, "resourceTemplates"},
+	"resources/list":           {catalog.KindResource, "resources"},
 }
 
 // gates are those of the servers that a name of the router stands for.
@@ -169,32 +181,78 @@ func (u gatedUpstream) gates(ctx context.Context) (gates, error) {
 func (s gates) admit(method string, params json.RawMessage) error {
 	switch method {
 	case "tools/call":
-		if name := rawjson.Text(rawjson.Get(params, "name")); !s.allow(catalog.KindTool, name) {
-			return mcp.Errorf(mcp.KindInvalidParams, "Unknown tool: %s", name)
+		name, err := soleText(params, "name")
+		if err != nil || s.allow(catalog.KindTool, name) {
+			return err
 		}
+		return mcp.Errorf(mcp.KindInvalidParams, "Unknown tool: %s", name)
 	case "prompts/get":
-		if name := rawjson.Text(rawjson.Get(params, "name")); !s.allow(catalog.KindPrompt, name) {
-			return mcp.Errorf(mcp.KindInvalidParams, "Unknown prompt: %s", name)
-		}
+		return s.admitPrompt(params)
 	case "resources/read", "resources/subscribe":
-		if uri := rawjson.Text(rawjson.Get(params, "uri")); !s.allowURI(uri) {
-			return unknownResource(uri)
+		uri, err := soleText(params, "uri")
+		if err != nil || s.allowURI(uri) {
+			return err
 		}
+		return unknownResource(uri)
 	case "completion/complete":
-		ref := rawjson.Get(params, "ref")
-		name, uri := rawjson.Text(rawjson.Get(ref, "name")), rawjson.Text(rawjson.Get(ref, "uri"))
-		switch rawjson.Text(rawjson.Get(ref, "type")) {
-		case "ref/prompt":
-			if !s.allow(catalog.KindPrompt, name) {
-				return mcp.Errorf(mcp.KindInvalidParams, "Unknown prompt: %s", name)
-			}
-		case "ref/resource":
-			if !s.allow(catalog.KindTemplate, uri) && !s.allowURI(uri) {
-				return unknownResource(uri)
-			}
+		ref, err := sole(params, "ref")
+		if err != nil {
+			return err
 		}
+		return s.admitReference(ref)
 	}
 	return nil
+}
+
+// admitPrompt returns an error for a prompt that is held. named has its name.
+func (s gates) admitPrompt(named []byte) error {
+	name, err := soleText(named, "name")
+	if err != nil || s.allow(catalog.KindPrompt, name) {
+		return err
+	}
+	return mcp.Errorf(mcp.KindInvalidParams, "Unknown prompt: %s", name)
+}
+
+// admitReference returns an error for a completion of what is held, and of what weir does not know.
+func (s gates) admitReference(ref []byte) error {
+	kind, err := soleText(ref, "type")
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "ref/prompt":
+		return s.admitPrompt(ref)
+	case "ref/resource":
+		uri, err := soleText(ref, "uri")
+		if err != nil || s.allow(catalog.KindTemplate, uri) || s.allowURI(uri) {
+			return err
+		}
+		return unknownResource(uri)
+	}
+	return mcp.Errorf(mcp.KindInvalidParams, "Unknown reference: %s", kind)
+}
+
+// sole returns a member of params, nil if there is none. It returns an error if servers may read
+// another one.
+func sole(params []byte, key string) ([]byte, error) {
+	value, err := rawjson.Sole(params, key)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "params: %w", err)
+	}
+	return value, nil
+}
+
+// soleText is sole for a text. Another value is an error.
+func soleText(params []byte, key string) (string, error) {
+	value, err := sole(params, key)
+	if err != nil {
+		return "", err
+	}
+	text, err := rawjson.String(value)
+	if err != nil {
+		return "", mcp.Errorf(mcp.KindInvalidParams, "params: %s must be a string", key)
+	}
+	return text, nil
 }
 
 func unknownResource(uri string) error {
@@ -226,11 +284,13 @@ func (s gates) some(kind catalog.Kind, name string, yes func(g *lockfile.Gate, o
 	return allowed
 }
 
-// allowURI reports whether a resource may be read.
+// allowURI reports whether a resource may be read, in each way to write its URI.
 func (s gates) allowURI(uri string) bool {
-	for _, g := range s {
-		if !g.AllowsURI(uri) {
-			return false
+	for _, spelling := range append([]string{uri}, dispatch.Spellings(uri)...) {
+		for _, g := range s {
+			if !g.AllowsURI(spelling) {
+				return false
+			}
 		}
 	}
 	return true
@@ -238,27 +298,19 @@ func (s gates) allowURI(uri string) bool {
 
 // filter returns the result of a list without the definitions that are held.
 func (s gates) filter(kind catalog.Kind, key string, result json.RawMessage) (json.RawMessage, error) {
-	list := rawjson.Get(result, key)
-	if !rawjson.IsArray(list) {
+	list, err := rawjson.Sole(result, key)
+	if err == nil && list != nil && !rawjson.IsArray(list) {
+		err = fmt.Errorf("%s is not an array", key)
+	}
+	if err != nil {
+		return nil, incomparable(err)
+	}
+	if list == nil {
 		return result, nil
 	}
-	member := "name"
-	if kind == catalog.KindTemplate {
-		member = "uriTemplate"
-	}
 	out, dropped := []byte{'['}, false
-	err := rawjson.EachElement(list, func(raw []byte) bool {
-		shown := s.some(kind, rawjson.Text(rawjson.Get(raw, member)), func(g *lockfile.Gate, own string) bool {
-			as := raw
-			if kind == catalog.KindTool && own != rawjson.Text(rawjson.Get(raw, member)) {
-				renamed, err := rawjson.Set(raw, member, rawjson.Quote(own))
-				if err != nil {
-					return false
-				}
-				as = renamed
-			}
-			return g.Shows(kind, as)
-		})
+	err = rawjson.EachElement(list, func(raw []byte) bool {
+		shown := s.shows(kind, raw)
 		if !shown {
 			dropped = true
 			return true
@@ -273,7 +325,37 @@ func (s gates) filter(kind catalog.Kind, key string, result json.RawMessage) (js
 		result, err = rawjson.Set(result, key, append(out, ']'))
 	}
 	if err != nil {
-		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "the list cannot be compared with weir.lock: %w", err)
+		return nil, incomparable(err)
 	}
 	return result, nil
+}
+
+func incomparable(err error) error {
+	return mcp.Errorf(mcp.KindUpstreamProtocol, "the list cannot be compared with weir.lock: %w", err)
+}
+
+// shows reports whether a list may have a definition. One whose name readers may read in different
+// ways may not be in it.
+func (s gates) shows(kind catalog.Kind, raw []byte) bool {
+	member := "name"
+	switch kind {
+	case catalog.KindTemplate:
+		member = "uriTemplate"
+	case catalog.KindResource:
+		member = "uri"
+	}
+	name, err := soleText(raw, member)
+	if err != nil {
+		return false
+	}
+	if kind == catalog.KindResource {
+		return s.allowURI(name)
+	}
+	return s.some(kind, name, func(g *lockfile.Gate, own string) bool {
+		if own == name {
+			return g.Shows(kind, raw)
+		}
+		renamed, err := rawjson.Set(raw, member, rawjson.Quote(own))
+		return err == nil && g.Shows(kind, renamed)
+	})
 }
