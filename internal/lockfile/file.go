@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -82,6 +83,22 @@ func readFile(path string) (*lock, []byte, error) {
 }
 
 func newFile() *lock { return &lock{Version: format, Servers: map[string]*lockedServer{}} }
+
+// clone returns a lock that can be changed while others read this one. Definitions never change, so
+// the two share them.
+func (f *lock) clone() *lock {
+	out := newFile()
+	for name, s := range f.Servers {
+		out.Servers[name] = s.clone()
+	}
+	return out
+}
+
+func (s *lockedServer) clone() *lockedServer {
+	out := *s
+	out.Tools, out.Prompts, out.Templates = maps.Clone(s.Tools), maps.Clone(s.Prompts), maps.Clone(s.Templates)
+	return &out
+}
 
 // parse reads the contents of a file.
 func parse(data []byte) (*lock, error) {
@@ -178,9 +195,10 @@ const (
 
 // changeFile reads the file, applies fn and writes the result, while no other process does. The new
 // contents are written next to the file, in a file that only one process can make, and then take its
-// place: readers see the old contents or the new ones. changeFile returns the contents after it, and
-// writes nothing if fn changes nothing.
-func changeFile(ctx context.Context, path string, fn func(*lock) error) (*lock, []byte, error) {
+// place: readers see the old contents or the new ones. If the file is gone, fn gets kept, the
+// contents that were read last. changeFile returns the contents after it, and writes nothing if fn
+// changes nothing.
+func changeFile(ctx context.Context, path string, kept *lock, fn func(*lock) error) (*lock, []byte, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a link stays one
 	}
@@ -198,6 +216,9 @@ func changeFile(ctx context.Context, path string, fn func(*lock) error) (*lock, 
 	f, before, err := readFile(path)
 	if err != nil {
 		return nil, nil, err
+	}
+	if before == nil {
+		f = kept
 	}
 	if err := fn(f); err != nil {
 		return nil, nil, err

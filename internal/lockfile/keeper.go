@@ -243,7 +243,10 @@ func (k *Keeper) change(ctx context.Context, fn func(*lock) error) error {
 		defer k.mu.Unlock()
 		return fn(k.file)
 	}
-	f, data, err := changeFile(ctx, k.opts.Path, fn)
+	k.mu.Lock()
+	kept := k.file.clone()
+	k.mu.Unlock()
+	f, data, err := changeFile(ctx, k.opts.Path, kept, fn)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -316,7 +319,7 @@ func (k *Keeper) Accept(ctx context.Context, a Acceptance) ([]Difference, error)
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	w.mu.Lock()
-	now, all := w.now, w.verdict.differences
+	now, locked, all := w.now, w.locked, w.verdict.differences
 	w.mu.Unlock()
 	if now == nil {
 		return nil, unknown(a.Server)
@@ -342,9 +345,12 @@ func (k *Keeper) Accept(ctx context.Context, a Acceptance) ([]Difference, error)
 			f.Servers[a.Server] = now.lock(before, date)
 			return nil
 		}
+		if before == nil {
+			before = locked // it could not be written until now
+		}
 		s := &lockedServer{FirstSeen: date}
 		if before != nil {
-			*s = *before
+			s = before.clone()
 		}
 		f.Servers[a.Server] = s
 		for _, d := range accepted {

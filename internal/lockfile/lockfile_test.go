@@ -373,7 +373,7 @@ func TestTurns(t *testing.T) {
 	var work sync.WaitGroup
 	for i := range 8 {
 		work.Go(func() {
-			_, _, err := changeFile(t.Context(), path, func(f *lock) error {
+			_, _, err := changeFile(t.Context(), path, newFile(), func(f *lock) error {
 				f.Servers[fmt.Sprint("s", i)] = &lockedServer{FirstSeen: "2026-11-22"}
 				return nil
 			})
@@ -387,7 +387,7 @@ func TestTurns(t *testing.T) {
 	if err != nil || len(f.Servers) != 8 {
 		t.Errorf("%d servers, %v", len(f.Servers), err)
 	}
-	if _, _, err := changeFile(t.Context(), path, func(*lock) error { return errors.New("no") }); err == nil {
+	if _, _, err := changeFile(t.Context(), path, newFile(), func(*lock) error { return errors.New("no") }); err == nil {
 		t.Error("the error is lost")
 	}
 	if left, _ := filepath.Glob(path + ".*"); len(left) != 0 {
