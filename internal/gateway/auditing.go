@@ -59,7 +59,7 @@ func (a auditing) about(c *dispatch.Call) calls.Call {
 			out.Method = dispatch.MethodGet
 		}
 	}
-	out.Server, out.ToolID = c.Entry.Upstream, c.Entry.ID
+	out.Server, out.ToolID = c.Entry.Upstream, shownID(c)
 	return out
 }
 

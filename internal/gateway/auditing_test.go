@@ -158,3 +158,49 @@ func median(list []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(list))
 	return sorted[len(sorted)/2]
 }
+
+// TestAuditOfLinks: the log does not have the URI of a resource that no list has, because links are
+// often signed.
+func TestAuditOfLinks(t *testing.T) {
+	const secret = "memo://r/1?X-Amz-Signature=hunter2"
+	l, to, dir := testAudit(t, audit.FormHash, false)
+	h, of := linkers(t, Options{Audit: to}, map[string]string{"a": linkTo(secret)})
+	of["a"].has(secret, "from a")
+	h.find(t, "a")
+	if s := h.readURI(t, secret); s.IsError {
+		t.Fatalf("%+v", s)
+	}
+	if got := recorded(t, l, dir); len(got) != 4 || !strings.HasPrefix(got[2], "begin resources/read a ") {
+		t.Errorf("%q", got)
+	}
+	if err := audit.Each(dir, func(raw []byte) bool {
+		if strings.Contains(string(raw), "hunter2") {
+			t.Errorf("%s", raw)
+		}
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAuditOfViews: a record of a view has its selector and digest as audit.args says.
+func TestAuditOfViews(t *testing.T) {
+	selector := []byte(`{"type":"search","query":"hunter2"}`)
+	for form, want := range map[audit.Form]string{
+		audit.FormNone:     `view tool_view ok`,
+		audit.FormHash:     `view tool_view ok "hmac-sha256:`,
+		audit.FormRedacted: `view tool_view ok {"query":"[secret]","type":"search"} digest`,
+		audit.FormFull:     `view tool_view ok {"query":"hunter2","type":"search"} digest`,
+	} {
+		l, _, dir := testAudit(t, form, false)
+		to := calls.New(l, form, func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "hunter2", "[secret]")) })
+		to.Viewed(t.Context(), &calls.Call{Method: ToolView}, "art_1", selector, []byte("shown"))
+		got := recorded(t, l, dir)
+		if len(got) != 1 || !strings.HasPrefix(got[0], want) || form == audit.FormNone && got[0] != want {
+			t.Errorf("%s: %q", form, got)
+		}
+		if form == audit.FormHash && (strings.Contains(got[0], "hunter2") || !strings.HasSuffix(got[0], " digest")) {
+			t.Errorf("%s: %q", form, got)
+		}
+	}
+}

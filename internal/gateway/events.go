@@ -64,10 +64,7 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 		Duration: took, Attempts: c.Attempts, DryRun: c.DryRun, IsError: c.IsError,
 	}
 	if c.Entry != nil {
-		e.Upstream = c.Entry.Upstream
-		if c.Method != dispatch.MethodRead || c.Entry.Raw != nil { // a linked URI may have a secret in it
-			e.ToolID = c.Entry.ID
-		}
+		e.Upstream, e.ToolID = c.Entry.Upstream, shownID(c)
 	}
 	var own *result.Error
 	switch {
@@ -85,4 +82,13 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 		e.Name = strings.TrimPrefix(c.Verb, "tool_") + ".failed"
 	}
 	return e
+}
+
+// shownID returns the id of a call's entry for events and the audit log. It is "" for a resource that
+// a result links to and no list has: its URI may have a secret in it.
+func shownID(c *dispatch.Call) string {
+	if (c.Method == dispatch.MethodRead || c.Method == methodSubscribe) && c.Entry.Raw == nil {
+		return ""
+	}
+	return c.Entry.ID
 }

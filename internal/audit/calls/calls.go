@@ -163,17 +163,19 @@ func (r *Recorder) Cached(ctx context.Context, c *Call, result []byte) {
 // maxSelector bounds a selector in a record.
 const maxSelector = 1 << 10
 
-// Viewed records that a part of a held result was shown.
+// Viewed records that a part of a held result was shown. The selector can quote the result, so it is
+// in the form of arguments.
 func (r *Recorder) Viewed(ctx context.Context, c *Call, handle string, selector, shown []byte) {
 	if r == nil {
 		return
 	}
 	out := r.record(ctx, audit.View, c)
-	out.Handle, out.Result, out.Outcome = handle, r.log.Keys().Digest(shown), OK
-	if len(selector) > 0 && len(selector) <= maxSelector {
-		if canonical, ok := rawjson.AppendCanonical(nil, selector); ok {
-			out.Selector = canonical
-		}
+	out.Handle, out.Outcome = handle, OK
+	if r.form != audit.FormNone {
+		out.Result = r.log.Keys().Digest(shown)
+	}
+	if len(selector) <= maxSelector {
+		out.Selector = r.log.Keys().Arguments(r.form, selector, r.redact)
 	}
 	r.log.Add(out)
 }
