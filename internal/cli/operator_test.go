@@ -155,7 +155,7 @@ func TestOperatorAlone(t *testing.T) {
 		{"a token with the role", closed, "GET", "servers", bearer("ops"), 200, `"name":"a"`},
 		{"the key", free, "GET", "servers", bearer(key), 200, `"name":"a"`},
 		{"the key where there are tokens", closed, "GET", "servers", bearer(key), 200, `"name":"a"`},
-		{"a page of another server here", free, "GET", "servers", append(bearer(key), "Origin", "http://127.0.0.1:1"), 403, "only its own pages"},
+		{"a page of another server here", free, "GET", "servers", append(bearer(key), "Origin", "http://127.0.0.1:1"), 403, "only the gateway's own pages"},
 		{"a page without a name", free, "GET", "servers", append(bearer(key), "Origin", "null"), 403, "origin"},
 		{"a page of another site", free, "GET", "servers", append(bearer(key), "Sec-Fetch-Site", "same-site"), 403, "own pages"},
 		{"its own page", free, "GET", "servers", append(bearer(key), "Origin", free.base, "Sec-Fetch-Site", "same-origin"), 200, `"name":"a"`},
