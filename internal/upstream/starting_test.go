@@ -27,14 +27,7 @@ func TestStarting(t *testing.T) {
 			begun, ends = append(begun, c.Name), append(ends, far)
 			return near, nil
 		}})
-		defer func() {
-			for _, end := range ends {
-				_ = end.Close()
-			}
-			if err := m.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}()
+		defer closeAll(t, m, &mu, &ends)
 		var servers []*config.Server
 		for i := range 5 {
 			name := fmt.Sprintf("s%d", i)
@@ -72,16 +65,7 @@ func TestHangingStarts(t *testing.T) {
 			ends = append(ends, far)
 			return near, nil
 		}})
-		defer func() {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, end := range ends {
-				_ = end.Close()
-			}
-			if err := m.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}()
+		defer closeAll(t, m, &mu, &ends)
 		var servers []*config.Server
 		for i := range 36 {
 			name := fmt.Sprintf("s%02d", i)
@@ -111,4 +95,17 @@ func TestHangingStarts(t *testing.T) {
 			t.Errorf("after %s %d programs have failed, want at least 12", time.Since(began), failed)
 		}
 	})
+}
+
+// closeAll closes a Manager, and then the far ends of its pipes. mu guards ends, and is free while the
+// Manager closes: a start may be about to add to them.
+func closeAll(t *testing.T, m *Manager, mu *sync.Mutex, ends *[]mcp.Stream) {
+	if err := m.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, end := range *ends {
+		_ = end.Close()
+	}
 }

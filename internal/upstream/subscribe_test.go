@@ -24,19 +24,25 @@ func TestResourceSubscriptionsAreCountedAndRenewed(t *testing.T) {
 		t.Run(fmt.Sprintf("modern=%v", modern), func(t *testing.T) {
 			t.Parallel()
 			f := &fake{capabilities: `{"resources":{"subscribe":true}}`, modern: modern}
+			type listen struct {
+				uris string
+				from mcp.Peer
+				id   jsonrpc.ID
+			}
 			var mu sync.Mutex
-			var listens []string
-			var stream mcp.Peer
-			var subscription jsonrpc.ID
+			var open []*listen // subscriptions that have not ended; requests may arrive in any order
 			f.serve = func(_ *fake, ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 				if r.Method != "subscriptions/listen" {
 					return nil, nil
 				}
+				l := &listen{string(rawjson.Get(r.Params, "notifications")), r.Peer, r.ID}
 				mu.Lock()
-				listens = append(listens, string(rawjson.Get(r.Params, "notifications")))
-				stream, subscription = r.Peer, r.ID
+				open = append(open, l)
 				mu.Unlock()
 				<-ctx.Done()
+				mu.Lock()
+				open = slices.DeleteFunc(open, func(o *listen) bool { return o == l })
+				mu.Unlock()
 				return nil, ctx.Err()
 			}
 			inBubble(t, f, Options{}, &config.Server{IdleTimeout: time.Minute}, func(t *testing.T, m *Manager, _ *sink) {
@@ -64,9 +70,9 @@ func TestResourceSubscriptionsAreCountedAndRenewed(t *testing.T) {
 					var err error
 					if modern {
 						mu.Lock()
-						p, id := stream, subscription
+						l := *open[0]
 						mu.Unlock()
-						err = p.Notify(t.Context(), "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q,"_meta":{%q:%s}}`, uri, mcp.MetaSubscriptionID, id))
+						err = l.from.Notify(t.Context(), "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q,"_meta":{%q:%s}}`, uri, mcp.MetaSubscriptionID, l.id))
 					} else {
 						err = f.last().Notify(t.Context(), "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q}`, uri))
 					}
@@ -77,13 +83,14 @@ func TestResourceSubscriptionsAreCountedAndRenewed(t *testing.T) {
 				}
 				subscribed := func(what string, uris ...string) {
 					t.Helper()
+					time.Sleep(subscription.AckTime) // the fake acknowledges none
 					synctest.Wait()
 					if modern {
 						mu.Lock()
 						defer mu.Unlock()
 						want, _ := json.Marshal(uris)
-						if got := listens[len(listens)-1]; got != `{"resourceSubscriptions":`+string(want)+`}` {
-							t.Errorf("%s: listens to %s", what, got)
+						if len(open) != 1 || open[0].uris != `{"resourceSubscriptions":`+string(want)+`}` {
+							t.Fatalf("%s: listens to %+v", what, open)
 						}
 					}
 				}
