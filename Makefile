@@ -10,7 +10,7 @@
 #   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
 #   make bench     all numbers: bench-go and then bench-load
 #   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/gateway/... COUNT=5 BENCHTIME=1s
-#   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'
+#   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'; -peers measures nginx and haproxy as well
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
 

@@ -253,7 +253,7 @@ func (c *caller) call() error {
 	if err != nil {
 		return err
 	}
-	if status != http.StatusOK || !bytes.Contains(c.body[:min(len(c.body), 128)], id) {
+	if status != http.StatusOK || !bytes.Contains(c.body[:min(len(c.body), 128)], id) && !bytes.Contains(c.body[max(0, len(c.body)-128):], id) {
 		return c.wrong(status)
 	}
 	if c.payload == nil {

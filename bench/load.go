@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,13 @@ type system struct {
 	name     string
 	baseline string // name of the system that it is compared with; "" for none
 	at       func(s *stage) endpoint
-	execute  bool // by tool_execute
-	varies   bool // no two calls have the same arguments
-	holds    bool // results over the firewall's threshold do not come back
-	minSize  int  // left out below
-	maxSize  int  // and above, 0 for never
+	execute  bool   // by tool_execute
+	varies   bool   // no two calls have the same arguments
+	holds    bool   // results over the firewall's threshold do not come back
+	minSize  int    // left out below
+	maxSize  int    // and above, 0 for never
+	peer     bool   // of others; see peers.go
+	tool     string // name of the tool to call; "" for echo's
 	// least is the least share of the baseline's throughput that is good enough
 	// for a payload, and added whether the p50 it adds is bounded there.
 	least func(size int) float64
@@ -98,12 +101,15 @@ func systems() []system {
 	}
 }
 
-// chosen are the systems whose name has a part in it, and their baselines.
-func chosen(part string) []system {
+// chosen are the systems whose name has a part in it, their baselines, and all peers.
+func chosen(part string, peers []peer) []system {
 	all := systems()
+	for _, p := range peers {
+		all = append(all, p.system())
+	}
 	keep := map[string]bool{}
 	for _, s := range all {
-		if strings.Contains(s.name, part) {
+		if s.peer || strings.Contains(s.name, part) {
 			keep[s.name], keep[s.baseline] = true, true
 		}
 	}
@@ -139,7 +145,7 @@ func (s *system) newCallers(ctx context.Context, st *stage, n, size int) ([]*cal
 	if s.varies {
 		arguments = fmt.Sprintf(`{"text":"%d %s"}`, firstNonce, payload)
 	}
-	make1 := func(session string) []byte { return e.call(session, toolName(0), arguments) }
+	make1 := func(session string) []byte { return e.call(session, cmp.Or(s.tool, toolName(0)), arguments) }
 	if s.execute {
 		id := toolIDs(legacyName, toolDefs())[0]
 		make1 = func(session string) []byte {
@@ -234,7 +240,7 @@ func measureTable(ctx context.Context, st *stage, set settings, callers, size in
 			closeAll(c.callers)
 		}
 	}()
-	for _, sys := range chosen(set.systems) {
+	for _, sys := range chosen(set.systems, st.peers) {
 		if size < sys.minSize || sys.maxSize > 0 && size > sys.maxSize {
 			continue
 		}
@@ -266,7 +272,7 @@ func measureTable(ctx context.Context, st *stage, set settings, callers, size in
 
 // measure runs everything and returns how many targets were missed.
 func measure(ctx context.Context, set settings, stdout io.Writer) (missed int, err error) {
-	st, err := newStage(ctx, set.weir)
+	st, err := newStage(ctx, set)
 	if err != nil {
 		return 0, err
 	}
@@ -283,6 +289,12 @@ func measure(ctx context.Context, set settings, stdout io.Writer) (missed int, e
 	if err := st.startSystems(ctx, time.Duration(set.rounds)*set.round); err != nil {
 		return 0, err
 	}
+	st.peers = set.peers
+	if set.programs {
+		if err := st.startPeers(ctx, out); err != nil {
+			return 0, err
+		}
+	}
 	for _, size := range set.sizes {
 		for _, callers := range set.callers {
 			list, err := measureTable(ctx, st, set, callers, size)
@@ -290,6 +302,7 @@ func measure(ctx context.Context, set settings, stdout io.Writer) (missed int, e
 				return 0, err
 			}
 			out.table(list, callers, size)
+			out.peers(list)
 		}
 	}
 	if set.browses > 0 {

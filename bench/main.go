@@ -32,6 +32,10 @@ type settings struct {
 	idle    time.Duration
 	browses int
 	strict  bool
+
+	programs bool   // nginx and haproxy
+	peers    []peer // gateways that the user has started
+	upstream string // address of the upstream
 }
 
 // Limits of the flags; larger tests need another tool.
@@ -55,7 +59,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		var serve func() error
 		switch args[0] {
 		case "upstream":
-			serve = func() error { return serveUpstream(ctx, stdin, stdout) }
+			serve = func() error { return serveUpstream(ctx, args[1:], stdin, stdout) }
 		case "stdio":
 			serve = func() error { return serveStdio(stdin, stdout) }
 		case "proxy":
@@ -95,6 +99,9 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	f.IntVar(&s.calls, "memory-calls", 100_000, "calls before memory is looked at; 0 leaves it out")
 	f.DurationVar(&s.idle, "memory-idle", 30*time.Second, "time between these calls and the look")
 	f.IntVar(&s.browses, "browses", 2000, "calls of tool_browse over 10,000 tools; 0 leaves them out")
+	f.BoolVar(&s.programs, "peers", false, "measure nginx and haproxy in the same rounds, where they are installed")
+	f.Func("peer", "measure a gateway that runs already, too: `NAME=URL#TOOL`, with the name of echo there (default echo); may be repeated. The gateway's server is http://ADDRESS/"+legacyName+"/mcp, see -upstream", peerFlag(&s.peers))
+	f.StringVar(&s.upstream, "upstream", freePort, "the `address` of the upstream; fix its port for -peer")
 	f.BoolVar(&s.strict, "strict", false, "exit with 1 where a target is missed")
 	if err := f.Parse(args); err != nil {
 		return s, err

@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -39,8 +42,33 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestPeers: a gateway that the user has started and the proxies that are installed are measured in the same
+// rounds.
+func TestPeers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	upstream, err := freeAddress(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := &url.URL{Scheme: "http", Host: upstream}
+	mine := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
+	defer mine.Close()
+	var stdout, stderr bytes.Buffer
+	args := strings.Fields("-rounds 1 -round 20ms -callers 2 -bytes 100,20000 -memory-calls 0 -browses 0 -systems passthrough -peers -upstream " + upstream +
+		" -peer mine=" + mine.URL + "/" + legacyName + "/mcp#echo_01")
+	if code := run(ctx, args, strings.NewReader(""), &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d\n%s\n%s", code, stderr.String(), stdout.String())
+	}
+	for _, want := range []string{"of mine", "nginx", "haproxy"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, stdout.String())
+		}
+	}
+}
+
 func TestFlags(t *testing.T) {
-	for _, args := range []string{"-rounds 0", "-callers 0", "-callers 1,x", "-bytes 999999999", "-round 1h", "-memory-calls -1", "-unknown", "extra"} {
+	for _, args := range []string{"-rounds 0", "-callers 0", "-callers 1,x", "-bytes 999999999", "-round 1h", "-memory-calls -1", "-peer mine", "-peer =http://127.0.0.1:1/", "-peer a=http://127.0.0.1:1/ -peer a=http://127.0.0.1:2/", "-unknown", "extra"} {
 		var stderr bytes.Buffer
 		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), &stderr, &stderr); code != 2 || stderr.Len() == 0 {
 			t.Errorf("%s: exit code %d, %q", args, code, stderr.String())

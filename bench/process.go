@@ -24,6 +24,7 @@ type process struct {
 	cmd    *exec.Cmd
 	host   string
 	stdin  io.Closer
+	stdout io.Reader
 	cancel context.CancelFunc
 	stderr tail
 	read   chan struct{} // closed when its stdout has ended
@@ -31,16 +32,16 @@ type process struct {
 
 var address = regexp.MustCompile(`http://(127\.0\.0\.1:[0-9]+)`)
 
-// start runs a program and waits for the first line of its stdout that has an
-// address on loopback.
-func start(ctx context.Context, name, program string, args ...string) (*process, error) {
+// launch runs a program. The caller reads p.stdout by drain.
+func launch(ctx context.Context, name, program string, args ...string) (*process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{name: name, cmd: exec.CommandContext(ctx, program, args...), cancel: cancel, read: make(chan struct{})}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 8 * time.Second // weir has 5 seconds for its end
 	p.cmd.Stderr = &p.stderr
 	endWithParent(p.cmd)
-	stdout, err := p.cmd.StdoutPipe()
+	var err error
+	p.stdout, err = p.cmd.StdoutPipe()
 	if err == nil {
 		p.stdin, err = p.cmd.StdinPipe()
 	}
@@ -51,18 +52,34 @@ func start(ctx context.Context, name, program string, args ...string) (*process,
 		cancel()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	return p, nil
+}
+
+// drain reads the lines of stdout until it ends.
+func (p *process) drain(line func([]byte)) {
+	defer close(p.read)
+	lines := bufio.NewScanner(p.stdout)
+	for lines.Scan() {
+		line(lines.Bytes())
+	}
+}
+
+// start runs a program and waits for the first line of its stdout that has an
+// address on loopback.
+func start(ctx context.Context, name, program string, args ...string) (*process, error) {
+	p, err := launch(ctx, name, program, args...)
+	if err != nil {
+		return nil, err
+	}
 	host := make(chan string, 1)
-	go func() {
-		defer close(p.read)
-		found := false
-		lines := bufio.NewScanner(stdout)
-		for lines.Scan() {
-			if m := address.FindSubmatch(lines.Bytes()); m != nil && !found {
-				found = true
-				host <- string(m[1])
+	go p.drain(func(line []byte) {
+		if m := address.FindSubmatch(line); m != nil {
+			select {
+			case host <- string(m[1]):
+			default: // the first is the one
 			}
 		}
-	}()
+	})
 	timeout := time.NewTimer(startTime)
 	defer timeout.Stop()
 	select {

@@ -35,7 +35,7 @@ func serveProxy(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 		},
 		BufferPool: &copyBuffers{sync.Pool{New: func() any { return new([32 << 10]byte) }}},
 	}
-	return serveHTTP(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serveHTTP(ctx, freePort, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Without it, the server closes a body that its Transport looks at once more
 		// after the last byte, and one large answer in some thousands breaks off.
 		_ = http.NewResponseController(w).EnableFullDuplex()

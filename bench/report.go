@@ -52,6 +52,15 @@ func medianOf[T cmp.Ordered](samples []sample, f func(sample) T) T {
 	return median(values)
 }
 
+// ratioOf is the median of the rounds' ratios of throughput.
+func ratioOf(c, base *contender) float64 {
+	ratios := make([]float64, len(c.samples))
+	for i := range c.samples {
+		ratios[i] = c.samples[i].perSecond / base.samples[i].perSecond
+	}
+	return median(ratios)
+}
+
 func micros(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
 
 func sizeName(size int) string {
@@ -87,13 +96,11 @@ func (r *report) table(list []*contender, callers, size int) {
 			fmt.Fprintln(w, "\t\t\t")
 			continue
 		}
-		ratios := make([]float64, len(c.samples))
 		added := make([]time.Duration, len(c.samples))
 		for i := range c.samples {
-			ratios[i] = c.samples[i].perSecond / base.samples[i].perSecond
 			added[i] = c.samples[i].p50 - base.samples[i].p50
 		}
-		ratio, extra := median(ratios), median(added)
+		ratio, extra := ratioOf(c, base), median(added)
 		fmt.Fprintf(w, "%.2f\t", ratio)
 		if c.least != nil && c.least(size) > 0 {
 			fmt.Fprint(w, r.verdict(ratio >= c.least(size), fmt.Sprintf("≥ %.2g", c.least(size))))

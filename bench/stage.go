@@ -28,20 +28,21 @@ type stage struct {
 	upstream, proxy string // hosts
 	gateway, open   string
 	controls        string // a gateway with every control on
+	peers           []peer
 }
 
-func newStage(ctx context.Context, weir string) (*stage, error) {
-	s := &stage{weir: weir}
+func newStage(ctx context.Context, set settings) (*stage, error) {
+	s := &stage{weir: set.weir}
 	var err error
 	if s.dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
 		return nil, err
 	}
-	if s.self, err = os.Executable(); err == nil && weir == "" {
+	if s.self, err = os.Executable(); err == nil && set.weir == "" {
 		s.weir = filepath.Join(s.dir, "weir")
 		err = build(ctx, s.weir)
 	}
 	if err == nil {
-		s.upstream, err = s.start(ctx, "the upstream", s.self, "upstream")
+		s.upstream, err = s.start(ctx, "the upstream", s.self, "upstream", set.upstream)
 	}
 	if err != nil {
 		s.stop()

@@ -224,15 +224,21 @@ func readBody(r *http.Request, buf []byte) ([]byte, error) {
 
 // serveUpstream serves until ctx ends or stdin is closed, which it is when the
 // program that started it is gone.
-func serveUpstream(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	return serveHTTP(ctx, newUpstream().handler(), stdin, stdout)
+func serveUpstream(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	if len(args) != 1 {
+		return errors.New("upstream needs an address to listen on")
+	}
+	return serveHTTP(ctx, args[0], newUpstream().handler(), stdin, stdout)
 }
 
-// serveHTTP serves h on a free port of loopback and prints the address first.
-func serveHTTP(ctx context.Context, h http.Handler, stdin io.Reader, stdout io.Writer) error {
+// freePort is an address of loopback with a port that the system chooses.
+const freePort = "127.0.0.1:0"
+
+// serveHTTP serves h at an address and prints it first.
+func serveHTTP(ctx context.Context, listen string, h http.Handler, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return err
 	}
