@@ -46,7 +46,7 @@ type found struct {
 
 // discover finds the authorization server of a server (spec/signin §1).
 func (c *Client) discover(ctx context.Context, s *Server) (*found, *reach, error) {
-	r := c.web.reach(ctx, s.URL, s.Issuer)
+	r := c.web.reach(s.URL, s.Issuer)
 	ch, err := c.challenge(ctx, s, r)
 	if err != nil {
 		return nil, nil, err
@@ -289,7 +289,7 @@ func (c *Client) tells(ctx context.Context, s *Server, ch Challenge) bool {
 	if known, ok := c.told.Get(s.key()); ok {
 		return known
 	}
-	_, err := c.web.reach(ctx, s.URL).offer(ctx, s, ch)
+	_, err := c.web.reach(s.URL).offer(ctx, s, ch)
 	c.told.Put(s.key(), err == nil, 0)
 	return err == nil
 }

@@ -185,7 +185,7 @@ func TestAddresses(t *testing.T) {
 			return nil, net.ErrClosed
 		},
 	}
-	r := w.reach(t.Context(), "https://public.example/mcp")
+	r := w.reach("https://public.example/mcp")
 	bad := []string{
 		"https://127.0.0.1/", "https://127.1.2.3/", "https://[::1]/", "https://[::ffff:127.0.0.1]/", "https://0.0.0.0/", "https://[::]/",
 		"https://10.0.0.1/", "https://172.16.0.1/", "https://172.31.255.255/", "https://192.168.0.1/", "https://100.64.0.1/", "https://169.254.169.254/",
@@ -212,8 +212,14 @@ func TestAddresses(t *testing.T) {
 	if _ = r.get(t.Context(), "https://public.example/x", &struct{}{}); dialed != "93.184.215.14:443" {
 		t.Errorf("a public address: dialed %q", dialed)
 	}
-	// A server of a private network may name others there, and never this machine or a metadata service.
-	r = w.reach(t.Context(), "https://intern.example/mcp")
+	// The name of a server says nothing of where it is: its owner can have it resolve anywhere.
+	r = w.reach("https://intern.example/mcp")
+	dialed = ""
+	if err := r.get(t.Context(), "https://id.intern.example/", &struct{}{}); err == nil || dialed != "" {
+		t.Errorf("a server whose name resolves to a private address: dialed %q", dialed)
+	}
+	// A server at a private address may name others there, and never this machine or a metadata service.
+	r = w.reach("https://192.168.1.7/mcp")
 	if _ = r.get(t.Context(), "https://id.intern.example/", &struct{}{}); dialed != "192.168.1.1:443" {
 		t.Errorf("an address of the same network: dialed %q", dialed)
 	}
@@ -241,7 +247,7 @@ func TestRebinding(t *testing.T) {
 			return nil, net.ErrClosed
 		},
 	}
-	r := w.reach(t.Context(), "https://server.example/mcp")
+	r := w.reach("https://server.example/mcp")
 	for range 3 {
 		_ = r.get(t.Context(), "https://rebind.example/", &struct{}{})
 	}
@@ -262,7 +268,7 @@ func TestAnswers(t *testing.T) {
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"issuer":"x"}`)) })
 	s := httptest.NewServer(mux)
 	defer s.Close()
-	r := (&web{}).reach(t.Context(), s.URL)
+	r := (&web{}).reach(s.URL)
 	get := func(path string) error {
 		meta := serverMetadata{}
 		err := r.get(t.Context(), s.URL+path, &meta)
@@ -291,7 +297,7 @@ func TestAnswers(t *testing.T) {
 	if err := r.get(ctx, s.URL+"/slow", &struct{}{}); err == nil {
 		t.Error("a server that never answers")
 	}
-	strict := (&web{}).reach(t.Context(), "https://93.184.215.14/mcp")
+	strict := (&web{}).reach("https://93.184.215.14/mcp")
 	if err := strict.get(t.Context(), s.URL+"/ok", &struct{}{}); err == nil {
 		t.Error("a server on the internet named this machine")
 	}

@@ -43,8 +43,9 @@ type reach struct {
 }
 
 // reach returns where requests for a server may go: to the public internet, to the hosts of the
-// configuration's URLs, and to private or loopback addresses if the server itself has one.
-func (w *web) reach(ctx context.Context, server string, configured ...string) *reach {
+// configuration's URLs, and to private or loopback addresses if the server's URL itself has one. What
+// a name resolves to does not count: its owner could answer with an address of this network.
+func (w *web) reach(server string, configured ...string) *reach {
 	r := &reach{web: w, free: map[string]bool{}}
 	for _, text := range append(configured, server) {
 		if u, err := url.Parse(text); err == nil && u.Host != "" {
@@ -55,21 +56,9 @@ func (w *web) reach(ctx context.Context, server string, configured ...string) *r
 	if err != nil {
 		return r
 	}
-	var found []netip.Addr
-	if ip, ok := address.ParseIP(u.Hostname()); ok {
-		found = []netip.Addr{ip}
-	} else if address.Loopback(u.Hostname()) {
-		found = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
-	} else if w.lookup != nil {
-		found, _ = w.lookup(ctx, u.Hostname())
-	} else {
-		found, _ = net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-	}
-	r.private, r.loopback = len(found) > 0, len(found) > 0
-	for _, ip := range found {
-		r.private = r.private && address.Private(ip)
-		r.loopback = r.loopback && ip.Unmap().IsLoopback()
-	}
+	ip, literal := address.ParseIP(u.Hostname())
+	r.loopback = address.Loopback(u.Hostname()) || literal && ip.Unmap().IsLoopback()
+	r.private = r.loopback || literal && address.Private(ip)
 	return r
 }
 

@@ -50,7 +50,7 @@ func TestProbe(t *testing.T) {
 				w.WriteHeader(http.StatusUnauthorized)
 			}))
 			defer server.Close()
-			r := New(Options{}).web.reach(t.Context(), server.URL)
+			r := New(Options{}).web.reach(server.URL)
 			if ch, err := r.ask(t.Context(), server.URL); err != nil || ch.Status != http.StatusUnauthorized || !slices.Equal(ch.Scopes, []string{"basic"}) {
 				t.Errorf("challenge %+v, %v", ch, err)
 			}
@@ -63,7 +63,7 @@ func TestProbeOfAnOpenServer(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 	defer server.Close()
-	r := New(Options{}).web.reach(t.Context(), server.URL)
+	r := New(Options{}).web.reach(server.URL)
 	if ch, err := r.ask(t.Context(), server.URL); err != nil || ch.Status != http.StatusOK || asked != 2 {
 		t.Errorf("challenge %+v after %d requests, %v", ch, asked, err)
 	}

@@ -226,7 +226,7 @@ func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used 
 // refresh asks the issuer of a grant for a new token. The caller has the lock of the credential.
 func (c *Client) refresh(ctx context.Context, s *Server, id vault.ID, old *cached) (*grant, error) {
 	g := old.grant
-	r := c.web.reach(ctx, s.URL, s.Issuer)
+	r := c.web.reach(s.URL, s.Issuer)
 	next, err := c.ask(ctx, s, r, g, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}}, g.Scopes)
 	if err == nil {
 		err = c.replace(ctx, id, old.record, next)
@@ -357,7 +357,7 @@ func (c *Client) SignOut(ctx context.Context, id vault.ID) error {
 	form := url.Values{"token": {token}, "token_type_hint": {hint}}
 	header, err := c.show(s, g.Client, g.Issuer, form)
 	if err == nil {
-		err = c.web.reach(ctx, s.URL, s.Issuer).post(ctx, g.Revoke, form, header, nil, token, g.Client.Secret)
+		err = c.web.reach(s.URL, s.Issuer).post(ctx, g.Revoke, form, header, nil, token, g.Client.Secret)
 	}
 	if err != nil {
 		return fmt.Errorf("weir has removed the credential of %q, but %s did not revoke it: %w", name, g.Issuer, err)
