@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/router"
@@ -209,6 +210,12 @@ func (a *Auditor) close() {
 	a.calls.Log().Close()
 }
 
+// signInKey is the key of contexts in which a person signs in at a server.
+type signInKey struct{}
+
+// bySignIn reports whether a person's sign-in changes a credential.
+func bySignIn(ctx context.Context) bool { return ctx.Value(signInKey{}) != nil }
+
 // auditedStore tells the audit log of changes of credentials.
 type auditedStore struct {
 	vault.Store
@@ -231,8 +238,15 @@ func (s auditedStore) Swap(ctx context.Context, id vault.ID, old, next vault.Rec
 	err := s.Store.Swap(ctx, id, old, next)
 	if err == nil {
 		kind, decision := audit.Credential, "renewed"
-		if old.Data == nil && id.Kind == vault.Token {
-			kind, decision = audit.SignIn, "stored"
+		if old.Data == nil {
+			decision = "stored"
+		}
+		switch {
+		case id.Kind != vault.Token:
+		case bySignIn(ctx) && old.Data != nil:
+			kind, decision = audit.SignIn, "replaced"
+		case old.Data == nil:
+			kind = audit.SignIn
 		}
 		s.tell(ctx, kind, decision, id)
 	}
@@ -250,6 +264,6 @@ func (s auditedStore) Delete(ctx context.Context, id vault.ID) error {
 
 func (s auditedStore) tell(ctx context.Context, kind audit.Kind, decision string, id vault.ID) {
 	out := calls.Caller(ctx, kind)
-	out.Decision, out.Server, out.Credential, out.Detail = decision, id.Server, string(id.Kind)+" "+id.Issuer, "of "+id.Principal
+	out.Decision, out.Server, out.Credential, out.Detail = decision, oauth.ServerName(id), string(id.Kind)+" "+id.Issuer, "of "+id.Principal
 	s.log.Add(out)
 }

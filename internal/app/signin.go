@@ -72,7 +72,7 @@ func (s *SignIns) Begin(ctx context.Context, server, principal, redirect string)
 
 // Finish implements connect.SignIns.
 func (s *SignIns) Finish(ctx context.Context, principal string, query url.Values) (string, error) {
-	return s.client.Finish(ctx, principal, query)
+	return s.client.Finish(context.WithValue(ctx, signInKey{}, true), principal, query)
 }
 
 // SignInServer describes a server of the configuration to the sign-in. ok is false for servers that
