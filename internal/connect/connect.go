@@ -29,6 +29,7 @@ const (
 	maxSessions = 1000
 	maxBegun    = 8 // sign-ins of one browser at a time
 	maxForm     = 64 << 10
+	finishTime  = time.Minute // of an exchange of a code for a token
 )
 
 // SignIns begins and finishes sign-ins. Its methods are called concurrently.
@@ -36,9 +37,10 @@ type SignIns interface {
 	// Owner returns whose a sign-in of a caller at a server is. The error is shown to the caller if
 	// there is no sign-in at the server, or the caller may not make it.
 	Owner(caller *identity.Identity, server string) (principal string, err error)
-	// Begin begins a sign-in of a principal and returns the URL to send the browser to.
+	// Begin begins a sign-in of a principal, for the caller of ctx, and returns the URL to send the browser to.
 	Begin(ctx context.Context, server, principal, redirect string) (address, state string, err error)
-	// Finish ends the sign-in with the query with which the browser came back.
+	// Finish ends the sign-in with the query with which the browser came back. ctx has the caller, and
+	// goes on if the browser goes away.
 	Finish(ctx context.Context, principal string, query url.Values) (server string, err error)
 }
 
@@ -146,9 +148,13 @@ func (p *Pages) sessionOf(browser string) *session {
 
 // begin starts a session of a caller in a browser, with a new text for the browser.
 func (p *Pages) begin(w http.ResponseWriter, caller *identity.Identity) (browser string, s *session) {
-	browser, s = p.mark(w), &session{caller: caller, begun: map[string]string{}}
+	browser, s = p.mark(w), newSession(caller)
 	p.open.Put(p.formToken("session "+browser), s, 0)
 	return browser, s
+}
+
+func newSession(caller *identity.Identity) *session {
+	return &session{caller: caller, begun: map[string]string{}}
 }
 
 // show writes the page of a server: a question for a token, or the button that begins a sign-in.
@@ -157,7 +163,10 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem str
 	s := p.sessionOf(browser)
 	switch {
 	case s == nil && p.o.Authenticate == nil:
-		browser, s = p.begin(w, identity.From(r.Context()))
+		s = newSession(identity.From(r.Context())) // kept once a sign-in begins
+		if browser == "" {
+			browser = p.mark(w)
+		}
 	case s == nil:
 		if browser == "" {
 			browser = p.mark(w)
@@ -205,6 +214,10 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 		return
 	}
 	s := p.sessionOf(browser)
+	fresh := s == nil && p.o.Authenticate == nil
+	if fresh {
+		s = newSession(identity.From(r.Context()))
+	}
 	if s == nil || r.PostForm.Get("go") == "" {
 		p.show(w, r, server, "")
 		return
@@ -214,10 +227,13 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 		write(w, http.StatusForbidden, view{Title: "Sign in at " + server, Problem: err.Error()})
 		return
 	}
-	address, state, err := p.o.SignIns.Begin(r.Context(), server, owner, p.o.Base+CallbackPath)
+	address, state, err := p.o.SignIns.Begin(identity.With(r.Context(), s.caller), server, owner, p.o.Base+CallbackPath)
 	if err != nil {
 		write(w, http.StatusBadGateway, view{Title: "Sign in at " + server, Problem: err.Error(), Again: URL("", server)})
 		return
+	}
+	if fresh {
+		_, s = p.begin(w, s.caller)
 	}
 	s.note(state, owner)
 	// A redirect from a form would need the provider in form-action, which nothing knows in advance.
@@ -258,7 +274,10 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 		write(w, http.StatusBadRequest, unknown)
 		return
 	}
-	server, err := p.o.SignIns.Finish(r.Context(), owner, query)
+	// The code can be used once, so a browser that goes away does not end the exchange.
+	ctx, cancel := context.WithTimeout(identity.With(context.WithoutCancel(r.Context()), s.caller), finishTime)
+	defer cancel()
+	server, err := p.o.SignIns.Finish(ctx, owner, query)
 	switch {
 	case err != nil && server == "":
 		write(w, http.StatusBadRequest, unknown)

@@ -69,6 +69,7 @@ func TestLocal(t *testing.T) {
 		t.Errorf("a form without the cookie: %d %v", w.Code, p.began)
 	}
 	w := visit(pages, http.MethodPost, "/connect/notes", form, cookies)
+	cookies = w.Result().Cookies() // the session's
 	if len(p.began) != 1 || p.began[0] != "notes of local https://weir.example.com/connect/callback" || w.Header().Get("Refresh") != "0;url=https://login.example.com/authorize?a=1&b=2" || !strings.Contains(w.Body.String(), `href="https://login.example.com/authorize?a=1&amp;b=2"`) {
 		t.Errorf("began %q, header %v: %s", p.began, w.Header(), w.Body)
 	}
@@ -109,5 +110,40 @@ func TestFixation(t *testing.T) {
 	}
 	if w := visit(pages, http.MethodGet, "/connect/notes", nil, w.Result().Cookies()); !strings.Contains(w.Body.String(), "You are victim") {
 		t.Errorf("the own cookie: %s", w.Body)
+	}
+}
+
+// patient is a provider that looks at the context of an exchange.
+type patient struct {
+	provider
+	gone error
+	by   string
+}
+
+func (p *patient) Finish(ctx context.Context, _ string, _ url.Values) (string, error) {
+	p.gone, p.by = ctx.Err(), identity.From(ctx).Principal
+	return "notes", nil
+}
+
+// TestCrowd begins a sign-in, lets 2,000 strangers look at the page, and comes back with a browser that
+// goes away at once: the sign-in ends well, in the name of its person.
+func TestCrowd(t *testing.T) {
+	p := &patient{}
+	pages := connect.New(connect.Options{SignIns: p, Base: "http://127.0.0.1:1"})
+	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
+	form := url.Values{"form": {formField.FindStringSubmatch(first.Body.String())[1]}, "go": {"yes"}}
+	begun := visit(pages, http.MethodPost, "/connect/notes", form, first.Result().Cookies())
+	cookies := append(first.Result().Cookies(), begun.Result().Cookies()...)
+	for range 2000 {
+		visit(pages, http.MethodGet, "/connect/notes", nil, nil)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequest(http.MethodGet, "/connect/callback?state=state-1&code=x", nil).WithContext(ctx)
+	r.AddCookie(cookies[len(cookies)-1])
+	w := httptest.NewRecorder()
+	pages.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || p.gone != nil || p.by != identity.Local {
+		t.Errorf("%d, context %v of %q: %s", w.Code, p.gone, p.by, w.Body)
 	}
 }
