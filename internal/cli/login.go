@@ -100,6 +100,9 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 		return inMemory()
 	}
 	client := oauth.New(oauth.Options{Store: store, PublicURL: c.PublicURL})
+	if why := client.Ended(ctx, server, oauth.Shared); why != "" {
+		a.note("%s needs a new sign-in: %s.", name, why)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("the sign-in was not finished within 10 minutes"))
 	defer cancel()
 	switch {

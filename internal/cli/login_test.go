@@ -135,6 +135,28 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// TestLoginAgain gives a server another client after a sign-in: the gateway and weir login say why the
+// earlier sign-in does not serve.
+func TestLoginAgain(t *testing.T) {
+	t.Parallel()
+	idp := protected(t)
+	idp.Secret = "hunter2-hunter2"
+	env := []string{"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
+	before := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {notes: {url: \""+idp.URL+"/mcp\"}}\n")
+	logIn(t, idp, env, "--config", before, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
+	after := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {notes: {url: \""+idp.URL+"/mcp\", oauth: {client_id: configured, client_secret: hunter2-hunter2, issuer: \""+idp.URL+"\"}}}\n")
+	s := startWith(t, env, after, "serve", "--config", after)
+	s.await("the server needs a sign-in", func(h app.Health) bool {
+		u := h.Upstreams["notes"]
+		return u.State == "sign_in" && strings.Contains(u.Error, "oauth.client_id")
+	})
+	f := logIn(t, idp, env, "--config", after, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
+	if !strings.Contains(f.stderr, "notes needs a new sign-in: ") || !strings.Contains(f.stderr, "oauth.client_id") {
+		t.Errorf("weir login says %q", f.stderr)
+	}
+	s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 2 })
+}
+
 // TestAddTellsOfSignIn adds a server that cannot be listed before the sign-in.
 func TestAddTellsOfSignIn(t *testing.T) {
 	t.Parallel()

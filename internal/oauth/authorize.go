@@ -45,6 +45,9 @@ func wanted(s *Server, f *found, had *cached) []string {
 // The browser comes back to redirect with the state in its query, and the caller hands the query to
 // [Client.Finish] within 10 minutes.
 func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect string) (address, state string, err error) {
+	if s.Flow == FlowClientCredentials {
+		return "", "", fmt.Errorf("weir signs in at %q by itself (mcpServers.%[1]s.oauth.flow): no person does", s.Name)
+	}
 	byBrowser := *s
 	byBrowser.Flow = FlowCode
 	s = &byBrowser
@@ -56,14 +59,14 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	if err != nil {
 		return "", "", err
 	}
-	had, err := c.load(ctx, s.id(principal))
+	had, err := c.of(ctx, s, s.id(principal))
 	if err != nil {
 		had = nil // a record that cannot be read is replaced
 	}
 	verifier := rand.Text() + rand.Text()
 	state = rand.Text()
 	p := &pending{
-		server: s, principal: principal, found: f, reach: r, grant: newGrant(f, cred, FlowCode), redirect: redirect,
+		server: s, principal: principal, found: f, reach: r, grant: newGrant(s, f, cred, FlowCode), redirect: redirect,
 		verifier: identity.Secret(verifier), scopes: wanted(s, f, had),
 	}
 	p.grant.inherit(had)

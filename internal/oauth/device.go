@@ -40,11 +40,11 @@ func (c *Client) Device(ctx context.Context, s *Server, principal string, show f
 	if err != nil {
 		return err
 	}
-	had, err := c.load(ctx, s.id(principal))
+	had, err := c.of(ctx, s, s.id(principal))
 	if err != nil {
 		had = nil // a record that cannot be read is replaced
 	}
-	g, scopes := newGrant(f, cred, FlowDevice), wanted(s, f, had)
+	g, scopes := newGrant(s, f, cred, FlowDevice), wanted(s, f, had)
 	g.inherit(had)
 	form := url.Values{}
 	for name, value := range s.Params {

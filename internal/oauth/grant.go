@@ -33,6 +33,7 @@ type grant struct {
 	Client   credentials `json:"client"`
 	Flow     Flow        `json:"flow"`
 	Own      bool        `json:"issuer_configured,omitempty"`
+	Named    bool        `json:"client_configured,omitempty"`
 
 	StepUps   int    `json:"step_ups,omitempty"`
 	SignedOut string `json:"signed_out,omitempty"` // why; the tokens are gone
@@ -59,10 +60,10 @@ func (g *grant) stale(now time.Time) (stale, dead bool) {
 	return !now.Before(g.Issued.Add(life * 4 / 5)), !now.Before(g.Expires)
 }
 
-// newGrant returns a grant without tokens, of what discovery found.
-func newGrant(f *found, cred credentials, flow Flow) *grant {
+// newGrant returns a grant at a server without tokens, of what discovery found.
+func newGrant(s *Server, f *found, cred credentials, flow Flow) *grant {
 	return &grant{
-		Own:    f.configured,
+		Own: f.configured, Named: s.ClientID != "",
 		Issuer: f.Issuer, Token: f.serverMetadata.Token, Revoke: f.Revoke, Resource: f.resource, Client: cred, Flow: flow,
 	}
 }
@@ -175,6 +176,54 @@ func (c *Client) keep(ctx context.Context, id vault.ID, g *grant) error {
 	}
 }
 
+// foreign returns why a grant does not serve under the configuration of a server, "" if it does. A
+// browser and a device are the same to it: in both flows a person signs in.
+func (s *Server) foreign(g *grant) string {
+	entry := "mcpServers." + s.Name + ".oauth"
+	switch {
+	case s.Issuer != "" && s.Issuer != g.Issuer:
+		return fmt.Sprintf("the earlier one was made at %.200s, and %s.issuer is %.200s now", g.Issuer, entry, s.Issuer)
+	case s.Issuer == "" && g.Own:
+		return fmt.Sprintf("the earlier one was made at %.200s, which %s.issuer does not name any more", g.Issuer, entry)
+	case s.ClientID != "" && s.ClientID != g.Client.ID:
+		return fmt.Sprintf("the earlier one was made by the client %.100q, and %s.client_id is %.100q now", g.Client.ID, entry, s.ClientID)
+	case s.ClientID == "" && g.Named:
+		return fmt.Sprintf("the earlier one was made by the client %.100q, which %s.client_id does not name any more", g.Client.ID, entry)
+	case (s.Flow == FlowClientCredentials) != (g.Flow == FlowClientCredentials):
+		return fmt.Sprintf("the earlier one was made by the flow %s, and %s.flow is %s now", g.Flow, entry, s.Flow)
+	}
+	return ""
+}
+
+// under returns what a grant, which may be nil, is under the configuration of a server. A grant that
+// does not serve there has ended: it has neither tokens nor scopes, and says why.
+func (f *cached) under(s *Server) *cached {
+	if f == nil || f.grant.SignedOut != "" {
+		return f
+	}
+	why := s.foreign(f.grant)
+	if why == "" {
+		return f
+	}
+	return &cached{grant: &grant{Issuer: f.grant.Issuer, SignedOut: why}, record: f.record}
+}
+
+// of reads what a principal has at a server from the vault. It returns nil if there is nothing.
+func (c *Client) of(ctx context.Context, s *Server, id vault.ID) (*cached, error) {
+	found, err := c.load(ctx, id)
+	return found.under(s), err
+}
+
+// Ended returns why the earlier sign-in of a principal at a server does not serve any more. It is ""
+// if the sign-in serves, and if there was none.
+func (c *Client) Ended(ctx context.Context, s *Server, principal string) string {
+	found, err := c.of(ctx, s, s.id(principal))
+	if err != nil || found == nil {
+		return ""
+	}
+	return found.grant.SignedOut
+}
+
 // load reads a grant from the vault. It returns nil if there is none.
 func (c *Client) load(ctx context.Context, id vault.ID) (*cached, error) {
 	r, err := c.store.Get(ctx, id)
@@ -197,12 +246,12 @@ func (c *Client) load(ctx context.Context, id vault.ID) (*cached, error) {
 	return found, nil
 }
 
-// current is load, with an answer that may be cachedTime old.
-func (c *Client) current(ctx context.Context, id vault.ID) (*cached, error) {
+// current is of, with an answer that may be cachedTime old.
+func (c *Client) current(ctx context.Context, s *Server, id vault.ID) (*cached, error) {
 	if found, ok := c.cached.Get(id); ok {
-		return found, nil
+		return found.under(s), nil
 	}
-	return c.load(ctx, id)
+	return c.of(ctx, s, id)
 }
 
 // secretOf returns a token as a type that does not print.

@@ -44,7 +44,7 @@ type refreshing struct {
 // the life are over. The error is a *SignInError if the principal has to sign in.
 func (c *Client) Token(ctx context.Context, s *Server, principal string) (identity.Secret, error) {
 	id := s.id(principal)
-	found, err := c.current(ctx, id)
+	found, err := c.current(ctx, s, id)
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +75,7 @@ func (c *Client) Token(ctx context.Context, s *Server, principal string) (identi
 // SignedIn reports whether a principal has a token at a server, which may have to be refreshed. It is
 // cheap.
 func (c *Client) SignedIn(ctx context.Context, s *Server, principal string) bool {
-	found, err := c.current(ctx, s.id(principal))
+	found, err := c.current(ctx, s, s.id(principal))
 	if err != nil || found == nil || found.grant.SignedOut != "" || len(found.grant.Wanted) > 0 {
 		return false
 	}
@@ -96,7 +96,7 @@ func signIn(s *Server, found *cached) error {
 func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused identity.Secret, ch Challenge) (identity.Secret, error) {
 	c.asked.Put(s.key(), ch, 0)
 	id := s.id(principal)
-	found, err := c.load(ctx, id)
+	found, err := c.of(ctx, s, id)
 	if err != nil {
 		return "", err
 	}
@@ -201,7 +201,7 @@ func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used 
 		return nil, err
 	}
 	defer unlock()
-	found, err := c.load(ctx, id)
+	found, err := c.of(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (c *Client) refresh(ctx context.Context, s *Server, id vault.ID, old *cache
 	if !isCode(err, "invalid_grant") {
 		return nil, c.wait(id, err)
 	}
-	now, lerr := c.load(ctx, id)
+	now, lerr := c.of(ctx, s, id)
 	if lerr != nil {
 		return nil, lerr
 	}
@@ -266,7 +266,7 @@ func (c *Client) end(ctx context.Context, s *Server, id vault.ID, old *cached, w
 
 // adopt returns the grant that another process has stored.
 func (c *Client) adopt(ctx context.Context, s *Server, id vault.ID) (*grant, error) {
-	found, err := c.load(ctx, id)
+	found, err := c.of(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +311,7 @@ func (c *Client) machine(ctx context.Context, s *Server, scopes []string, stepUp
 	if len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
 	}
-	g := newGrant(f, cred, FlowClientCredentials)
+	g := newGrant(s, f, cred, FlowClientCredentials)
 	g.StepUps = stepUps
 	if g, err = c.ask(ctx, s, r, g, form, scopes); err != nil {
 		return nil, fmt.Errorf("the authorization server %s gave no token for %q: %w", f.Issuer, s.Name, err)
