@@ -34,8 +34,12 @@ func checkFolder(dir string) error {
 }
 
 // Write replaces a file of the state folder with one that only its owner may read. Readers see the
-// old contents or the new ones, never a part. It makes the file's folder.
-func Write(path string, data []byte) error {
+// old contents or the new ones, never a part, also after a crash of the machine. The new ones are on
+// the disk when Write returns. It makes the file's folder.
+func Write(path string, data []byte) error { return write(path, data, (*os.File).Sync) }
+
+// write is Write with the function that makes the disk confirm a file or a folder.
+func write(path string, data []byte, sync func(*os.File) error) error {
 	dir := filepath.Dir(path)
 	if err := MakeFolder(dir); err != nil {
 		return err
@@ -44,14 +48,27 @@ func Write(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = temp.Write(data)
+	if _, err = temp.Write(data); err == nil {
+		err = sync(temp) // otherwise the name could outlive the data
+	}
 	if err = errors.Join(err, temp.Close()); err == nil {
 		err = os.Rename(temp.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temp.Name()))
 	}
+	syncFolder(dir, sync)
 	return nil
+}
+
+// SyncFolder makes the disk confirm the names in a folder, where the system can.
+func SyncFolder(dir string) { syncFolder(dir, (*os.File).Sync) }
+
+func syncFolder(dir string, sync func(*os.File) error) {
+	if f, err := os.Open(dir); err == nil {
+		_ = sync(f) // not every system can
+		_ = f.Close()
+	}
 }
 
 // Read reads a file of the state folder with at most max bytes. It refuses files in folders in which

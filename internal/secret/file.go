@@ -204,7 +204,7 @@ func (s *Store) change(edit func(map[string]record) error) error {
 }
 
 // replace writes a file that only this user can read. It writes a temporary file next to it, syncs
-// it and renames it. A symbolic link stays, and its target is replaced.
+// it, renames it and syncs the folder. A symbolic link stays, and its target is replaced.
 func replace(path string, data []byte) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -223,6 +223,7 @@ func replace(path string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(temp.Name()))
 	}
+	place.SyncFolder(filepath.Dir(path))
 	return nil
 }
 
