@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -24,15 +25,18 @@ type SignIns struct {
 }
 
 // newSignIns returns the sign-ins of a store; a nil store is memory. inUse gets each token that is put
-// on requests.
-func newSignIns(store vault.Store, config func() *config.Config, publicURL string, inUse func(token string)) *SignIns {
+// on requests. The caller calls close.
+func newSignIns(store vault.Store, config func() *config.Config, publicURL string, inUse func(token string), log *slog.Logger) *SignIns {
 	if store == nil {
 		store = vault.NewMemory(nil)
 	}
 	s := &SignIns{config: config}
-	s.client = oauth.New(oauth.Options{Store: store, PublicURL: publicURL, InUse: inUse, Page: s.page})
+	s.client = oauth.New(oauth.Options{Store: store, PublicURL: publicURL, InUse: inUse, Page: s.page, Logger: log})
 	return s
 }
+
+// close stores the tokens that could not be stored before. No request may be in progress.
+func (s *SignIns) close(ctx context.Context) error { return s.client.Close(ctx) }
 
 // Serve says that people sign in at pages below a base URL; "" says that there are none.
 func (s *SignIns) Serve(base string) { s.pages.Store(&base) }

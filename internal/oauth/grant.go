@@ -169,6 +169,9 @@ func (c *Client) keep(ctx context.Context, id vault.ID, g *grant) error {
 		}
 		err = c.store.Swap(ctx, id, old, vault.Record{Issuer: g.Issuer, Data: data})
 		if !errors.Is(err, vault.ErrChanged) {
+			if err == nil {
+				c.unsaved.drop(id)
+			}
 			c.cached.Take(id)
 			c.waits.Take(id)
 			return err
@@ -224,9 +227,30 @@ func (c *Client) Ended(ctx context.Context, s *Server, principal string) string 
 	return found.grant.SignedOut
 }
 
+// later returns the outcome of storing a grant in the place of found, which may be nil. A grant that
+// the store did not take serves from memory until it does.
+func (c *Client) later(id vault.ID, found *cached, g *grant, err error) error {
+	if err == nil || errors.Is(err, vault.ErrChanged) {
+		return err
+	}
+	var old vault.Record
+	if found != nil {
+		old = found.record
+	}
+	if !c.unsaved.add(id, old, g, err) {
+		return err
+	}
+	c.cached.Take(id)
+	return nil
+}
+
 // load reads a grant from the vault. It returns nil if there is none.
 func (c *Client) load(ctx context.Context, id vault.ID) (*cached, error) {
 	r, err := c.store.Get(ctx, id)
+	if found := c.unsaved.newest(id, r, err); found != nil {
+		c.cached.Put(id, found, 0)
+		return found, nil
+	}
 	if errors.Is(err, vault.ErrMissing) {
 		c.cached.Put(id, nil, 0)
 		return nil, nil

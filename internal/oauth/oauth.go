@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
@@ -92,10 +93,13 @@ type Options struct {
 	// InUse, if set, is called with each access token before it is used the first time, and again now
 	// and then. It removes the token from logs, errors and results.
 	InUse func(token string)
+	// Logger tells of tokens that cannot be stored; nil discards.
+	Logger *slog.Logger
 }
 
-// Client signs in at servers and keeps the tokens. All methods are safe for concurrent use. It has no
-// goroutines.
+// Client signs in at servers and keeps the tokens. All methods are safe for concurrent use. It has a
+// goroutine only while there are tokens that the store did not take. A Client of which Token, Renew or
+// Transport is used must be closed.
 type Client struct {
 	store     vault.Store
 	publicURL string
@@ -109,6 +113,7 @@ type Client struct {
 	asked   *bounded.Map[string, Challenge]   // the last challenge of a server
 	cached  *bounded.Map[vault.ID, *cached]   // grants
 	waits   *bounded.Map[vault.ID, *patience] // after failed refreshes
+	unsaved *unsaved                          // grants that the store did not take
 
 	mu        sync.Mutex               // guards below
 	refreshes map[vault.ID]*refreshing // in progress
@@ -125,7 +130,10 @@ func New(o Options) *Client {
 	if o.Page == nil {
 		o.Page = func(string) string { return "" }
 	}
-	return &Client{
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{
 		inUse: o.InUse, page: o.Page,
 		store: o.Store, publicURL: strings.TrimRight(o.PublicURL, "/"), now: o.Now,
 		web:       &web{lookup: o.Lookup, dial: o.Dial, tls: o.TLS},
@@ -136,7 +144,13 @@ func New(o Options) *Client {
 		waits:     bounded.New(bounded.Options[vault.ID, *patience]{MaxCount: maxCached, Now: o.Now}),
 		refreshes: map[vault.ID]*refreshing{},
 	}
+	c.unsaved = newUnsaved(o.Store, o.Logger, func(id vault.ID) { c.cached.Take(id) })
+	return c
 }
+
+// Close stores the tokens that the store did not take before. The error names the servers whose tokens
+// are lost. No other method may be in use.
+func (c *Client) Close(ctx context.Context) error { return c.unsaved.close(ctx) }
 
 // SignInError says that a principal has to sign in at a server before a call.
 type SignInError struct {

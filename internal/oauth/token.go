@@ -142,7 +142,7 @@ func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached
 		if err != nil {
 			return "", err
 		}
-		return secretOf(g), c.keep(ctx, id, g)
+		return secretOf(g), c.later(id, old, g, c.keep(ctx, id, g))
 	}
 	if err := c.replace(ctx, id, old.record, &next); err != nil && !errors.Is(err, vault.ErrChanged) {
 		return "", err
@@ -155,6 +155,9 @@ func (c *Client) replace(ctx context.Context, id vault.ID, old vault.Record, g *
 	data, err := json.Marshal(g)
 	if err == nil {
 		err = c.store.Swap(ctx, id, old, vault.Record{Issuer: g.Issuer, Data: data})
+	}
+	if err == nil {
+		c.unsaved.drop(id)
 	}
 	c.cached.Take(id)
 	return err
@@ -215,7 +218,7 @@ func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used 
 		if err != nil {
 			return nil, c.wait(id, err)
 		}
-		return g, c.keep(ctx, id, g)
+		return g, c.later(id, found, g, c.keep(ctx, id, g))
 	}
 	if found == nil || found.grant.SignedOut != "" || found.grant.Refresh == "" {
 		return nil, signIn(s, found)
@@ -229,7 +232,7 @@ func (c *Client) refresh(ctx context.Context, s *Server, id vault.ID, old *cache
 	r := c.web.reach(s.URL, s.Issuer)
 	next, err := c.ask(ctx, s, r, g, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}}, g.Scopes)
 	if err == nil {
-		err = c.replace(ctx, id, old.record, next)
+		err = c.later(id, old, next, c.replace(ctx, id, old.record, next))
 		if errors.Is(err, vault.ErrChanged) { // a person has signed in or out meanwhile
 			return c.adopt(ctx, s, id)
 		}
@@ -340,6 +343,7 @@ func (c *Client) SignOut(ctx context.Context, id vault.ID) error {
 	if derr := c.store.Delete(ctx, id); derr != nil {
 		return derr
 	}
+	c.unsaved.drop(id)
 	c.cached.Take(id)
 	if err != nil || found.grant.Revoke == "" || found.grant.SignedOut != "" {
 		return nil

@@ -1,0 +1,190 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/vault"
+)
+
+// Times and bound of grants that the store has not taken.
+const (
+	storePause    = time.Second // before the first attempt to store them; then twice that
+	maxStorePause = time.Minute
+	storeTime     = 10 * time.Second // of one attempt
+	maxUnsaved    = 1000
+)
+
+// unsaved has the grants that the store did not take, and stores them later. The refresh token of the
+// record in the store may be spent, so without them the sign-in would be lost.
+//
+//	refresh ─▶ the store fails ─▶ add ─▶ newest: calls go on with the grant
+//	                               └──▶ run: another attempt after 1 s, 2 s, … 1 min
+//	close: a last attempt
+type unsaved struct {
+	store  vault.Store
+	log    *slog.Logger
+	stored func(id vault.ID) // called when the record of an id may have changed
+
+	ctx context.Context // ends with close
+	end context.CancelFunc
+
+	mu     sync.Mutex // guards below
+	grants map[vault.ID]*unsavedGrant
+	run    chan struct{} // closed when the goroutine has ended; nil if there is none
+	closed bool
+}
+
+// unsavedGrant is a grant that is to replace the record old.
+type unsavedGrant struct {
+	grant *grant
+	old   vault.Record
+}
+
+func newUnsaved(store vault.Store, log *slog.Logger, stored func(vault.ID)) *unsaved {
+	u := &unsaved{store: store, log: log, stored: stored, grants: map[vault.ID]*unsavedGrant{}}
+	u.ctx, u.end = context.WithCancel(context.Background())
+	return u
+}
+
+// add takes a grant that the store did not take in the place of old, because of err. It returns false
+// if there are too many of them.
+func (u *unsaved) add(id vault.ID, old vault.Record, g *grant, err error) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.grants[id]
+	if before == nil && len(u.grants) >= maxUnsaved {
+		return false
+	}
+	u.grants[id] = &unsavedGrant{g, old}
+	if before == nil {
+		u.log.Warn("a renewed sign-in cannot be stored; weir goes on with it and tries again. If weir ends before, the server may need another sign-in", "server", ServerName(id), "err", err)
+	}
+	if u.run == nil && !u.closed {
+		u.run = make(chan struct{})
+		go u.retry(u.run)
+	}
+	return true
+}
+
+// newest returns the grant that waits for the store, if the record that it replaces is still there:
+// r, or an unknown one because of err. It returns nil if there is none, or if the record is a newer
+// one.
+func (u *unsaved) newest(id vault.ID, r vault.Record, err error) *cached {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	g := u.grants[id]
+	if g == nil {
+		return nil
+	}
+	known := err == nil || errors.Is(err, vault.ErrMissing)
+	if known && (r.Issuer != g.old.Issuer || !bytes.Equal(r.Data, g.old.Data)) {
+		delete(u.grants, id) // a person has signed in or out, or another process has refreshed
+		return nil
+	}
+	return &cached{grant: g.grant, record: g.old}
+}
+
+// drop forgets a grant: the store has a newer one, or none is wanted.
+func (u *unsaved) drop(id vault.ID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.grants, id)
+}
+
+// retry stores the grants, with pauses that grow, until there are none or close is called.
+func (u *unsaved) retry(done chan struct{}) {
+	defer close(done)
+	pause := storePause
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-u.ctx.Done():
+			return
+		case <-timer.C:
+		}
+		_ = u.saveAll(u.ctx) // add has told why
+		u.mu.Lock()
+		if len(u.grants) == 0 {
+			u.run = nil
+			u.mu.Unlock()
+			return
+		}
+		u.mu.Unlock()
+		pause = min(2*pause, maxStorePause)
+		timer.Reset(pause)
+	}
+}
+
+// saveAll makes one attempt to store each grant.
+func (u *unsaved) saveAll(ctx context.Context) error {
+	u.mu.Lock()
+	ids := slices.Collect(maps.Keys(u.grants))
+	u.mu.Unlock()
+	var failed []error
+	for _, id := range ids {
+		if err := u.save(ctx, id); err != nil {
+			failed = append(failed, fmt.Errorf("the renewed sign-in at %q: %w", ServerName(id), err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// save makes one attempt to store a grant. It takes the lock of the credential, because a refresh
+// would replace what save has stored meanwhile.
+func (u *unsaved) save(ctx context.Context, id vault.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	unlock, err := u.store.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	u.mu.Lock()
+	g := u.grants[id]
+	u.mu.Unlock()
+	if g == nil {
+		return nil
+	}
+	data, err := json.Marshal(g.grant)
+	if err != nil {
+		return err
+	}
+	next := vault.Record{Issuer: g.grant.Issuer, Data: data}
+	switch err := u.store.Swap(ctx, id, g.old, next); {
+	case err == nil:
+		u.log.Info("the renewed sign-in is stored now", "server", ServerName(id))
+	case errors.Is(err, vault.ErrChanged): // by a person, or by another process
+	default:
+		return err
+	}
+	u.mu.Lock()
+	if u.grants[id] == g {
+		delete(u.grants, id)
+	}
+	u.mu.Unlock()
+	u.stored(id)
+	return nil
+}
+
+// close ends the attempts with a last one. The error names the grants that are lost.
+func (u *unsaved) close(ctx context.Context) error {
+	u.mu.Lock()
+	u.closed = true
+	run := u.run
+	u.mu.Unlock()
+	u.end()
+	if run != nil {
+		<-run
+	}
+	return u.saveAll(ctx)
+}
