@@ -206,7 +206,8 @@ func logoutCommand(a *process) *cobra.Command {
 		Use:   "logout NAME | logout --all",
 		Short: "Sign out of a server",
 		Long: `Sign out of a server: its tokens are revoked where they were issued, and removed
-here. A running gateway stops using them within seconds.`,
+here. If they cannot be revoked, they are removed nevertheless, and the command says
+so and fails. A running gateway stops using them within seconds.`,
 		Args: positional(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) == 1) {
@@ -227,10 +228,16 @@ here. A running gateway stops using them within seconds.`,
 				if e.Kind != vault.Token || !all && name != args[0] {
 					continue
 				}
-				if err := client.SignOut(cmd.Context(), e.ID); err != nil {
+				err := client.SignOut(cmd.Context(), e.ID)
+				if errors.Is(err, vault.ErrMissing) {
+					continue // another weir was faster
+				}
+				if err != nil {
 					failed = append(failed, err)
 				}
-				removed = append(removed, name)
+				if err == nil || errors.Is(err, oauth.ErrNotRevoked) {
+					removed = append(removed, name)
+				}
 			}
 			switch {
 			case asJSON:
@@ -239,7 +246,7 @@ here. A running gateway stops using them within seconds.`,
 				_, err := fmt.Fprintf(a.stdout, "Signed out of %s.\n", text.Line(joinNames(removed), 300))
 				failed = append(failed, err)
 			}
-			if len(removed) == 0 && !all {
+			if len(removed) == 0 && len(failed) == 0 && !all {
 				failed = append(failed, failf(exitUsage, "there is no sign-in at %q; weir credentials ls lists them", args[0]))
 			}
 			return errors.Join(failed...)

@@ -157,6 +157,37 @@ func TestLoginAgain(t *testing.T) {
 	s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 2 })
 }
 
+// TestLogoutTells signs out while the issuer is down, and with another key: the sign-in is gone, and the
+// command says that its tokens may still serve.
+func TestLogoutTells(t *testing.T) {
+	t.Parallel()
+	idp := protected(t)
+	env := []string{"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "weir.yaml")
+	write := func(key string) {
+		t.Helper()
+		text := "listen: 127.0.0.1:0\ncredentials: {store: \"file:creds\", keys: [" + key + "]}\nmcpServers: {notes: {url: \"" + idp.URL + "/mcp\"}}\n"
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one-0123456789abcdef")
+	logIn(t, idp, env, "--config", config, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
+	idp.SetDown(true)
+	piped(t, "", env, "logout", "--config", config, "notes").want(t, exitInternal, "Signed out of notes.", "its tokens are not revoked", "503")
+	idp.SetDown(false)
+	logIn(t, idp, env, "--config", config, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
+	write("two-0123456789abcdef")
+	f := logIn(t, idp, env, "--config", config, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.", "credentials.keys")
+	if !strings.Contains(f.stderr, "notes needs a new sign-in: no key opens the earlier one") {
+		t.Errorf("weir login says %q", f.stderr)
+	}
+	write("three-0123456789abcdef")
+	piped(t, "", env, "logout", "--config", config, "notes").want(t, exitInternal, "Signed out of notes.", "its tokens are not revoked", "no key opens it")
+	piped(t, "", env, "credentials", "ls", "--config", config, "--json").want(t, exitOK, "[]")
+}
+
 // TestAddTellsOfSignIn adds a server that cannot be listed before the sign-in.
 func TestAddTellsOfSignIn(t *testing.T) {
 	t.Parallel()

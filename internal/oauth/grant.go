@@ -47,8 +47,9 @@ func (*grant) GoString() string { return "[secret]" }
 
 // cached is a grant with the record that it was read from.
 type cached struct {
-	grant  *grant
-	record vault.Record
+	grant      *grant
+	record     vault.Record
+	unreadable string // why the record cannot be read, which the grant stands for; "" if it can
 }
 
 // stale reports whether 80 % of a token's life are over, and dead whether all of it is.
@@ -255,19 +256,29 @@ func (c *Client) load(ctx context.Context, id vault.ID) (*cached, error) {
 		c.cached.Put(id, nil, 0)
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
 	g := &grant{}
-	if err := json.Unmarshal(r.Data, g); err != nil || g.Issuer != r.Issuer {
-		return nil, fmt.Errorf("the credential of %q in the store cannot be read: sign in again", ServerName(id))
+	switch {
+	case errors.Is(err, vault.ErrClosed):
+		return c.unreadable(id, "no key opens it", "no key opens the earlier one; put its key back (credentials.keys, or the secret WEIR_CREDENTIALS_KEY) or sign in again"), nil
+	case err != nil:
+		return nil, fmt.Errorf("the sign-in at %q cannot be read: %w", ServerName(id), err)
+	case json.Unmarshal(r.Data, g) != nil || g.Issuer != r.Issuer:
+		return c.unreadable(id, "it is damaged", "the earlier one is damaged in the store; sign in again"), nil
 	}
 	if g.Access != "" {
 		c.inUse(g.Access)
 	}
-	found := &cached{g, r}
+	found := &cached{grant: g, record: r}
 	c.cached.Put(id, found, 0)
 	return found, nil
+}
+
+// unreadable returns a grant that has ended, in the place of a record that cannot be read. reason is
+// for the person, and why for an error about the record. The next sign-in replaces the record.
+func (c *Client) unreadable(id vault.ID, why, reason string) *cached {
+	found := &cached{grant: &grant{SignedOut: reason}, unreadable: why}
+	c.cached.Put(id, found, 0)
+	return found
 }
 
 // current is of, with an answer that may be cachedTime old.

@@ -140,8 +140,13 @@ func (c *Client) clientFor(ctx context.Context, s *Server, f *found, r *reach, r
 func (c *Client) registered(ctx context.Context, f *found, r *reach, redirect string) (credentials, error) {
 	id := vault.ID{Kind: vault.Client, Issuer: f.Issuer}
 	old, err := c.store.Get(ctx, id)
+	if errors.Is(err, vault.ErrClosed) { // no key opens it; weir registers anew
+		if err = c.store.Delete(ctx, id); err == nil {
+			err = vault.ErrMissing
+		}
+	}
 	if err != nil && !errors.Is(err, vault.ErrMissing) {
-		return credentials{}, err
+		return credentials{}, fmt.Errorf("the registration at %s cannot be read: %w", f.Issuer, err)
 	}
 	var reg registration
 	if err == nil && json.Unmarshal(old.Data, &reg) == nil && slices.Contains(reg.Redirects, redirect) && (reg.Expires.IsZero() || c.now().Before(reg.Expires)) {

@@ -119,6 +119,21 @@ func (s *Server) Count(what string) int {
 	return s.counts[what]
 }
 
+// Live returns how many sign-ins have tokens that are not revoked.
+func (s *Server) Live() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	live := map[*family]bool{}
+	for _, of := range []map[string]*family{s.tokens, s.refresh} {
+		for _, f := range of {
+			if !f.revoked {
+				live[f] = true
+			}
+		}
+	}
+	return len(live)
+}
+
 // SetDown makes the authorization server answer 503, or answer again.
 func (s *Server) SetDown(down bool) {
 	s.mu.Lock()
