@@ -71,8 +71,16 @@ func (c *Client) Device(ctx context.Context, s *Server, principal string, show f
 	if err := r.post(ctx, f.Device, form, header, &begun, string(s.ClientSecret), cred.Secret); err != nil {
 		return fmt.Errorf("the authorization server %s gave no device code for %q: %w", f.Issuer, s.Name, err)
 	}
-	if begun.Device == "" || begun.User == "" || !webPage(begun.URL) || begun.Complete != "" && !webPage(begun.Complete) {
-		return fmt.Errorf("the authorization server %s gave a device code without a code for a person, or without an https page to enter it", f.Issuer)
+	if begun.Device == "" || begun.User == "" {
+		return fmt.Errorf("the authorization server %s gave a device code without a code for a person", f.Issuer)
+	}
+	for name, page := range map[string]string{"verification_uri": begun.URL, "verification_uri_complete": begun.Complete} {
+		if page == "" && name != "verification_uri" {
+			continue
+		}
+		if err := r.checkPage(page); err != nil {
+			return fmt.Errorf("the authorization server %s gave a device code; its %s: %w", f.Issuer, name, err)
+		}
 	}
 	life := min(time.Duration(float64(begun.Expires)*float64(time.Second)), maxDeviceTime)
 	if life <= 0 {
@@ -89,12 +97,6 @@ func (c *Client) Device(ctx context.Context, s *Server, principal string, show f
 		return err
 	}
 	return c.keep(ctx, s.id(principal), g)
-}
-
-// webPage reports whether a person may be sent to a URL.
-func webPage(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")
 }
 
 // poll asks for the token of a device code until the person has decided.

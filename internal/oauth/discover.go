@@ -121,8 +121,12 @@ func (r *reach) offer(ctx context.Context, s *Server, ch Challenge) (*resourceMe
 	}
 	origin := u.Scheme + "://" + u.Host
 	for _, issuer := range []string{origin, origin + "/"} { // their first SDKs add a slash
-		if _, ierr := r.issuer(ctx, issuer); ierr == nil {
+		_, ierr := r.issuer(ctx, issuer)
+		if ierr == nil {
 			return &resourceMetadata{Resource: canonical(s.URL), Servers: []string{issuer}}, nil
+		}
+		if !settled(ierr) {
+			err = errors.Join(err, fmt.Errorf("the authorization server %s: %w", issuer, ierr))
 		}
 	}
 	return nil, err
@@ -159,10 +163,27 @@ func notThere(err error) bool {
 	return errors.As(err, &status) && status >= 400 && status < 500
 }
 
+// errNoServer is the error for metadata that name no authorization server.
+var errNoServer = errors.New("they name no authorization server")
+
+// settled reports whether every part of an error says that a server does not tell how to sign in. The
+// next answer would be the same. After any other failure it may differ.
+func settled(err error) bool {
+	switch e := err.(type) {
+	case statusError:
+		return notThere(e) && e != http.StatusRequestTimeout && e != http.StatusTooManyRequests
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(part error) bool { return !settled(part) })
+	case interface{ Unwrap() error }:
+		return settled(e.Unwrap())
+	}
+	return err == errNoServer
+}
+
 // check returns what is wrong with the metadata of a server.
 func (m *resourceMetadata) check(server string) error {
 	if len(m.Servers) == 0 {
-		return errors.New("they name no authorization server")
+		return errNoServer
 	}
 	if !covers(m.Resource, server) {
 		return fmt.Errorf("they are of another resource, %.200q", m.Resource)
@@ -254,15 +275,20 @@ func (r *reach) checkEndpoints(meta *serverMetadata) error {
 		if end.at == "" {
 			continue
 		}
-		u, err := url.Parse(end.at)
-		if err == nil {
-			err = r.check(u, true)
-		}
-		if err != nil {
+		if err := r.checkPage(end.at); err != nil {
 			return fmt.Errorf("its %s: %w", end.name, err)
 		}
 	}
 	return nil
+}
+
+// checkPage returns why neither secrets of weir nor a person may be sent to a URL.
+func (r *reach) checkPage(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return fmt.Errorf("%.300q is not a URL", text)
+	}
+	return r.check(u, true)
 }
 
 // challenge returns what a server said last, or says to a request without a token.
@@ -290,6 +316,8 @@ func (c *Client) tells(ctx context.Context, s *Server, ch Challenge) bool {
 		return known
 	}
 	_, err := c.web.reach(s.URL).offer(ctx, s, ch)
-	c.told.Put(s.key(), err == nil, 0)
+	if err == nil || settled(err) {
+		c.told.Put(s.key(), err == nil, 0) // after another failure the next answer may differ
+	}
 	return err == nil
 }

@@ -2,6 +2,8 @@ package oauth
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -300,5 +302,21 @@ func TestAnswers(t *testing.T) {
 	strict := (&web{}).reach("https://93.184.215.14/mcp")
 	if err := strict.get(t.Context(), s.URL+"/ok", &struct{}{}); err == nil {
 		t.Error("a server on the internet named this machine")
+	}
+}
+
+// TestSettled tells answers that would be the same again from failures that pass.
+func TestSettled(t *testing.T) {
+	gone, down := fmt.Errorf("at x: %w", statusError(404)), fmt.Errorf("at y: %w", statusError(503))
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{gone, true}, {errors.Join(gone, gone), true}, {fmt.Errorf("at z: %w", errNoServer), true}, {errors.Join(gone, fmt.Errorf("at z: %w", errNoServer)), true},
+		{down, false}, {errors.Join(gone, down), false}, {statusError(429), false}, {statusError(408), false}, {net.ErrClosed, false}, {errors.New("not JSON"), false},
+	} {
+		if got := settled(c.err); got != c.want {
+			t.Errorf("settled(%v) = %v", c.err, got)
+		}
 	}
 }

@@ -104,3 +104,41 @@ func TestNoIssuerIsGuessed(t *testing.T) {
 		t.Errorf("a server that is down: %v", err)
 	}
 }
+
+// TestTellsLater asks a server that cannot say at first how to sign in: the failure is not taken for
+// its answer.
+func TestTellsLater(t *testing.T) {
+	for name, legacy := range map[string]bool{"metadata": false, "an issuer at the origin": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.idp.Quiet, w.idp.NoMetadata = true, legacy
+			w.idp.SetDown(true)
+			if legacy {
+				w.idp.Answers("/.well-known/oauth-protected-resource/mcp", http.StatusNotFound)
+				w.idp.Answers("/.well-known/oauth-protected-resource", http.StatusNotFound)
+			}
+			if got, err := w.get("me"); got != "401 no" || err != nil {
+				t.Fatalf("while the metadata fail: %q, %v", got, err)
+			}
+			w.idp.SetDown(false)
+			_, err := w.get("me")
+			needsSignIn(t, err)
+		})
+	}
+}
+
+// TestMetadataIsKept refuses a token with a challenge that does not name the metadata, as the first one
+// did: the next sign-in finds them.
+func TestMetadataIsKept(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.get("me")
+	needsSignIn(t, err)
+	ch := Challenge{Status: http.StatusUnauthorized, Error: "invalid_token"}
+	if _, err := w.client.Renew(t.Context(), w.server, "me", "", ch); needsSignIn(t, err) == nil {
+		t.Error(err)
+	}
+	got, err := w.client.challenge(t.Context(), w.server, w.client.web.reach(w.server.URL))
+	if want := w.idp.URL + "/.well-known/oauth-protected-resource/mcp"; err != nil || got.Metadata != want || got.Error != "invalid_token" {
+		t.Errorf("challenge %+v, %v", got, err)
+	}
+}

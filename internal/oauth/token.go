@@ -94,6 +94,9 @@ func signIn(s *Server, found *cached) error {
 // the token, or adopts one that another process got. If more scopes are asked for, the error is a
 // *SignInError, and the next sign-in asks for all of them.
 func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused identity.Secret, ch Challenge) (identity.Secret, error) {
+	if had, ok := c.asked.Get(s.key()); ok && ch.Metadata == "" {
+		ch.Metadata = had.Metadata // some servers name it in the first challenge alone
+	}
 	c.asked.Put(s.key(), ch, 0)
 	id := s.id(principal)
 	found, err := c.of(ctx, s, id)

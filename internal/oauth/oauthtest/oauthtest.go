@@ -57,7 +57,8 @@ type Server struct {
 	refresh  map[string]*family // refresh tokens, used ones too
 	counts   map[string]int
 	down     bool
-	fail     string // the error of the next refreshes
+	answers  map[string]int // status by path
+	fail     string         // the error of the next refreshes
 }
 
 type device struct {
@@ -77,7 +78,7 @@ type family struct {
 
 // New starts a server. Call Close.
 func New() *Server {
-	s := &Server{clients: map[string]bool{}, codes: map[string]url.Values{}, devices: map[string]*device{}, tokens: map[string]*family{}, refresh: map[string]*family{}, counts: map[string]int{}}
+	s := &Server{clients: map[string]bool{}, codes: map[string]url.Values{}, devices: map[string]*device{}, tokens: map[string]*family{}, refresh: map[string]*family{}, counts: map[string]int{}, answers: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.mcp)
 	mux.HandleFunc("GET /.well-known/oauth-protected-resource/mcp", s.resource)
@@ -89,9 +90,13 @@ func New() *Server {
 	mux.HandleFunc("POST /revoke", s.revoke)
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		down := s.down
+		down, status := s.down, s.answers[r.URL.Path]
 		s.counts[r.URL.Path]++
 		s.mu.Unlock()
+		if status != 0 {
+			http.Error(w, http.StatusText(status), status)
+			return
+		}
 		if down && r.URL.Path != "/mcp" {
 			http.Error(w, "down", http.StatusServiceUnavailable)
 			return
@@ -139,6 +144,13 @@ func (s *Server) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
+}
+
+// Answers makes a path answer with a status, also while the authorization server is down.
+func (s *Server) Answers(path string, status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[path] = status
 }
 
 // FailRefresh makes refreshes fail with an error code; "" ends that.
