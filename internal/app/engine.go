@@ -192,7 +192,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
 	e.agents = newAgents(e, c)
-	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, c.PublicURL, e.conceal.tokens.Add, log)
+	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.SignIns.over(e.agents.transport), SignedIn: e.SignIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e},
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),

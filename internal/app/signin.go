@@ -26,12 +26,12 @@ type SignIns struct {
 
 // newSignIns returns the sign-ins of a store; a nil store is memory. inUse gets each token that is put
 // on requests. The caller calls close.
-func newSignIns(store vault.Store, config func() *config.Config, publicURL string, inUse func(token string), log *slog.Logger) *SignIns {
+func newSignIns(store vault.Store, config func() *config.Config, inUse func(token string), log *slog.Logger) *SignIns {
 	if store == nil {
 		store = vault.NewMemory(nil)
 	}
 	s := &SignIns{config: config}
-	s.client = oauth.New(oauth.Options{Store: store, PublicURL: publicURL, InUse: inUse, Page: s.page, Logger: log})
+	s.client = oauth.New(oauth.Options{Store: store, PublicURL: func() string { return config().PublicURL }, InUse: inUse, Page: s.page, Logger: log})
 	return s
 }
 

@@ -99,7 +99,7 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 	if store == nil {
 		return inMemory()
 	}
-	client := oauth.New(oauth.Options{Store: store, PublicURL: c.PublicURL})
+	client := oauth.New(oauth.Options{Store: store, PublicURL: func() string { return c.PublicURL }})
 	if why := client.Ended(ctx, server, oauth.Shared); why != "" {
 		a.note("%s needs a new sign-in: %s.", name, why)
 	}

@@ -11,8 +11,10 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/identity"
 )
@@ -47,19 +49,25 @@ type SignIns interface {
 // Options configure Pages.
 type Options struct {
 	SignIns SignIns
+	Front   Front
+	Now     func() time.Time // nil: time.Now
+}
+
+// A Front is what the pages show to browsers. It changes with the configuration.
+type Front struct {
 	// Base is the URL of the gateway for browsers, without a final slash.
 	Base string
 	// Authenticate returns whose a token is. Nil takes every browser for the local principal.
 	Authenticate func(r *http.Request, token string) (*identity.Identity, error)
-	Now          func() time.Time // nil: time.Now
 }
 
 // Pages serves the pages. It is safe for concurrent use. The caller checks the headers Host and
 // Origin of requests first.
 type Pages struct {
-	o    Options
-	key  []byte // of the tokens in forms
-	open *bounded.Map[string, *session]
+	signIns SignIns
+	front   atomic.Pointer[Front]
+	key     []byte // of the tokens in forms
+	open    *bounded.Map[string, *session]
 }
 
 // session is a browser whose person is known.
@@ -76,11 +84,19 @@ func New(o Options) *Pages {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Pages{
-		o: o, key: []byte(rand.Text()),
+	p := &Pages{
+		signIns: o.SignIns, key: []byte(rand.Text()),
 		open: bounded.New(bounded.Options[string, *session]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
 	}
+	p.front.Store(&o.Front)
+	return p
 }
+
+// Apply replaces the front. Sign-ins that are in progress go on.
+func (p *Pages) Apply(f Front) { p.front.Store(&f) }
+
+// Forget ends all sessions, and so the sign-ins that are in progress: who may sign in has changed.
+func (p *Pages) Forget() { p.open.Clear() }
 
 // URL returns the address of the page of a server.
 func URL(base, server string) string { return base + Path + url.PathEscape(server) }
@@ -95,6 +111,10 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case server == "" || strings.Contains(server, "/") || r.URL.Path == CallbackPath:
 		write(w, http.StatusNotFound, view{Title: "There is no such page", Text: "The address of a server's page is /connect/NAME."})
 	case r.Method == http.MethodGet:
+		if home := p.home(r); home != "" {
+			http.Redirect(w, r, home, http.StatusSeeOther)
+			return
+		}
 		p.show(w, r, server, "")
 	case r.Method == http.MethodPost:
 		p.post(w, r, server)
@@ -104,8 +124,23 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// secure reports whether browsers reach the pages over TLS.
-func (p *Pages) secure() bool { return strings.HasPrefix(p.o.Base, "https://") }
+// movedParam marks a page that a browser was sent to by home. A proxy that changes the Host could
+// otherwise have home send it there again and again.
+const movedParam = "moved"
+
+// home returns where a browser goes that has opened a page under another name of this machine than the
+// provider will send it back to. Its cookie would not be there. It is "" for all others.
+func (p *Pages) home(r *http.Request) string {
+	base, err := url.Parse(p.front.Load().Base)
+	here := (&url.URL{Host: r.Host}).Hostname()
+	if err != nil || !address.Loopback(base.Hostname()) || !address.Loopback(here) || strings.EqualFold(here, base.Hostname()) || r.URL.Query().Has(movedParam) {
+		return ""
+	}
+	return base.Scheme + "://" + base.Host + r.URL.EscapedPath() + "?" + movedParam
+}
+
+// secure reports whether browsers reach the pages over TLS, also where a proxy in front speaks it.
+func (p *Pages) secure() bool { return strings.HasPrefix(p.front.Load().Base, "https://") }
 
 // cookieName returns the name of the cookie. A browser takes a name with __Host- over TLS alone, and
 // from this host alone.
@@ -162,7 +197,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem str
 	browser := p.browser(r)
 	s := p.sessionOf(browser)
 	switch {
-	case s == nil && p.o.Authenticate == nil:
+	case s == nil && p.front.Load().Authenticate == nil:
 		s = newSession(identity.From(r.Context())) // kept once a sign-in begins
 		if browser == "" {
 			browser = p.mark(w)
@@ -179,7 +214,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem str
 			Text: "First tell this gateway who you are: paste the token that your MCP client uses here. It is checked and not kept."})
 		return
 	}
-	if _, err := p.o.SignIns.Owner(s.caller, server); err != nil {
+	if _, err := p.signIns.Owner(s.caller, server); err != nil {
 		write(w, http.StatusForbidden, view{Title: "Sign in at " + server, Problem: err.Error()})
 		return
 	}
@@ -203,8 +238,9 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 		write(w, http.StatusForbidden, view{Title: "This form is not valid any more", Text: "Open the page again. The browser must accept its cookie.", Again: URL("", server)})
 		return
 	}
-	if token := strings.TrimSpace(r.PostForm.Get("token")); token != "" && p.o.Authenticate != nil {
-		caller, err := p.o.Authenticate(r, token)
+	front := p.front.Load()
+	if token := strings.TrimSpace(r.PostForm.Get("token")); token != "" && front.Authenticate != nil {
+		caller, err := front.Authenticate(r, token)
 		if err != nil {
 			p.show(w, r, server, "The gateway does not know this token.")
 			return
@@ -214,7 +250,7 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 		return
 	}
 	s := p.sessionOf(browser)
-	fresh := s == nil && p.o.Authenticate == nil
+	fresh := s == nil && front.Authenticate == nil
 	if fresh {
 		s = newSession(identity.From(r.Context()))
 	}
@@ -222,12 +258,12 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 		p.show(w, r, server, "")
 		return
 	}
-	owner, err := p.o.SignIns.Owner(s.caller, server)
+	owner, err := p.signIns.Owner(s.caller, server)
 	if err != nil {
 		write(w, http.StatusForbidden, view{Title: "Sign in at " + server, Problem: err.Error()})
 		return
 	}
-	address, state, err := p.o.SignIns.Begin(identity.With(r.Context(), s.caller), server, owner, p.o.Base+CallbackPath)
+	address, state, err := p.signIns.Begin(identity.With(r.Context(), s.caller), server, owner, front.Base+CallbackPath)
 	if err != nil {
 		write(w, http.StatusBadGateway, view{Title: "Sign in at " + server, Problem: err.Error(), Again: URL("", server)})
 		return
@@ -277,7 +313,7 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	// The code can be used once, so a browser that goes away does not end the exchange.
 	ctx, cancel := context.WithTimeout(identity.With(context.WithoutCancel(r.Context()), s.caller), finishTime)
 	defer cancel()
-	server, err := p.o.SignIns.Finish(ctx, owner, query)
+	server, err := p.signIns.Finish(ctx, owner, query)
 	switch {
 	case err != nil && server == "":
 		write(w, http.StatusBadRequest, unknown)

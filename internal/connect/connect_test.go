@@ -54,7 +54,7 @@ var formField = regexp.MustCompile(`name="form" value="([0-9a-f]{64})"`)
 func TestLocal(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p := &provider{}
-	pages := connect.New(connect.Options{SignIns: p, Base: "https://weir.example.com", Now: func() time.Time { return now }})
+	pages := connect.New(connect.Options{SignIns: p, Front: connect.Front{Base: "https://weir.example.com"}, Now: func() time.Time { return now }})
 	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
 	cookies := first.Result().Cookies()
 	if len(cookies) != 1 || cookies[0].Name != "__Host-weir_connect" || !cookies[0].Secure || !cookies[0].HttpOnly || cookies[0].Path != "/" || cookies[0].SameSite != http.SameSiteLaxMode {
@@ -84,7 +84,7 @@ func TestLocal(t *testing.T) {
 
 // TestEscapes shows names of servers and problems as text.
 func TestEscapes(t *testing.T) {
-	pages := connect.New(connect.Options{SignIns: &provider{}, Base: "http://127.0.0.1:1"})
+	pages := connect.New(connect.Options{SignIns: &provider{}, Front: connect.Front{Base: "http://127.0.0.1:1"}})
 	w := visit(pages, http.MethodGet, "/connect/%3Cscript%3Ex", nil, nil)
 	if w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "<script") || !strings.Contains(w.Body.String(), "&lt;script") {
 		t.Errorf("%d: %s", w.Code, w.Body)
@@ -96,9 +96,9 @@ func TestEscapes(t *testing.T) {
 
 // TestFixation signs in with a cookie that another person has planted: the session has a new one.
 func TestFixation(t *testing.T) {
-	pages := connect.New(connect.Options{SignIns: &provider{}, Base: "http://127.0.0.1:1", Authenticate: func(*http.Request, string) (*identity.Identity, error) {
+	pages := connect.New(connect.Options{SignIns: &provider{}, Front: connect.Front{Base: "http://127.0.0.1:1", Authenticate: func(*http.Request, string) (*identity.Identity, error) {
 		return &identity.Identity{Principal: "victim"}, nil
-	}})
+	}}})
 	planted := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
 	form := url.Values{"form": {formField.FindStringSubmatch(planted.Body.String())[1]}, "token": {"x"}}
 	w := visit(pages, http.MethodPost, "/connect/notes", form, planted.Result().Cookies())
@@ -129,7 +129,7 @@ func (p *patient) Finish(ctx context.Context, _ string, _ url.Values) (string, e
 // goes away at once: the sign-in ends well, in the name of its person.
 func TestCrowd(t *testing.T) {
 	p := &patient{}
-	pages := connect.New(connect.Options{SignIns: p, Base: "http://127.0.0.1:1"})
+	pages := connect.New(connect.Options{SignIns: p, Front: connect.Front{Base: "http://127.0.0.1:1"}})
 	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
 	form := url.Values{"form": {formField.FindStringSubmatch(first.Body.String())[1]}, "go": {"yes"}}
 	begun := visit(pages, http.MethodPost, "/connect/notes", form, first.Result().Cookies())
@@ -145,5 +145,74 @@ func TestCrowd(t *testing.T) {
 	pages.ServeHTTP(w, r)
 	if w.Code != http.StatusOK || p.gone != nil || p.by != identity.Local {
 		t.Errorf("%d, context %v of %q: %s", w.Code, p.gone, p.by, w.Body)
+	}
+}
+
+// begun begins a sign-in and returns the cookies of its browser.
+func begun(t *testing.T, pages *connect.Pages) []*http.Cookie {
+	t.Helper()
+	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
+	m := formField.FindStringSubmatch(first.Body.String())
+	if m == nil {
+		t.Fatalf("no form: %s", first.Body)
+	}
+	w := visit(pages, http.MethodPost, "/connect/notes", url.Values{"form": {m[1]}, "go": {"yes"}}, first.Result().Cookies())
+	if w.Header().Get("Refresh") == "" {
+		t.Fatalf("no sign-in: %d %s", w.Code, w.Body)
+	}
+	return w.Result().Cookies()
+}
+
+// TestApply changes the front during a sign-in: it goes on, and the next one goes to the new address.
+// Forget ends it.
+func TestApply(t *testing.T) {
+	p := &provider{}
+	front := connect.Front{Base: "http://127.0.0.1:1"}
+	pages := connect.New(connect.Options{SignIns: p, Front: front})
+	cookies := begun(t, pages)
+	pages.Apply(connect.Front{Base: "http://127.0.0.1:2"})
+	if w := visit(pages, http.MethodGet, "/connect/callback?state=state-1&code=x", nil, cookies); w.Code != http.StatusOK || len(p.finished) != 1 {
+		t.Errorf("after a change: %d %s", w.Code, w.Body)
+	}
+	cookies = begun(t, pages)
+	if want := "notes of local http://127.0.0.1:2/connect/callback"; len(p.began) != 2 || p.began[1] != want {
+		t.Errorf("began %q, want %q at last", p.began, want)
+	}
+	pages.Forget()
+	if w := visit(pages, http.MethodGet, "/connect/callback?state=state-1&code=x", nil, cookies); w.Code != http.StatusBadRequest || len(p.finished) != 1 {
+		t.Errorf("after the callers have changed: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestSecureByBase has browsers reach the pages through a proxy that speaks TLS, and directly: the
+// address for browsers decides about the cookie.
+func TestSecureByBase(t *testing.T) {
+	for base, name := range map[string]string{"https://weir.example.com": "__Host-weir_connect", "http://weir.example.com": "weir_connect"} {
+		pages := connect.New(connect.Options{SignIns: &provider{}, Front: connect.Front{Base: base}})
+		for _, at := range []string{"http://weir.example.com/connect/notes", "https://weir.example.com/connect/notes"} {
+			c := visit(pages, http.MethodGet, at, nil, nil).Result().Cookies()
+			if len(c) != 1 || c[0].Name != name || c[0].Secure != strings.HasPrefix(base, "https") {
+				t.Errorf("%s behind %s: cookies %v", at, base, c)
+			}
+		}
+	}
+}
+
+// TestHome opens a page under another name of this machine than the provider sends the browser back to.
+func TestHome(t *testing.T) {
+	for _, c := range []struct{ base, at, want string }{
+		{"http://127.0.0.1:8088", "http://localhost:8088/connect/notes", "http://127.0.0.1:8088/connect/notes?moved"},
+		{"http://localhost:8088", "http://127.0.0.1:8088/connect/my%20notes", "http://localhost:8088/connect/my%20notes?moved"},
+		{"http://127.0.0.1:8088", "http://[::1]:8088/connect/notes", "http://127.0.0.1:8088/connect/notes?moved"},
+		{"http://127.0.0.1:8088", "http://127.0.0.1:9000/connect/notes", ""}, // a cookie is for all ports
+		{"http://127.0.0.1:8088", "http://localhost:8088/connect/notes?moved", ""},
+		{"https://weir.example.com", "http://127.0.0.1:8088/connect/notes", ""}, // a proxy changes the Host
+		{"http://127.0.0.1:8088", "http://weir.example.com/connect/notes", ""},
+	} {
+		pages := connect.New(connect.Options{SignIns: &provider{}, Front: connect.Front{Base: c.base}})
+		w := visit(pages, http.MethodGet, c.at, nil, nil)
+		if got := w.Header().Get("Location"); got != c.want || (w.Code == http.StatusSeeOther) != (c.want != "") || c.want != "" && len(w.Result().Cookies()) != 0 {
+			t.Errorf("%s of %s: %d %q, want %q", c.at, c.base, w.Code, got, c.want)
+		}
 	}
 }

@@ -82,7 +82,7 @@ const Shared = ""
 // Options configure a Client.
 type Options struct {
 	Store     vault.Store
-	PublicURL string           // where weir serves its client metadata document; "" has none
+	PublicURL func() string    // where weir serves its client metadata document; nil and "" have none
 	Now       func() time.Time // nil: time.Now
 	// Lookup resolves names, and Dial connects to addresses that were checked. Nil are the system's.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -102,7 +102,7 @@ type Options struct {
 // Transport is used must be closed.
 type Client struct {
 	store     vault.Store
-	publicURL string
+	publicURL func() string // without a final slash
 	now       func() time.Time
 	inUse     func(token string)
 	page      func(server string) string
@@ -127,6 +127,9 @@ func New(o Options) *Client {
 	if o.InUse == nil {
 		o.InUse = func(string) {}
 	}
+	if o.PublicURL == nil {
+		o.PublicURL = func() string { return "" }
+	}
 	if o.Page == nil {
 		o.Page = func(string) string { return "" }
 	}
@@ -135,7 +138,7 @@ func New(o Options) *Client {
 	}
 	c := &Client{
 		inUse: o.InUse, page: o.Page,
-		store: o.Store, publicURL: strings.TrimRight(o.PublicURL, "/"), now: o.Now,
+		store: o.Store, now: o.Now, publicURL: func() string { return strings.TrimRight(o.PublicURL(), "/") },
 		web:       &web{lookup: o.Lookup, dial: o.Dial, tls: o.TLS},
 		pending:   bounded.New(bounded.Options[string, *pending]{MaxCount: maxPending, TTL: pendingTime, Now: o.Now}),
 		told:      bounded.New(bounded.Options[string, bool]{MaxCount: maxPending, TTL: toldTime, Now: o.Now}),

@@ -373,7 +373,7 @@ func TestClients(t *testing.T) {
 	t.Run("document", func(t *testing.T) {
 		w := newWorld(t)
 		w.idp.Metadata = byDocument
-		w.client = New(Options{Store: w.store, PublicURL: "https://weir.example/"})
+		w.client = New(Options{Store: w.store, PublicURL: func() string { return "https://weir.example/" }})
 		if got := clientID(w); got != "https://weir.example/oauth/client.json" {
 			t.Errorf("client %q", got)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/vault"
 )
 
@@ -45,8 +46,8 @@ type software struct {
 func describe(redirects []string) software {
 	app := "web"
 	for _, r := range redirects {
-		if strings.HasPrefix(r, "http://127.0.0.1") {
-			app = "native"
+		if u, err := url.Parse(r); err == nil && u.Scheme == "http" && address.Loopback(u.Hostname()) {
+			app = "native" // an issuer may refuse such a redirect of a web application
 		}
 	}
 	return software{
@@ -128,8 +129,8 @@ func (c *Client) clientFor(ctx context.Context, s *Server, f *found, r *reach, r
 	switch {
 	case s.ClientID != "":
 		return s.configured(f)
-	case f.ByDocument && !s.NoDocument && s.Flow == FlowCode && strings.HasPrefix(c.publicURL, "https://"):
-		return credentials{ID: c.publicURL + DocumentPath, Method: methodNone}, nil
+	case f.ByDocument && !s.NoDocument && s.Flow == FlowCode && strings.HasPrefix(c.publicURL(), "https://"):
+		return credentials{ID: c.publicURL() + DocumentPath, Method: methodNone}, nil
 	case f.Register != "":
 		return c.registered(ctx, f, r, redirect)
 	}
@@ -153,8 +154,8 @@ func (c *Client) registered(ctx context.Context, f *found, r *reach, redirect st
 		return reg.credentials, nil
 	}
 	redirects := []string{redirect}
-	if own := c.publicURL + callbackPath; c.publicURL != "" && own != redirect {
-		redirects = append(redirects, own)
+	if base := c.publicURL(); base != "" && base+callbackPath != redirect {
+		redirects = append(redirects, base+callbackPath)
 	}
 	reg, err = c.register(ctx, f, r, redirects)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/authn"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/registry"
@@ -62,7 +63,8 @@ type Server struct {
 
 	attached *attached
 	presence presence
-	token    string // opens /mcp, in addition to what auth says
+	signIns  *connect.Pages // made by the first Apply
+	token    string         // opens /mcp, in addition to what auth says
 	callers  *authn.Authenticator
 
 	draining atomic.Bool
@@ -171,7 +173,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	open := guard.New(f.guardOptions(c, &config.Auth{}))
 	behind := guard.New(closed)
 	mux, endPage := f.mux(c, open, behind, auth.Required())
-	f.mountSignIns(mux, c, &auth)
+	f.mountSignIns(mux, old, c, &auth)
 	endAPI := f.mountAPI(mux, open, behind, auth)
 	quiet := func() { endPage(); endAPI() }
 	front := guard.New(attachable(closed, f.token))

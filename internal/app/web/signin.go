@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
@@ -14,18 +15,28 @@ import (
 
 // mountSignIns serves the pages on which people sign in at servers. They check who a person is
 // themselves, because a browser shows no token. Their forms are for these pages alone.
-func (f *Server) mountSignIns(mux *http.ServeMux, c *config.Config, auth *config.Auth) {
+//
+// The pages outlive a reload of the configuration, so that a person who is at the provider meanwhile
+// comes back to an open sign-in. A change of auth ends sessions, as their persons may have lost rights.
+func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *config.Auth) {
 	checks := f.guardOptions(c, &config.Auth{})
 	checks.OwnPages, checks.Origins = true, nil
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
 		checks.Origins = []string{u.Scheme + "://" + u.Host} // a proxy may change the Host
 	}
 	base := strings.TrimSuffix(strings.TrimSuffix(planeURL(c, f.base), "/"), "/mcp")
-	o := connect.Options{SignIns: f.engine.SignIns, Base: base}
+	front := connect.Front{Base: base}
 	if auth.Required() {
-		o.Authenticate = f.callers.Authenticate
+		front.Authenticate = f.callers.Authenticate
 	}
-	mux.Handle(connect.Path, guard.New(checks).Wrap(connect.New(o)))
+	if f.signIns == nil {
+		f.signIns = connect.New(connect.Options{SignIns: f.engine.SignIns, Front: front})
+	}
+	f.signIns.Apply(front)
+	if old != nil && slices.Contains(config.Diff(old, c).Other, "auth") {
+		f.signIns.Forget()
+	}
+	mux.Handle(connect.Path, guard.New(checks).Wrap(f.signIns))
 	if c.PublicURL == "" && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		base = "" // callers on other machines cannot open a page of this one
 	}

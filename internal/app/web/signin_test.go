@@ -1,8 +1,23 @@
 package web_test
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/app/web"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth/oauthtest"
 )
 
 // TestSignInPagesAreOwn asks for a page of a sign-in as a page of another port of this machine.
@@ -23,5 +38,101 @@ func TestSignInPagesAreOwn(t *testing.T) {
 		if resp.StatusCode != http.StatusForbidden || resp.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %d, headers %v", method, resp.StatusCode, resp.Header)
 		}
+	}
+}
+
+// A person is a browser at the pages of a gateway.
+type person struct {
+	t       *testing.T
+	base    string
+	browser *http.Client
+}
+
+var formText = regexp.MustCompile(`name="form" value="([0-9a-f]{64})"`)
+
+// open opens a page and returns its status and its text.
+func (p person) open(at string) (int, string, http.Header) {
+	p.t.Helper()
+	return p.read(p.browser.Get(at))
+}
+
+func (p person) read(resp *http.Response, err error) (int, string, http.Header) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body), resp.Header
+}
+
+// begin begins a sign-in and returns where the provider sends the browser.
+func (p person) begin(idp *oauthtest.Server) string {
+	p.t.Helper()
+	_, page, _ := p.open(p.base + "/connect/notes")
+	m := formText.FindStringSubmatch(page)
+	if m == nil {
+		p.t.Fatalf("no form: %s", page)
+	}
+	_, page, header := p.read(p.browser.PostForm(p.base+"/connect/notes", url.Values{"form": {m[1]}, "go": {"yes"}}))
+	_, next, ok := strings.Cut(header.Get("Refresh"), "url=")
+	if !ok {
+		p.t.Fatalf("no sign-in: %s", page)
+	}
+	back, err := idp.Browse(next)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return back.String()
+}
+
+// TestSignInOutlivesReload changes the configuration while a person is at the provider: the sign-in goes
+// on, and ends if the callers have changed.
+func TestSignInOutlivesReload(t *testing.T) {
+	idp := oauthtest.New()
+	t.Cleanup(idp.Close)
+	var server *web.Server
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r) }))
+	t.Cleanup(front.Close)
+	parse := func(more string) *config.Config {
+		t.Helper()
+		c, _, err := config.Parse("weir.yaml", fmt.Appendf(nil, "mcpServers: {notes: {url: %q}}\n%s", idp.URL+"/mcp", more), config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	log, first := slog.New(slog.DiscardHandler), parse("")
+	engine, err := app.New(t.Context(), first, app.Options{Version: "test", Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server = web.NewHandler(engine, first, front.URL, log)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		engine.Close(ctx)
+	})
+	jar, _ := cookiejar.New(nil)
+	p := person{t, front.URL, &http.Client{Jar: jar}}
+	second := parse("mode: gateway\n")
+	back := p.begin(idp)
+	server.Apply(first, second)
+	if status, page, _ := p.open(back); status != http.StatusOK || !strings.Contains(page, "Signed in at notes") {
+		t.Errorf("after a reload: %d %s", status, page)
+	}
+	back = p.begin(idp)
+	server.Apply(second, parse("auth: {tokens: [{name: ann, sha256: "+strings.Repeat("ab", 32)+"}]}\n"))
+	if status, page, _ := p.open(back); status != http.StatusBadRequest {
+		t.Errorf("after a change of auth: %d %s", status, page)
+	}
+	if n := idp.Count("sign-in"); n != 1 {
+		t.Errorf("%d sign-ins", n)
 	}
 }
