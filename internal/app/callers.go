@@ -31,6 +31,9 @@ func CallerPolicy(c *config.Config) authn.Policy {
 		}
 		p.Issuers = append(p.Issuers, issuer)
 	}
+	if l := &c.Auth.Login; l.Issuer != "" {
+		p.Login = &authn.Login{Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes}
+	}
 	return p
 }
 

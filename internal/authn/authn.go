@@ -36,6 +36,8 @@ type Policy struct {
 	// verified it.
 	Certificates bool
 	Roles        []Role
+	// Login lets people say who they are in a browser; nil: they cannot.
+	Login *Login
 }
 
 // Token is one static token.
@@ -99,6 +101,7 @@ type state struct {
 	issuers  map[string]*issuer   // by the claim iss
 	asked    []*issuer            // those with introspection
 	scopes   []string             // of all issuers
+	login    *login               // nil without Policy.Login
 	verified *bounded.Map[[sha256.Size]byte, *verified]
 	answers  *introspected
 }
@@ -168,6 +171,9 @@ func (a *Authenticator) Apply(p Policy) {
 		s.scopes = append(s.scopes, i.Scopes...)
 		if i.Introspection != nil {
 			s.asked = append(s.asked, known)
+		}
+		if p.Login != nil && p.Login.Issuer == i.Name {
+			s.login = &login{Login: *p.Login, from: known}
 		}
 	}
 	s.scopes = sorted(s.scopes)

@@ -16,12 +16,17 @@ import (
 
 func secret(text string) identity.Secret { return identity.Secret(text) }
 
-// read checks the claims of a token and makes an identity of them. mustExpire says that exp is
+// read checks the claims of an access token and makes an identity of them. mustExpire says that exp is
 // needed, as in a JWT; an introspection endpoint may leave it out.
 func (s *state) read(from *issuer, claims map[string]any, now time.Time, mustExpire bool) (*verified, error) {
 	if err := accessToken(claims); err != nil {
 		return nil, err
 	}
+	return s.identify(from, claims, now, mustExpire)
+}
+
+// identify makes an identity of the claims of a token of any kind.
+func (s *state) identify(from *issuer, claims map[string]any, now time.Time, mustExpire bool) (*verified, error) {
 	expires, err := lifetime(claims, now, mustExpire)
 	if err != nil {
 		return nil, err

@@ -57,16 +57,24 @@ func (o Options) fetchKeys(ctx context.Context, issuer, address string) (keys []
 	return keys, keyAge(header), nil
 }
 
-// discover returns the address of an issuer's keys: from RFC 8414, then from OpenID Connect in both
-// of its places.
-func (o Options) discover(ctx context.Context, issuer string) (string, error) {
+// discover returns the address of an issuer's keys.
+func (o Options) discover(ctx context.Context, issuer string) (found string, err error) {
+	err = o.metadata(ctx, issuer, func(raw []byte) (err error) {
+		found, err = keysURL(raw, issuer)
+		return err
+	})
+	return found, err
+}
+
+// metadata hands an issuer's metadata to read: that of RFC 8414, then that of OpenID Connect in both
+// of its places, until read accepts one.
+func (o Options) metadata(ctx context.Context, issuer string, read func(raw []byte) error) error {
 	var first error
 	for _, address := range metadataURLs(issuer) {
 		raw, _, err := o.get(ctx, address)
 		if err == nil {
-			var found string
-			if found, err = keysURL(raw, issuer); err == nil {
-				return found, nil
+			if err = read(raw); err == nil {
+				return nil
 			}
 			err = fmt.Errorf("%s: %w", address, err)
 		}
@@ -77,7 +85,7 @@ func (o Options) discover(ctx context.Context, issuer string) (string, error) {
 			break
 		}
 	}
-	return "", first
+	return first
 }
 
 // metadataURLs returns where the metadata of an issuer may be.
@@ -106,13 +114,22 @@ func keysURL(raw []byte, issuer string) (string, error) {
 		return "", errors.New("the metadata is not JSON")
 	}
 	if meta.Issuer != issuer {
-		return "", fmt.Errorf("the metadata is of the issuer %.200q, and not of %q as configured (auth.issuers)", meta.Issuer, issuer)
+		return "", otherIssuer(meta.Issuer, issuer)
 	}
-	u, err := url.Parse(meta.Keys)
-	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !strings.HasPrefix(issuer, "http:")) {
+	if !secureURL(meta.Keys, issuer) {
 		return "", errors.New("jwks_uri is missing, or not https")
 	}
 	return meta.Keys, nil
+}
+
+func otherIssuer(got, want string) error {
+	return fmt.Errorf("the metadata is of the issuer %.200q, and not of %q as configured (auth.issuers)", got, want)
+}
+
+// secureURL reports whether an endpoint of an issuer is a URL of https, or of http where the issuer is.
+func secureURL(address, issuer string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && strings.HasPrefix(issuer, "http:"))
 }
 
 // get fetches a document.
@@ -136,6 +153,13 @@ func (o Options) do(r *http.Request) ([]byte, http.Header, error) {
 	case err != nil:
 		return nil, nil, fmt.Errorf("%s: %w", r.URL.Redacted(), err)
 	case resp.StatusCode != http.StatusOK:
+		var oauth struct { // RFC 6749 §5.2
+			Error string `json:"error"`
+		}
+		_ = json.Unmarshal(body, &oauth)
+		if oauth.Error != "" {
+			return nil, nil, fmt.Errorf("%s: status %d, %.80q", r.URL.Redacted(), resp.StatusCode, oauth.Error)
+		}
 		return nil, nil, fmt.Errorf("%s: status %d", r.URL.Redacted(), resp.StatusCode)
 	case len(body) > maxDocument:
 		return nil, nil, fmt.Errorf("%s: the answer is over %d bytes", r.URL.Redacted(), maxDocument)

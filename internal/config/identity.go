@@ -34,6 +34,14 @@ type Introspection struct {
 	ClientSecret Secret `key:"client_secret" doc:"weir's secret at the issuer, best as ${VAR}."`
 }
 
+// Login is weir's own client at an issuer, for people with a browser.
+type Login struct {
+	Issuer       string   `key:"issuer" doc:"The name of an issuer of auth.issuers."`
+	ClientID     string   `key:"client_id" doc:"weir's name at the issuer. Its redirect there is public_url + /connect/callback."`
+	ClientSecret Secret   `key:"client_secret" doc:"weir's secret at the issuer, best as ${VAR}. A public client has none."`
+	Scopes       []string `key:"scopes" doc:"Scopes to ask for in addition to openid, such as those that put groups into the ID token."`
+}
+
 // Roles are who may do more than call tools.
 type Roles struct {
 	Operator Role `key:"operator" doc:"Operators may use /api/v1/ and read /metrics, as a token with operator: true may."`
@@ -101,6 +109,7 @@ func checkIssuers(d *decoder, c *Config) {
 			d.Fail(d.At(path), path, "%s: %q looks like a principal of an issuer or a certificate; give the token another name", path, strict.Clip(t.Name))
 		}
 	}
+	checkLogin(d, &c.Auth)
 	if len(c.Auth.Issuers) == 0 {
 		return
 	}
@@ -137,6 +146,28 @@ func checkIssuers(d *decoder, c *Config) {
 				d.Fail(d.At(path), path, "%s must be texts without spaces", path)
 			}
 		}
+	}
+}
+
+// checkLogin checks auth.login.
+func checkLogin(d *decoder, auth *Auth) {
+	const at = "auth.login"
+	if !d.Set(at) {
+		return
+	}
+	l := &auth.Login
+	known := slices.ContainsFunc(auth.Issuers, func(i *Issuer) bool { return i.Name == l.Issuer })
+	switch {
+	case l.Issuer == "":
+		d.Fail(d.At(at), at, "auth.login.issuer is missing; write the name of an issuer of auth.issuers")
+	case !known:
+		d.Fail(d.At(at+".issuer"), at+".issuer", "auth.login.issuer: auth.issuers has no %q; add it there", strict.Clip(l.Issuer))
+	}
+	if l.ClientID == "" {
+		d.Fail(d.At(at), at, "auth.login.client_id is missing; register weir at the issuer with the redirect public_url + /connect/callback")
+	}
+	if slices.ContainsFunc(l.Scopes, func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\"\\") }) {
+		d.Fail(d.At(at+".scopes"), at+".scopes", "auth.login.scopes must be texts without spaces")
 	}
 }
 

@@ -28,6 +28,23 @@ func TestPrincipalsCannotCollide(t *testing.T) {
 	}
 }
 
+// TestLogin: auth.login needs an issuer that is there, and a client.
+func TestLogin(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{`{issuer: corp, client_id: w}`, ""},
+		{`{issuer: corp, client_id: w, client_secret: s, scopes: [groups]}`, ""},
+		{`{issuer: other, client_id: w}`, `auth.issuers has no "other"`},
+		{`{client_id: w}`, "auth.login.issuer is missing"},
+		{`{issuer: corp}`, "auth.login.client_id is missing"},
+		{`{issuer: corp, client_id: w, scopes: ["a b"]}`, "without spaces"},
+	} {
+		_, _, err := config.Parse("weir.yaml", []byte("public_url: https://w\nagents: {}\nauth: {issuers: {corp: {issuer: \"https://a\"}}, login: "+tt.text+"}\n"), config.Options{})
+		if tt.want == "" && err != nil || !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
+
 // TestHasOperator: an operator may come from each way to show who one is.
 func TestHasOperator(t *testing.T) {
 	const token = "tokens: [{name: ci, groups: [bots], sha256: 3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c3b6c%s}]"

@@ -59,6 +59,8 @@ type Front struct {
 	Base string
 	// Authenticate returns whose a token is. Nil takes every browser for the local principal.
 	Authenticate func(r *http.Request, token string) (*identity.Identity, error)
+	// Login knows people without a token; nil: there is none. It needs Authenticate.
+	Login Login
 }
 
 // Pages serves the pages. It is safe for concurrent use. The caller checks the headers Host and
@@ -68,6 +70,7 @@ type Pages struct {
 	front   atomic.Pointer[Front]
 	key     []byte // of the tokens in forms
 	open    *bounded.Map[string, *session]
+	logins  *bounded.Map[string, *begunLogin] // by browser, one of each
 }
 
 // session is a browser whose person is known.
@@ -86,7 +89,8 @@ func New(o Options) *Pages {
 	}
 	p := &Pages{
 		signIns: o.SignIns, key: []byte(rand.Text()),
-		open: bounded.New(bounded.Options[string, *session]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
+		open:   bounded.New(bounded.Options[string, *session]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
+		logins: bounded.New(bounded.Options[string, *begunLogin]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
 	}
 	p.front.Store(&o.Front)
 	return p
@@ -96,7 +100,10 @@ func New(o Options) *Pages {
 func (p *Pages) Apply(f Front) { p.front.Store(&f) }
 
 // Forget ends all sessions, and so the sign-ins that are in progress: who may sign in has changed.
-func (p *Pages) Forget() { p.open.Clear() }
+func (p *Pages) Forget() {
+	p.open.Clear()
+	p.logins.Clear()
+}
 
 // URL returns the address of the page of a server.
 func URL(base, server string) string { return base + Path + url.PathEscape(server) }
@@ -210,8 +217,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem str
 		if problem != "" {
 			status = http.StatusUnauthorized
 		}
-		write(w, status, view{Title: "Sign in at " + server, Ask: true, Problem: problem, Form: p.formToken(browser),
-			Text: "First tell this gateway who you are: paste the token that your MCP client uses here. It is checked and not kept."})
+		p.ask(w, status, server, problem, browser)
 		return
 	}
 	if _, err := p.signIns.Owner(s.caller, server); err != nil {
@@ -247,6 +253,10 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 		}
 		p.begin(w, caller)
 		http.Redirect(w, r, URL("", server), http.StatusSeeOther)
+		return
+	}
+	if r.PostForm.Get("login") != "" && front.Login != nil {
+		p.beginLogin(w, r, front, server, browser)
 		return
 	}
 	s := p.sessionOf(browser)
@@ -300,6 +310,9 @@ func (s *session) take(state string) (owner string, ok bool) {
 func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	unknown := view{Title: "This sign-in is not open", Text: "It was used already, is older than 10 minutes, or was begun in another browser. Open the page /connect/NAME again."}
+	if p.finishLogin(w, r, query) {
+		return
+	}
 	s := p.sessionOf(p.browser(r))
 	if s == nil {
 		write(w, http.StatusBadRequest, unknown)

@@ -216,3 +216,62 @@ func TestHome(t *testing.T) {
 		}
 	}
 }
+
+// idp is an identity provider that agrees at once.
+type idp struct{ redirect string }
+
+func (i *idp) Name() string { return "corp" }
+
+func (i *idp) Begin(_ context.Context, redirect string) (string, string, connect.FinishLogin, error) {
+	i.redirect = redirect
+	return "https://id.example.com/authorize", "login-1", func(_ context.Context, query url.Values) (*identity.Identity, error) {
+		if query.Get("code") != "good" {
+			return nil, errors.New("the code is <bad>")
+		}
+		return &identity.Identity{Principal: "corp:ada"}, nil
+	}, nil
+}
+
+// TestLogin lets an identity provider say who the person is.
+func TestLogin(t *testing.T) {
+	at := &idp{}
+	pages := connect.New(connect.Options{SignIns: &provider{}, Front: connect.Front{Base: "http://127.0.0.1:1", Login: at, Authenticate: func(*http.Request, string) (*identity.Identity, error) {
+		return nil, errors.New("unknown")
+	}}})
+	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
+	cookies := first.Result().Cookies()
+	form := url.Values{"form": {formField.FindStringSubmatch(first.Body.String())[1]}, "login": {"yes"}}
+	if w := visit(pages, http.MethodPost, "/connect/notes", form, nil); w.Code != http.StatusForbidden || at.redirect != "" {
+		t.Errorf("a form without the cookie: %d, began %q", w.Code, at.redirect)
+	}
+	begin := func() {
+		t.Helper()
+		w := visit(pages, http.MethodPost, "/connect/notes", form, cookies)
+		if w.Code != http.StatusOK || w.Header().Get("Refresh") != "0;url=https://id.example.com/authorize" || at.redirect != "http://127.0.0.1:1/connect/callback" {
+			t.Fatalf("%d %v %q", w.Code, w.Header(), at.redirect)
+		}
+	}
+	begin()
+	const answer = "/connect/callback?state=login-1&code="
+	if w := visit(pages, http.MethodGet, answer+"good", nil, nil); w.Code != http.StatusBadRequest {
+		t.Errorf("another browser: %d", w.Code)
+	}
+	if w := visit(pages, http.MethodGet, "/connect/callback?state=login-2&code=good", nil, cookies); w.Code != http.StatusBadRequest {
+		t.Errorf("another state: %d", w.Code)
+	}
+	if w := visit(pages, http.MethodGet, answer+"bad", nil, cookies); w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), "&lt;bad&gt;") {
+		t.Errorf("a bad code: %d %s", w.Code, w.Body)
+	}
+	if w := visit(pages, http.MethodGet, answer+"good", nil, cookies); w.Code != http.StatusBadRequest {
+		t.Errorf("a login that has failed is open: %d", w.Code)
+	}
+	begin()
+	w := visit(pages, http.MethodGet, answer+"good", nil, cookies)
+	own := w.Result().Cookies()
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/connect/notes" || len(own) != 1 || own[0].Value == cookies[0].Value {
+		t.Fatalf("%d %v", w.Code, w.Header())
+	}
+	if w := visit(pages, http.MethodGet, "/connect/notes", nil, own); !strings.Contains(w.Body.String(), "You are corp:ada") {
+		t.Errorf("%s", w.Body)
+	}
+}

@@ -43,6 +43,7 @@ type Provider struct {
 	down     bool
 	refusing bool
 	metadata map[string]any
+	idToken  map[string]any
 	keys     []map[string]any
 }
 
@@ -101,6 +102,13 @@ func (p *Provider) SetMetadata(changes map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.metadata = changes
+}
+
+// SetIDToken overrides claims of ID tokens; a nil value removes one.
+func (p *Provider) SetIDToken(changes map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idToken = changes
 }
 
 // AddKey publishes a key that the Provider does not sign with.
@@ -211,7 +219,10 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) {
 // admits reports whether a request comes from the configured client.
 func (p *Provider) admits(r *http.Request) bool {
 	id, secret, ok := r.BasicAuth()
-	if !ok {
+	if ok { // RFC 6749 §2.3.1
+		id, _ = url.QueryUnescape(id)
+		secret, _ = url.QueryUnescape(secret)
+	} else {
 		id, secret = r.FormValue("client_id"), r.FormValue("client_secret")
 	}
 	return p.o.ClientID == "" || id == p.o.ClientID && secret == p.o.ClientSecret

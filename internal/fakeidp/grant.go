@@ -2,13 +2,15 @@ package fakeidp
 
 import (
 	"crypto/sha256"
+	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // A grant is what a code or a refresh token stands for.
 type grant struct {
-	client, redirect, challenge, resource, scope string
+	client, redirect, challenge, resource, scope, nonce string
 }
 
 // authorize signs the user in at once and sends the browser back with a code.
@@ -21,7 +23,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	code := "code-" + random()
 	p.mu.Lock()
-	p.codes[code] = grant{q.Get("client_id"), back.String(), q.Get("code_challenge"), q.Get("resource"), q.Get("scope")}
+	p.codes[code] = grant{q.Get("client_id"), back.String(), q.Get("code_challenge"), q.Get("resource"), q.Get("scope"), q.Get("nonce")}
 	p.mu.Unlock()
 	answer := back.Query()
 	answer.Set("code", code)
@@ -71,6 +73,13 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		claims["scope"] = g.scope
 	}
 	answer := map[string]any{"access_token": p.Token(claims), "token_type": "Bearer", "expires_in": 3600, "scope": g.scope}
+	if strings.Contains(" "+g.scope+" ", " openid ") {
+		claims := map[string]any{"aud": g.client, "nonce": g.nonce, "at_hash": "x"}
+		p.mu.Lock()
+		maps.Copy(claims, p.idToken)
+		p.mu.Unlock()
+		answer["id_token"] = p.Token(claims)
+	}
 	if r.FormValue("grant_type") != "client_credentials" {
 		next := "refresh-" + random()
 		p.mu.Lock()

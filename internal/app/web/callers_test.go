@@ -53,7 +53,7 @@ func startProtected(t testing.TB, more ...string) *protected {
 	text := fmt.Sprintf(`
 mode: gateway
 public_url: %s
-auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}]}
+auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}}, login: {issuer: corp, client_id: weir-web}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}]}
 mcpServers: {up: {url: %q}}
 `+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), upstream.URL+"/mcp")
 	c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})

@@ -1,12 +1,14 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/authn"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/guard"
@@ -29,6 +31,9 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	if auth.Required() {
 		front.Authenticate = f.callers.Authenticate
 	}
+	if auth.Login.Issuer != "" {
+		front.Login = browserLogin{f.callers, auth.Login.Issuer}
+	}
 	if f.signIns == nil {
 		f.signIns = connect.New(connect.Options{SignIns: f.engine.SignIns, Front: front})
 	}
@@ -41,6 +46,24 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 		base = "" // callers on other machines cannot open a page of this one
 	}
 	f.engine.SignIns.Serve(base)
+}
+
+// browserLogin implements connect.Login by auth.login.
+type browserLogin struct {
+	callers *authn.Authenticator
+	issuer  string
+}
+
+// Name implements connect.Login.
+func (l browserLogin) Name() string { return l.issuer }
+
+// Begin implements connect.Login.
+func (l browserLogin) Begin(ctx context.Context, redirect string) (address, state string, finish connect.FinishLogin, err error) {
+	began, err := l.callers.BeginLogin(ctx, redirect)
+	if err != nil {
+		return "", "", nil, err
+	}
+	return began.Address, began.State, began.Finish, nil
 }
 
 // mountClientDocument serves the document by which authorization servers know weir (spec/signin §2).

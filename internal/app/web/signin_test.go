@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -134,5 +135,56 @@ func TestSignInOutlivesReload(t *testing.T) {
 	}
 	if n := idp.Count("sign-in"); n != 1 {
 		t.Errorf("%d sign-ins", n)
+	}
+}
+
+// TestBrowserLogin tells the gateway at the issuer who a person is.
+func TestBrowserLogin(t *testing.T) {
+	p := startProtected(t)
+	p.idp.SetIDToken(map[string]any{"sub": "ada", "groups": []string{"sre"}})
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	read := func(resp *http.Response, err error) (*http.Response, string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(body)
+	}
+	at := p.base + "/connect/up"
+	_, page := read(browser.Get(at))
+	field := regexp.MustCompile(`name="form" value="([0-9a-f]{64})"`).FindStringSubmatch(page)
+	if field == nil || !strings.Contains(page, "Go on with corp") {
+		t.Fatalf("no login: %s", page)
+	}
+	resp, page := read(browser.PostForm(at, url.Values{"form": {field[1]}, "login": {"yes"}}))
+	address, ok := strings.CutPrefix(resp.Header.Get("Refresh"), "0;url=")
+	if !ok || !strings.HasPrefix(address, p.idp.Issuer()+"/authorize?") || !strings.Contains(page, html.EscapeString(address)) {
+		t.Fatalf("%d %q: %s", resp.StatusCode, address, page)
+	}
+	// A page of another person does not take this browser's answer.
+	stranger, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, _ = read(other.Do(stranger))
+	if resp, page = read(other.Get(resp.Header.Get("Location"))); resp.StatusCode != http.StatusBadRequest || strings.Contains(page, "ada") {
+		t.Errorf("another browser: %d %s", resp.StatusCode, page)
+	}
+	resp, page = read(browser.Get(address))
+	if resp.Request.URL.String() != at || !strings.Contains(page, "You are corp:ada at this gateway") {
+		t.Errorf("%s %d: %s", resp.Request.URL, resp.StatusCode, page)
+	}
+	if resp, page = read(browser.Get(resp.Request.Response.Request.URL.String())); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("the same answer again: %d %s", resp.StatusCode, page)
 	}
 }
