@@ -196,7 +196,7 @@ func (p *Pages) begin(w http.ResponseWriter, caller *identity.Identity) (browser
 }
 
 func newSession(caller *identity.Identity) *session {
-	return &session{caller: caller, begun: map[string]string{}}
+	return &session{caller: caller.WithoutCredential(), begun: map[string]string{}}
 }
 
 // show writes the page of a server: a question for a token, or the button that begins a sign-in.

@@ -19,7 +19,10 @@ import (
 //
 //	accounts ▶ outcome ┐      … ▶ cache ▶ begin ▶ task ▶ retry ▶ server
 //	                   └─ refusal, end, view, or the end of what begin has begun
-type auditing struct{ to *calls.Recorder }
+type auditing struct {
+	to     *calls.Recorder
+	probes *probes // of a class of callers; nil: every entry exists for all callers
+}
 
 // begin is the link before a call reaches its server: the record of its begin. A required log that
 // cannot be written refuses the call.
@@ -43,6 +46,19 @@ func (a auditing) start(ctx context.Context, c *dispatch.Call) (err error) {
 	about := a.about(c)
 	c.Audited, err = a.to.Begin(ctx, &about)
 	return err
+}
+
+// resume records that a call of before reaches its server again, by a method about its task.
+func (a auditing) resume(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) (err error) {
+	if a.to == nil {
+		return nil
+	}
+	about := a.about(c)
+	about.Method, about.Args, about.Handle = method, params, c.Task
+	if c.Audited, err = a.to.Begin(ctx, &about); err != nil {
+		return dispatch.Classify(ctx, c.Entry.Upstream, err)
+	}
+	return nil
 }
 
 // about describes a call to the log.
@@ -78,18 +94,16 @@ func (a auditing) outcome(ctx context.Context, c *dispatch.Call, shown json.RawM
 			about.Decision, about.Rule = rawjson.Text(rawjson.Get(own.Details, "action")), rawjson.Text(rawjson.Get(own.Details, "rule"))
 		}
 		a.to.Refused(ctx, &about, outcomeOf(err, false))
+	case notFound(err):
+		a.probes.tell(ctx, c.Request, c.URI)
 	case err != nil || c.DryRun:
 	case c.Provenance.CacheHit:
 		about := a.about(c)
 		a.to.Cached(ctx, &about, c.Answer)
-	case c.Verb == ToolView || c.Resumed:
+	case c.Verb == ToolView:
 		about := a.about(c)
 		args := understoodView(c.Arguments)
-		handle := rawjson.Text(rawjson.Get(args, "handle"))
-		if handle == "" {
-			handle = rawjson.Text(rawjson.Get(args, "tool_id")) // of a task, where there is no tool_view
-		}
-		a.to.Viewed(ctx, &about, handle, rawjson.Get(args, "selector"), shown)
+		a.to.Viewed(ctx, &about, rawjson.Text(rawjson.Get(args, "handle")), rawjson.Get(args, "selector"), shown)
 	}
 }
 

@@ -57,9 +57,7 @@ func (g *Gateway) viewed(id *identity.Identity) *Gateway {
 	if known, ok := c.of.Get(key); ok {
 		return known
 	}
-	who := *id
-	who.Bearer = "" // it is not needed, and would be kept
-	of := c.make(&who)
+	of := c.make(id.WithoutCredential())
 	c.of.Put(key, of, 0)
 	return of
 }
@@ -67,10 +65,14 @@ func (g *Gateway) viewed(id *identity.Identity) *Gateway {
 // make returns the gateway of a class with a caller.
 func (c *classes) make(id *identity.Identity) *Gateway {
 	opts := c.whole.opts
-	opts.Upstreams = &part{Upstreams: c.whole.opts.Upstreams, policy: opts.Policy, caller: id}
+	seen := &part{Upstreams: c.whole.opts.Upstreams, policy: opts.Policy, caller: id}
+	opts.Upstreams = seen
 	g := newFaces(opts, c.whole.opts.Upstreams, c.whole.ctl, c.whole.kept)
 	for mode, face := range g.faces.of {
 		face.lists.main = c.whole.faces.of[mode].lists
+	}
+	if opts.Audit != nil {
+		g.accounts.audit.probes = &probes{to: opts.Audit, part: seen, faces: g.faces}
 	}
 	return g
 }

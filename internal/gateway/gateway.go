@@ -171,7 +171,7 @@ func newFaces(opts Options, whole Upstreams, ctl *dispatch.Controls, kept *dispa
 	}
 	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
 	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
-	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, audit: auditing{opts.Audit}}
+	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, audit: auditing{to: opts.Audit}}
 	for mode := range g.faces.of {
 		g.faces.of[mode] = g.face(Mode(mode), kept)
 	}
@@ -314,7 +314,10 @@ func capabilities(prompts, resources bool) json.RawMessage {
 
 // Serve implements mcp.Handler for the requests that an mcp.Lifecycle passes on.
 func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	return g.viewed(identity.From(ctx)).serve(ctx, r)
+	seen := g.viewed(identity.From(ctx))
+	raw, err := seen.serve(ctx, r)
+	seen.accounts.audit.probes.failed(ctx, r, err)
+	return raw, err
 }
 
 func (g *Gateway) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {

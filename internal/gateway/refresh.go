@@ -69,8 +69,15 @@ type follower struct {
 	tags listTags
 }
 
+// newFollower returns a follower with an agent's choice, which calls put.
+func newFollower(by choice, put func(method string, params json.RawMessage)) *follower {
+	by.by = by.by.WithoutCredential() // a follower outlives the request
+	return &follower{put: put, by: by}
+}
+
 // see notes what lists there are now for an agent's choice.
 func (f *follower) see(by choice, now listTags) {
+	by.by = by.by.WithoutCredential()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.by, f.tags = by, now
@@ -144,7 +151,7 @@ func (w *followers) follow(by choice, r *mcp.Request, st *sessionState) {
 			w.logger.Debug("an agent was not told of a change", "session", st.tag, "method", n.Method, "err", err)
 		}
 	})
-	f = &follower{by: by, put: post.Put}
+	f = newFollower(by, post.Put)
 	st.follows = f
 	st.mu.Unlock()
 	detach := w.attach(f)

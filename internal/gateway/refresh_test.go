@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -345,4 +346,60 @@ func TestCallInFlightOutlivesItsTool(t *testing.T) {
 	if s := <-done; s.IsError || s.Content[0].Text != "done" {
 		t.Errorf("%+v", s)
 	}
+}
+
+// TestFollowersKeepNoCredential: what outlives a request has no token of its caller.
+func TestFollowersKeepNoCredential(t *testing.T) {
+	h := newHarness(t, Options{Policy: hiding(), Mode: ModePlain})
+	h.list(publicListing())
+	who := *sre
+	who.Bearer = "hunter22"
+	for range 2 { // the first list begins to follow, the second one sees again
+		if _, err := h.askAs(t.Context(), &who, "tools/list", `{}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listening := mcp.NewSession("l", "ann")
+	defer listening.Close()
+	ctx, cancel := context.WithCancel(identity.With(t.Context(), &who))
+	acknowledged, done := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = h.g.Serve(ctx, &mcp.Request{ID: "1", Method: "subscriptions/listen", Params: json.RawMessage(`{"notifications":{"toolsListChanged":true}}`), Version: mcp.V20260728, Session: listening, Peer: told(func(string) { acknowledged <- struct{}{} })})
+	}()
+	<-acknowledged
+	h.g.state.mu.Lock()
+	followers := len(h.g.state.follow)
+	for f := range h.g.state.follow {
+		if by := f.choice().by; by == nil || by.Principal != who.Principal || by.Bearer != "" {
+			t.Errorf("a follower keeps %+v", by)
+		}
+	}
+	h.g.state.mu.Unlock()
+	if followers != 2 {
+		t.Errorf("%d followers", followers)
+	}
+	if id := identity.From(lasting(ctx)); id.Principal != who.Principal || id.Bearer != "" {
+		t.Errorf("a subscription keeps %+v", id)
+	}
+	if p, ok := h.g.viewed(&who).opts.Upstreams.(*part); !ok || p.caller.Bearer != "" {
+		t.Error("a class keeps a token")
+	}
+	if who.Bearer != "hunter22" {
+		t.Error("the identity of the request has changed")
+	}
+	cancel()
+	<-done
+}
+
+// told is a Peer that hears notifications.
+type told func(method string)
+
+func (told) Call(context.Context, string, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+	return nil, mcp.MethodNotFound("")
+}
+
+func (f told) Notify(_ context.Context, method string, _ json.RawMessage) error {
+	f(method)
+	return nil
 }

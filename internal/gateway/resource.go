@@ -88,6 +88,7 @@ func (f *finder) resource(next dispatch.Dispatcher) dispatch.Dispatcher {
 			if uri, err = f.expand(ctx, c, out[1]); err != nil {
 				return nil, err
 			}
+			c.URI = uri
 			if !s.gives(e, uri) {
 				return nil, unreadable(uri, noResource(uri))
 			}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -41,9 +43,10 @@ func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 		return nil, err
 	}
 	defer func() { n.accounts.audit.ended(call, nil, err) }()
+	reader := lasting(ctx)
 	return server.SubscribeResource(ctx, uri, func(params json.RawMessage) {
 		about := rawjson.Text(rawjson.Get(params, "uri"))
-		if n.caller.state.front.Load().direct.Refuses(ctx, []Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {
+		if n.caller.state.front.Load().direct.Refuses(reader, []Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {
 			return
 		}
 		if asked != uri && about == uri {
@@ -54,6 +57,12 @@ func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 		}
 		put(bridge.ResourceUpdated, params)
 	})
+}
+
+// lasting returns a context that says of the caller what conditions look at. It outlives the request,
+// so it has no credential and nothing else of the request.
+func lasting(ctx context.Context) context.Context {
+	return authz.WithRoute(identity.With(context.Background(), identity.From(ctx).WithoutCredential()), authz.RouteOf(ctx))
 }
 
 // subscribe answers resources/subscribe of the legacy era.
@@ -136,11 +145,11 @@ func (n *natives) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 		return nil, err
 	}
 	box := bridge.NewMailbox()
-	defer n.followers.attach(&follower{by: choiceOf(ctx), put: func(method string, params json.RawMessage) {
+	defer n.followers.attach(newFollower(choiceOf(ctx), func(method string, params json.RawMessage) {
 		if wish.Wants(method) {
 			box.Put(method, params)
 		}
-	}})()
+	}))()
 	st := n.caller.state.session(r.Session)
 	for _, asked := range append([]string(nil), wish.Resources...) {
 		one := *r
@@ -152,6 +161,8 @@ func (n *natives) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 				defer stop()
 				continue
 			}
+		} else {
+			n.accounts.audit.probes.failed(ctx, &one, err)
 		}
 		n.caller.logger.DebugContext(ctx, "a resource cannot be subscribed to", "session", st.tag, "err", n.caller.redactor.Redact(err.Error()))
 		wish.Drop(asked)

@@ -39,6 +39,7 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 		Admit: func(ctx context.Context, c *dispatch.Call) error {
 			return g.ctl.AdmitAgain(ctx, c, admit)
 		},
+		Begin: g.accounts.audit.resume,
 		Clean: func(raw json.RawMessage) json.RawMessage {
 			raw = withoutOwnMeta(raw)
 			if g.caller.redact {

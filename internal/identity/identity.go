@@ -36,6 +36,16 @@ type Identity struct {
 	Bearer Secret
 }
 
+// WithoutCredential returns the identity without its Bearer, to keep for longer than a request.
+func (i *Identity) WithoutCredential() *Identity {
+	if i == nil || i.Bearer == "" {
+		return i
+	}
+	out := *i
+	out.Bearer = ""
+	return &out
+}
+
 // Secret is a text that prints as "[secret]".
 type Secret string
 

@@ -58,6 +58,8 @@ type Call struct {
 	ToolID  string
 	// Args are what the server gets, as JSON. They are read before Begin returns.
 	Args []byte
+	// Handle is that of the task that the call continues, "" for a new call.
+	Handle string
 	// Decision and Rule are of the policy, "" without one.
 	Decision, Rule string
 }
@@ -66,6 +68,7 @@ type Call struct {
 func (r *Recorder) record(ctx context.Context, kind audit.Kind, c *Call) *audit.Record {
 	out := Caller(ctx, kind)
 	out.Method, out.Server, out.ToolID, out.Decision, out.Rule = c.Method, c.Server, c.ToolID, c.Decision, c.Rule
+	out.Handle = c.Handle
 	if c.Request != nil {
 		of(c.Request, out)
 	}

@@ -301,6 +301,7 @@ func (c *Controls) AdmitAgain(ctx context.Context, call *Call, from SubjectsOf) 
 	now, about := from(call.Entry, call.URI)
 	a := Act{Request: &mcp.Request{Method: call.Request.Method, Session: call.Request.Session, Peer: mcp.NoPeer}, Verb: VerbOf(call.Entry.Kind), Catalog: now, About: about, Ledger: call.Session.Ledger(), Free: true}
 	call.Pass, err = c.Admit(ctx, &a)
+	call.decided = a.decided
 	return err
 }
 

@@ -42,8 +42,15 @@ func (p *Policy) SightOf(id *identity.Identity) *Sight {
 // the subjects that a call of the entry concerns. Missing scopes count as held if the caller has an
 // issuer that could give them. Whatever Controls.Admit admits is seen.
 func (s *Sight) Sees(verb string, about []Subject) bool {
+	action, _ := s.Refusal(verb, about)
+	return action == ""
+}
+
+// Refusal returns the action and the rule that hide an entry from the caller, "" if Sees reports
+// true.
+func (s *Sight) Refusal(verb string, about []Subject) (action, rule string) {
 	if s.policy == nil {
-		return true
+		return "", ""
 	}
 	if s.in != nil {
 		s.in.Unknown = authz.OfCall
@@ -55,7 +62,10 @@ func (s *Sight) Sees(verb string, about []Subject) bool {
 		}
 	}
 	_, v := s.policy.strictest(s.in, possibly, verb, about)
-	return v.action != Deny
+	if v.action != Deny {
+		return "", ""
+	}
+	return string(v.action), v.decidedBy()
 }
 
 // isTemplate reports whether the URI of a subject is a template, so that the URI of a call is not

@@ -44,6 +44,9 @@ type Surroundings struct {
 	Outlives func(ctx context.Context, upstream string) bool
 	// Admit decides again whether the agent may call the entry. It counts no call.
 	Admit func(ctx context.Context, c *dispatch.Call) error
+	// Begin is called before a restored call reaches its server again, with the method that it asks
+	// and its params. An error refuses the request.
+	Begin func(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) error
 	// Clean makes of a server's result what the dispatch chain gets of one.
 	Clean func(json.RawMessage) json.RawMessage
 	// Redact removes secrets and invisible characters from a server's text.
@@ -164,6 +167,16 @@ func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage,
 		_, err := k.find(c, c.Task)
 		return nil, err
 	}
+	if e := t.failed(); e != nil {
+		return nil, e
+	}
+	method := mcptask.MethodResult
+	if t.modern {
+		method = mcptask.MethodGet
+	}
+	if err := k.Begin(ctx, c, method, mcptask.Params(t.id)); err != nil {
+		return nil, err
+	}
 	w := k.watch(c, t)
 	raw, err := w.run(ctx, mcptask.State{Modern: t.modern}, k.Registry.now().Add(k.opts.Wait))
 	switch {
@@ -202,12 +215,16 @@ func (k *Client) Cancel(ctx context.Context, c *dispatch.Call) (json.RawMessage,
 	case t.ended():
 		said = fmt.Sprintf("%s (%s) has ended already; its result can still be read.", t.handle, t.entry.ID)
 	default:
+		if err := k.Begin(ctx, c, mcptask.MethodCancel, mcptask.Params(t.id)); err != nil {
+			return nil, err
+		}
 		w := k.watch(c, t)
 		if err := w.cancel(ctx); err != nil {
 			return nil, err
 		}
 		t.fail(w.ended("was cancelled by its agent"))
 	}
+	c.Task = "" // nothing is left to wait for
 	return result.Texts(nil, said), nil
 }
 
