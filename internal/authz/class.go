@@ -3,7 +3,6 @@ package authz
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 
 	"github.com/weir-mcp/weir/internal/identity"
 )
@@ -14,6 +13,7 @@ import (
 type Classes struct {
 	conditions []*Condition
 	uses       Parts // of the expressions
+	claims     usedClaims
 }
 
 // ClassesOf returns the classes that conditions tell apart. Nil conditions are ignored.
@@ -26,6 +26,7 @@ func ClassesOf(conditions []*Condition) *Classes {
 		c.conditions = append(c.conditions, one)
 		if one.When != nil {
 			c.uses |= one.When.uses
+			c.claims = c.claims.and(one.When.claims)
 		}
 	}
 	return c
@@ -35,7 +36,9 @@ func ClassesOf(conditions []*Condition) *Classes {
 type Class [sha256.Size]byte
 
 // Of returns the class of a caller. Scopes that a caller with an issuer lacks count as not known,
-// because the caller could get them.
+// because the caller could get them. Of the claims, those count that an expression selects by name.
+// If an expression reads claims in another way, all count except those about the token itself, such
+// as exp and jti.
 func (c *Classes) Of(id *identity.Identity) Class {
 	in := Input{Identity: id}
 	if id.Issuer != "" {
@@ -67,10 +70,7 @@ func (c *Classes) Of(id *identity.Identity) Class {
 		w.texts(id.Client)
 	}
 	if c.uses&Claims != 0 {
-		// Claims are decoded JSON, so that this cannot fail. Keys are sorted.
-		if claims, err := json.Marshal(id.Claims); err == nil {
-			w.texts(string(claims))
-		}
+		c.claims.write(&w, id.Claims)
 	}
 	return sha256.Sum256(w.out)
 }

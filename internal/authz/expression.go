@@ -71,6 +71,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 type Expression struct {
 	text    string
 	uses    Parts
+	claims  usedClaims
 	hints   []string    // variables in it that a server sets
 	exact   cel.Program // where all parts are known and the cost is proven
 	partial cel.Program // where a part is not known
@@ -107,7 +108,7 @@ func Compile(text string) (*Expression, error) {
 	if of := ast.OutputType(); !of.IsExactType(cel.BoolType) && !of.IsExactType(cel.DynType) {
 		return nil, &SyntaxError{Line: 1, Column: 1, Message: fmt.Sprintf("the value is of type %s, and must be true or false", of)}
 	}
-	x := &Expression{text: text}
+	x := &Expression{text: text, claims: claimsIn(ast.NativeRep().Expr())}
 	for _, r := range ast.NativeRep().ReferenceMap() {
 		for _, v := range variables {
 			if r.Name == v.name {
