@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -177,7 +179,7 @@ func (u gatedUpstream) gates(ctx context.Context) (gates, error) {
 }
 
 // admit returns an error for a request about a definition that is held: the one that servers answer
-// with for a name that they do not know.
+// with for a name that they do not know. A method that weir does not know is refused.
 func (s gates) admit(method string, params json.RawMessage) error {
 	switch method {
 	case "tools/call":
@@ -201,7 +203,17 @@ func (s gates) admit(method string, params json.RawMessage) error {
 		}
 		return s.admitReference(ref)
 	}
-	return nil
+	if _, lists := gatedLists[method]; lists || slices.Contains(harmless, method) {
+		return nil
+	}
+	return mcp.Errorf(mcp.KindMethodNotFound, "%q is not forwarded: trust (weir.lock) covers this server, and weir does not know what the method reads or runs", text.Line(method, 80))
+}
+
+// harmless are the requests that neither show nor use a definition: those of the session, and those
+// about tasks, which admitted calls have made. weir answers initialize, server/discover and
+// subscriptions/listen itself.
+var harmless = []string{
+	"ping", "logging/setLevel", "resources/unsubscribe", "tasks/list", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel",
 }
 
 // admitPrompt returns an error for a prompt that is held. named has its name.

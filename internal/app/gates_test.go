@@ -61,6 +61,20 @@ func TestGatesAdmit(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/resource","Type":"ref/prompt","uri":"note:1","name":"p"}}`, false},
 		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"note:1"},"ref":{"type":"ref/prompt","name":"p"}}`, false},
 		{"ping", `{}`, true},
+		{"tools/list", `{}`, true},
+		{"resources/list", `{}`, true},
+		{"resources/unsubscribe", `{"uri":"note:1"}`, true},
+		{"logging/setLevel", `{"level":"debug"}`, true},
+		{"tasks/result", `{"taskId":"t1"}`, true},
+		{"tasks/cancel", `{"taskId":"t1"}`, true},
+		{"tools/invoke", `{"name":"evil"}`, false}, // of a server's own making
+		{"Tools/Call", `{"name":"evil"}`, false},
+		{"tools/call ", `{"name":"evil"}`, false},
+		{"", `{"name":"evil"}`, false},
+		{"tasks/run", `{"name":"evil"}`, false},
+		{"initialize", `{}`, false},
+		{"server/discover", `{}`, false},
+		{"subscriptions/listen", `{"notifications":{"resourceSubscriptions":["file:///a/b"]}}`, false},
 	} {
 		if err := g.admit(test.method, json.RawMessage(test.params)); (err == nil) != test.ok {
 			t.Errorf("%s %s: %v", test.method, test.params, err)

@@ -71,7 +71,8 @@ type Keeper struct {
 	servers map[string]*watched
 }
 
-// watched is one server in a mode other than off.
+// watched is one server. In mode off it has no more than the listing of a server that was found at
+// run time: no restart brings a new one when the mode changes.
 type watched struct {
 	name string
 	turn sync.Mutex // held while a listing is judged and handed on, so that the newest one stays
@@ -109,13 +110,14 @@ var _ Sink = (*Keeper)(nil)
 
 // Update judges a listing and hands on what may be served.
 func (k *Keeper) Update(l catalog.Listing) {
-	if k.opts.Mode(l.Upstream) == off {
-		k.forget(l.Upstream, func() { k.opts.Sink.Update(l) })
-		return
-	}
 	w := k.watch(l.Upstream)
 	w.turn.Lock()
 	defer w.turn.Unlock()
+	if k.opts.Mode(l.Upstream) == off && !l.Found {
+		w.clear()
+		k.opts.Sink.Update(l)
+		return // it starts anew when its mode changes
+	}
 	kept := cloned(k.opts.Conceal(l))
 	w.mu.Lock()
 	w.listing = &kept
@@ -125,7 +127,11 @@ func (k *Keeper) Update(l catalog.Listing) {
 
 // Remove hands the removal of an upstream on. The lock keeps the server.
 func (k *Keeper) Remove(upstream string) {
-	k.forget(upstream, func() { k.opts.Sink.Remove(upstream) })
+	w := k.watch(upstream)
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.clear()
+	k.opts.Sink.Remove(upstream)
 }
 
 // watch returns the record of a server.
@@ -140,19 +146,11 @@ func (k *Keeper) watch(server string) *watched {
 	return w
 }
 
-// forget drops the listing of a server and calls then.
-func (k *Keeper) forget(server string, then func()) {
-	k.mu.Lock()
-	w := k.servers[server]
-	k.mu.Unlock()
-	if w != nil {
-		w.turn.Lock()
-		defer w.turn.Unlock()
-		w.mu.Lock()
-		w.listing, w.now, w.locked, w.verdict = nil, nil, nil, verdict{}
-		w.mu.Unlock()
-	}
-	then()
+// clear drops what is known of a server. The caller holds w.turn.
+func (w *watched) clear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listing, w.now, w.locked, w.verdict = nil, nil, nil, verdict{}
 }
 
 // all returns the records of all servers, sorted by name.
@@ -172,6 +170,9 @@ func (k *Keeper) hand(w *watched) {
 	}
 	mode := k.opts.Mode(w.name)
 	if mode == off {
+		w.mu.Lock()
+		w.now, w.locked, w.verdict = nil, nil, verdict{}
+		w.mu.Unlock()
 		k.opts.Sink.Update(*listing)
 		return
 	}
@@ -191,8 +192,11 @@ func (k *Keeper) locked(now *observedServer) (*lockedServer, error) {
 	k.mu.Lock()
 	s, broken := k.lookup(now.Server), k.broken
 	k.mu.Unlock()
-	if s != nil || broken != nil {
-		return s, broken
+	switch {
+	case s != nil:
+		return s, nil // also while the file is broken
+	case broken != nil:
+		return nil, broken
 	}
 	date := k.date()
 	err := k.change(context.Background(), func(f *lock) error {
@@ -274,6 +278,7 @@ func (k *Keeper) Follow() {
 		k.opts.Logger.Error("weir.lock has changed and is not used; the old one stays", "err", err)
 	case data == nil && k.data != nil:
 		k.opts.Logger.Warn("weir.lock is gone; the old one stays until weir is started again", "path", k.opts.Path)
+		k.broken, changed = nil, k.broken != nil // the next write makes it anew
 	case string(data) != string(k.data) || k.broken != nil:
 		k.file, k.data, k.broken, changed = f, data, nil, true
 	}

@@ -76,3 +76,86 @@ func TestAcceptWhileRead(t *testing.T) {
 		t.Error("a judgement of before has what was accepted after it")
 	}
 }
+
+// TestModeFromOff: an agent that runs is judged as soon as its mode is set, and no longer once it is
+// removed.
+func TestModeFromOff(t *testing.T) {
+	path, mode := filepath.Join(t.TempDir(), Name), off
+	k, sink := keeper(path, &mode, nil)
+	l := files(read)
+	l.Found = true
+	k.Update(l)
+	if _, err := os.Stat(path); err == nil || len(k.Status().Servers) != 0 {
+		t.Fatalf("mode off: %v, %+v", err, k.Status())
+	}
+	mode = hold
+	if k.Gate("files").Open() == nil {
+		t.Error("it is open before it is judged")
+	}
+	k.Again()
+	if err := k.Gate("files").Open(); err != nil || sink.tools("files") != "read_file" {
+		t.Errorf("it waits for the next listing: %v, %q", err, sink.tools("files"))
+	}
+	if f, _, err := readFile(path); err != nil || f.Servers["files"] == nil {
+		t.Errorf("the file has %v, %v", f, err)
+	}
+	l = files(strings.Replace(read, "Reads", "Sends", 1))
+	l.Found = true
+	k.Update(l)
+	if got := sink.tools("files"); got != "" || k.Summary("files").Held != 1 {
+		t.Errorf("a changed definition is served: %q, %+v", got, k.Summary("files"))
+	}
+	mode = off
+	k.Again()
+	if got := sink.tools("files"); got != "read_file" || len(k.Status().Servers) != 0 || k.Summary("files") != (Summary{}) {
+		t.Errorf("in mode off again: %q, %+v, %+v", got, k.Status(), k.Summary("files"))
+	}
+	k.Remove("files")
+	mode = hold
+	k.Again()
+	if k.Gate("files").Open() == nil {
+		t.Error("a server that is gone is open")
+	}
+}
+
+// TestBrokenWhileRunning: a file that breaks while weir runs leaves what was trusted in force, and a
+// file that is taken away mends it.
+func TestBrokenWhileRunning(t *testing.T) {
+	path, mode := filepath.Join(t.TempDir(), Name), hold
+	k, sink := keeper(path, &mode, nil)
+	k.Update(files(read))
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mail := files(write)
+	mail.Upstream, mail.Namespace = "mail", "mail"
+	for _, mend := range []func() error{
+		func() error { return os.WriteFile(path, good, 0o644) },
+		func() error { return os.Remove(path) },
+	} {
+		if err := os.WriteFile(path, []byte("<<<<<<< HEAD\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		k.Follow()
+		k.Update(mail)
+		if got := sink.tools("mail"); got != "" || k.Status().Error == "" {
+			t.Errorf("a server that no lock knows: %q, %q", got, k.Status().Error)
+		}
+		k.Update(files(read))
+		if got := sink.tools("files"); got != "read_file" {
+			t.Errorf("a trusted server: %q", got)
+		}
+		if err := mend(); err != nil {
+			t.Fatal(err)
+		}
+		k.Follow()
+		if got := sink.tools("mail"); got != "write_file" || k.Status().Error != "" {
+			t.Errorf("mended: %q, %q", got, k.Status().Error)
+		}
+		k.Remove("mail")
+		k.mu.Lock()
+		delete(k.file.Servers, "mail")
+		k.mu.Unlock()
+	}
+}
