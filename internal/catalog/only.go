@@ -91,7 +91,9 @@ func (s *space) plant(namespace string) {
 	}
 	about := ""
 	for _, seg := range s.segments {
-		if about = seg.about; about != "" {
+		// A server of which nothing is kept must not describe the namespace.
+		if kept := slices.ContainsFunc(s.entries, func(e *Entry) bool { return e.Upstream == seg.upstream }); kept && seg.about != "" {
+			about = seg.about
 			break
 		}
 	}
