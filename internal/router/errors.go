@@ -65,12 +65,27 @@ func failedToReach(err error) error {
 		// The upstream rejects weir's own credentials. A 401 would tell the agent that weir rejects
 		// the agent's token.
 		out.Kind = mcp.KindUpstreamProtocol
+		out.Data = signInData(e, out.Kind)
 	case e.Kind == mcp.KindUpstreamProtocol && errors.Is(err, mcp.ErrFinal):
 	default:
 		return err
 	}
 	out.SetRetryAfter(mcp.RetryAfter(err))
 	return out
+}
+
+// signInData returns the data of an error of kind k in the place of one that asks a person to sign in:
+// the server, the command and the page (spec/signin §4). It is nil for all others.
+func signInData(e *mcp.Error, k mcp.Kind) json.RawMessage {
+	command := rawjson.Get(e.Data, "command")
+	if command == nil {
+		return nil
+	}
+	data := fmt.Appendf(nil, `{"kind":%q,"server":%s,"command":%s`, k, rawjson.Get(e.Data, "server"), command)
+	if page := rawjson.Get(e.Data, "connect_url"); page != nil {
+		data = fmt.Appendf(data, `,"connect_url":%s`, page)
+	}
+	return append(data, '}')
 }
 
 // errNotReached is the cause of the errors of notReached.
