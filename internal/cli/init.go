@@ -233,7 +233,7 @@ func (r *initRun) try(ctx context.Context) error {
 		case s.State == "disabled" || s.State == "left_out":
 			item(r.a.stdout, dim, "-", s.Name, s.State)
 		default:
-			item(r.a.stdout, green, "✓", s.Name, counted(s.Tools, "tool"))
+			item(r.a.stdout, green, "✓", s.Name, trialText(s))
 		}
 	}
 	return nil
@@ -243,7 +243,8 @@ func (r *initRun) try(ctx context.Context) error {
 type triedJSON struct {
 	Name   string `json:"name"`
 	Tools  int    `json:"tools"`
-	Reason string `json:"reason,omitempty"` // why it cannot be used
+	Reason string `json:"reason,omitempty"`  // why it cannot be used
+	SignIn bool   `json:"sign_in,omitempty"` // it wants a person to sign in first: weir login NAME
 }
 
 // initJSON is what weir init did, for programs.
@@ -266,7 +267,7 @@ func (r *initRun) json(done firstrun.Result, dry bool) initJSON {
 	out.add(done)
 	if r.trial != nil {
 		for _, s := range r.trial.Servers {
-			out.Started = append(out.Started, triedJSON{s.Name, s.Tools, trialFault(s)})
+			out.Started = append(out.Started, triedJSON{s.Name, s.Tools, trialFault(s), s.State == "sign_in"})
 		}
 		out.Menu = &menuJSON{r.trial.Before, r.trial.After}
 	}

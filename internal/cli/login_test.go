@@ -103,7 +103,8 @@ func TestLogin(t *testing.T) {
 				_, body := exchange(t, http.MethodPost, s.base+"/mcps/notes/mcp", list, "Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2025-11-25")
 				return body
 			}
-			if body := ask(); !strings.Contains(body, "weir login notes") {
+			page := `"data":{"kind":"upstream_protocol","server":"notes","command":"weir login notes","connect_url":"` + s.base + `/connect/notes"}`
+			if body := ask(); !strings.Contains(body, page) {
 				t.Errorf("before the sign-in: %s", body)
 			}
 			flag := "--no-browser"
@@ -197,6 +198,29 @@ func TestAddTellsOfSignIn(t *testing.T) {
 	config := writeConfig(t, "weir.yaml", "mcpServers: {}\n")
 	piped(t, "", env, "add", "--config", config, "--yes", "notes", idp.URL+"/mcp").want(t, exitOK, "weir login notes")
 	logIn(t, idp, env, "--config", config, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
+}
+
+// TestInitTellsOfSignIn takes over a server that cannot be listed before the sign-in, and then examines
+// it.
+func TestInitTellsOfSignIn(t *testing.T) {
+	t.Parallel()
+	idp := protected(t)
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "USERPROFILE=" + home, "XDG_STATE_HOME=" + filepath.Join(home, "state"), "XDG_CONFIG_HOME=" + filepath.Join(home, "config"), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
+	if err := os.Mkdir(filepath.Join(home, ".cursor"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, ".cursor", "mcp.json"), []byte(`{"mcpServers":{"notes":{"url":"`+idp.URL+`/mcp"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := piped(t, "", env, "init", "--yes").want(t, exitOK, "needs a sign-in: weir login notes")
+	if strings.Contains(f.stdout, "0 tools") {
+		t.Errorf("weir init says %s", f.stdout)
+	}
+	found := examined(t, exitTool, append(env, "doctor", "notes", "--json")...)["server notes"]
+	if len(found) != 1 || found[0].ID != "server-sign-in" || found[0].Fix != "Run: weir login notes" {
+		t.Errorf("weir doctor finds %+v", found)
+	}
 }
 
 // TestLoginRefuses names what cannot be signed in at.

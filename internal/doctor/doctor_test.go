@@ -103,11 +103,14 @@ var brokenMachines = map[string]struct {
 	}, "server-changed", "server files", "taken out"},
 	"noise, ready": {func(m *machine) { m.servers[0].Noise = "Server running" }, "server-noise", "server files", "Server running"},
 	"401":          {down(`server "files" does not accept the credentials (401): check the Authorization header`), "server-unauthorized", "server files", "headers"},
-	"TLS":          {down(`server "files": tls: failed to verify certificate: x509: certificate signed by unknown authority`), "server-tls", "server files", "SSL_CERT_FILE"},
-	"DNS":          {down(`server "files": dial tcp: lookup mcp.example: no such host`), "server-dns", "server files", "VPN"},
-	"refused":      {down(`server "files": dial tcp 127.0.0.1:9: connect: connection refused`), "server-unreachable", "server files", "host and port"},
-	"other":        {down(`server "files": it is Tuesday`), "server-failed", "server files", "Tuesday"},
-	"proxy":        {func(m *machine) { m.env["HTTP_PROXY"] = "http://proxy:3128" }, "server-proxy", "proxy", "NO_PROXY"},
+	"sign-in": {func(m *machine) {
+		m.servers[0].State, m.servers[0].Error = "sign_in", `the server "files" needs a sign-in: run weir login files`
+	}, "server-sign-in", "server files", "Run: weir login files"},
+	"TLS":     {down(`server "files": tls: failed to verify certificate: x509: certificate signed by unknown authority`), "server-tls", "server files", "SSL_CERT_FILE"},
+	"DNS":     {down(`server "files": dial tcp: lookup mcp.example: no such host`), "server-dns", "server files", "VPN"},
+	"refused": {down(`server "files": dial tcp 127.0.0.1:9: connect: connection refused`), "server-unreachable", "server files", "host and port"},
+	"other":   {down(`server "files": it is Tuesday`), "server-failed", "server files", "Tuesday"},
+	"proxy":   {func(m *machine) { m.env["HTTP_PROXY"] = "http://proxy:3128" }, "server-proxy", "proxy", "NO_PROXY"},
 
 	"broken schema": {func(m *machine) {
 		m.catalog = []CatalogFinding{{"files", "schema_invalid", "read", "type must be a string"}}

@@ -8,6 +8,7 @@ const (
 	ownClient  = "the client's file"
 	ownNetwork = "the network"
 	ownService = "the service"
+	ownPerson  = "you"
 )
 
 // kinds is the table of findings. docs/troubleshooting.md is generated from it.
@@ -31,6 +32,7 @@ var kinds = []kind{
 	{"server-exit", Fail, ownServer, "The program of a server ends before it answers.", "Read its last lines: a key, an argument or a package is missing in most cases."},
 	{"server-silent", Warn, ownServer, "The server has not answered yet. A first start that downloads a package takes a minute.", "Try again. If it stays silent, run its command in a shell: a program that asks a question waits for ever."},
 	{"server-noise", Warn, ownServer, "The server prints text to stdout, which is for MCP messages alone.", "Have the server print its log to stderr, often by an option such as `--quiet`."},
+	{"server-sign-in", Fail, ownPerson, "The server wants you to sign in (OAuth).", "Run `weir login` with the server's name."},
 	{"server-unauthorized", Fail, ownConfig, "The server does not accept the credentials (401 or 403).", "Renew the token in `headers` of the server."},
 	{"server-tls", Fail, ownNetwork, "The certificate of the server is not accepted.", "Correct the clock or the host's name. For a company's own authority, set `SSL_CERT_FILE` where weir runs."},
 	{"server-dns", Fail, ownNetwork, "The name of the server's host is not known.", "Correct `url`, or connect to the VPN that knows the name."},

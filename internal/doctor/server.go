@@ -97,6 +97,8 @@ func serverFindings(s Server) []Finding {
 	switch {
 	case s.State == "disabled" || s.State == "left_out":
 		return nil
+	case s.State == "sign_in":
+		return []Finding{found("server-sign-in", thing, "%s", s.Error).fix("Run: weir login %s", s.Name)}
 	case s.Error != "":
 		f := found(faultOf(s.Error), thing, "%s", s.Error)
 		if f.ID == "server-exit" || f.ID == "server-failed" || f.ID == "server-silent" {
