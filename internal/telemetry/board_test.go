@@ -15,11 +15,13 @@ import (
 func everyFamily(t *testing.T) map[string]bool {
 	t.Helper()
 	m := NewMetrics(Totals{Version: "v1",
-		Tokens: func() (int64, int64) { return 1, 2 }, Uncounted: func() int64 { return 0 }, Sessions: func() int { return 1 }, Tools: func() int { return 1 },
+		Tokens: func() (int64, int64) { return 1, 2 }, Uncounted: func() int64 { return 0 }, Sessions: func() int { return 1 }, Tools: func() int { return 1 }, Spans: func() SpanFigures { return SpanFigures{} },
 		Artifacts: func() (int, int64) { return 1, 1 }, Upstreams: func() map[string]UpstreamFigures { return map[string]UpstreamFigures{"a": {"ready", 1}} },
 	})
 	m.Observe(Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1, Duration: time.Second})
 	m.Observe(Event{Name: ExecuteFailed, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
+	m.Operated(false, "tools/call", "", time.Second)
+	m.Operated(true, "tools/call", "tool_error", time.Second)
 	m.RequestStarted("a")
 	m.RequestEnded("a", time.Second)
 	names := map[string]bool{}
@@ -92,7 +94,7 @@ func TestBoardAndRules(t *testing.T) {
 		queries = append(queries, r.Expr)
 	}
 
-	name := regexp.MustCompile(`\b(?:weir|process|go)_[a-z_]+|\bup\b`)
+	name := regexp.MustCompile(`\b(?:weir|process|go|mcp_server|mcp_client)_[a-z_]+|\bup\b`)
 	for _, q := range queries {
 		found := name.FindAllString(q, -1)
 		if len(found) == 0 || strings.Count(q, "(") != strings.Count(q, ")") || strings.Count(q, "{") != strings.Count(q, "}") {

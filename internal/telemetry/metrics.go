@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"net/http"
 	"runtime"
 	"strings"
@@ -32,6 +33,8 @@ type Totals struct {
 	Sessions func() int
 	// Tools returns how many tools can be called.
 	Tools func() int
+	// Spans returns what became of the spans of traces.
+	Spans func() SpanFigures
 }
 
 // UpstreamFigures are of one upstream.
@@ -56,12 +59,14 @@ type Metrics struct {
 	took     *family
 
 	tools, upstreams labels
+	operations       operations
 }
 
 // NewMetrics returns a Metrics that also reports totals, the program's version, and figures of the
 // Go runtime and the process.
 func NewMetrics(totals Totals) *Metrics {
-	m := &Metrics{totals: totals}
+	m := &Metrics{totals: totals, operations: newOperations()}
+	m.families = append(m.families, m.operations.server, m.operations.client)
 	add := func(k kind, name, help string, labels ...string) *family {
 		f := &family{name: "weir_" + name, help: help, kind: k, labels: labels}
 		m.families = append(m.families, f)
@@ -214,6 +219,8 @@ func (m *Metrics) page() []byte {
 
 // labels is a bounded set of label values.
 type labels struct {
+	most int // 0 means maxLabels
+
 	mu   sync.RWMutex // guards below
 	seen map[string]struct{}
 }
@@ -222,7 +229,7 @@ type labels struct {
 func (l *labels) bound(value string) string {
 	l.mu.RLock()
 	_, known := l.seen[value]
-	full := len(l.seen) >= maxLabels
+	full := len(l.seen) >= cmp.Or(l.most, maxLabels)
 	l.mu.RUnlock()
 	switch {
 	case known:
@@ -235,7 +242,7 @@ func (l *labels) bound(value string) string {
 	if l.seen == nil {
 		l.seen = make(map[string]struct{})
 	}
-	if _, known = l.seen[value]; !known && len(l.seen) >= maxLabels {
+	if _, known = l.seen[value]; !known && len(l.seen) >= cmp.Or(l.most, maxLabels) {
 		return otherLabel
 	}
 	l.seen[value] = struct{}{}
@@ -267,6 +274,9 @@ func (t *Totals) families(upstreams *labels) (all []*family) {
 	}
 	if t.Tools != nil {
 		add(gauge, "tools", "Tools that can be called.", float64(t.Tools()))
+	}
+	if t.Spans != nil {
+		all = append(all, t.Spans().family())
 	}
 	if t.Upstreams == nil {
 		return all

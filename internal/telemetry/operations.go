@@ -1,0 +1,73 @@
+package telemetry
+
+import "time"
+
+// operationBuckets are those of OpenTelemetry's conventions for MCP, in seconds.
+var operationBuckets = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300}
+
+// maxErrorTypes bounds the distinct error types: servers choose the codes of their errors.
+const maxErrorTypes = 64
+
+// otherMethod is the label of methods that weir does not know; agents can send any.
+const otherMethod = "_OTHER"
+
+// operations measures requests of agents and requests to servers, in the series of OpenTelemetry's
+// conventions.
+type operations struct {
+	server, client *family
+	errorTypes     labels
+}
+
+func newOperations() operations {
+	of := func(side, help string) *family {
+		return &family{
+			name: "mcp_" + side + "_operation_duration_seconds", help: help, kind: histogram, labels: []string{"error_type", "mcp_method_name"}, buckets: operationBuckets,
+		}
+	}
+	return operations{
+		server:     of("server", "Time from a request of an agent to its answer, by method and type of error: tool_error, the code of the JSON-RPC error, or empty."),
+		client:     of("client", "Time from a request to a server to its answer, by method and type of error: tool_error, the code of the JSON-RPC error, the kind of a failure, or empty."),
+		errorTypes: labels{most: maxErrorTypes},
+	}
+}
+
+// Operated counts an operation. client says that weir sent the request. errorType is "" for success.
+func (m *Metrics) Operated(client bool, method, errorType string, took time.Duration) {
+	f := m.operations.server
+	if client {
+		f = m.operations.client
+	}
+	if errorType != "" {
+		errorType = m.operations.errorTypes.bound(errorType)
+	}
+	f.observe(took.Seconds(), errorType, knownMethod(method))
+}
+
+// knownMethod returns the label of a method.
+func knownMethod(method string) string {
+	switch method {
+	case "initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list",
+		"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
+		"tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "tasks/update":
+		return method
+	}
+	return otherMethod
+}
+
+// SpanFigures say what became of spans.
+type SpanFigures struct {
+	Sent     int64 // the collector took them
+	Dropped  int64 // they found no room in the queue
+	Failed   int64 // the collector was not reached, or refused the request
+	Rejected int64 // the collector refused single spans
+}
+
+// family returns the series of spans.
+func (s SpanFigures) family() *family {
+	f := &family{name: "weir_spans_total", help: "Spans of sampled traces, by what became of them: sent, dropped for want of room, failed to be sent, rejected by the collector.", kind: counter, labels: []string{"outcome"}}
+	f.add(float64(s.Sent), "sent")
+	f.add(float64(s.Dropped), "dropped")
+	f.add(float64(s.Failed), "failed")
+	f.add(float64(s.Rejected), "rejected")
+	return f
+}
