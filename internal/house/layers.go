@@ -64,7 +64,7 @@ var places = []place{
 	{"internal/fleet", faces, []string{"smcp", "smcp/agent"}, "attaches the Computers of an office as upstreams; joins the protocol and the supervision, which do not know each other"},
 	{"internal/member", faces, []string{"smcp", "internal/a2c"}, "what Computers and agents share: a member of an office"},
 
-	{"internal/upstream", middle, []string{"internal/catalog", "internal/config", "internal/oauth", "internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog; a server that needs a sign-in is not asked again before there is one"},
+	{"internal/upstream", middle, []string{"internal/catalog", "internal/config", "internal/oauth", "internal/trace", "internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog; a server that needs a sign-in is not asked again before there is one"},
 	{"internal/upstream/subscription", middle, nil, "what sessions hear of a server; is given connections and makes none"},
 	{"internal/bridge", middle, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 	{"internal/authn", middle, nil, "finds out who calls, by tokens and certificates; is told what to accept, and knows no configuration"},
@@ -88,13 +88,14 @@ var places = []place{
 	{"internal/doctor", middle, []string{"internal/clients", "internal/config", "internal/journal"}, "judges what others tell of configuration, servers and clients, and looks at the machine; starts no server"},
 	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},
 	{"internal/audit", middle, nil, "writes, verifies and reads the audit log; knows no gateway and no MCP"},
-	{"internal/audit/calls", middle, []string{"internal/audit", "internal/telemetry"}, "calls as records of the audit log; gateway and router tell it, and it knows neither; sessions have the tag that events have"},
+	{"internal/audit/calls", middle, []string{"internal/audit", "internal/telemetry", "internal/trace"}, "calls as records of the audit log; gateway and router tell it, and it knows neither; sessions have the tag that events have, and a record names the trace of its call"},
 	{"internal/vault", middle, nil, "keeps credentials sealed, in memory or in a folder; knows neither OAuth nor HTTP"},
 	{"internal/oauth", middle, []string{"internal/vault"}, "a client of OAuth for MCP servers; knows no browser, no listener and no configuration"},
 	{"internal/connect", middle, nil, "the pages on which people sign in at servers; knows neither OAuth nor upstreams"},
 	{"internal/oauth/oauthtest", ground, nil, "a server behind an authorization server, for tests only"},
 	{"internal/journal", middle, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},
 	{"internal/telemetry", middle, nil, "logs, metrics and audit records"},
+	{"internal/trace", middle, []string{"internal/telemetry"}, "spans of requests and their export; knows no gateway and no configuration; sessions have the tag that events have"},
 
 	{"internal/child", ground, nil, "starts programs that end with this one; knows nothing of what they say"},
 	{"internal/address", ground, nil, "which network addresses there are and which of them a peer may name; every face asks it"},
@@ -138,12 +139,13 @@ var places = []place{
 	{"internal/proctest", ground, nil, "processes on every system, for tests only"},
 	{"internal/wsbench", ground, nil, "what WebSocket servers are measured against, for tests only"},
 	{"internal/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
+	{"internal/trace/tracetest", ground, nil, "a collector of spans, for tests only; shares no code with what it tests"},
 	{"internal/fakeidp", ground, nil, "an identity provider that fails on demand, for tests only; shares no code with what it tests"},
 	{"internal/fakemcp/cmd/fakemcp", ground, []string{"internal/fakemcp"}, "the same as a program"},
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest", "internal/trace/tracetest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

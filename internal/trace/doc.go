@@ -1,0 +1,16 @@
+// Package trace follows operations of MCP: the requests of agents, and those that weir sends to
+// servers for them. It measures each operation, and tells of sampled ones in spans of
+// OpenTelemetry, sent as OTLP over HTTP in JSON. It knows no gateway and no configuration file.
+//
+//	agent ─▶ Handler ─ span SERVER ─▶ … ─▶ Begin ─ span CLIENT ─▶ server
+//	            │  parent: _meta.traceparent,     │ End     its params get _meta.traceparent
+//	            │  else the HTTP header           │
+//	            ▼                                 ▼
+//	         Operation ─▶ histograms     queue ─▶ batch ─▶ gzip ─▶ POST …/v1/traces
+//
+// No call waits for the export. The queue is bounded; spans that find no room in it are dropped and
+// counted. Without an endpoint no span is made, and params keep their bytes.
+//
+// A span never holds arguments, results, URIs or messages of errors. A session has the tag that it
+// has in events. Names and attributes are those of OpenTelemetry's conventions for MCP.
+package trace

@@ -1,0 +1,92 @@
+package trace
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// A Forwarded is a request whose bytes are handed on to a server: an operation of the agent, and one
+// to the server. End of the zero Forwarded does nothing.
+type Forwarded struct {
+	by             *Tracer
+	server, client *span // both or none
+	method         string
+	began          time.Time
+	read           outcome // what the answer says, if it was read
+}
+
+// Forward begins a request with the method to a server. h are the headers of the agent's HTTP
+// request, and message is its body. It returns the message to send: message itself, unless the
+// request has a span.
+func (t *Tracer) Forward(to func() Server, method string, h http.Header, message []byte) (Forwarded, []byte) {
+	if t == nil {
+		return Forwarded{}, message
+	}
+	f := Forwarded{by: t, method: method, began: time.Now()}
+	e := t.exporter.Load()
+	if e == nil {
+		return f, message
+	}
+	m, err := jsonrpc.Parse(message)
+	if err != nil {
+		return f, message
+	}
+	name := rawjson.Get(m.Params, "name")
+	if f.server = e.root(rawjson.Get(m.Params, "_meta"), h, method, name, f.began); f.server == nil {
+		return f, message
+	}
+	server := to()
+	f.server.describe(server.Name, h.Get(streamable.HeaderSession), h.Get(streamable.HeaderVersion), m.ID, true)
+	f.client = f.server.child(&server, method, name, f.began)
+	if out, err := rawjson.Set(message, "params", f.client.carried(m.Params)); err == nil {
+		message = out
+	}
+	return f, message
+}
+
+// Traceparent returns the context for the header of the request to the server, "" without a span.
+func (f *Forwarded) Traceparent() string {
+	if f.client == nil {
+		return ""
+	}
+	return f.client.traceparent()
+}
+
+// Read takes the outcome from an answer that is there as a whole. It is for spans alone: without one
+// answers are not parsed.
+func (f *Forwarded) Read(message []byte) {
+	if f.client == nil || len(message) > maxLook {
+		return
+	}
+	m, err := jsonrpc.Parse(message)
+	if err != nil {
+		return
+	}
+	if m.Err != nil {
+		code := text.Line(string(rawjson.Get(m.Err, "code")), maxName)
+		f.read = outcome{code, code}
+		return
+	}
+	f.read = outcomeOf(f.method, m.Result, nil)
+}
+
+// End ends both operations. err is the error that the agent gets from weir, or nil.
+func (f *Forwarded) End(err error) {
+	if f.by == nil {
+		return
+	}
+	o := f.read
+	if err != nil {
+		o = outcomeOf(f.method, nil, err)
+	}
+	f.by.ended(f.client, Operation{Client: true, Method: f.method, ErrorType: o.errorType}, o, f.began)
+	if err != nil && o.status == "" {
+		o = answered(err, "")
+	}
+	f.by.ended(f.server, Operation{Method: f.method, ErrorType: o.errorType}, o, f.began)
+}
