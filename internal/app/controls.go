@@ -100,6 +100,7 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 			return figures
 		},
 		Tools: func() int { return Kinds(e.Snapshot().Catalog)[catalog.KindTool] },
+		Spans: e.Trace.Spans,
 	})
 	var write func(telemetry.Event)
 	if events != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/vault"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -50,8 +51,9 @@ type Engine struct {
 	Turns    *work.Turns     // limits computations for agents and the console
 	Feed     console.Feed    // the most recent events
 	Metrics  *telemetry.Metrics
-	Plane    *Plane   // serves tables to other servers
-	Offices  *Offices // nil in a shell command, or if no hub is configured
+	Trace    *trace.Tracer // follows operations; sends spans if the configuration says where
+	Plane    *Plane        // serves tables to other servers
+	Offices  *Offices      // nil in a shell command, or if no hub is configured
 	Operator *Operator
 	SignIns  *SignIns
 	Auditor  *Auditor // tells the audit log, if there is one
@@ -168,6 +170,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		first: make(chan struct{}), nonEmpty: make(chan struct{}),
 	}
 	e.Auditor = newAuditor(e, o.Audit, c)
+	e.Trace = newTracer(e)
 	e.observe(o.Events)
 	e.config.Store(c)
 	if e.conceal.tokens = o.Tokens; o.Tokens == nil {
@@ -194,7 +197,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.agents = newAgents(e, c)
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, Transport: e.SignIns.over(e.agents.transport), SignedIn: e.SignIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e},
+		Logger: log, Transport: e.SignIns.over(e.agents.transport), SignedIn: e.SignIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
@@ -213,6 +216,7 @@ func (e *Engine) start(c *config.Config) {
 	e.agents.start(c)
 	e.agents.merge()
 	e.Auditor.configured(c, nil)
+	e.sendSpans(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	e.firstEnd = cancel
 	go func() {
@@ -262,6 +266,7 @@ func (e *Engine) apply(c *config.Config) {
 	e.agents.apply(c)
 	e.agents.merge()
 	e.Definitions.start(c)
+	e.sendSpans(c)
 	if old.Trust != c.Trust { // servers of mcpServers start anew; agents and Computers do not
 		e.Definitions.Again()
 	}
@@ -334,6 +339,9 @@ const CloseTimeout = 4 * time.Second
 func (e *Engine) Close(ctx context.Context) {
 	e.Offices.close(ctx)
 	e.firstEnd()
+	var spans sync.WaitGroup
+	spans.Go(func() { e.Trace.Close(ctx) }) // while the servers end
+	defer spans.Wait()
 	e.agents.close()
 	e.Definitions.close()
 	if err := e.manager.Close(ctx); err != nil {
@@ -410,7 +418,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		}
 	}
 	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
-	return &startupWait{engine: e, mode: mode, names: g.Names, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	return e.Trace.Handler("", &startupWait{engine: e, mode: mode, names: g.Names, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if r.Method != "initialize" && r.Method != "server/discover" {
 			return life.Serve(ctx, r)
 		}
@@ -418,7 +426,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		greeting.Instructions = g.Instructions(ctx)
 		greeting.Capabilities = func(*mcp.Request) json.RawMessage { return capabilities(ctx) }
 		return greeting.Serve(ctx, r)
-	})}
+	})})
 }
 
 // callTimeout returns a function from an upstream's name to its call timeout.

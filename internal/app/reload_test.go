@@ -28,6 +28,7 @@ func TestDivided(t *testing.T) {
 		{"", "agents: {limits: {in_flight: 1}}", []string{"agents"}, nil},
 		{"events: {file: a}", "events: {file: b}", nil, []string{"events"}},
 		{"", "registry: {url: https://registry.example.com}", []string{"registry"}, nil},
+		{"otlp: {url: http://127.0.0.1:1}", "otlp: {url: http://127.0.0.1:1, sample: 0.5}", []string{"otlp"}, nil},
 		{"audit: {dir: a}", "audit: {dir: a, required: true}", nil, []string{"audit"}},
 	} {
 		read := func(text string) *config.Config {

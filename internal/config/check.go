@@ -35,6 +35,7 @@ func (d *decoder) check(c *Config) {
 	d.checkServers(c)
 	inheritTrust(c)
 	d.checkSearch(c)
+	checkOTLP(d, c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && !c.Auth.Required() && !address.Loopback(u.Hostname()) {
 			d.Warn(d.At("public_url"), "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")
@@ -204,7 +205,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	d.expand.noteServer(s)
 	d.checkTransport(s, path, at)
 	d.checkCommand(s, path)
-	d.checkHeaders(s, path)
+	d.checkHeaders(s.Headers, path)
 	checkOAuth(d, s, path)
 	d.checkPatterns(s, path)
 	if d.startable != nil && s.Command != "" && len(d.Faults(path)) == 0 {
@@ -386,8 +387,9 @@ func firstOf(a, b string) string {
 	return b
 }
 
-func (d *decoder) checkHeaders(s *Server, path string) {
-	for name, value := range s.Headers {
+// checkHeaders checks the headers of the object at path.
+func (d *decoder) checkHeaders(headers map[string]Secret, path string) {
+	for name, value := range headers {
 		key := strict.Join(strict.Join(path, "headers"), name)
 		switch {
 		case !headerName(name):

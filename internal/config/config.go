@@ -61,6 +61,8 @@ type Config struct {
 	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
 	Events        Events       `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
 
+	OTLP OTLP `key:"otlp" doc:"Spans of requests, for OpenTelemetry collectors: never arguments or results."`
+
 	Audit Audit `key:"audit" safety:"true" doc:"The audit log: who called what, when and with which outcome, in files that show a change."`
 
 	// A later feature adds its key above together with the code that uses it, never before. An

@@ -112,6 +112,12 @@ func (h hidden) sorted(credentials bool) []string {
 func (h hidden) noteRest(c *Config) {
 	h.url(c.Search.Embedding.URL)
 	h.certain(c.Search.Embedding.Key.Reveal())
+	h.url(c.OTLP.URL)
+	for name, value := range c.OTLP.Headers {
+		if !plainName(name) {
+			h.certain(value.Reveal())
+		}
+	}
 	h.certain(c.Agents.Invocation.Secret.Reveal())
 	for _, key := range c.SignIns.Keys {
 		h.certain(key.Reveal())

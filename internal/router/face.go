@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -38,7 +39,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
 	f.pass.judge, f.pass.audit, f.pass.observer = rt.o.Judge, rt.o.Audit, rt.o.Observer
 	f.server = streamable.NewServer(streamable.ServerOptions{
-		Handler: f.pass, Sessionless: true, ErrorStatus: status,
+		Handler: rt.o.Trace.Handler(name, telemetry.TraceContext(f.pass, streamable.Header)), Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
 		MaxBody: rt.o.MaxBody, Memory: rt.o.Memory, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
 		Logger: rt.log,

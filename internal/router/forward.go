@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/inflight"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -88,6 +89,7 @@ type exchange struct {
 	limit   time.Duration
 	endless bool              // a stream or a subscription, which does not end by itself
 	peer    http.RoundTripper // of an upstream that has registered itself, or nil
+	trace   trace.Forwarded   // zero for a stream, a notification, a response and a batch
 
 	err   error // the agent's answer; nil if the agent got the upstream's answer
 	again bool  // nothing was written: the caller retries
@@ -129,6 +131,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 	}
 	defer fw.leave(x)
 	defer x.observe()()
+	defer x.follow()()
 	if !x.endless && t.Timeout > 0 {
 		x.limit = t.Timeout
 		timer := time.AfterFunc(t.Timeout, func() { x.cancel(errTimeout) })
@@ -208,6 +211,9 @@ func (x *exchange) header(tool string) (http.Header, error) {
 		h = peerHeader(x.r, x.e.modern, x.fw.o.AgentHeaders())
 	} else {
 		h = requestHeader(x.r, x.e.modern, x.t.Header)
+	}
+	if parent := x.trace.Traceparent(); parent != "" {
+		h["Traceparent"] = []string{parent}
 	}
 	x.fw.o.Loops.set(h, x.f.via)
 	return h, x.fw.o.Sign.set(h, x.f.name, guard.Principal(x.r.Context()), tool)

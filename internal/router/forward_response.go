@@ -58,6 +58,7 @@ func (x *exchange) respond(resp *http.Response) {
 			x.refuse(resp, err)
 			return
 		}
+		x.trace.Read(buf.buf)
 	}
 	h := x.w.Header()
 	copyResponseHeader(h, resp.Header)

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -77,6 +78,31 @@ func (x *exchange) observe() (ended func()) {
 			Upstream: x.f.name, Method: x.e.method, Tool: x.e.tool, Principal: guard.Principal(x.r.Context()), Session: x.r.Header.Get(streamable.HeaderSession),
 			Began: began, Took: took, Err: x.err, Unread: x.err == nil,
 		})
+	}
+}
+
+// follow begins the operation of a request, whose context goes to the upstream in its params and in
+// a header. The returned function ends it. Without a span the bytes of the request stay as they are.
+func (x *exchange) follow() (ended func()) {
+	t := x.fw.o.Trace
+	if t == nil || x.endless || x.e.id == "" || x.b == nil {
+		return func() {}
+	}
+	var message []byte
+	to := func() trace.Server { return trace.ServerAt(x.f.name, x.t.URL) }
+	x.trace, message = t.Forward(to, x.e.method, x.r.Header, x.b.buf)
+	given := x.b
+	if x.trace.Traceparent() != "" {
+		x.b = getBody() // the caller may send what it gave once more
+		x.b.buf = append(x.b.buf[:0], message...)
+	}
+	return func() {
+		if x.b != given {
+			x.b.release()
+		}
+		if !x.again {
+			x.trace.End(x.err)
+		}
 	}
 }
 

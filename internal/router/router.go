@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -41,6 +42,9 @@ type Options struct {
 	Audit Auditor
 	// Observer is told about requests; nil disables that.
 	Observer Observer
+	// Trace follows requests of agents, and those that are handed on as bytes; nil follows none. The
+	// Peer of an upstream follows its own requests.
+	Trace *trace.Tracer
 	// Sign makes tokens for forwarded requests; nil signs nothing. The Peer of an upstream signs
 	// its own requests; see Signed.
 	Sign Sign

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/serverlog"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -75,6 +76,8 @@ type Options struct {
 	SignedIn func(upstream string) bool
 	// Observer is told about requests to upstreams; nil disables that.
 	Observer Observer
+	// Trace follows requests to upstreams; nil follows none.
+	Trace *trace.Tracer
 	// StartTimeout bounds one attempt to start and greet a server.
 	StartTimeout time.Duration
 	// ReadyBudget is how long a call waits for an upstream that is starting.

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/mcptask"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -26,6 +27,7 @@ type server struct {
 
 	endpoint   *url.URL     // of the configuration, or nil
 	header     http.Header  // of the configuration, canonical
+	traced     trace.Server // the server in spans
 	noModern   atomic.Bool  // this HTTP server does not speak the modern era
 	viaSSE     atomic.Bool  // the URL turned out to be that of an HTTP+SSE server
 	tasks      atomic.Bool  // the server declares tasks, of either era
@@ -45,6 +47,7 @@ func (srv *server) init(opts Options, cfg *config.Server, open Open) {
 	srv.name, srv.who, srv.cfg, srv.opts, srv.open = cfg.Name, `upstream "`+cfg.Name+`"`, cfg, opts, open
 	srv.log = opts.Logger.With("upstream", cfg.Name)
 	srv.processes = map[process]struct{}{}
+	srv.traced = trace.ServerAt(cfg.Name, nil)
 	if cfg.URL == "" {
 		return
 	}
@@ -52,6 +55,7 @@ func (srv *server) init(opts Options, cfg *config.Server, open Open) {
 	if target, err := url.Parse(cfg.URL); err == nil {
 		target.Fragment = ""
 		srv.endpoint = target
+		srv.traced = trace.ServerAt(cfg.Name, target)
 	}
 }
 

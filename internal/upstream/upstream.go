@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -231,6 +232,17 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 			defer func() { o.RequestEnded(u.name, time.Since(began)) }()
 		}
 	}
+	if trace.Lasts(method) {
+		return u.ask(ctx, modern, method, params, back)
+	}
+	followed, params := u.opts.Trace.Begin(ctx, &u.traced, method, params)
+	result, err := u.ask(ctx, modern, method, params, back)
+	followed.End(result, err)
+	return result, err
+}
+
+// ask sends a call that may be made, and returns its result.
+func (u *Upstream) ask(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	u.calls.Add(1)
 	var result json.RawMessage
 	signIn := u.lists.isSignIn(method, params)

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -88,7 +89,7 @@ func of(request *mcp.Request, out *audit.Record) {
 		out.Session = telemetry.SessionTag(id)
 	}
 	if meta := request.Fields().RawMeta; meta != nil {
-		if parent := rawjson.Text(rawjson.Get(meta, "traceparent")); len(parent) == 55 {
+		if parent := rawjson.Text(rawjson.Get(meta, "traceparent")); len(parent) == 55 && out.Trace == "" {
 			out.Trace = parent[3:35]
 		}
 	}
@@ -98,7 +99,7 @@ func of(request *mcp.Request, out *audit.Record) {
 func Caller(ctx context.Context, kind audit.Kind) *audit.Record {
 	id := identity.From(ctx)
 	return &audit.Record{
-		Time: time.Now(), Kind: kind, Principal: id.Principal, Issuer: id.Issuer, Client: id.Client, IP: authz.RouteOf(ctx).Source,
+		Time: time.Now(), Kind: kind, Principal: id.Principal, Issuer: id.Issuer, Client: id.Client, IP: authz.RouteOf(ctx).Source, Trace: trace.ID(ctx),
 	}
 }
 

@@ -1,0 +1,37 @@
+package app
+
+import (
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/trace"
+)
+
+// newTracer returns the Tracer of an engine, which sends no spans yet.
+func newTracer(e *Engine) *trace.Tracer {
+	return trace.New(trace.Options{
+		Version: e.Version, Instance: e.Instance, Logger: e.log,
+		Redact:  func(text string) string { return e.clean(text) },
+		Observe: func(o trace.Operation) { e.Metrics.Operated(o.Client, o.Method, o.ErrorType, o.Took) },
+	})
+}
+
+// spansOf returns where the spans of a configuration go.
+func spansOf(o *config.OTLP) trace.Settings {
+	if o.URL == "" {
+		return trace.Settings{}
+	}
+	headers := map[string]string{}
+	for name, value := range o.Headers {
+		headers[name] = value.Reveal()
+	}
+	return trace.Settings{URL: o.URL, Headers: headers, Service: o.ServiceName, Sample: o.Sample, Timeout: o.Timeout}
+}
+
+// sendSpans applies the key otlp. A shell command sends none: it would wait for the collector.
+func (e *Engine) sendSpans(c *config.Config) {
+	if e.opts.Shell {
+		return
+	}
+	if err := e.Trace.Configure(spansOf(&c.OTLP)); err != nil {
+		e.log.Error("spans cannot be sent", "err", err)
+	}
+}

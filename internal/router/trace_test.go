@@ -1,0 +1,51 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/fakemcp"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/trace"
+	"github.com/weir-mcp/weir/internal/trace/tracetest"
+)
+
+// TestSpansOfEachWay: every request of an agent is a span, either way to the upstream, with the error
+// that the agent is answered.
+func TestSpansOfEachWay(t *testing.T) {
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			collector := tracetest.New(t)
+			tracer := trace.New(trace.Options{})
+			if err := tracer.Configure(trace.Settings{URL: collector.URL + "/v1/traces", Timeout: 10 * time.Second}); err != nil {
+				t.Fatal(err)
+			}
+			e := w.start(t, fakemcp.Config{}, func(_ *config.Server, o *router.Options) { o.Trace = tracer })
+			session := e.initialize("2025-11-25")
+			for i, tool := range []string{"echo", "refuse", "fail"} {
+				e.post("/mcps/fake/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":"x"}}}`, i+1, tool),
+					"Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25", "Traceparent", "00-"+id+"-b7ad6b7169203331-01")
+			}
+			tracer.Close(context.WithoutCancel(t.Context()))
+			seen := map[string]tracetest.Span{}
+			for _, s := range collector.Spans() {
+				if s.Trace != id || s.Attributes["weir.server"] != "fake" {
+					t.Errorf("%+v", s)
+				}
+				if s.Kind == "server" {
+					seen[s.Name] = s
+				}
+			}
+			for name, failure := range map[string]string{"tools/call echo": "", "tools/call refuse": "tool_error", "tools/call fail": "-32603"} {
+				s, ok := seen[name]
+				if !ok || s.Attributes["error.type"] != failure || s.Failed != (failure != "") || s.Attributes["mcp.session.id"] == "" {
+					t.Errorf("%s: %+v", name, s)
+				}
+			}
+		})
+	}
+}
