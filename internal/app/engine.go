@@ -197,7 +197,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.agents = newAgents(e, c)
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, Transport: e.SignIns.over(e.agents.transport), SignedIn: e.SignIns.signedIn, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e}, Trace: e.Trace,
+		Logger: log, Transport: e.SignIns.over(e.agents.transport), Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})

@@ -12,17 +12,24 @@ import (
 	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/vault"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// SignIns puts the tokens of sign-ins on requests to upstreams, and implements connect.SignIns. All
-// callers of an upstream share its sign-in.
+// SignIns puts the tokens of sign-ins on requests to upstreams, and implements connect.SignIns and
+// upstream.Credentials. The callers of an upstream share its sign-in, or each of them has one.
 type SignIns struct {
-	client *oauth.Client
-	config func() *config.Config
-	pages  atomic.Pointer[string] // the base URL of the pages on which people sign in; nil: there are none
+	client  *oauth.Client
+	holders *holders
+	config  func() *config.Config
+	pages   atomic.Pointer[string] // the base URL of the pages on which people sign in; nil: there are none
 }
+
+var (
+	_ connect.SignIns      = (*SignIns)(nil)
+	_ upstream.Credentials = (*SignIns)(nil)
+)
 
 // newSignIns returns the sign-ins of a store; a nil store is memory. inUse gets each token that is put
 // on requests. The caller calls close.
@@ -30,7 +37,7 @@ func newSignIns(store vault.Store, config func() *config.Config, inUse func(toke
 	if store == nil {
 		store = vault.NewMemory(nil)
 	}
-	s := &SignIns{config: config}
+	s := &SignIns{config: config, holders: newHolders(store)}
 	s.client = oauth.New(oauth.Options{Store: store, PublicURL: func() string { return config().PublicURL }, InUse: inUse, Page: s.page, Logger: log})
 	return s
 }
@@ -50,14 +57,23 @@ func (s *SignIns) page(server string) string {
 }
 
 // Owner implements connect.SignIns. A sign-in that all callers share is an operator's, if the gateway
-// tells callers apart.
+// tells callers apart. Any other is of the caller.
 func (s *SignIns) Owner(caller *identity.Identity, server string) (string, error) {
 	auth := s.config().Auth
 	if auth.Required() && (auth.MetricsOnly(caller.Principal) || !auth.Reaches(caller.Principal, server)) {
 		return "", fmt.Errorf("this token does not open the server %q", server)
 	}
-	if _, ok := s.server(server); !ok {
+	entry, ok := s.config().Server(server)
+	if ok {
+		_, ok = SignInServer(entry)
+	}
+	switch {
+	case !ok:
 		return "", fmt.Errorf("the gateway has no server %q to sign in at", server)
+	case entry.PerPrincipal() && caller.Principal == "":
+		return "", fmt.Errorf("each caller of %q signs in, and this one has no name", server)
+	case entry.PerPrincipal():
+		return caller.Principal, nil
 	}
 	if auth.Required() && !caller.HasRole("operator") && !auth.Operates(caller.Principal) {
 		return "", fmt.Errorf("all callers share the sign-in at %q: an operator of the gateway makes it (auth.roles.operator, or operator: true at a token)", server)
@@ -76,6 +92,7 @@ func (s *SignIns) Begin(ctx context.Context, server, principal, redirect string)
 
 // Finish implements connect.SignIns.
 func (s *SignIns) Finish(ctx context.Context, principal string, query url.Values) (string, error) {
+	defer s.holders.forget()
 	return s.client.Finish(context.WithValue(ctx, signInKey{}, true), principal, query)
 }
 
@@ -114,18 +131,23 @@ func (s *SignIns) server(name string) (*oauth.Server, bool) {
 	return SignInServer(c)
 }
 
-// signedIn reports whether requests to an upstream carry a token.
-func (s *SignIns) signedIn(name string) bool {
+// SignedIn implements upstream.Credentials.
+func (s *SignIns) SignedIn(name, principal string) bool {
 	server, ok := s.server(name)
-	return ok && s.client.SignedIn(context.Background(), server, oauth.Shared)
+	return ok && s.client.SignedIn(context.Background(), server, principal)
+}
+
+// Holder implements upstream.Credentials.
+func (s *SignIns) Holder(name, after string) string {
+	return s.holders.next(name, after, func(principal string) bool { return s.SignedIn(name, principal) })
 }
 
 // over returns a wrapper of transports that adds tokens to what next makes.
-func (s *SignIns) over(next func(string, *mcp.Session, http.RoundTripper) http.RoundTripper) func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
-	return func(name string, session *mcp.Session, base http.RoundTripper) http.RoundTripper {
-		base = next(name, session, base)
+func (s *SignIns) over(next func(string, *mcp.Session, http.RoundTripper) http.RoundTripper) func(string, upstream.Owner, http.RoundTripper) http.RoundTripper {
+	return func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
+		base = next(name, of.Session, base)
 		if server, ok := s.server(name); ok {
-			return s.client.Transport(server, oauth.Shared, base)
+			return s.client.Transport(server, of.Principal, base)
 		}
 		return base
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,9 +162,9 @@ func credentialsLsCommand(a *process) *cobra.Command {
 			}
 			var rows [][]cell
 			for _, e := range list {
-				rows = append(rows, []cell{{text: e.Server}, {text: e.Issuer}, {text: e.Changed.Local().Format(time.DateTime)}})
+				rows = append(rows, []cell{{text: e.Server}, {text: cmp.Or(e.Principal, "all")}, {text: e.Issuer}, {text: e.Changed.Local().Format(time.DateTime)}})
 			}
-			return printTable(a.stdout, []column{{"SERVER", between}, {"ISSUER", between}, {"CHANGED", whole}}, rows)
+			return printTable(a.stdout, []column{{"SERVER", between}, {"CALLER", between}, {"ISSUER", between}, {"CHANGED", whole}}, rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -201,13 +202,14 @@ Running gateways may go on meanwhile.`,
 
 func logoutCommand(a *process) *cobra.Command {
 	var all, asJSON bool
-	var path string
+	var path, as string
 	cmd := &cobra.Command{
 		Use:   "logout NAME | logout --all",
 		Short: "Sign out of a server",
 		Long: `Sign out of a server: its tokens are revoked where they were issued, and removed
 here. If they cannot be revoked, they are removed nevertheless, and the command says
-so and fails. A running gateway stops using them within seconds.`,
+so and fails. A running gateway stops using them within seconds. At a server with
+credentials: user all callers are signed out, or the one that --as names.`,
 		Args: positional(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) == 1) {
@@ -225,7 +227,7 @@ so and fails. A running gateway stops using them within seconds.`,
 			removed, failed := []string{}, []error(nil)
 			for _, e := range entries {
 				name := oauth.ServerName(e.ID)
-				if e.Kind != vault.Token || !all && name != args[0] {
+				if e.Kind != vault.Token || !all && name != args[0] || as != "" && e.Principal != as {
 					continue
 				}
 				err := client.SignOut(cmd.Context(), e.ID)
@@ -253,6 +255,7 @@ so and fails. A running gateway stops using them within seconds.`,
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "sign out of all servers")
+	cmd.Flags().StringVar(&as, "as", "", "sign out this caller alone (credentials: user)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	credentialsConfig(cmd, &path)
 	return cmd

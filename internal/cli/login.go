@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/oauth"
 )
 
@@ -31,7 +32,7 @@ const (
 
 // loginRequest is how weir login signs in.
 type loginRequest struct {
-	config           string
+	config, as       string
 	noBrowser, other bool
 	asJSON           bool
 }
@@ -46,7 +47,10 @@ server's authorization server in your browser. With --no-browser it prints the
 address, and with --device a code that you enter at another device.
 
 The tokens are kept sealed in weir's state folder and renewed before they end. A
-running gateway uses them at once.`,
+running gateway uses them at once.
+
+A server with credentials: user has a sign-in for each caller. This command makes
+yours. For a gateway that tells callers apart, --as names the caller.`,
 		Example: `  weir login github
   weir login github --device     # on a machine without a browser`,
 		Args: positional(cobra.ExactArgs(1)),
@@ -59,6 +63,7 @@ running gateway uses them at once.`,
 		},
 	}
 	cmd.Flags().StringVar(&r.config, "config", "", "configuration (default: the one of this folder, else yours)")
+	cmd.Flags().StringVar(&r.as, "as", "", "the caller whose sign-in it is (credentials: user)")
 	cmd.Flags().BoolVar(&r.noBrowser, "no-browser", false, "print the address in place of opening it")
 	cmd.Flags().BoolVar(&r.other, "device", false, "sign in with a code at another device")
 	cmd.Flags().BoolVar(&r.asJSON, "json", false, "print JSON")
@@ -92,6 +97,10 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 	if !ok {
 		return failf(exitUsage, "the server %q has no sign-in: weir starts it, or its Authorization header is configured", name)
 	}
+	principal, err := signsIn(c, entry, r.as)
+	if err != nil {
+		return err
+	}
 	store, err := credentialsOf(a, c)
 	if err != nil {
 		return err
@@ -107,11 +116,11 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 	defer cancel()
 	switch {
 	case server.Flow == oauth.FlowClientCredentials:
-		err = client.Machine(ctx, server, oauth.Shared)
+		err = client.Machine(ctx, server, principal)
 	case r.other || server.Flow == oauth.FlowDevice && !r.noBrowser:
-		err = client.Device(ctx, server, oauth.Shared, func(code oauth.Code) error { return showCode(a, code) })
+		err = client.Device(ctx, server, principal, func(code oauth.Code) error { return showCode(a, code) })
 	default:
-		err = loginByBrowser(a, ctx, client, server, r.noBrowser)
+		err = loginByBrowser(a, ctx, client, server, principal, r.noBrowser)
 	}
 	if err != nil {
 		return err
@@ -121,6 +130,31 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 	}
 	_, err = fmt.Fprintf(a.stdout, "Signed in at %s. A running gateway uses it at once.\n", name)
 	return err
+}
+
+// signsIn returns whose a sign-in at a server is. as is the principal that the command names, or "".
+func signsIn(c *config.Config, server *config.Server, as string) (principal string, err error) {
+	switch {
+	case !server.PerPrincipal() && as != "":
+		return "", failf(exitUsage, "all callers share the sign-in at %q, so --as has no effect; mcpServers.%s.credentials: user gives each of them one", server.Name, server.Name)
+	case !server.PerPrincipal():
+		return oauth.Shared, nil
+	}
+	return callerOf(c, as)
+}
+
+// callerOf returns the principal of a credential that belongs to one caller of a gateway. as is the one
+// that the command names, or "".
+func callerOf(c *config.Config, as string) (principal string, err error) {
+	switch {
+	case !c.Auth.Required() && as != "" && as != identity.Local:
+		return "", failf(exitUsage, "the gateway of this configuration tells no callers apart; leave out --as")
+	case !c.Auth.Required():
+		return identity.Local, nil
+	case as == "":
+		return "", failf(exitUsage, "the gateway of this configuration tells callers apart: name the caller with --as PRINCIPAL, or let the caller open the page /connect/NAME of the gateway; weir whoami says the principal of a token")
+	}
+	return as, nil
 }
 
 // showCode tells a person what to enter at another device.
@@ -134,18 +168,18 @@ func showCode(a *process, code oauth.Code) error {
 }
 
 // loginByBrowser signs in with a browser that comes back to this process.
-func loginByBrowser(a *process, ctx context.Context, client *oauth.Client, server *oauth.Server, quiet bool) error {
+func loginByBrowser(a *process, ctx context.Context, client *oauth.Client, server *oauth.Server, principal string, quiet bool) error {
 	listener, err := listenForCallback(ctx)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
 	redirect := "http://" + listener.Addr().String() + callbackPath
-	at, _, err := client.Begin(ctx, server, oauth.Shared, redirect)
+	at, _, err := client.Begin(ctx, server, principal, redirect)
 	if err != nil {
 		return err
 	}
-	back := &callback{client: client, done: make(chan error, 1)}
+	back := &callback{client: client, principal: principal, done: make(chan error, 1)}
 	web := &http.Server{Handler: back, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
@@ -184,8 +218,9 @@ func listenForCallback(ctx context.Context) (net.Listener, error) {
 
 // callback answers the browser that comes back from an authorization server.
 type callback struct {
-	client *oauth.Client
-	done   chan error // capacity 1: the outcome
+	client    *oauth.Client
+	principal string
+	done      chan error // capacity 1: the outcome
 }
 
 // ServeHTTP implements http.Handler. A request that belongs to no sign-in, which any web page can
@@ -201,7 +236,7 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	server, err := b.client.Finish(r.Context(), oauth.Shared, r.URL.Query())
+	server, err := b.client.Finish(r.Context(), b.principal, r.URL.Query())
 	switch {
 	case err != nil && server == "":
 		w.WriteHeader(http.StatusBadRequest)

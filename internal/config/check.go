@@ -207,6 +207,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	d.checkCommand(s, path)
 	d.checkHeaders(s.Headers, path)
 	checkOAuth(d, s, path)
+	checkPerPrincipal(d, s, path)
 	d.checkPatterns(s, path)
 	if d.startable != nil && s.Command != "" && len(d.Faults(path)) == 0 {
 		if err := d.startable(s); err != nil {

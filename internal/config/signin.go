@@ -27,6 +27,18 @@ func (c SignIns) Folder() string {
 	return folder
 }
 
+// CredentialsMode says whose credential weir shows a server: one for all callers, or each caller's own.
+type CredentialsMode string
+
+// credentialsUser is the mode in which each caller has a credential; "shared" is the other one.
+const credentialsUser CredentialsMode = "user"
+
+// PerPrincipal reports whether each caller has a credential of its own at the server. Agent servers and
+// programs at a url have none: weir signs requests to the former, and the latter are one for all.
+func (s *Server) PerPrincipal() bool {
+	return s.Credentials == credentialsUser && !s.Agent && (s.URL == "" || s.Command == "")
+}
+
 // OAuthFlow is the way to a token.
 type OAuthFlow string
 
@@ -93,6 +105,22 @@ func checkCredentials(d *decoder, c *Config) {
 		if len(text.Reveal()) < 16 {
 			d.Fail(d.At("credentials.keys"), "credentials.keys", "credentials.keys[%d] has fewer than 16 bytes; make one with: openssl rand -base64 32", i)
 		}
+	}
+}
+
+// checkPerPrincipal checks whose credential weir shows a server.
+func checkPerPrincipal(d *decoder, s *Server, path string) {
+	key := strict.Join(path, "credentials")
+	switch {
+	case s.Credentials != credentialsUser:
+	case !s.PerPrincipal():
+		d.Warn(d.At(key), key, "%s: user has no effect: weir signs in at servers that it reaches by url alone, without command and agent", key)
+	case s.URL == "":
+		d.Fail(d.At(key), key, "%s: user is for servers that weir reaches by url", key)
+	case s.Authorized():
+		d.Fail(d.At(key), key, "%s: user and headers.Authorization exclude each other; remove one of them", key)
+	case s.OAuth.Flow == OAuthClientCredentials:
+		d.Fail(d.At(key), key, "%s: user and the flow client_credentials exclude each other: in that flow weir signs in as itself", key)
 	}
 }
 

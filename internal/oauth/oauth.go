@@ -76,8 +76,12 @@ func ServerName(id vault.ID) string {
 	return name
 }
 
-// Shared is the principal of credentials that all callers of a server share.
-const Shared = ""
+// Shared is the principal of credentials that all callers of a server share, and Anonymous is a
+// principal without any.
+const (
+	Shared    = ""
+	Anonymous = "\x00"
+)
 
 // Options configure a Client.
 type Options struct {

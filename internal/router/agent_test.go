@@ -19,7 +19,6 @@ import (
 	"github.com/weir-mcp/weir/internal/invocation"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/internal/upstream"
-	"github.com/weir-mcp/weir/mcp"
 )
 
 // agentServer is a small agent server that notes the tokens it gets, and
@@ -100,9 +99,9 @@ func startAgent(t *testing.T, change func(*config.Server, *router.Options)) (*en
 	sign := func(agent, principal, tool string) (string, error) { return signer.Sign(principal, agent, tool) }
 	manager := upstream.New(upstream.Options{
 		StartTimeout: 5 * time.Second, ReadyBudget: 3 * time.Second,
-		Transport: func(name string, s *mcp.Session, base http.RoundTripper) http.RoundTripper {
+		Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 			principal := "weir"
-			if s != nil {
+			if s := of.Session; s != nil {
 				principal = s.Principal()
 			}
 			return router.Signed(base, sign, func() bool { return true }, router.NewLoops(), name, principal, slog.New(slog.DiscardHandler))

@@ -80,7 +80,9 @@ func startForeign(t *testing.T, a *foreignAgent, isAgent bool, timeout time.Dura
 	t.Helper()
 	srv := httptest.NewServer(a)
 	t.Cleanup(srv.Close)
-	o := Options{Transport: func(_ string, s *mcp.Session, base http.RoundTripper) http.RoundTripper { return asPrincipal{base, s} }}
+	o := Options{Transport: func(_ string, of Owner, base http.RoundTripper) http.RoundTripper {
+		return asPrincipal{base, of.Session}
+	}}
 	m, _ := manage(t, o, &config.Server{
 		Name: "far", Namespace: "far", URL: srv.URL + "/x/mcp", Type: config.TransportHTTP, PerSession: true, Agent: isAgent, Timeout: timeout,
 		Headers: map[string]config.Secret{"X-Key": "k"}, MaxResponse: 4096,

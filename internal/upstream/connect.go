@@ -45,6 +45,7 @@ func (srv *server) connect(s *slot, version string) (*link, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, srv.opts.StartTimeout)
 	defer cancel()
+	s.chooseHolder()
 	var l *link
 	var err error
 	switch {
@@ -153,7 +154,7 @@ func (srv *server) connectProgram(ctx context.Context, s *slot, version string) 
 // greet makes the handshake with the server at the other end of a stream. If that fails, greet
 // closes the stream. p is the program of the stream, or nil.
 func (srv *server) greet(ctx context.Context, s *slot, stream mcp.Stream, version string, p *stdio.Process) (*link, error) {
-	if s.isShared() {
+	if s.key.session == nil && !s.key.modern {
 		stream = watchRoots(stream, s.u.foundRoots)
 	}
 	junk := &junk{srv: srv, printed: p != nil}
@@ -272,7 +273,7 @@ func (srv *server) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
 		return nil
 	}
 	return func(base http.RoundTripper) http.RoundTripper {
-		return srv.opts.Transport(srv.name, s.key.session, base)
+		return srv.opts.Transport(srv.name, s.owner(), base)
 	}
 }
 

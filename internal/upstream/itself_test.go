@@ -26,7 +26,7 @@ func TestLeftOut(t *testing.T) {
 	}
 	m, _ := manage(t, Options{
 		Instances: []string{"THIS-ONE", "ITS-PARENT"}, Marks: []string{"WEIR_PARENT=THIS-ONE.x"},
-		Transport: func(_ string, _ *mcp.Session, base http.RoundTripper) http.RoundTripper { return failing{mcp.ErrLoop} },
+		Transport: func(_ string, _ Owner, base http.RoundTripper) http.RoundTripper { return failing{mcp.ErrLoop} },
 	}, script("own", "weir: THIS-ONE: it would start itself"), script("parents", "ITS-PARENT"),
 		&config.Server{Name: "url", Namespace: "url", Type: config.TransportHTTP, URL: "http://127.0.0.1:1/mcp"},
 		&config.Server{Name: "marked", Namespace: "marked", Type: config.TransportStdio, Command: "/bin/sh", Args: []string{"-c", `echo "$WEIR_PARENT" >&2; exit 2`},

@@ -107,7 +107,7 @@ func TestTransportOfSSE(t *testing.T) {
 	url, _ := serveHTTP(t, "127.0.0.1:0")
 	var mu sync.Mutex
 	seen := map[string]int{}
-	m, _ := manage(t, Options{Transport: func(upstream string, session *mcp.Session, base http.RoundTripper) http.RoundTripper {
+	m, _ := manage(t, Options{Transport: func(upstream string, _ Owner, base http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			seen[upstream+" "+r.Method]++

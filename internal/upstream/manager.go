@@ -68,12 +68,10 @@ type Options struct {
 	// Memory counts the bytes of servers' messages; nil sets no bound.
 	Memory *memory.Pool
 	// Transport wraps the transport of a connection to a server at a URL, for example to sign
-	// requests. session is set for a session's own connection and nil for the shared one. Nil
-	// changes nothing.
-	Transport func(upstream string, session *mcp.Session, base http.RoundTripper) http.RoundTripper
-	// SignedIn reports whether requests to a server carry a token of a sign-in. It must be cheap. Nil
-	// means that none do.
-	SignedIn func(upstream string) bool
+	// requests. Nil changes nothing.
+	Transport func(upstream string, of Owner, base http.RoundTripper) http.RoundTripper
+	// Credentials knows the credentials that Transport puts on requests. Nil means that there are none.
+	Credentials Credentials
 	// Observer is told about requests to upstreams; nil disables that.
 	Observer Observer
 	// Trace follows requests to upstreams; nil follows none.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/mcptask"
+	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
@@ -103,7 +104,9 @@ func (srv *server) program() bool { return srv.cfg.Command != "" }
 func (srv *server) http() bool { return srv.transport() == config.TransportHTTP }
 
 // onDemand reports whether the shared connection exists only while it is needed.
-func (srv *server) onDemand() bool { return srv.cfg.Start == config.StartLazy || srv.cfg.PerSession }
+func (srv *server) onDemand() bool {
+	return srv.cfg.Start == config.StartLazy || srv.cfg.PerSession || srv.cfg.PerPrincipal() && srv.program()
+}
 
 // target is the endpoint of a streamable HTTP server, for callers that forward whole HTTP exchanges.
 type target struct {
@@ -119,9 +122,9 @@ type target struct {
 }
 
 // Target returns the endpoint of a streamable HTTP server. ok is false for other servers, and for
-// those that need a sign-in: their requests get a token on weir's own connection. It is cheap.
+// those with credentials: their requests get a token on weir's own connection. It is cheap.
 func (srv *server) Target() (t target, ok bool) {
-	if srv.endpoint == nil || !srv.http() || srv.asksSignIn.Load() || srv.signedIn() {
+	if srv.endpoint == nil || !srv.http() || srv.cfg.PerPrincipal() || srv.asksSignIn.Load() || srv.signedIn(oauth.Shared) {
 		return target{}, false
 	}
 	t = target{URL: srv.endpoint, Header: srv.header, Timeout: srv.cfg.Timeout, Process: srv.program()}

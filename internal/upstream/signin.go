@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -41,17 +40,11 @@ func (ls *lists) isSignIn(method string, params json.RawMessage) bool {
 	return method == "tools/call" && ls.asks.Load() && rawjson.Text(rawjson.Get(params, "name")) == signInTool
 }
 
-// SignedIn reports whether requests of a caller to the server carry a token.
-func (srv *server) SignedIn(context.Context) bool { return srv.signedIn() }
-
-// signedIn reports whether requests to the server carry a token.
-func (srv *server) signedIn() bool { return srv.opts.SignedIn != nil && srv.opts.SignedIn(srv.name) }
-
 // due returns a channel that says when to look whether the next attempt is due, and a function that
 // looks. A server that needs a sign-in is not asked again before there is one (spec/signin §4).
 func (s *slot) due() (at *time.Timer, now func() bool) {
 	if needsSignIn(s.calls.lastError()) {
-		return time.NewTimer(signInPause), s.u.signedIn
+		return time.NewTimer(signInPause), s.signedIn
 	}
 	return time.NewTimer(time.Until(s.calls.nextTry())), func() bool { return true }
 }

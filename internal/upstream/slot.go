@@ -28,9 +28,13 @@ const (
 
 // slotKey identifies a connection of one upstream. The zero key means the shared one.
 type slotKey struct {
-	session *mcp.Session // nil: all sessions
-	modern  bool         // the second connection to an HTTP server of both eras
+	principal string       // whose credential the connection has; "" for the one that all callers share
+	session   *mcp.Session // nil: all sessions of the principal, or of all
+	modern    bool         // the second connection to an HTTP server of both eras
 }
+
+// own reports whether the connection is of one session, or of one principal.
+func (k slotKey) own() bool { return k.session != nil || k.principal != "" }
 
 // slot is a place for a connection: one goroutine makes it, watches it and
 // makes it again. Calls get the connection from its admission.
@@ -48,11 +52,14 @@ type slot struct {
 	program  *sharedProgram // that the connection needs, or nil
 	down     time.Time      // since when the server cannot be had; zero where it can
 	otherEra bool           // begin with the other era next time
+	holder   string         // the principal whose credential the connection has; see chooseHolder
+	// failedHolder is the principal with whose credential the last attempt failed.
+	failedHolder string
 }
 
 func newSlot(u *Upstream, key slotKey) *slot {
 	s := &slot{u: u, key: key, relist: make(chan struct{}, 1)}
-	s.line = u.subs.NewLine(subscription.LineOptions{Shared: s.isShared(), Session: key.session, Modern: key.modern, Current: s.current})
+	s.line = u.subs.NewLine(subscription.LineOptions{Shared: s.isShared(), Principal: key.principal, Session: key.session, Modern: key.modern, Current: s.current})
 	s.calls = newAdmission(u, s.line.Held)
 	s.ctx, s.cancel = context.WithCancel(u.ctx)
 	return s
@@ -90,7 +97,7 @@ func (s *slot) missedNotices() {
 // auto reports whether the connection is made again although no call wants it.
 func (s *slot) auto() bool {
 	if !s.isShared() {
-		return s.line.Held()
+		return s.line.Held() || s.key.principal != "" && needsSignIn(s.calls.lastError())
 	}
 	return !s.u.onDemand() || !s.u.lists.listed.Load() || s.line.Held() || !s.down.IsZero()
 }
@@ -168,6 +175,7 @@ func (s *slot) fail(err error) {
 	if s.isShared() && s.down.IsZero() {
 		s.down = time.Now()
 	}
+	s.failedHolder = s.holder
 	next, same := s.calls.fail(err)
 	switch {
 	case errors.Is(err, errNotModern):
@@ -236,7 +244,7 @@ func (s *slot) pause() bool {
 // serve supervises a connection until it ends or is not needed, and reports whether to connect
 // again.
 func (s *slot) serve(l *link) bool {
-	s.down, s.otherEra = time.Time{}, false
+	s.down, s.otherEra, s.failedHolder = time.Time{}, false, ""
 	s.line.Reset()
 	s.calls.open(l, &s.u.restarts)
 	s.u.greeted(s, l)

@@ -48,6 +48,8 @@ type Status struct {
 	Restarts int64 `json:"restarts"` // after the loss of a connection
 	// Sessions is the number of agent sessions with a connection of their own.
 	Sessions int `json:"sessions"`
+	// Principals is the number of principals with a connection of their own.
+	Principals int `json:"principals,omitempty"`
 
 	LastError string `json:"last_error,omitempty"`
 	// Note explains the state of a server that has been starting for a while without a failure, or
@@ -93,10 +95,15 @@ func (u *Upstream) Status() Status {
 	}
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
+	principals := map[string]bool{}
 	for key := range u.slots {
 		if key.session != nil {
 			st.Sessions++
 		}
+		if key.principal != "" {
+			principals[key.principal] = true
+		}
 	}
+	st.Principals = len(principals)
 	return st
 }

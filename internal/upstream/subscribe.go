@@ -52,12 +52,22 @@ var _ subscription.Server = listeningServer{}
 // Line implements subscription.Server.
 func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 	u := s.u
+	key := slotKey{}
+	if session != nil && u.cfg.PerPrincipal() {
+		key.principal = session.Principal()
+	}
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
-	if own := u.slots[slotKey{session: session}]; session != nil && own != nil {
+	if own := u.slots[slotKey{principal: key.principal, session: session}]; session != nil && own != nil {
 		return own.line
 	}
-	return u.shared.line
+	switch own := u.slots[key]; {
+	case session == nil || !u.cfg.PerPrincipal():
+		return u.shared.line
+	case own != nil:
+		return own.line
+	}
+	return u.aside
 }
 
 // ListChanged implements subscription.Server. It makes the lists be read again, over the shared

@@ -35,6 +35,7 @@ type Upstream struct {
 	subs  *subscription.Registry
 
 	shared         *slot
+	aside          *subscription.Line // of principals without a connection; it never has one
 	legacy, modern eraPeer
 	after          <-chan struct{} // closed when the first start may begin; nil: at once
 	ctx            context.Context // ends with close
@@ -77,6 +78,7 @@ func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{},
 	u.subs = subscription.NewRegistry(listeningServer{u}, u.who, u.log)
 	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
+	u.aside = u.subs.NewLine(subscription.LineOptions{Current: func() subscription.Conn { return nil }})
 	u.shared = newSlot(u, slotKey{})
 	u.wg.Go(u.shared.run)
 	return u
@@ -144,6 +146,13 @@ func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost err
 // idle upstream (calls do), except one that serves a URL, because requests to the URL bypass the
 // upstream.
 func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
+	switch {
+	case !u.cfg.PerPrincipal():
+	case mcp.Caller(ctx) == nil:
+		return u.lastHello(), nil // only the caller's own connection matters
+	default:
+		return u.Hello(ctx, false)
+	}
 	if !u.program() || u.cfg.URL == "" {
 		state, _ := u.shared.calls.now()
 		hello := u.lastHello()
@@ -340,9 +349,9 @@ func (u *Upstream) with(ctx context.Context, modern bool, task string, f func(*l
 // pick returns the slot for a call of a session, which may be nil, in an era. If the call is about a
 // task of the session's principal, pick returns the slot that made the task while that slot exists.
 func (u *Upstream) pick(session *mcp.Session, modern bool, task string) (*slot, error) {
-	key := slotKey{}
-	if session != nil && u.ownFor(session) {
-		key.session = session
+	key, err := u.keyOf(session)
+	if err != nil {
+		return nil, err
 	}
 	if modern && u.http() && !u.noModern.Load() {
 		key.modern = !u.lastHello().Modern // one connection is enough if all are modern
@@ -368,9 +377,9 @@ func (u *Upstream) slot(key slotKey) (*slot, error) {
 	if u.closed {
 		return nil, u.stopped()
 	}
-	if key.session != nil && len(u.slots) >= u.maxSlots() {
+	if key.own() && len(u.slots) >= u.maxSlots() {
 		if !u.evict() {
-			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has a connection of its own for each of %d sessions, which is the bound; end a session", u.who, u.maxSlots())
+			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has a connection of its own for each of %d sessions or principals, which is the bound; end a session", u.who, u.maxSlots())
 		}
 	}
 	s := newSlot(u, key)
@@ -379,7 +388,7 @@ func (u *Upstream) slot(key slotKey) (*slot, error) {
 	return s, nil
 }
 
-// maxSlots returns how many sessions may have a connection of their own. A connection to a URL
+// maxSlots returns how many sessions and principals may have a connection of their own. A connection to a URL
 // costs less than a process.
 func (u *Upstream) maxSlots() int {
 	if u.program() || u.opts.open != nil {
@@ -388,13 +397,13 @@ func (u *Upstream) maxSlots() int {
 	return maxSessionLinks
 }
 
-// evict ends the session slot that has been unused for longest, and reports whether there was one
+// evict ends the slot of a session or a principal that has been unused for longest, and reports whether there was one
 // without calls. The caller holds slotsMu.
 func (u *Upstream) evict() bool {
 	var oldest *slot
 	var since time.Time
 	for key, s := range u.slots {
-		if key.session == nil {
+		if !key.own() {
 			continue
 		}
 		if used, quiet := s.calls.quiet(); quiet && (oldest == nil || used.Before(since)) {

@@ -22,9 +22,10 @@ type Conn interface {
 
 // LineOptions say which connections a Line is for.
 type LineOptions struct {
-	Shared  bool         // all sessions without a Line of their own
-	Session *mcp.Session // the one session of the Line; nil if Shared
-	Modern  bool         // the second connection to a server of both eras
+	Shared    bool         // all sessions without a Line of their own
+	Principal string       // the one principal of the Line; "" if there are others
+	Session   *mcp.Session // the one session of the Line; nil if there are others
+	Modern    bool         // the second connection to a server of both eras
 	// Current returns the present connection, nil if there is none.
 	Current func() Conn
 }
@@ -34,6 +35,7 @@ type LineOptions struct {
 type Line struct {
 	r       *Registry
 	shared  bool
+	several bool // several sessions may use the Line
 	session *mcp.Session
 	modern  bool
 	current func() Conn
@@ -51,7 +53,10 @@ type Line struct {
 
 // NewLine returns a Line of a Registry.
 func (r *Registry) NewLine(o LineOptions) *Line {
-	return &Line{r: r, shared: o.Shared, session: o.Session, modern: o.Modern, current: o.Current, resub: make(chan struct{}, 1), uris: map[string]int{}}
+	return &Line{
+		r: r, shared: o.Shared, several: o.Shared || o.Principal != "" && o.Session == nil && !o.Modern, session: o.Session, modern: o.Modern,
+		current: o.Current, resub: make(chan struct{}, 1), uris: map[string]int{},
+	}
 }
 
 // Held reports whether a subscription needs the connection to stay.

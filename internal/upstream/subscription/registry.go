@@ -158,7 +158,7 @@ func (r *Registry) hearers(l *Line) []*subscriber {
 			if sub.line == l {
 				out = append(out, sub)
 			}
-		case l.shared && sub.session != nil:
+		case l.several && sub.session != nil:
 			own = append(own, sub)
 		case l.shared, sub.session != nil && sub.session == l.session && !l.modern:
 			out = append(out, sub)

@@ -1,0 +1,92 @@
+package upstream
+
+import (
+	"context"
+
+	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// A server with a credential for each principal (credentials: user) has connections of its own for
+// each of them (spec/signin §8):
+//
+//	calls of a principal ─▶ slot of the principal ─▶ link with the principal's credential
+//	lists                ─▶ shared slot ───────────▶ link with the credential of one of them
+//
+// No call and no notification for a session passes over the shared slot.
+
+// Credentials knows the credentials of principals at servers. All methods are called concurrently and
+// must be cheap.
+type Credentials interface {
+	// SignedIn reports whether requests of a principal to a server carry a credential. The principal
+	// is "" for the credential that all callers share.
+	SignedIn(server, principal string) bool
+	// Holder returns a principal that has a credential of its own at a server, "" if there is none.
+	// It prefers another one than after, whose connection has failed.
+	Holder(server, after string) string
+}
+
+// Owner says whose a connection is.
+type Owner struct {
+	Session   *mcp.Session // the only session that uses the connection; nil if several may
+	Principal string       // whose credential requests carry; "" for the one that all callers share
+}
+
+// owner returns whose the connection of the slot is.
+func (s *slot) owner() Owner { return Owner{s.key.session, s.holder} }
+
+// chooseHolder decides whose credential the next connection has. The shared connection of a server
+// with a credential for each principal only lists, with the credential of any of them. Without one
+// it asks the server as a stranger, because some servers list their tools for everyone.
+func (s *slot) chooseHolder() {
+	if !s.u.cfg.PerPrincipal() {
+		return
+	}
+	if s.holder = s.key.principal; !s.isShared() {
+		return
+	}
+	s.holder = oauth.Anonymous
+	if c := s.u.opts.Credentials; c != nil {
+		if holder := c.Holder(s.u.name, s.failedHolder); holder != "" {
+			s.holder = holder
+		}
+	}
+}
+
+// signedIn reports whether the next connection of the slot can have a credential.
+func (s *slot) signedIn() bool {
+	if s.isShared() && s.u.cfg.PerPrincipal() {
+		return s.u.opts.Credentials != nil && s.u.opts.Credentials.Holder(s.u.name, s.failedHolder) != ""
+	}
+	return s.u.signedIn(s.key.principal)
+}
+
+// keyOf returns the key of the slot for a session, which may be nil. The error says that a server with
+// a credential for each principal was called without one.
+func (u *Upstream) keyOf(session *mcp.Session) (slotKey, error) {
+	key := slotKey{}
+	if u.cfg.PerPrincipal() {
+		if session == nil || session.Principal() == "" {
+			return key, mcp.Errorf(mcp.KindUnauthorized, "%s has a credential for each principal (credentials: user), and this call has no principal", u.who)
+		}
+		key.principal = session.Principal()
+	}
+	if session != nil && u.ownFor(session) {
+		key.session = session
+	}
+	return key, nil
+}
+
+// SignedIn reports whether requests of the caller to the server carry a credential.
+func (srv *server) SignedIn(ctx context.Context) bool {
+	if !srv.cfg.PerPrincipal() {
+		return srv.signedIn(oauth.Shared)
+	}
+	session := mcp.Caller(ctx)
+	return session != nil && session.Principal() != "" && srv.signedIn(session.Principal())
+}
+
+// signedIn reports whether requests of a principal to the server carry a credential.
+func (srv *server) signedIn(principal string) bool {
+	return srv.opts.Credentials != nil && srv.opts.Credentials.SignedIn(srv.name, principal)
+}

@@ -1,0 +1,317 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// accounts is a server with an account for each principal, the sign-ins at it, and the transport that
+// puts tokens on requests. The tool whoami tells whose token came with the call.
+type accounts struct {
+	mu       sync.Mutex        // guards below
+	signed   map[string]bool   // principals with a token
+	dead     map[string]bool   // whose tokens the server refuses
+	sessions map[string]string // whose token made an MCP session
+	crossed  []string          // requests in the session of another principal
+	listed   []string          // whose token came with tools/list
+}
+
+func newAccounts() *accounts {
+	return &accounts{signed: map[string]bool{}, dead: map[string]bool{}, sessions: map[string]string{}}
+}
+
+func (a *accounts) sign(principal string, in bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.signed[principal] = in
+}
+
+func (a *accounts) SignedIn(_, principal string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.signed[principal]
+}
+
+func (a *accounts) Holder(_, after string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []string
+	for principal, in := range a.signed {
+		if in && principal != oauth.Shared {
+			all = append(all, principal)
+		}
+	}
+	slices.Sort(all)
+	for _, principal := range all {
+		if principal > after {
+			return principal
+		}
+	}
+	if len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// transport implements Options.Transport.
+func (a *accounts) transport(name string, of Owner, _ http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Body != nil {
+			defer r.Body.Close()
+		}
+		r = r.Clone(r.Context())
+		if a.SignedIn(name, of.Principal) {
+			r.Header.Set("Authorization", "Bearer "+of.Principal)
+		}
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		if w.Code == http.StatusUnauthorized {
+			missing := &oauth.SignInError{Server: name}
+			return nil, &mcp.Error{Kind: mcp.KindUnauthorized, Message: missing.Error(), Err: missing}
+		}
+		return w.Result(), nil
+	})
+}
+
+func (a *accounts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var token string
+	_, _ = fmt.Sscanf(r.Header.Get("Authorization"), "Bearer %s", &token)
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+	}
+	method, id := rawjson.Text(rawjson.Get(body, "method")), rawjson.Get(body, "id")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if token == "" || a.dead[token] {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	session := r.Header.Get("Mcp-Session-Id")
+	if session != "" && a.sessions[session] != token {
+		a.crossed = append(a.crossed, method+" of "+token+" in the session of "+a.sessions[session])
+	}
+	switch {
+	case r.Method != http.MethodPost:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	case id == nil:
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	result := ""
+	switch method {
+	case "initialize":
+		session = fmt.Sprint("session-", len(a.sessions))
+		a.sessions[session] = token
+		w.Header().Set("Mcp-Session-Id", session)
+		result = `{"protocolVersion":"2025-11-25","serverInfo":{"name":"accounts","version":"1"},"capabilities":{"tools":{}}}`
+	case "tools/list":
+		a.listed = append(a.listed, token)
+		result = `{"tools":[{"name":"whoami","inputSchema":{"type":"object"}}]}`
+	case "tools/call":
+		result = fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, token)
+	default:
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, id)
+		return
+	}
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+}
+
+// perPrincipal is a server with a credential for each principal.
+func perPrincipal(name string) *config.Server {
+	return &config.Server{Name: name, Namespace: name, URL: "https://" + name + ".example.com/mcp", Type: config.TransportHTTP, Credentials: "user", Timeout: 20 * time.Second}
+}
+
+// TestPrincipals follows a server with a credential for each principal from no sign-in to two: no
+// principal's call uses the sign-in of another one, and none that of all callers.
+func TestPrincipals(t *testing.T) {
+	t.Parallel()
+	a := newAccounts()
+	a.sign(oauth.Shared, true)
+	m, s := manage(t, Options{Transport: a.transport, Credentials: a}, perPrincipal("notes"))
+	ready(t, m)
+	u := upstreamOf(t, m, "notes")
+	ann, bob := agent("ann", "{}"), agent("bob", "{}")
+	if got := s.tools("notes"); !slices.Equal(got, []string{"sign_in"}) || u.Status().State != StateSignIn {
+		t.Errorf("before any sign-in: %q, %+v", got, u.Status())
+	}
+	refused := func(session *mcp.Session) {
+		t.Helper()
+		_, err := callTool(as(t.Context(), session), u, "whoami", "{}")
+		wantKind(t, err, mcp.KindUnauthorized, "weir login notes")
+		if !errors.As(err, new(*oauth.SignInError)) || u.SignedIn(as(t.Context(), session)) {
+			t.Errorf("%s: %v", session.Principal(), err)
+		}
+	}
+	refused(ann)
+	if _, err := callTool(t.Context(), u, "whoami", "{}"); err == nil {
+		t.Error("a call without a principal was made")
+	}
+
+	a.sign("ann", true)
+	eventually(t, "ann's sign-in lists the server", func() bool { return slices.Equal(s.tools("notes"), []string{"whoami"}) })
+	eventually(t, "ann's call is made", func() bool {
+		got, err := callTool(as(t.Context(), ann), u, "whoami", "{}")
+		return err == nil && got == "ann"
+	})
+	refused(bob)
+
+	a.sign("bob", true)
+	eventually(t, "bob's call is made", func() bool {
+		got, err := callTool(as(t.Context(), bob), u, "whoami", "{}")
+		return err == nil && got == "bob"
+	})
+	for range 3 {
+		for _, session := range []*mcp.Session{ann, bob, agent("ann", "{}")} {
+			if got := callAs(t, u, session, "whoami", "{}"); got != session.Principal() {
+				t.Errorf("%s is %s at the server", session.Principal(), got)
+			}
+		}
+	}
+	if st := u.Status(); st.Principals != 2 || st.Sessions != 0 || st.State != StateReady {
+		t.Errorf("%+v", st)
+	}
+	if _, ok := u.Target(); ok {
+		t.Error("requests can be forwarded past the sign-ins")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.crossed) > 0 || len(a.sessions) != 3 { // of the lists, of ann and of bob
+		t.Errorf("%d sessions; crossed: %q", len(a.sessions), a.crossed)
+	}
+}
+
+// TestHolderEnds lists with the credential of another principal once the server refuses the first.
+func TestHolderEnds(t *testing.T) {
+	t.Parallel()
+	a := newAccounts()
+	a.sign("ann", true)
+	a.sign("bob", true)
+	a.dead["ann"] = true
+	m, s := manage(t, Options{Transport: a.transport, Credentials: a}, perPrincipal("notes"))
+	eventually(t, "bob's sign-in lists the server", func() bool { return slices.Equal(s.tools("notes"), []string{"whoami"}) })
+	_, err := callTool(as(t.Context(), agent("ann", "{}")), upstreamOf(t, m, "notes"), "whoami", "{}")
+	wantKind(t, err, mcp.KindUnauthorized)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if slices.Contains(a.listed, "ann") {
+		t.Errorf("listed for %q", a.listed)
+	}
+}
+
+// TestPrincipalsBounded gives up the connection that is unused for longest where there are too many, and
+// those that are idle.
+func TestPrincipalsBounded(t *testing.T) {
+	t.Parallel()
+	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
+	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
+		u := upstreamOf(t, m, "fake")
+		if st := u.Status(); st.State != StateIdle || f.started() != 1 {
+			t.Errorf("after the listing: %+v, %d starts", st, f.started())
+		}
+		call := func(i int) {
+			t.Helper()
+			mustCall(t, peerAs{u, agent(fmt.Sprint("p", i), "{}")}, "a", "{}", "a")
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		for i := range maxSessionSlots {
+			call(i)
+		}
+		call(0) // p1 is the one that is unused for longest now
+		starts := f.started()
+		call(maxSessionSlots)
+		if st := u.Status(); st.Principals != maxSessionSlots || f.started() != starts+1 {
+			t.Errorf("%d principals, %d starts more", st.Principals, f.started()-starts)
+		}
+		call(0)
+		if f.started() != starts+1 {
+			t.Error("p0 lost its connection")
+		}
+		call(1)
+		if f.started() != starts+2 {
+			t.Error("p1 kept its connection")
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if st := u.Status(); st.Principals != 0 {
+			t.Errorf("after two idle hours: %d principals", st.Principals)
+		}
+	})
+}
+
+// TestPrincipalsHear gives what a server tells outside of calls to the principal of the connection.
+func TestPrincipalsHear(t *testing.T) {
+	t.Parallel()
+	f := &fake{capabilities: `{"tools":{},"logging":{}}`, tools: []string{"a"}}
+	f.serve = func(f *fake, ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if r.Method == "tools/list" {
+			return nil, f.last().Notify(ctx, "notifications/custom", json.RawMessage(`{}`))
+		}
+		return nil, nil
+	}
+	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
+		u := upstreamOf(t, m, "fake")
+		var mu sync.Mutex
+		heard := map[string]int{}
+		listen := func(name string) *mcp.Session {
+			session := agent(name, "{}")
+			u.Subscribe(as(t.Context(), session), func(method string, _ json.RawMessage) {
+				mu.Lock()
+				defer mu.Unlock()
+				heard[session.Principal()+" "+method]++
+			})
+			return session
+		}
+		tell := func(run *mcp.Conn) {
+			t.Helper()
+			if err := run.Notify(t.Context(), "notifications/custom", json.RawMessage(`{}`)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		bob := listen("bob")
+		_, err := u.SubscribeResource(t.Context(), "file:///x", func(json.RawMessage) {})
+		wantKind(t, err, mcp.KindUnauthorized) // it has no principal
+
+		nudge(u.shared.calls.wake) // the connection that lists
+		synctest.Wait()
+		if f.count("tools/list") != 2 {
+			t.Error("the lists were not read again")
+		}
+		if err := u.SetLogLevel(as(t.Context(), bob), "debug"); err != nil || f.count(`logging/setLevel "debug"`) != 0 {
+			t.Errorf("a principal without a connection set the level of another one: %v", err)
+		}
+		ann := listen("ann")
+		mustCall(t, peerAs{u, ann}, "a", "{}", "a")
+		runOfAnn := f.last()
+		mustCall(t, peerAs{u, bob}, "a", "{}", "a")
+		tell(runOfAnn)
+		tell(runOfAnn)
+		tell(f.last())
+		mu.Lock()
+		defer mu.Unlock()
+		if want := map[string]int{"ann notifications/custom": 2, "bob notifications/custom": 1}; fmt.Sprint(heard) != fmt.Sprint(want) {
+			t.Errorf("heard %v, want %v", heard, want)
+		}
+	})
+}
