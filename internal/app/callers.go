@@ -27,7 +27,7 @@ func CallerPolicy(c *config.Config) authn.Policy {
 			Name: i.Name, Issuer: i.Issuer, JWKS: i.JWKS, Audiences: i.Audiences, Subject: i.Subject, Groups: i.Groups, Require: i.Require, Scopes: i.Scopes,
 		}
 		if at := i.Introspection; at.URL != "" {
-			issuer.Introspection = &authn.Introspection{URL: at.URL, ClientID: at.ClientID, ClientSecret: at.ClientSecret.Reveal()}
+			issuer.Introspection = &authn.Introspection{URL: at.URL, Prefix: at.Prefix, ClientID: at.ClientID, ClientSecret: at.ClientSecret.Reveal()}
 		}
 		p.Issuers = append(p.Issuers, issuer)
 	}

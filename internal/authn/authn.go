@@ -253,10 +253,11 @@ func (a *Authenticator) verify(ctx context.Context, s *state, bearer string, sum
 		return v, nil
 	}
 	if strings.Count(bearer, ".") != 2 {
-		if len(s.asked) == 0 {
+		from := s.issuerOf(bearer)
+		if from == nil {
 			return nil, unknown()
 		}
-		return s.introspect(ctx, bearer, sum)
+		return s.introspect(ctx, from, bearer, sum)
 	}
 	v, err := s.verifyJWT(ctx, bearer, now)
 	if err != nil {

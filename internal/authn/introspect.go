@@ -24,7 +24,9 @@ const maxQuestions = 256
 
 // Introspection is an endpoint of RFC 7662.
 type Introspection struct {
-	URL                    string
+	URL string
+	// Prefix is how the issuer's tokens begin; "" fits all tokens.
+	Prefix                 string
 	ClientID, ClientSecret string
 }
 
@@ -40,8 +42,8 @@ type introspected struct {
 
 // opinion is an answer about one token.
 type opinion struct {
-	v     *verified // nil: no issuer knows the token
-	why   string    // of a token that an issuer knows and that is not accepted
+	v     *verified // nil: the issuer does not know the token
+	why   string    // of a token that the issuer knows and that is not accepted
 	until time.Time
 }
 
@@ -57,13 +59,25 @@ func newIntrospected(o Options, ctx context.Context) *introspected {
 		answers: bounded.New(bounded.Options[[sha256.Size]byte, opinion]{MaxCount: maxCached, TTL: activeTime, Now: o.Now})}
 }
 
-// introspect asks the issuers about an opaque token.
-func (s *state) introspect(ctx context.Context, bearer string, sum [sha256.Size]byte) (*verified, error) {
+// issuerOf returns the issuer that is asked about an opaque token: of those whose prefix fits, the one
+// with the longest; nil if none fits. Only that one sees the token.
+func (s *state) issuerOf(bearer string) (of *issuer) {
+	for _, i := range s.asked {
+		prefix := i.Introspection.Prefix
+		if strings.HasPrefix(bearer, prefix) && (of == nil || len(prefix) > len(of.Introspection.Prefix)) {
+			of = i
+		}
+	}
+	return of
+}
+
+// introspect asks an issuer about an opaque token.
+func (s *state) introspect(ctx context.Context, from *issuer, bearer string, sum [sha256.Size]byte) (*verified, error) {
 	in := s.answers
 	answer, ok := in.answers.Get(sum)
 	if !ok || !in.o.Now().Before(answer.until) {
 		var err error
-		if answer, err = s.ask(ctx, bearer, sum); err != nil {
+		if answer, err = s.ask(ctx, from, bearer, sum); err != nil {
 			return nil, err
 		}
 	}
@@ -76,15 +90,15 @@ func (s *state) introspect(ctx context.Context, bearer string, sum [sha256.Size]
 	return nil, unknown()
 }
 
-// ask asks the issuers, or joins a question about the same token. A request that goes away does not
+// ask asks the issuer, or joins a question about the same token. A request that goes away does not
 // take the answer from the others.
-func (s *state) ask(ctx context.Context, bearer string, sum [sha256.Size]byte) (opinion, error) {
+func (s *state) ask(ctx context.Context, from *issuer, bearer string, sum [sha256.Size]byte) (opinion, error) {
 	in := s.answers
 	in.mu.Lock()
 	q := in.asked[sum]
 	if q == nil && len(in.asked) >= maxQuestions {
 		in.mu.Unlock()
-		return opinion{}, unavailable(s.asked[0].Name, time.Second)
+		return opinion{}, unavailable(from.Name, time.Second)
 	}
 	if q == nil {
 		q = &question{done: make(chan struct{})}
@@ -93,7 +107,7 @@ func (s *state) ask(ctx context.Context, bearer string, sum [sha256.Size]byte) (
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
 		defer context.AfterFunc(in.ctx, cancel)()
-		if q.answer, q.err = s.askIssuers(asking, bearer); q.err == nil {
+		if q.answer, q.err = s.askIssuer(asking, from, bearer); q.err == nil {
 			in.answers.Put(sum, q.answer, 0)
 		}
 		in.mu.Lock()
@@ -111,41 +125,32 @@ func (s *state) ask(ctx context.Context, bearer string, sum [sha256.Size]byte) (
 	}
 }
 
-// askIssuers asks one issuer after the other until one knows the token. If none does, and one could
-// not be asked, the token may be good.
-func (s *state) askIssuers(ctx context.Context, bearer string) (opinion, error) {
+// askIssuer asks an issuer. If it cannot be asked, the token may be good.
+func (s *state) askIssuer(ctx context.Context, from *issuer, bearer string) (opinion, error) {
 	in := s.answers
-	var down *issuer
-	for _, from := range s.asked {
-		claims, err := in.post(ctx, from.Introspection, bearer)
-		if err != nil {
-			in.o.Logger.Warn("an issuer cannot be asked about a token", "issuer", from.Name, "err", err)
-			down = from
-			continue
-		}
-		if claims["active"] != true {
-			continue
-		}
-		now := in.o.Now()
-		iss, named := claims["iss"]
-		if named && iss != from.Issuer.Issuer {
-			return opinion{why: "the introspection endpoint of auth.issuers." + from.Name + " says that it is of another issuer", until: now.Add(inactiveTime)}, nil
-		}
-		v, err := s.read(from, claims, now, false)
-		if err != nil {
-			return opinion{why: err.Error(), until: now.Add(inactiveTime)}, nil
-		}
-		v.id.Bearer = secret(bearer)
-		until := now.Add(activeTime)
-		if end := v.id.Expires; !end.IsZero() && end.Before(until) {
-			until = end
-		}
-		return opinion{v: v, until: until}, nil
+	claims, err := in.post(ctx, from.Introspection, bearer)
+	if err != nil {
+		in.o.Logger.Warn("an issuer cannot be asked about a token", "issuer", from.Name, "err", err)
+		return opinion{}, unavailable(from.Name, time.Second)
 	}
-	if down != nil {
-		return opinion{}, unavailable(down.Name, time.Second)
+	now := in.o.Now()
+	if claims["active"] != true {
+		return opinion{until: now.Add(inactiveTime)}, nil
 	}
-	return opinion{until: in.o.Now().Add(inactiveTime)}, nil
+	iss, named := claims["iss"]
+	if named && iss != from.Issuer.Issuer {
+		return opinion{why: "the introspection endpoint of auth.issuers." + from.Name + " says that it is of another issuer", until: now.Add(inactiveTime)}, nil
+	}
+	v, err := s.read(from, claims, now, false)
+	if err != nil {
+		return opinion{why: err.Error(), until: now.Add(inactiveTime)}, nil
+	}
+	v.id.Bearer = secret(bearer)
+	until := now.Add(activeTime)
+	if end := v.id.Expires; !end.IsZero() && end.Before(until) {
+		until = end
+	}
+	return opinion{v: v, until: until}, nil
 }
 
 // post asks one endpoint.

@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -137,4 +139,64 @@ func TestStrangersCannotPileUpQuestions(t *testing.T) {
 			t.Errorf("%d callers have their answer", got)
 		}
 	})
+}
+
+// endpoints is a transport that answers questions about tokens and records who was asked about which.
+type endpoints struct {
+	mu    sync.Mutex // guards below
+	asked []string
+}
+
+func (e *endpoints) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(r.URL.Path, "/introspect") {
+		return nil, errors.New("no answer")
+	}
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	token := r.PostForm.Get("token")
+	e.mu.Lock()
+	e.asked = append(e.asked, r.URL.Host+" "+token)
+	e.mu.Unlock()
+	answer := `{"active":false}`
+	if strings.HasSuffix(token, "good") {
+		answer = `{"active":true,"sub":"u1","aud":"` + public + `"}`
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+}
+
+// TestOpaqueTokenReachesOneIssuer: no issuer sees a token of another one, also where none knows it.
+func TestOpaqueTokenReachesOneIssuer(t *testing.T) {
+	of := func(name, prefix string) authn.Issuer {
+		at := "https://" + name + ".example"
+		return authn.Issuer{Name: name, Issuer: at, JWKS: at + "/jwks", Introspection: &authn.Introspection{URL: at + "/introspect", Prefix: prefix}}
+	}
+	for _, tt := range []struct {
+		issuers     []authn.Issuer
+		token       string
+		asked, from string
+	}{
+		{[]authn.Issuer{of("a", "a_"), of("b", "b_")}, "a_good", "a.example a_good", "a:u1"},
+		{[]authn.Issuer{of("a", "a_"), of("b", "b_")}, "b_good", "b.example b_good", "b:u1"},
+		{[]authn.Issuer{of("a", "a_"), of("b", "b_")}, "b_bad", "b.example b_bad", ""},
+		{[]authn.Issuer{of("a", "a_"), of("b", "b_")}, "c_good", "", ""},
+		{[]authn.Issuer{of("a", ""), of("b", "b_")}, "b_bad", "b.example b_bad", ""},
+		{[]authn.Issuer{of("a", ""), of("b", "b_")}, "c_good", "a.example c_good", "a:u1"},
+		{[]authn.Issuer{of("a", "t_"), of("b", "t_b_")}, "t_b_good", "b.example t_b_good", "b:u1"},
+		{[]authn.Issuer{of("a", "t_b_"), of("b", "t_")}, "t_good", "b.example t_good", "b:u1"},
+		{[]authn.Issuer{of("a", "a_")}, "good", "", ""},
+	} {
+		e := &endpoints{}
+		a := authn.New(authn.Options{Client: &http.Client{Transport: e}})
+		a.Apply(authn.Policy{PublicURL: public, Issuers: tt.issuers})
+		id, err := a.Authenticate(httptest.NewRequest("POST", "/mcp", nil).WithContext(t.Context()), tt.token)
+		principal := ""
+		if err == nil {
+			principal = id.Principal
+		}
+		if asked := strings.Join(e.asked, ", "); asked != tt.asked || principal != tt.from {
+			t.Errorf("%s: asked %q, and the caller is %q (%v); want %q and %q", tt.token, asked, principal, err, tt.asked, tt.from)
+		}
+		a.Close()
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/address"
-
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
@@ -30,6 +30,7 @@ type Issuer struct {
 // Introspection is an endpoint that knows opaque tokens.
 type Introspection struct {
 	URL          string `key:"url" doc:"The endpoint's URL."`
+	Prefix       string `key:"prefix" doc:"How the issuer's opaque tokens begin, such as oat_. It is asked about no others. All issuers with an introspection but one need a prefix, and the longest that fits picks the issuer."`
 	ClientID     string `key:"client_id" doc:"weir's name at the issuer."`
 	ClientSecret Secret `key:"client_secret" doc:"weir's secret at the issuer, best as ${VAR}."`
 }
@@ -108,6 +109,10 @@ func checkIssuers(d *decoder, c *Config) {
 			path := "auth.tokens[" + strconv.Itoa(n) + "].name"
 			d.Fail(d.At(path), path, "%s: %q looks like a principal of an issuer or a certificate; give the token another name", path, strict.Clip(t.Name))
 		}
+		if t.Name == identity.Local {
+			path := "auth.tokens[" + strconv.Itoa(n) + "].name"
+			d.Fail(d.At(path), path, "%s: %q is the principal of callers that no token identifies; give the token another name", path, t.Name)
+		}
 	}
 	checkLogin(d, &c.Auth)
 	if len(c.Auth.Issuers) == 0 {
@@ -122,7 +127,7 @@ func checkIssuers(d *decoder, c *Config) {
 	case err == nil && u.Scheme == "http" && !address.Loopback(u.Hostname()):
 		d.Warn(d.At(public), public, "public_url is http: every reader of the network can use the tokens that callers send")
 	}
-	urls := map[string]string{}
+	urls, prefixes := map[string]string{}, map[string]string{}
 	for _, i := range c.Auth.Issuers {
 		at := "auth.issuers." + i.Name
 		if !issuerName.MatchString(i.Name) {
@@ -139,6 +144,7 @@ func checkIssuers(d *decoder, c *Config) {
 		urls[i.Issuer] = i.Name
 		if d.Set(strict.Join(at, "introspection")) {
 			checkIssuerURL(d, i.Introspection.URL, strict.Join(at, "introspection.url"), true)
+			checkPrefix(d, i, prefixes)
 		}
 		for key, list := range map[string][]string{"audiences": i.Audiences, "scopes": i.Scopes} {
 			path := strict.Join(at, key)
@@ -169,6 +175,24 @@ func checkLogin(d *decoder, auth *Auth) {
 	if slices.ContainsFunc(l.Scopes, func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\"\\") }) {
 		d.Fail(d.At(at+".scopes"), at+".scopes", "auth.login.scopes must be texts without spaces")
 	}
+}
+
+// checkPrefix checks that at most one issuer is asked about a token: others could use a token that they
+// are shown. taken has the issuers of the prefixes before.
+func checkPrefix(d *decoder, i *Issuer, taken map[string]string) {
+	at, prefix := "auth.issuers."+i.Name, i.Introspection.Prefix
+	path := strict.Join(at, "introspection.prefix")
+	if strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		d.Fail(d.At(path), path, "%s must be the beginning of a token, without spaces", path)
+	}
+	other, twice := taken[prefix]
+	switch {
+	case twice && prefix == "":
+		d.Fail(d.At(strict.Join(at, "introspection")), path, "%s is missing: auth.issuers.%s has none either, so the tokens of each would be shown to the other; write how the opaque tokens of one begin", path, other)
+	case twice:
+		d.Fail(d.At(path), path, "%s and that of auth.issuers.%s are the same, so the tokens of each would be shown to the other; write more of how they begin", path, other)
+	}
+	taken[prefix] = i.Name
 }
 
 // checkIssuerURL checks a URL that weir asks about callers: over https, or on this machine.

@@ -19,6 +19,7 @@ func TestPrincipalsCannotCollide(t *testing.T) {
 		{`{issuers: {CERT: {issuer: "https://a"}}}`, "the name cert is taken"},
 		{`{issuers: {a: {issuer: "https://a"}}, tokens: [{name: "a:b", sha256: ` + hash + `}]}`, "looks like a principal"},
 		{`{tokens: [{name: "cert:spiffe://a/b", sha256: ` + hash + `}]}`, "looks like a principal"},
+		{`{tokens: [{name: local, sha256: ` + hash + `}]}`, "auth.tokens[0].name: \"local\" is the principal of callers"},
 		{`{issuers: {corp-2.eu_x: {issuer: "https://a"}}, tokens: [{name: ci, sha256: ` + hash + `}]}`, ""},
 	} {
 		_, _, err := config.Parse("weir.yaml", []byte("public_url: https://w\nagents: {}\ntls: {cert: a, key: b, client_ca: c}\nauth: "+tt.text), config.Options{})
@@ -75,6 +76,30 @@ func TestHasOperator(t *testing.T) {
 		}
 		if got := c.Auth.HasOperator(); got != tt.want {
 			t.Errorf("{%s} %s: %v", tt.auth, tt.tls, got)
+		}
+	}
+}
+
+// TestOpaqueTokensHaveOneIssuer: the operator says which issuer may see which opaque tokens.
+func TestOpaqueTokensHaveOneIssuer(t *testing.T) {
+	of := func(name, prefix string) string {
+		if prefix != "" {
+			prefix = ", prefix: " + prefix
+		}
+		return name + `: {issuer: "https://` + name + `", introspection: {url: "https://` + name + `/i"` + prefix + `}}`
+	}
+	for _, tt := range []struct{ text, want string }{
+		{of("a", ""), ""},
+		{of("a", "a_") + ", " + of("b", ""), ""},
+		{of("a", "a_") + ", " + of("b", "a_b_"), ""},
+		{of("a", "") + ", " + of("b", "") + ", " + of("c", "c_"), "auth.issuers.b.introspection.prefix is missing: auth.issuers.a has none either"},
+		{of("a", "a_") + ", " + of("b", "a_"), "auth.issuers.b.introspection.prefix and that of auth.issuers.a are the same"},
+		{of("a", `"a b"`), "auth.issuers.a.introspection.prefix must be the beginning of a token"},
+		{of("a", "") + `, b: {issuer: "https://b"}`, ""},
+	} {
+		_, _, err := config.Parse("weir.yaml", []byte("public_url: https://w\nagents: {}\nauth: {issuers: {"+tt.text+"}}\n"), config.Options{})
+		if got := fmt.Sprint(err); tt.want == "" && err != nil || tt.want != "" && !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)
 		}
 	}
 }
