@@ -16,6 +16,7 @@ const drivers = [
   ['./smcp.mjs', 'offices'],
   ['./s2sp.mjs', 'tablesOfOthers'],
   ['./tables.mjs', 'arrowReaders'],
+  ['./traces.mjs', 'spansOfOthers'],
   ['./packages.mjs', 'installed'],
   ['./work.mjs', 'oneAgentsWork'],
   ['./memory.mjs', 'bytesOfOthers'],
