@@ -118,7 +118,7 @@ func TestImportShowsThePlanAndChangesNothing(t *testing.T) {
 		}
 		sameFiles(t, strings.Join(args, " "), theirs(h.files(t)), before)
 	}
-	h.weir(t, "import").want(t, exitUsage, "+ time", "tracker", "OAuth", "ghp_…Ab3d (40)", "--yes")
+	h.weir(t, "import").want(t, exitUsage, "+ time", "tracker", "sandbox", "ghp_…Ab3d (40)", "--yes")
 	h.weir(t, "import", "nothing").want(t, exitUsage, "no such client")
 	h.weir(t, "connect", "nothing").want(t, exitUsage, "claude-code")
 }

@@ -175,6 +175,9 @@ func describe(b *strings.Builder, s Server) {
 	show("cwd", s.Cwd)
 	show("url", s.URL)
 	show("headers", s.Headers)
+	if s.OAuth != nil {
+		fmt.Fprintf(b, " oauth=%q", fmt.Sprintf("%+v", *s.OAuth))
+	}
 	show("include", s.IncludeTools)
 	show("exclude", s.ExcludeTools)
 	show("timeout", s.Timeout)

@@ -79,6 +79,7 @@ func Make(servers []Server, o Select, env Environment) *Plan {
 	p.Known = slices.DeleteFunc(p.Known, func(k Planned) bool { return len(k.From) == 0 })
 	p.name(o.Existing)
 	p.conceal()
+	p.signIns()
 	return p
 }
 
@@ -240,6 +241,9 @@ func toWeir(s Server, replace *strings.Replacer) splice.Object {
 	text("cwd", s.Cwd)
 	text("url", s.URL)
 	object("headers", s.Headers)
+	if oauth := s.OAuth.member(replace.Replace); oauth != nil {
+		out = append(out, splice.Member{Key: "oauth", Value: oauth})
+	}
 	list("include_tools", s.IncludeTools)
 	list("exclude_tools", s.ExcludeTools)
 	if s.Timeout > 0 {

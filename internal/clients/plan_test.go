@@ -13,7 +13,7 @@ import (
 )
 
 // fixtureHome is a Linux machine whose home is testdata/home: three clients with ten servers. Two
-// servers are in two clients, three have a secret, one cannot start and one logs in with OAuth.
+// servers are in two clients, three have a secret, one cannot start and one runs in a sandbox.
 func fixtureHome(t *testing.T) Environment {
 	t.Helper()
 	home, err := filepath.Abs("testdata/home")
@@ -67,7 +67,7 @@ func TestImportOfAHome(t *testing.T) {
 	if want := []string{"time×2", "github×1", "broken×1", "github-cursor×1", "everything×2", "search×1", "notes×1"}; !slices.Equal(names, want) {
 		t.Errorf("planned %q, want %q", names, want)
 	}
-	if len(p.Stay) != 1 || p.Stay[0].Name != "tracker" || !strings.Contains(p.Stay[0].Stay, "OAuth") {
+	if len(p.Stay) != 1 || p.Stay[0].Name != "tracker" || !strings.Contains(p.Stay[0].Stay, "sandbox") {
 		t.Errorf("these stay: %+v", p.Stay)
 	}
 	var secrets []string

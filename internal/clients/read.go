@@ -231,7 +231,7 @@ func (e *entry) rare(m splice.Member) {
 		}
 	case "oauth", "auth", "authProviderType", "oauth_client_id", "oauthClientId":
 		if on(m.Value) {
-			e.stay("it logs in with OAuth, and the login is %s's own", e.client.Name)
+			e.oauth(m)
 		}
 	case "headersHelper", "http_headers_helper":
 		e.stay("its headers come from a program that %s runs (%s)", e.client.Name, m.Key)
@@ -384,6 +384,7 @@ func (e *entry) finish() {
 		}
 	}
 	s.Ours = ours(s)
+	e.finishOAuth()
 	if s.Project != "" && s.Transport == Stdio && s.Cwd == "" && relative(s) {
 		s.Cwd = escape(s.Project)
 	}

@@ -34,6 +34,7 @@ type Server struct {
 	Cwd          string
 	URL          string
 	Headers      map[string]string
+	OAuth        *OAuth // nil: the entry says nothing of a sign-in
 	IncludeTools []string
 	ExcludeTools []string
 	Timeout      time.Duration // 0: not said
