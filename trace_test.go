@@ -270,3 +270,37 @@ func TestAuditNamesTheTrace(t *testing.T) {
 		t.Errorf("%d records", n)
 	}
 }
+
+// TestSpansAfterAReload: otlp of a changed configuration applies to the next request.
+func TestSpansAfterAReload(t *testing.T) {
+	collector := tracetest.New(t)
+	base := fmt.Sprintf("mode: plain\nmcpServers: {up: {url: %q, required: true}}\n", serveTraced(t, &tracedServer{}))
+	read := func(yaml string) *weir.Config {
+		t.Helper()
+		c, err := weir.Parse("weir.yaml", []byte(yaml))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	g, err := weir.New(t.Context(), read(base), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(g)
+	defer web.Close()
+	agent := openSession(t, web.URL+"/mcp")
+	agent.ask("ping", "{}")
+	for _, otlp := range []string{fmt.Sprintf("otlp: {url: %q}\n", collector.URL), ""} {
+		if err := g.Reload(read(base + otlp)); err != nil {
+			t.Fatal(err)
+		}
+		agent.ask("ping", "{}")
+	}
+	if err := g.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if spans := collector.Spans(); len(spans) != 1 || spans[0].Name != "ping" {
+		t.Errorf("spans %+v", spans)
+	}
+}

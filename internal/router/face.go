@@ -79,7 +79,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	}
 	if e.bounded > 0 {
 		if err := f.limiter.enter(f.name, limits, time.Now(), e.bounded); err != nil {
-			f.tellRefused(r, e, err)
+			f.tellRefused(r, e, b, err)
 			e.writeError(w, err)
 			return
 		}
@@ -98,7 +98,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	// without a session asks whether there is an upstream to answer.
 	if e.id != "" && (e.method != "ping" || r.Header.Get(streamable.HeaderSession) == "") {
 		if _, err := f.up.Ready(r.Context()); err != nil {
-			f.unready(w, r, e, err)
+			f.unready(w, r, e, b, err)
 			return
 		}
 	}
@@ -116,7 +116,7 @@ func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope
 	if t.Process {
 		release, err := f.up.Hold(r.Context(), e.method == "subscriptions/listen")
 		if err != nil {
-			f.unready(w, r, e, err)
+			f.unready(w, r, e, b, err)
 			return true, nil
 		}
 		defer func() { release(lost) }()
@@ -127,9 +127,9 @@ func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope
 	return true, f.rt.forward.serve(w, r, f, t, e, b, again)
 }
 
-// unready answers a request whose upstream is unavailable.
-func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, err error) {
-	f.tellRefused(r, e, err)
+// unready answers a request whose upstream is unavailable. b is nil if the request has no body.
+func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, b *body, err error) {
+	f.tellRefused(r, e, b, err)
 	if r.Context().Err() == nil {
 		writeError(w, e.id, failedToReach(err))
 	}
@@ -142,7 +142,7 @@ func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
 		if target.Process {
 			release, err := f.up.Hold(r.Context(), r.Method == http.MethodGet)
 			if err != nil {
-				f.unready(w, r, envelope{}, err)
+				f.unready(w, r, envelope{}, nil, err)
 				return
 			}
 			defer release(nil)

@@ -106,8 +106,11 @@ func (x *exchange) follow() (ended func()) {
 	}
 }
 
-// tellRefused tells the Observer about a call that reached no upstream.
-func (f *face) tellRefused(r *http.Request, e envelope, err error) {
+// tellRefused tells the Observer and the Tracer about a request that reached no upstream.
+func (f *face) tellRefused(r *http.Request, e envelope, b *body, err error) {
+	if e.id != "" && b != nil {
+		f.rt.o.Trace.Refused(f.name, e.method, r.Header, b.buf, err)
+	}
 	if o := f.rt.o.Observer; o != nil && e.id != "" && bridge.MayAsk(e.method) {
 		o.Called(Call{
 			Upstream: f.name, Method: e.method, Tool: e.tool, Principal: guard.Principal(r.Context()), Session: r.Header.Get(streamable.HeaderSession),

@@ -56,7 +56,7 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 		if t.Process {
 			release, err := f.up.Hold(ctx, false)
 			if err != nil {
-				f.unready(w, r, envelope{}, err)
+				f.unready(w, r, envelope{}, nil, err)
 				return
 			}
 			defer release(nil)

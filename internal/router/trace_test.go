@@ -49,3 +49,31 @@ func TestSpansOfEachWay(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedIsASpan: a request that reaches no upstream is a span with the error that the agent is
+// answered, and no request to a server.
+func TestRefusedIsASpan(t *testing.T) {
+	collector := tracetest.New(t)
+	tracer := trace.New(trace.Options{})
+	if err := tracer.Configure(trace.Settings{URL: collector.URL + "/v1/traces", Sample: 1, Timeout: 10 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	limits := router.Limits{PerMinute: 1}
+	e := startHTTP(t, fakemcp.Config{}, func(_ *config.Server, o *router.Options) {
+		o.Trace, o.Limits = tracer, func(string) router.Limits { return limits }
+	})
+	e.initialize("2025-11-25")
+	res := e.post("/mcps/fake/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{}}}`, "Mcp-Protocol-Version", "2025-11-25")
+	tracer.Close(context.WithoutCancel(t.Context()))
+	n := 0
+	for _, s := range collector.Spans() {
+		if s.Name == "tools/call echo" {
+			if n++; s.Kind != "server" || !s.Failed || s.Attributes["rpc.response.status_code"] == "" || s.Attributes["jsonrpc.request.id"] != "7" {
+				t.Errorf("%+v", s)
+			}
+		}
+	}
+	if n != 1 || res.status != 429 {
+		t.Errorf("%d spans of the refused request, which is answered %d %s", n, res.status, res.body)
+	}
+}

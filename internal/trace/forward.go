@@ -28,25 +28,48 @@ func (t *Tracer) Forward(to func() Server, method string, h http.Header, message
 		return Forwarded{}, message
 	}
 	f := Forwarded{by: t, method: method, began: time.Now()}
-	e := t.exporter.Load()
-	if e == nil {
-		return f, message
-	}
-	m, err := jsonrpc.Parse(message)
-	if err != nil {
-		return f, message
-	}
-	name := rawjson.Get(m.Params, "name")
-	if f.server = e.root(rawjson.Get(m.Params, "_meta"), h, method, name, f.began); f.server == nil {
+	m := f.accept(h, message)
+	if f.server == nil {
 		return f, message
 	}
 	server := to()
-	f.server.describe(server.Name, h.Get(streamable.HeaderSession), h.Get(streamable.HeaderVersion), m.ID, true)
-	f.client = f.server.child(&server, method, name, f.began)
+	f.describe(server.Name, h, &m)
+	f.client = f.server.child(&server, method, rawjson.Get(m.Params, "name"), f.began)
 	if out, err := rawjson.Set(message, "params", f.client.carried(m.Params)); err == nil {
 		message = out
 	}
 	return f, message
+}
+
+// accept begins the span of the agent's request, if its trace is sampled.
+func (f *Forwarded) accept(h http.Header, message []byte) (m jsonrpc.Message) {
+	e := f.by.exporter.Load()
+	if e == nil {
+		return m
+	}
+	m, err := jsonrpc.Parse(message)
+	if err == nil {
+		f.server = e.root(rawjson.Get(m.Params, "_meta"), h, f.method, rawjson.Get(m.Params, "name"), f.began)
+	}
+	return m
+}
+
+// describe adds attributes of the agent's request m.
+func (f *Forwarded) describe(server string, h http.Header, m *jsonrpc.Message) {
+	f.server.describe(server, h.Get(streamable.HeaderSession), h.Get(streamable.HeaderVersion), m.ID, true)
+}
+
+// Refused tells of a request that weir answers with an error before a handler reads it: an operation
+// of the agent alone. Its arguments are those of Forward.
+func (t *Tracer) Refused(server, method string, h http.Header, message []byte, err error) {
+	if t == nil || Lasts(method) {
+		return
+	}
+	f := Forwarded{by: t, method: method, began: time.Now()}
+	if m := f.accept(h, message); f.server != nil {
+		f.describe(server, h, &m)
+	}
+	f.endServer(outcomeOf(method, nil, err), err)
 }
 
 // Traceparent returns the context for the header of the request to the server, "" without a span.
@@ -85,6 +108,11 @@ func (f *Forwarded) End(err error) {
 		o = outcomeOf(f.method, nil, err)
 	}
 	f.by.ended(f.client, Operation{Client: true, Method: f.method, ErrorType: o.errorType}, o, f.began)
+	f.endServer(o, err)
+}
+
+// endServer ends the operation of the agent.
+func (f *Forwarded) endServer(o outcome, err error) {
 	if err != nil && o.status == "" {
 		o = answered(err, "")
 	}
