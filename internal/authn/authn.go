@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/bounded"
+	"github.com/weir-mcp/weir/internal/egress"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
@@ -76,8 +77,10 @@ type Role struct {
 
 // Options are what an Authenticator works with.
 type Options struct {
-	// Client fetches metadata and keys and introspects. Nil is a client with bounds of its own.
+	// Client makes requests to hosts that the Policy names. Nil is a client with bounds of its own.
 	Client *http.Client
+	// Network connects to hosts that the metadata of an issuer name. The zero Network is the system's.
+	Network egress.Network
 	// Now is the clock; time.Now where nil.
 	Now func() time.Time
 	// Logger takes failures of issuers; nil discards them.
@@ -110,6 +113,7 @@ type state struct {
 type issuer struct {
 	Issuer
 	keys *keySet
+	asks source // for introspection
 }
 
 // verified is a token whose signature and claims are good. The audience and the certificate are
@@ -170,10 +174,11 @@ func (a *Authenticator) Apply(p Policy) {
 		s.issuers[i.Issuer] = known
 		s.scopes = append(s.scopes, i.Scopes...)
 		if i.Introspection != nil {
+			known.asks = a.o.source(i.Introspection.URL)
 			s.asked = append(s.asked, known)
 		}
 		if p.Login != nil && p.Login.Issuer == i.Name {
-			s.login = &login{Login: *p.Login, from: known}
+			s.login = &login{Login: *p.Login, from: known, asks: a.o.source(i.Issuer, i.JWKS)}
 		}
 	}
 	s.scopes = sorted(s.scopes)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/egress"
 )
 
 // Bounds of requests to issuers.
@@ -37,17 +39,73 @@ func newClient() *http.Client {
 	}}
 }
 
+// source makes requests to an issuer and to what its metadata name (spec/identity §4).
+type source struct {
+	zone   *egress.Zone
+	client *http.Client
+}
+
+// source returns what makes requests to the issuer at a URL. Hosts of the configured URLs are asked by
+// the client of the options, which may use a proxy. All others have to be public, and are dialed at an
+// address that was checked.
+func (o Options) source(issuer string, configured ...string) source {
+	s := source{zone: o.Network.Zone(issuer, configured...)}
+	client := *o.Client
+	plain := client.Transport
+	if plain == nil {
+		plain = http.DefaultTransport
+	}
+	client.Transport = guarded{s.zone, plain}
+	s.client = &client
+	return s
+}
+
+// guarded sends requests for hosts of the configuration by plain, and others within the zone.
+type guarded struct {
+	zone  *egress.Zone
+	plain http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if g.zone.Free(r.URL) {
+		return g.plain.RoundTrip(r)
+	}
+	if err := g.zone.Check(r.URL, r.Method != http.MethodGet); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	return g.zone.Transport().RoundTrip(r)
+}
+
+// allows returns why a person must not be sent to a URL that the issuer's metadata name.
+func (s source) allows(address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return fmt.Errorf("%.300q is not a URL", address)
+	}
+	if s.zone.Free(u) {
+		return nil
+	}
+	return s.zone.Check(u, true)
+}
+
 // fetchKeys returns the keys of an issuer and how long they are fresh. With an empty address, the
 // metadata of the issuer names it.
-func (o Options) fetchKeys(ctx context.Context, issuer, address string) (keys []publicKey, age time.Duration, err error) {
+func (s source) fetchKeys(ctx context.Context, issuer, address string) (keys []publicKey, age time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	if address == "" {
-		if address, err = o.discover(ctx, issuer); err != nil {
+		if address, err = s.discover(ctx, issuer); err != nil {
 			return nil, 0, err
 		}
 	}
-	raw, header, err := o.get(ctx, address)
+	raw, header, err := s.get(ctx, address)
+	if egress.Refused(err) {
+		return nil, 0, fmt.Errorf("%w; if the issuer's keys are there, write their URL as jwks", err)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -58,8 +116,8 @@ func (o Options) fetchKeys(ctx context.Context, issuer, address string) (keys []
 }
 
 // discover returns the address of an issuer's keys.
-func (o Options) discover(ctx context.Context, issuer string) (found string, err error) {
-	err = o.metadata(ctx, issuer, func(raw []byte) (err error) {
+func (s source) discover(ctx context.Context, issuer string) (found string, err error) {
+	err = s.metadata(ctx, issuer, func(raw []byte) (err error) {
 		found, err = keysURL(raw, issuer)
 		return err
 	})
@@ -68,10 +126,10 @@ func (o Options) discover(ctx context.Context, issuer string) (found string, err
 
 // metadata hands an issuer's metadata to read: that of RFC 8414, then that of OpenID Connect in both
 // of its places, until read accepts one.
-func (o Options) metadata(ctx context.Context, issuer string, read func(raw []byte) error) error {
+func (s source) metadata(ctx context.Context, issuer string, read func(raw []byte) error) error {
 	var first error
 	for _, address := range metadataURLs(issuer) {
-		raw, _, err := o.get(ctx, address)
+		raw, _, err := s.get(ctx, address)
 		if err == nil {
 			if err = read(raw); err == nil {
 				return nil
@@ -133,17 +191,17 @@ func secureURL(address, issuer string) bool {
 }
 
 // get fetches a document.
-func (o Options) get(ctx context.Context, address string) ([]byte, http.Header, error) {
+func (s source) get(ctx context.Context, address string) ([]byte, http.Header, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	return o.do(r)
+	return s.do(r)
 }
 
-func (o Options) do(r *http.Request) ([]byte, http.Header, error) {
+func (s source) do(r *http.Request) ([]byte, http.Header, error) {
 	r.Header.Set("Accept", "application/json")
-	resp, err := o.Client.Do(r)
+	resp, err := s.client.Do(r)
 	if err != nil {
 		return nil, nil, err
 	}

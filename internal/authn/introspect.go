@@ -128,7 +128,7 @@ func (s *state) ask(ctx context.Context, from *issuer, bearer string, sum [sha25
 // askIssuer asks an issuer. If it cannot be asked, the token may be good.
 func (s *state) askIssuer(ctx context.Context, from *issuer, bearer string) (opinion, error) {
 	in := s.answers
-	claims, err := in.post(ctx, from.Introspection, bearer)
+	claims, err := from.post(ctx, bearer)
 	if err != nil {
 		in.o.Logger.Warn("an issuer cannot be asked about a token", "issuer", from.Name, "err", err)
 		return opinion{}, unavailable(from.Name, time.Second)
@@ -153,8 +153,9 @@ func (s *state) askIssuer(ctx context.Context, from *issuer, bearer string) (opi
 	return opinion{v: v, until: until}, nil
 }
 
-// post asks one endpoint.
-func (in *introspected) post(ctx context.Context, at *Introspection, bearer string) (map[string]any, error) {
+// post asks the endpoint of an issuer.
+func (i *issuer) post(ctx context.Context, bearer string) (map[string]any, error) {
+	at := i.Introspection
 	form := url.Values{"token": {bearer}, "token_type_hint": {"access_token"}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at.URL, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -164,7 +165,7 @@ func (in *introspected) post(ctx context.Context, at *Introspection, bearer stri
 	if at.ClientID != "" {
 		r.SetBasicAuth(url.QueryEscape(at.ClientID), url.QueryEscape(at.ClientSecret)) // RFC 6749 §2.3.1
 	}
-	raw, _, err := in.o.do(r)
+	raw, _, err := i.asks.do(r)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (r *keyRing) follow(issuers map[string]*issuer) {
 		id := i.Issuer.Issuer + "\n" + i.JWKS
 		set := r.sets[id]
 		if set == nil {
-			set = &keySet{ring: r, name: i.Name, issuer: i.Issuer.Issuer, url: i.JWKS}
+			set = &keySet{ring: r, name: i.Name, issuer: i.Issuer.Issuer, url: i.JWKS, from: r.o.source(i.Issuer.Issuer, i.JWKS)}
 			fresh = append(fresh, set)
 		}
 		sets[id], i.keys = set, set
@@ -76,6 +76,7 @@ func (r *keyRing) wait() {
 type keySet struct {
 	ring              *keyRing
 	name, issuer, url string
+	from              source
 
 	mu      sync.Mutex // guards below; ring.mu may be taken while it is held
 	keys    []publicKey
@@ -158,7 +159,7 @@ func (s *keySet) start() {
 	done := make(chan struct{})
 	r := s.ring
 	if r.run(func() {
-		keys, age, err := r.o.fetchKeys(r.ctx, s.issuer, s.url)
+		keys, age, err := s.from.fetchKeys(r.ctx, s.issuer, s.url)
 		s.end(keys, age, err, done)
 	}) {
 		s.tried, s.running = r.o.Now(), done

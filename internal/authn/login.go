@@ -42,6 +42,7 @@ type loginMetadata struct {
 type login struct {
 	Login
 	from *issuer
+	asks source
 
 	mu    sync.Mutex // guards below, also while the metadata is fetched
 	meta  *loginMetadata
@@ -70,7 +71,7 @@ func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*Began
 	if l == nil {
 		return nil, errNoLogin
 	}
-	meta, err := l.metadata(ctx, a.o)
+	meta, err := l.metadata(ctx, a.o.Now)
 	if err != nil {
 		a.o.Logger.Warn("the metadata for logins cannot be fetched", "issuer", l.Issuer, "err", err)
 		return nil, unavailable(l.Issuer, time.Second)
@@ -104,7 +105,7 @@ func (b *BeganLogin) Finish(ctx context.Context, q url.Values) (*identity.Identi
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // a code is used up even if the browser leaves
 	defer cancel()
-	meta, err := l.metadata(ctx, b.a.o)
+	meta, err := l.metadata(ctx, b.a.o.Now)
 	if err != nil {
 		return nil, unavailable(l.Issuer, time.Second)
 	}
@@ -116,7 +117,7 @@ func (b *BeganLogin) Finish(ctx context.Context, q url.Values) (*identity.Identi
 	case q.Get("code") == "":
 		return nil, errors.New("the browser came back without a code: begin again")
 	}
-	token, err := l.exchange(ctx, b.a.o, meta, url.Values{
+	token, err := l.exchange(ctx, meta, url.Values{
 		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {b.redirect}, "code_verifier": {b.verifier},
 	})
 	if err != nil {
@@ -130,23 +131,25 @@ func (b *BeganLogin) Finish(ctx context.Context, q url.Values) (*identity.Identi
 }
 
 // metadata returns the metadata of the issuer, fetched if it is not fresh.
-func (l *login) metadata(ctx context.Context, o Options) (*loginMetadata, error) {
+func (l *login) metadata(ctx context.Context, now func() time.Time) (*loginMetadata, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.meta != nil && o.Now().Before(l.until) {
+	if l.meta != nil && now().Before(l.until) {
 		return l.meta, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	var meta *loginMetadata
-	err := o.metadata(ctx, l.from.Issuer.Issuer, func(raw []byte) (err error) {
-		meta, err = readLoginMetadata(raw, l.from.Issuer.Issuer)
-		return err
+	err := l.asks.metadata(ctx, l.from.Issuer.Issuer, func(raw []byte) (err error) {
+		if meta, err = readLoginMetadata(raw, l.from.Issuer.Issuer); err != nil {
+			return err
+		}
+		return errors.Join(l.asks.allows(meta.Authorize), l.asks.allows(meta.Token))
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.meta, l.until = meta, o.Now().Add(loginMetadataTime)
+	l.meta, l.until = meta, now().Add(loginMetadataTime)
 	return meta, nil
 }
 
@@ -169,7 +172,7 @@ func readLoginMetadata(raw []byte, issuer string) (*loginMetadata, error) {
 }
 
 // exchange gives the code to the issuer and returns the ID token.
-func (l *login) exchange(ctx context.Context, o Options, meta *loginMetadata, form url.Values) (string, error) {
+func (l *login) exchange(ctx context.Context, meta *loginMetadata, form url.Values) (string, error) {
 	form.Set("client_id", l.ClientID)
 	basic := l.ClientSecret != "" && (len(meta.Methods) == 0 || slices.Contains(meta.Methods, "client_secret_basic"))
 	if l.ClientSecret != "" && !basic {
@@ -183,7 +186,7 @@ func (l *login) exchange(ctx context.Context, o Options, meta *loginMetadata, fo
 	if basic {
 		r.SetBasicAuth(url.QueryEscape(l.ClientID), url.QueryEscape(l.ClientSecret)) // RFC 6749 §2.3.1
 	}
-	raw, _, err := o.do(r)
+	raw, _, err := l.asks.do(r)
 	if err != nil {
 		return "", err
 	}

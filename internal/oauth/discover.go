@@ -288,7 +288,7 @@ func (r *reach) checkPage(text string) error {
 	if err != nil {
 		return fmt.Errorf("%.300q is not a URL", text)
 	}
-	return r.check(u, true)
+	return r.zone.Check(u, true)
 }
 
 // challenge returns what a server said last, or says to a request without a token.

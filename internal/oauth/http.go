@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/egress"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -34,97 +34,12 @@ type web struct {
 	tls    *tls.Config
 }
 
-// reach says where requests for one MCP server may go.
-type reach struct {
-	web      *web
-	free     map[string]bool // host:port of URLs of the configuration
-	private  bool            // the MCP server is in a private network
-	loopback bool            // the MCP server is on this machine
-}
+// reach makes requests for one MCP server.
+type reach struct{ zone *egress.Zone }
 
-// reach returns where requests for a server may go: to the public internet, to the hosts of the
-// configuration's URLs, and to private or loopback addresses if the server's URL itself has one. What
-// a name resolves to does not count: its owner could answer with an address of this network.
+// reach returns what makes requests for a server.
 func (w *web) reach(server string, configured ...string) *reach {
-	r := &reach{web: w, free: map[string]bool{}}
-	for _, text := range append(configured, server) {
-		if u, err := url.Parse(text); err == nil && u.Host != "" {
-			r.free[address.Server(u)] = true
-		}
-	}
-	u, err := url.Parse(server)
-	if err != nil {
-		return r
-	}
-	ip, literal := address.ParseIP(u.Hostname())
-	r.loopback = address.Loopback(u.Hostname()) || literal && ip.Unmap().IsLoopback()
-	r.private = r.loopback || literal && address.Private(ip)
-	return r
-}
-
-// errAddress is the cause of the error for a URL that weir does not ask.
-var errAddress = errors.New("weir does not send requests there")
-
-// check returns why a request must not go to a URL.
-func (r *reach) check(u *url.URL, secret bool) error {
-	fail := func(why string) error {
-		return fmt.Errorf("%w: %.300s %s", errAddress, u.Redacted(), why)
-	}
-	host := u.Hostname()
-	here := address.Loopback(host)
-	switch {
-	case host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http":
-		return fail("is not an https URL")
-	case u.Scheme == "http" && !(here && r.loopback) && (secret || !r.free[address.Server(u)]):
-		return fail("is not an https URL, which everything outside of this machine has to be")
-	}
-	return r.checkHost(host, address.Server(u))
-}
-
-// checkHost refuses hosts that are not public before they are resolved.
-func (r *reach) checkHost(host, server string) error {
-	if r.free[server] {
-		return nil
-	}
-	if ip, ok := address.ParseIP(host); ok && address.Private(ip) && !r.loopback && (!r.private || ip.IsLoopback()) {
-		return fmt.Errorf("%w: %s is not a public address", errAddress, ip)
-	}
-	if address.Loopback(host) && !r.loopback {
-		return fmt.Errorf("%w: %.100s is this machine", errAddress, host)
-	}
-	return nil
-}
-
-// connect dials one of the addresses of a host, after all of them were checked.
-func (r *reach) connect(ctx context.Context, network, server string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(server)
-	if err != nil {
-		return nil, err
-	}
-	name := address.HostPort(host, port)
-	if err := r.checkHost(host, name); err != nil {
-		return nil, err
-	}
-	list, err := address.NewList([]string{name})
-	if err != nil {
-		return nil, err
-	}
-	d := address.Dialer{Rule: address.Rule{Allow: list}, Lookup: r.web.lookup, Dial: r.web.dial}
-	if r.private || r.loopback || r.free[name] {
-		d.Rule.Private = address.AnyPrivate()
-	}
-	if r.loopback || r.free[name] {
-		d.Rule.From = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	return d.DialContext(ctx, network, server)
-}
-
-// transport returns a transport for one request.
-func (r *reach) transport() *http.Transport {
-	return &http.Transport{
-		DialContext: r.connect, TLSClientConfig: r.web.tls, DisableKeepAlives: true, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: requestTimeout, ResponseHeaderTimeout: requestTimeout, MaxResponseHeaderBytes: 64 << 10,
-	}
+	return &reach{egress.Network{Lookup: w.lookup, Dial: w.dial, TLS: w.tls}.Zone(server, configured...)}
 }
 
 // A probe is what weir asks a server without a token, to hear how to sign in.
@@ -166,7 +81,7 @@ func (r *reach) try(ctx context.Context, server string, p probe, session string)
 	if err != nil {
 		return ch, "", fmt.Errorf("%.300q is not a URL", server)
 	}
-	if err := r.check(req.URL, false); err != nil {
+	if err := r.zone.Check(req.URL, false); err != nil {
 		return ch, "", err
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
@@ -179,7 +94,7 @@ func (r *reach) try(ctx context.Context, server string, p probe, session string)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	transport := r.transport()
+	transport := r.zone.Transport()
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -192,10 +107,10 @@ func (r *reach) try(ctx context.Context, server string, p probe, session string)
 // do sends a request and reads its answer within the bounds. A POST is not redirected.
 func (r *reach) do(ctx context.Context, req *http.Request) (resp *http.Response, body []byte, err error) {
 	post := req.Method == http.MethodPost
-	if err := r.check(req.URL, post); err != nil {
+	if err := r.zone.Check(req.URL, post); err != nil {
 		return nil, nil, err
 	}
-	transport := r.transport()
+	transport := r.zone.Transport()
 	client := http.Client{Transport: transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		switch {
 		case post:
@@ -203,7 +118,7 @@ func (r *reach) do(ctx context.Context, req *http.Request) (resp *http.Response,
 		case len(via) > maxRedirects:
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}
-		return r.check(next.URL, false)
+		return r.zone.Check(next.URL, false)
 	}}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
