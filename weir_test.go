@@ -68,7 +68,7 @@ var public = []string{
 // examples of every public package from there.
 func TestOutsideModule(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds two programs")
+		t.Skip("-short: it builds two programs")
 	}
 	t.Parallel()
 	root, err := filepath.Abs(".")

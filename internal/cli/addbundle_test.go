@@ -58,11 +58,11 @@ func (h *aHome) bundles(t *testing.T) []string {
 	return found
 }
 
-// needsShell skips a test whose server is a script of a shell.
+// needsShell skips a test whose servers are shell scripts.
 func needsShell(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("the server is a script of a shell")
+		t.Skip("the servers are shell scripts")
 	}
 }
 

@@ -191,7 +191,7 @@ func TestAttachModern(t *testing.T) {
 func TestAttachEndsOnSignal(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("there are no signals")
+		t.Skip("Windows has no signals")
 	}
 	state := t.TempDir()
 	endGateway(t, state)

@@ -34,9 +34,7 @@ func examined(t *testing.T, code int, args ...string) map[string][]doctor.Findin
 // of them is silent.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the servers are shell scripts")
-	}
+	needsShell(t)
 	denied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	t.Cleanup(denied.Close)
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
@@ -124,7 +122,7 @@ func TestDoctorRunning(t *testing.T) {
 func TestDoctorFix(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("files have no modes")
+		t.Skip("Windows has no file modes")
 	}
 	home := t.TempDir()
 	conf := filepath.Join(home, "weir.yaml")

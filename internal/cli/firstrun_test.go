@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -268,9 +267,7 @@ func (h *aHome) installed(t *testing.T, names ...string) {
 // TestInitAndUndo sets weir up in the fixture home, and takes it back.
 func TestInitAndUndo(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the servers are scripts of a shell")
-	}
+	needsShell(t)
 	h := newHome(t)
 	h.installed(t, "npx", "uvx")
 	h.env = append(h.env, "HTTPS_PROXY=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1") // reach no real server
@@ -316,9 +313,7 @@ func TestInitAndUndo(t *testing.T) {
 // TestAddFromTheRegistry adds a server with a secret from a registry's stored answers.
 func TestAddFromTheRegistry(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the server is a script of a shell")
-	}
+	needsShell(t)
 	const server = `{"name":"io.github.me/echo","description":"says it again","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
 		`"version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"ECHO_TOKEN","isRequired":true,"isSecret":true}]}]}`
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

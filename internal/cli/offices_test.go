@@ -398,7 +398,7 @@ func TestRefusedComputer(t *testing.T) {
 func TestCertificateOfDocs(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("no openssl here")
+		t.Skip("there is no openssl")
 	}
 	text, err := os.ReadFile("../../docs/computers.md")
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +22,7 @@ var sinceWhen = regexp.MustCompile(`\b\d\d-\d\d \d\d:\d\d\b`)
 // clients and nothing of weir's but its program, and the first useful call comes within a minute.
 // npx and uvx start a test server in place of what they would load. make transcript writes the record.
 func TestTranscript(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the servers are scripts of a shell")
-	}
+	needsShell(t)
 	text, err := os.ReadFile(transcriptFile)
 	if err != nil {
 		t.Fatal(err)

@@ -228,7 +228,7 @@ func TestScope(t *testing.T) {
 // own bytes; memory is given back at once.
 func TestLinger(t *testing.T) {
 	if !mapsFiles {
-		t.Skip("files are not mapped on " + runtime.GOOS)
+		t.Skip("this system does not map files")
 	}
 	p := NewPool(Options{Limit: 64 * mb, SpillAt: mb, Dir: t.TempDir(), Linger: time.Hour})
 	data := pattern(3 * mb)
@@ -258,7 +258,7 @@ func TestLinger(t *testing.T) {
 // No name leads to a message, and no other user reads it.
 func TestFileIsPrivate(t *testing.T) {
 	if !mapsFiles {
-		t.Skip("an open file cannot be removed on " + runtime.GOOS)
+		t.Skip("this system cannot remove an open file")
 	}
 	dir := t.TempDir()
 	p := NewPool(Options{Limit: 64 * mb, SpillAt: mb, Dir: dir})

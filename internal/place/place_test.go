@@ -85,7 +85,7 @@ func TestFiles(t *testing.T) {
 		t.Error("a folder was read")
 	}
 	if runtime.GOOS == "windows" {
-		return
+		t.Skip("Windows has no file modes")
 	}
 	for at, want := range map[string]os.FileMode{path: 0o600, dir: 0o700, filepath.Dir(dir): 0o700} {
 		if info, err := os.Stat(at); err != nil || info.Mode().Perm() != want {

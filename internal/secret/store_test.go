@@ -330,7 +330,7 @@ func TestRights(t *testing.T) {
 // TestLink: a link to the file stays a link.
 func TestLink(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("links need rights")
+		t.Skip("links need rights on Windows")
 	}
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "kept.yaml")
 	if err := os.WriteFile(elsewhere, []byte("A: by hand\n"), 0o600); err != nil {

@@ -284,7 +284,7 @@ func TestKeys(t *testing.T) {
 // TestFileModes looks at what other users of the machine could read.
 func TestFileModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no mode bits: the profile's folder has the rights")
+		t.Skip("Windows has no file modes")
 	}
 	dir := filepath.Join(t.TempDir(), "creds")
 	f := NewFile(dir, keysOf(t, newKey))
