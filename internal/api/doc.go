@@ -9,5 +9,6 @@
 // "operator". To be on this machine is not enough: an operator starts commands, and pages and other
 // users are on this machine as well.
 //
-// The package asks the gateway through interfaces, and knows neither its configuration nor MCP.
+// The package asks the gateway through interfaces. It knows no configuration, and of MCP the errors
+// alone.
 package api

@@ -43,6 +43,7 @@ var places = []place{
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
 
 	{"internal/api", faces, nil, "the operator's paths; asks the gateway through interfaces of its own"},
+	{"internal/attach", faces, nil, "carries lines between a client and a running gateway; knows no configuration and starts nothing"},
 	{"internal/console", faces, nil, "the web page: asks the others through interfaces of its own"},
 	{"internal/demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
 	{"internal/firstrun", faces, nil, "plans changes of weir.yaml and of clients' files; commands and the console show them, and it asks no person"},
@@ -94,7 +95,7 @@ var places = []place{
 	{"internal/connect", middle, nil, "the pages on which people sign in at servers; knows neither OAuth nor upstreams"},
 	{"internal/oauth/oauthtest", ground, nil, "a server behind an authorization server, for tests only"},
 	{"internal/journal", middle, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},
-	{"internal/telemetry", middle, nil, "logs, metrics and audit records"},
+	{"internal/telemetry", middle, nil, "logs without secrets, events and metrics; the audit log is another package's"},
 	{"internal/trace", middle, []string{"internal/telemetry"}, "spans of requests and their export; knows no gateway and no configuration; sessions have the tag that events have"},
 
 	{"internal/child", ground, nil, "starts programs that end with this one; knows nothing of what they say"},
@@ -118,7 +119,6 @@ var places = []place{
 	{"internal/place", ground, nil, "where weir's own files are, on every system; knows none of their contents"},
 	{"internal/trust", ground, []string{"internal/place"}, "remembers which configurations a person has agreed to; a file of the state folder"},
 	{"internal/bundle", ground, nil, "unpacks MCP bundles and reads their manifests; knows no registry, no client and no configuration"},
-	{"internal/attach", faces, nil, "carries lines between a client and a running gateway; knows no configuration and starts nothing"},
 	{"internal/filewatch", ground, nil, "says when a file changes; the configuration and the Computer read theirs again"},
 	{"internal/ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
 	{"internal/uritemplate", ground, nil, "RFC 6570; knows no MCP"},
