@@ -9,6 +9,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/internal/proctest"
 )
 
 // TestAttachIsNotAboveItsGateway: a client that ends the tree of processes of its servers leaves
@@ -26,6 +28,9 @@ func TestAttachIsNotAboveItsGateway(t *testing.T) {
 	}
 	defer session.Close()
 	pid := recordOf(t, state).PID
+	if !proctest.Guarded(pid) {
+		t.Errorf("gateway %d would outlive a killed test", pid)
+	}
 	for above := pid; above > 1; {
 		out, err := exec.Command("ps", "-o", "ppid=", "-p", strconv.Itoa(above)).Output()
 		if err != nil {

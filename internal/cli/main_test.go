@@ -21,13 +21,18 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/proctest"
 )
 
 // The programs under test, built once.
 var weirBin, fakeBin string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "weir-test-")
+	err := proctest.Guard()
+	dir := ""
+	if err == nil {
+		dir, err = os.MkdirTemp("", "weir-test-")
+	}
 	if err == nil {
 		weirBin, fakeBin = filepath.Join(dir, "weir"), filepath.Join(dir, "fakemcp")
 		err = build(weirBin, "../../cmd/weir")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/proctest"
 	"github.com/weir-mcp/weir/internal/service"
 )
 
@@ -171,6 +172,9 @@ func TestServiceLife(t *testing.T) {
 	}
 	h.weir(t, "ls").want(t, exitOK, "time", "ready") // by the shell's PATH
 	st := decode[service.Status](t, h.weir(t, "service", "status", "--json").want(t, exitOK).stdout)
+	if !proctest.Guarded(st.PID) {
+		t.Errorf("the service, process %d, would outlive a killed test", st.PID)
+	}
 	if !st.Running || !st.Enabled || st.PID == 0 || st.Since.IsZero() || !strings.HasPrefix(st.Log, "journalctl --user") {
 		t.Errorf("status: %+v", st)
 	}

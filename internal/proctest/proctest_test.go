@@ -2,6 +2,7 @@ package proctest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -9,10 +10,19 @@ import (
 	"time"
 )
 
-// TestMain makes the test binary a process that waits for the end of its input, for the tests below.
+// TestMain makes the test binary a process that waits for the end of its input, or one that leaves
+// processes behind, for the tests of this package.
 func TestMain(m *testing.M) {
 	if os.Getenv("PROCTEST_WAIT") != "" {
 		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	if err := Guard(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if os.Getenv("PROCTEST_ABANDON") != "" {
+		abandon()
 		return
 	}
 	os.Exit(m.Run())
