@@ -69,6 +69,21 @@ func openDefinitions(a *process, ctx context.Context, t target) (from definition
 	return own.definitions, own.close, nil
 }
 
+// withDefinitions calls do with the definitions that a command is about, and with how they differ from
+// weir.lock now.
+func withDefinitions(a *process, ctx context.Context, t target, do func(from definitionSource, status *lockfile.Status) error) error {
+	from, done, err := openDefinitions(a, ctx, t)
+	if err != nil {
+		return err
+	}
+	defer done()
+	status, err := from.status(ctx)
+	if err != nil {
+		return err
+	}
+	return do(from, status)
+}
+
 // lockHelp ends the help of commands about weir.lock.
 const lockHelp = `
 Which gateway is asked:
@@ -101,33 +116,26 @@ The exit code is 1 if something differs.`,
 		Args:              positional(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: a.completeRunning(&t, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, done, err := openDefinitions(a, cmd.Context(), t)
-			if err != nil {
-				return err
-			}
-			defer done()
-			status, err := from.status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(args) == 1 {
-				one, err := lockedServer(status, args[0])
-				if err != nil {
-					return err
+			return withDefinitions(a, cmd.Context(), t, func(_ definitionSource, status *lockfile.Status) error {
+				if len(args) == 1 {
+					one, err := lockedServer(status, args[0])
+					if err != nil {
+						return err
+					}
+					status.Servers = []lockfile.ServerStatus{one}
 				}
-				status.Servers = []lockfile.ServerStatus{one}
-			}
-			if asJSON {
-				if err := printJSON(a.stdout, status); err != nil {
-					return err
+				if asJSON {
+					if err := printJSON(a.stdout, status); err != nil {
+						return err
+					}
+				} else {
+					printLockStatus(a, status, findings)
 				}
-			} else {
-				printLockStatus(a, status, findings)
-			}
-			if status.Error != "" || slices.ContainsFunc(status.Servers, func(s lockfile.ServerStatus) bool { return len(s.Differences) > 0 }) {
-				return errQuiet(exitTool)
-			}
-			return nil
+				if status.Error != "" || slices.ContainsFunc(status.Servers, func(s lockfile.ServerStatus) bool { return len(s.Differences) > 0 }) {
+					return errQuiet(exitTool)
+				}
+				return nil
+			})
 		},
 	}
 	t.lockFlags(cmd)
@@ -224,37 +232,30 @@ or resource template. Look first, with weir trust diff.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, done, err := openDefinitions(a, cmd.Context(), t)
-			if err != nil {
-				return err
-			}
-			defer done()
-			status, err := from.status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			what, err := acceptances(status, args)
-			if err != nil {
-				return err
-			}
-			accepted := []lockfile.Difference{}
-			for _, one := range what {
-				some, err := from.accept(cmd.Context(), one)
+			return withDefinitions(a, cmd.Context(), t, func(from definitionSource, status *lockfile.Status) error {
+				what, err := acceptances(status, args)
 				if err != nil {
 					return err
 				}
-				accepted = append(accepted, some...)
-			}
-			if asJSON {
-				return printJSON(a.stdout, accepted)
-			}
-			for _, d := range accepted {
-				fmt.Fprintln(a.stdout, a.stdout.clean(oneLine("accepted: "+d.String())))
-			}
-			if len(accepted) == 0 {
-				fmt.Fprintln(a.stdout, "Nothing differs from weir.lock.")
-			}
-			return nil
+				accepted := []lockfile.Difference{}
+				for _, one := range what {
+					some, err := from.accept(cmd.Context(), one)
+					if err != nil {
+						return err
+					}
+					accepted = append(accepted, some...)
+				}
+				if asJSON {
+					return printJSON(a.stdout, accepted)
+				}
+				for _, d := range accepted {
+					fmt.Fprintln(a.stdout, a.stdout.clean(oneLine("accepted: "+d.String())))
+				}
+				if len(accepted) == 0 {
+					fmt.Fprintln(a.stdout, "Nothing differs from weir.lock.")
+				}
+				return nil
+			})
 		},
 	}
 	t.lockFlags(cmd)
