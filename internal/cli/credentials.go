@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,16 @@ func chosenCredentials(a *process, ctx context.Context, path string) (*vault.Fil
 		err = inMemory()
 	}
 	return store, err
+}
+
+// chosenSignIns returns the sign-ins of chosenCredentials, and the store that has them.
+func chosenSignIns(a *process, ctx context.Context, path string) (*vault.File, []vault.Entry, error) {
+	store, err := chosenCredentials(a, ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := store.List(ctx)
+	return store, slices.DeleteFunc(entries, func(e vault.Entry) bool { return e.Kind != vault.Token }), err
 }
 
 // inMemory is the error of a command that needs sign-ins in a folder.
@@ -139,19 +150,13 @@ func credentialsLsCommand(a *process) *cobra.Command {
 		Short: "List the sign-ins at servers",
 		Args:  positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := chosenCredentials(a, cmd.Context(), path)
-			if err != nil {
-				return err
-			}
-			entries, err := store.List(cmd.Context())
+			_, entries, err := chosenSignIns(a, cmd.Context(), path)
 			if err != nil {
 				return err
 			}
 			list := []signedIn{}
 			for _, e := range entries {
-				if e.Kind == vault.Token {
-					list = append(list, signedIn{oauth.ServerName(e.ID), e.Principal, e.IssuedBy, e.Changed})
-				}
+				list = append(list, signedIn{oauth.ServerName(e.ID), e.Principal, e.IssuedBy, e.Changed})
 			}
 			if asJSON {
 				return printJSON(a.stdout, list)
@@ -215,11 +220,7 @@ credentials: user all callers are signed out, or the one that --as names.`,
 			if all == (len(args) == 1) {
 				return failf(exitUsage, "name a server, or give --all")
 			}
-			store, err := chosenCredentials(a, cmd.Context(), path)
-			if err != nil {
-				return err
-			}
-			entries, err := store.List(cmd.Context())
+			store, entries, err := chosenSignIns(a, cmd.Context(), path)
 			if err != nil {
 				return err
 			}
@@ -227,7 +228,7 @@ credentials: user all callers are signed out, or the one that --as names.`,
 			removed, failed := []string{}, []error(nil)
 			for _, e := range entries {
 				name := oauth.ServerName(e.ID)
-				if e.Kind != vault.Token || !all && name != args[0] || as != "" && e.Principal != as {
+				if !all && name != args[0] || as != "" && e.Principal != as {
 					continue
 				}
 				err := client.SignOut(cmd.Context(), e.ID)
