@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/attach"
 	"github.com/weir-mcp/weir/internal/config"
@@ -100,16 +99,8 @@ func TestAttachedTokenExpires(t *testing.T) {
 // inMemory serves a gateway in memory, in the bubble of the caller.
 func inMemory(t *testing.T, text string) (network *memnet.Listener, end func()) {
 	t.Helper()
-	c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	engine, err := app.New(t.Context(), c, app.Options{Version: "test", Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := web.NewHandler(engine, c, "http://127.0.0.1", log)
+	engine, c := engineOf(t, text)
+	handler := web.NewHandler(engine, c, "http://127.0.0.1", slog.New(slog.DiscardHandler))
 	network = memnet.New()
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	ended := make(chan struct{})

@@ -37,6 +37,20 @@ const staticToken = "0123456789abcdef0123456789abcdef"
 
 var longToken = strings.Repeat("0123456789abcdef", 88)
 
+// engineOf returns an Engine of a configuration, and the configuration.
+func engineOf(t testing.TB, text string) (*app.Engine, *config.Config) {
+	t.Helper()
+	c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := app.New(t.Context(), c, app.Options{Version: "test", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine, c
+}
+
 func startProtected(t testing.TB, more ...string) *protected {
 	t.Helper()
 	idp, issuer := fakeidp.Start(fakeidp.Options{}, "/t")
@@ -56,19 +70,11 @@ public_url: %s
 auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}}, login: {issuer: corp, client_id: weir-web}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}]}
 mcpServers: {up: {url: %q}}
 `+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), upstream.URL+"/mcp")
-	c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	engine, err := app.New(t.Context(), c, app.Options{Version: "test", Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine, c := engineOf(t, text)
 	if err := engine.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server = web.NewHandler(engine, c, front.URL, log)
+	server = web.NewHandler(engine, c, front.URL, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
