@@ -215,7 +215,8 @@ func logoutCommand(a *process) *cobra.Command {
 here. If they cannot be revoked, they are removed nevertheless, and the command says
 so and fails. A running gateway stops using them within seconds. At a server with
 credentials: user all callers are signed out, or the one that --as names.`,
-		Args: positional(cobra.MaximumNArgs(1)),
+		Args:              positional(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: a.completeConfigured(&path, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) == 1) {
 				return failf(exitUsage, "name a server, or give --all")

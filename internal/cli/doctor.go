@@ -66,15 +66,15 @@ weir connect. The exit code is 1 if a finding is a failure.`,
 	cmd.Flags().BoolVar(&fix, "fix", false, "mend what is safe, after showing it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.MarkFlagsMutuallyExclusive("fix", "json")
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
+	servers := a.completeConfigured(&path, 1)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		names, directive := servers(cmd, args, word)
 		for _, c := range clients.All() {
-			names = append(names, c.ID)
+			if len(args) == 0 && !slices.Contains(names, c.ID) {
+				names = append(names, c.ID)
+			}
 		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return names, directive
 	}
 	return cmd
 }

@@ -53,7 +53,8 @@ A server with credentials: user has a sign-in for each caller. This command make
 yours. For a gateway that tells callers apart, --as names the caller.`,
 		Example: `  weir login github
   weir login github --device     # on a machine without a browser`,
-		Args: positional(cobra.ExactArgs(1)),
+		Args:              positional(cobra.ExactArgs(1)),
+		ValidArgsFunction: a.completeConfigured(&r.config, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := configForLogin(a, cmd.Context(), r.config)
 			if err != nil {

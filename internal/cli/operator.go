@@ -16,7 +16,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app/web"
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/place"
 )
 
@@ -232,14 +231,20 @@ func (o *operator) refused(resp *http.Response) error {
 
 // completeRunning completes the names of a configuration's servers from the file, and starts nothing.
 func (a *process) completeRunning(t *target, most int) cobra.CompletionFunc {
+	return a.completeConfigured(&t.config, most)
+}
+
+// completeConfigured completes the names of servers of the configuration that the file or the folder
+// names, for at most so many arguments; 0 means any number.
+func (a *process) completeConfigured(file *string, most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		path := t.config
+		path := *file
 		if path == "" {
 			c, err := findConfig(a, "")
-			if errors.Is(err, config.ErrNotFound) || err != nil {
+			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			path = c.path
