@@ -27,10 +27,7 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 		Example: "  weir stats --url http://127.0.0.1:8088/mcp",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, token, err := runningURL(a, cmd.Context(), t)
-			if err == nil && at == "" {
-				err = failf(exitUnavailable, "no gateway runs with this folder's configuration, so there are no calls to tell of: start one with weir serve, or name another one with --url")
-			}
+			at, token, err := askedGateway(a, cmd.Context(), t)
 			if err != nil {
 				return err
 			}

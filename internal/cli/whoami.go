@@ -26,10 +26,7 @@ scopes and roles that rules look at. The token is that of WEIR_TOKEN or --token.
 		Example: "  weir whoami\n  weir whoami --url https://weir.example.com/mcp",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, token, err := runningURL(a, cmd.Context(), t)
-			if err == nil && at == "" {
-				err = failf(exitUnavailable, "no gateway runs with this folder's configuration: start one with weir serve, or name another one with --url")
-			}
+			at, token, err := askedGateway(a, cmd.Context(), t)
 			if err != nil {
 				return err
 			}
