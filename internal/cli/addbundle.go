@@ -50,7 +50,7 @@ func addBundle(a *process, ctx context.Context, m *firstrun.Machine, file string
 		return nil, err
 	}
 	defer b.Close()
-	manifest, here := b.Manifest, bundle.Place{OS: m.Env.OS, Home: m.Env.Home}
+	manifest, here := b.Manifest, m.Place()
 	questions := manifest.Questions(here)
 	answers, err := givenSettings(manifest.Name, questions, r.set)
 	if err != nil {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,4 +26,16 @@ func TestBundleAsks(t *testing.T) {
 	if strings.Contains(s.screen.String()+s.stdout.String(), notesKey) {
 		t.Errorf("the key is shown: %s", s.screen)
 	}
+}
+
+// TestBundleFolders: a folder that the desktop has under a translated name is that of the manifest.
+func TestBundleFolders(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	if err := os.WriteFile(filepath.Join(h.dir, ".config", "user-dirs.dirs"), []byte("XDG_DESKTOP_DIR=\"$HOME/Schreibtisch\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	manifest := strings.Replace(notesManifest, "${HOME}/notes", "${DESKTOP}", 1)
+	file := bundleOf(t, "notes.mcpb", manifest, `[ "$1" = "`+h.dir+`/Schreibtisch" ] && exec `+fakeBin+"\nexit 7\n")
+	h.weir(t, "add", file, "--yes", "--set", "key="+notesKey).want(t, exitOK, "✓ notes")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/bundle"
 	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/firstrun"
@@ -63,6 +65,7 @@ func (a *process) machine(path string) (*firstrun.Machine, error) {
 	if m.Env, err = a.clientEnvironment(); err != nil {
 		return nil, err
 	}
+	m.Folders = userFolders(a, m.Env.Home)
 	if m.Journal, err = journal.Open(filepath.Join(state, "journal")); err != nil {
 		return nil, err
 	}
@@ -82,6 +85,19 @@ func (a *process) machine(path string) (*firstrun.Machine, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// userFolders returns the folders that the person's desktop has names for. Other systems than those
+// with XDG folders have none.
+func userFolders(a *process, home string) map[string]string {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(cmp.Or(a.env("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "user-dirs.dirs"))
+	if err != nil {
+		return nil
+	}
+	return bundle.UserFolders(data, home)
 }
 
 // clientEnvironment is this computer as the table of clients looks at it.

@@ -42,7 +42,7 @@ func (m *Machine) Extensions(ask Answerer) (s Source, secrets []clients.Secret, 
 			continue
 		}
 		settings := filepath.Join(filepath.Dir(filepath.Dir(folder)), "Claude Extensions Settings", id+".json")
-		x := extension{manifest: manifest, folder: folder, here: bundle.Place{OS: m.Env.OS, Home: m.Env.Home}, ask: ask}
+		x := extension{manifest: manifest, folder: folder, here: m.Place(), ask: ask}
 		server, values := x.server(settings)
 		s.Servers, secrets = append(s.Servers, server), append(secrets, values...)
 		if server.Stay == "" && !server.Disabled {

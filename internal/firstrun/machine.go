@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/bundle"
 	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/journal"
 	"github.com/weir-mcp/weir/internal/splice"
@@ -51,8 +52,16 @@ type Machine struct {
 	// Bundles is the folder in which servers have their folders.
 	Bundles string
 
+	// Folders are the folders of the person, as in bundle.Place.
+	Folders map[string]string
+
 	// How is the way in which clients reach weir.
 	How clients.How
+}
+
+// Place returns the machine as servers of bundles see it.
+func (m *Machine) Place() bundle.Place {
+	return bundle.Place{OS: m.Env.OS, Home: m.Env.Home, Folders: m.Folders}
 }
 
 // Source is a file with servers.
