@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/doctor"
 )
 
@@ -115,6 +116,19 @@ func TestDoctorRunning(t *testing.T) {
 	}
 	if !ok {
 		t.Errorf("the gateway was not found: %+v", found)
+	}
+}
+
+// TestDoctorRunningOutput: a finding about a server of the gateway that runs has what its program wrote,
+// once.
+func TestDoctorRunningOutput(t *testing.T) {
+	t.Parallel()
+	needsShell(t)
+	s := serve(t, "mcpServers:\n  ends: {command: sh, args: [-c, 'echo line 1 >&2; echo line 2 >&2; exit 3']}\n")
+	s.await("the server has failed", func(h app.Health) bool { return h.Upstreams["ends"].Error != "" })
+	found := examined(t, exitTool, "doctor", "ends", "--json", "--config", s.config)["server ends"]
+	if len(found) != 1 || strings.Join(found[0].Lines, "|") != "line 1|line 2" {
+		t.Errorf("%+v", found)
 	}
 }
 

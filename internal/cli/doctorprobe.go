@@ -5,14 +5,17 @@ import (
 	"log/slog"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/doctor"
 	"github.com/weir-mcp/weir/internal/token"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // probe returns the servers as the gateway of this configuration sees them. If none runs, the
@@ -62,10 +65,41 @@ func (d *examination) probeRunning(ctx context.Context, at string) (doctor.Repor
 	}
 	report := reportOf(h, info)
 	report.Running, report.URL, report.Version = true, withoutPassword(at), h.Version
+	runningOutput(ctx, d.a, d.setup.Path, report.Servers)
 	if tools, err := toolsAt(at, d.token)(ctx, listedQuery(d.setup.Config)); err == nil {
 		report.Listed = listedNames(d.setup.Config, tools)
 	}
 	return report, nil
+}
+
+// runningOutput adds what the programs of servers that do not work have written, if this user operates
+// the gateway of the configuration. It is the output of the last program that wrote anything, because
+// the gateway starts a program again and again. Without it a finding has the error alone.
+func runningOutput(ctx context.Context, a *process, path string, servers []doctor.Server) {
+	o, err := findOperator(a, ctx, target{config: path})
+	if err != nil {
+		return
+	}
+	for i, s := range servers {
+		if s.Error == "" && s.State != string(upstream.StateStarting) {
+			continue
+		}
+		var found api.Lines
+		if err := o.get(ctx, serverPath(s.Name, "log")+"?lines="+strconv.Itoa(keptLines), &found); err != nil {
+			return
+		}
+		ended := false // the program that wrote the lines so far
+		for _, line := range found.Lines {
+			switch {
+			case line.Mark:
+				ended = true
+			case ended:
+				servers[i].Stderr, ended = []string{line.Text}, false
+			default:
+				servers[i].Stderr = append(servers[i].Stderr, line.Text)
+			}
+		}
+	}
 }
 
 // settleLimit is how long the servers of a running gateway may go on starting, so that time is left
