@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -175,6 +176,9 @@ func (g *gatewayFinder) start(ctx context.Context, log string) (attach.Conn, err
 	defer file.Close()
 	path := absolutePath(g.config.path)
 	args := []string{"serve", "--idle-exit", g.idle.String()}
+	if runtime.GOOS != "windows" { // there, a file that is also standard error cannot be set aside
+		args = append(args, "--log-file", log)
+	}
 	if g.config.ours {
 		args = append(args, "--config", path)
 	}
