@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestDevicePages has an authorization server send persons, and weir, to pages that are not for them.
@@ -67,4 +68,27 @@ func TestDevicePages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDevice has a person agree, and refuse, at another device.
+func TestDevice(t *testing.T) {
+	w := newWorld(t)
+	show := func(agree bool) func(Code) error {
+		return func(c Code) error {
+			if c.User != "WDJB-MJHT" || !strings.HasSuffix(c.URL, "/enter") || c.Life != 10*time.Minute {
+				t.Errorf("shown %+v", c)
+			}
+			w.idp.Agree(agree)
+			return nil
+		}
+	}
+	if err := w.client.Device(t.Context(), w.server, "me", show(false)); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("err = %v", err)
+	}
+	if err := w.client.Device(t.Context(), w.server, "me", show(true)); err != nil {
+		t.Fatal(err)
+	}
+	w.welcome("me")
+	w.pass(50 * time.Minute)
+	w.welcome("me")
 }
