@@ -110,7 +110,7 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 		return inMemory()
 	}
 	client := oauth.New(oauth.Options{Store: store, PublicURL: func() string { return c.PublicURL }})
-	if why := client.Ended(ctx, server, oauth.Shared); why != "" {
+	if why := client.Ended(ctx, server, principal); why != "" {
 		a.note("%s needs a new sign-in: %s.", name, why)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("the sign-in was not finished within 10 minutes"))

@@ -102,6 +102,7 @@ func TestSignInOfEachCaller(t *testing.T) {
 func TestLoginOfLocalPerson(t *testing.T) {
 	t.Parallel()
 	idp := protected(t)
+	idp.Secret = "hunter2-hunter2"
 	env := []string{"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
 	config := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {notes: {url: \""+idp.URL+"/mcp\", credentials: user}, other: {url: \""+idp.URL+"/mcp\"}}\n")
 	s := startWith(t, env, config, "serve", "--config", config)
@@ -114,4 +115,9 @@ func TestLoginOfLocalPerson(t *testing.T) {
 	s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 2 })
 	piped(t, "", append(env, "WEIR_URL="+s.base+"/mcp"), "call", "notes:hello").want(t, exitOK, "welcome")
 	piped(t, "", env, "credentials", "ls", "--json").want(t, exitOK, `"principal": "local"`)
+
+	other := writeConfig(t, "weir.yaml", "mcpServers: {notes: {url: \""+idp.URL+"/mcp\", credentials: user, oauth: {client_id: configured, client_secret: hunter2-hunter2, issuer: \""+idp.URL+"\"}}}\n")
+	if f := logIn(t, idp, env, "--config", other, "notes", "--no-browser").want(t, exitOK); !strings.Contains(f.stderr, "notes needs a new sign-in: ") {
+		t.Errorf("weir login says %q of the sign-in of another client", f.stderr)
+	}
 }
