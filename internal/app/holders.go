@@ -20,17 +20,17 @@ type holders struct {
 	store vault.Store
 	now   func() time.Time
 
-	mu    sync.Mutex          // guards below
-	known map[string][]string // principals by server, each list sorted
-	until time.Time           // when known is too old
+	mu    sync.Mutex           // guards below
+	known map[holding][]string // principals, each list sorted
+	until time.Time            // when known is too old
 }
 
 func newHolders(store vault.Store) *holders { return &holders{store: store, now: time.Now} }
 
 // next returns a principal for which has is true, "" if there is none. It begins with the first one
 // behind after, in the order of names, and comes to after last.
-func (h *holders) next(server, after string, has func(principal string) bool) string {
-	all := h.of(server)
+func (h *holders) next(kind vault.Kind, name, after string, has func(principal string) bool) string {
+	all := h.of(holding{kind, name})
 	from, found := slices.BinarySearch(all, after)
 	if found {
 		from++
@@ -43,31 +43,37 @@ func (h *holders) next(server, after string, has func(principal string) bool) st
 	return ""
 }
 
-// of returns the principals with a record at a server, sorted.
-func (h *holders) of(server string) []string {
+// holding is a kind of credential at a server, or a text of a name.
+type holding struct {
+	kind vault.Kind
+	name string
+}
+
+// of returns the principals with a record, sorted.
+func (h *holders) of(key holding) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	began := h.now()
 	if began.Before(h.until) {
-		return h.known[server]
+		return h.known[key]
 	}
 	entries, err := h.store.List(context.Background())
 	if err == nil { // else the older list serves
-		h.known = map[string][]string{}
+		h.known = map[holding][]string{}
 		for _, e := range entries {
-			if e.Principal != oauth.Shared && e.Kind == vault.Token {
-				name := oauth.ServerName(e.ID)
-				h.known[name] = append(h.known[name], e.Principal)
+			if e.Principal != oauth.Shared && e.Kind != vault.Client {
+				key := holding{e.Kind, oauth.ServerName(e.ID)}
+				h.known[key] = append(h.known[key], e.Principal)
 			}
 		}
-		for name, principals := range h.known {
+		for key, principals := range h.known {
 			slices.Sort(principals)
-			h.known[name] = slices.Compact(principals)
+			h.known[key] = slices.Compact(principals)
 		}
 	}
 	now := h.now()
 	h.until = now.Add(max(holdersTime, 20*now.Sub(began)))
-	return h.known[server]
+	return h.known[key]
 }
 
 // forget makes the next call list the store again.

@@ -217,33 +217,37 @@ func TestHolders(t *testing.T) {
 	put(vault.Token, "bob", "notes https://a.example/mcp")
 	put(vault.Token, "ann", "notes https://a.example/mcp")
 	put(vault.Token, "ann", "notes https://b.example/mcp")
+	put(vault.Text, "dan", "notes")
 	put(vault.Token, "cy", "other https://a.example/mcp")
 	now := time.Unix(1000, 0)
 	h := newHolders(store)
 	h.now = func() time.Time { return now }
 	all := func(string) bool { return true }
 	for after, want := range map[string]string{"": "ann", "ann": "bob", "bob": "ann", "az": "bob", "zoe": "ann"} {
-		if got := h.next("notes", after, all); got != want {
+		if got := h.next(vault.Token, "notes", after, all); got != want {
 			t.Errorf("behind %q comes %q, want %q", after, got, want)
 		}
 	}
-	if got := h.next("notes", "", func(p string) bool { return p == "bob" }); got != "bob" {
+	if got := h.next(vault.Token, "notes", "", func(p string) bool { return p == "bob" }); got != "bob" {
 		t.Errorf("the one with a token is %q", got)
 	}
-	if got := h.next("notes", "", func(string) bool { return false }) + h.next("none", "", all); got != "" {
+	if got := h.next(vault.Token, "notes", "", func(string) bool { return false }) + h.next(vault.Token, "none", "", all); got != "" {
 		t.Errorf("none has a token, but %q", got)
 	}
+	if got := h.next(vault.Text, "notes", "", all); got != "dan" {
+		t.Errorf("the text is of %q", got)
+	}
 	put(vault.Token, "a", "notes https://a.example/mcp")
-	if got := h.next("notes", "", all); got != "ann" {
+	if got := h.next(vault.Token, "notes", "", all); got != "ann" {
 		t.Errorf("the store is listed with each question: %q", got)
 	}
 	now = now.Add(holdersTime)
-	if got := h.next("notes", "", all); got != "a" {
+	if got := h.next(vault.Token, "notes", "", all); got != "a" {
 		t.Errorf("after two seconds: %q", got)
 	}
 	h.forget()
 	put(vault.Token, "A", "notes https://a.example/mcp")
-	if got := h.next("notes", "", all); got != "A" {
+	if got := h.next(vault.Token, "notes", "", all); got != "A" {
 		t.Errorf("after a sign-in here: %q", got)
 	}
 }

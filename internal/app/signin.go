@@ -22,6 +22,7 @@ import (
 type SignIns struct {
 	client  *oauth.Client
 	holders *holders
+	texts   *texts
 	config  func() *config.Config
 	pages   atomic.Pointer[string] // the base URL of the pages on which people sign in; nil: there are none
 }
@@ -37,7 +38,7 @@ func newSignIns(store vault.Store, config func() *config.Config, inUse func(toke
 	if store == nil {
 		store = vault.NewMemory(nil)
 	}
-	s := &SignIns{config: config, holders: newHolders(store)}
+	s := &SignIns{config: config, holders: newHolders(store), texts: newTexts(store, inUse)}
 	s.client = oauth.New(oauth.Options{Store: store, PublicURL: func() string { return config().PublicURL }, InUse: inUse, Page: s.page, Logger: log})
 	return s
 }
@@ -97,9 +98,10 @@ func (s *SignIns) Finish(ctx context.Context, principal string, query url.Values
 }
 
 // SignInServer describes a server of the configuration to the sign-in. ok is false for servers that
-// weir starts itself, and for those with an Authorization header of the configuration.
+// weir starts itself, and for those with an Authorization header of the configuration or credentials
+// of callers (${user:NAME}).
 func SignInServer(s *config.Server) (server *oauth.Server, ok bool) {
-	if s.URL == "" || s.Command != "" || s.Agent || s.Authorized() {
+	if s.URL == "" || s.Command != "" || s.Agent || s.Authorized() || len(s.UserTexts()) > 0 {
 		return nil, false
 	}
 	o := s.OAuth
@@ -133,19 +135,57 @@ func (s *SignIns) server(name string) (*oauth.Server, bool) {
 
 // SignedIn implements upstream.Credentials.
 func (s *SignIns) SignedIn(name, principal string) bool {
+	if names := s.textsOf(name); len(names) > 0 {
+		return s.texts.all(names, principal)
+	}
 	server, ok := s.server(name)
 	return ok && s.client.SignedIn(context.Background(), server, principal)
 }
 
 // Holder implements upstream.Credentials.
 func (s *SignIns) Holder(name, after string) string {
-	return s.holders.next(name, after, func(principal string) bool { return s.SignedIn(name, principal) })
+	kind, of := vault.Token, name
+	if names := s.textsOf(name); len(names) > 0 {
+		kind, of = vault.Text, names[0]
+	}
+	return s.holders.next(kind, of, after, func(principal string) bool { return s.SignedIn(name, principal) })
+}
+
+// textsOf returns the names of the credentials of callers that the configuration of a server has.
+func (s *SignIns) textsOf(name string) []string {
+	c, ok := s.config().Server(name)
+	if !ok || !c.PerPrincipal() {
+		return nil
+	}
+	return c.UserTexts()
+}
+
+// Text implements upstream.Credentials.
+func (s *SignIns) Text(ctx context.Context, server, name, principal string) (string, error) {
+	text, err := s.texts.get(ctx, name, principal)
+	if err == nil && text == "" {
+		err = s.missing(server, name, principal, "")
+	}
+	return text, err
+}
+
+// missing returns the error of a call without the text that it needs. why says what is wrong with the
+// stored one, if there is one.
+func (s *SignIns) missing(server, name, principal, why string) error {
+	command := "weir credentials set " + name
+	if auth := s.config().Auth; auth.Required() && principal != oauth.Anonymous {
+		command += " --as " + principal
+	}
+	return (&oauth.SignInError{Server: server, Command: command, Reason: why}).Refused()
 }
 
 // over returns a wrapper of transports that adds tokens to what next makes.
 func (s *SignIns) over(next func(string, *mcp.Session, http.RoundTripper) http.RoundTripper) func(string, upstream.Owner, http.RoundTripper) http.RoundTripper {
 	return func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 		base = next(name, of.Session, base)
+		if c, ok := s.config().Server(name); ok && len(s.textsOf(name)) > 0 {
+			return &textTransport{s, c, of.Principal, base}
+		}
 		if server, ok := s.server(name); ok {
 			return s.client.Transport(server, of.Principal, base)
 		}

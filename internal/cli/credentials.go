@@ -69,14 +69,14 @@ func chosenCredentials(a *process, ctx context.Context, path string) (*vault.Fil
 	return store, err
 }
 
-// chosenSignIns returns the sign-ins of chosenCredentials, and the store that has them.
-func chosenSignIns(a *process, ctx context.Context, path string) (*vault.File, []vault.Entry, error) {
+// chosenSignIns returns the credentials of some kinds in chosenCredentials, and the store that has them.
+func chosenSignIns(a *process, ctx context.Context, path string, kinds ...vault.Kind) (*vault.File, []vault.Entry, error) {
 	store, err := chosenCredentials(a, ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
 	entries, err := store.List(ctx)
-	return store, slices.DeleteFunc(entries, func(e vault.Entry) bool { return e.Kind != vault.Token }), err
+	return store, slices.DeleteFunc(entries, func(e vault.Entry) bool { return !slices.Contains(kinds, e.Kind) }), err
 }
 
 // inMemory is the error of a command that needs sign-ins in a folder.
@@ -124,13 +124,13 @@ func personalCredentials(a *process) (*vault.File, error) {
 func credentialsCommand(a *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "credentials",
-		Short: "Show the sign-ins at servers",
-		Long: `Show the sign-ins at servers, which weir login makes and weir logout removes.
-Tokens are never shown.`,
+		Short: "Show the sign-ins at servers, and keep credentials of callers",
+		Long: `Show the sign-ins at servers, which weir login makes and weir logout removes, and
+keep credentials that servers name as ${user:NAME}. None of them is ever shown.`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(credentialsLsCommand(a), credentialsRekeyCommand(a))
+	cmd.AddCommand(credentialsLsCommand(a), credentialsSetCommand(a), credentialsRmCommand(a), credentialsRekeyCommand(a))
 	return cmd
 }
 
@@ -138,6 +138,7 @@ Tokens are never shown.`,
 type signedIn struct {
 	Server    string    `json:"server"`
 	Principal string    `json:"principal,omitempty"`
+	Kind      string    `json:"kind"` // token or text
 	Issuer    string    `json:"issuer"`
 	Changed   time.Time `json:"changed"`
 }
@@ -147,16 +148,16 @@ func credentialsLsCommand(a *process) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List the sign-ins at servers",
+		Short: "List the sign-ins at servers and the credentials of callers",
 		Args:  positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, entries, err := chosenSignIns(a, cmd.Context(), path)
+			_, entries, err := chosenSignIns(a, cmd.Context(), path, vault.Token, vault.Text)
 			if err != nil {
 				return err
 			}
 			list := []signedIn{}
 			for _, e := range entries {
-				list = append(list, signedIn{oauth.ServerName(e.ID), e.Principal, e.IssuedBy, e.Changed})
+				list = append(list, signedIn{oauth.ServerName(e.ID), e.Principal, string(e.Kind), e.IssuedBy, e.Changed})
 			}
 			if asJSON {
 				return printJSON(a.stdout, list)
@@ -167,7 +168,7 @@ func credentialsLsCommand(a *process) *cobra.Command {
 			}
 			var rows [][]cell
 			for _, e := range list {
-				rows = append(rows, []cell{{text: e.Server}, {text: cmp.Or(e.Principal, "all")}, {text: e.Issuer}, {text: e.Changed.Local().Format(time.DateTime)}})
+				rows = append(rows, []cell{{text: e.Server}, {text: cmp.Or(e.Principal, "all")}, {text: cmp.Or(e.Issuer, "${user:"+e.Server+"}")}, {text: e.Changed.Local().Format(time.DateTime)}})
 			}
 			return printTable(a.stdout, []column{{"SERVER", between}, {"CALLER", between}, {"ISSUER", between}, {"CHANGED", whole}}, rows)
 		},
@@ -221,7 +222,7 @@ credentials: user all callers are signed out, or the one that --as names.`,
 			if all == (len(args) == 1) {
 				return failf(exitUsage, "name a server, or give --all")
 			}
-			store, entries, err := chosenSignIns(a, cmd.Context(), path)
+			store, entries, err := chosenSignIns(a, cmd.Context(), path, vault.Token)
 			if err != nil {
 				return err
 			}

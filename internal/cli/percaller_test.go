@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/app"
 )
@@ -120,4 +124,53 @@ func TestLoginOfLocalPerson(t *testing.T) {
 	if f := logIn(t, idp, env, "--config", other, "notes", "--no-browser").want(t, exitOK); !strings.Contains(f.stderr, "notes needs a new sign-in: ") {
 		t.Errorf("weir login says %q of the sign-in of another client", f.stderr)
 	}
+}
+
+// TestCredentialOfEachCaller stores a text for two callers: each one's calls show the server its own, and a
+// caller without one reads which command stores it.
+func TestCredentialOfEachCaller(t *testing.T) {
+	t.Parallel()
+	server := sdk.NewServer(&sdk.Implementation{Name: "jira", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "leak"}, func(_ context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "you sent " + strings.Join(strings.Split(r.Extra.Header.Get("X-Key"), ""), "-")}}}, nil, nil
+	})
+	jira := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(jira.Close)
+	sum := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+	config := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nauth: {tokens: [{name: ann, sha256: "+sum("ann-token")+"}, {name: bob, sha256: "+sum("bob-token")+"}]}\n"+
+		"credentials: {store: \"file:"+t.TempDir()+"\", keys: [0123456789abcdef]}\n"+
+		"mcpServers: {jira: {url: \""+jira.URL+"\", credentials: user, headers: {X-Key: \"${user:jira}\"}}}\n")
+	env := []string{"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
+	s := startWith(t, env, config, "serve", "--config", config)
+	as := func(name string) []string {
+		return append(env[:len(env):len(env)], "WEIR_TOKEN="+name+"-token", "WEIR_URL="+s.base+"/mcp")
+	}
+	piped(t, "", as("ann"), "call", "jira:sign_in").want(t, exitRefused, "AUTH_FAILED", "weir credentials set jira --as ann")
+	piped(t, "secret1\n", env, "credentials", "set", "jira", "--config", config).want(t, exitUsage, "--as PRINCIPAL")
+	piped(t, "\n", env, "credentials", "set", "jira", "--config", config, "--as", "ann").want(t, exitUsage, "no value")
+	piped(t, "secret1\n", env, "credentials", "set", "no name", "--config", config, "--as", "ann").want(t, exitUsage, "cannot be the name")
+	piped(t, "secret1\n", env, "credentials", "set", "jira", "--config", config, "--as", "ann").want(t, exitOK, "stored for the caller ann", "${user:jira}")
+	leaks := func(name, want string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			done := piped(t, "", as(name), "call", "jira:leak")
+			if strings.Contains(done.stdout+done.stderr, want) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v", name, done)
+			}
+		}
+	}
+	leaks("ann", "you sent s-e-c-r-e-t-1")
+	leaks("bob", "weir credentials set jira --as bob")
+	piped(t, "secret2\n", env, "credentials", "set", "jira", "--config", config, "--as", "bob").want(t, exitOK)
+	leaks("bob", "you sent s-e-c-r-e-t-2")
+	leaks("ann", "you sent s-e-c-r-e-t-1")
+	piped(t, "secret3\n", env, "credentials", "set", "jira", "--config", config, "--as", "ann").want(t, exitOK)
+	leaks("ann", "you sent s-e-c-r-e-t-3")
+	piped(t, "", env, "credentials", "ls", "--config", config).want(t, exitOK, "jira", "ann", "bob", "${user:jira}")
+	piped(t, "", env, "credentials", "rm", "jira", "--config", config, "--as", "bob").want(t, exitOK, "removed")
+	leaks("bob", "AUTH_FAILED")
+	piped(t, "", env, "credentials", "rm", "jira", "--config", config, "--as", "bob").want(t, exitUsage, "no credential")
 }

@@ -208,6 +208,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	d.checkHeaders(s.Headers, path)
 	checkOAuth(d, s, path)
 	checkPerPrincipal(d, s, path)
+	checkUserTexts(d, s, path)
 	d.checkPatterns(s, path)
 	if d.startable != nil && s.Command != "" && len(d.Faults(path)) == 0 {
 		if err := d.startable(s); err != nil {
@@ -367,7 +368,7 @@ func (d *decoder) checkCommand(s *Server, path string) {
 	}
 	for name, value := range s.Env {
 		key := strict.Join(strict.Join(path, "env"), name)
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value.Reveal(), "\x00") {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(withoutUserTexts(value), "\x00") {
 			d.Fail(d.At(key), key, "%s.env: %q cannot be a variable: its name must not be empty or hold '=', and neither part may hold NUL", path, strict.Clip(name))
 		}
 	}
@@ -395,7 +396,7 @@ func (d *decoder) checkHeaders(headers map[string]Secret, path string) {
 		switch {
 		case !headerName(name):
 			d.Fail(d.At(key), key, "%s.headers: %q cannot be a header's name", path, strict.Clip(name))
-		case strings.ContainsFunc(value.Reveal(), func(r rune) bool { return control(r) && r != '\t' }):
+		case strings.ContainsFunc(withoutUserTexts(value), func(r rune) bool { return control(r) && r != '\t' }):
 			d.Fail(d.At(key), key, "%s.headers.%s holds a line break or another control character", path, name)
 		}
 	}

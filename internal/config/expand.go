@@ -34,6 +34,7 @@ func (c *Config) kept() resolved {
 //	${VAR}, ${env:VAR}   a variable of the environment
 //	${VAR:-text}         the same, or text if it is unset or empty
 //	${secret:NAME}       a secret that weir keeps
+//	${user:NAME}         a credential of the caller, in headers and env of servers; see FillUserTexts
 //	${input:id}          an entry of inputs
 //	${weir:exe}          the path of the running program
 //	${weir:port}         a free loopback port, one for each server
@@ -65,7 +66,7 @@ func (e *expander) active() bool              { return e.inside }
 // noted as secrets.
 func (e *expander) text(text string, secret bool) (string, error) {
 	out, err := e.run(text, secret, 0)
-	if err == nil && secret {
+	if err == nil && secret && !HasUserText(strict.Secret(out)) {
 		e.hidden.note(out)
 	}
 	return out, err
@@ -133,6 +134,9 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	if name, ok := strings.CutPrefix(ref, "secret:"); ok {
 		return e.secret(name)
 	}
+	if name, ok := strings.CutPrefix(ref, "user:"); ok {
+		return e.user(name, secret)
+	}
 	if what, ok := strings.CutPrefix(ref, "weir:"); ok {
 		return e.own(what)
 	}
@@ -141,7 +145,7 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	}
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(ref, "env:"), ":-")
 	if !variableName(name) {
-		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${secret:NAME}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", strict.Clip("${"+ref+"}"))
+		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${secret:NAME}, ${user:NAME}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", strict.Clip("${"+ref+"}"))
 	}
 	value, found := "", false
 	if e.opts.LookupEnv != nil {

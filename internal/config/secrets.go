@@ -83,12 +83,18 @@ func (e *expander) noteServer(s *Server) {
 	e.hidden.certain(s.OAuth.ClientSecret.Reveal())
 	e.hidden.certain(s.OAuth.PrivateKey.Reveal())
 	for name, value := range s.Headers {
+		if HasUserText(value) {
+			continue // the file has a part of it, which is no secret
+		}
 		if !plainName(name) {
 			e.hidden.certain(value.Reveal())
 		}
 		e.hidden.url(value.Reveal())
 	}
 	for name, value := range s.Env {
+		if HasUserText(value) {
+			continue
+		}
 		if tellingName(name) {
 			e.hidden.certain(value.Reveal())
 		}

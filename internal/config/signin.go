@@ -114,11 +114,12 @@ func checkPerPrincipal(d *decoder, s *Server, path string) {
 	switch {
 	case s.Credentials != credentialsUser:
 	case !s.PerPrincipal():
-		d.Warn(d.At(key), key, "%s: user has no effect: weir signs in at servers that it reaches by url alone, without command and agent", key)
+		d.Warn(d.At(key), key, "%s: user has no effect: callers have credentials at servers with a url or a command alone, and without agent", key)
+	case len(s.UserTexts()) > 0:
 	case s.URL == "":
-		d.Fail(d.At(key), key, "%s: user is for servers that weir reaches by url", key)
+		d.Fail(d.At(key), key, "%s: user has no effect on a program without a credential of the caller in %s.env, such as TOKEN: \"${user:%s}\"", key, path, s.Name)
 	case s.Authorized():
-		d.Fail(d.At(key), key, "%s: user and headers.Authorization exclude each other; remove one of them", key)
+		d.Fail(d.At(key), key, "%s: user and headers.Authorization exclude each other, unless the header has a credential of the caller, such as \"Bearer ${user:%s}\"", key, s.Name)
 	case s.OAuth.Flow == OAuthClientCredentials:
 		d.Fail(d.At(key), key, "%s: user and the flow client_credentials exclude each other: in that flow weir signs in as itself", key)
 	}

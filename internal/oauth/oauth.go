@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -164,6 +165,9 @@ type SignInError struct {
 	Server string
 	Reason string // why the earlier sign-in does not serve; "" if there was none
 	URL    string // of the page on which a person signs in; "" if there is none
+	// Command stores the credential of the caller that the server needs in place of a sign-in; "" if
+	// it needs a sign-in.
+	Command string
 }
 
 // Error implements error.
@@ -176,15 +180,22 @@ func (e *SignInError) Error() string {
 	if e.URL != "" {
 		how = "open " + e.URL + " or run"
 	}
-	return fmt.Sprintf("the server %q needs a sign-in%s: %s `weir login %s`", e.Server, why, how, e.Server)
+	what := "a sign-in"
+	if e.Command != "" {
+		what = "a credential of the caller"
+	}
+	return fmt.Sprintf("the server %q needs %s%s: %s `%s`", e.Server, what, why, how, e.command())
 }
+
+// command returns what a person runs.
+func (e *SignInError) command() string { return cmp.Or(e.Command, "weir login "+e.Server) }
 
 // Is makes the error one that a repetition of the call does not mend.
 func (e *SignInError) Is(target error) bool { return target == mcp.ErrFinal }
 
-// refused returns the error that a caller of the server gets (spec/signin §4).
-func (e *SignInError) refused() error {
-	details := map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server, "command": "weir login " + e.Server}
+// Refused returns the error that a caller of the server gets (spec/signin §4).
+func (e *SignInError) Refused() error {
+	details := map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server, "command": e.command()}
 	if e.URL != "" {
 		details["connect_url"] = e.URL
 	}

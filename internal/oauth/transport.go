@@ -52,7 +52,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if errors.As(err, &signIn) {
 		told := *signIn // others share it
 		told.URL = t.client.page(t.server.Name)
-		err = told.refused()
+		err = told.Refused()
 	}
 	if err != nil {
 		drop(resp)

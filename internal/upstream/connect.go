@@ -70,24 +70,31 @@ func (srv *server) connect(s *slot, version string) (*link, error) {
 	return l, nil
 }
 
-// command returns how to start the program of the configuration.
-func (srv *server) command() stdio.Command {
+// command returns how to start the program of the configuration for the principal of a slot.
+func (srv *server) command(ctx context.Context, s *slot) (stdio.Command, error) {
 	env := slices.Clone(srv.opts.BaseEnv)
 	for _, name := range slices.Sorted(maps.Keys(srv.cfg.Env)) {
-		env = append(env, name+"="+srv.cfg.Env[name].Reveal())
+		value, err := s.text(ctx, srv.cfg.Env[name])
+		if err != nil {
+			return stdio.Command{}, err
+		}
+		env = append(env, name+"="+value)
 	}
 	env = append(env, srv.opts.Marks...)
 	return stdio.Command{
 		Name: srv.who, Path: srv.cfg.Command, Args: srv.cfg.Args, Env: env, Dir: srv.cfg.Cwd,
 		Keeper: srv.opts.keeper, Grace: srv.opts.StopGrace, Redact: srv.opts.Redact, Logger: srv.opts.Logger,
 		MaxMessage: int(srv.maxResponse()), MaxKey: srv.maxResponseKey(), Room: srv.room(),
-	}
+	}, nil
 }
 
-// startProgram starts the program of the configuration. noInput says that it does not read its
-// standard input.
-func (srv *server) startProgram(noInput bool) (*stdio.Process, error) {
-	cmd := srv.command()
+// startProgram starts the program of the configuration for a slot. noInput says that it does not read
+// its standard input.
+func (srv *server) startProgram(ctx context.Context, s *slot, noInput bool) (*stdio.Process, error) {
+	cmd, err := srv.command(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	cmd.NoInput = noInput
 	if srv.opts.Log == nil {
 		return stdio.Start(cmd)
@@ -135,7 +142,7 @@ func (srv *server) connectProgram(ctx context.Context, s *slot, version string) 
 		}
 		return srv.greet(ctx, s, stream, version, nil)
 	}
-	p, err := srv.startProgram(false)
+	p, err := srv.startProgram(ctx, s, false)
 	if err != nil {
 		return nil, err
 	}
@@ -233,10 +240,13 @@ func (srv *server) connectURL(ctx context.Context, s *slot, version string) (*li
 	return nil, err
 }
 
+// headerOf returns the headers that are the same for all callers.
 func headerOf(cfg *config.Server) http.Header {
 	h := make(http.Header, len(cfg.Headers))
 	for name, value := range cfg.Headers {
-		h.Set(name, value.Reveal())
+		if !config.HasUserText(value) {
+			h.Set(name, value.Reveal())
+		}
 	}
 	return h
 }
@@ -297,7 +307,7 @@ func (srv *server) connectProgramAt(ctx context.Context, s *slot, version string
 		s.leaveProgram(false)
 	}
 	if s.program == nil {
-		g, err := srv.useProgram(ctx)
+		g, err := srv.useProgram(ctx, s)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -24,6 +25,9 @@ type Credentials interface {
 	// Holder returns a principal that has a credential of its own at a server, "" if there is none.
 	// It prefers another one than after, whose connection has failed.
 	Holder(server, after string) string
+	// Text returns the credential of a principal that the configuration of a server names as
+	// ${user:NAME}. The error for a missing one says how to store it.
+	Text(ctx context.Context, server, name, principal string) (string, error)
 }
 
 // Owner says whose a connection is.
@@ -51,6 +55,16 @@ func (s *slot) chooseHolder() {
 			s.holder = holder
 		}
 	}
+}
+
+// text returns a value of env with the credentials of the slot's principal in it.
+func (s *slot) text(ctx context.Context, value config.Secret) (string, error) {
+	return config.FillUserTexts(value, func(name string) (string, error) {
+		if s.u.opts.Credentials == nil {
+			return "", mcp.Errorf(mcp.KindUpstreamUnavailable, "%s needs credentials of its callers (${user:%s}), which are not kept here", s.u.who, name)
+		}
+		return s.u.opts.Credentials.Text(ctx, s.u.name, name, s.holder)
+	})
 }
 
 // signedIn reports whether the next connection of the slot can have a credential.

@@ -68,6 +68,14 @@ func (a *accounts) Holder(_, after string) string {
 	return ""
 }
 
+func (a *accounts) Text(_ context.Context, server, name, principal string) (string, error) {
+	if !a.SignedIn(server, principal) {
+		missing := &oauth.SignInError{Server: server, Command: "weir credentials set " + name}
+		return "", missing.Refused()
+	}
+	return name + " of " + principal, nil
+}
+
 // transport implements Options.Transport.
 func (a *accounts) transport(name string, of Owner, _ http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -314,4 +322,49 @@ func TestPrincipalsHear(t *testing.T) {
 			t.Errorf("heard %v, want %v", heard, want)
 		}
 	})
+}
+
+// TestProgramOfPrincipal starts a program for each principal, with the credential of that principal in its
+// environment, and none for a principal without one.
+func TestProgramOfPrincipal(t *testing.T) {
+	t.Parallel()
+	a := newAccounts()
+	cfg := program("local")
+	cfg.Credentials = "user"
+	loaded, _, err := config.Parse("weir.yaml", []byte(`mcpServers: {local: {command: cat, credentials: user, env: {TOKEN: "<${user:local}>"}}}`), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Env["TOKEN"] = loaded.Servers[0].Env["TOKEN"]
+	m, s := manage(t, Options{Credentials: a}, cfg)
+	ready(t, m)
+	u := upstreamOf(t, m, "local")
+	if got := s.tools("local"); !slices.Equal(got, []string{"sign_in"}) || u.Status().State != StateSignIn {
+		t.Errorf("before any credential: %q, %+v", got, u.Status())
+	}
+	ann, bob := agent("ann", "{}"), agent("bob", "{}")
+	a.sign("ann", true)
+	eventually(t, "the server is listed", func() bool { return len(s.tools("local")) > 1 })
+	for i, session := range []*mcp.Session{ann, ann, agent("ann", "{}")} {
+		if got := callAs(t, u, session, "counter", "{}"); got != itoa(i+1) {
+			t.Errorf("call %d of ann: %s", i, got)
+		}
+	}
+	_, err = callTool(as(t.Context(), bob), u, "counter", "{}")
+	wantKind(t, err, mcp.KindUnauthorized, "weir credentials set local")
+	a.sign("bob", true)
+	eventually(t, "bob has a program of his own", func() bool {
+		got, err := callTool(as(t.Context(), bob), u, "counter", "{}")
+		return err == nil && got == "1"
+	})
+	for _, session := range []*mcp.Session{ann, bob} {
+		own, err := u.pick(session, false, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd, err := u.command(t.Context(), own)
+		if want := "TOKEN=<local of " + session.Principal() + ">"; err != nil || !slices.Contains(cmd.Env, want) {
+			t.Errorf("%v has no %s: %v", cmd.Env, want, err)
+		}
+	}
 }

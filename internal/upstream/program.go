@@ -32,7 +32,7 @@ type sharedProgram struct {
 
 // useProgram starts the program if it is not running, and counts a user. If a previous process is
 // ending, useProgram waits for its end.
-func (srv *server) useProgram(ctx context.Context) (*sharedProgram, error) {
+func (srv *server) useProgram(ctx context.Context, s *slot) (*sharedProgram, error) {
 	for {
 		srv.mu.Lock()
 		g := srv.running
@@ -40,7 +40,7 @@ func (srv *server) useProgram(ctx context.Context) (*sharedProgram, error) {
 			g = &sharedProgram{srv: srv, started: make(chan struct{}), ended: make(chan struct{}), users: 1}
 			srv.running = g
 			srv.mu.Unlock()
-			g.start()
+			g.start(ctx, s)
 			if g.err != nil {
 				g.leave()
 				return nil, g.err
@@ -70,9 +70,9 @@ func (srv *server) useProgram(ctx context.Context) (*sharedProgram, error) {
 }
 
 // start starts the process and discards its stdout.
-func (g *sharedProgram) start() {
+func (g *sharedProgram) start(ctx context.Context, s *slot) {
 	defer close(g.started)
-	if g.p, g.err = g.srv.startProgram(true); g.err != nil {
+	if g.p, g.err = g.srv.startProgram(ctx, s, true); g.err != nil {
 		return
 	}
 	untrack := g.srv.track(g.p)

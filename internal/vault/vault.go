@@ -32,6 +32,7 @@ type Kind string
 // The kinds.
 const (
 	Token  Kind = "token"  // what a principal has at a server
+	Text   Kind = "text"   // what a principal has under a name, which stands in Server
 	Client Kind = "client" // a registration at an issuer, without principal and server
 )
 
@@ -91,7 +92,7 @@ type Store interface {
 // check returns what is wrong with the id and the record of a Swap.
 func check(id ID, r Record) error {
 	switch {
-	case id.Kind != Token && id.Kind != Client:
+	case id.Kind != Token && id.Kind != Text && id.Kind != Client:
 		return fmt.Errorf("%q is no kind of credential", id.Kind)
 	case len(id.Principal) > maxText, len(id.Server) > maxText, len(id.Issuer) > maxText, len(r.Issuer) > maxText:
 		return fmt.Errorf("a principal, a server or an issuer has more than %d bytes", maxText)

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// roundTripper answers requests in this process.
+type roundTripper func(*http.Request) *http.Response
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// TestTextsOfCallers puts the texts of a principal into headers, for the server's origin alone, and asks
+// for those that are missing or refused.
+func TestTextsOfCallers(t *testing.T) {
+	t.Parallel()
+	c, _, err := config.Parse("weir.yaml", []byte(`mcpServers: {jira: {url: "https://jira.example.com/mcp", credentials: user, headers: {Authorization: "Bearer ${user:jira}", X-Team: "${user:team}"}}}`), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, inUse := vault.NewMemory(nil), ""
+	s := newSignIns(store, func() *config.Config { return c }, func(text string) { inUse += text + " " }, nil)
+	put := func(name, principal, text string) {
+		t.Helper()
+		if err := store.Swap(t.Context(), TextID(name, principal), vault.Record{}, vault.Record{Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("jira", "ann", "token-of-ann")
+	put("jira", "bob", "token-of-bob")
+	put("team", "bob", "blue")
+	put("jira", "", "shared")
+	var seen http.Header
+	status := http.StatusOK
+	over := s.over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) *http.Response {
+			seen = r.Header
+			w := httptest.NewRecorder()
+			w.WriteHeader(status)
+			return w.Result()
+		})
+	})
+	send := func(principal, at string) error {
+		t.Helper()
+		seen = nil
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := over("jira", upstream.Owner{Principal: principal}, nil).RoundTrip(r)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			err = resp.Body.Close()
+		}
+		return err
+	}
+	missing := func(err error, texts ...string) {
+		t.Helper()
+		if !errors.As(err, new(*oauth.SignInError)) {
+			t.Fatalf("got %v, want a missing credential", err)
+		}
+		for _, text := range texts {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%q lacks %q", err, text)
+			}
+		}
+	}
+	const at = "https://jira.example.com/mcp"
+	if err := send("bob", at); err != nil || seen.Get("Authorization") != "Bearer token-of-bob" || seen.Get("X-Team") != "blue" {
+		t.Errorf("bob: %v, %v", seen, err)
+	}
+	if !strings.Contains(inUse, "token-of-bob") || strings.Contains(inUse, "shared") {
+		t.Errorf("removed from logs: %q", inUse)
+	}
+	missing(send("ann", at), "weir credentials set team")
+	for _, principal := range []string{oauth.Shared, oauth.Anonymous, "cy"} {
+		missing(send(principal, at), "weir credentials set")
+		if s.SignedIn("jira", principal) {
+			t.Errorf("%q has credentials", principal)
+		}
+	}
+	if seen != nil {
+		t.Errorf("a request without a text was sent: %v", seen)
+	}
+	if err := send("bob", "https://other.example.com/mcp"); err != nil || seen.Get("Authorization")+seen.Get("X-Team") != "" {
+		t.Errorf("another origin: %v, %v", seen, err)
+	}
+	if s.SignedIn("jira", "ann") || !s.SignedIn("jira", "bob") || s.Holder("jira", "") != "bob" {
+		t.Errorf("ann %t, bob %t, holder %q", s.SignedIn("jira", "ann"), s.SignedIn("jira", "bob"), s.Holder("jira", ""))
+	}
+	if _, ok := SignInServer(c.Servers[0]); ok {
+		t.Error("the server has a sign-in, too")
+	}
+	status = http.StatusUnauthorized
+	missing(send("bob", at), "refuses", "weir credentials set")
+	if s.SignedIn("jira", "bob") || s.Holder("jira", "") != "" {
+		t.Error("a refused credential counts")
+	}
+}
