@@ -171,6 +171,17 @@ func (h *Hub) hasPlace(s *session, o *office, req *smcp.Join) error {
 	return nil
 }
 
+// within returns the error of a session that is not in an office. The caller holds Hub.mu.
+func (s *session) within(officeID string) error {
+	switch {
+	case s.office == nil:
+		return a2c.ErrNoRoom
+	case s.office.id != officeID:
+		return a2c.ErrCrossRoom
+	}
+	return nil
+}
+
 // leave handles server:leave_office.
 func (h *Hub) leave(s *session, _ string, payload json.RawMessage) (answer, error) {
 	var req smcp.Leave
@@ -179,11 +190,8 @@ func (h *Hub) leave(s *session, _ string, payload json.RawMessage) (answer, erro
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case s.office == nil:
-		return nil, a2c.ErrNoRoom
-	case s.office.id != req.OfficeID:
-		return nil, a2c.ErrCrossRoom
+	if err := s.within(req.OfficeID); err != nil {
+		return nil, err
 	}
 	h.leaveLocked(s)
 	return s.dialect.JoinOK(), nil
@@ -323,11 +331,8 @@ func (h *Hub) listRoom(s *session, _ string, payload json.RawMessage) (answer, e
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case s.office == nil:
-		return nil, a2c.ErrNoRoom
-	case s.office.id != req.OfficeID:
-		return nil, a2c.ErrCrossRoom
+	if err := s.within(req.OfficeID); err != nil {
+		return nil, err
 	}
 	room := smcp.Room{Sessions: []smcp.Session{}, ReqID: req.ReqID}
 	add := func(m *session) {
