@@ -66,18 +66,25 @@ func draining(drain time.Duration, args ...string) *config.Server {
 	return &config.Server{Name: "a", Namespace: "a", Command: "a", Args: args, Timeout: time.Hour, Drain: drain}
 }
 
+// readySleepy returns a manager that runs a sleepy server with a drain time of 10 seconds, and closes it
+// after the test.
+func readySleepy(t *testing.T) (*Manager, *fake, *sink) {
+	t.Helper()
+	f, s := sleepy(), &sink{}
+	m := New(Options{open: f.open, Sink: s})
+	t.Cleanup(func() { m.Close(context.WithoutCancel(t.Context())) })
+	m.Apply([]*config.Server{draining(10 * time.Second)})
+	if err := m.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m, f, s
+}
+
 // TestReloadDrainsCalls: calls in flight at a server that was changed go on, new ones
 // go to the new one at once, and who takes too long is cut off when the time is up.
 func TestReloadDrainsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := sleepy()
-		s := &sink{}
-		m := New(Options{open: f.open, Sink: s})
-		defer m.Close(t.Context())
-		m.Apply([]*config.Server{draining(10 * time.Second)})
-		if err := m.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		m, _, _ := readySleepy(t)
 		short, long := callFor(t, m, 8*time.Second), callFor(t, m, time.Minute)
 		m.Apply([]*config.Server{draining(10*time.Second, "changed")})
 		next := callFor(t, m, time.Second)
@@ -97,14 +104,7 @@ func TestReloadDrainsCalls(t *testing.T) {
 // also if it says that they have changed, and its calls go on.
 func TestRemovalDrainsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := sleepy()
-		s := &sink{}
-		m := New(Options{open: f.open, Sink: s})
-		defer m.Close(t.Context())
-		m.Apply([]*config.Server{draining(10 * time.Second)})
-		if err := m.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		m, f, s := readySleepy(t)
 		call := callFor(t, m, 5*time.Second)
 		m.Apply(nil)
 		synctest.Wait()

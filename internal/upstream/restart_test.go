@@ -17,14 +17,7 @@ import (
 // drain time, and new calls go to the new run.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := sleepy()
-		s := &sink{}
-		m := New(Options{open: f.open, Sink: s})
-		defer m.Close(t.Context())
-		m.Apply([]*config.Server{draining(10 * time.Second)})
-		if err := m.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		m, f, s := readySleepy(t)
 		short, long := callFor(t, m, 8*time.Second), callFor(t, m, time.Minute)
 		f.set(nil, "sleep", "more")
 		u, err := m.Restart("a")
