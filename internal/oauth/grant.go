@@ -199,10 +199,13 @@ func (s *Server) foreign(g *grant) string {
 	return ""
 }
 
+// signedIn reports whether there is a sign-in that has not ended. f may be nil.
+func (f *cached) signedIn() bool { return f != nil && f.grant.SignedOut == "" }
+
 // under returns what a grant, which may be nil, is under the configuration of a server. A grant that
 // does not serve there has ended: it has neither tokens nor scopes, and says why.
 func (f *cached) under(s *Server) *cached {
-	if f == nil || f.grant.SignedOut != "" {
+	if !f.signedIn() {
 		return f
 	}
 	why := s.foreign(f.grant)

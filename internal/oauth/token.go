@@ -48,11 +48,8 @@ func (c *Client) Token(ctx context.Context, s *Server, principal string) (identi
 	if err != nil {
 		return "", err
 	}
-	if found == nil || found.grant.SignedOut != "" {
-		if s.Flow == FlowClientCredentials {
-			return c.again(ctx, s, id, "")
-		}
-		return "", signIn(s, found)
+	if !found.signedIn() {
+		return c.first(ctx, s, id, found)
 	}
 	g := found.grant
 	stale, dead := g.stale(c.now())
@@ -76,7 +73,7 @@ func (c *Client) Token(ctx context.Context, s *Server, principal string) (identi
 // cheap.
 func (c *Client) SignedIn(ctx context.Context, s *Server, principal string) bool {
 	found, err := c.current(ctx, s, s.id(principal))
-	if err != nil || found == nil || found.grant.SignedOut != "" || len(found.grant.Wanted) > 0 {
+	if err != nil || !found.signedIn() || len(found.grant.Wanted) > 0 {
 		return false
 	}
 	_, dead := found.grant.stale(c.now())
@@ -103,11 +100,8 @@ func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused
 	if err != nil {
 		return "", err
 	}
-	if found == nil || found.grant.SignedOut != "" {
-		if s.Flow == FlowClientCredentials {
-			return c.again(ctx, s, id, "")
-		}
-		return "", signIn(s, found)
+	if !found.signedIn() {
+		return c.first(ctx, s, id, found)
 	}
 	g := found.grant
 	_, dead := g.stale(c.now())
@@ -124,6 +118,15 @@ func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused
 		return "", c.end(ctx, s, id, found, why)
 	}
 	return c.again(ctx, s, id, g.Access)
+}
+
+// first returns a token for a principal without a sign-in: one of client credentials, or the error that
+// says how to sign in. The last sign-in may be nil.
+func (c *Client) first(ctx context.Context, s *Server, id vault.ID, last *cached) (identity.Secret, error) {
+	if s.Flow == FlowClientCredentials {
+		return c.again(ctx, s, id, "")
+	}
+	return "", signIn(s, last)
 }
 
 // stepUp notes the scopes that a server asks for in addition.
@@ -223,7 +226,7 @@ func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used 
 		}
 		return g, c.later(id, found, g, c.keep(ctx, id, g))
 	}
-	if found == nil || found.grant.SignedOut != "" || found.grant.Refresh == "" {
+	if !found.signedIn() || found.grant.Refresh == "" {
 		return nil, signIn(s, found)
 	}
 	return c.refresh(ctx, s, id, found)
@@ -276,7 +279,7 @@ func (c *Client) adopt(ctx context.Context, s *Server, id vault.ID) (*grant, err
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || found.grant.SignedOut != "" {
+	if !found.signedIn() {
 		return nil, signIn(s, found)
 	}
 	return found.grant, nil
