@@ -21,7 +21,7 @@ func TestSpansOfEachWay(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			collector := tracetest.New(t)
 			tracer := trace.New(trace.Options{})
-			if err := tracer.Configure(trace.Settings{URL: collector.URL + "/v1/traces", Timeout: 10 * time.Second}); err != nil {
+			if err := tracer.Configure(trace.Settings{URL: collector.URL + "/v1/traces", Timeout: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 			e := w.start(t, fakemcp.Config{}, func(_ *config.Server, o *router.Options) { o.Trace = tracer })
@@ -55,7 +55,7 @@ func TestSpansOfEachWay(t *testing.T) {
 func TestRefusedIsASpan(t *testing.T) {
 	collector := tracetest.New(t)
 	tracer := trace.New(trace.Options{})
-	if err := tracer.Configure(trace.Settings{URL: collector.URL + "/v1/traces", Sample: 1, Timeout: 10 * time.Second}); err != nil {
+	if err := tracer.Configure(trace.Settings{URL: collector.URL + "/v1/traces", Sample: 1, Timeout: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	limits := router.Limits{PerMinute: 1}

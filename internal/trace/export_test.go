@@ -228,7 +228,7 @@ func TestAnotherEndpoint(t *testing.T) {
 	x := &traced{Tracer: New(Options{})}
 	set := func(url string) {
 		t.Helper()
-		s := Settings{URL: url, Sample: 1, Timeout: time.Second}
+		s := Settings{URL: url, Sample: 1, Timeout: time.Minute}
 		if url != "" {
 			s.URL += "/v1/traces"
 		}

@@ -41,7 +41,7 @@ func newTraced(t testing.TB, sample float64) *traced {
 	t.Helper()
 	x := &traced{c: tracetest.New(t)}
 	x.Tracer = New(Options{Version: "v1", Instance: "i1", Observe: x.ops.add})
-	if err := x.Configure(Settings{URL: x.c.URL + "/v1/traces", Headers: map[string]string{"x-key": "k1"}, Service: "gate", Sample: sample, Timeout: time.Second}); err != nil {
+	if err := x.Configure(Settings{URL: x.c.URL + "/v1/traces", Headers: map[string]string{"x-key": "k1"}, Service: "gate", Sample: sample, Timeout: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { x.Close(t.Context()) })
