@@ -29,7 +29,7 @@ type tracedServer struct {
 }
 
 // Serve implements mcp.Handler.
-func (s *tracedServer) Serve(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+func (s *tracedServer) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/list":
 		return json.RawMessage(`{"tools":[{"name":"echo","description":"says it again","inputSchema":{"type":"object"}}]}`), nil
@@ -43,6 +43,14 @@ func (s *tracedServer) Serve(_ context.Context, r *mcp.Request) (json.RawMessage
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.parents = append(s.parents, params.Meta.Traceparent)
+		if strings.Contains(string(r.Params), "fail on a stream") {
+			for range 2000 { // more than the end of the stream that is kept
+				if err := r.Peer.Notify(ctx, "notifications/message", json.RawMessage(`{"level":"error","data":"`+strings.Repeat("x", 100)+`"}`)); err != nil {
+					return nil, err
+				}
+			}
+			return json.RawMessage(`{"content":[],"isError":true}`), nil
+		}
 		return json.RawMessage(`{"content":[{"type":"text","text":"a private result"}]}`), nil
 	}
 	return nil, mcp.MethodNotFound(r.Method)
@@ -268,6 +276,27 @@ func TestAuditNamesTheTrace(t *testing.T) {
 	}
 	if n != 4 { // the begin and the end of each
 		t.Errorf("%d records", n)
+	}
+}
+
+// TestStreamIsReadForSpans: where bytes are handed on, a tool's failure at the end of an event stream
+// is in the spans, and the agent gets every byte.
+func TestStreamIsReadForSpans(t *testing.T) {
+	collector := tracetest.New(t)
+	url, end := gatewayAt(t, fmt.Sprintf("mcpServers: {up: {url: %q, required: true}}\notlp: {url: %q}\n", serveTraced(t, &tracedServer{}), collector.URL))
+	out := openSession(t, url+"/mcps/up/mcp").ask("tools/call", `{"name":"echo","arguments":{"text":"fail on a stream"}}`)
+	if n := strings.Count(out, "notifications/message"); n != 2000 || !strings.Contains(out, `"isError":true`) {
+		t.Errorf("%d notices, and %.200s", n, out[max(0, len(out)-200):])
+	}
+	end()
+	failed := 0
+	for _, s := range collector.Spans() {
+		if s.Name == "tools/call echo" && s.Failed && s.Attributes["error.type"] == "tool_error" {
+			failed++
+		}
+	}
+	if failed != 2 {
+		t.Errorf("%d failed spans: %+v", failed, collector.Spans())
 	}
 }
 

@@ -205,8 +205,14 @@ func (x *exchange) respondStream(resp *http.Response) {
 		b.buf = make([]byte, copyBuffer/2)
 	}
 	buf := b.buf[:cap(b.buf)]
+	var tail *streamTail
+	if x.trace.Traceparent() != "" {
+		tail = &streamTail{}
+		defer func() { x.trace.Read(tail.response()) }()
+	}
 	for {
 		n, err := resp.Body.Read(buf)
+		tail.add(buf[:n])
 		if n > 0 && !out.write(buf[:n]) {
 			return
 		}

@@ -80,14 +80,14 @@ func (f *Forwarded) Traceparent() string {
 	return f.client.traceparent()
 }
 
-// Read takes the outcome from an answer that is there as a whole. It is for spans alone: without one
-// answers are not parsed.
+// Read takes the outcome from the response. It ignores any other message. It is for spans alone:
+// without one responses are not parsed.
 func (f *Forwarded) Read(message []byte) {
 	if f.client == nil || len(message) > maxLook {
 		return
 	}
 	m, err := jsonrpc.Parse(message)
-	if err != nil {
+	if err != nil || m.Method != "" {
 		return
 	}
 	if m.Err != nil {
