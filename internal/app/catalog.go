@@ -99,7 +99,7 @@ func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
 	}
 	var o gateway.Options
 	controls(conf, &o)
-	for _, message := range gateway.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow) {
+	for _, message := range append(gateway.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow), gateway.UnmatchedProfiles(c, o.Profiles)...) {
 		if len(absent) > 0 {
 			e.log.Warn(message+"; it may be of a server that has not come up", "servers", absent)
 			continue
@@ -135,6 +135,8 @@ type CatalogInfo struct {
 	Pin       *pinInfo         `json:"pin,omitempty"`
 	Changes   []catalog.Change `json:"changes"`
 	Findings  []string         `json:"findings"`
+	// the profiles that the caller may open
+	Profiles []ProfileInfo `json:"profiles,omitempty"`
 }
 
 type pinInfo struct {

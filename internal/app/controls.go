@@ -27,6 +27,7 @@ func controls(c *config.Config, opts *gateway.Options) {
 	opts.Policy = policyOf(c.Policy)
 	opts.Operators.Wait = c.Policy.ApprovalWait
 	opts.RateLimits = limitsOfCalls(&c.RateLimits)
+	opts.Profiles = profilesOf(c.Profiles)
 	opts.Cache = dispatch.CacheOptions{
 		ReadOnly: c.Cache.ReadOnly, Allow: c.Cache.Allow, TTL: c.Cache.TTL, MaxEntries: c.Cache.MaxEntries, MaxBytes: int64(c.Cache.MaxBytes),
 	}

@@ -24,10 +24,10 @@ func policyOf(p config.Policy) *dispatch.Policy {
 
 // conditionOf returns nil for a rule that asks nothing of the caller and of the request.
 func conditionOf(r *config.PolicyRule) *authz.Condition {
-	if len(r.Groups)+len(r.Principals)+len(r.Roles)+len(r.Scopes) == 0 && r.When == "" {
+	if len(r.Groups)+len(r.Principals)+len(r.Roles)+len(r.Scopes) == 0 && r.Profile == "" && r.When == "" {
 		return nil
 	}
-	c := &authz.Condition{Groups: r.Groups, Principals: r.Principals, Roles: r.Roles, Scopes: r.Scopes}
+	c := &authz.Condition{Groups: r.Groups, Principals: r.Principals, Roles: r.Roles, Scopes: r.Scopes, Profile: r.Profile}
 	if r.When != "" {
 		x, err := authz.Compile(r.When)
 		if err != nil { // impossible: the configuration was checked

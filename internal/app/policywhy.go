@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,18 +16,46 @@ import (
 
 // Calls are questions about a configuration's policy; no call is made.
 type Calls struct {
+	config *config.Config
 	policy *dispatch.Policy
 }
 
 // CallsOf returns the questions about a configuration.
-func CallsOf(c *config.Config) *Calls { return &Calls{policyOf(c.Policy)} }
+func CallsOf(c *config.Config) *Calls { return &Calls{c, policyOf(c.Policy)} }
+
+// CheckProfile returns an error if the configuration has no profile of a name.
+func (c *Calls) CheckProfile(name string) error {
+	var names []string
+	for _, p := range c.config.Profiles {
+		if names = append(names, p.Name); p.Name == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no profile %q; profiles of the configuration: %s", name, cmp.Or(strings.Join(names, ", "), "none"))
+}
+
+// Hidden says why the profile of a call does not show its tool to the caller, "" if it does.
+func (c *Calls) Hidden(q Call) string {
+	switch {
+	case q.Profile == "":
+		return ""
+	case !OpensProfile(c.config, q.Profile, q.identity()):
+		return fmt.Sprintf("the profile %s is not for this caller", q.Profile)
+	}
+	for _, p := range profilesOf(c.config.Profiles) {
+		if p.Name == q.Profile && !p.Has(q.subject(q.URI).Entry) {
+			return fmt.Sprintf("the profile %s does not have it", q.Profile)
+		}
+	}
+	return ""
+}
 
 // Call is a call that is not made.
 type Call struct {
 	As                    string // the principal; issuer:subject of a caller with an issuer
 	Groups, Roles, Scopes []string
 	Claims                map[string]any
-	Source                string
+	Source, Profile       string
 	Tool                  Tool   // its ID is set, or URI is
 	URI                   string // is read at Tool.Server
 	// Known means that the tool is in the catalog, so that its tags and hints are known.
@@ -35,12 +65,9 @@ type Call struct {
 
 // Why returns how the policy decides about a call.
 func (c *Calls) Why(q Call) dispatch.Answer {
-	id := &identity.Identity{Principal: q.As, Groups: sorted(q.Groups), Roles: sorted(q.Roles), Scopes: sorted(q.Scopes), Claims: q.Claims}
-	if issuer, _, found := strings.Cut(q.As, ":"); found && issuer != "cert" {
-		id.Issuer = issuer
-	}
+	id := q.identity()
 	ask := func(uri string) dispatch.Answer {
-		return c.policy.Explain(dispatch.Question{Identity: id, Source: q.Source, Subject: q.subject(uri), Args: q.Args, Now: time.Now()})
+		return c.policy.Explain(dispatch.Question{Identity: id, Source: q.Source, Profile: q.Profile, Subject: q.subject(uri), Args: q.Args, Now: time.Now()})
 	}
 	out := ask(q.URI)
 	if q.URI != "" { // a read is judged in each spelling of its URI, and the strictest verdict counts
@@ -51,6 +78,15 @@ func (c *Calls) Why(q Call) dispatch.Answer {
 		}
 	}
 	return out
+}
+
+// identity returns the caller.
+func (q *Call) identity() *identity.Identity {
+	id := &identity.Identity{Principal: q.As, Groups: sorted(q.Groups), Roles: sorted(q.Roles), Scopes: sorted(q.Scopes), Claims: q.Claims}
+	if issuer, _, found := strings.Cut(q.As, ":"); found && issuer != "cert" {
+		id.Issuer = issuer
+	}
+	return id
 }
 
 var strictness = map[dispatch.Action]int{dispatch.Allow: 0, dispatch.RequireApproval: 1, dispatch.Deny: 2}

@@ -30,7 +30,7 @@ var (
 // A startupWait delays requests that read the catalog until the catalog is filled.
 type startupWait struct {
 	engine *Engine
-	mode   gateway.Mode                                // of agents that ask for none
+	mode   func(ctx context.Context) gateway.Mode      // of a request
 	names  func(ctx context.Context, name string) bool // whether a tool can be called by a name now
 	next   mcp.Handler
 }
@@ -53,7 +53,7 @@ func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit 
 	case "initialize", "server/discover":
 		return forShape
 	case "tools/list":
-		if gateway.ModeOf(ctx, p.mode) != gateway.ModeGateway {
+		if p.mode(ctx) != gateway.ModeGateway {
 			return forCatalog
 		}
 		return forShape
@@ -75,7 +75,7 @@ func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit 
 	case gateway.PromptGet:
 		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
 	default:
-		if gateway.ModeOf(ctx, p.mode) == gateway.ModeGateway || p.names(ctx, name) {
+		if p.mode(ctx) == gateway.ModeGateway || p.names(ctx, name) {
 			return noWait
 		}
 		return forCatalog

@@ -54,6 +54,7 @@ func CatalogSeen(ctx context.Context, e *Engine) *CatalogInfo {
 	if seen.Len() == e.Snapshot().Catalog.Len() {
 		return info
 	}
+	info.Profiles = profilesSeen(ctx, e)
 	n := Kinds(seen)
 	info.Tools, info.Resources, info.Prompts = n[catalog.KindTool], n[catalog.KindResource]+n[catalog.KindTemplate], n[catalog.KindPrompt]
 	info.Findings, info.Partial = []string{}, nil

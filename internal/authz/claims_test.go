@@ -73,7 +73,7 @@ func TestClassesOfClaims(t *testing.T) {
 		{[]string{`claims.a == claims.b`}, `{"a":"x","b":"y"}`, `{"a":"y","b":"x"}`, false},
 	} {
 		c := of(tt.when...)
-		if shared := c.Of(caller(tt.a)) == c.Of(caller(tt.b)); shared != tt.shared {
+		if shared := c.Of(caller(tt.a), "") == c.Of(caller(tt.b), ""); shared != tt.shared {
 			t.Errorf("%q: %s and %s: shared %v", tt.when, tt.a, tt.b, shared)
 		}
 	}

@@ -35,12 +35,12 @@ func ClassesOf(conditions []*Condition) *Classes {
 // Class is a class of callers.
 type Class [sha256.Size]byte
 
-// Of returns the class of a caller. Scopes that a caller with an issuer lacks count as not known,
-// because the caller could get them. Of the claims, those count that an expression selects by name.
-// If an expression reads claims in another way, all count except those about the token itself, such
-// as exp and jti.
-func (c *Classes) Of(id *identity.Identity) Class {
-	in := Input{Identity: id}
+// Of returns the class of a caller at a profile, "" for none. Scopes that a caller with an issuer
+// lacks count as not known, because the caller could get them. Of the claims, those count that an
+// expression selects by name. If an expression reads claims in another way, all count except those
+// about the token itself, such as exp and jti.
+func (c *Classes) Of(id *identity.Identity, profile string) Class {
+	in := Input{Identity: id, Profile: profile}
 	if id.Issuer != "" {
 		in.Unknown = Scopes
 	}
@@ -65,6 +65,9 @@ func (c *Classes) Of(id *identity.Identity) Class {
 		if id.Issuer == "" {
 			w.texts(id.Scopes...)
 		}
+	}
+	if c.uses&Profile != 0 {
+		w.texts(profile)
 	}
 	if c.uses&Client != 0 {
 		w.texts(id.Client)

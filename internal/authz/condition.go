@@ -41,6 +41,9 @@ type Condition struct {
 	Roles []string
 	// Scopes holds if the caller's credential has all of them.
 	Scopes []string
+	// Profile holds if the request was made to this profile; it is a pattern, as Principals are. "*"
+	// stands for any profile. "" asks nothing.
+	Profile string
 	// When is an expression; nil always holds.
 	When *Expression
 }
@@ -107,6 +110,7 @@ var parts = []struct {
 	{"principals", func(c *Condition) []string { return c.Principals }, principalsOf},
 	{"roles", func(c *Condition) []string { return c.Roles }, rolesOf},
 	{"scopes", func(c *Condition) []string { return c.Scopes }, scopesOf},
+	{"profile", profileSet, profileOf},
 }
 
 func groupsOf(c *Condition, in *Input) Truth {
@@ -139,6 +143,18 @@ func scopesOf(c *Condition, in *Input) Truth {
 		}
 	}
 	return Yes
+}
+
+// profileSet returns the profile of a condition as a list.
+func profileSet(c *Condition) []string {
+	if c.Profile == "" {
+		return nil
+	}
+	return []string{c.Profile}
+}
+
+func profileOf(c *Condition, in *Input) Truth {
+	return truth(c.Profile == "" || in.Profile != "" && Match(c.Profile, in.Profile))
 }
 
 func truth(holds bool) Truth {

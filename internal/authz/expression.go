@@ -46,6 +46,7 @@ var variables = []struct {
 	{"session.age", cel.DurationType, Session},
 	{"now", cel.TimestampType, Now},
 	{"source", cel.StringType, Source},
+	{"profile", cel.StringType, Profile},
 }
 
 // hints are the variables that the server of a tool sets and weir does not verify.
@@ -250,7 +251,7 @@ func (sizes) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 		return &cost.SizeEstimate{Max: maxList}
 	case "groups.@items", "roles.@items", "scopes.@items", "tool.tags.@items":
 		return &cost.SizeEstimate{Max: maxText}
-	case "principal", "client", "server", "tool.id", "tool.name", "tool.namespace", "method", "source":
+	case "principal", "client", "server", "tool.id", "tool.name", "tool.namespace", "method", "source", "profile":
 		return &cost.SizeEstimate{Max: maxName}
 	}
 	return nil

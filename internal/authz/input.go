@@ -33,6 +33,7 @@ const (
 	Session
 	Now
 	Source
+	Profile // the URL that the request was made to
 )
 
 // OfCall are the parts that differ from one call of a tool to the next.
@@ -51,12 +52,13 @@ type Input struct {
 	Server   string
 	Tool     *Tool // nil: the request concerns no entry
 	// Args is the raw object of the arguments; nil means none.
-	Args   json.RawMessage
-	Method string
-	Source string // the caller's network address; "" fails expressions that look at it
-	Calls  int64  // calls of the session before this one
-	Age    time.Duration
-	Now    time.Time
+	Args    json.RawMessage
+	Method  string
+	Source  string // the caller's network address; "" fails expressions that look at it
+	Profile string // that the request was made to; "" for none
+	Calls   int64  // calls of the session before this one
+	Age     time.Duration
+	Now     time.Time
 
 	// Unknown are the parts that are not known. With Scopes, a scope that the caller lacks counts as
 	// not known, because the caller could get it.
@@ -163,6 +165,8 @@ func (in *Input) ResolveName(name string) (any, bool) {
 		return types.Timestamp{Time: in.Now}, true
 	case "source":
 		return types.String(in.Source), in.Source != ""
+	case "profile":
+		return types.String(in.Profile), true
 	}
 	if in.Tool == nil {
 		return nil, false

@@ -5,6 +5,8 @@ import "context"
 // Route is the way that a request came.
 type Route struct {
 	Source string // the caller's network address; "" for standard input and output
+	// Profile is the profile that the request was made to, "" for none.
+	Profile string
 }
 
 type routeKey struct{}

@@ -29,6 +29,7 @@ func policyCommand(a *process) *cobra.Command {
 // callFlags describe a call that is not made.
 type callFlags struct {
 	as, call, args        string
+	profile               string
 	groups, roles, scopes []string
 }
 
@@ -61,6 +62,7 @@ roles and scopes are those that you give.`,
 	fl.StringSliceVar(&q.groups, "groups", nil, "groups of the caller, separated by commas")
 	fl.StringSliceVar(&q.roles, "roles", nil, "roles of the caller, separated by commas")
 	fl.StringSliceVar(&q.scopes, "scopes", nil, "scopes of the caller's token, separated by commas")
+	fl.StringVar(&q.profile, "profile", "", "the profile at whose URL the call is made")
 	fl.BoolVar(&asJSON, "json", false, "print JSON")
 	_ = cmd.MarkFlagRequired("as")
 	_ = cmd.MarkFlagRequired("call")
@@ -72,7 +74,7 @@ func policyWhy(a *process, ctx context.Context, t target, q callFlags, asJSON bo
 	if err != nil {
 		return err
 	}
-	call := app.Call{As: q.as, Groups: q.groups, Roles: q.roles, Scopes: q.scopes}
+	call := app.Call{As: q.as, Groups: q.groups, Roles: q.roles, Scopes: q.scopes, Profile: q.profile}
 	if q.args != "" {
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(q.args), &object); err != nil || object == nil {
@@ -84,6 +86,11 @@ func policyWhy(a *process, ctx context.Context, t target, q callFlags, asJSON bo
 		call.URI, call.Known = q.call, true
 	} else if call.Tool, call.Known, err = catalogTool(a, ctx, t, q.call); err != nil {
 		return err
+	}
+	if q.profile != "" {
+		if err := file.calls.CheckProfile(q.profile); err != nil {
+			return failf(exitUsage, "--profile: %w", err)
+		}
 	}
 	answer := file.why(call)
 	if asJSON {
@@ -163,6 +170,7 @@ type policyAnswer struct {
 	Reason   string      `json:"reason,omitempty"`
 	Possible bool        `json:"possible"` // with some arguments
 	Scopes   []string    `json:"scopes,omitempty"`
+	Hidden   string      `json:"hidden,omitempty"` // why the profile does not show it to the caller
 	Tried    []ruleTried `json:"rules"`
 
 	index int
@@ -189,7 +197,7 @@ func ruleName(i int) string {
 
 func (f *policyFile) why(call app.Call) policyAnswer {
 	got := f.calls.Why(call)
-	out := policyAnswer{Action: string(got.Action), Rule: ruleName(got.Rule), File: f.path, Line: f.whole, Reason: got.Reason, Possible: got.Possible, Scopes: got.Scopes, Tried: []ruleTried{}, index: got.Rule}
+	out := policyAnswer{Action: string(got.Action), Rule: ruleName(got.Rule), File: f.path, Line: f.whole, Reason: got.Reason, Possible: got.Possible, Scopes: got.Scopes, Hidden: f.calls.Hidden(call), Tried: []ruleTried{}, index: got.Rule}
 	if got.Rule >= 0 {
 		out.Line = f.lines[got.Rule]
 	}
@@ -214,7 +222,7 @@ func (f *policyFile) tried(t dispatch.Tried) ruleTried {
 }
 
 // partNames are the conditions in the order in which they are printed.
-var partNames = []string{"groups", "principals", "roles", "scopes", "when"}
+var partNames = []string{"groups", "principals", "roles", "scopes", "profile", "when"}
 
 func (p *policyAnswer) print(to terminal) error {
 	var b strings.Builder
@@ -250,6 +258,9 @@ func (p *policyAnswer) print(to terminal) error {
 	}
 	if len(p.Scopes) > 0 {
 		fmt.Fprintf(&b, "a token with these scopes may: %s\n", strings.Join(p.Scopes, " "))
+	}
+	if p.Hidden != "" {
+		fmt.Fprintf(&b, "it does not exist there: %s\n", p.Hidden)
 	}
 	if p.Possible {
 		b.WriteString("with some arguments the caller may call it\n")

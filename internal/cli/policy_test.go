@@ -76,11 +76,15 @@ func TestPolicyWhy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "weir.yaml")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(oneFake, "%FAKE%", fakeBin)+`
+profiles:
+  support: {include: ["fake:*"], groups: [support]}
+  others: {exclude: ["fake:echo"]}
 policy:
   default: deny
   rules:
     - {action: allow, tool: other}
     - {action: allow, tool: echo, scopes: ["fake:call"], when: 'args.text != "no"'}
+    - {action: allow, profile: support, groups: [support]}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -91,9 +95,13 @@ policy:
 	why("--scopes", "fake:call", "--args", `{"text":"yes"}`).want(t, exitOK, "allow, by policy.rules[1]", "weir.yaml:", "policy.rules[0] allow: is not about this tool", "decides; scopes: yes; when: yes")
 	why("--scopes", "fake:call").want(t, exitOK, "deny, by policy.default", "when: failed (no such key: text)", "with some arguments the caller may call it")
 	why("--args", `{"text":"yes"}`).want(t, exitOK, "deny, by policy.default", "scopes: no", "a token with these scopes may: fake:call")
+	why("--profile", "support", "--groups", "support").want(t, exitOK, "allow, by policy.rules[2]", "groups: yes; profile: yes")
+	why("--profile", "support").want(t, exitOK, "deny, by policy.default", "groups: no; profile: yes", "it does not exist there: the profile support is not for this caller")
+	why("--profile", "others", "--groups", "support").want(t, exitOK, "profile: no", "it does not exist there: the profile others does not have it")
+	why("--profile", "none").want(t, exitUsage, "there is no profile", "support, others")
 	why("--args", `[]`).want(t, exitUsage, "--args must be a JSON object")
 	got := decode[policyAnswer](t, why("--args", `{"text":"no"}`, "--json").want(t, exitOK).stdout)
-	if got.Action != "deny" || got.Rule != "policy.default" || len(got.Tried) != 2 || got.Tried[1].Parts["when"] != "no" || len(got.Scopes) != 0 {
+	if got.Action != "deny" || got.Rule != "policy.default" || len(got.Tried) != 3 || got.Tried[1].Parts["when"] != "no" || len(got.Scopes) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

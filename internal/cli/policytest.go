@@ -32,7 +32,7 @@ calls what, and what the policy must decide:
      args: {repo: acme/x}, want: require_approval, rule: 0}
 
 as and want must be set, and call: a tool, or a URI that is read. groups, roles,
-scopes, claims, source and args are optional. tool has what its server
+scopes, claims, source, profile and args are optional. tool has what its server
 says of it: server, tags, read_only, destructive, idempotent, open_world. rule is
 the number of the rule that must decide, or default.
 
@@ -57,8 +57,10 @@ type policyRow struct {
 	Scopes []string       `yaml:"scopes"`
 	Claims map[string]any `yaml:"claims"`
 	Source string         `yaml:"source"`
-	Call   string         `yaml:"call"`
-	Tool   struct {
+	// Profile is where the call is made.
+	Profile string `yaml:"profile"`
+	Call    string `yaml:"call"`
+	Tool    struct {
 		Server      string   `yaml:"server"`
 		Tags        []string `yaml:"tags"`
 		ReadOnly    bool     `yaml:"read_only"`
@@ -75,7 +77,7 @@ type policyRow struct {
 
 // call returns the call of a row.
 func (r *policyRow) call() (app.Call, error) {
-	out := app.Call{As: r.As, Groups: r.Groups, Roles: r.Roles, Scopes: r.Scopes, Claims: r.Claims, Source: r.Source, Known: true}
+	out := app.Call{As: r.As, Groups: r.Groups, Roles: r.Roles, Scopes: r.Scopes, Claims: r.Claims, Source: r.Source, Profile: r.Profile, Known: true}
 	if r.Args != nil {
 		raw, err := json.Marshal(r.Args)
 		if err != nil {

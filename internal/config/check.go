@@ -34,6 +34,7 @@ func (d *decoder) check(c *Config) {
 	checkRegistry(d, c)
 	d.checkServers(c)
 	inheritTrust(c)
+	checkProfiles(d, c)
 	d.checkSearch(c)
 	checkOTLP(d, c)
 	if c.PublicURL != "" {

@@ -49,6 +49,7 @@ type Config struct {
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
 	TolerantArgs  bool         `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
 	Policy        Policy       `key:"policy" safety:"true" doc:"Which calls are made, at /mcp and at /mcps/NAME/mcp."`
+	Profiles      []*Profile   `key:"profiles" safety:"true" name:"Name" doc:"Parts of the catalog with URLs of their own, /mcp/NAME, by name. A profile narrows what its callers see; policy holds there, too."`
 	RateLimits    RateLimits   `key:"rate_limits" safety:"true" doc:"How many calls a session may make."`
 	Cache         Cache        `key:"cache" doc:"Results that are kept and answered again without asking the server."`
 	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`

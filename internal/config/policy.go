@@ -43,6 +43,7 @@ type PolicyRule struct {
 	Principals []string `key:"principals" doc:"Principals, of which one is enough: names of tokens, issuer:subject, or cert:name. * stands for any text, ? for one character."`
 	Roles      []string `key:"roles" doc:"Roles of auth.roles, of which the caller has one."`
 	Scopes     []string `key:"scopes" doc:"Scopes that the caller's token has, all of them. A caller of an issuer that lacks some is told which ones the call needs."`
+	Profile    string   `key:"profile" doc:"The profile at whose URL the call is made; * stands for any text, ? for one character. The rule matches no call outside of profiles."`
 	When       string   `key:"when" doc:"Expression in CEL that must be true; docs/policy.md lists its variables. Where it fails, as a missing argument makes it, the rule does not allow, and it denies or asks."`
 	Observe    bool     `key:"observe" default:"false" doc:"Only log what the rule would decide; the rules after it decide."`
 	Reason     string   `key:"reason" doc:"Shown to the agent, and to the person who is asked."`

@@ -14,13 +14,13 @@ import (
 )
 
 // Where entries may be hidden, each class of callers has a Gateway of its own over a part of the
-// catalog. All that finds or lists something looks at that part, so a hidden entry is unknown
-// everywhere. Sessions, quotas, caches and the controls are those of the whole Gateway, and the
-// controls look at the whole catalog.
+// catalog, at each profile another one. All that finds or lists something looks at that part, so a
+// hidden entry is unknown everywhere. Sessions, quotas, caches and the controls are those of the
+// whole Gateway, and the controls look at the whole catalog.
 //
-//	request ─▶ Gateway ─▶ classes: identity ─▶ Gateway of the class ─▶ part ─▶ Upstreams
+//	request ─▶ Gateway ─▶ classes: profile, identity ─▶ Gateway of the class ─▶ part ─▶ Upstreams
 //
-// Without Policy.Hide, no class exists, and requests go the direct way.
+// Without Policy.Hide and profiles, no class exists, and requests go the direct way.
 
 // maxClasses bounds the classes that are kept. A class beyond it takes the place of the one that was
 // not used for the longest time, and its lists are made anew when it comes back.
@@ -29,43 +29,63 @@ const maxClasses = 64
 // classes are the gateways of the classes of callers. It is safe for concurrent use.
 type classes struct {
 	whole   *Gateway
-	callers *authz.Classes
-	mu      sync.Mutex // so that one class is made once
-	of      *bounded.Map[authz.Class, *Gateway]
+	callers *authz.Classes // nil: the policy hides nothing, and profiles alone divide the catalog
+	mu      sync.Mutex     // so that one class is made once
+	of      *bounded.Map[viewClass, *Gateway]
+}
+
+// viewClass is a class of viewers. Without Policy.Hide all callers at a profile are one class.
+type viewClass struct {
+	profile string
+	callers authz.Class
 }
 
 // newClasses returns nil if every caller sees everything.
 func newClasses(g *Gateway) *classes {
-	if !g.opts.Policy.Hides() {
+	if !g.opts.Policy.Hides() && len(g.opts.Profiles) == 0 {
 		return nil
 	}
-	return &classes{whole: g, callers: g.opts.Policy.Classes(), of: bounded.New(bounded.Options[authz.Class, *Gateway]{MaxCount: maxClasses, KeepUsed: true})}
+	c := &classes{whole: g, of: bounded.New(bounded.Options[viewClass, *Gateway]{MaxCount: maxClasses, KeepUsed: true})}
+	if g.opts.Policy.Hides() {
+		c.callers = g.opts.Policy.Classes()
+	}
+	return c
 }
 
-// viewed returns the gateway that a caller sees; nil is one without an identity.
-func (g *Gateway) viewed(id *identity.Identity) *Gateway {
+// viewed returns the gateway that a viewer sees.
+func (g *Gateway) viewed(by viewer) *Gateway {
 	c := g.classes
-	if c == nil {
+	if by.id == nil {
+		by.id = identity.From(context.Background())
+	}
+	switch {
+	case by.profile == "" && (c == nil || c.callers == nil):
 		return g
+	case c == nil: // the last profile was removed while the request was on its way
+		return (&classes{whole: g}).make(by)
 	}
-	if id == nil {
-		id = identity.From(context.Background())
+	key := viewClass{profile: by.profile}
+	if c.callers != nil {
+		key.callers = c.callers.Of(by.id, by.profile)
 	}
-	key := c.callers.Of(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.of.Get(key); ok {
 		return known
 	}
-	of := c.make(id.WithoutCredential())
+	of := c.make(viewer{by.id.WithoutCredential(), by.profile})
 	c.of.Put(key, of, 0)
 	return of
 }
 
-// make returns the gateway of a class with a caller.
-func (c *classes) make(id *identity.Identity) *Gateway {
+// make returns the gateway of a class with a viewer.
+func (c *classes) make(by viewer) *Gateway {
 	opts := c.whole.opts
-	seen := &part{Upstreams: c.whole.opts.Upstreams, policy: opts.Policy, caller: id}
+	selected, profile := extentOf(opts.Profiles, by.profile)
+	if profile != nil && profile.Mode != nil {
+		opts.Mode = *profile.Mode
+	}
+	seen := &part{Upstreams: c.whole.opts.Upstreams, policy: opts.Policy, by: by, selected: selected}
 	opts.Upstreams = seen
 	g := newFaces(opts, c.whole.opts.Upstreams, c.whole.ctl, c.whole.kept)
 	for mode, face := range g.faces.of {
@@ -79,14 +99,15 @@ func (c *classes) make(id *identity.Identity) *Gateway {
 
 // View returns the part of the catalog that exists for the caller of a request.
 func (g *Gateway) View(ctx context.Context) *Snapshot {
-	return g.viewed(identity.From(ctx)).opts.Upstreams.Snapshot()
+	return g.viewed(viewerOf(ctx)).opts.Upstreams.Snapshot()
 }
 
-// part is the Upstreams of a class of callers: the entries that exist for them.
+// part is the Upstreams of a class of viewers: the entries that exist for them.
 type part struct {
 	Upstreams
-	policy *dispatch.Policy
-	caller *identity.Identity // one of the class
+	policy   *dispatch.Policy
+	by       viewer  // one of the class
+	selected *extent // of the profile
 
 	mu   sync.Mutex // guards below
 	of   *Snapshot
@@ -106,9 +127,9 @@ func (p *part) Snapshot() *Snapshot {
 
 // partOf returns the part of a snapshot.
 func (p *part) partOf(s *Snapshot) *Snapshot {
-	sight := p.policy.SightOf(p.caller)
+	sight, hides := p.sight(), p.policy.Hides()
 	c := s.Catalog.Only(func(e *catalog.Entry) bool {
-		return sight.Sees(dispatch.VerbOf(e.Kind), s.about(e, e.URI))
+		return p.selected.has(e) && (!hides || sight.Sees(dispatch.VerbOf(e.Kind), s.about(e, e.URI)))
 	})
 	if c.Len() == s.Catalog.Len() {
 		out := *s
@@ -126,12 +147,18 @@ func (p *part) partOf(s *Snapshot) *Snapshot {
 	}
 }
 
+// sight returns what the policy lets the viewers of the class see.
+func (p *part) sight() *dispatch.Sight { return p.policy.SightOf(p.by.id, p.by.profile) }
+
 // reads reports whether a URI of the server of an entry exists for the caller. A template may make
 // the URI of a resource that is hidden.
 func (p *part) reads(whole *Snapshot, e *catalog.Entry, uri string) bool {
+	if selected := p.selected.reads(e.Upstream, e.Namespace); !selected || !p.policy.Hides() {
+		return selected
+	}
 	// The entry is judged as if it were listed: a condition that looks at parts of a call may hold.
 	about := slices.DeleteFunc(whole.about(e, uri), func(s dispatch.Subject) bool { return s.Known != 0 })
-	return p.policy.SightOf(p.caller).Sees(dispatch.VerbRead, about)
+	return p.sight().Sees(dispatch.VerbRead, about)
 }
 
 // Missing implements reportsMissing. A server is told of if it may have an entry that the caller
@@ -148,11 +175,14 @@ func (p *part) Missing() []Missing {
 
 // mayOffer reports whether a server that is not listed may have an entry for the caller.
 func (p *part) mayOffer(at Place) bool {
+	if !p.selected.mayHave(at.Upstream, catalog.MapNamespace(at.Namespace)) {
+		return false
+	}
 	at.Renamed = true
-	if p.policy.SightOf(p.caller).Sees(dispatch.VerbExecute, []dispatch.Subject{at.unlisted(catalog.KindTool, "")}) {
+	if p.sight().Sees(dispatch.VerbExecute, []dispatch.Subject{at.unlisted(catalog.KindTool, "")}) {
 		return true
 	}
-	return p.policy.MayAllow(p.caller, func(pattern string) bool { return reachesSpace(pattern, at.Namespace) })
+	return p.policy.MayAllow(p.by.id, p.by.profile, func(pattern string) bool { return reachesSpace(pattern, at.Namespace) })
 }
 
 // reachesSpace reports whether a pattern may match an id of a namespace.

@@ -213,7 +213,7 @@ func TestVisibleIsCallable(t *testing.T) {
 				if admitted && !visible {
 					t.Fatalf("%s may call %s and does not see it", by.Principal, e.ID)
 				}
-				if p.SightOf(by).Sees(dispatch.VerbExecute, []dispatch.Subject{{Entry: e}}) != visible {
+				if p.SightOf(by, "").Sees(dispatch.VerbExecute, []dispatch.Subject{{Entry: e}}) != visible {
 					t.Fatalf("%s: a class sees %s otherwise than its caller", by.Principal, e.ID)
 				}
 				if admitted {
@@ -237,7 +237,7 @@ func TestHiddenChangesAreNotTold(t *testing.T) {
 	var heard []string
 	for _, by := range []*identity.Identity{sre, dev} {
 		ctx := identity.With(t.Context(), by)
-		of := h.g.viewed(by)
+		of := h.g.viewed(viewer{id: by})
 		f := &follower{by: choiceOf(ctx), put: func(method string, _ json.RawMessage) { heard = append(heard, by.Principal+" "+method) }}
 		told[by.Principal] = f
 		defer of.natives.followers.attach(f)()
@@ -259,7 +259,7 @@ func TestHiddenChangesAreNotTold(t *testing.T) {
 func TestClassesAreShared(t *testing.T) {
 	h := newHarness(t, Options{Policy: hiding()})
 	of := func(id *identity.Identity) *Gateway {
-		return h.g.viewed(id)
+		return h.g.viewed(viewer{id: id})
 	}
 	other := *dev
 	other.Principal, other.Groups, other.Claims = "corp:u9", []string{"other"}, map[string]any{"x": "y"}

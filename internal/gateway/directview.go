@@ -47,7 +47,7 @@ func (d *DirectCalls) Shown(ctx context.Context, places []Place, method string, 
 		return result, nil
 	}
 	to := target{snapshot: d.upstreams.Snapshot(), places: places}
-	sight := d.ctl.Policy.SightOf(identity.From(ctx))
+	sight := d.ctl.Policy.SightOf(identity.From(ctx), "")
 	out, hidden := []byte{'['}, 0
 	err = rawjson.EachElement(list, func(v []byte) bool {
 		name, err := soleString(v, of.name)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
-	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -43,12 +42,13 @@ func WithMode(ctx context.Context, m Mode) context.Context {
 	return context.WithValue(ctx, modeKey{}, m)
 }
 
-// ModeOf returns the mode that the agent of a request asks for, otherwise the given one.
-func ModeOf(ctx context.Context, otherwise Mode) Mode {
+// Mode returns the mode of a request: what its agent asks for, otherwise that of the profile or of
+// the gateway.
+func (g *Gateway) Mode(ctx context.Context) Mode {
 	if m, ok := ctx.Value(modeKey{}).(Mode); ok {
 		return m
 	}
-	return otherwise
+	return g.viewed(viewerOf(ctx)).opts.Mode
 }
 
 // choice is the mode that an agent asks for. Its zero value is the mode of the gateway, which a new
@@ -56,12 +56,12 @@ func ModeOf(ctx context.Context, otherwise Mode) Mode {
 type choice struct {
 	mode Mode
 	made bool
-	by   *identity.Identity // who makes the request
+	by   viewer // who makes the request, and where
 }
 
 func choiceOf(ctx context.Context) choice {
 	m, ok := ctx.Value(modeKey{}).(Mode)
-	return choice{m, ok, identity.From(ctx)}
+	return choice{m, ok, viewerOf(ctx)}
 }
 
 // face is what agents see of a gateway in one mode.
@@ -131,14 +131,14 @@ func (f *faces) tool(by choice, name string) (tool dispatch.Dispatcher, verb str
 
 // Names reports whether an agent that sends a request in ctx can call a tool by a name now.
 func (g *Gateway) Names(ctx context.Context, name string) bool {
-	_, _, err := g.viewed(identity.From(ctx)).faces.tool(choiceOf(ctx), name)
+	_, _, err := g.viewed(viewerOf(ctx)).faces.tool(choiceOf(ctx), name)
 	return err == nil
 }
 
 // Instructions tell a model in a few words how to use the gateway in the mode that the agent of a
 // request asks for; the value for mcp.Lifecycle.
 func (g *Gateway) Instructions(ctx context.Context) string {
-	switch ModeOf(ctx, g.opts.Mode) {
+	switch g.Mode(ctx) {
 	case ModeProxy:
 		return "The tools listed here are cards without schemas. Run one with tool_execute(tool_id, args); tool_hydrate(tool_id) shows its schema first."
 	case ModePlain:

@@ -13,7 +13,6 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
-	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -61,6 +60,9 @@ type Options struct {
 	TolerantArgs bool
 	// Policy decides which calls are allowed, and which entries exist for a caller; nil allows all.
 	Policy *dispatch.Policy
+	// Profiles are the parts of the catalog that are served at URLs of their own. A request
+	// names its profile in its authz.Route.
+	Profiles []Profile
 	// Operators are asked about calls whose client cannot be asked; see dispatch.Operators.
 	Operators dispatch.Operators
 	// RateLimits are the quotas of each session.
@@ -117,7 +119,7 @@ type Gateway struct {
 
 	whole   Upstreams       // what the controls look at; opts.Upstreams may be a part of it
 	kept    *dispatch.Cache // of results; nil: there is none
-	classes *classes        // nil: all callers see all that there is
+	classes *classes        // the parts that callers see; nil: all callers see all that there is
 }
 
 // defaultAutoTokens is the default of Options.AutoTokens.
@@ -314,7 +316,7 @@ func capabilities(prompts, resources bool) json.RawMessage {
 
 // Serve implements mcp.Handler for the requests that an mcp.Lifecycle passes on.
 func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	seen := g.viewed(identity.From(ctx))
+	seen := g.viewed(viewerOf(ctx))
 	raw, err := seen.serve(ctx, r)
 	seen.accounts.audit.probes.failed(ctx, r, err)
 	return raw, err

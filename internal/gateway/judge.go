@@ -119,7 +119,7 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 		if d.accounts.onEvent != nil {
 			d.accounts.onEvent(d.accounts.event(&dispatch.Call{Verb: a.Verb, Request: r, Session: st, Entry: a.Of}, err, time.Since(start)))
 		}
-		if d.ctl.Policy.Hides() && !d.ctl.Policy.SightOf(identity.From(ctx)).Sees(a.Verb, a.About) {
+		if d.ctl.Policy.Hides() && !d.ctl.Policy.SightOf(identity.From(ctx), "").Sees(a.Verb, a.About) {
 			return nil, to.notThere(&a)
 		}
 		return nil, asProtocol(err)

@@ -66,14 +66,17 @@ func (p *probes) tell(ctx context.Context, r *mcp.Request, uri string) {
 	}
 }
 
-// refusal returns the action and the rule that hide an entry, or a URI of a template, from the callers
+// refusal returns the action and the rule, or the profile, that hide an entry, or a URI of a template, from the callers
 // of the part. It returns "" for an entry that they see.
 func (p *part) refusal(whole *Snapshot, e *catalog.Entry, name string) (action, rule string) {
-	sight, verb := p.policy.SightOf(p.caller), dispatch.VerbOf(e.Kind)
+	sight, verb := p.sight(), dispatch.VerbOf(e.Kind)
 	action, rule = sight.Refusal(verb, whole.about(e, e.URI))
 	if action == "" && e.Kind == catalog.KindTemplate && name != e.URI && name != e.ID {
 		about := slices.DeleteFunc(whole.about(e, name), func(s dispatch.Subject) bool { return s.Known != 0 })
 		action, rule = sight.Refusal(verb, about)
+	}
+	if action == "" && !p.selected.has(e) {
+		return string(dispatch.Deny), "profiles." + p.by.profile
 	}
 	return action, rule
 }

@@ -71,13 +71,13 @@ type follower struct {
 
 // newFollower returns a follower with an agent's choice, which calls put.
 func newFollower(by choice, put func(method string, params json.RawMessage)) *follower {
-	by.by = by.by.WithoutCredential() // a follower outlives the request
+	by.by.id = by.by.id.WithoutCredential() // a follower outlives the request
 	return &follower{put: put, by: by}
 }
 
 // see notes what lists there are now for an agent's choice.
 func (f *follower) see(by choice, now listTags) {
-	by.by = by.by.WithoutCredential()
+	by.by.id = by.by.id.WithoutCredential()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.by, f.tags = by, now

@@ -371,7 +371,7 @@ func TestFollowersKeepNoCredential(t *testing.T) {
 	h.g.state.mu.Lock()
 	followers := len(h.g.state.follow)
 	for f := range h.g.state.follow {
-		if by := f.choice().by; by == nil || by.Principal != who.Principal || by.Bearer != "" {
+		if by := f.choice().by; by.id == nil || by.id.Principal != who.Principal || by.id.Bearer != "" {
 			t.Errorf("a follower keeps %+v", by)
 		}
 	}
@@ -382,7 +382,7 @@ func TestFollowersKeepNoCredential(t *testing.T) {
 	if id := identity.From(lasting(ctx)); id.Principal != who.Principal || id.Bearer != "" {
 		t.Errorf("a subscription keeps %+v", id)
 	}
-	if p, ok := h.g.viewed(&who).opts.Upstreams.(*part); !ok || p.caller.Bearer != "" {
+	if p, ok := h.g.viewed(viewer{id: &who}).opts.Upstreams.(*part); !ok || p.by.id.Bearer != "" {
 		t.Error("a class keeps a token")
 	}
 	if who.Bearer != "hunter22" {

@@ -46,7 +46,11 @@ func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 	reader := lasting(ctx)
 	return server.SubscribeResource(ctx, uri, func(params json.RawMessage) {
 		about := rawjson.Text(rawjson.Get(params, "uri"))
-		if n.caller.state.front.Load().direct.Refuses(reader, []Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {
+		front := n.caller.state.front.Load()
+		if selected, _ := extentOf(front.opts.Profiles, authz.RouteOf(reader).Profile); !selected.reads(e.Upstream, e.Namespace) {
+			return
+		}
+		if front.direct.Refuses(reader, []Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {
 			return
 		}
 		if asked != uri && about == uri {

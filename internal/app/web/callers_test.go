@@ -28,6 +28,7 @@ type protected struct {
 	base string
 	idp  *fakeidp.Provider
 
+	engine *app.Engine
 	server *web.Server
 	text   string // of the configuration
 }
@@ -83,7 +84,7 @@ mcpServers: {up: {url: %q}}
 		}
 		engine.Close(ctx)
 	})
-	return &protected{t, front.URL, idp, server, text}
+	return &protected{t, front.URL, idp, engine, server, text}
 }
 
 // token returns a fresh token of a user for a path.

@@ -36,6 +36,7 @@ const linger = 100 * time.Millisecond
 //
 //	request ─▶ draining? ─▶ guard: Host, Origin, token ─┬─▶ /mcp             streamable.Server ─┐
 //	                                                    ├─▶ /sse, /messages  sse.Server ────────┴─▶ front
+//	                                                    ├─▶ /mcp/PROFILE     profiles ─▶ streamable.Server ─▶ front
 //	                                                    ├─▶ /mcps/NAME/mcp   router.Router ─▶ upstream
 //	                                                    ├─▶ /agents          registry ─▶ upstreams
 //	                                                    ├─▶ /socket.io/, /smcp/  hub ─▶ Computers
@@ -55,11 +56,12 @@ type Server struct {
 	routes atomic.Pointer[http.Handler] // behind the guards
 	quiet  atomic.Pointer[func()]       // ends the streams of the console and of operators
 
-	stream *streamable.Server
-	sse    *sse.Server
-	router *router.Router
-	page   *template.Template
-	http   *http.Server
+	stream   *streamable.Server
+	profiles *profiles
+	sse      *sse.Server
+	router   *router.Router
+	page     *template.Template
+	http     *http.Server
 
 	attached *attached
 	presence presence
@@ -87,9 +89,12 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	f := &Server{engine: e, log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
 	f.attached = &attached{handler: f.MCP(), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
-	f.stream = streamable.NewServer(streamable.ServerOptions{
-		Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
-	})
+	endpoint := func() *streamable.Server {
+		return streamable.NewServer(streamable.ServerOptions{
+			Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
+		})
+	}
+	f.stream, f.profiles = endpoint(), newProfiles(endpoint, log)
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: f.MCP(), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log})
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
@@ -174,6 +179,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	behind := guard.New(closed)
 	mux, endPage := f.mux(c, open, behind, auth.Required())
 	f.mountSignIns(mux, old, c, &auth)
+	f.mountProfiles(mux, behind, c)
 	endAPI := f.mountAPI(mux, open, behind, auth)
 	quiet := func() { endPage(); endAPI() }
 	front := guard.New(attachable(closed, f.token))
@@ -355,7 +361,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 			failed = errors.Join(failed, err)
 		}
 	}
-	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.sse.Shutdown, f.router.Shutdown, f.attached.Shutdown} {
+	for _, end := range []func(context.Context) error{f.stream.Shutdown, f.profiles.Shutdown, f.sse.Shutdown, f.router.Shutdown, f.attached.Shutdown} {
 		all.Go(func() { try(end) })
 	}
 	all.Wait()

@@ -12,6 +12,7 @@ import (
 type Question struct {
 	Identity *identity.Identity
 	Source   string
+	Profile  string
 	Subject  Subject
 	Args     json.RawMessage // an object; nil for none
 	Now      time.Time
@@ -48,7 +49,7 @@ func (p *Policy) Explain(q Question) Answer {
 	}
 	a := Act{Verb: verb, About: []Subject{q.Subject}}
 	in := func() *authz.Input {
-		return &authz.Input{Identity: q.Identity, Source: q.Source, Now: q.Now, Args: q.Args, Method: a.mcpMethod()}
+		return &authz.Input{Identity: q.Identity, Source: q.Source, Profile: q.Profile, Now: q.Now, Args: q.Args, Method: a.mcpMethod()}
 	}
 	v := p.decide(in(), strictly, verb, q.Subject)
 	out := Answer{Action: v.action, Rule: v.rule, Reason: v.reason, Possible: p.possible(in(), verb, q.Subject)}

@@ -79,10 +79,10 @@ func TestPossible(t *testing.T) {
 		certain := c.Refuses(ctx, VerbExecute, []Subject{{Entry: e}})
 		hides := *p
 		hides.Hide = true
-		if seen := hides.SightOf(id).Sees(VerbExecute, a.About); seen != answer.Possible {
+		if seen := hides.SightOf(id, "").Sees(VerbExecute, a.About); seen != answer.Possible {
 			t.Fatalf("%s is seen: %v, and a call is possible: %v\n%s", e.ID, seen, answer.Possible, policyText(p))
 		}
-		key := classified{p, hides.Classes().Of(id), e}
+		key := classified{p, hides.Classes().Of(id, ""), e}
 		if before, known := seenBy[key]; known && before != answer.Possible {
 			t.Fatalf("two callers of a class see %s differently\n%s", e.ID, policyText(p))
 		}

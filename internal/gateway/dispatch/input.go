@@ -26,7 +26,8 @@ func (p *Policy) observes() bool {
 
 // inputFrom returns what conditions look at of the caller of a request.
 func inputFrom(ctx context.Context) *authz.Input {
-	return &authz.Input{Identity: identity.From(ctx), Source: authz.RouteOf(ctx).Source, Now: time.Now()}
+	route := authz.RouteOf(ctx)
+	return &authz.Input{Identity: identity.From(ctx), Source: route.Source, Profile: route.Profile, Now: time.Now()}
 }
 
 // input returns what the conditions of the policy look at in an act; nil if there are none.

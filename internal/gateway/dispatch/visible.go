@@ -26,14 +26,15 @@ type Sight struct {
 	in     *authz.Input
 }
 
-// SightOf returns the sight of a caller. Without Policy.Hide it sees everything.
-func (p *Policy) SightOf(id *identity.Identity) *Sight {
+// SightOf returns the sight of a caller at a profile, "" for none. Without Policy.Hide it sees
+// everything.
+func (p *Policy) SightOf(id *identity.Identity, profile string) *Sight {
 	if !p.Hides() {
 		return &Sight{}
 	}
 	s := &Sight{policy: p}
 	if p.conditional() {
-		s.in = &authz.Input{Identity: id}
+		s.in = &authz.Input{Identity: id, Profile: profile}
 	}
 	return s
 }
@@ -75,9 +76,9 @@ func isTemplate(s Subject) bool {
 }
 
 // MayAllow reports whether a rule with a pattern for which about returns true could allow a call of
-// the caller. It is for servers whose entries are not known yet.
-func (p *Policy) MayAllow(id *identity.Identity, about func(pattern string) bool) bool {
-	in := &authz.Input{Identity: id, Unknown: ^authz.Parts(0) &^ (authz.Principal | authz.Groups | authz.Roles | authz.Claims | authz.Client)}
+// the caller at a profile. It is for servers whose entries are not known yet.
+func (p *Policy) MayAllow(id *identity.Identity, profile string, about func(pattern string) bool) bool {
+	in := &authz.Input{Identity: id, Profile: profile, Unknown: ^authz.Parts(0) &^ (authz.Principal | authz.Groups | authz.Roles | authz.Claims | authz.Client | authz.Profile)}
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		if r.Action != Deny && !r.Observe && r.Tool != "" && about(r.Tool) && r.holds(in, possibly, Subject{}) {

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// profilesOf converts the configured profiles.
+func profilesOf(profiles []*config.Profile) (list []gateway.Profile) {
+	for _, p := range profiles {
+		one := gateway.Profile{Name: p.Name, Include: p.Include, Exclude: p.Exclude}
+		if p.Mode != "" {
+			mode, _ := gateway.ParseMode(string(p.Mode)) // the configuration has checked it
+			one.Mode = &mode
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// OpensProfile reports whether a caller may open the profile of a name. It may not open a profile
+// that does not exist.
+func OpensProfile(c *config.Config, name string, id *identity.Identity) bool {
+	i := slices.IndexFunc(c.Profiles, func(p *config.Profile) bool { return p.Name == name })
+	if i < 0 {
+		return false
+	}
+	p := c.Profiles[i]
+	switch {
+	case len(p.Groups)+len(p.Principals) == 0:
+		return true
+	case slices.ContainsFunc(p.Principals, func(pattern string) bool { return authz.Match(pattern, id.Principal) }):
+		return true
+	}
+	return !id.GroupsMissing && slices.ContainsFunc(p.Groups, id.InGroup)
+}
+
+// ProfileInfo describes a profile in the response of /catalog, as its caller sees it.
+type ProfileInfo struct {
+	Name      string `json:"name"`
+	Path      string `json:"path"`
+	Mode      string `json:"mode"`
+	Tools     int    `json:"tools"`
+	Resources int    `json:"resources"`
+	Prompts   int    `json:"prompts"`
+}
+
+// profilesSeen returns the profiles that the caller of a request may open; operators see all.
+func profilesSeen(ctx context.Context, e *Engine) (list []ProfileInfo) {
+	c, d, id := e.config.Load(), e.direct.Load(), identity.From(ctx)
+	if d == nil {
+		return nil
+	}
+	for _, p := range c.Profiles {
+		if !operates(e, id) && !OpensProfile(c, p.Name, id) {
+			continue
+		}
+		mode := p.Mode
+		if mode == "" {
+			mode = c.Mode
+		}
+		n := Kinds(d.View(AtProfile(ctx, p.Name)).Catalog)
+		list = append(list, ProfileInfo{
+			Name: p.Name, Path: "/mcp/" + p.Name, Mode: string(mode),
+			Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		})
+	}
+	return list
+}
+
+// AtProfile returns a context of a request that was made to a profile.
+func AtProfile(ctx context.Context, name string) context.Context {
+	route := authz.RouteOf(ctx)
+	route.Profile = name
+	return authz.WithRoute(ctx, route)
+}
