@@ -41,6 +41,8 @@ type Options struct {
 	Approvals *approval.Room
 	// Definitions compare what servers offer with weir.lock.
 	Definitions Definitions
+	// Audit is the audit log; nil: there is none.
+	Audit Audit
 	// Key is the operator's key, which callers on this machine show; "" admits no key.
 	Key identity.Secret
 	// Tokens checks the bearer token or the client certificate of a caller and calls next with the
@@ -82,6 +84,7 @@ func New(o Options) *API {
 	a.mux.Handle(Path+"logs", read(a.log))
 	a.mux.Handle(Path+"approvals", read(a.approvals))
 	a.mux.Handle(Path+"approvals/{id}", change(a.decide))
+	a.mux.Handle(auditPath, read(a.audit))
 	a.mux.Handle(Path+"definitions", read(a.definitions))
 	a.mux.Handle(Path+"definitions/accept", change(a.accept))
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -122,9 +125,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveToken serves a caller whom the configuration knows.
+// serveToken serves a caller whom the configuration knows. Auditors may read the audit log alone.
 func (a *API) serveToken(w http.ResponseWriter, r *http.Request) {
 	id := identity.From(r.Context())
+	if r.URL.Path == auditPath && id.HasRole(auditor) {
+		a.mux.ServeHTTP(w, r)
+		return
+	}
 	if !id.HasRole(operator) && (a.o.Operates == nil || !a.o.Operates(id.Principal)) {
 		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "%q may not operate this gateway: set operator: true for this token (auth.tokens[].operator), name the caller or a group of it in auth.roles.operator, or use the commands of weir as the user who runs the gateway", text.Line(id.Principal, 80)))
 		return

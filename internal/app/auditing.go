@@ -75,6 +75,11 @@ func newAuditor(e *Engine, l *audit.Log, c *config.Config) *Auditor {
 // Enabled reports whether there is an audit log.
 func (a *Auditor) Enabled() bool { return a.calls != nil }
 
+// Page returns a part of the audit log, which must be there.
+func (a *Auditor) Page(ctx context.Context, q audit.Query) (audit.Page, error) {
+	return a.calls.Log().Page(ctx, q)
+}
+
 // unaudited are methods that only look at what there is, or belong to the session.
 var unaudited = []string{
 	"initialize", "ping", "server/discover", "logging/setLevel", "resources/unsubscribe", "tools/list", "resources/list", "resources/templates/list",

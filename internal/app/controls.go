@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"io"
 	"log/slog"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
@@ -25,9 +27,9 @@ func controls(c *config.Config, opts *gateway.Options) {
 	opts.MaxViewChars = c.Firewall.MaxViewChars
 	opts.Names = namesOf(c.Proxy.Names)
 	opts.Policy = policyOf(c.Policy)
+	opts.Profiles = profilesOf(c.Profiles)
 	opts.Operators.Wait = c.Policy.ApprovalWait
 	opts.RateLimits = limitsOfCalls(&c.RateLimits)
-	opts.Profiles = profilesOf(c.Profiles)
 	opts.Cache = dispatch.CacheOptions{
 		ReadOnly: c.Cache.ReadOnly, Allow: c.Cache.Allow, TTL: c.Cache.TTL, MaxEntries: c.Cache.MaxEntries, MaxBytes: int64(c.Cache.MaxBytes),
 	}
@@ -127,11 +129,11 @@ func kindsOf(entries []*catalog.Entry) map[catalog.Kind]int {
 	return n
 }
 
-// Stats returns the response of /stats: all calls if there is only one principal, otherwise the
-// principal's own.
-func (e *Engine) Stats(principal string, tokens bool) usage.Stats {
-	if !tokens {
-		principal = ""
+// Stats returns the response of /stats for the caller of a request: all calls for operators and where
+// there is only one principal, otherwise the caller's own.
+func (e *Engine) Stats(ctx context.Context) usage.Stats {
+	if SeesAll(ctx, e) {
+		return e.state.Stats("")
 	}
-	return e.state.Stats(principal)
+	return e.state.Stats(identity.From(ctx).Principal)
 }

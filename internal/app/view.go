@@ -19,6 +19,10 @@ func ViewOf(ctx context.Context, e *Engine) *gateway.Snapshot {
 	return d.View(ctx)
 }
 
+// SeesAll reports whether the caller of a request sees the sessions, figures and events of all
+// callers. Operators do.
+func SeesAll(ctx context.Context, e *Engine) bool { return operates(e, identity.From(ctx)) }
+
 func operates(e *Engine, id *identity.Identity) bool {
 	auth := &e.config.Load().Auth
 	return id.HasRole(RoleOperator) || auth.Operates(id.Principal) || !auth.Required()
@@ -50,11 +54,11 @@ func HideFrom(ctx context.Context, e *Engine, h *Health) {
 // changes of those entries alone, and no findings if something is hidden.
 func CatalogSeen(ctx context.Context, e *Engine) *CatalogInfo {
 	info := e.CatalogInfo()
+	info.Profiles = profilesSeen(ctx, e)
 	seen := ViewOf(ctx, e).Catalog
 	if seen.Len() == e.Snapshot().Catalog.Len() {
 		return info
 	}
-	info.Profiles = profilesSeen(ctx, e)
 	n := Kinds(seen)
 	info.Tools, info.Resources, info.Prompts = n[catalog.KindTool], n[catalog.KindResource]+n[catalog.KindTemplate], n[catalog.KindPrompt]
 	info.Findings, info.Partial = []string{}, nil

@@ -233,7 +233,7 @@ type Token struct {
 	Metrics  bool     `key:"metrics" default:"false" doc:"This token opens /metrics. Without agents it opens nothing else: it is for Prometheus."`
 	Register []string `key:"register" doc:"Names under which an agent with this token may register itself; patterns as in agents. Default: none."`
 
-	Operator bool `key:"operator" default:"false" doc:"This token may operate the gateway: restart servers, read their logs and approve calls. It needs a token without agents and metrics."`
+	Operator bool `key:"operator" default:"false" doc:"This token may operate the gateway: restart servers, read their logs, approve calls, and see the calls of all callers. It needs a token without agents and metrics."`
 
 	RegisterHosts []string `key:"register_hosts" doc:"Further addresses of agents with this token, as hosts or host:port. The address of the registration and agents.hosts are always allowed."`
 }

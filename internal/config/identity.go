@@ -45,8 +45,8 @@ type Login struct {
 
 // Roles are who may do more than call tools.
 type Roles struct {
-	Operator Role `key:"operator" doc:"Operators may use /api/v1/ and read /metrics, as a token with operator: true may."`
-	Auditor  Role `key:"auditor" doc:"Auditors; weir whoami shows the role, and nothing asks for it yet."`
+	Operator Role `key:"operator" doc:"Operators see the calls and figures of all callers in /console and /stats, use /api/v1/ and read /metrics."`
+	Auditor  Role `key:"auditor" doc:"Auditors may read the audit log at /api/v1/audit, and see their own calls elsewhere."`
 }
 
 // Role lists who has a role.

@@ -30,8 +30,11 @@ const (
 // results.
 type Gateway interface {
 	// Overview returns the state of the gateway and all upstreams in display order. Token counts
-	// are those that the principal may see.
-	Overview(ctx context.Context, principal string) Overview
+	// are those that the viewer of a request may see.
+	Overview(ctx context.Context) Overview
+	// SeesAll reports whether the viewer of a request sees the calls of all principals, not only the
+	// viewer's own.
+	SeesAll(ctx context.Context) bool
 	// Offices returns the connected members, nil if there are no offices.
 	Offices() *Offices
 }
@@ -142,8 +145,6 @@ type Options struct {
 	Artifacts Artifacts
 	// Feed is what Data shows of calls.
 	Feed *Feed
-	// Everybody means that a viewer sees the calls of all principals, not only their own.
-	Everybody bool
 	// Patience is the time that a browser has to read what it is sent, before it is disconnected; 0
 	// means 10 s.
 	Patience time.Duration

@@ -109,7 +109,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	o := c.o.Gateway.Overview(r.Context(), guard.Principal(r.Context()))
+	o := c.o.Gateway.Overview(r.Context())
 	o.Upstreams = cut(o.Upstreams, &p)
 	for i := range o.Upstreams {
 		o.Upstreams[i].Error = clip(o.Upstreams[i].Error, maxError)

@@ -44,7 +44,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	defer func() { watcher.leave(time.Now()) }()
 	s := &stream{
 		control: http.NewResponseController(w), w: w, watcher: watcher, patience: c.o.Patience,
-		everybody: c.o.Everybody, principal: guard.Principal(r.Context()), events: make([]telemetry.Event, batch),
+		everybody: c.o.Gateway.SeesAll(r.Context()), principal: guard.Principal(r.Context()), events: make([]telemetry.Event, batch),
 	}
 	// A stream lasts longer than the read timeout of requests.
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil {

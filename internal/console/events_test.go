@@ -28,8 +28,20 @@ type served struct {
 // serve runs a test with a served Console. Who asks is in the header X-Principal.
 func serve(t *testing.T, o Options, f func(t *testing.T, s *served)) {
 	t.Helper()
+	serveWorld(t, o, false, f)
+}
+
+// serveAll is serve for viewers who see the calls of all principals.
+func serveAll(t *testing.T, o Options, f func(t *testing.T, s *served)) {
+	t.Helper()
+	serveWorld(t, o, true, f)
+}
+
+func serveWorld(t *testing.T, o Options, all bool, f func(t *testing.T, s *served)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.all = all
 		feed := &Feed{}
 		o.Gateway, o.Catalog, o.Artifacts, o.Feed = w, w, w, feed
 		s := &served{Console: New(o), feed: feed}
@@ -137,7 +149,7 @@ func (v *viewer) want(tools ...string) {
 
 // TestEvents: who watches gets what comes, and what came for others who watched.
 func TestEvents(t *testing.T) {
-	serve(t, Options{Everybody: true}, func(t *testing.T, s *served) {
+	serveAll(t, Options{}, func(t *testing.T, s *served) {
 		s.feed.Observe(call("ann", "before anybody watches"))
 		v := s.watch(t, "ann", "")
 		s.feed.Observe(call("ann", "one"))
@@ -192,7 +204,7 @@ func TestEventsOfOthers(t *testing.T) {
 
 // TestEventsMissed: more than are kept are not sent, and it is said how many.
 func TestEventsMissed(t *testing.T) {
-	serve(t, Options{Everybody: true}, func(t *testing.T, s *served) {
+	serveAll(t, Options{}, func(t *testing.T, s *served) {
 		v := s.watch(t, "ann", "")
 		defer v.close()
 		s.feed.Observe(call("ann", "first"))
@@ -212,7 +224,7 @@ func TestEventsMissed(t *testing.T) {
 // TestEventsForANewcomer: who has read nothing has missed nothing, though more has
 // come than is kept.
 func TestEventsForANewcomer(t *testing.T) {
-	serve(t, Options{Everybody: true}, func(t *testing.T, s *served) {
+	serveAll(t, Options{}, func(t *testing.T, s *served) {
 		first := s.watch(t, "ann", "")
 		defer first.close()
 		for i := range feedSize + 100 {
@@ -228,7 +240,7 @@ func TestEventsForANewcomer(t *testing.T) {
 
 // TestSlowWatcher: who does not read is let go, and no call waits for them.
 func TestSlowWatcher(t *testing.T) {
-	serve(t, Options{Everybody: true, Patience: time.Second}, func(t *testing.T, s *served) {
+	serveAll(t, Options{Patience: time.Second}, func(t *testing.T, s *served) {
 		slow, quick := s.open(t, "ann", ""), s.watch(t, "ann", "")
 		began := time.Now()
 		for i := range feedSize {

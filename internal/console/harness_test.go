@@ -26,6 +26,7 @@ type world struct {
 	upstreams int
 	offices   *Offices
 	asked     []string // principals
+	all       bool     // viewers see the calls of all principals
 }
 
 func newWorld(t testing.TB) *world {
@@ -50,8 +51,10 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) Overview(_ context.Context, principal string) Overview {
-	w.asked = append(w.asked, principal)
+func (w *world) SeesAll(context.Context) bool { return w.all }
+
+func (w *world) Overview(ctx context.Context) Overview {
+	w.asked = append(w.asked, guard.Principal(ctx))
 	o := Overview{Name: "weir", Version: "1", Status: "ok", Mode: "gateway", Tools: 31, Usage: Usage{Own: true, Calls: 7, Read: 10, Raw: 100}}
 	for i := range w.upstreams {
 		o.Upstreams = append(o.Upstreams, Upstream{Name: fmt.Sprintf("up%04d", i), State: "failed", Error: hostile + strings.Repeat("é", 4000)})

@@ -33,8 +33,12 @@ type protected struct {
 	text   string // of the configuration
 }
 
-// staticToken is the token of the principal static, and longToken that of long.
-const staticToken = "0123456789abcdef0123456789abcdef"
+// staticToken is the token of the principal static, longToken that of long, and operatorToken that of
+// ops, an operator.
+const (
+	staticToken   = "0123456789abcdef0123456789abcdef"
+	operatorToken = "fedcba9876543210fedcba9876543210"
+)
 
 var longToken = strings.Repeat("0123456789abcdef", 88)
 
@@ -45,7 +49,12 @@ func engineOf(t testing.TB, text string) (*app.Engine, *config.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := app.New(t.Context(), c, app.Options{Version: "test", Logger: slog.New(slog.DiscardHandler)})
+	log := slog.New(slog.DiscardHandler)
+	records, err := app.OpenAudit(t.Context(), c, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := app.New(t.Context(), c, app.Options{Version: "test", Logger: log, Audit: records})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +77,9 @@ func startProtected(t testing.TB, more ...string) *protected {
 	text := fmt.Sprintf(`
 mode: gateway
 public_url: %s
-auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}}, login: {issuer: corp, client_id: weir-web}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}]}
+auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}, auditor: {groups: [audit]}}, login: {issuer: corp, client_id: weir-web}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}, {name: ops, sha256: %x, operator: true}]}
 mcpServers: {up: {url: %q}}
-`+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), upstream.URL+"/mcp")
+`+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), sha256.Sum256([]byte(operatorToken)), upstream.URL+"/mcp")
 	engine, c := engineOf(t, text)
 	if err := engine.Ready(t.Context()); err != nil {
 		t.Fatal(err)

@@ -19,13 +19,13 @@ import (
 
 // mountConsole serves /console unless the configuration disables it. The returned function ends the
 // browsers' streams. Browsers reconnect to the current routes, which use the current tokens.
-func (f *Server) mountConsole(mux *http.ServeMux, open *guard.Guard, all func(http.Handler) http.Handler, c *config.Config, tokens bool) (end func()) {
+func (f *Server) mountConsole(mux *http.ServeMux, open *guard.Guard, all func(http.Handler) http.Handler, c *config.Config) (end func()) {
 	if !c.Console {
 		return func() {}
 	}
-	view := &consoleView{f.engine, tokens}
+	view := &consoleView{f.engine}
 	page := console.New(console.Options{
-		Gateway: view, Catalog: view, Artifacts: view, Feed: &f.engine.Feed, Everybody: !tokens, Logger: f.log,
+		Gateway: view, Catalog: view, Artifacts: view, Feed: &f.engine.Feed, Logger: f.log,
 	})
 	mux.Handle(console.Path, open.Wrap(http.HandlerFunc(page.Page)))
 	mux.Handle(console.Path+"/", open.Wrap(http.HandlerFunc(page.Page)))
@@ -34,10 +34,7 @@ func (f *Server) mountConsole(mux *http.ServeMux, open *guard.Guard, all func(ht
 }
 
 // A consoleView implements the console's interfaces on an Engine.
-type consoleView struct {
-	engine *app.Engine
-	tokens bool // auth.tokens is set, so principals are distinct
-}
+type consoleView struct{ engine *app.Engine }
 
 var (
 	_ console.Gateway   = (*consoleView)(nil)
@@ -46,16 +43,16 @@ var (
 )
 
 // Overview implements console.Gateway.
-func (s *consoleView) Overview(ctx context.Context, principal string) console.Overview {
+func (s *consoleView) Overview(ctx context.Context) console.Overview {
 	h := s.engine.Health()
 	app.HideFrom(ctx, s.engine, h)
 	n := app.Kinds(app.ViewOf(ctx, s.engine).Catalog)
-	stats := s.engine.Stats(principal, s.tokens)
+	stats := s.engine.Stats(ctx)
 	out := console.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
 		Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
 		Usage: console.Usage{
-			Own: s.tokens, Sessions: len(stats.Sessions), Calls: stats.Total.Calls, Failed: stats.Total.Failed,
+			Own: !app.SeesAll(ctx, s.engine), Sessions: len(stats.Sessions), Calls: stats.Total.Calls, Failed: stats.Total.Failed,
 			Read: stats.Total.Tokens.Read, Raw: stats.Total.Tokens.Raw, Pending: stats.Total.Pending,
 		},
 	}
@@ -68,6 +65,9 @@ func (s *consoleView) Overview(ctx context.Context, principal string) console.Ov
 	}
 	return out
 }
+
+// SeesAll implements console.Gateway.
+func (s *consoleView) SeesAll(ctx context.Context) bool { return app.SeesAll(ctx, s.engine) }
 
 // Offices implements console.Gateway.
 func (s *consoleView) Offices() *console.Offices {

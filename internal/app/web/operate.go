@@ -14,6 +14,9 @@ import (
 // Origin, and the tokens of the configuration. The returned function ends its streams.
 func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, auth config.Auth) (end func()) {
 	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
+	if f.engine.Auditor.Enabled() {
+		o.Audit = f.engine.Auditor
+	}
 	if auth.Required() {
 		o.Tokens = closed.Wrap
 	}

@@ -245,12 +245,12 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 		return f.engine.Offices.Hides(r)
 	})
 	mux.Handle("/healthz", withInstance(f.engine.Instance, health))
-	quiet = f.mountConsole(mux, open, all, c, tokens)
+	quiet = f.mountConsole(mux, open, all, c)
 	mux.Handle(authn.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
 	mux.Handle(ToolsPath, all(http.HandlerFunc(f.serveTools)))
 	mux.Handle(ArtifactPath, all(http.HandlerFunc(f.serveArtifact)))
-	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serveStats(w, r, tokens) })))
+	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(f.serveStats)))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
 	return mux, quiet
@@ -331,13 +331,13 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	app.WriteJSON(w, code, h)
 }
 
-// serveStats reports the cost of calls: everyone's if there is one principal, otherwise the
-// caller's own.
-func (f *Server) serveStats(w http.ResponseWriter, r *http.Request, tokens bool) {
+// serveStats reports the cost of calls: those of all principals to operators, and the caller's own to
+// others.
+func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	app.WriteJSON(w, http.StatusOK, f.engine.Stats(guard.Principal(r.Context()), tokens))
+	app.WriteJSON(w, http.StatusOK, f.engine.Stats(r.Context()))
 }
 
 // Shutdown waits for running calls until ctx ends and answers the rest with an error. It closes the
