@@ -21,9 +21,9 @@ const browser = [node22(), join(here, 'clients', 'browse.mjs')];
 // and the issuer refuses what they ask for later.
 const kinds = { ts1: undefined, ts2: 'known', python1: 'known', go: undefined };
 
-async function startIssuer(name, resources) {
+export async function startIssuer(name, resources, clients) {
   const port = await freePort();
-  const child = start(name, node22(), [join(here, 'issuer.mjs'), String(port), JSON.stringify({ resources, life })]);
+  const child = start(name, node22(), [join(here, 'issuer.mjs'), String(port), JSON.stringify({ resources, life, clients })]);
   const url = `http://127.0.0.1:${port}`;
   await answering(`${url}/.well-known/openid-configuration`, child);
   const log = () => readFileSync(child.log, 'utf8').split('\n');

@@ -1,4 +1,4 @@
-// oidc-provider as the authorization server of weir and of its servers: node issuer.mjs PORT '{"resources": [URL, ...], "life": seconds}'
+// oidc-provider as the authorization server of weir and of its servers: node issuer.mjs PORT '{"resources": [URL, ...], "life": seconds, "clients": [...]}'
 //
 // Tokens are JWTs of one resource each, with the scopes mcp and admin. Clients register themselves, sign in on the provider's
 // own pages (clients/browse.mjs fills in the forms), and get rotating refresh tokens. PKCE is required.
@@ -6,7 +6,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import Provider, { errors } from 'oidc-provider';
 
 const port = Number(process.argv[2]);
-const { resources, life } = JSON.parse(process.argv[3]);
+const { resources, life, clients = [] } = JSON.parse(process.argv[3]);
 const issuer = `http://127.0.0.1:${port}`;
 const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' });
 
@@ -14,7 +14,7 @@ const provider = new Provider(issuer, {
   jwks: { keys: [{ ...key, alg: 'ES256', use: 'sig', kid: 'k1' }] },
   cookies: { keys: ['interop'] },
   scopes: ['openid', 'offline_access', 'mcp', 'admin'],
-  clients: [{ client_id: 'known', redirect_uris: ['http://127.0.0.1:9/callback'], token_endpoint_auth_method: 'none', application_type: 'native', grant_types: ['authorization_code', 'refresh_token'] }],
+  clients: [{ client_id: 'known', redirect_uris: ['http://127.0.0.1:9/callback'], token_endpoint_auth_method: 'none', application_type: 'native', grant_types: ['authorization_code', 'refresh_token'] }, ...clients],
   clientDefaults: { id_token_signed_response_alg: 'ES256' },
   findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
   pkce: { required: () => true },

@@ -22,6 +22,7 @@ const drivers = [
   ['./memory.mjs', 'bytesOfOthers'],
   ['./browser.mjs', 'inBrowser'],
   ['./console.mjs', 'consolePage'],
+  ['./connect.mjs', 'connectPages'],
 ];
 
 await main(async (options) => {
