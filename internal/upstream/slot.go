@@ -180,6 +180,8 @@ func (s *slot) fail(err error) {
 	switch {
 	case errors.Is(err, errNotModern):
 		return
+	case needsSignIn(err) && s.key.principal != "":
+		s.u.log.Debug("a caller has no credential yet", "err", err)
 	case same:
 		s.u.log.Debug("the server still cannot be started", "err", err, "retry_in", next)
 	default:
