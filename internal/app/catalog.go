@@ -71,9 +71,9 @@ func summary(changes []catalog.Change) string {
 	return strings.Join(lines, "; ")
 }
 
-// pinOf converts a configuration's pin.
-func pinOf(p config.Pin) dispatch.Pin {
-	return dispatch.Pin{Hash: strings.ToLower(p.ExpectedHash), Strict: p.Mode == config.PinStrict}
+// pinOf converts a configuration's pin, and its guard of hidden text.
+func pinOf(c *config.Config) dispatch.Pin {
+	return dispatch.Pin{Hash: strings.ToLower(c.Pin.ExpectedHash), Strict: c.Pin.Mode == config.PinStrict, Seen: c.Guards.Unicode == config.UnicodeRefuse}
 }
 
 // checkCatalog warns the operator if the catalog contradicts the configuration. first marks the
@@ -110,7 +110,7 @@ func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
 
 // checkPin warns the operator if the catalog differs from the pinned one.
 func (e *Engine) checkPin(c *catalog.Catalog) {
-	p := pinOf(e.config.Load().Pin)
+	p := pinOf(e.config.Load())
 	if p.Holds(c) {
 		return
 	}
@@ -159,7 +159,7 @@ func (e *Engine) CatalogInfo() *CatalogInfo {
 	default:
 	}
 	if pin := e.config.Load().Pin; pin.ExpectedHash != "" {
-		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), pinOf(pin).Holds(c)}
+		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), dispatch.Pin{Hash: strings.ToLower(pin.ExpectedHash)}.Holds(c)}
 	}
 	for _, f := range slices.Concat(c.Findings(), e.owners.findings(), e.Offices.findings()) {
 		info.Findings = append(info.Findings, e.clean(f.String()))

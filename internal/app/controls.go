@@ -21,7 +21,7 @@ import (
 func controls(c *config.Config, opts *gateway.Options) {
 	opts.TolerantArgs = c.TolerantArgs
 	opts.CacheStable = c.CacheStable
-	opts.Pin = pinOf(c.Pin)
+	opts.Pin = pinOf(c)
 	opts.LogUnredacted = c.Log.Unredacted
 	opts.ProxyFirewall = c.Proxy.Firewall
 	opts.MaxViewChars = c.Firewall.MaxViewChars

@@ -11,7 +11,7 @@ import (
 func (e *Engine) RouterOptions() router.Options {
 	find, names := e.Offices.router(e.manager)
 	return router.Options{
-		Find: e.Definitions.wrapFind(e.bodies.wrapFind(find)), Absent: absentReason(e.manager), Names: names, Allow: e.reaches, Judge: judge{e}, Limits: e.agents.limits,
+		Find: screenFind(e, e.Definitions.wrapFind(e.bodies.wrapFind(find))), Absent: absentReason(e.manager), Names: names, Allow: e.reaches, Judge: judge{e}, Limits: e.agents.limits,
 		Sign: e.agents.sign, Loops: e.agents.loops, Observer: observer{e, &toolNames{}}, Audit: e.Auditor, Trace: e.Trace, Registered: e.agents.registry.Transport,
 		AgentHeaders: func() []string { return e.Config().Agents.Headers }, Memory: e.Memory, Logger: e.log,
 	}

@@ -56,6 +56,7 @@ type Config struct {
 	Tasks         Tasks        `key:"tasks" doc:"Calls that a server answers with a task: long work, whose result comes later."`
 	Pin           Pin          `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	Trust         TrustMode    `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
+	Guards        Guards       `key:"guards" safety:"true" doc:"Checks of what servers send."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
 	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: servers, the catalog, live calls, offices and tables. If auth.tokens are set, it asks for one without agents."`
 	HTTP          HTTP         `key:"http" safety:"true" doc:"The HTTP listener."`

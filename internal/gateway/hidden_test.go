@@ -118,6 +118,30 @@ func TestStrictPinRefusesHiddenText(t *testing.T) {
 	}
 }
 
+// TestGuardRefusesHiddenText: without a pin, too, at each path; other entries run.
+func TestGuardRefusesHiddenText(t *testing.T) {
+	h := newHarness(t, Options{Pin: dispatch.Pin{Seen: true}})
+	h.add("odd", echo, hiddenTool)
+	if s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "web", "search")+`","args":{}}`); s.IsError {
+		t.Errorf("another tool: %+v", s)
+	}
+	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "odd", "leak")+`","args":{"path":"a"}}`))
+	if e.Error != "PERMISSION_DENIED" || !strings.Contains(e.Message, "guards.unicode is refuse") || !strings.Contains(e.Message, `"odd"`) {
+		t.Errorf("%+v", e)
+	}
+	d := h.g.DirectCalls()
+	for server, tool := range map[string]string{"odd": "leak", "web": "search"} {
+		places := []Place{{Upstream: server, Namespace: server}}
+		request := &mcp.Request{Session: h.session, Method: "tools/call", Params: json.RawMessage(`{"name":"` + tool + `","arguments":{"path":"a"}}`)}
+		if _, err := d.Judge(t.Context(), places, request, ""); (err != nil) != (server == "odd") || !d.Judges(places) || !d.HasControls() {
+			t.Errorf("directly at %s: %v", server, err)
+		}
+	}
+	if calls := h.called(); len(calls) != 1 || !strings.HasPrefix(calls[0], "web ") {
+		t.Errorf("%q", calls)
+	}
+}
+
 // TestHiddenTextInLists: the lists of MCP hold what is seen of the texts, and the
 // names and URIs that the upstream knows.
 func TestHiddenTextInLists(t *testing.T) {

@@ -3,7 +3,10 @@ package visible
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,6 +78,38 @@ func TestCorpus(t *testing.T) {
 		if again := Text(s.seen); again != s.seen || Find(s.seen) != 0 {
 			t.Errorf("%s: what is left changes again: %+q, %s", s.name, again, Find(s.seen))
 		}
+	}
+}
+
+// TestNoFalseAlarms: texts that people wrote hide nothing: the documents and fixtures of the repository.
+func TestNoFalseAlarms(t *testing.T) {
+	files := 0
+	for _, dir := range []string{"docs", "examples", "interop", "bench", "internal/demo", "internal/search"} {
+		err := filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && d.Name() == "node_modules":
+				return fs.SkipDir
+			case d.IsDir() || !slices.Contains([]string{".json", ".jsonl", ".md", ".mjs", ".js", ".ts", ".py", ".txt", ".yaml", ".csv", ".go"}, filepath.Ext(path)):
+				return nil
+			}
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			files++
+			if kinds := Find(string(raw)); kinds != 0 || Text(string(raw)) != string(raw) {
+				t.Errorf("%s: %s", path, kinds)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if files < 100 {
+		t.Errorf("%d files", files)
 	}
 }
 

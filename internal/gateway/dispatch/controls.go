@@ -46,16 +46,16 @@ func NewControls(pin Pin, policy *Policy, limits RateLimits, redactor *result.Re
 }
 
 // None reports whether there are no rules, so that every call passes unchanged.
-func (c *Controls) None() bool { return c.Policy == nil && c.limits.empty() && !c.Pin.Strict }
+func (c *Controls) None() bool { return c.Policy == nil && c.limits.empty() && !c.Pin.refuses() }
 
 // OfUpstreams reports whether any rule concerns calls that run or read something at a server.
 func (c *Controls) OfUpstreams() bool {
-	return c.Pin.Strict || len(c.limits.Tools) > 0 || c.Policy != nil
+	return c.Pin.refuses() || len(c.limits.Tools) > 0 || c.Policy != nil
 }
 
 // Concern reports whether any rule could refuse a call that runs or reads something in a namespace.
 func (c *Controls) Concern(namespace string) bool {
-	if c.Pin.Strict {
+	if c.Pin.refuses() {
 		return true
 	}
 	for id := range c.limits.Tools {

@@ -14,7 +14,13 @@ type Pin struct {
 	// Strict refuses to execute, read or render anything while the catalog differs. Browsing stays
 	// possible, so that the difference can be inspected.
 	Strict bool
+	// Seen refuses to execute, read or render an entry whose definition contains invisible text. A
+	// strict pin with a Hash does so, too.
+	Seen bool
 }
+
+// refuses reports whether the pin can refuse anything.
+func (p Pin) refuses() bool { return p.Strict || p.Seen }
 
 // Holds reports whether a catalog is the pinned one, or there is no pin.
 func (p Pin) Holds(c *catalog.Catalog) bool { return p.Hash == "" || p.Hash == c.Hash() }
@@ -30,15 +36,18 @@ func (p Pin) Check(c *catalog.Catalog) error {
 }
 
 // CheckSeen refuses an act about an entry whose definition contains invisible text if the pin is
-// strict, because an operator cannot have read it.
+// strict or Seen is set, because an operator cannot have read it.
 func (p Pin) CheckSeen(about []Subject) error {
-	if !p.Strict || p.Hash == "" {
+	why := "guards.unicode is refuse"
+	if p.Strict && p.Hash != "" {
+		why = "the pin is strict"
+	} else if !p.Seen {
 		return nil
 	}
 	for _, s := range about {
 		if e := s.Entry; e != nil && e.Hidden != 0 {
-			return result.NewError(result.PermissionDenied, fmt.Sprintf("%s does not run: its definition holds %s, which nobody sees, and the pin is strict; its owner, server %q, has to take them out",
-				e.ID, e.Hidden, e.Upstream))
+			return result.NewError(result.PermissionDenied, fmt.Sprintf("%s does not run: its definition holds %s, which nobody sees, and %s; its owner, server %q, has to take them out",
+				e.ID, e.Hidden, why, e.Upstream))
 		}
 	}
 	return nil

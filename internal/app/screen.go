@@ -1,0 +1,78 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// screenFind wraps Router.Find so that definitions at /mcps/NAME/mcp have no invisible text where
+// guards.unicode asks for that. At /mcp, models never read such text.
+func screenFind(e *Engine, find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
+	return func(name string) (router.Upstream, bool) {
+		up, ok := find(name)
+		if guard := e.Config().Guards.Unicode; ok && (guard == config.UnicodeStrip || guard == config.UnicodeRefuse) {
+			return screenedUpstream{up}, true
+		}
+		return up, ok
+	}
+}
+
+// screenedUpstream is an upstream whose definitions lose invisible text. weir must parse its
+// messages, so it has no Target for byte-by-byte forwarding.
+type screenedUpstream struct{ router.Upstream }
+
+// Target implements router.Endpoint.
+func (screenedUpstream) Target() (router.Target, bool) { return router.Target{}, false }
+
+// Ready implements router.Greeting.
+func (u screenedUpstream) Ready(ctx context.Context) (mcp.Hello, error) {
+	return screenHello(u.Upstream.Ready(ctx))
+}
+
+// Hello implements router.Greeting.
+func (u screenedUpstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
+	return screenHello(u.Upstream.Hello(ctx, modern))
+}
+
+// Call implements mcp.Peer.
+func (u screenedUpstream) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	result, err := u.Upstream.Call(ctx, method, params, back)
+	if list, listed := gatedLists[method]; listed && err == nil {
+		return screenList(list.key, result)
+	}
+	return result, err
+}
+
+// screenHello removes invisible text from what a server says of itself.
+func screenHello(hello mcp.Hello, err error) (mcp.Hello, error) {
+	if err != nil {
+		return hello, err
+	}
+	hello.Instructions = visible.Text(hello.Instructions)
+	if len(hello.ServerInfo) > 0 {
+		hello.ServerInfo = catalog.VisibleTexts(hello.ServerInfo)
+	}
+	return hello, nil
+}
+
+// screenList removes invisible text from the definitions of a list. A list that readers could take in
+// different ways is an error.
+func screenList(key string, result json.RawMessage) (json.RawMessage, error) {
+	list, err := rawjson.Sole(result, key)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "the list cannot be searched for hidden text (guards.unicode): %w", err)
+	}
+	seen := catalog.VisibleTexts(list)
+	if bytes.Equal(seen, list) {
+		return result, nil
+	}
+	return rawjson.Set(result, key, seen)
+}
