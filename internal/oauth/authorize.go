@@ -51,7 +51,7 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	byBrowser := *s
 	byBrowser.Flow = FlowCode
 	s = &byBrowser
-	f, r, err := c.discover(ctx, s)
+	f, r, err := c.discover(ctx, s, s.id(principal))
 	if err != nil {
 		return "", "", err
 	}

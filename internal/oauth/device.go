@@ -32,7 +32,7 @@ func (c *Client) Device(ctx context.Context, s *Server, principal string, show f
 	device := *s
 	device.Flow = FlowDevice
 	s = &device
-	f, r, err := c.discover(ctx, s)
+	f, r, err := c.discover(ctx, s, s.id(principal))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/vault"
 )
 
 // maxIssuers bounds the authorization servers of a resource that are asked.
@@ -44,10 +46,10 @@ type found struct {
 	configured bool
 }
 
-// discover finds the authorization server of a server (spec/signin §1).
-func (c *Client) discover(ctx context.Context, s *Server) (*found, *reach, error) {
+// discover finds the authorization server of a server, for the credential id (spec/signin §1).
+func (c *Client) discover(ctx context.Context, s *Server, id vault.ID) (*found, *reach, error) {
 	r := c.web.reach(s.URL, s.Issuer)
-	ch, err := c.challenge(ctx, s, r)
+	ch, err := c.challenge(ctx, s, id, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -291,17 +293,30 @@ func (r *reach) checkPage(text string) error {
 	return r.zone.Check(u, true)
 }
 
-// challenge returns what a server said last, or says to a request without a token.
-func (c *Client) challenge(ctx context.Context, s *Server, r *reach) (Challenge, error) {
-	if ch, ok := c.asked.Get(s.key()); ok || s.Issuer != "" {
+// note keeps a challenge for the sign-in at the credential id, and returns it with the place of the
+// metadata: some servers name that in their first challenge alone. The place is the same for all
+// principals. Scopes and error are of one principal: they say what its call needs.
+func (c *Client) note(s *Server, id vault.ID, ch Challenge) Challenge {
+	if ch.Metadata != "" {
+		c.places.Put(s.key(), ch.Metadata, 0)
+	} else if at, ok := c.places.Get(s.key()); ok {
+		ch.Metadata = at
+	}
+	c.asked.Put(id, ch, 0)
+	return ch
+}
+
+// challenge returns what a server said last to the principal of a credential, or says to a request
+// without a token.
+func (c *Client) challenge(ctx context.Context, s *Server, id vault.ID, r *reach) (Challenge, error) {
+	if ch, ok := c.asked.Get(id); ok || s.Issuer != "" {
 		return ch, nil
 	}
 	ch, err := r.ask(ctx, s.URL)
 	if err != nil {
 		return Challenge{}, fmt.Errorf("the server %q: %w", s.Name, err)
 	}
-	c.asked.Put(s.key(), ch, 0)
-	return ch, nil
+	return c.note(s, id, ch), nil
 }
 
 // tells reports whether a server says how to sign in: in its challenge, or at a well-known place.

@@ -36,6 +36,10 @@ const (
 	maxPending  = 1000
 	maxCached   = 10_000
 	toldTime    = 5 * time.Minute
+	// askedTime is how long the scopes of a challenge decide what the sign-in of its principal asks for.
+	askedTime = 10 * time.Minute
+	// metadataTime is how long the place of a server's metadata is known without another challenge.
+	metadataTime = 24 * time.Hour
 	// cachedTime is how long a grant is used before the vault is read again: a sign-in or a sign-out
 	// of another process is seen after this time.
 	cachedTime = 2 * time.Second
@@ -115,7 +119,8 @@ type Client struct {
 
 	pending *bounded.Map[string, *pending]    // by state
 	told    *bounded.Map[string, bool]        // whether a server tells how to sign in
-	asked   *bounded.Map[string, Challenge]   // the last challenge of a server
+	places  *bounded.Map[string, string]      // the place of a server's metadata, as a challenge named it
+	asked   *bounded.Map[vault.ID, Challenge] // the last challenge of a server to a principal
 	cached  *bounded.Map[vault.ID, *cached]   // grants
 	waits   *bounded.Map[vault.ID, *patience] // after failed refreshes
 	unsaved *unsaved                          // grants that the store did not take
@@ -147,7 +152,8 @@ func New(o Options) *Client {
 		web:       &web{lookup: o.Lookup, dial: o.Dial, tls: o.TLS},
 		pending:   bounded.New(bounded.Options[string, *pending]{MaxCount: maxPending, TTL: pendingTime, Now: o.Now}),
 		told:      bounded.New(bounded.Options[string, bool]{MaxCount: maxPending, TTL: toldTime, Now: o.Now}),
-		asked:     bounded.New(bounded.Options[string, Challenge]{MaxCount: maxPending, Now: o.Now}),
+		places:    bounded.New(bounded.Options[string, string]{MaxCount: maxPending, TTL: metadataTime, Now: o.Now}),
+		asked:     bounded.New(bounded.Options[vault.ID, Challenge]{MaxCount: maxCached, TTL: askedTime, Now: o.Now}),
 		cached:    bounded.New(bounded.Options[vault.ID, *cached]{MaxCount: maxCached, TTL: cachedTime, Now: o.Now}),
 		waits:     bounded.New(bounded.Options[vault.ID, *patience]{MaxCount: maxCached, Now: o.Now}),
 		refreshes: map[vault.ID]*refreshing{},

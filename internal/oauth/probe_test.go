@@ -137,7 +137,7 @@ func TestMetadataIsKept(t *testing.T) {
 	if _, err := w.client.Renew(t.Context(), w.server, "me", "", ch); needsSignIn(t, err) == nil {
 		t.Error(err)
 	}
-	got, err := w.client.challenge(t.Context(), w.server, w.client.web.reach(w.server.URL))
+	got, err := w.client.challenge(t.Context(), w.server, w.server.id("me"), w.client.web.reach(w.server.URL))
 	if want := w.idp.URL + "/.well-known/oauth-protected-resource/mcp"; err != nil || got.Metadata != want || got.Error != "invalid_token" {
 		t.Errorf("challenge %+v, %v", got, err)
 	}

@@ -91,11 +91,8 @@ func signIn(s *Server, found *cached) error {
 // the token, or adopts one that another process got. If more scopes are asked for, the error is a
 // *SignInError, and the next sign-in asks for all of them.
 func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused identity.Secret, ch Challenge) (identity.Secret, error) {
-	if had, ok := c.asked.Get(s.key()); ok && ch.Metadata == "" {
-		ch.Metadata = had.Metadata // some servers name it in the first challenge alone
-	}
-	c.asked.Put(s.key(), ch, 0)
 	id := s.id(principal)
+	ch = c.note(s, id, ch)
 	found, err := c.of(ctx, s, id)
 	if err != nil {
 		return "", err
@@ -144,7 +141,7 @@ func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached
 	}
 	next.StepUps++
 	if s.Flow == FlowClientCredentials {
-		g, err := c.machine(ctx, s, next.Wanted, next.StepUps)
+		g, err := c.machine(ctx, s, id, next.Wanted, next.StepUps)
 		if err != nil {
 			return "", err
 		}
@@ -220,7 +217,7 @@ func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used 
 		}
 	}
 	if s.Flow == FlowClientCredentials {
-		g, err := c.machine(ctx, s, s.Scopes, 0)
+		g, err := c.machine(ctx, s, id, s.Scopes, 0)
 		if err != nil {
 			return nil, c.wait(id, err)
 		}
@@ -298,8 +295,8 @@ func (c *Client) wait(id vault.ID, err error) error {
 }
 
 // machine gets a token for weir itself (RFC 6749 §4.4).
-func (c *Client) machine(ctx context.Context, s *Server, scopes []string, stepUps int) (*grant, error) {
-	f, r, err := c.discover(ctx, s)
+func (c *Client) machine(ctx context.Context, s *Server, id vault.ID, scopes []string, stepUps int) (*grant, error) {
+	f, r, err := c.discover(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}
@@ -331,9 +328,10 @@ func (c *Client) machine(ctx context.Context, s *Server, scopes []string, stepUp
 
 // Machine signs weir itself in at a server whose flow is client_credentials.
 func (c *Client) Machine(ctx context.Context, s *Server, principal string) error {
-	g, err := c.machine(ctx, s, s.Scopes, 0)
+	id := s.id(principal)
+	g, err := c.machine(ctx, s, id, s.Scopes, 0)
 	if err != nil {
 		return err
 	}
-	return c.keep(ctx, s.id(principal), g)
+	return c.keep(ctx, id, g)
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,5 +173,47 @@ func TestMachine(t *testing.T) {
 				t.Errorf("%d tokens", n)
 			}
 		})
+	}
+}
+
+// TestChallengesOfPrincipals has a server ask one principal for more scopes: the sign-in of another
+// asks for those of the configuration, and so does the sign-in of the first one some time later.
+func TestChallengesOfPrincipals(t *testing.T) {
+	w := newWorld(t)
+	w.server.Scopes = []string{"base"}
+	scopes := func(principal string) string {
+		t.Helper()
+		at, _, err := w.client.Begin(t.Context(), w.server, principal, redirect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Query().Get("scope")
+	}
+	w.signIn("ann")
+	w.idp.Scope = "admin"
+	_, err := w.get("ann")
+	needsSignIn(t, err)
+	if got := scopes("ann"); got != "admin base" {
+		t.Errorf("the principal that was asked for more asks for %q", got)
+	}
+	for _, other := range []string{"bob", Shared, Anonymous} {
+		if got := scopes(other); got != "base" {
+			t.Errorf("the principal %q asks for %q", other, got)
+		}
+	}
+	ch := Challenge{Status: http.StatusUnauthorized, Scopes: []string{"once"}}
+	if _, err := w.client.Renew(t.Context(), w.server, "cy", "", ch); needsSignIn(t, err) == nil {
+		t.Error(err)
+	}
+	if got := scopes("cy"); got != "once" {
+		t.Errorf("after a challenge: %q", got)
+	}
+	w.pass(askedTime + time.Second)
+	if got := scopes("cy"); got != "base" {
+		t.Errorf("%v after a challenge: %q", askedTime, got)
 	}
 }
