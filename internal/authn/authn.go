@@ -178,7 +178,7 @@ func (a *Authenticator) Apply(p Policy) {
 			s.asked = append(s.asked, known)
 		}
 		if p.Login != nil && p.Login.Issuer == i.Name {
-			s.login = &login{Login: *p.Login, from: known, asks: a.o.source(i.Issuer, i.JWKS)}
+			s.login = &login{Login: *p.Login, from: known, ring: &a.keys, asks: a.o.source(i.Issuer, i.JWKS)}
 		}
 	}
 	s.scopes = sorted(s.scopes)

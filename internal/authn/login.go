@@ -44,9 +44,13 @@ type login struct {
 	from *issuer
 	asks source
 
-	mu    sync.Mutex // guards below, also while the metadata is fetched
-	meta  *loginMetadata
-	until time.Time
+	ring *keyRing // owns the fetches
+
+	mu      sync.Mutex // guards below; ring.mu may be taken while it is held
+	meta    *loginMetadata
+	fetched time.Time     // of meta
+	tried   time.Time     // start of the last fetch
+	running chan struct{} // nil: no fetch runs
 }
 
 // loginMetadataTime is how long the metadata of an issuer is kept.
@@ -56,10 +60,13 @@ const loginMetadataTime = 5 * time.Minute
 type BeganLogin struct {
 	// Address is where the browser goes, and State the text with which it comes back.
 	Address, State string
+	// Memo is what FinishLogin needs to know. The browser must not be able to read or to choose it.
+	Memo identity.Secret
+}
 
-	a               *Authenticator
-	nonce, verifier string
-	redirect        string
+// memo is the content of a Memo.
+type memo struct {
+	Nonce, Verifier, Redirect string
 }
 
 var errNoLogin = errors.New("this gateway has no login for browsers (auth.login)")
@@ -71,20 +78,24 @@ func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*Began
 	if l == nil {
 		return nil, errNoLogin
 	}
-	meta, err := l.metadata(ctx, a.o.Now)
+	meta, err := l.metadata(ctx)
 	if err != nil {
-		a.o.Logger.Warn("the metadata for logins cannot be fetched", "issuer", l.Issuer, "err", err)
-		return nil, unavailable(l.Issuer, time.Second)
+		return nil, err
 	}
-	b := &BeganLogin{a: a, State: rand.Text(), nonce: rand.Text(), verifier: rand.Text() + rand.Text(), redirect: redirect}
+	m := memo{Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), Redirect: redirect}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	b := &BeganLogin{State: rand.Text(), Memo: identity.Secret(text)}
 	u, err := url.Parse(meta.Authorize)
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(b.verifier))
+	sum := sha256.Sum256([]byte(m.Verifier))
 	q := u.Query()
 	for name, value := range map[string]string{
-		"response_type": "code", "client_id": l.ClientID, "redirect_uri": redirect, "state": b.State, "nonce": b.nonce,
+		"response_type": "code", "client_id": l.ClientID, "redirect_uri": redirect, "state": b.State, "nonce": m.Nonce,
 		"scope":          strings.Join(append([]string{"openid"}, l.Scopes...), " "),
 		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
 	} {
@@ -95,19 +106,23 @@ func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*Began
 	return b, nil
 }
 
-// Finish ends a login with the query with which the browser came back, whose state the caller has
-// compared. The identity has no scopes and no bearer token: an ID token is for weir alone.
-func (b *BeganLogin) Finish(ctx context.Context, q url.Values) (*identity.Identity, error) {
-	s := b.a.state.Load()
+// FinishLogin ends a login with its Memo and the query with which the browser came back, whose state the
+// caller has compared. The identity has no scopes and no bearer token: an ID token is for weir alone.
+func (a *Authenticator) FinishLogin(ctx context.Context, text identity.Secret, q url.Values) (*identity.Identity, error) {
+	s := a.state.Load()
 	l := s.login
 	if l == nil {
 		return nil, errNoLogin
 	}
+	var m memo
+	if err := json.Unmarshal([]byte(text), &m); err != nil || m.Nonce == "" {
+		return nil, errors.New("the login is damaged: begin again")
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // a code is used up even if the browser leaves
 	defer cancel()
-	meta, err := l.metadata(ctx, b.a.o.Now)
+	meta, err := l.metadata(ctx)
 	if err != nil {
-		return nil, unavailable(l.Issuer, time.Second)
+		return nil, err
 	}
 	switch iss := q.Get("iss"); { // RFC 9207
 	case q.Has("iss") && iss != meta.Issuer, !q.Has("iss") && meta.NamesIss:
@@ -118,39 +133,74 @@ func (b *BeganLogin) Finish(ctx context.Context, q url.Values) (*identity.Identi
 		return nil, errors.New("the browser came back without a code: begin again")
 	}
 	token, err := l.exchange(ctx, meta, url.Values{
-		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {b.redirect}, "code_verifier": {b.verifier},
+		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {m.Redirect}, "code_verifier": {m.Verifier},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the issuer %q gave no ID token: %w", l.Issuer, err)
 	}
-	id, err := s.verifyIDToken(ctx, l, token, b.nonce, b.a.o.Now())
+	id, err := s.verifyIDToken(ctx, l, token, m.Nonce, a.o.Now())
 	if err != nil {
 		return nil, fmt.Errorf("the ID token of the issuer %q is not accepted: %w", l.Issuer, err)
 	}
 	return id, nil
 }
 
-// metadata returns the metadata of the issuer, fetched if it is not fresh.
-func (l *login) metadata(ctx context.Context, now func() time.Time) (*loginMetadata, error) {
+// metadata returns the metadata of the issuer. It fetches it if it is not fresh, once for all callers, and
+// not again at once after a failure. The error is of mcp.KindIdentityUnavailable.
+func (l *login) metadata(ctx context.Context) (*loginMetadata, error) {
+	now := l.ring.o.Now()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.meta != nil && now().Before(l.until) {
+	if l.meta != nil && now.Sub(l.fetched) < loginMetadataTime {
+		defer l.mu.Unlock()
 		return l.meta, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	var meta *loginMetadata
-	err := l.asks.metadata(ctx, l.from.Issuer.Issuer, func(raw []byte) (err error) {
+	if l.running == nil && (l.tried.IsZero() || now.Sub(l.tried) >= firstRetry) {
+		l.start(now)
+	}
+	running := l.running
+	l.mu.Unlock()
+	if running != nil {
+		await(ctx, running, fetchTimeout)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.meta == nil || l.ring.o.Now().Sub(l.fetched) >= loginMetadataTime {
+		return nil, unavailable(l.Issuer, firstRetry)
+	}
+	return l.meta, nil
+}
+
+// start begins a fetch in the background. The caller holds mu.
+func (l *login) start(now time.Time) {
+	done := make(chan struct{})
+	l.tried, l.running = now, done
+	started := l.ring.run(func() {
+		ctx, cancel := context.WithTimeout(l.ring.ctx, fetchTimeout)
+		defer cancel()
+		meta, err := l.fetch(ctx)
+		if err != nil {
+			l.ring.o.Logger.Warn("the metadata for logins cannot be fetched", "issuer", l.Issuer, "err", err)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.running = nil; err == nil {
+			l.meta, l.fetched = meta, l.ring.o.Now()
+		}
+		close(done)
+	})
+	if !started {
+		l.running = nil
+	}
+}
+
+func (l *login) fetch(ctx context.Context) (meta *loginMetadata, err error) {
+	err = l.asks.metadata(ctx, l.from.Issuer.Issuer, func(raw []byte) (err error) {
 		if meta, err = readLoginMetadata(raw, l.from.Issuer.Issuer); err != nil {
 			return err
 		}
 		return errors.Join(l.asks.allows(meta.Authorize), l.asks.allows(meta.Token))
 	})
-	if err != nil {
-		return nil, err
-	}
-	l.meta, l.until = meta, now().Add(loginMetadataTime)
-	return meta, nil
+	return meta, err
 }
 
 // readLoginMetadata reads metadata of this very issuer; see keysURL.

@@ -61,21 +61,21 @@ func TestLogin(t *testing.T) {
 		if query.Get("state") != began.State {
 			t.Errorf("state %q, want %q", query.Get("state"), began.State)
 		}
-		id, err := began.Finish(w.t.Context(), query)
+		id, err := w.a.FinishLogin(w.t.Context(), began.Memo, query)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if id.Principal != "corp:u1" || !slices.Equal(id.Roles, []string{"operator"}) || id.Scopes != nil || id.Bearer != "" {
 			t.Errorf("%+v", id)
 		}
-		if _, err := began.Finish(w.t.Context(), query); err == nil {
+		if _, err := w.a.FinishLogin(w.t.Context(), began.Memo, query); err == nil {
 			t.Error("a code is accepted twice")
 		}
 		if began = w.beginLogin(); w.idp.Requests("/.well-known/oauth-authorization-server/t") != 2 { // keys, logins
 			t.Error("the metadata is fetched for every login")
 		}
 		w.a.Apply(authn.Policy{PublicURL: public})
-		if _, err := began.Finish(w.t.Context(), w.browse(began.Address)); err == nil {
+		if _, err := w.a.FinishLogin(w.t.Context(), began.Memo, w.browse(began.Address)); err == nil {
 			t.Error("a login that was removed is finished")
 		}
 	})
@@ -121,7 +121,7 @@ func TestIDTokensAreChecked(t *testing.T) {
 						query.Del(key)
 					}
 				}
-				id, err := began.Finish(w.t.Context(), query)
+				id, err := w.a.FinishLogin(w.t.Context(), began.Memo, query)
 				if id != nil || err == nil || !strings.Contains(err.Error(), change.want) {
 					t.Errorf("%+v %v, want %q", id, err, change.want)
 				}
@@ -135,8 +135,18 @@ func TestIDTokensAreChecked(t *testing.T) {
 	})
 	inWorld(t, withLogin, func(w world) {
 		w.idp.Outage(true)
-		if _, err := w.a.BeginLogin(w.t.Context(), back); kind(err) != "identity_unavailable" {
-			t.Errorf("during an outage: %v", err)
+		const metadata = "/.well-known/oauth-authorization-server/t"
+		before := w.idp.Requests(metadata)
+		for range 100 {
+			if _, err := w.a.BeginLogin(w.t.Context(), back); kind(err) != "identity_unavailable" {
+				t.Errorf("during an outage: %v", err)
+			}
 		}
+		if n := w.idp.Requests(metadata) - before; n > 1 {
+			t.Errorf("100 logins at once ask %d times", n)
+		}
+		w.idp.Outage(false)
+		time.Sleep(time.Minute)
+		w.beginLogin()
 	})
 }

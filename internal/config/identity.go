@@ -169,6 +169,9 @@ func checkLogin(d *decoder, auth *Auth) {
 	case !known:
 		d.Fail(d.At(at+".issuer"), at+".issuer", "auth.login.issuer: auth.issuers has no %q; add it there", strict.Clip(l.Issuer))
 	}
+	if i := slices.IndexFunc(auth.Issuers, func(i *Issuer) bool { return i.Name == l.Issuer }); i >= 0 && len(auth.Issuers[i].Scopes) > 0 && len(auth.Issuers[i].Require) == 0 {
+		d.Warn(d.At(at), at, "auth.login knows everyone whom the issuer %q lets sign in at client_id: its scopes are of access tokens alone; write require there to admit fewer people", l.Issuer)
+	}
 	if l.ClientID == "" {
 		d.Fail(d.At(at), at, "auth.login.client_id is missing; register weir at the issuer with the redirect public_url + /connect/callback")
 	}

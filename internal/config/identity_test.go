@@ -34,12 +34,16 @@ func TestLogin(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{`{issuer: corp, client_id: w}`, ""},
 		{`{issuer: corp, client_id: w, client_secret: s, scopes: [groups]}`, ""},
+		{`{issuer: scoped, client_id: w}`, "everyone whom the issuer"},
 		{`{issuer: other, client_id: w}`, `auth.issuers has no "other"`},
 		{`{client_id: w}`, "auth.login.issuer is missing"},
 		{`{issuer: corp}`, "auth.login.client_id is missing"},
 		{`{issuer: corp, client_id: w, scopes: ["a b"]}`, "without spaces"},
 	} {
-		_, _, err := config.Parse("weir.yaml", []byte("public_url: https://w\nagents: {}\nauth: {issuers: {corp: {issuer: \"https://a\"}}, login: "+tt.text+"}\n"), config.Options{})
+		_, warnings, err := config.Parse("weir.yaml", []byte("public_url: https://w\nagents: {}\nauth: {issuers: {corp: {issuer: \"https://a\"}, scoped: {issuer: \"https://b\", scopes: [mcp]}}, login: "+tt.text+"}\n"), config.Options{})
+		if err == nil && len(warnings) > 0 {
+			err = fmt.Errorf("%v", warnings)
+		}
 		if tt.want == "" && err != nil || !strings.Contains(fmt.Sprint(err), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)
 		}

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -67,10 +68,12 @@ type Front struct {
 // Origin of requests first.
 type Pages struct {
 	signIns SignIns
+	now     func() time.Time
 	front   atomic.Pointer[Front]
 	key     []byte // of the tokens in forms
 	open    *bounded.Map[string, *session]
-	logins  *bounded.Map[string, *begunLogin] // by browser, one of each
+	seal    cipher.AEAD   // of logins
+	epoch   atomic.Uint64 // of logins; Forget begins the next
 }
 
 // session is a browser whose person is known.
@@ -88,9 +91,9 @@ func New(o Options) *Pages {
 		o.Now = time.Now
 	}
 	p := &Pages{
-		signIns: o.SignIns, key: []byte(rand.Text()),
-		open:   bounded.New(bounded.Options[string, *session]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
-		logins: bounded.New(bounded.Options[string, *begunLogin]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
+		signIns: o.SignIns, now: o.Now, key: []byte(rand.Text()),
+		open: bounded.New(bounded.Options[string, *session]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
+		seal: newSeal(),
 	}
 	p.front.Store(&o.Front)
 	return p
@@ -102,7 +105,7 @@ func (p *Pages) Apply(f Front) { p.front.Store(&f) }
 // Forget ends all sessions, and so the sign-ins that are in progress: who may sign in has changed.
 func (p *Pages) Forget() {
 	p.open.Clear()
-	p.logins.Clear()
+	p.epoch.Add(1)
 }
 
 // URL returns the address of the page of a server.

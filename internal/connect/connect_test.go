@@ -222,20 +222,22 @@ type idp struct{ redirect string }
 
 func (i *idp) Name() string { return "corp" }
 
-func (i *idp) Begin(_ context.Context, redirect string) (string, string, connect.FinishLogin, error) {
+func (i *idp) Begin(_ context.Context, redirect string) (string, string, identity.Secret, error) {
 	i.redirect = redirect
-	return "https://id.example.com/authorize", "login-1", func(_ context.Context, query url.Values) (*identity.Identity, error) {
-		if query.Get("code") != "good" {
-			return nil, errors.New("the code is <bad>")
-		}
-		return &identity.Identity{Principal: "corp:ada"}, nil
-	}, nil
+	return "https://id.example.com/authorize", "login-1", "what only weir knows", nil
+}
+
+func (i *idp) Finish(_ context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
+	if memo != "what only weir knows" || query.Get("code") != "good" {
+		return nil, errors.New("the code is <bad>")
+	}
+	return &identity.Identity{Principal: "corp:ada"}, nil
 }
 
 // TestLogin lets an identity provider say who the person is.
 func TestLogin(t *testing.T) {
-	at := &idp{}
-	pages := connect.New(connect.Options{SignIns: &provider{}, Front: connect.Front{Base: "http://127.0.0.1:1", Login: at, Authenticate: func(*http.Request, string) (*identity.Identity, error) {
+	at, now := &idp{}, time.Unix(1000, 0)
+	pages := connect.New(connect.Options{SignIns: &provider{}, Now: func() time.Time { return now }, Front: connect.Front{Base: "http://127.0.0.1:1", Login: at, Authenticate: func(*http.Request, string) (*identity.Identity, error) {
 		return nil, errors.New("unknown")
 	}}})
 	first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
@@ -244,34 +246,56 @@ func TestLogin(t *testing.T) {
 	if w := visit(pages, http.MethodPost, "/connect/notes", form, nil); w.Code != http.StatusForbidden || at.redirect != "" {
 		t.Errorf("a form without the cookie: %d, began %q", w.Code, at.redirect)
 	}
-	begin := func() {
+	begin := func() []*http.Cookie {
 		t.Helper()
 		w := visit(pages, http.MethodPost, "/connect/notes", form, cookies)
 		if w.Code != http.StatusOK || w.Header().Get("Refresh") != "0;url=https://id.example.com/authorize" || at.redirect != "http://127.0.0.1:1/connect/callback" {
 			t.Fatalf("%d %v %q", w.Code, w.Header(), at.redirect)
 		}
+		return append(w.Result().Cookies(), cookies...)
 	}
-	begin()
 	const answer = "/connect/callback?state=login-1&code="
-	if w := visit(pages, http.MethodGet, answer+"good", nil, nil); w.Code != http.StatusBadRequest {
-		t.Errorf("another browser: %d", w.Code)
+	both := begin()
+	for what, c := range map[string]struct {
+		at      string
+		cookies []*http.Cookie
+	}{
+		"another browser":      {answer + "good", nil},
+		"a stolen login":       {answer + "good", both[:1]},
+		"no login":             {answer + "good", cookies},
+		"another state":        {"/connect/callback?state=login-2&code=good", both},
+		"a login made by hand": {answer + "good", append([]*http.Cookie{{Name: both[0].Name, Value: "e30"}}, cookies...)},
+		"one that was changed": {answer + "good", append([]*http.Cookie{{Name: both[0].Name, Value: both[0].Value[:len(both[0].Value)-4] + "AAAA"}}, cookies...)},
+	} {
+		if w := visit(pages, http.MethodGet, c.at, nil, c.cookies); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d", what, w.Code)
+		}
 	}
-	if w := visit(pages, http.MethodGet, "/connect/callback?state=login-2&code=good", nil, cookies); w.Code != http.StatusBadRequest {
-		t.Errorf("another state: %d", w.Code)
+	if w := visit(pages, http.MethodGet, answer+"bad", nil, both); w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), "&lt;bad&gt;") || w.Result().Cookies()[0].MaxAge >= 0 {
+		t.Errorf("a bad code: %d %v %s", w.Code, w.Result().Cookies(), w.Body)
 	}
-	if w := visit(pages, http.MethodGet, answer+"bad", nil, cookies); w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), "&lt;bad&gt;") {
-		t.Errorf("a bad code: %d %s", w.Code, w.Body)
+	// Strangers who begin logins end none of others.
+	both = begin()
+	for range 1100 {
+		visit(pages, http.MethodPost, "/connect/notes", form, cookies)
 	}
-	if w := visit(pages, http.MethodGet, answer+"good", nil, cookies); w.Code != http.StatusBadRequest {
-		t.Errorf("a login that has failed is open: %d", w.Code)
-	}
-	begin()
-	w := visit(pages, http.MethodGet, answer+"good", nil, cookies)
+	w := visit(pages, http.MethodGet, answer+"good", nil, both)
 	own := w.Result().Cookies()
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/connect/notes" || len(own) != 1 || own[0].Value == cookies[0].Value {
+	own = own[len(own)-1:]
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/connect/notes" || own[0].Value == cookies[0].Value {
 		t.Fatalf("%d %v", w.Code, w.Header())
 	}
 	if w := visit(pages, http.MethodGet, "/connect/notes", nil, own); !strings.Contains(w.Body.String(), "You are corp:ada") {
 		t.Errorf("%s", w.Body)
+	}
+	both = begin()
+	pages.Forget()
+	if w := visit(pages, http.MethodGet, answer+"good", nil, both); w.Code != http.StatusBadRequest {
+		t.Errorf("after the callers have changed: %d", w.Code)
+	}
+	both = begin()
+	now = now.Add(11 * time.Minute)
+	if w := visit(pages, http.MethodGet, answer+"good", nil, both); w.Code != http.StatusBadRequest {
+		t.Errorf("after its time: %d", w.Code)
 	}
 }

@@ -2,9 +2,15 @@ package connect
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
 	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/identity"
 )
@@ -14,18 +20,37 @@ type Login interface {
 	// Name is the name of the provider, for the page.
 	Name() string
 	// Begin returns the URL to send the browser to, the state with which it comes back to redirect, and
-	// what takes that query.
-	Begin(ctx context.Context, redirect string) (address, state string, finish FinishLogin, err error)
+	// what Finish needs to know.
+	Begin(ctx context.Context, redirect string) (address, state string, memo identity.Secret, err error)
+	// Finish ends a login with the query with which the browser came back. The error is shown.
+	Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error)
 }
 
-// FinishLogin ends a login with the query with which the browser came back. The error is shown.
-type FinishLogin func(ctx context.Context, query url.Values) (*identity.Identity, error)
-
-// begunLogin is a login whose browser is at the identity provider.
+// begunLogin is a login whose browser is at the identity provider. The browser keeps it, sealed: so
+// strangers who begin logins take no room, and end none of others.
 type begunLogin struct {
-	state, server string
-	finish        FinishLogin
+	State, Server, Memo string
+	Until               time.Time
+	Epoch               uint64
 }
+
+// newSeal returns a cipher with a key of this process.
+func newSeal() cipher.AEAD {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // the length is one of AES
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err)
+	}
+	return seal
+}
+
+// loginCookie returns the name of the cookie with a begun login.
+func (p *Pages) loginCookie() string { return p.cookieName() + "_login" }
 
 // ask writes the page that asks who the person is.
 func (p *Pages) ask(w http.ResponseWriter, status int, server, problem, browser string) {
@@ -40,32 +65,58 @@ func (p *Pages) ask(w http.ResponseWriter, status int, server, problem, browser 
 
 // beginLogin sends a browser to the identity provider.
 func (p *Pages) beginLogin(w http.ResponseWriter, r *http.Request, front *Front, server, browser string) {
-	address, state, finish, err := front.Login.Begin(r.Context(), front.Base+CallbackPath)
+	address, state, memo, err := front.Login.Begin(r.Context(), front.Base+CallbackPath)
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(begunLogin{State: state, Server: server, Memo: string(memo), Until: p.now().Add(sessionTime), Epoch: p.epoch.Load()})
+	}
 	if err != nil {
 		write(w, http.StatusBadGateway, view{Title: "Sign in at " + server, Problem: err.Error(), Again: URL("", server)})
 		return
 	}
-	p.logins.Put(p.formToken("login "+browser), &begunLogin{state, server, finish}, 0)
+	p.setLogin(w, base64.RawURLEncoding.EncodeToString(p.seal.Seal(nil, nil, text, []byte(browser))), int(sessionTime/time.Second))
 	write(w, http.StatusOK, view{Title: "Sign in at " + front.Login.Name(), Text: "The browser goes to the provider now.", Next: address})
+}
+
+func (p *Pages) setLogin(w http.ResponseWriter, value string, seconds int) {
+	http.SetCookie(w, &http.Cookie{Name: p.loginCookie(), Value: value, Path: "/", HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode, MaxAge: seconds})
+}
+
+// begun returns the login that a browser has begun, or nil.
+func (p *Pages) begun(r *http.Request) *begunLogin {
+	cookie, err := r.Cookie(p.loginCookie())
+	if err != nil {
+		return nil
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return nil
+	}
+	text, err := p.seal.Open(nil, nil, sealed, []byte(p.browser(r)))
+	if err != nil {
+		return nil
+	}
+	var l begunLogin
+	if err := json.Unmarshal(text, &l); err != nil || !p.now().Before(l.Until) || l.Epoch != p.epoch.Load() {
+		return nil
+	}
+	return &l
 }
 
 // finishLogin takes a browser that comes back from the identity provider. It reports false if no login
 // of the browser has this state.
 func (p *Pages) finishLogin(w http.ResponseWriter, r *http.Request, query url.Values) bool {
-	key := p.formToken("login " + p.browser(r))
-	l, ok := p.logins.Get(key)
-	if !ok || subtle.ConstantTimeCompare([]byte(l.state), []byte(query.Get("state"))) != 1 {
+	login, l := p.front.Load().Login, p.begun(r)
+	if login == nil || l == nil || subtle.ConstantTimeCompare([]byte(l.State), []byte(query.Get("state"))) != 1 {
 		return false
 	}
-	if _, ok := p.logins.Take(key); !ok {
-		return false
-	}
-	caller, err := l.finish(r.Context(), query)
+	p.setLogin(w, "", -1)
+	caller, err := login.Finish(r.Context(), identity.Secret(l.Memo), query)
 	if err != nil {
-		write(w, http.StatusBadGateway, view{Title: "Sign in at " + l.server, Problem: err.Error(), Again: URL("", l.server)})
+		write(w, http.StatusBadGateway, view{Title: "Sign in at " + l.Server, Problem: err.Error(), Again: URL("", l.Server)})
 		return true
 	}
 	p.begin(w, caller)
-	http.Redirect(w, r, URL("", l.server), http.StatusSeeOther)
+	http.Redirect(w, r, URL("", l.Server), http.StatusSeeOther)
 	return true
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/oauth"
 )
 
@@ -58,12 +59,17 @@ type browserLogin struct {
 func (l browserLogin) Name() string { return l.issuer }
 
 // Begin implements connect.Login.
-func (l browserLogin) Begin(ctx context.Context, redirect string) (address, state string, finish connect.FinishLogin, err error) {
+func (l browserLogin) Begin(ctx context.Context, redirect string) (address, state string, memo identity.Secret, err error) {
 	began, err := l.callers.BeginLogin(ctx, redirect)
 	if err != nil {
-		return "", "", nil, err
+		return "", "", "", err
 	}
-	return began.Address, began.State, began.Finish, nil
+	return began.Address, began.State, began.Memo, nil
+}
+
+// Finish implements connect.Login.
+func (l browserLogin) Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
+	return l.callers.FinishLogin(ctx, memo, query)
 }
 
 // mountClientDocument serves the document by which authorization servers know weir (spec/signin §2).
