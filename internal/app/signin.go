@@ -135,8 +135,8 @@ func (s *SignIns) server(name string) (*oauth.Server, bool) {
 
 // SignedIn implements upstream.Credentials.
 func (s *SignIns) SignedIn(name, principal string) bool {
-	if names := s.textsOf(name); len(names) > 0 {
-		return s.texts.all(names, principal)
+	if c, ok := s.config().Server(name); ok && len(s.textsOf(name)) > 0 {
+		return s.texts.all(c, principal)
 	}
 	server, ok := s.server(name)
 	return ok && s.client.SignedIn(context.Background(), server, principal)

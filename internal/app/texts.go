@@ -29,15 +29,26 @@ const (
 type texts struct {
 	store   vault.Store
 	inUse   func(text string)
-	known   *bounded.Map[vault.ID, string]            // "" for one that is missing
-	refused *bounded.Map[vault.ID, [sha256.Size]byte] // hashes of the texts that servers refused
+	known   *bounded.Map[vault.ID, string]           // "" for one that is missing
+	refused *bounded.Map[refusal, [sha256.Size]byte] // hashes of the texts that servers refused
+}
+
+// refusal is what a server can refuse: a text of a principal. Another server may take the same text.
+type refusal struct {
+	server, url string
+	text        vault.ID
+}
+
+// refusalOf names the refusal of a text of a principal by a server.
+func refusalOf(server *config.Server, name, principal string) refusal {
+	return refusal{server.Name, server.URL, TextID(name, principal)}
 }
 
 func newTexts(store vault.Store, inUse func(string)) *texts {
 	return &texts{
 		store: store, inUse: inUse,
 		known:   bounded.New(bounded.Options[vault.ID, string]{MaxCount: maxTexts, TTL: textTime}),
-		refused: bounded.New(bounded.Options[vault.ID, [sha256.Size]byte]{MaxCount: maxTexts, TTL: refusedTime}),
+		refused: bounded.New(bounded.Options[refusal, [sha256.Size]byte]{MaxCount: maxTexts, TTL: refusedTime}),
 	}
 }
 
@@ -68,26 +79,25 @@ func (t *texts) get(ctx context.Context, name, principal string) (string, error)
 	return text, nil
 }
 
-// all reports whether a principal has all texts, and no server has refused one of them.
-func (t *texts) all(names []string, principal string) bool {
-	for _, name := range names {
+// all reports whether a principal has all texts of a server, and the server has refused none of them.
+func (t *texts) all(server *config.Server, principal string) bool {
+	for _, name := range server.UserTexts() {
 		text, err := t.get(context.Background(), name, principal)
 		if err != nil || text == "" {
 			return false
 		}
-		if sum, ok := t.refused.Get(TextID(name, principal)); ok && sum == sha256.Sum256([]byte(text)) {
+		if sum, ok := t.refused.Get(refusalOf(server, name, principal)); ok && sum == sha256.Sum256([]byte(text)) {
 			return false
 		}
 	}
 	return true
 }
 
-// refuse notes that a server has refused the texts of a principal.
-func (t *texts) refuse(ctx context.Context, names []string, principal string) {
-	for _, name := range names {
-		if text, err := t.get(ctx, name, principal); err == nil && text != "" {
-			t.refused.Put(TextID(name, principal), sha256.Sum256([]byte(text)), 0)
-		}
+// refuse notes that a server has refused the texts of a principal, by name, that a request carried. The
+// store may have others by now.
+func (t *texts) refuse(server *config.Server, principal string, carried map[string]string) {
+	for name, text := range carried {
+		t.refused.Put(refusalOf(server, name, principal), sha256.Sum256([]byte(text)), 0)
 	}
 }
 
@@ -106,13 +116,18 @@ func (t *textTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || at.Scheme != req.URL.Scheme || at.Host != req.URL.Host {
 		return t.base.RoundTrip(req)
 	}
-	sent := req.Clone(req.Context())
+	sent, carried := req.Clone(req.Context()), map[string]string{}
 	for name, value := range t.server.Headers {
 		if !config.HasUserText(value) {
 			continue
 		}
-		text, err := config.FillUserTexts(value, func(text string) (string, error) {
-			return t.signIns.Text(req.Context(), t.server.Name, text, t.principal)
+		text, err := config.FillUserTexts(value, func(name string) (text string, err error) {
+			text, known := carried[name]
+			if !known {
+				text, err = t.signIns.Text(req.Context(), t.server.Name, name, t.principal)
+				carried[name] = text
+			}
+			return text, err
 		})
 		if err != nil {
 			if req.Body != nil {
@@ -128,7 +143,6 @@ func (t *textTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	_ = resp.Body.Close()
-	names := t.server.UserTexts()
-	t.signIns.texts.refuse(req.Context(), names, t.principal)
-	return nil, t.signIns.missing(t.server.Name, names[0], t.principal, "the server refuses the stored one")
+	t.signIns.texts.refuse(t.server, t.principal, carried)
+	return nil, t.signIns.missing(t.server.Name, t.server.UserTexts()[0], t.principal, "the server refuses the stored one")
 }

@@ -107,3 +107,57 @@ func TestTextsOfCallers(t *testing.T) {
 		t.Error("a refused credential counts")
 	}
 }
+
+// TestRefusedTexts refuses a text at one server, while a person replaces it: neither the new text nor
+// the old one at another server counts as refused.
+func TestRefusedTexts(t *testing.T) {
+	t.Parallel()
+	c, _, err := config.Parse("weir.yaml", []byte(`mcpServers:
+  jira: {url: "https://jira.example.com/mcp", credentials: user, headers: {Authorization: "Bearer ${user:corp}"}}
+  wiki: {url: "https://wiki.example.com/mcp", credentials: user, headers: {Authorization: "Bearer ${user:corp}"}}
+`), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := vault.NewMemory(nil)
+	s := newSignIns(store, func() *config.Config { return c }, func(string) {}, nil)
+	id := TextID("corp", "ann")
+	old := vault.Record{Data: []byte("token-of-ann")}
+	if err := store.Swap(t.Context(), id, vault.Record{}, old); err != nil {
+		t.Fatal(err)
+	}
+	during := func() {}
+	over := s.over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(*http.Request) *http.Response {
+			during()
+			w := httptest.NewRecorder()
+			w.WriteHeader(http.StatusUnauthorized)
+			return w.Result()
+		})
+	})
+	refused := func() {
+		t.Helper()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://jira.example.com/mcp", strings.NewReader("{}"))
+		resp, err := over("jira", upstream.Owner{Principal: "ann"}, nil).RoundTrip(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if !errors.As(err, new(*oauth.SignInError)) {
+			t.Fatalf("got %v, want a refused credential", err)
+		}
+	}
+	refused()
+	if s.SignedIn("jira", "ann") || !s.SignedIn("wiki", "ann") || s.Holder("wiki", "") != "ann" {
+		t.Errorf("jira %t, wiki %t, holder at wiki %q", s.SignedIn("jira", "ann"), s.SignedIn("wiki", "ann"), s.Holder("wiki", ""))
+	}
+	during = func() {
+		if err := store.Swap(t.Context(), id, old, vault.Record{Data: []byte("new-token-of-ann")}); err != nil {
+			t.Error(err)
+		}
+		s.texts.known.Clear() // as if its time was over
+	}
+	refused()
+	if !s.SignedIn("jira", "ann") {
+		t.Error("a text that replaced a refused one counts as refused")
+	}
+}
