@@ -37,9 +37,8 @@ func claimsIn(e ast.Expr) usedClaims {
 				used.names = append(used.names, s.FieldName())
 			}
 		case ast.CallKind:
-			call := e.AsCall()
-			if args := call.Args(); call.FunctionName() == operators.Index && len(args) == 2 && isClaims(args[0]) && args[1].Kind() == ast.LiteralKind {
-				if name, ok := args[1].AsLiteral().Value().(string); ok {
+			if from, key := lookedUp(e.AsCall()); from != nil && isClaims(from) && key.Kind() == ast.LiteralKind {
+				if name, ok := key.AsLiteral().Value().(string); ok {
 					selected++
 					used.names = append(used.names, name)
 				}
@@ -50,20 +49,40 @@ func claimsIn(e ast.Expr) usedClaims {
 	return used
 }
 
+// lookedUp returns the operands of from[key] and of key in from, nil for any other call.
+func lookedUp(call ast.CallExpr) (from, key ast.Expr) {
+	args := call.Args()
+	if len(args) != 2 {
+		return nil, nil
+	}
+	switch call.FunctionName() {
+	case operators.Index:
+		return args[0], args[1]
+	case operators.In, operators.OldIn:
+		return args[1], args[0]
+	}
+	return nil, nil
+}
+
 // and returns the claims that either looks at.
 func (u usedClaims) and(other usedClaims) usedClaims {
 	return usedClaims{sorted(slices.Concat(u.names, other.names)), u.others || other.others}
 }
 
-// ofToken are claims about a token, which differ from one token of a caller to the next.
-var ofToken = []string{"auth_time", "exp", "iat", "jti", "nbf"}
+// ofToken are claims about a token, whose values differ from one token of a caller to the next.
+var ofToken = []string{"exp", "iat", "jti", "nbf"}
 
-// write writes the claims of a caller that are looked at.
+// write writes the claims of a caller that are looked at. If others is set, it writes all claims, but
+// of those in ofToken that no expression selects only whether the caller has them.
 func (u usedClaims) write(w *writer, claims map[string]any) {
 	names := u.names
 	if u.others {
 		names = slices.DeleteFunc(slices.Collect(maps.Keys(claims)), func(name string) bool { return slices.Contains(ofToken, name) })
 		names = sorted(append(names, u.names...))
+		for _, name := range ofToken {
+			_, there := claims[name]
+			w.flag(there)
+		}
 	}
 	for _, name := range names {
 		value, there := claims[name]

@@ -37,8 +37,8 @@ type Class [sha256.Size]byte
 
 // Of returns the class of a caller at a profile, "" for none. Scopes that a caller with an issuer
 // lacks count as not known, because the caller could get them. Of the claims, those count that an
-// expression selects by name. If an expression reads claims in another way, all count except those
-// about the token itself, such as exp and jti.
+// expression selects by name. If an expression reads claims in another way, all count. Of those that
+// differ from token to token, such as exp and jti, only the presence counts then.
 func (c *Classes) Of(id *identity.Identity, profile string) Class {
 	in := Input{Identity: id, Profile: profile}
 	if id.Issuer != "" {
