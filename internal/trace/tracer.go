@@ -229,6 +229,9 @@ func (s *span) describe(server, session, version string, id jsonrpc.ID, http boo
 	if session != "" {
 		s.text("mcp.session.id", telemetry.SessionTag(session))
 	}
+	if !mcp.Supported(version) { // an agent's header, of any size
+		version = text.Line(version, maxName)
+	}
 	s.text("mcp.protocol.version", version)
 	shown := string(id)
 	if plain := rawjson.Text([]byte(id)); plain != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -233,15 +234,20 @@ func TestNotOperations(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded: agents choose names and ids; a span keeps one line of them.
+// TestNamesAreBounded: agents choose names, ids and versions; a span keeps one line of them.
 func TestNamesAreBounded(t *testing.T) {
 	x := newTraced(t, 1)
 	long := strings.Repeat("x", 10_000)
 	r := request("tools/call", `{"name":"a\n\u0000`+long+`"}`)
 	r.ID = jsonrpc.StringID(long)
 	x.through(t, r, `{}`, nil)
+	forwarded, _ := x.Forward(func() Server { return Server{Name: "files"} }, "tools/call", http.Header{"Mcp-Protocol-Version": {"2025\n" + long}}, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`))
+	forwarded.End(nil)
 	x.Close(context.WithoutCancel(t.Context()))
 	for _, s := range x.c.Spans() {
+		if v := s.Attributes["mcp.protocol.version"]; len(v) > 200 || strings.Contains(v, "\n") {
+			t.Errorf("the version has %d bytes: %.20q", len(v), v)
+		}
 		if len(s.Name) > 200 || strings.ContainsAny(s.Name, "\n\x00") || len(s.Attributes["jsonrpc.request.id"]) > 200 {
 			t.Errorf("%q, %v", s.Name, s.Attributes)
 		}
