@@ -2,10 +2,10 @@ package trace
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -91,7 +91,7 @@ func (f *Forwarded) Read(message []byte) {
 		return
 	}
 	if m.Err != nil {
-		code := text.Line(string(rawjson.Get(m.Err, "code")), maxName)
+		code := strconv.Itoa(jsonrpc.ParseError(m.Err).Code)
 		f.read = outcome{code, code}
 		return
 	}

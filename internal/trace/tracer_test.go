@@ -234,6 +234,25 @@ func TestNotOperations(t *testing.T) {
 	}
 }
 
+// TestCodesAreIntegers: the code of a server's error is its integer in the span and the operation,
+// and never the text that the server has put there.
+func TestCodesAreIntegers(t *testing.T) {
+	for raw, want := range map[string]string{"-32602": "-32602", "-3.2602e4": "-32602", `"a secret"`: "0", "[1,2]": "0"} {
+		x := newTraced(t, 1)
+		f, _ := x.Forward(func() Server { return Server{Name: "files"} }, "tools/call", nil, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`))
+		f.Read([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":` + raw + `,"message":"private"}}`))
+		f.End(nil)
+		for name, s := range x.all(t) {
+			if s.Attributes["error.type"] != want || s.Attributes["rpc.response.status_code"] != want {
+				t.Errorf("%s of the code %s: %v", name, raw, s.Attributes)
+			}
+		}
+		if len(x.ops.list) != 2 || x.ops.list[0].ErrorType != want || x.ops.list[1].ErrorType != want {
+			t.Errorf("operations of the code %s: %+v", raw, x.ops.list)
+		}
+	}
+}
+
 // TestNamesAreBounded: agents choose names, ids and versions; a span keeps one line of them.
 func TestNamesAreBounded(t *testing.T) {
 	x := newTraced(t, 1)
