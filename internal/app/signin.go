@@ -161,20 +161,21 @@ func (s *SignIns) textsOf(name string) []string {
 }
 
 // Text implements upstream.Credentials.
-func (s *SignIns) Text(ctx context.Context, server, name, principal string) (string, error) {
-	text, err := s.texts.get(ctx, name, principal)
+func (s *SignIns) Text(ctx context.Context, server, name string, of upstream.Owner) (string, error) {
+	text, err := s.texts.get(ctx, name, of.Principal)
 	if err == nil && text == "" {
-		err = s.missing(server, name, principal, "")
+		err = s.missing(server, name, of, "")
 	}
 	return text, err
 }
 
 // missing returns the error of a call without the text that it needs. why says what is wrong with the
-// stored one, if there is one.
-func (s *SignIns) missing(server, name, principal, why string) error {
+// stored one, if there is one. All callers read the error of a connection that only lists, so it does
+// not tell whose text that connection has.
+func (s *SignIns) missing(server, name string, of upstream.Owner, why string) error {
 	command := "weir credentials set " + name
-	if auth := s.config().Auth; auth.Required() && principal != oauth.Anonymous {
-		command += " --as " + principal
+	if s.config().Auth.Required() && of.Principal != oauth.Anonymous && !of.Lists {
+		command += " --as " + of.Principal
 	}
 	return (&oauth.SignInError{Server: server, Command: command, Reason: why}).Refused()
 }
@@ -184,7 +185,7 @@ func (s *SignIns) over(next func(string, *mcp.Session, http.RoundTripper) http.R
 	return func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 		base = next(name, of.Session, base)
 		if c, ok := s.config().Server(name); ok && len(s.textsOf(name)) > 0 {
-			return &textTransport{s, c, of.Principal, base}
+			return &textTransport{s, c, of, base}
 		}
 		if server, ok := s.server(name); ok {
 			return s.client.Transport(server, of.Principal, base)

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/vault"
 )
 
@@ -103,10 +104,10 @@ func (t *texts) refuse(server *config.Server, principal string, carried map[stri
 
 // textTransport puts texts of a principal into the headers of requests to a server.
 type textTransport struct {
-	signIns   *SignIns
-	server    *config.Server
-	principal string
-	base      http.RoundTripper
+	signIns *SignIns
+	server  *config.Server
+	of      upstream.Owner
+	base    http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper. A request to another origin gets no text. The error is a
@@ -124,7 +125,7 @@ func (t *textTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		text, err := config.FillUserTexts(value, func(name string) (text string, err error) {
 			text, known := carried[name]
 			if !known {
-				text, err = t.signIns.Text(req.Context(), t.server.Name, name, t.principal)
+				text, err = t.signIns.Text(req.Context(), t.server.Name, name, t.of)
 				carried[name] = text
 			}
 			return text, err
@@ -143,6 +144,6 @@ func (t *textTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	_ = resp.Body.Close()
-	t.signIns.texts.refuse(t.server, t.principal, carried)
-	return nil, t.signIns.missing(t.server.Name, t.server.UserTexts()[0], t.principal, "the server refuses the stored one")
+	t.signIns.texts.refuse(t.server, t.of.Principal, carried)
+	return nil, t.signIns.missing(t.server.Name, t.server.UserTexts()[0], t.of, "the server refuses the stored one")
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -159,5 +160,51 @@ func TestRefusedTexts(t *testing.T) {
 	refused()
 	if !s.SignedIn("jira", "ann") {
 		t.Error("a text that replaced a refused one counts as refused")
+	}
+}
+
+// TestErrorsOfListing refuses the credential with which a server is listed: the error, which all callers
+// read, does not tell whose it is. The error of a call names the caller in the command.
+func TestErrorsOfListing(t *testing.T) {
+	t.Parallel()
+	c, _, err := config.Parse("weir.yaml", []byte(`
+auth: {tokens: [{name: alice, sha256: 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881}]}
+mcpServers: {jira: {url: "https://jira.example.com/mcp", credentials: user, headers: {Authorization: "Bearer ${user:jira}"}}}
+`), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := vault.NewMemory(nil)
+	if err := store.Swap(t.Context(), TextID("jira", "corp:alice"), vault.Record{}, vault.Record{Data: []byte("token-of-alice")}); err != nil {
+		t.Fatal(err)
+	}
+	s := newSignIns(store, func() *config.Config { return c }, func(string) {}, nil)
+	m := upstream.New(upstream.Options{
+		Transport: s.over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(*http.Request) *http.Response {
+				w := httptest.NewRecorder()
+				w.WriteHeader(http.StatusUnauthorized)
+				return w.Result()
+			})
+		}),
+		Credentials: s,
+	})
+	t.Cleanup(func() {
+		if err := errors.Join(m.Close(context.Background()), s.close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	m.Apply(c.Servers)
+	if err := m.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	said := m.Status()[0].LastError
+	if !strings.Contains(said, "`weir credentials set jira`") || strings.Contains(said, "alice") {
+		t.Errorf("the state of the server says %q", said)
+	}
+	session := mcp.NewSession("", "corp:alice")
+	defer session.Close()
+	if _, err = whoami(t.Context(), m, session, "jira"); err == nil || !strings.Contains(err.Error(), "--as corp:alice") {
+		t.Errorf("the call of the principal says %v", err)
 	}
 }

@@ -25,19 +25,25 @@ type Credentials interface {
 	// Holder returns a principal that has a credential of its own at a server, "" if there is none.
 	// It prefers another one than after, whose connection has failed.
 	Holder(server, after string) string
-	// Text returns the credential of a principal that the configuration of a server names as
-	// ${user:NAME}. The error for a missing one says how to store it.
-	Text(ctx context.Context, server, name, principal string) (string, error)
+	// Text returns the credential that the configuration of a server names as ${user:NAME}, of the
+	// principal of a connection. The error for a missing one says how to store it. It names the
+	// principal only if the connection serves that principal alone.
+	Text(ctx context.Context, server, name string, of Owner) (string, error)
 }
 
 // Owner says whose a connection is.
 type Owner struct {
 	Session   *mcp.Session // the only session that uses the connection; nil if several may
 	Principal string       // whose credential requests carry; "" for the one that all callers share
+	// Lists says that the connection only lists, for all callers, with the credential of Principal.
+	// What it tells must not name that principal.
+	Lists bool
 }
 
 // owner returns whose the connection of the slot is.
-func (s *slot) owner() Owner { return Owner{s.key.session, s.holder} }
+func (s *slot) owner() Owner {
+	return Owner{Session: s.key.session, Principal: s.holder, Lists: s.isShared() && s.u.cfg.PerPrincipal()}
+}
 
 // chooseHolder decides whose credential the next connection has. The shared connection of a server
 // with a credential for each principal only lists, with the credential of any of them. Without one
@@ -63,7 +69,7 @@ func (s *slot) text(ctx context.Context, value config.Secret) (string, error) {
 		if s.u.opts.Credentials == nil {
 			return "", mcp.Errorf(mcp.KindUpstreamUnavailable, "%s needs credentials of its callers (${user:%s}), which are not kept here", s.u.who, name)
 		}
-		return s.u.opts.Credentials.Text(ctx, s.u.name, name, s.holder)
+		return s.u.opts.Credentials.Text(ctx, s.u.name, name, s.owner())
 	})
 }
 

@@ -68,12 +68,12 @@ func (a *accounts) Holder(_, after string) string {
 	return ""
 }
 
-func (a *accounts) Text(_ context.Context, server, name, principal string) (string, error) {
-	if !a.SignedIn(server, principal) {
+func (a *accounts) Text(_ context.Context, server, name string, of Owner) (string, error) {
+	if !a.SignedIn(server, of.Principal) {
 		missing := &oauth.SignInError{Server: server, Command: "weir credentials set " + name}
 		return "", missing.Refused()
 	}
-	return name + " of " + principal, nil
+	return name + " of " + of.Principal, nil
 }
 
 // transport implements Options.Transport.
