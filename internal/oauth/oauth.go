@@ -106,8 +106,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Client signs in at servers and keeps the tokens. All methods are safe for concurrent use. It has a
-// goroutine only while there are tokens that the store did not take. A Client of which Token, Renew or
+// Client signs in at servers and keeps the tokens. All methods are safe for concurrent use. It has
+// goroutines only while tokens are refreshed, or were not taken by the store. A Client of which Token, Renew or
 // Transport is used must be closed.
 type Client struct {
 	store     vault.Store
@@ -125,8 +125,7 @@ type Client struct {
 	waits   *bounded.Map[vault.ID, *patience] // after failed refreshes
 	unsaved *unsaved                          // grants that the store did not take
 
-	mu        sync.Mutex               // guards below
-	refreshes map[vault.ID]*refreshing // in progress
+	refreshes *refreshes
 }
 
 // New returns a Client.
@@ -156,15 +155,23 @@ func New(o Options) *Client {
 		asked:     bounded.New(bounded.Options[vault.ID, Challenge]{MaxCount: maxCached, TTL: askedTime, Now: o.Now}),
 		cached:    bounded.New(bounded.Options[vault.ID, *cached]{MaxCount: maxCached, TTL: cachedTime, Now: o.Now}),
 		waits:     bounded.New(bounded.Options[vault.ID, *patience]{MaxCount: maxCached, Now: o.Now}),
-		refreshes: map[vault.ID]*refreshing{},
+		refreshes: newRefreshes(),
 	}
 	c.unsaved = newUnsaved(o.Store, o.Logger, func(id vault.ID) { c.cached.Take(id) })
 	return c
 }
 
-// Close stores the tokens that the store did not take before. The error names the servers whose tokens
-// are lost. No other method may be in use.
-func (c *Client) Close(ctx context.Context) error { return c.unsaved.close(ctx) }
+// Close waits for the refreshes in progress while ctx lasts, and stores the tokens that the store did
+// not take before. The error names the servers whose tokens are lost. No other method may be in use.
+func (c *Client) Close(ctx context.Context) error {
+	var early sync.WaitGroup
+	if c.refreshes.any() { // they may take all of the time
+		early.Go(func() { _ = c.unsaved.saveAll(ctx) })
+	}
+	err := c.refreshes.close(ctx)
+	early.Wait()
+	return errors.Join(err, c.unsaved.close(ctx))
+}
 
 // SignInError says that a principal has to sign in at a server before a call.
 type SignInError struct {

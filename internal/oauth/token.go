@@ -33,13 +33,6 @@ type patience struct {
 	err      error
 }
 
-// refreshing is a refresh in progress, with its outcome once done is closed.
-type refreshing struct {
-	done  chan struct{}
-	grant *grant
-	err   error
-}
-
 // Token returns the access token of a principal at a server. It refreshes a token of which 80 % of
 // the life are over. The error is a *SignInError if the principal has to sign in.
 func (c *Client) Token(ctx context.Context, s *Server, principal string) (identity.Secret, error) {
@@ -141,6 +134,11 @@ func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached
 	}
 	next.StepUps++
 	if s.Flow == FlowClientCredentials {
+		free, err := c.unsaved.reserve(id)
+		if err != nil {
+			return "", err
+		}
+		defer free()
 		g, err := c.machine(ctx, s, id, next.Wanted, next.StepUps)
 		if err != nil {
 			return "", err
@@ -169,32 +167,11 @@ func (c *Client) replace(ctx context.Context, id vault.ID, old vault.Record, g *
 // again gets a new token in the place of used. Callers of this process share one attempt, and the
 // vault's lock keeps other processes from making one at the same time.
 func (c *Client) again(ctx context.Context, s *Server, id vault.ID, used string) (identity.Secret, error) {
-	c.mu.Lock()
-	running := c.refreshes[id]
-	if running != nil {
-		c.mu.Unlock()
-		select {
-		case <-running.done:
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	} else {
-		running = &refreshing{done: make(chan struct{})}
-		c.refreshes[id] = running
-		c.mu.Unlock()
-		// A caller that leaves must not cut off a refresh: the issuer may have rotated the token.
-		alone, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
-		running.grant, running.err = c.refreshAlone(alone, s, id, used)
-		cancel()
-		c.mu.Lock()
-		delete(c.refreshes, id)
-		c.mu.Unlock()
-		close(running.done)
+	g, err := c.refreshes.do(ctx, id, func(ctx context.Context) (*grant, error) { return c.refreshAlone(ctx, s, id, used) })
+	if err != nil {
+		return "", err
 	}
-	if running.err != nil {
-		return "", running.err
-	}
-	return secretOf(running.grant), nil
+	return secretOf(g), nil
 }
 
 // refreshAlone refreshes a credential while no other process does.
@@ -216,15 +193,20 @@ func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used 
 			return found.grant, nil // a sibling has refreshed it
 		}
 	}
+	if s.Flow != FlowClientCredentials && (!found.signedIn() || found.grant.Refresh == "") {
+		return nil, signIn(s, found)
+	}
+	free, err := c.unsaved.reserve(id)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	if s.Flow == FlowClientCredentials {
 		g, err := c.machine(ctx, s, id, s.Scopes, 0)
 		if err != nil {
 			return nil, c.wait(id, err)
 		}
 		return g, c.later(id, found, g, c.keep(ctx, id, g))
-	}
-	if !found.signedIn() || found.grant.Refresh == "" {
-		return nil, signIn(s, found)
 	}
 	return c.refresh(ctx, s, id, found)
 }

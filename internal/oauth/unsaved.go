@@ -39,6 +39,7 @@ type unsaved struct {
 
 	mu     sync.Mutex // guards below
 	grants map[vault.ID]*unsavedGrant
+	kept   int           // places that reserve keeps for further grants
 	run    chan struct{} // closed when the goroutine has ended; nil if there is none
 	closed bool
 }
@@ -53,6 +54,22 @@ func newUnsaved(store vault.Store, log *slog.Logger, stored func(vault.ID)) *uns
 	u := &unsaved{store: store, log: log, stored: stored, grants: map[vault.ID]*unsavedGrant{}}
 	u.ctx, u.end = context.WithCancel(context.Background())
 	return u
+}
+
+// reserve keeps a place for a grant until free is called. An issuer must not be asked for a grant that
+// would have no place: the token that it replaces is spent then.
+func (u *unsaved) reserve(id vault.ID) (free func(), err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.grants[id] == nil && len(u.grants)+u.kept >= maxUnsaved {
+		return nil, fmt.Errorf("the token for %q is not refreshed: %d renewed sign-ins wait for the store, which takes none (credentials.store)", ServerName(id), len(u.grants))
+	}
+	u.kept++
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.kept--
+	}, nil
 }
 
 // add takes a grant that the store did not take in the place of old, because of err. It returns false
@@ -184,7 +201,10 @@ func (u *unsaved) close(ctx context.Context) error {
 	u.mu.Unlock()
 	u.end()
 	if run != nil {
-		<-run
+		select {
+		case <-run:
+		case <-ctx.Done():
+		}
 	}
 	return u.saveAll(ctx)
 }

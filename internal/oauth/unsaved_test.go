@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -177,4 +178,31 @@ func TestUnsavedPauses(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestNoRoom has as many grants wait for the store as may: the issuer is not asked for one that would be
+// lost.
+func TestNoRoom(t *testing.T) {
+	w, store, _ := fullWorld(t)
+	w.signIn("me")
+	store.full.Store(true)
+	u := w.client.unsaved
+	for i := range maxUnsaved {
+		u.grants[vault.ID{Kind: vault.Token, Server: fmt.Sprint("other", i, " https://other.example")}] = &unsavedGrant{grant: &grant{}}
+	}
+	w.pass(50 * time.Minute)
+	w.welcome("me") // the token still serves
+	w.pass(15 * time.Minute)
+	if _, err := w.client.Token(t.Context(), w.server, "me"); err == nil || errors.As(err, new(*SignInError)) || !strings.Contains(err.Error(), "credentials.store") {
+		t.Errorf("after its end: %v", err)
+	}
+	if n := w.idp.Count("refreshed"); n != 0 {
+		t.Errorf("%d refreshes", n)
+	}
+	clear(u.grants)
+	store.full.Store(false)
+	w.welcome("me")
+	if n := w.idp.Count("refreshed"); n != 1 || u.kept != 0 {
+		t.Errorf("%d refreshes with room again, %d places are kept", n, u.kept)
+	}
 }
