@@ -98,6 +98,13 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 			return
 		}
 		u.lists.failed(err)
+		if s.refusesHolder(err) {
+			u.log.Warn("the lists cannot be read with the credential of this principal, or without one", "err", err)
+			u.lists.offerSignIn()
+			s.calls.lose(l, holderError{err})
+			u.settle()
+			return
+		}
 		again := make(<-chan time.Time)
 		var timer *time.Timer
 		if err != nil {

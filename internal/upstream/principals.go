@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/oauth"
@@ -63,6 +65,38 @@ func (s *slot) chooseHolder() {
 	}
 }
 
+// holderError is the error of lists that the server does not show to the holder of the connection.
+type holderError struct{ error }
+
+func (e holderError) Unwrap() error { return e.error }
+
+// refusesHolder reports whether the lists cannot be read because of the credential of the connection,
+// or because it has none. Another principal's may serve.
+func (s *slot) refusesHolder(err error) bool {
+	if !s.u.cfg.PerPrincipal() {
+		return false
+	}
+	if needsSignIn(err) {
+		return true
+	}
+	for e := (*mcp.Error)(nil); errors.As(err, &e); err = e.Err {
+		if e.Kind == mcp.KindUnauthorized || e.Kind == mcp.KindPermissionDenied {
+			return true
+		}
+	}
+	return false
+}
+
+// watchHolders returns a channel that says when to look whether a principal has a credential. It
+// never does for a connection that has one. The caller stops it.
+func (s *slot) watchHolders() (look <-chan time.Time, stop func()) {
+	if !s.isShared() || !s.u.cfg.PerPrincipal() || s.holder != oauth.Anonymous || s.u.opts.Credentials == nil {
+		return nil, func() {}
+	}
+	ticker := time.NewTicker(signInPause)
+	return ticker.C, ticker.Stop
+}
+
 // text returns a value of env with the credentials of the slot's principal in it.
 func (s *slot) text(ctx context.Context, value config.Secret) (string, error) {
 	return config.FillUserTexts(value, func(name string) (string, error) {
@@ -76,7 +110,12 @@ func (s *slot) text(ctx context.Context, value config.Secret) (string, error) {
 // signedIn reports whether the next connection of the slot can have a credential.
 func (s *slot) signedIn() bool {
 	if s.isShared() && s.u.cfg.PerPrincipal() {
-		return s.u.opts.Credentials != nil && s.u.opts.Credentials.Holder(s.u.name, s.failedHolder) != ""
+		if s.u.opts.Credentials == nil {
+			return false
+		}
+		holder := s.u.opts.Credentials.Holder(s.u.name, s.failedHolder)
+		// The one that has just failed waits, so that the server is not asked each second.
+		return holder != "" && (holder != s.failedHolder || !time.Now().Before(s.calls.nextTry()))
 	}
 	return s.u.signedIn(s.key.principal)
 }

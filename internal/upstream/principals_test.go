@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -366,5 +368,132 @@ func TestProgramOfPrincipal(t *testing.T) {
 		if want := "TOKEN=<local of " + session.Principal() + ">"; err != nil || !slices.Contains(cmd.Env, want) {
 			t.Errorf("%v has no %s: %v", cmd.Env, want, err)
 		}
+	}
+}
+
+// listers is a set of accounts whose server greets every caller and lists for some of them.
+type listers struct {
+	*accounts
+	status map[string]int // of tools/list for a token, "" for none; 0 lists
+	asked  []string       // whose tokens came with tools/list; guarded by accounts.mu, like status
+}
+
+// transport implements Options.Transport.
+func (l *listers) transport(name string, of Owner, _ http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		var body []byte
+		if r.Body != nil {
+			body, _ = io.ReadAll(r.Body)
+			_ = r.Body.Close()
+		}
+		token := ""
+		if l.SignedIn(name, of.Principal) {
+			token = of.Principal
+		}
+		if rawjson.Text(rawjson.Get(body, "method")) == "tools/list" {
+			l.mu.Lock()
+			status := l.status[token]
+			l.asked = append(l.asked, token)
+			l.mu.Unlock()
+			switch status {
+			case http.StatusUnauthorized:
+				missing := &oauth.SignInError{Server: name}
+				return nil, &mcp.Error{Kind: mcp.KindUnauthorized, Message: missing.Error(), Err: missing}
+			case http.StatusForbidden:
+				return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			}
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+cmp.Or(token, "stranger"))
+		w := httptest.NewRecorder()
+		l.ServeHTTP(w, r)
+		return w.Result(), nil
+	})
+}
+
+// newListers returns a server with accounts for the principals.
+func newListers(status map[string]int, principals ...string) *listers {
+	l := &listers{accounts: newAccounts(), status: status}
+	for _, principal := range principals {
+		l.sign(principal, true)
+	}
+	return l
+}
+
+// TestHolderMayNotList lists with the credential of another principal where the server greets the
+// first one and does not list for it.
+func TestHolderMayNotList(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		t.Run(itoa(status), func(t *testing.T) {
+			t.Parallel()
+			l := newListers(map[string]int{"ann": status}, "ann", "bob")
+			m, s := manage(t, Options{Transport: l.transport, Credentials: l}, perPrincipal("notes"))
+			eventually(t, "bob's sign-in lists the server", func() bool { return slices.Equal(s.tools("notes"), []string{"whoami"}) })
+			u := upstreamOf(t, m, "notes")
+			for _, name := range []string{"ann", "bob"} {
+				if got := callAs(t, u, agent(name, "{}"), "whoami", "{}"); got != name {
+					t.Errorf("%s is %s at the server", name, got)
+				}
+			}
+		})
+	}
+}
+
+// TestStrangerMayNotList offers a sign-in where the server greets strangers and does not list for
+// them, and lists after one.
+func TestStrangerMayNotList(t *testing.T) {
+	t.Parallel()
+	l := newListers(map[string]int{"": http.StatusUnauthorized})
+	m, s := manage(t, Options{Transport: l.transport, Credentials: l}, perPrincipal("notes"))
+	ready(t, m)
+	u := upstreamOf(t, m, "notes")
+	eventually(t, "a sign-in is offered", func() bool {
+		return slices.Equal(s.tools("notes"), []string{"sign_in"}) && u.Status().State == StateSignIn
+	})
+	l.sign("ann", true)
+	eventually(t, "ann's sign-in lists the server", func() bool { return slices.Equal(s.tools("notes"), []string{"whoami"}) })
+}
+
+// TestNoHolderMayList asks a server that lists for none of its principals at the pace of any other
+// failure.
+func TestNoHolderMayList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newListers(map[string]int{"ann": http.StatusUnauthorized}, "ann")
+		_, s := manage(t, Options{Transport: l.transport, Credentials: l}, perPrincipal("notes"))
+		time.Sleep(10 * time.Minute)
+		l.mu.Lock()
+		asked := len(l.asked)
+		l.mu.Unlock()
+		if got := s.tools("notes"); !slices.Equal(got, []string{"sign_in"}) || asked < 10 || asked > 50 {
+			t.Errorf("%q; the lists were requested %d times in ten minutes", got, asked)
+		}
+		l.sign("bob", true)
+		time.Sleep(2 * maxBackoff)
+		synctest.Wait()
+		if got := s.tools("notes"); !slices.Equal(got, []string{"whoami"}) {
+			t.Errorf("after bob's sign-in: %q", got)
+		}
+	})
+}
+
+// TestStrangersList takes a principal's credential for the lists once there is one.
+func TestStrangersList(t *testing.T) {
+	t.Parallel()
+	l := newListers(nil)
+	m, s := manage(t, Options{Transport: l.transport, Credentials: l}, perPrincipal("notes"))
+	eventually(t, "the server is listed for strangers", func() bool { return slices.Equal(s.tools("notes"), []string{"whoami"}) })
+	l.sign("ann", true)
+	eventually(t, "the server is listed for ann", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return slices.Contains(l.asked, "ann")
+	})
+	u := upstreamOf(t, m, "notes")
+	eventually(t, "it is ready", func() bool { return u.Status().State == StateReady })
+	if st := u.Status(); st.Restarts != 0 {
+		t.Errorf("%+v", st)
 	}
 }

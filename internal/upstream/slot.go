@@ -17,6 +17,8 @@ var (
 	errSlotEnded = errors.New("the connection was given up")
 	// errNotModern says that the server does not speak the modern era.
 	errNotModern = errors.New("the server does not speak the modern era")
+	// errNewHolder says that the connection of a stranger ended because a principal has a credential.
+	errNewHolder = errors.New("a principal has a credential now")
 )
 
 const (
@@ -53,7 +55,7 @@ type slot struct {
 	down     time.Time      // since when the server cannot be had; zero where it can
 	otherEra bool           // begin with the other era next time
 	holder   string         // the principal whose credential the connection has; see chooseHolder
-	// failedHolder is the principal with whose credential the last attempt failed.
+	// failedHolder is the principal with whose credential the last attempt failed, or could not list.
 	failedHolder string
 }
 
@@ -272,12 +274,20 @@ func (s *slot) serve(l *link) bool {
 	keeps := !idle && s.ctx.Err() == nil && outlives(err)
 	s.retire(l, keeps)
 	tasks.Wait()
+	refused := errors.As(err, new(holderError))
+	if refused {
+		s.failedHolder = s.holder
+	}
 	if !keeps {
 		s.leaveProgram(!idle && s.ctx.Err() == nil)
 	}
 	switch {
 	case s.ctx.Err() != nil:
 		return false
+	case errors.Is(err, errNewHolder):
+		return true
+	case refused: // list has logged it
+		return s.pause()
 	case !idle:
 		s.stateLog().Warn("the connection was lost", "err", err)
 		return s.pause()
@@ -298,6 +308,8 @@ func (s *slot) serve(l *link) bool {
 func (s *slot) watch(l *link, listed <-chan struct{}) (idle bool, err error) {
 	timer := time.NewTimer(s.idleTime(false))
 	defer timer.Stop()
+	holders, stop := s.watchHolders()
+	defer stop()
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -312,6 +324,12 @@ func (s *slot) watch(l *link, listed <-chan struct{}) (idle bool, err error) {
 				continue // it was a connection before
 			}
 			return false, s.calls.lastError()
+		case <-holders:
+			if !s.signedIn() {
+				continue
+			}
+			s.calls.end(StateStarting, nil)
+			return false, errNewHolder
 		case <-listed:
 			listed = nil
 		case <-timer.C:
