@@ -316,7 +316,26 @@ func (a *admission) nextTry() time.Time {
 func (a *admission) quiet() (used time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.used, a.calls == 0 && !a.held() && a.state != StateStarting
+	return a.used, a.isQuiet()
+}
+
+// isQuiet reports whether no call uses the connection or waits for it, and no session needs it. The
+// caller holds mu.
+func (a *admission) isQuiet() bool {
+	return a.calls == 0 && a.waiting == 0 && !a.held() && a.state != StateStarting
+}
+
+// endQuiet ends the connection if it is quiet, and reports whether it did. A call that comes later
+// gets errSlotEnded.
+func (a *admission) endQuiet() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.isQuiet() {
+		return false
+	}
+	a.link = nil
+	a.set(StateStopped)
+	return true
 }
 
 // report fills in what an operator wants to know of the connection.

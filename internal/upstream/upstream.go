@@ -400,7 +400,22 @@ func (u *Upstream) maxSlots() int {
 // evict ends the slot of a session or a principal that has been unused for longest, and reports whether there was one
 // without calls. The caller holds slotsMu.
 func (u *Upstream) evict() bool {
-	var oldest *slot
+	for {
+		oldest := u.unusedLongest()
+		if oldest == nil {
+			return false
+		}
+		if !oldest.calls.endQuiet() {
+			continue // a call has just got the connection, or waits for it
+		}
+		delete(u.slots, oldest.key)
+		oldest.cancel()
+		return true
+	}
+}
+
+// unusedLongest returns the slot that evict ends, nil if all have calls. The caller holds slotsMu.
+func (u *Upstream) unusedLongest() (oldest *slot) {
 	var since time.Time
 	for key, s := range u.slots {
 		if !key.own() {
@@ -410,12 +425,7 @@ func (u *Upstream) evict() bool {
 			oldest, since = s, used
 		}
 	}
-	if oldest == nil {
-		return false
-	}
-	delete(u.slots, oldest.key)
-	oldest.cancel()
-	return true
+	return oldest
 }
 
 // forget removes an ended slot from the table, and its tasks.
