@@ -2,10 +2,13 @@ package upstream
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // slotOf returns the connection of a principal.
@@ -51,7 +54,7 @@ func TestEvictSparesCalls(t *testing.T) {
 			s.calls.mu.Unlock()
 		}
 		u.slotsMu.Lock()
-		evicted := u.evict()
+		evicted := u.evict("")
 		u.slotsMu.Unlock()
 		if taken == nil || !evicted {
 			t.Fatal("nothing was evicted")
@@ -72,6 +75,43 @@ func TestEvictSparesCalls(t *testing.T) {
 		mustCall(t, bob, "a", "{}", "a")
 		if n := f.started() - starts; n != 1 {
 			t.Errorf("%d connections were made again", n)
+		}
+	})
+}
+
+// TestEvictForCredentials ends no connection for a principal without a credential, and prefers those
+// of the principal that needs one.
+func TestEvictForCredentials(t *testing.T) {
+	t.Parallel()
+	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
+	a := newAccounts()
+	a.sign("p0", true)
+	cfg := &config.Server{Credentials: "user", PerSession: true, IdleTimeout: time.Hour}
+	inBubble(t, f, Options{Credentials: a}, cfg, func(t *testing.T, m *Manager, s *sink) {
+		u := upstreamOf(t, m, "fake")
+		var agents []peerAs
+		for i := range maxSessionSlots {
+			name := fmt.Sprint("p", i)
+			a.sign(name, true)
+			agents = append(agents, peerAs{u, agent(name, "{}")})
+			mustCall(t, agents[i], "a", "{}", "a")
+			time.Sleep(time.Second)
+		}
+		starts := f.started()
+		for range 3 {
+			_, err := callTool(t.Context(), peerAs{u, agent("stranger", "{}")}, "a", "{}")
+			wantKind(t, err, mcp.KindUnauthorized, "weir login fake")
+			if !errors.As(err, new(*oauth.SignInError)) {
+				t.Errorf("%v does not ask for a sign-in", err)
+			}
+		}
+		// The last principal has used its connection last. It is the one that another session costs.
+		mustCall(t, peerAs{u, agent(agents[maxSessionSlots-1].s.Principal(), "{}")}, "a", "{}", "a")
+		for _, p := range agents[:maxSessionSlots-1] {
+			mustCall(t, p, "a", "{}", "a")
+		}
+		if n := f.started() - starts; n != 1 {
+			t.Errorf("%d connections were made", n)
 		}
 	})
 }

@@ -136,6 +136,20 @@ func (u *Upstream) keyOf(session *mcp.Session) (slotKey, error) {
 	return key, nil
 }
 
+// credentialOf returns why a principal without a credential at the server gets no connection where
+// that costs another principal's; nil for one that has a credential or needs none.
+func (srv *server) credentialOf(principal string) error {
+	if !srv.cfg.PerPrincipal() || srv.opts.Credentials == nil || srv.signedIn(principal) {
+		return nil
+	}
+	for _, name := range srv.cfg.UserTexts() {
+		if _, err := srv.opts.Credentials.Text(context.Background(), srv.name, name, Owner{Principal: principal}); err != nil {
+			return err
+		}
+	}
+	return (&oauth.SignInError{Server: srv.name}).Refused()
+}
+
 // SignedIn reports whether requests of the caller to the server carry a credential.
 func (srv *server) SignedIn(ctx context.Context) bool {
 	if !srv.cfg.PerPrincipal() {

@@ -378,7 +378,10 @@ func (u *Upstream) slot(key slotKey) (*slot, error) {
 		return nil, u.stopped()
 	}
 	if key.own() && len(u.slots) >= u.maxSlots() {
-		if !u.evict() {
+		if err := u.credentialOf(key.principal); err != nil {
+			return nil, err
+		}
+		if !u.evict(key.principal) {
 			return nil, mcp.Errorf(mcp.KindOverloaded, "%s has a connection of its own for each of %d sessions or principals, which is the bound; end a session", u.who, u.maxSlots())
 		}
 	}
@@ -397,11 +400,12 @@ func (u *Upstream) maxSlots() int {
 	return maxSessionLinks
 }
 
-// evict ends the slot of a session or a principal that has been unused for longest, and reports whether there was one
-// without calls. The caller holds slotsMu.
-func (u *Upstream) evict() bool {
+// evict ends the slot of a session or a principal that has been unused for longest, and reports
+// whether there was one without calls. It prefers slots of the principal that needs another one. The
+// caller holds slotsMu.
+func (u *Upstream) evict(principal string) bool {
 	for {
-		oldest := u.unusedLongest()
+		oldest := u.unusedLongest(principal)
 		if oldest == nil {
 			return false
 		}
@@ -415,14 +419,19 @@ func (u *Upstream) evict() bool {
 }
 
 // unusedLongest returns the slot that evict ends, nil if all have calls. The caller holds slotsMu.
-func (u *Upstream) unusedLongest() (oldest *slot) {
+func (u *Upstream) unusedLongest(principal string) (oldest *slot) {
 	var since time.Time
+	var ofPrincipal bool // whether oldest is
 	for key, s := range u.slots {
 		if !key.own() {
 			continue
 		}
-		if used, quiet := s.calls.quiet(); quiet && (oldest == nil || used.Before(since)) {
-			oldest, since = s, used
+		used, quiet := s.calls.quiet()
+		of := principal != "" && key.principal == principal
+		switch {
+		case !quiet:
+		case oldest == nil, of && !ofPrincipal, of == ofPrincipal && used.Before(since):
+			oldest, since, ofPrincipal = s, used, of
 		}
 	}
 	return oldest
