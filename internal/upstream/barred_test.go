@@ -154,3 +154,53 @@ func TestRefusedHeaders(t *testing.T) {
 		t.Errorf("called: %v", err)
 	}
 }
+
+// TestRefusedHeadersOfPrincipal does not take what a server lists for one principal as the headers of all:
+// the connection that lists learns them.
+func TestRefusedHeadersOfPrincipal(t *testing.T) {
+	t.Parallel()
+	var wants atomic.Pointer[string] // the header that the tool wants
+	url := serveModern(t, func() string {
+		return fmt.Sprintf(`{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":%q}}}}`, *wants.Load())
+	}, func(h http.Header) string {
+		if h.Get("Mcp-Param-"+*wants.Load()) != "x" {
+			return `{"code":-32020,"message":"a header is missing"}`
+		}
+		return ""
+	})
+	first, second := "First", "Second"
+	wants.Store(&first)
+	a := newAccounts()
+	a.sign("ann", true) // lists
+	a.sign("bob", true)
+	var ofBob atomic.Int32 // lists
+	transport := func(_ string, of Owner, base http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if of.Principal == "bob" && r.Header.Get("Mcp-Method") == "tools/list" {
+				ofBob.Add(1)
+			}
+			return base.RoundTrip(r)
+		})
+	}
+	cfg := perPrincipal("s")
+	cfg.URL = url
+	m, _ := manage(t, Options{Credentials: a, Transport: transport}, cfg)
+	ready(t, m)
+	u, bob := upstreamOf(t, m, "s"), agent("bob", "{}")
+	call := func() error {
+		_, err := u.Call(as(t.Context(), bob), "tools/call", json.RawMessage(`{"name":"t","arguments":{"a":"x"}}`), &mcp.Mux{})
+		return err
+	}
+	if err := call(); err != nil {
+		t.Fatal(err)
+	}
+	wants.Store(&second)
+	var wire *jsonrpc.Error
+	if err := call(); !errors.As(err, &wire) || wire.Code != -32020 {
+		t.Errorf("refused: %v", err)
+	}
+	eventually(t, "a later call has the new headers", func() bool { return call() == nil })
+	if n := ofBob.Load(); n != 0 {
+		t.Errorf("the tools were listed %d times with the credential of bob", n)
+	}
+}

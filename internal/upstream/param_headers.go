@@ -61,7 +61,8 @@ func refusedHeaders(l *link, method string, err error) bool {
 
 // relearn lists the tools again after a call was refused for its headers: the tools have not been
 // listed yet, or have changed without a notification (2026-07-28). It reports whether the tool's
-// headers differ from sent, those of the refused call.
+// headers differ from sent, those of the refused call. At a server with a credential for each
+// principal it only requests new lists, because link l is that of one principal.
 func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, sent *toolHeaders) bool {
 	tool := rawjson.Text(rawjson.Get(params, "name"))
 	select {
@@ -77,6 +78,11 @@ func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, s
 		return false // do not list the tools again for every call of a server that refuses all calls
 	}
 	ls.learned = time.Now()
+	if ls.srv.cfg.PerPrincipal() {
+		// What the server shows this caller is not for all. The next call has the new headers.
+		ls.refresh()
+		return false
+	}
 	tools, _, err := ls.readList(ctx, l, "tools/list", "tools")
 	if err != nil {
 		ls.srv.log.Warn("the tools cannot be listed after a call was refused for its headers", "tool", tool, "err", err)
