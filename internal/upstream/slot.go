@@ -237,9 +237,10 @@ func (s *slot) pause() bool {
 			}
 		case <-forget.C:
 			if !s.isShared() {
-				if _, quiet := s.calls.quiet(); quiet {
+				if s.calls.endQuiet() {
 					return false
 				}
+				forget.Reset(failedIdle) // it is in use, or held
 			}
 		}
 	}

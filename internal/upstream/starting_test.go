@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -108,4 +110,37 @@ func closeAll(t *testing.T, m *Manager, mu *sync.Mutex, ends *[]mcp.Stream) {
 	for _, end := range *ends {
 		_ = end.Close()
 	}
+}
+
+// TestFailedConnectionForgotten forgets a failed connection of a principal once no session needs it,
+// also if one did when it was time.
+func TestFailedConnectionForgotten(t *testing.T) {
+	t.Parallel()
+	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
+	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
+		u := upstreamOf(t, m, "fake")
+		f.mu.Lock()
+		f.refuse = &oauth.SignInError{Server: "fake"}
+		f.mu.Unlock()
+		if _, err := callTool(t.Context(), peerAs{u, agent("ann", "{}")}, "a", "{}"); err == nil {
+			t.Error("a call without a credential was made")
+		}
+		var held atomic.Bool
+		held.Store(true)
+		own := slotOf(t, u, "ann")
+		own.calls.mu.Lock()
+		own.calls.held = held.Load
+		own.calls.mu.Unlock()
+		time.Sleep(2 * failedIdle)
+		if st := u.Status(); st.Principals != 1 {
+			t.Errorf("while it is held: %+v", st)
+		}
+		held.Store(false)
+		time.Sleep(2 * failedIdle)
+		synctest.Wait()
+		if st := u.Status(); st.Principals != 0 {
+			t.Errorf("after that: %+v", st)
+		}
+	})
 }
