@@ -70,7 +70,7 @@ func (c *Client) discover(ctx context.Context, s *Server, id vault.ID) (*found, 
 	for _, issuer := range issuers {
 		meta, err := r.issuer(ctx, issuer)
 		if err == nil {
-			err = c.usable(s, meta)
+			err = usable(s, meta)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("the authorization server %.200s of %q: %w", issuer, s.Name, err))
@@ -96,7 +96,7 @@ func canonical(server string) string {
 }
 
 // usable returns why a server's flow cannot be done at an authorization server.
-func (c *Client) usable(s *Server, meta *serverMetadata) error {
+func usable(s *Server, meta *serverMetadata) error {
 	switch {
 	case meta.Token == "":
 		return errors.New("its metadata have no token_endpoint")
