@@ -199,7 +199,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.SignIns.over(e.agents.transport), Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
-		Redact: e.clean, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
+		Redact: e.clean, Hold: e.conceal.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
 	e.Plane = newPlane(held, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)

@@ -7,20 +7,21 @@ import (
 )
 
 // Recent is a set of secrets that come and go, such as tokens. It keeps the secrets that were added
-// last, within a bound. All methods are safe for concurrent use. The nil Recent is empty.
+// last, within a bound, and those that are held. All methods are safe for concurrent use. The nil Recent is empty.
 type Recent struct {
 	max int
 
 	mu    sync.RWMutex             // guards below
 	set   *Set                     // of the secrets in order
-	order *list.List               // of texts, the oldest first
-	known map[string]*list.Element // by secret
+	order *list.List               // of texts that are not held, the oldest first
+	known map[string]*list.Element // by secret; nil for one that is held
+	holds map[string]int           // by secret
 	uses  map[string]int           // how many secrets have a form
 }
 
 // NewRecent returns a Recent of at most max secrets.
 func NewRecent(max int) *Recent {
-	return &Recent{max: max, set: &Set{forms: map[[2]byte][]written{}}, order: list.New(), known: map[string]*list.Element{}, uses: map[string]int{}}
+	return &Recent{max: max, set: &Set{forms: map[[2]byte][]written{}}, order: list.New(), known: map[string]*list.Element{}, holds: map[string]int{}, uses: map[string]int{}}
 }
 
 // Add adds a secret, or makes it the newest. Secrets shorter than MinSecret are left out. The oldest
@@ -31,11 +32,18 @@ func (r *Recent) Add(secret string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at := r.known[secret]; at != nil {
-		r.order.MoveToBack(at)
+	r.add(secret)
+}
+
+// add is Add. The caller holds mu.
+func (r *Recent) add(secret string) {
+	if at, known := r.known[secret]; known {
+		if at != nil {
+			r.order.MoveToBack(at)
+		}
 		return
 	}
-	for len(r.known) >= r.max {
+	for r.order.Len() >= r.max {
 		oldest := r.order.Front()
 		text := r.order.Remove(oldest).(string)
 		delete(r.known, text)
@@ -43,6 +51,36 @@ func (r *Recent) Add(secret string) {
 	}
 	r.known[secret] = r.order.PushBack(secret)
 	r.change(secret, +1)
+}
+
+// Hold adds a secret that stays until release is called, whatever is added after it. It is the newest
+// then. The caller bounds how many secrets it holds.
+func (r *Recent) Hold(secret string) (release func()) {
+	if r == nil || len(secret) < MinSecret {
+		return func() {}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(secret)
+	if at := r.known[secret]; at != nil {
+		r.order.Remove(at)
+		r.known[secret] = nil
+	}
+	r.holds[secret]++
+	return sync.OnceFunc(func() { r.release(secret) })
+}
+
+// release ends one hold of a secret.
+func (r *Recent) release(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holds[secret]--; r.holds[secret] > 0 {
+		return
+	}
+	delete(r.holds, secret)
+	delete(r.known, secret)
+	r.change(secret, -1)
+	r.add(secret) // what was said with it may be on its way
 }
 
 // change counts the forms of a secret that comes or leaves. The caller holds mu.

@@ -57,3 +57,43 @@ func TestRecentConcurrentUse(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestHold adds more secrets than the bound while two hold one: it is found until both have released
+// it and newer ones have taken its place.
+func TestHold(t *testing.T) {
+	r := redact.NewRecent(2)
+	found := func() bool { return r.Replace("said held-secret") != "said held-secret" }
+	r.Add("held-secret")
+	first, second := r.Hold("held-secret"), r.Hold("held-secret")
+	more := func(from int) {
+		for i := range 5 {
+			r.Add(fmt.Sprint("another-secret-", from+i))
+		}
+		r.Add("another-secret-4")
+	}
+	more(0)
+	if !found() || r.Len() != 3 {
+		t.Errorf("held: found %t of %d", found(), r.Len())
+	}
+	first()
+	first() // once more has no effect
+	more(5)
+	if !found() {
+		t.Error("it leaves although one still holds it")
+	}
+	r.Add("held-secret")
+	second()
+	if !found() || r.Len() != 2 {
+		t.Errorf("just released: found %t of %d", found(), r.Len())
+	}
+	more(10)
+	if found() || r.Len() != 2 {
+		t.Errorf("released: found %t of %d", found(), r.Len())
+	}
+	var none *redact.Recent
+	none.Hold("held-secret")()
+	r.Hold("on")()
+	if r.Len() != 2 {
+		t.Error("a text that is too short is held")
+	}
+}

@@ -70,13 +70,14 @@ func (srv *server) connect(s *slot, version string) (*link, error) {
 	return l, nil
 }
 
-// command returns how to start the program of the configuration for the principal of a slot.
-func (srv *server) command(ctx context.Context, s *slot) (stdio.Command, error) {
+// command returns how to start the program of the configuration for the principal of a slot. The
+// caller holds the texts of the principal in the command while the program runs.
+func (srv *server) command(ctx context.Context, s *slot) (cmd stdio.Command, texts []string, err error) {
 	env := slices.Clone(srv.opts.BaseEnv)
 	for _, name := range slices.Sorted(maps.Keys(srv.cfg.Env)) {
-		value, err := s.text(ctx, srv.cfg.Env[name])
+		value, err := s.text(ctx, srv.cfg.Env[name], &texts)
 		if err != nil {
-			return stdio.Command{}, err
+			return stdio.Command{}, nil, err
 		}
 		env = append(env, name+"="+value)
 	}
@@ -85,31 +86,49 @@ func (srv *server) command(ctx context.Context, s *slot) (stdio.Command, error) 
 		Name: srv.who, Path: srv.cfg.Command, Args: srv.cfg.Args, Env: env, Dir: srv.cfg.Cwd,
 		Keeper: srv.opts.keeper, Grace: srv.opts.StopGrace, Redact: srv.opts.Redact, Logger: srv.opts.Logger,
 		MaxMessage: int(srv.maxResponse()), MaxKey: srv.maxResponseKey(), Room: srv.room(),
-	}, nil
+	}, texts, nil
+}
+
+// holdAll calls Options.Hold, which may be nil, for each secret. They are held until release is called.
+func holdAll(secrets []string, hold func(secret string) (release func())) (release func()) {
+	if hold == nil {
+		return func() {}
+	}
+	var each []func()
+	for _, secret := range secrets {
+		each = append(each, hold(secret))
+	}
+	return func() {
+		for _, release := range each {
+			release()
+		}
+	}
 }
 
 // startProgram starts the program of the configuration for a slot. noInput says that it does not read
 // its standard input.
 func (srv *server) startProgram(ctx context.Context, s *slot, noInput bool) (*stdio.Process, error) {
-	cmd, err := srv.command(ctx, s)
+	cmd, texts, err := srv.command(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	cmd.NoInput = noInput
-	if srv.opts.Log == nil {
-		return stdio.Start(cmd)
+	release, end := holdAll(texts, srv.opts.Hold), func(string) {}
+	if srv.opts.Log != nil {
+		run := srv.opts.Log.Start(srv.name)
+		cmd.Stderr, end = run, run.End
 	}
-	run := srv.opts.Log.Start(srv.name)
-	cmd.Stderr = run
 	cmd.Ended = func(how string, stopped bool) {
 		if stopped {
 			how = "weir stopped it (" + how + ")"
 		}
-		run.End(how)
+		end(how)
+		release()
 	}
 	p, err := stdio.Start(cmd)
 	if err != nil {
-		run.End(err.Error())
+		end(err.Error())
+		release()
 	}
 	return p, err
 }

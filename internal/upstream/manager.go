@@ -60,6 +60,9 @@ type Options struct {
 	ClientInfo json.RawMessage
 	// Redact removes secrets from a server's stderr before it is shown; nil removes nothing.
 	Redact func(string) string
+	// Hold makes Redact remove a secret until release is called. Credentials of callers in the
+	// environment of a program are held while it runs. Nil holds none.
+	Hold func(secret string) (release func())
 	// Log keeps what programs write to standard error, and marks where they start and end; nil keeps
 	// nothing.
 	Log *serverlog.Book

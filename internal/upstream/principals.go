@@ -97,13 +97,16 @@ func (s *slot) watchHolders() (look <-chan time.Time, stop func()) {
 	return ticker.C, ticker.Stop
 }
 
-// text returns a value of env with the credentials of the slot's principal in it.
-func (s *slot) text(ctx context.Context, value config.Secret) (string, error) {
+// text returns a value of env with the credentials of the slot's principal in it, and adds them to
+// texts.
+func (s *slot) text(ctx context.Context, value config.Secret, texts *[]string) (string, error) {
 	return config.FillUserTexts(value, func(name string) (string, error) {
 		if s.u.opts.Credentials == nil {
 			return "", mcp.Errorf(mcp.KindUpstreamUnavailable, "%s needs credentials of its callers (${user:%s}), which are not kept here", s.u.who, name)
 		}
-		return s.u.opts.Credentials.Text(ctx, s.u.name, name, s.owner())
+		text, err := s.u.opts.Credentials.Text(ctx, s.u.name, name, s.owner())
+		*texts = append(*texts, text)
+		return text, err
 	})
 }
 

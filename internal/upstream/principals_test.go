@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -364,7 +365,7 @@ func TestProgramOfPrincipal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd, err := u.command(t.Context(), own)
+		cmd, _, err := u.command(t.Context(), own)
 		if want := "TOKEN=<local of " + session.Principal() + ">"; err != nil || !slices.Contains(cmd.Env, want) {
 			t.Errorf("%v has no %s: %v", cmd.Env, want, err)
 		}
@@ -495,5 +496,43 @@ func TestStrangersList(t *testing.T) {
 	eventually(t, "it is ready", func() bool { return u.Status().State == StateReady })
 	if st := u.Status(); st.Restarts != 0 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// TestHeldTexts runs a program with the credential of a caller in its environment: the credential is
+// removed from texts until the program has ended, however many tokens are used meanwhile.
+func TestHeldTexts(t *testing.T) {
+	t.Parallel()
+	a, tokens := newAccounts(), redact.NewRecent(2)
+	cfg := program("local")
+	cfg.Credentials = "user"
+	loaded, _, err := config.Parse("weir.yaml", []byte(`mcpServers: {local: {command: cat, credentials: user, env: {TOKEN: "<${user:local}>"}}}`), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Env["TOKEN"] = loaded.Servers[0].Env["TOKEN"]
+	m, _ := manage(t, Options{Credentials: a, Hold: tokens.Hold, Redact: tokens.Replace}, cfg)
+	ready(t, m)
+	u, ann := upstreamOf(t, m, "local"), agent("ann", "{}")
+	a.sign("ann", true)
+	eventually(t, "ann has a program", func() bool {
+		_, err := callTool(as(t.Context(), ann), u, "counter", "{}")
+		return err == nil
+	})
+	others := func() {
+		for i := range 5 {
+			tokens.Add("another-token-" + itoa(i))
+		}
+	}
+	others()
+	if got := tokens.Replace("it is local of ann"); got != "it is "+redact.Mark {
+		t.Errorf("while the program runs: %q", got)
+	}
+	if err := m.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	others()
+	if got := tokens.Replace("it is local of ann"); got != "it is local of ann" || tokens.Len() != 2 {
+		t.Errorf("after its end: %q, and %d tokens are known", got, tokens.Len())
 	}
 }
