@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/vault"
 )
 
@@ -293,30 +295,43 @@ func (r *reach) checkPage(text string) error {
 	return r.zone.Check(u, true)
 }
 
+// challenges are what servers said last.
+type challenges struct {
+	places *bounded.Map[string, string]      // the place of a server's metadata, as a challenge named it
+	last   *bounded.Map[vault.ID, Challenge] // the last challenge to a principal
+}
+
+func newChallenges(now func() time.Time) *challenges {
+	return &challenges{
+		places: bounded.New(bounded.Options[string, string]{MaxCount: maxPending, TTL: metadataTime, Now: now}),
+		last:   bounded.New(bounded.Options[vault.ID, Challenge]{MaxCount: maxCached, TTL: askedTime, Now: now}),
+	}
+}
+
 // note keeps a challenge for the sign-in at the credential id, and returns it with the place of the
 // metadata: some servers name that in their first challenge alone. The place is the same for all
 // principals. Scopes and error are of one principal: they say what its call needs.
-func (c *Client) note(s *Server, id vault.ID, ch Challenge) Challenge {
+func (c *challenges) note(s *Server, id vault.ID, ch Challenge) Challenge {
 	if ch.Metadata != "" {
 		c.places.Put(s.key(), ch.Metadata, 0)
 	} else if at, ok := c.places.Get(s.key()); ok {
 		ch.Metadata = at
 	}
-	c.asked.Put(id, ch, 0)
+	c.last.Put(id, ch, 0)
 	return ch
 }
 
 // challenge returns what a server said last to the principal of a credential, or says to a request
 // without a token.
 func (c *Client) challenge(ctx context.Context, s *Server, id vault.ID, r *reach) (Challenge, error) {
-	if ch, ok := c.asked.Get(id); ok || s.Issuer != "" {
+	if ch, ok := c.asked.last.Get(id); ok || s.Issuer != "" {
 		return ch, nil
 	}
 	ch, err := r.ask(ctx, s.URL)
 	if err != nil {
 		return Challenge{}, fmt.Errorf("the server %q: %w", s.Name, err)
 	}
-	return c.note(s, id, ch), nil
+	return c.asked.note(s, id, ch), nil
 }
 
 // tells reports whether a server says how to sign in: in its challenge, or at a well-known place.

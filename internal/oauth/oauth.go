@@ -117,10 +117,9 @@ type Client struct {
 	page      func(server string) string
 	web       *web
 
-	pending *bounded.Map[string, *pending]    // by state
-	told    *bounded.Map[string, bool]        // whether a server tells how to sign in
-	places  *bounded.Map[string, string]      // the place of a server's metadata, as a challenge named it
-	asked   *bounded.Map[vault.ID, Challenge] // the last challenge of a server to a principal
+	pending *bounded.Map[string, *pending] // by state
+	told    *bounded.Map[string, bool]     // whether a server tells how to sign in
+	asked   *challenges
 	cached  *bounded.Map[vault.ID, *cached]   // grants
 	waits   *bounded.Map[vault.ID, *patience] // after failed refreshes
 	unsaved *unsaved                          // grants that the store did not take
@@ -151,8 +150,7 @@ func New(o Options) *Client {
 		web:       &web{lookup: o.Lookup, dial: o.Dial, tls: o.TLS},
 		pending:   bounded.New(bounded.Options[string, *pending]{MaxCount: maxPending, TTL: pendingTime, Now: o.Now}),
 		told:      bounded.New(bounded.Options[string, bool]{MaxCount: maxPending, TTL: toldTime, Now: o.Now}),
-		places:    bounded.New(bounded.Options[string, string]{MaxCount: maxPending, TTL: metadataTime, Now: o.Now}),
-		asked:     bounded.New(bounded.Options[vault.ID, Challenge]{MaxCount: maxCached, TTL: askedTime, Now: o.Now}),
+		asked:     newChallenges(o.Now),
 		cached:    bounded.New(bounded.Options[vault.ID, *cached]{MaxCount: maxCached, TTL: cachedTime, Now: o.Now}),
 		waits:     bounded.New(bounded.Options[vault.ID, *patience]{MaxCount: maxCached, Now: o.Now}),
 		refreshes: newRefreshes(),

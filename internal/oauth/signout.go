@@ -36,7 +36,7 @@ func (c *Client) SignOut(ctx context.Context, id vault.ID) error {
 	}
 	c.unsaved.drop(id)
 	c.cached.Take(id)
-	c.asked.Take(id)
+	c.asked.last.Take(id)
 	if err == nil && found.unreadable != "" {
 		err = errors.New(found.unreadable)
 	}

@@ -85,7 +85,7 @@ func signIn(s *Server, found *cached) error {
 // *SignInError, and the next sign-in asks for all of them.
 func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused identity.Secret, ch Challenge) (identity.Secret, error) {
 	id := s.id(principal)
-	ch = c.note(s, id, ch)
+	ch = c.asked.note(s, id, ch)
 	found, err := c.of(ctx, s, id)
 	if err != nil {
 		return "", err
