@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/egress"
+	"github.com/weir-mcp/weir/internal/issuers"
 )
 
 // Bounds of requests to issuers.
@@ -127,8 +128,12 @@ func (s source) discover(ctx context.Context, issuer string) (found string, err 
 // metadata hands an issuer's metadata to read: that of RFC 8414, then that of OpenID Connect in both
 // of its places, until read accepts one.
 func (s source) metadata(ctx context.Context, issuer string, read func(raw []byte) error) error {
+	places := issuers.Documents(issuer)
+	if places == nil {
+		return errors.New("it is not the URL of an issuer")
+	}
 	var first error
-	for _, address := range metadataURLs(issuer) {
+	for _, address := range places {
 		raw, _, err := s.get(ctx, address)
 		if err == nil {
 			if err = read(raw); err == nil {
@@ -144,21 +149,6 @@ func (s source) metadata(ctx context.Context, issuer string, read func(raw []byt
 		}
 	}
 	return first
-}
-
-// metadataURLs returns where the metadata of an issuer may be.
-func metadataURLs(issuer string) []string {
-	u, err := url.Parse(issuer)
-	if err != nil {
-		return nil
-	}
-	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	origin := u.Scheme + "://" + u.Host
-	all := []string{origin + "/.well-known/oauth-authorization-server" + path, origin + "/.well-known/openid-configuration" + path}
-	if path != "" {
-		all = append(all, origin+path+"/.well-known/openid-configuration")
-	}
-	return all
 }
 
 // keysURL reads metadata. It must be of this very issuer: the texts are compared, because

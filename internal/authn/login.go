@@ -3,9 +3,7 @@ package authn
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/issuers"
 )
 
 // Login is weir's own client at an issuer. It lets people say who they are in a browser.
@@ -92,12 +91,11 @@ func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*Began
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(m.Verifier))
 	q := u.Query()
 	for name, value := range map[string]string{
 		"response_type": "code", "client_id": l.ClientID, "redirect_uri": redirect, "state": b.State, "nonce": m.Nonce,
 		"scope":          strings.Join(append([]string{"openid"}, l.Scopes...), " "),
-		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
+		"code_challenge": issuers.Challenge(m.Verifier), "code_challenge_method": "S256",
 	} {
 		q.Set(name, value)
 	}

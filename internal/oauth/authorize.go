@@ -3,14 +3,13 @@ package oauth
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/issuers"
 )
 
 // pending is a sign-in that waits for a browser to come back.
@@ -74,7 +73,6 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	if err != nil {
 		return "", "", err
 	}
-	sum := sha256.Sum256([]byte(verifier))
 	q := u.Query()
 	for name, value := range s.Params {
 		q.Set(name, value)
@@ -83,7 +81,7 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	q.Set("client_id", cred.ID)
 	q.Set("redirect_uri", redirect)
 	q.Set("state", state)
-	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(sum[:]))
+	q.Set("code_challenge", issuers.Challenge(verifier))
 	q.Set("code_challenge_method", "S256")
 	if f.resource != "" {
 		q.Set("resource", f.resource)

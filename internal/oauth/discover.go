@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/bounded"
+	"github.com/weir-mcp/weir/internal/issuers"
 	"github.com/weir-mcp/weir/internal/vault"
 )
 
@@ -235,23 +236,9 @@ func wellKnown(of, name string) []string {
 	return []string{root}
 }
 
-// issuerDocuments returns where the metadata of an issuer may be (RFC 8414 §3, OIDC Discovery §4).
-func issuerDocuments(issuer string) []string {
-	u, err := url.Parse(issuer)
-	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil
-	}
-	origin, path := u.Scheme+"://"+u.Host, strings.TrimRight(u.EscapedPath(), "/")
-	list := []string{origin + "/.well-known/oauth-authorization-server" + path, origin + "/.well-known/openid-configuration" + path}
-	if path != "" {
-		list = append(list, origin+path+"/.well-known/openid-configuration")
-	}
-	return list
-}
-
 // issuer reads the metadata of an authorization server.
 func (r *reach) issuer(ctx context.Context, issuer string) (*serverMetadata, error) {
-	places := issuerDocuments(issuer)
+	places := issuers.Documents(issuer)
 	if places == nil {
 		return nil, errors.New("it is not the URL of an issuer")
 	}

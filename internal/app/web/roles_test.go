@@ -18,7 +18,7 @@ func TestRoles(t *testing.T) {
 		"operator by group": as("sre1", "sre"), "operator by token": operatorToken, "auditor": as("aud1", "audit"),
 		"both": p.token("both1", "", "groups", []string{"sre", "audit"}), "caller": as("dev1", "dev"), "static": staticToken, "stranger": "",
 	}
-	// Sessions of two others: whoever sees them sees all.
+	// These sessions belong to two other callers. A caller who sees both sees all callers.
 	for _, user := range []string{"u1", "u2"} {
 		p.asks("/mcp", p.token(user, ""))("tools/list", `{}`)
 		p.asks("/mcp", p.token(user, ""))("tools/call", `{"name":"tool_browse","arguments":{"query":"echo"}}`)
