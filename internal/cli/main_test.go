@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,6 +32,9 @@ var weirBin, fakeBin string
 
 func TestMain(m *testing.M) {
 	err := proctest.Guard()
+	if err == nil {
+		err = moreAtOnce()
+	}
 	dir := ""
 	if err == nil {
 		dir, err = os.MkdirTemp("", "weir-test-")
@@ -45,6 +51,18 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	leak.Main(cleaner{m, dir})
+}
+
+// moreAtOnce lets more tests run at once than there are processors, unless -parallel says how
+// many: most of them wait for processes.
+func moreAtOnce() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
 }
 
 // cleaner removes what TestMain built when the tests are done.

@@ -62,7 +62,7 @@ func TestRowsAreCarried(t *testing.T) {
 
 // More rows than a call may have are refused, and can be asked for in part.
 func TestCarriedRowsAreBounded(t *testing.T) {
-	h := newElsewhere(t, `[{"text":"`+strings.Repeat("x", 5<<20)+`"},{"text":"`+strings.Repeat("y", 5<<20)+`"}]`)
+	h := newElsewhere(t, `[{"text":"`+strings.Repeat("row ", 5<<18)+`"},{"text":"`+strings.Repeat("day ", 5<<18)+`"}]`)
 	h.change(func(o *Options) { o.Tables.Fetches = func(string) bool { return false } })
 	h.add("far", echo, chartTool)
 	url := h.url(t)
