@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/approval"
@@ -54,6 +55,10 @@ type Options struct {
 	// Operated is told of operations: of which kind, the decision about an approval, and what it was
 	// about. It may be nil.
 	Operated func(ctx context.Context, kind audit.Kind, decision, server, tool, detail string)
+	// Look is what viewers read.
+	Look Look
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 	// Logger gets the operations, with the principal; nil discards them.
 	Logger *slog.Logger
 }
@@ -63,6 +68,9 @@ type Options struct {
 type API struct {
 	o       Options
 	mux     *http.ServeMux
+	rights  map[string]right // of the patterns of mux
+	desk    *desk
+	guarded http.Handler // mux, for viewers
 	tokens  http.Handler // checks who calls, then serves; nil: the configuration knows no callers
 	closing context.Context
 	close   context.CancelFunc
@@ -76,20 +84,21 @@ func New(o Options) *API {
 	if o.Operated == nil {
 		o.Operated = func(context.Context, audit.Kind, string, string, string, string) {}
 	}
-	a := &API{o: o, mux: http.NewServeMux()}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	a := &API{o: o, mux: http.NewServeMux(), rights: map[string]right{}, desk: &desk{now: o.Now}}
 	a.closing, a.close = context.WithCancel(context.Background())
-	a.mux.Handle(Path+"servers", read(a.list))
-	a.mux.Handle(Path+"servers/{name}/restart", change(a.restart))
-	a.mux.Handle(Path+"servers/{name}/log", read(a.log))
-	a.mux.Handle(Path+"logs", read(a.log))
-	a.mux.Handle(Path+"approvals", read(a.approvals))
-	a.mux.Handle(Path+"approvals/{id}", change(a.decide))
-	a.mux.Handle(auditPath, read(a.audit))
-	a.mux.Handle(Path+"definitions", read(a.definitions))
-	a.mux.Handle(Path+"definitions/accept", change(a.accept))
+	for _, r := range a.routes() {
+		a.rights[Path+r.path] = r.right
+		a.mux.Handle(Path+r.path, r.handler())
+	}
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, mcp.Errorf(mcp.KindNotFound, "there is no %s here", text.Line(r.URL.Path, 80)))
 	})
+	if o.Look.Guard != nil {
+		a.guarded = o.Look.Guard(a.mux)
+	}
 	if o.Tokens != nil {
 		a.tokens = o.Tokens(http.HandlerFunc(a.serveToken))
 	}
@@ -107,8 +116,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	bearer = strings.TrimSpace(bearer)
-	known := a.o.Key != "" && subtle.ConstantTimeCompare([]byte(bearer), []byte(a.o.Key)) == 1
-	switch {
+	known := a.o.Key != "" && subtle.ConstantTimeCompare([]byte(bearer), []byte(a.o.Key)) == 1 || a.desk.knows(bearer)
+	_, pattern := a.mux.Handler(r)
+	switch right := a.rights[pattern]; {
+	case right == exchange:
+		a.mux.ServeHTTP(w, r)
+	case right == look && a.guarded != nil && (!known || !local(r)):
+		a.guarded.ServeHTTP(w, r)
 	case a.tokens != nil && scheme == "" && r.TLS != nil && len(r.TLS.PeerCertificates) > 0:
 		a.tokens.ServeHTTP(w, r) // a certificate may name an operator
 	case !strings.EqualFold(scheme, "Bearer") || bearer == "":
@@ -132,11 +146,16 @@ func (a *API) serveToken(w http.ResponseWriter, r *http.Request) {
 		a.mux.ServeHTTP(w, r)
 		return
 	}
-	if !id.HasRole(operator) && (a.o.Operates == nil || !a.o.Operates(id.Principal)) {
+	if !a.operates(id) {
 		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "%q may not operate this gateway: set operator: true for this token (auth.tokens[].operator), name the caller or a group of it in auth.roles.operator, or use the commands of weir as the user who runs the gateway", text.Line(id.Principal, 80)))
 		return
 	}
 	a.mux.ServeHTTP(w, r)
+}
+
+// operates reports whether a caller is an operator.
+func (a *API) operates(id *identity.Identity) bool {
+	return id.HasRole(operator) || a.o.Operates != nil && a.o.Operates(id.Principal)
 }
 
 // challenge answers a request without a known operator.
@@ -154,9 +173,6 @@ func local(r *http.Request) bool {
 
 // A handler serves one path. The error becomes the response, so nothing may be written before it.
 type handler func(w http.ResponseWriter, r *http.Request) error
-
-// read returns a handler for GET requests.
-func read(h handler) http.Handler { return only(http.MethodGet, h) }
 
 // change returns a handler for POST requests with JSON. A browser cannot send that content type to
 // another origin without asking first.

@@ -109,7 +109,7 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 	if events != nil {
 		write = events.Write
 	}
-	e.tell = telemetry.Fan(write, e.Metrics.Observe, e.Feed.Observe, e.Auditor.event)
+	e.tell = telemetry.Fan(write, e.Metrics.Observe, e.History.Observe, e.Auditor.event)
 }
 
 // artifactUsage returns the number and size of the stored results of all principals.

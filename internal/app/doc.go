@@ -6,7 +6,7 @@
 //	                         ├─ RouterOptions ──▶ /mcps/NAME/mcp
 //	                         ├─ Offices ────────▶ /socket.io/, Computers
 //	                         ├─ Plane ──────────▶ /s2sp/
-//	                         └─ Health, Stats, CatalogInfo, Metrics, Feed
+//	                         └─ Health, Stats, CatalogInfo, Metrics, History
 //
 //	config file changes ─▶ Follow ─▶ Reload ─▶ upstreams, agents, offices, then the Face
 //

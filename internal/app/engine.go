@@ -18,9 +18,9 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/console"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/history"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/redact"
@@ -49,7 +49,7 @@ type Engine struct {
 	Memory   *memory.Pool    // accounts for the bytes of messages
 	Results  *artifact.Local // stores results that were held back
 	Turns    *work.Turns     // limits computations for agents and the console
-	Feed     console.Feed    // the most recent events
+	History  history.Book    // the most recent events
 	Metrics  *telemetry.Metrics
 	Trace    *trace.Tracer // follows operations; sends spans if the configuration says where
 	Plane    *Plane        // serves tables to other servers

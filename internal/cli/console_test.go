@@ -48,9 +48,9 @@ func TestConsole(t *testing.T) {
 	s := serve(t, oneFake+"hub: {}\n")
 	echo := s.tool("fake:echo")
 	for path, want := range map[string]string{
-		"/console": "console/static/console.js", "/console/static/api.js": "sessionStorage", "/console/data/overview": `"name":"fake"`,
-		"/console/data/catalog?query=echo": echo, "/console/data/entry?id=" + strings.ReplaceAll(echo, "#", "%23"): "input_schema",
-		"/console/data/artifacts": `"artifacts":[]`, "/console/data/offices": `"hub":true`,
+		"/console": "console/static/console.js", "/console/static/api.js": "sessionStorage", "/api/v1/overview": `"name":"fake"`,
+		"/api/v1/catalog?query=echo": echo, "/api/v1/catalog/entry?id=" + strings.ReplaceAll(echo, "#", "%23"): "input_schema",
+		"/api/v1/artifacts": `"artifacts":[]`, "/api/v1/offices": `"hub":true`,
 	} {
 		if code, body := s.look(path, ""); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: status %d, no %q in %.300s", path, code, want, body)
@@ -60,11 +60,11 @@ func TestConsole(t *testing.T) {
 		t.Error("the start page does not lead to the console")
 	}
 	for _, header := range [][]string{{"Origin", "https://evil.example"}, {"Host", "evil.example"}} {
-		if code, _ := s.look("/console/data/overview", "", header...); code != http.StatusForbidden {
+		if code, _ := s.look("/api/v1/overview", "", header...); code != http.StatusForbidden {
 			t.Errorf("%s: status %d", header, code)
 		}
 	}
-	resp, err := httpClient(t).Get(s.base + "/console/data/events")
+	resp, err := httpClient(t).Get(s.base + "/api/v1/calls/stream")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestConsole(t *testing.T) {
 	for lines.Scan() { // until the stream ends
 		continue
 	}
-	for _, path := range []string{"/console", "/console/static/console.js", "/console/data/overview"} {
+	for _, path := range []string{"/console", "/console/static/console.js"} {
 		if code, _ := s.look(path, ""); code != http.StatusNotFound {
 			t.Errorf("switched off, %s: status %d", path, code)
 		}
@@ -114,14 +114,14 @@ func TestConsoleWithTokens(t *testing.T) {
 	if code, body := s.look("/console", ""); code != http.StatusOK || strings.Contains(body, "fake") {
 		t.Errorf("the page: status %d", code)
 	}
-	for _, path := range []string{"overview", "catalog", "entry?id=x", "events", "offices", "artifacts", "preview?handle=x", "nothing"} {
+	for _, path := range []string{"overview", "catalog", "catalog/entry?id=x", "calls", "calls/stream", "figures", "offices", "artifacts", "artifacts/x", "setup", "openapi.json"} {
 		for token, want := range map[string]int{"": http.StatusUnauthorized, "wrong": http.StatusUnauthorized, single: http.StatusForbidden} {
-			if code, body := s.look("/console/data/"+path, token); code != want {
+			if code, body := s.look("/api/v1/"+path, token); code != want {
 				t.Errorf("%s with token %q: status %d, want %d: %.200s", path, token, code, want, body)
 			}
 		}
 	}
-	if code, body := s.look("/console/data/overview", whole); code != http.StatusOK || !strings.Contains(body, `"own":true`) {
+	if code, body := s.look("/api/v1/overview", whole); code != http.StatusOK || !strings.Contains(body, `"own":true`) {
 		t.Errorf("with the token: status %d, %.300s", code, body)
 	}
 }

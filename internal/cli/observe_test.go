@@ -85,7 +85,7 @@ func TestMetricsToken(t *testing.T) {
 			t.Errorf("/metrics with %s: %d, want %d", token, got, want)
 		}
 	}
-	for _, path := range []string{"/mcp", "/mcps/fake/mcp", "/mcp/fake/mcp", "/mcps/fake/task?taskId=x", "/sse", "/healthz", "/health", "/stats", "/catalog", "/status/data", "/agents", "/console/data/overview", "/getTaskStatus?agent=fake&taskId=x"} {
+	for _, path := range []string{"/mcp", "/mcps/fake/mcp", "/mcp/fake/mcp", "/mcps/fake/task?taskId=x", "/sse", "/healthz", "/health", "/stats", "/catalog", "/status/data", "/agents", "/api/v1/overview", "/getTaskStatus?agent=fake&taskId=x"} {
 		if got := s2(path, "prom"); got != http.StatusForbidden {
 			t.Errorf("%s with the token for /metrics: %d", path, got)
 		}

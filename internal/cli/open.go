@@ -8,6 +8,8 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weir-mcp/weir/internal/api"
 )
 
 func openCommand(a *process) *cobra.Command {
@@ -18,7 +20,9 @@ func openCommand(a *process) *cobra.Command {
 		Short: "Open the running gateway's console in your browser",
 		Long: `Open the console of the running gateway in your browser: servers, the catalog, live
 calls and tables. Without a browser it prints the address. The address has no token:
-where the gateway wants one, the page asks for it.`,
+where the gateway wants one, the page asks for it. To restart servers, accept definitions
+and approve calls there, enter the code that this command prints: it is good once, within
+a minute, in a browser of this machine.`,
 		Example: "  weir open\n  weir open --no-browser --url https://weir.example.com/mcp",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,9 +39,12 @@ where the gateway wants one, the page asks for it.`,
 			}
 			if noBrowser || openBrowser(a, page) != nil {
 				_, err = fmt.Fprintln(a.stdout, page)
-				return err
+			} else {
+				_, err = fmt.Fprintf(a.stdout, "%s is open in your browser.\n", page)
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s is open in your browser.\n", page)
+			if code := operatorCode(a, cmd.Context(), t); code != "" {
+				a.note("To operate the gateway there, enter this code within a minute: %s", code)
+			}
 			return err
 		},
 	}
@@ -45,6 +52,21 @@ where the gateway wants one, the page asks for it.`,
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address in place of opening it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the address as JSON, and open nothing")
 	return cmd
+}
+
+// operatorCode returns a code with which a browser of this machine operates the gateway, "" if this
+// command may not operate it. The code is not part of an address: other users see the arguments of a
+// browser.
+func operatorCode(a *process, ctx context.Context, t target) string {
+	o, err := findOperator(a, ctx, t)
+	if err != nil || o.bearer == "" {
+		return ""
+	}
+	var c api.Code
+	if err := o.post(ctx, "codes", struct{}{}, &c); err != nil {
+		return "" // a caller who may not operate the gateway opens the page as well
+	}
+	return c.Code
 }
 
 // consoleOf returns the address of the console of the gateway at an MCP URL, if the gateway serves it.

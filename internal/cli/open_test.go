@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -46,9 +47,37 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: %q", name, f.stdout)
 		}
 	}
+	// The command of the gateway's user gets a code; the code becomes a token that operates.
+	told := weir(t, none...).want(t, exitOK).stderr
+	_, code, found := strings.Cut(told, "within a minute: ")
+	if !found {
+		t.Fatalf("no code in %q", told)
+	}
+	status, answer := sendJSON(t, s.base+"/api/v1/sessions", `{"code":"`+strings.TrimSpace(code)+`"}`)
+	if status != 200 {
+		t.Fatalf("the code is answered with %d %s", status, answer)
+	}
+	if status, answer := s.look("/api/v1/definitions", decode[map[string]string](t, answer)["token"]); status != 200 {
+		t.Errorf("the token is answered with %d %s", status, answer)
+	}
 	if f := weir(t, append(none, "--json")...).want(t, exitOK); decode[map[string]string](t, f.stdout)["url"] != want {
 		t.Errorf("--json: %q", f.stdout)
 	}
+}
+
+// sendJSON posts JSON without a credential.
+func sendJSON(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	resp, err := httpClient(t).Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(answer)
 }
 
 // TestOpenWithoutAConsole: what is not there is not opened.

@@ -1,17 +1,12 @@
-// Package console is the web page of a running gateway: servers, catalog, live calls, offices and
-// stored results. It consists of a few files of HTML, CSS and JavaScript and the data that they
-// request. It knows nothing of gateways, routers and hubs; it asks them through its own interfaces.
+// Package console is the web page of a running gateway: a few files of HTML, CSS and JavaScript. It
+// knows nothing of the gateway. The page in the browser is a client of two interfaces: it reads and
+// operates through /api/v1, and it calls tools as an MCP client at /mcp.
 //
-//	browser ── GET /console, /console/static/… ──▶ Page: the same bytes for everybody
+//	browser ── GET /console, /console/static/… ──▶ Page: the same bytes for every viewer
 //	    │
-//	    └─ Authorization: Bearer … ─▶ (guard) ─▶ Data ─┬─▶ overview, offices  Gateway
-//	                                                   ├─▶ catalog, entry     Catalog
-//	                                                   ├─▶ artifacts, preview Artifacts
-//	                                                   └─▶ events (SSE)       Feed ◀── telemetry.Event
+//	    ├─ Authorization: Bearer … ─▶ /api/v1/…  package api
+//	    └─ tools/call ──────────────▶ /mcp       the gateway, as for every agent
 //
-// The page is read-only: all requests are GET. Its files contain no data. Texts of servers are
-// untrusted: they reach the browser as JSON, and the page inserts them as text nodes only.
-//
-// A Feed collects recent events while a browser watches. Without a watcher, an event costs one
-// atomic load.
+// The files contain no data, so they need no token. Texts of servers are untrusted: they reach the
+// browser as JSON, and the page inserts them as text nodes only.
 package console

@@ -8,16 +8,14 @@ import (
 	"github.com/weir-mcp/weir/internal/console"
 )
 
-// A Console is two handlers: one for everybody, one for who may use the gateway.
+// A Console is one handler, for every viewer.
 func Example() {
-	page := console.New(console.Options{Feed: &console.Feed{}}) // and what it asks
-	defer page.Close()
+	page := console.New()
 	mux := http.NewServeMux()
 	mux.HandleFunc(console.Path, page.Page)
 	mux.HandleFunc(console.Path+"/", page.Page)
-	mux.HandleFunc(console.DataPath, page.Data) // behind a guard
 
-	for _, path := range []string{"/console", "/console/static/console.css", "/console/data/nothing"} {
+	for _, path := range []string{"/console", "/console/static/console.css", "/console/nothing"} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		fmt.Println(w.Code, w.Header().Get("Content-Type"))

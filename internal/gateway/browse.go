@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -129,6 +130,15 @@ func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, 
 	}
 	cards, weak = closest(s, kind, query, cards)
 	return cards, weak, err
+}
+
+// Why explains the rank of an entry among those of its kind that fit a query, by words alone.
+func (s *Snapshot) Why(query string, e *catalog.Entry) search.Explanation {
+	kind := e.Kind
+	if kind == catalog.KindTemplate {
+		kind = catalog.KindResource
+	}
+	return s.index(kind).Explain(query, e.ID)
 }
 
 func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawMessage, error) {

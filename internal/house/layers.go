@@ -42,9 +42,9 @@ var places = []place{
 	{"bench/*", top, nil, "the same for one package each, beside a reference of others"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
 
-	{"internal/api", faces, nil, "the operator's paths; asks the gateway through interfaces of its own"},
+	{"internal/api", faces, nil, "the paths of viewers and operators; asks the gateway through interfaces of its own"},
 	{"internal/attach", faces, nil, "carries lines between a client and a running gateway; knows no configuration and starts nothing"},
-	{"internal/console", faces, nil, "the web page: asks the others through interfaces of its own"},
+	{"internal/console", faces, nil, "the files of the web page, which asks the API"},
 	{"internal/demo", faces, []string{"s2sp"}, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
 	{"internal/firstrun", faces, nil, "plans changes of weir.yaml and of clients' files; commands and the console show them, and it asks no person"},
 	{"internal/gateway", faces, []string{"internal/gateway/dispatch", "internal/gateway/result", "internal/gateway/tables", "internal/gateway/tasks", "internal/gateway/usage"}, "meta-tools over the catalog; knows no transport"},
@@ -95,6 +95,7 @@ var places = []place{
 	{"internal/connect", middle, nil, "the pages on which people sign in at servers; knows neither OAuth nor upstreams"},
 	{"internal/oauth/oauthtest", ground, nil, "a server behind an authorization server, for tests only"},
 	{"internal/journal", middle, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},
+	{"internal/history", middle, []string{"internal/telemetry"}, "the last calls, as their events"},
 	{"internal/telemetry", middle, nil, "logs without secrets, events and metrics; the audit log is another package's"},
 	{"internal/trace", middle, []string{"internal/telemetry"}, "spans of requests and their export; knows no gateway and no configuration; sessions have the tag that events have"},
 

@@ -161,7 +161,7 @@ func TestRefusalLeadsToTheIssuer(t *testing.T) {
 	if got := resp.Header.Get("WWW-Authenticate"); resp.StatusCode != 403 || !strings.Contains(got, `scope="mcp", error="insufficient_scope"`) {
 		t.Errorf("without the scope: %d, %q", resp.StatusCode, got)
 	}
-	for _, path := range []string{"/mcp", "/mcps/up/mcp", "/mcp/up/mcp", "/sse", "/console/data", "/catalog", "/status/data", "/agents"} {
+	for _, path := range []string{"/mcp", "/mcps/up/mcp", "/mcp/up/mcp", "/sse", "/api/v1/me", "/catalog", "/status/data", "/agents"} {
 		if resp, _ := p.do("POST", path, p.idp.Token(map[string]any{"aud": "https://other.example/mcp", "scope": "mcp"}), initialize); resp.StatusCode != 401 {
 			t.Errorf("a foreign audience at %s: %d", path, resp.StatusCode)
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -15,71 +16,69 @@ import (
 	"github.com/weir-mcp/weir/internal/console"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/search"
 )
 
-// mountConsole serves /console unless the configuration disables it. The returned function ends the
-// browsers' streams. Browsers reconnect to the current routes, which use the current tokens.
-func (f *Server) mountConsole(mux *http.ServeMux, open *guard.Guard, all func(http.Handler) http.Handler, c *config.Config) (end func()) {
+// mountConsole serves /console unless the configuration disables it.
+func mountConsole(mux *http.ServeMux, open *guard.Guard, c *config.Config) {
 	if !c.Console {
-		return func() {}
+		return
 	}
-	view := &consoleView{f.engine}
-	page := console.New(console.Options{
-		Gateway: view, Catalog: view, Artifacts: view, Feed: &f.engine.Feed, Logger: f.log,
-	})
-	mux.Handle(console.Path, open.Wrap(http.HandlerFunc(page.Page)))
-	mux.Handle(console.Path+"/", open.Wrap(http.HandlerFunc(page.Page)))
-	mux.Handle(console.DataPath, all(http.HandlerFunc(page.Data)))
-	return page.Close
+	page := http.HandlerFunc(console.New().Page)
+	mux.Handle(console.Path, open.Wrap(page))
+	mux.Handle(console.Path+"/", open.Wrap(page))
 }
 
-// A consoleView implements the console's interfaces on an Engine.
-type consoleView struct{ engine *app.Engine }
+// A viewed implements the interfaces of what viewers read on a Server.
+type viewed struct {
+	engine *app.Engine
+	server *Server
+}
 
 var (
-	_ console.Gateway   = (*consoleView)(nil)
-	_ console.Catalog   = (*consoleView)(nil)
-	_ console.Artifacts = (*consoleView)(nil)
+	_ api.Gateway   = (*viewed)(nil)
+	_ api.Catalog   = (*viewed)(nil)
+	_ api.Artifacts = (*viewed)(nil)
 )
 
-// Overview implements console.Gateway.
-func (s *consoleView) Overview(ctx context.Context) console.Overview {
+// Overview implements api.Gateway.
+func (s *viewed) Overview(ctx context.Context) api.Overview {
 	h := s.engine.Health()
 	app.HideFrom(ctx, s.engine, h)
 	n := app.Kinds(app.ViewOf(ctx, s.engine).Catalog)
 	stats := s.engine.Stats(ctx)
-	out := console.Overview{
+	out := api.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
 		Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
-		Usage: console.Usage{
+		Usage: api.Usage{
 			Own: !app.SeesAll(ctx, s.engine), Sessions: len(stats.Sessions), Calls: stats.Total.Calls, Failed: stats.Total.Failed,
 			Read: stats.Total.Tokens.Read, Raw: stats.Total.Tokens.Raw, Pending: stats.Total.Pending,
 		},
 	}
 	for _, u := range h.List() {
-		out.Upstreams = append(out.Upstreams, console.Upstream{
+		out.Upstreams = append(out.Upstreams, api.Upstream{
 			Name: u.Name, State: u.State, Transport: u.Transport, Server: u.Server, Version: u.Version, Protocol: u.Protocol,
 			Tools: u.Tools, Resources: u.Resources, Prompts: u.Prompts, Calls: u.Calls, Errors: u.Errors, InFlight: u.InFlight, Restarts: u.Restarts,
-			Error: cmp.Or(u.Error, u.Note), Since: u.Since,
+			Error: cmp.Or(u.Error, u.Note), Since: u.Since, Namespace: u.Namespace, Pid: u.Pid, Differs: u.Differs, Held: u.Held,
 		})
 	}
 	return out
 }
 
-// SeesAll implements console.Gateway.
-func (s *consoleView) SeesAll(ctx context.Context) bool { return app.SeesAll(ctx, s.engine) }
+// SeesAll implements api.Gateway.
+func (s *viewed) SeesAll(ctx context.Context) bool { return app.SeesAll(ctx, s.engine) }
 
-// Offices implements console.Gateway.
-func (s *consoleView) Offices() *console.Offices {
+// Offices implements api.Gateway.
+func (s *viewed) Offices() *api.Offices {
 	o := s.engine.Offices
 	if o == nil {
 		return nil
 	}
-	out := &console.Offices{}
+	out := &api.Offices{}
 	if h := o.Health(); h != nil {
 		out.Hub, out.Connections = true, h.Connections
 		for _, m := range h.Members {
-			out.Members = append(out.Members, console.Member{
+			out.Members = append(out.Members, api.Member{
 				Office: m.Office, Name: m.Name, Role: string(m.Role), Dialect: m.Dialect, Principal: m.Principal,
 				Transport: m.Transport, Since: m.Since, InFlight: m.InFlight, Proven: m.Proven,
 			})
@@ -99,8 +98,8 @@ type routes interface {
 	Resolve(name string) (upstreamName string, whole, ok bool)
 }
 
-func computers(f routes, upstreams map[string]app.UpstreamHealth) []console.Computer {
-	byName := map[string]*console.Computer{}
+func computers(f routes, upstreams map[string]app.UpstreamHealth) []api.Computer {
+	byName := map[string]*api.Computer{}
 	for _, name := range f.Names() { // sorted, so a Computer comes before its servers
 		target, whole, ok := f.Resolve(name)
 		if !ok {
@@ -108,16 +107,16 @@ func computers(f routes, upstreams map[string]app.UpstreamHealth) []console.Comp
 		}
 		host, server, known := hostOf(name, byName)
 		if !known {
-			byName[name] = &console.Computer{Name: name}
+			byName[name] = &api.Computer{Name: name}
 			if whole {
 				continue // its servers are listed one by one
 			}
 			host, server = name, name
 		}
 		u := upstreams[target]
-		byName[host].Servers = append(byName[host].Servers, console.Server{Name: server, Upstream: target, State: u.State, Tools: u.Tools})
+		byName[host].Servers = append(byName[host].Servers, api.ComputerServer{Name: server, Upstream: target, State: u.State, Tools: u.Tools})
 	}
-	out := make([]console.Computer, 0, len(byName))
+	out := make([]api.Computer, 0, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		out = append(out, *byName[name])
 	}
@@ -125,7 +124,7 @@ func computers(f routes, upstreams map[string]app.UpstreamHealth) []console.Comp
 }
 
 // hostOf splits the name of a server of a known Computer.
-func hostOf(name string, known map[string]*console.Computer) (host, server string, ok bool) {
+func hostOf(name string, known map[string]*api.Computer) (host, server string, ok bool) {
 	for i := range name {
 		if name[i] == '.' && known[name[:i]] != nil {
 			host, server, ok = name[:i], name[i+1:], true
@@ -134,20 +133,35 @@ func hostOf(name string, known map[string]*console.Computer) (host, server strin
 	return host, server, ok
 }
 
-// Search implements console.Catalog.
-func (s *consoleView) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
+// Search implements api.Catalog.
+func (s *viewed) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
 	// agents see the error; the console shows what was found
 	cards, _, _ := app.ViewOf(ctx, s.engine).Search(ctx, kind, query, n)
 	return cards
 }
 
-// Children implements console.Catalog.
-func (s *consoleView) Children(ctx context.Context, kind catalog.Kind, path string) ([]catalog.Card, error) {
+// Children implements api.Catalog.
+func (s *viewed) Children(ctx context.Context, kind catalog.Kind, path string) ([]catalog.Card, error) {
 	return app.ViewOf(ctx, s.engine).Catalog.ChildrenOf(kind, path)
 }
 
-// Entry implements console.Catalog.
-func (s *consoleView) Entry(ctx context.Context, id string) (e *catalog.Entry, path string, ok bool) {
+// Why implements api.Catalog.
+func (s *viewed) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
+	return app.ViewOf(ctx, s.engine).Why(query, e)
+}
+
+// Setup implements api.Gateway.
+func (s *viewed) Setup(context.Context) api.Setup {
+	tokens := s.engine.Config().Auth.Required()
+	out := api.Setup{URL: s.server.publicURL(), Config: s.engine.Health().Config, Lock: s.engine.Definitions.Status().Path, Tokens: tokens, Snippets: []api.Snippet{}}
+	for _, one := range snippets(out.URL, tokens) {
+		out.Snippets = append(out.Snippets, api.Snippet{Client: one.Name, Where: one.Where, Text: one.Text})
+	}
+	return out
+}
+
+// Entry implements api.Catalog.
+func (s *viewed) Entry(ctx context.Context, id string) (e *catalog.Entry, path string, ok bool) {
 	c := app.ViewOf(ctx, s.engine).Catalog
 	if e, ok = c.Lookup(id); ok {
 		path, _ = c.Path(id)
@@ -155,16 +169,16 @@ func (s *consoleView) Entry(ctx context.Context, id string) (e *catalog.Entry, p
 	return e, path, ok
 }
 
-// List implements console.Artifacts.
-func (s *consoleView) List(principal string) []artifact.Held {
+// List implements api.Artifacts.
+func (s *viewed) List(principal string) []artifact.Held {
 	return s.engine.Results.List(principal)
 }
 
 // viewChars bounds one view; it leaves room for the notice.
 const viewChars = 20_000
 
-// View implements console.Artifacts.
-func (s *consoleView) View(ctx context.Context, principal, handle string, selector json.RawMessage) (text, notice string, err error) {
+// View implements api.Artifacts.
+func (s *viewed) View(ctx context.Context, principal, handle string, selector json.RawMessage) (text, notice string, err error) {
 	lease, err := s.engine.Results.Open(ctx, principal, handle)
 	if err != nil {
 		return "", "", err

@@ -42,8 +42,10 @@ func TestRoles(t *testing.T) {
 			shared bool // it tells operators of the sessions of others
 		}{
 			{"/stats", status(nil, 200, name), true},
-			{"/console/data/overview", status(nil, 200, name), true},
-			{"/console/data/events", status(nil, 200, name), false},
+			{"/api/v1/overview", status(nil, 200, name), true},
+			{"/api/v1/calls/stream", status(nil, 200, name), false},
+			{"/api/v1/figures", status(nil, 200, name), false},
+			{"/api/v1/codes", status(map[string]int{"operator by group": 405, "operator by token": 405, "both": 405}, 403, name), false},
 			{"/api/v1/audit", status(audits, 403, name), false},
 			{"/api/v1/servers", status(operates, 403, name), false},
 			{"/api/v1/approvals", status(operates, 403, name), false},
@@ -51,7 +53,7 @@ func TestRoles(t *testing.T) {
 			{"/catalog", status(nil, 200, name), false},
 		} {
 			method := "GET"
-			if strings.HasSuffix(route.path, "events") {
+			if strings.HasSuffix(route.path, "stream") {
 				method = "HEAD"
 			}
 			resp, body := p.do(method, route.path, token, "")
@@ -91,7 +93,7 @@ func TestRoles(t *testing.T) {
 func TestEventsOfOthers(t *testing.T) {
 	p := startProtected(t)
 	open := func(token string) *bufio.Reader {
-		in := openStream(t, p, "/console/data/events", token)
+		in := openStream(t, p, "/api/v1/calls/stream", token)
 		if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "retry") { // it watches from now on
 			t.Fatal(line, err)
 		}

@@ -40,8 +40,8 @@ const linger = 100 * time.Millisecond
 //	                                                    ├─▶ /mcps/NAME/mcp   router.Router ─▶ upstream
 //	                                                    ├─▶ /agents          registry ─▶ upstreams
 //	                                                    ├─▶ /socket.io/, /smcp/  hub ─▶ Computers
-//	                                                    ├─▶ /console         console ─▶ Engine
-//	                                                    ├─▶ /api/v1/         api ─▶ Engine, for operators
+//	                                                    ├─▶ /console         console, a page
+//	                                                    ├─▶ /api/v1/         api ─▶ Engine, for viewers and operators
 //	                                                    └─▶ /status, /healthz, /catalog, /stats, /metrics, /
 //
 // Apply replaces the routes and guards when the configuration changes. Servers and the router keep
@@ -54,7 +54,7 @@ type Server struct {
 
 	front  atomic.Pointer[mcp.Handler]
 	routes atomic.Pointer[http.Handler] // behind the guards
-	quiet  atomic.Pointer[func()]       // ends the streams of the console and of operators
+	quiet  atomic.Pointer[func()]       // ends the streams of viewers and operators
 
 	stream   *streamable.Server
 	profiles *profiles
@@ -177,11 +177,10 @@ func (f *Server) Apply(old, c *config.Config) {
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(f.guardOptions(c, &config.Auth{}))
 	behind := guard.New(closed)
-	mux, endPage := f.mux(c, open, behind, auth.Required())
+	mux := f.mux(c, open, behind, auth.Required())
 	f.mountSignIns(mux, old, c, &auth)
 	f.mountProfiles(mux, behind, c)
-	endAPI := f.mountAPI(mux, open, behind, auth)
-	quiet := func() { endPage(); endAPI() }
+	quiet := f.mountAPI(mux, open, behind, f.wholly(behind), auth)
 	front := guard.New(attachable(closed, f.token))
 	f.attached.follow(front, auth)
 	mux.Handle("/mcp", f.agentFront(front))
@@ -221,10 +220,10 @@ func admitToAll(auth config.Auth) func(id *identity.Identity) error {
 
 // mux routes requests. All paths are behind the closed guard except: the page and scripts, which
 // show strangers only what runs here; the liveness answer; and the hub and table URLs, which check
-// credentials of their own. quiet ends the console's streams.
-func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (mux *http.ServeMux, quiet func()) {
-	mux = http.NewServeMux()
-	all := func(next http.Handler) http.Handler { return closed.Wrap(f.unscoped(next)) }
+// credentials of their own.
+func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *http.ServeMux {
+	mux := http.NewServeMux()
+	all := f.wholly(closed)
 	// An endpoint that reaches all upstreams must not be one of them. Check for the loop before the
 	// token, because weir would not have a token for itself.
 	front := func(next http.Handler) http.Handler { return f.engine.Loops().Refuse(all(next)) }
@@ -245,7 +244,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 		return f.engine.Offices.Hides(r)
 	})
 	mux.Handle("/healthz", withInstance(f.engine.Instance, health))
-	quiet = f.mountConsole(mux, open, all, c)
+	mountConsole(mux, open, c)
 	mux.Handle(authn.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
 	mux.Handle(ToolsPath, all(http.HandlerFunc(f.serveTools)))
@@ -253,7 +252,12 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) (
 	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(f.serveStats)))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
-	return mux, quiet
+	return mux
+}
+
+// wholly returns the guard of paths that reach all upstreams.
+func (f *Server) wholly(closed *guard.Guard) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler { return closed.Wrap(f.unscoped(next)) }
 }
 
 // agentFront returns the handler of /mcp behind a guard.

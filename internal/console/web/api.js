@@ -21,7 +21,7 @@ async function ask(path, parameters, signal) {
   const held = token.get();
   let response;
   try {
-    response = await fetch(`console/data/${path}${query.size ? `?${query}` : ''}`, { headers: held ? { Authorization: `Bearer ${held}` } : {}, signal, cache: 'no-store' });
+    response = await fetch(`api/v1/${path}${query.size ? `?${query}` : ''}`, { headers: held ? { Authorization: `Bearer ${held}` } : {}, signal, cache: 'no-store' });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refused(0, 'weir does not answer.');
@@ -36,7 +36,7 @@ export const get = async (path, parameters = {}, signal = undefined) => (await a
 // events reads the stream of events until it ends: on is called with the kind, the data and the id of each. EventSource
 // cannot send a header, so this reads the stream itself.
 export async function events(after, signal, on) {
-  const response = await ask('events', { after }, signal);
+  const response = await ask('calls/stream', { after }, signal);
   on('open');
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';

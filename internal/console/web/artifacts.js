@@ -26,7 +26,7 @@ export async function show(at, context) {
 }
 
 async function preview(handle) {
-  const data = await get('preview', { handle });
+  const data = await get(`artifacts/${encodeURIComponent(handle)}`, { limit: 20 });
   view.replaceChildren(
     el('h2', {}, 'The beginning of ', el('code', {}, handle), ' ', copyButton(handle)),
     data.rows || data.columns ? table(data.columns.map((name) => [name]), data.rows.map((row) => data.columns.map((_, i) => row?.[i] ?? '')), { class: 'cells' }) : el('pre', {}, data.text ?? ''),

@@ -72,7 +72,7 @@ async function branch(context, kind, path, offset) {
 const part = (title, doc) => (doc ? [el('h2', {}, title), el('pre', {}, doc.text), doc.cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : ''] : []);
 
 async function entry(id) {
-  const e = await get('entry', { id });
+  const e = await get('catalog/entry', { id });
   parts.detail.replaceChildren(
     el('h3', {}, e.title || e.raw_name),
     el('p', {}, el('code', { id: 'tool-id' }, e.id), ' ', copyButton(e.id)),

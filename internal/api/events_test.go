@@ -1,4 +1,4 @@
-package console
+package api
 
 import (
 	"bufio"
@@ -11,44 +11,41 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
+	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/history"
 	"github.com/weir-mcp/weir/internal/memnet"
-	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
-// A served Console is one behind an HTTP server, on a network in memory.
+// A served API is one behind an HTTP server, on a network in memory.
 type served struct {
-	*Console
-	feed   *Feed
+	*API
+	feed   *history.Book
 	client *http.Client
 }
 
-// serve runs a test with a served Console. Who asks is in the header X-Principal.
-func serve(t *testing.T, o Options, f func(t *testing.T, s *served)) {
+// serve runs a test with a served API. Who asks is in the header X-Principal.
+func serve(t *testing.T, o Look, f func(t *testing.T, s *served)) {
 	t.Helper()
 	serveWorld(t, o, false, f)
 }
 
 // serveAll is serve for viewers who see the calls of all principals.
-func serveAll(t *testing.T, o Options, f func(t *testing.T, s *served)) {
+func serveAll(t *testing.T, o Look, f func(t *testing.T, s *served)) {
 	t.Helper()
 	serveWorld(t, o, true, f)
 }
 
-func serveWorld(t *testing.T, o Options, all bool, f func(t *testing.T, s *served)) {
+func serveWorld(t *testing.T, o Look, all bool, f func(t *testing.T, s *served)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.all = all
-		feed := &Feed{}
-		o.Gateway, o.Catalog, o.Artifacts, o.Feed = w, w, w, feed
-		s := &served{Console: New(o), feed: feed}
+		feed := &history.Book{}
+		o.Gateway, o.Catalog, o.Artifacts, o.History, o.Guard = w, w, w, feed, w.look(feed).Guard
+		s := &served{API: New(Options{Look: o}), feed: feed}
 		network := memnet.New()
-		server := &http.Server{ReadTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.Data(w, r.WithContext(guard.WithPrincipal(r.Context(), r.Header.Get("X-Principal"))))
-		})}
+		server := &http.Server{ReadTimeout: time.Minute, Handler: s.API}
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = server.Serve(network) }()
 		transport := &http.Transport{DialContext: network.DialContext}
@@ -63,8 +60,8 @@ func serveWorld(t *testing.T, o Options, all bool, f func(t *testing.T, s *serve
 		}()
 		f(t, s)
 		synctest.Wait()
-		if r := feed.ring.Load(); r != nil && len(r.watchers) != 0 {
-			t.Errorf("%d watchers are left", len(r.watchers))
+		if n := watchers(feed); n != 0 {
+			t.Errorf("%d watchers are left", n)
 		}
 	})
 }
@@ -82,7 +79,7 @@ type viewer struct {
 func (s *served) open(t *testing.T, principal, after string) *viewer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://memory"+DataPath+"events?after="+after, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://memory"+Path+"calls/stream?after="+after, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,21 +146,22 @@ func (v *viewer) want(tools ...string) {
 
 // TestEvents: who watches gets what comes, and what came for others who watched.
 func TestEvents(t *testing.T) {
-	serveAll(t, Options{}, func(t *testing.T, s *served) {
-		s.feed.Observe(call("ann", "before anybody watches"))
+	serveAll(t, Look{}, func(t *testing.T, s *served) {
+		s.feed.Observe(call("ann", "before"))
 		v := s.watch(t, "ann", "")
+		v.want("before")
 		s.feed.Observe(call("ann", "one"))
 		s.feed.Observe(call("bob", "two"))
 		v.want("one", "two")
 		hostileCall := call("ann", "three")
-		hostileCall.Code, hostileCall.Detail = hostile, strings.Repeat("é", 3*maxDetail)+"\n\nevent: call\ndata: {}\n\n"
+		hostileCall.Code, hostileCall.Detail = hostile, strings.Repeat("é", 1500)+"\n\nevent: call\ndata: {}\n\n"
 		s.feed.Observe(hostileCall)
 		kind, data := v.next()
-		if kind != "call" || data["code"] != hostile || len(data["detail"].(string)) > maxDetail+3 || data["duration_ms"] != 1.5 || data["tokens_raw"] != 20.0 || data["attempts"] != 1.0 {
+		if kind != "call" || data["code"] != hostile || utf8.RuneCountInString(data["detail"].(string)) > 500 || data["duration_ms"] != 1.5 || data["tokens_raw"] != 20.0 || data["attempts"] != 1.0 {
 			t.Errorf("the event is %v", data)
 		}
 		late := s.watch(t, "bob", "")
-		late.want("one", "two", "three")
+		late.want("before", "one", "two", "three")
 		late.close()
 		at := v.last
 		v.close()
@@ -171,18 +169,10 @@ func TestEvents(t *testing.T) {
 		again := s.watch(t, "ann", at)
 		again.want("four")
 		again.close()
-		time.Sleep(2 * keptFor) // longer than a request may take to arrive, too
-		s.feed.Observe(call("ann", "five"))
-		if s.feed.ring.Load() != nil {
-			t.Error("events are collected though nobody has watched for long")
-		}
-		again = s.watch(t, "ann", at)
+		again = s.watch(t, "ann", "other."+strings.TrimPrefix(at, s.feed.Run()+"."))
 		if kind, data := again.next(); kind != "missed" || data["missed"] != 0.0 {
-			t.Errorf("after all is gone: %q %v", kind, data)
+			t.Errorf("after an event of another run: %q %v", kind, data)
 		}
-		time.Sleep(2 * time.Minute) // comments go by, and the time in which a request arrives
-		s.feed.Observe(call("ann", "six"))
-		again.want("six")
 		again.close()
 	})
 }
@@ -190,7 +180,7 @@ func TestEvents(t *testing.T) {
 // TestEventsOfOthers: where principals are told apart, each sees their own and what
 // is nobody's.
 func TestEventsOfOthers(t *testing.T) {
-	serve(t, Options{}, func(t *testing.T, s *served) {
+	serve(t, Look{}, func(t *testing.T, s *served) {
 		v := s.watch(t, "ann", "")
 		defer v.close()
 		s.feed.Observe(call("bob", "of bob"))
@@ -204,18 +194,18 @@ func TestEventsOfOthers(t *testing.T) {
 
 // TestEventsMissed: more than are kept are not sent, and it is said how many.
 func TestEventsMissed(t *testing.T) {
-	serveAll(t, Options{}, func(t *testing.T, s *served) {
+	serveAll(t, Look{}, func(t *testing.T, s *served) {
 		v := s.watch(t, "ann", "")
 		defer v.close()
 		s.feed.Observe(call("ann", "first"))
 		v.want("first")
-		for i := range feedSize + 100 {
+		for i := range history.Kept + 100 {
 			s.feed.Observe(call("ann", fmt.Sprint(i)))
 		}
 		if kind, data := v.next(); kind != "missed" || data["missed"] != 100.0 {
 			t.Errorf("got %q %v", kind, data)
 		}
-		for i := 100; i < feedSize+100; i++ {
+		for i := 100; i < history.Kept+100; i++ {
 			v.want(fmt.Sprint(i))
 		}
 	})
@@ -224,15 +214,15 @@ func TestEventsMissed(t *testing.T) {
 // TestEventsForANewcomer: who has read nothing has missed nothing, though more has
 // come than is kept.
 func TestEventsForANewcomer(t *testing.T) {
-	serveAll(t, Options{}, func(t *testing.T, s *served) {
+	serveAll(t, Look{}, func(t *testing.T, s *served) {
 		first := s.watch(t, "ann", "")
 		defer first.close()
-		for i := range feedSize + 100 {
+		for i := range history.Kept + 100 {
 			s.feed.Observe(call("ann", fmt.Sprint(i)))
 		}
 		v := s.watch(t, "ann", "")
 		defer v.close()
-		for i := 100; i < feedSize+100; i++ {
+		for i := 100; i < history.Kept+100; i++ {
 			v.want(fmt.Sprint(i))
 		}
 	})
@@ -240,26 +230,23 @@ func TestEventsForANewcomer(t *testing.T) {
 
 // TestSlowWatcher: who does not read is let go, and no call waits for them.
 func TestSlowWatcher(t *testing.T) {
-	serveAll(t, Options{Patience: time.Second}, func(t *testing.T, s *served) {
+	serveAll(t, Look{Patience: time.Second}, func(t *testing.T, s *served) {
 		slow, quick := s.open(t, "ann", ""), s.watch(t, "ann", "")
 		began := time.Now()
-		for i := range feedSize {
+		for i := range history.Kept {
 			s.feed.Observe(call("ann", fmt.Sprint(i)))
 		}
 		if took := time.Since(began); took != 0 { // time stands still in a bubble unless somebody waits
 			t.Errorf("calls waited %v for who does not read", took)
 		}
-		for i := range feedSize {
+		for i := range history.Kept {
 			quick.want(fmt.Sprint(i))
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		ring := s.feed.ring.Load()
-		ring.mu.Lock()
-		if n := len(ring.watchers); n != 1 {
+		if n := watchers(s.feed); n != 1 {
 			t.Errorf("%d watch, want the quick one", n)
 		}
-		ring.mu.Unlock()
 		s.feed.Observe(call("ann", "last"))
 		quick.want("last")
 		slow.close()
@@ -270,12 +257,12 @@ func TestSlowWatcher(t *testing.T) {
 // TestTooManyWatchers: their number is bounded, and a place is free again as soon
 // as one goes.
 func TestTooManyWatchers(t *testing.T) {
-	serve(t, Options{}, func(t *testing.T, s *served) {
+	serve(t, Look{}, func(t *testing.T, s *served) {
 		var all []*viewer
-		for range maxWatchers {
+		for range 16 {
 			all = append(all, s.watch(t, "ann", ""))
 		}
-		resp, err := s.client.Get("http://memory" + DataPath + "events")
+		resp, err := s.client.Get("http://memory" + Path + "calls/stream")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +280,7 @@ func TestTooManyWatchers(t *testing.T) {
 
 // TestCloseEndsStreams: at once, and for those who come later, too.
 func TestCloseEndsStreams(t *testing.T) {
-	serve(t, Options{}, func(t *testing.T, s *served) {
+	serve(t, Look{}, func(t *testing.T, s *served) {
 		v := s.watch(t, "ann", "")
 		s.Close()
 		if kind, _ := v.next(); kind != "" {
@@ -305,63 +292,25 @@ func TestCloseEndsStreams(t *testing.T) {
 			t.Errorf("after the end there is %q", kind)
 		}
 		v.close()
-		resp, err := s.client.Head("http://memory" + DataPath + "events")
+		resp, err := s.client.Head("http://memory" + Path + "calls/stream")
 		if err != nil || resp.Header.Get("Content-Type") != "text/event-stream" {
 			t.Errorf("HEAD: %v %v", resp, err)
 		}
 	})
 }
 
-// TestFeedCostsNothing: nothing is kept and nothing allocated while nobody watches,
-// and no allocation is made for an event when somebody does.
-func TestFeedCostsNothing(t *testing.T) {
-	feed := &Feed{}
-	e := call("ann", "tool")
-	if n := testing.AllocsPerRun(100, func() { feed.Observe(e) }); n != 0 || feed.ring.Load() != nil {
-		t.Errorf("%v allocations for an event that nobody sees", n)
+// watchers counts those who watch a Book, by the number that may still come.
+func watchers(book *history.Book) int {
+	var more []*history.Watcher
+	for {
+		w, err := book.Watch()
+		if err != nil {
+			break
+		}
+		more = append(more, w)
 	}
-	w, err := feed.watch()
-	if err != nil {
-		t.Fatal(err)
+	for _, w := range more {
+		w.Leave()
 	}
-	if n := testing.AllocsPerRun(100, func() { feed.Observe(e) }); n != 0 {
-		t.Errorf("%v allocations for an event that somebody sees", n)
-	}
-	w.leave(time.Now())
-	if size := unsafe.Sizeof(Feed{}); size > 64 {
-		t.Errorf("a Feed that nobody watches has %d bytes", size)
-	}
-	if size := unsafe.Sizeof(ring{}); size > 200<<10 {
-		t.Errorf("a ring has %d bytes", size)
-	}
+	return 16 - len(more)
 }
-
-// BenchmarkObserve is what an event costs beside a function that does nothing with
-// it: while nobody watches, and while somebody does.
-func BenchmarkObserve(b *testing.B) {
-	e := call("ann", "tool")
-	const rounds = 1_000_000
-	began := time.Now()
-	for range rounds {
-		discard(e)
-	}
-	baseline := float64(time.Since(began).Nanoseconds()) / rounds
-	run := func(name string, feed *Feed) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				feed.Observe(e)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/baseline, "x_baseline")
-		})
-	}
-	run("unwatched", &Feed{})
-	watched := &Feed{}
-	if _, err := watched.watch(); err != nil {
-		b.Fatal(err)
-	}
-	run("watched", watched)
-}
-
-//go:noinline
-func discard(telemetry.Event) {}

@@ -1,4 +1,4 @@
-package console
+package api
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/history"
+	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
@@ -27,6 +29,7 @@ type world struct {
 	offices   *Offices
 	asked     []string // principals
 	all       bool     // viewers see the calls of all principals
+	book      history.Book
 }
 
 func newWorld(t testing.TB) *world {
@@ -100,16 +103,40 @@ func (w *world) View(ctx context.Context, principal, handle string, selector jso
 	return string(data), a.Label, nil
 }
 
-func (w *world) options(feed *Feed) Options {
-	return Options{Gateway: w, Catalog: w, Artifacts: w, Feed: feed}
+// Why explains with what it was asked.
+func (w *world) Why(_ context.Context, query string, e *catalog.Entry) search.Explanation {
+	return search.Explanation{Rank: 1, Score: .5, Words: []search.WordShare{{Word: query, Through: e.Name, Share: 1}}}
 }
 
-// ask asks as a principal and reads the JSON of the answer, whatever its status.
-func ask(t testing.TB, c *Console, principal, target string) (status int, out map[string]any) {
+func (w *world) Setup(context.Context) Setup {
+	return Setup{URL: "http://127.0.0.1:8088/mcp", Snippets: []Snippet{{"Some client", "a file", hostile}}}
+}
+
+// look returns what viewers read of the world. A viewer is named by the header X-Principal.
+func (w *world) look(book *history.Book) Look {
+	return Look{Gateway: w, Catalog: w, Artifacts: w, History: book, Guard: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(rw, r.WithContext(guard.WithPrincipal(r.Context(), r.Header.Get("X-Principal"))))
+		})
+	}}
+}
+
+func (w *world) serve(t testing.TB) *API {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodGet, DataPath+target, nil)
+	a := New(Options{Look: w.look(&w.book), Key: worldKey})
+	t.Cleanup(a.Close)
+	return a
+}
+
+const worldKey = "operator-key"
+
+// ask asks as a principal and reads the JSON of the answer, with any status.
+func ask(t testing.TB, a *API, principal, target string) (status int, out map[string]any) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, Path+target, nil)
+	r.Header.Set("X-Principal", principal)
 	w := httptest.NewRecorder()
-	c.Data(w, r.WithContext(guard.WithPrincipal(r.Context(), principal)))
+	a.ServeHTTP(w, r)
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
 		t.Fatalf("%s: %v in %.200q", target, err, w.Body)
 	}

@@ -1,17 +1,21 @@
-package console
+package api
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/history"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 const (
+	// patience is the default of Look.Patience.
+	patience = 10 * time.Second
 	// pause is between two writes of a stream, so that many calls are few writes.
 	pause = 50 * time.Millisecond
 	// keepAlive is the interval of comments while nothing happens. They detect a browser that is
@@ -21,53 +25,64 @@ const (
 	batch = 64
 )
 
-// events serves a stream of server-sent events. "call" has one event as in the event log; "missed"
-// has the number of events that this browser did not receive.
+// stream serves calls/stream, a stream of server-sent events. "call" has one event as in the event
+// log; "missed" has the number of events that this viewer did not receive.
 //
 //	id: 7Q2MX4KD.41
 //	event: call
 //	data: {"time":"…","event":"execute.completed","tool_id":"…",…}
 //
-// after=ID continues after an event that the browser has received.
-func (c *Console) events(w http.ResponseWriter, r *http.Request) {
+// after=ID continues after an event that the viewer has received.
+func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
-		h.Set("Content-Type", "text/event-stream")
-		return
+		return nil
 	}
-	watcher, err := c.o.Feed.watch()
+	book := a.o.Look.History
+	watcher, err := book.Watch()
 	if err != nil {
 		h.Set("Retry-After", "30")
-		refuse(w, http.StatusServiceUnavailable, mcp.Errorf(mcp.KindOverloaded, "%s", err.Error()))
-		return
+		return mcp.Errorf(mcp.KindOverloaded, "%s", err.Error())
 	}
-	defer func() { watcher.leave(time.Now()) }()
+	defer watcher.Leave()
 	s := &stream{
-		control: http.NewResponseController(w), w: w, watcher: watcher, patience: c.o.Patience,
-		everybody: c.o.Gateway.SeesAll(r.Context()), principal: guard.Principal(r.Context()), events: make([]telemetry.Event, batch),
+		control: http.NewResponseController(w), w: w, book: book, watcher: watcher, patience: cmp.Or(a.o.Look.Patience, patience),
+		sees: a.seer(r.Context()), events: make([]telemetry.Event, batch),
 	}
 	// A stream lasts longer than the read timeout of requests.
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil {
-		c.o.Logger.Debug("a stream of events may end early", "err", err)
+		a.o.Logger.Debug("a stream of events may end early", "err", err)
 	}
-	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	s.begin(r.URL.Query().Get("after"))
 	if err := s.flush(); err != nil {
-		return
+		return nil
 	}
-	s.follow(r.Context().Done(), c.done)
+	s.follow(r.Context().Done(), a.closing.Done())
 	_ = s.control.SetWriteDeadline(time.Time{}) // the connection may be used again
+	return nil
+}
+
+// seer returns whether the viewer of a request may see an event: one of the viewer's own, one of no
+// caller, or any if the viewer sees the calls of all callers.
+func (a *API) seer(ctx context.Context) func(*telemetry.Event) bool {
+	if a.o.Look.Gateway.SeesAll(ctx) {
+		return func(*telemetry.Event) bool { return true }
+	}
+	principal := identity.From(ctx).Principal
+	return func(e *telemetry.Event) bool { return e.Principal == "" || e.Principal == principal }
 }
 
 // stream is one browser that reads events.
 type stream struct {
-	w         http.ResponseWriter
-	control   *http.ResponseController
-	watcher   *watcher
-	patience  time.Duration
-	everybody bool
-	principal string
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	book     *history.Book
+	watcher  *history.Watcher
+	patience time.Duration
+	sees     func(*telemetry.Event) bool
 
 	next   uint64 // the number of the event to read next
 	events []telemetry.Event
@@ -78,13 +93,12 @@ type stream struct {
 // the oldest stored event and has missed none.
 func (s *stream) begin(after string) {
 	s.out = append(s.out, "retry: 5000\n: events\n\n"...)
-	id, number, _ := strings.Cut(after, ".")
-	n, err := strconv.ParseUint(number, 10, 62)
+	n, known := s.book.Number(after)
 	switch {
 	case after == "":
-		_, s.next, _ = s.watcher.read(0, nil)
-	case err != nil || id != s.watcher.ring.id:
-		s.missed(0) // of an earlier ring: the number is unknown
+		_, s.next, _ = s.watcher.Read(0, nil)
+	case !known:
+		s.missed(0) // of an earlier run: the number is unknown
 	default:
 		s.next = n + 1
 	}
@@ -96,7 +110,7 @@ func (s *stream) missed(n uint64) {
 	s.out = append(s.out, "}\n\n"...)
 }
 
-// follow writes events until the browser disconnects or the Console closes.
+// follow writes events until the viewer disconnects or the API closes.
 func (s *stream) follow(gone, done <-chan struct{}) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
@@ -114,7 +128,7 @@ func (s *stream) follow(gone, done <-chan struct{}) {
 			return
 		}
 		select {
-		case <-s.watcher.wake:
+		case <-s.watcher.More():
 		case <-alive.C:
 			s.out = append(s.out, ": \n\n"...)
 		case <-gone:
@@ -129,13 +143,13 @@ func (s *stream) follow(gone, done <-chan struct{}) {
 // write writes the pending text and the available events, at most one round of the ring. Events
 // that arrive faster are missed.
 func (s *stream) write() error {
-	for range feedSize/batch + 1 {
-		n, first, missed := s.watcher.read(s.next, s.events)
+	for range history.Kept/batch + 1 {
+		n, first, missed := s.watcher.Read(s.next, s.events)
 		if missed > 0 {
 			s.missed(missed)
 		}
 		for i := range s.events[:n] {
-			if e := &s.events[i]; s.everybody || e.Principal == "" || e.Principal == s.principal {
+			if e := &s.events[i]; s.sees(e) {
 				s.append(first+uint64(i), e)
 			}
 		}
@@ -149,8 +163,7 @@ func (s *stream) write() error {
 }
 
 func (s *stream) append(number uint64, e *telemetry.Event) {
-	s.out = append(append(s.out, "id: "...), s.watcher.ring.id...)
-	s.out = strconv.AppendUint(append(s.out, '.'), number, 10)
+	s.out = append(append(s.out, "id: "...), s.book.ID(number)...)
 	s.out = append(e.AppendJSON(append(s.out, "\nevent: call\ndata: "...)), "\n\n"...)
 }
 

@@ -1,0 +1,337 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weir-mcp/weir/internal/approval"
+	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/lockfile"
+	"github.com/weir-mcp/weir/internal/serverlog"
+)
+
+// fixed are the operated parts of a gateway with one server.
+type fixed struct{}
+
+func (fixed) List() []Server { return []Server{{Name: "many", State: "ready", Listed: true}} }
+
+func (fixed) Restart(context.Context, string) (Server, error) {
+	return Server{Name: "many", State: "ready"}, nil
+}
+
+func (fixed) Status() *lockfile.Status {
+	return &lockfile.Status{Path: "weir.lock", Servers: []lockfile.ServerStatus{{
+		Server: "many", Mode: "hold", State: lockfile.StateHeld, Digest: "d",
+		Differences: []lockfile.Difference{{Server: "many", Kind: "tool", Name: "add", Members: []lockfile.Member{{Path: "title", After: `"x"`}}}},
+	}}}
+}
+
+func (fixed) Accept(_ context.Context, a lockfile.Acceptance) ([]lockfile.Difference, error) {
+	return []lockfile.Difference{{Server: a.Server, Name: "add"}}, nil
+}
+
+func (fixed) Page(context.Context, audit.Query) (audit.Page, error) {
+	return audit.Page{Records: []json.RawMessage{json.RawMessage(`{"seq":1}`)}}, nil
+}
+
+// whole returns an API of which each route has something to answer, and a path with a value for each
+// placeholder and parameter that it needs.
+func whole(t *testing.T) (a *API, concrete func(path string) string) {
+	t.Helper()
+	w := newWorld(t)
+	w.offices = &Offices{Hub: true, Members: []Member{{Name: "m"}}, Computers: []Computer{{Name: "desk", Servers: []ComputerServer{{Name: "excel"}}}}}
+	w.book.Observe(call("ann", "many:tool_01"))
+	kept, err := w.store.Put(t.Context(), "local", "application/json", "rows", []byte(`[{"a":1}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := approval.New(approval.Options{Open: func() bool { return true }})
+	ctx, cancel := context.WithCancel(t.Context())
+	asked, shown := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(asked)
+		_, _ = room.Ask(ctx, approval.Question{Server: "many", Tool: "add"}, time.Hour, func(string, time.Duration) { close(shown) })
+	}()
+	t.Cleanup(func() { cancel(); <-asked })
+	<-shown
+	waiting := room.List()
+	a = New(Options{Look: w.look(&w.book), Key: worldKey, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}})
+	t.Cleanup(a.Close)
+	var id string
+	for _, e := range w.catalog.Entries() {
+		id = strings.ReplaceAll(e.ID, "#", "%23")
+	}
+	return a, func(path string) string {
+		path = strings.NewReplacer("{name}", "many", "{handle}", kept.Handle, "{id}", waiting[0].ID).Replace(path)
+		switch path {
+		case "catalog/entry":
+			return path + "?id=" + id
+		case "catalog/why":
+			return path + "?query=x&id=" + id
+		}
+		if path == "servers/many" {
+			return "servers/up0000"
+		}
+		return path
+	}
+}
+
+// request makes a request of an operator on this machine.
+func request(method, path, body string) *http.Request {
+	r := httptest.NewRequest(method, "http://127.0.0.1:8088"+Path+path, strings.NewReader(body))
+	r.RemoteAddr = "127.0.0.1:9"
+	r.Header.Set("Authorization", "Bearer "+worldKey)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+// bodies are those of the routes that want more than {}.
+var bodies = map[string]string{"approvals/{id}": `{"decision":"deny"}`, "definitions/accept": `{"server":"many"}`}
+
+// TestOpenAPI asks each route and checks the answer by the schema of the OpenAPI document.
+func TestOpenAPI(t *testing.T) {
+	a, concrete := whole(t)
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, request("GET", "openapi.json", ""))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(w.Body.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("http://weir.test/openapi.json", document); err != nil {
+		t.Fatal(err)
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
+	schemaOf := func(r *route, status, kind string) *jsonschema.Schema {
+		t.Helper()
+		s, err := compiler.Compile("http://weir.test/openapi.json#/paths/" + escape.Replace(Path+r.path) + "/" + strings.ToLower(r.method) + "/responses/" + status + "/content/" + escape.Replace(kind) + "/schema")
+		if err != nil {
+			t.Fatalf("%s: %v", r.path, err)
+		}
+		return s
+	}
+	check := func(r *route, status string, answer []byte) {
+		t.Helper()
+		got, err := jsonschema.UnmarshalJSON(bytes.NewReader(answer))
+		if err != nil {
+			t.Fatalf("%s: %v in %.300s", r.path, err, answer)
+		}
+		if err := schemaOf(r, status, "application/json").Validate(got); err != nil {
+			t.Errorf("%s: %v\n%.600s", r.path, err, answer)
+		}
+	}
+	var code string
+	for _, r := range a.routes() {
+		if r.stream != "" {
+			schemaOf(&r, "200", r.stream)
+			continue
+		}
+		body := bodies[r.path]
+		switch {
+		case r.path == "sessions":
+			body = code
+		case r.body != nil && body == "":
+			body = "{}"
+		}
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, request(r.method, concrete(r.path), body))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", r.path, w.Code, w.Body)
+			continue
+		}
+		check(&r, "200", w.Body.Bytes())
+		if r.path == "codes" {
+			code = w.Body.String()
+		}
+		w = httptest.NewRecorder()
+		a.ServeHTTP(w, request("PUT", concrete(r.path), "{}"))
+		if w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("PUT of %s: %d", r.path, w.Code)
+		}
+		check(&r, "default", w.Body.Bytes())
+	}
+}
+
+// TestRights asks each route as callers who may not: a page of another origin, a caller without a key,
+// and a caller of another machine with the key.
+func TestRights(t *testing.T) {
+	a, concrete := whole(t)
+	for _, r := range a.routes() {
+		for name, one := range map[string]struct {
+			change func(*http.Request)
+			want   map[right]int
+		}{
+			"another origin":   {func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:3000") }, map[right]int{look: 403, operate: 403, exchange: 403}},
+			"another site":     {func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, map[right]int{look: 403, operate: 403, exchange: 403}},
+			"no key":           {func(r *http.Request) { r.Header.Del("Authorization") }, map[right]int{look: 200, operate: 401, exchange: 401}},
+			"another key":      {func(r *http.Request) { r.Header.Set("Authorization", "Bearer guessed") }, map[right]int{look: 200, operate: 401, exchange: 401}},
+			"another machine":  {func(r *http.Request) { r.RemoteAddr = "192.0.2.1:9" }, map[right]int{look: 200, operate: 403, exchange: 401}},
+			"through a proxy":  {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, map[right]int{look: 200, operate: 403, exchange: 401}},
+			"a form of a page": {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, map[right]int{operate: 415, exchange: 415}},
+		} {
+			if r.stream != "" || one.want[r.right] == 0 || r.method == "GET" && name == "a form of a page" {
+				continue
+			}
+			body := ""
+			if r.method == "POST" {
+				body = "{}"
+			}
+			asked := request(r.method, concrete(r.path), body)
+			if strings.HasPrefix(r.path, "artifacts/") {
+				asked.Header.Set("X-Principal", "local")
+			}
+			one.change(asked)
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, asked)
+			if w.Code != one.want[r.right] {
+				t.Errorf("%s, %s: %d, want %d: %.200s", r.path, name, w.Code, one.want[r.right], w.Body)
+			}
+		}
+	}
+}
+
+// TestCodes changes a code for a token, which operates until its end.
+func TestCodes(t *testing.T) {
+	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	a := New(Options{Key: worldKey, Definitions: fixed{}, Now: func() time.Time { return now }})
+	t.Cleanup(a.Close)
+	send := func(r *http.Request, into any) int {
+		t.Helper()
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		if w.Code == 200 && into != nil {
+			if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w.Code
+	}
+	newCode := func() (c Code) {
+		t.Helper()
+		if status := send(request("POST", "codes", "{}"), &c); status != 200 || len(c.Code) < 20 {
+			t.Fatalf("status %d, code %q", status, c.Code)
+		}
+		return c
+	}
+	exchange := func(c Code, into any) int {
+		r := request("POST", "sessions", `{"code":"`+c.Code+`"}`)
+		r.Header.Del("Authorization")
+		return send(r, into)
+	}
+	use := func(token string) int {
+		r := request("GET", "definitions", "")
+		r.Header.Set("Authorization", "Bearer "+token)
+		return send(r, nil)
+	}
+	code := newCode()
+	var session sessionToken
+	if status := exchange(code, &session); status != 200 || !session.Expires.Equal(now.Add(sessionLife)) {
+		t.Fatalf("status %d, %v", status, session.Expires)
+	}
+	if status := exchange(code, nil); status != 401 {
+		t.Errorf("a code was used twice: %d", status)
+	}
+	if status := exchange(Code{}, nil); status != 401 {
+		t.Errorf("no code: %d", status)
+	}
+	if use(session.Token) != 200 || use(code.Code) != 401 || use("") != 401 {
+		t.Error("the token does not operate, or something else does")
+	}
+	old := newCode()
+	now = now.Add(codeLife)
+	if status := exchange(old, nil); status != 401 {
+		t.Errorf("a code of a minute ago: %d", status)
+	}
+	now = now.Add(sessionLife)
+	if use(session.Token) != 401 {
+		t.Error("the token operates after its end")
+	}
+	first := newCode()
+	for range maxCodes {
+		newCode()
+	}
+	if exchange(first, nil) != 401 || len(a.desk.codes) != maxCodes {
+		t.Errorf("%d codes are kept", len(a.desk.codes))
+	}
+}
+
+// TestCalls: the history is that of the viewer, in pages; figures count the same.
+func TestCalls(t *testing.T) {
+	w := newWorld(t)
+	a := w.serve(t)
+	for i, principal := range []string{"ann", "bob", "ann", "", "ann"} {
+		e := call(principal, "many:"+string(rune('a'+i)))
+		if i == 4 {
+			e.Code = "UPSTREAM_ERROR"
+		}
+		w.book.Observe(e)
+	}
+	tools := func(out map[string]any) (s string) {
+		for _, one := range out["calls"].([]any) {
+			s += strings.TrimPrefix(one.(map[string]any)["tool_id"].(string), "many:")
+		}
+		return s
+	}
+	_, first := ask(t, a, "ann", "calls?limit=2")
+	if got := tools(first); got != "ed" {
+		t.Errorf("the first page is %s", got)
+	}
+	_, second := ask(t, a, "ann", "calls?limit=2&before="+first["before"].(string))
+	if got := tools(second); got != "ca" || second["before"] != nil {
+		t.Errorf("the second page is %s, %v", got, second["before"])
+	}
+	for query, want := range map[string]string{"errors=1": "e", "server=many": "edca", "server=other": "", "session=0123456789ab": "edca", "session=x": "", "tool=many:c": "c"} {
+		if _, out := ask(t, a, "ann", "calls?"+query); tools(out) != want {
+			t.Errorf("%s: %s, want %s", query, tools(out), want)
+		}
+	}
+	if status, _ := ask(t, a, "ann", "calls?before=x.1"); status != 404 {
+		t.Errorf("an id of another run: %d", status)
+	}
+	_, sums := ask(t, a, "ann", "figures")
+	total := sums["total"].(map[string]any)
+	if total["calls"] != 4.0 || total["errors"] != 1.0 || sums["own"] != true || len(sums["steps"].([]any)) == 0 {
+		t.Errorf("the figures are %v", sums)
+	}
+	w.all = true
+	if _, sums := ask(t, a, "ann", "figures"); sums["total"].(map[string]any)["calls"] != 5.0 || sums["own"] != false {
+		t.Errorf("of all callers: %v", sums)
+	}
+	if _, out := ask(t, a, "ann", "calls"); tools(out) != "edcba" {
+		t.Errorf("of all callers: %s", tools(out))
+	}
+}
+
+// TestRows passes parameters of a table to its selector.
+func TestRows(t *testing.T) {
+	w := newWorld(t)
+	a := w.serve(t)
+	kept, err := w.store.Put(t.Context(), "ann", "application/json", "rows", []byte(`[{"a":1}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, out := ask(t, a, "ann", "artifacts/"+kept.Handle+"?offset=7&limit=3&order_by=%5B%22a%22%5D")
+	got, _ := json.Marshal(out["selector"])
+	if string(got) != `{"limit":3,"offset":7,"order_by":["a"],"type":"table"}` {
+		t.Errorf("the selector is %s", got)
+	}
+	for query, want := range map[string]int{"where=x": 400, "where=%5B%5D%7D": 400, "limit=201": 400, "where=%5B%5D": 200} {
+		if status, out := ask(t, a, "ann", "artifacts/"+kept.Handle+"?"+query); status != want {
+			t.Errorf("%s: %d %v", query, status, out)
+		}
+	}
+	if status, _ := ask(t, a, "bob", "artifacts/"+kept.Handle); status != 404 {
+		t.Errorf("of another principal: %d", status)
+	}
+}

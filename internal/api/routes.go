@@ -1,0 +1,109 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/weir-mcp/weir/internal/approval"
+	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/lockfile"
+)
+
+// A right is what a caller needs for a route.
+type right string
+
+const (
+	// look is for callers who may use the whole gateway.
+	look right = "look"
+	// operate is for operators. Auditors may use the audit log as well.
+	operate right = "operate"
+	// exchange is for callers who show a code of the route "codes" in the body.
+	exchange right = "exchange"
+)
+
+// A route is one path of the API. The OpenAPI document is made of the table of routes.
+type route struct {
+	method, path string
+	right        right
+	summary      string
+	query        []parameter
+	body, answer any    // values of the types of the bodies; nil: none
+	stream       string // the content type of an answer that is no JSON
+	serve        handler
+}
+
+// A parameter is one of the query. Its name is the first, what it means the second.
+type parameter [2]string
+
+// handler returns the http.Handler of a route.
+func (r *route) handler() http.Handler {
+	if r.method == http.MethodPost {
+		return change(r.serve)
+	}
+	return only(r.method, r.serve)
+}
+
+// routes returns the table of all routes.
+func (a *API) routes() []route { return append(a.lookRoutes(), a.operateRoutes()...) }
+
+var paged = []parameter{{"offset", "the number of the first element, from 0"}, {"limit", "the number of elements"}}
+
+// lookRoutes are the routes of viewers. None of them changes anything.
+func (a *API) lookRoutes() []route {
+	id := parameter{"id", "the id of an entry"}
+	query := parameter{"query", "what the entry should do"}
+	get := func(path, summary string, answer any, serve handler, query ...parameter) route {
+		return route{method: http.MethodGet, path: path, right: look, summary: summary, query: query, answer: answer, serve: serve}
+	}
+	stream := get("calls/stream", "Follow the calls, as server-sent events", nil, a.stream, parameter{"after", "the id of the last event that was received"})
+	stream.stream = "text/event-stream"
+	return []route{
+		get("openapi.json", "This document", map[string]any{}, a.openapi),
+		get("me", "Who the viewer is, and what the viewer may do", me{}, a.me),
+		get("overview", "The state of the gateway and a page of its servers", overviewAnswer{}, a.overview, paged...),
+		get("servers/{name}", "The state of one server", Upstream{}, a.server),
+		get("catalog", "A page of the entries at a path, or of those that fit a query in the order in which agents get them", cardsAnswer{}, a.catalog,
+			append([]parameter{{"kind", "tool, resource or prompt; tool without it"}, {"path", "a path; / without it"}, query}, paged...)...),
+		get("catalog/entry", "All of one entry", entryAnswer{}, a.entry, id),
+		get("catalog/why", "Why an entry has its rank for a query", whyAnswer{}, a.why, id, query),
+		get("calls", "The history of calls, the newest first, without arguments and results", callsAnswer{}, a.calls,
+			parameter{"session", "only calls of this session"}, parameter{"server", "only calls of this server"}, parameter{"tool", "only calls of tools whose id begins so"},
+			parameter{"errors", "1: only calls that ended with an error"}, parameter{"before", "only calls before the one with this id"}, parameter{"limit", "the number of calls"}),
+		stream,
+		get("figures", "Calls, errors, tokens and durations of the last day, in steps of five minutes", figuresAnswer{}, a.figures),
+		get("artifacts", "A page of what is kept for the viewer", artifactsAnswer{}, a.artifacts, paged...),
+		get("artifacts/{handle}", "Rows of a kept table, or the beginning of a kept text", viewAnswer{}, a.artifact,
+			append([]parameter{{"columns", "JSON array of names"}, {"where", "JSON array of conditions"}, {"order_by", "JSON"}, {"group_by", "JSON array of names"}, {"aggregate", "JSON"}}, paged...)...),
+		get("offices", "Members of the hub, and Computers with their servers", officesAnswer{}, a.offices, paged...),
+		get("setup", "The address for clients, and texts to paste into them", Setup{}, a.setup),
+	}
+}
+
+// operateRoutes are the routes of operators.
+func (a *API) operateRoutes() []route {
+	get := func(path, summary string, answer any, serve handler, query ...parameter) route {
+		return route{method: http.MethodGet, path: path, right: operate, summary: summary, query: query, answer: answer, serve: serve}
+	}
+	post := func(path, summary string, body, answer any, serve handler) route {
+		return route{method: http.MethodPost, path: path, right: operate, summary: summary, body: body, answer: answer, serve: serve}
+	}
+	lines := []parameter{{"lines", "the number of the newest lines"}, {"after", "only lines after this number"}, {"follow", "1: these and all later lines, as lines of JSON"}}
+	var records []parameter
+	for _, key := range auditKeys {
+		records = append(records, parameter{key, "see docs/audit.md"})
+	}
+	session := post("sessions", "A token of an operator for a code", Code{}, sessionToken{}, a.session)
+	session.right = exchange
+	return []route{
+		get("servers", "All servers, also disabled ones", List{}, a.list),
+		post("servers/{name}/restart", "Restart a server", struct{}{}, Server{}, a.restart),
+		get("servers/{name}/log", "Lines that a server wrote to standard error", Lines{}, a.log, lines...),
+		get("logs", "Lines that all servers wrote to standard error", Lines{}, a.log, lines...),
+		get("approvals", "Calls that wait for the yes of an operator", Approvals{}, a.approvals),
+		post("approvals/{id}", "Approve a call, or deny it", Decision{}, approval.Call{}, a.decide),
+		get("audit", "A page of the audit log", audit.Page{}, a.audit, records...),
+		get("definitions", "How servers differ from weir.lock", lockfile.Status{}, a.definitions),
+		post("definitions/accept", "Agree to a difference, or to all of a server", lockfile.Acceptance{}, Accepted{}, a.accept),
+		post("codes", "A code that a browser of this machine changes for a token, once and within a minute", struct{}{}, Code{}, a.code),
+		session,
+	}
+}

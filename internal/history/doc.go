@@ -1,0 +1,10 @@
+// Package history remembers the last calls of a gateway and its figures of the last day, in memory
+// and within fixed bounds.
+//
+//	telemetry.Event ─▶ Book.Observe ─┬─▶ the last Kept events ──▶ Recent: pages, newest first
+//	                                 │                        └─▶ Watcher: each at its own place
+//	                                 └─▶ 288 steps of 5 minutes ─▶ Figures: calls, errors, tokens, p50, p95
+//
+// An event has no arguments, queries and results, so a Book has none. The package knows no gateway,
+// no HTTP and no viewer: its callers decide who may see an event.
+package history
