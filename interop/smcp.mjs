@@ -3,6 +3,8 @@
 // the PyPI package a2c-smcp, 0.1.2 and the newest.
 //
 //   node interop/smcp.mjs --weir bin/weir
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -205,6 +207,59 @@ async function draftErrors(report, weir, hub, kind, fake) {
   await Promise.all([agent.stop(), stop(ours)]);
 }
 
+// anIssuer is an authorization server: metadata, one key, and a function that signs tokens.
+async function anIssuer() {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const part = (value) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
+  const server = createServer((request, response) => {
+    const issuer = `http://127.0.0.1:${server.address().port}`;
+    response.setHeader('Content-Type', 'application/json');
+    response.end(JSON.stringify(request.url === '/jwks' ? { keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'k', alg: 'ES256', use: 'sig' }] } : { issuer, jwks_uri: `${issuer}/jwks` }));
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const issuer = `http://127.0.0.1:${server.address().port}`;
+  const token = (claims) => {
+    const text = `${part({ alg: 'ES256', kid: 'k', typ: 'at+jwt' })}.${part({ iss: issuer, exp: Math.floor(Date.now() / 1000) + 600, ...claims })}`;
+    return `${text}.${sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' }).toString('base64url')}`;
+  };
+  return { issuer, token, stop: () => server.close() };
+}
+
+// issued has peers of socket.io-client sign in at our hub with tokens of an issuer.
+async function issued(report, weir) {
+  const { io } = await import('socket.io-client');
+  const idp = await anIssuer();
+  const audience = 'http://weir.test';
+  const hub = await startWeir(weir, 'smcp-issuer', {
+    mcpServers: {}, public_url: audience, auth: { issuers: { corp: { issuer: idp.issuer } } },
+    hub: { office: '', issuers: [{ issuer: 'corp', groups: ['robots'], role: 'computer', offices: ['lab'] }, { issuer: 'corp', principals: ['corp:ann'], role: 'agent' }] },
+  });
+  const attempt = (options) => new Promise((done) => {
+    const socket = io(`${hub.base}/smcp`, { transports: ['websocket'], reconnection: false, forceNew: true, ...options });
+    socket.on('connect', () => done(socket));
+    socket.on('connect_error', (error) => { socket.close(); done(error); });
+  });
+  const join = (socket, role, name, office) => socket.timeout(8000).emitWithAck('server:join_office', { role, name, office_id: office });
+  await report.check('socket.io-client with tokens of an issuer: the auth, a header, offices by groups', async () => {
+    const robot = await attempt({ auth: (give) => give({ token: idp.token({ sub: 'r1', aud: audience, groups: ['robots'] }) }) });
+    const ann = await attempt({ extraHeaders: { Authorization: `Bearer ${idp.token({ sub: 'ann', aud: audience })}` } });
+    for (const peer of [robot, ann]) expect(!(peer instanceof Error), `refused: ${peer}`);
+    expectEqual(await join(robot, 'computer', 'r', 'other'), false); // an office that its group does not open
+    const entered = new Promise((done) => ann.on('notify:enter_office', done));
+    expectEqual(await join(ann, 'agent', 'lab', 'lab'), true);
+    expectEqual(await join(robot, 'computer', 'r', 'lab'), true);
+    expectEqual(await entered, { office_id: 'lab', computer: 'r' });
+    for (const peer of [robot, ann]) peer.close();
+  });
+  await report.check('socket.io-client with a token for another audience, or without an entry', async () => {
+    for (const claims of [{ sub: 'ann', aud: `${audience}/mcp` }, { sub: 'bob', aud: audience }]) {
+      expect(await attempt({ auth: { token: idp.token(claims) } }) instanceof Error, `let in: ${JSON.stringify(claims)}`);
+    }
+  });
+  await hub.stop();
+  idp.stop();
+}
+
 export async function offices({ weir }) {
   if (!weir) return 0; // there is nothing of weir's to compare
   const report = new Report('A2C-SMCP: foreign agents and computers at our hub, ours at theirs');
@@ -214,6 +269,7 @@ export async function offices({ weir }) {
   for (const [name, kind] of Object.entries(peers)) {
     for (const transports of ['polling', 'websocket', 'polling,websocket']) await flows(report, hub.base, name, kind, transports);
   }
+  await issued(report, weir);
   await draftErrors(report, weir, hub, peers['python-socketio, threads'], fake);
   for (const [version, [environment, said]] of Object.entries(sdks)) {
     const tag = version.replaceAll('.', '');

@@ -21,6 +21,7 @@ type Hub struct {
 	log      *slog.Logger
 	config   atomic.Pointer[config.Config]
 	hub      *hub.Hub
+	issued   *issuedPeers
 	listener net.Listener
 	server   *http.Server
 	ended    chan struct{}
@@ -29,15 +30,17 @@ type Hub struct {
 
 // OpenHub listens at hub.listen and serves until Shutdown.
 func OpenHub(ctx context.Context, c *config.Config, log *slog.Logger) (*Hub, error) {
-	h := &Hub{log: log, ended: make(chan struct{})}
+	h := &Hub{log: log, issued: newIssuedPeers(log), ended: make(chan struct{})}
 	h.config.Store(c)
 	// A hub holds messages only while it forwards them, so none are written to files.
 	pool := memory.NewPool(memory.Options{Limit: memoryLimit(int64(c.Limits.Memory), groupLimit()), Logger: log})
-	opts, err := hubOptions(c, h.auth, pool, log)
+	opts, err := hubOptions(c, h.auth, h.issued, pool, log)
 	if err != nil {
+		h.issued.close()
 		return nil, err
 	}
 	if h.listener, err = hubListener(ctx, c.Hub.Listen, c.Hub.TLS); err != nil {
+		h.issued.close()
 		return nil, err
 	}
 	h.hub = hub.New(opts)
@@ -61,12 +64,12 @@ func (h *Hub) Done() <-chan struct{} { return h.ended }
 // Apply applies changed hub tokens and keys, and logs that other hub settings need a restart. If
 // Apply returns an error, nothing has changed.
 func (h *Hub) Apply(next *config.Config) error {
-	auth, err := hubAccess(next, h.auth)
+	auth, err := hubAccess(next, h.auth, h.issued)
 	if err != nil {
 		return err
 	}
 	if _, waits := divided([]string{"hub"}, h.config.Load(), next); len(waits) > 0 {
-		h.log.Warn("of hub, only tokens and computers are applied; the rest keeps its old values until weir is restarted")
+		h.log.Warn("of hub, only tokens, issuers and computers are applied; the rest keeps its old values until weir is restarted")
 	}
 	h.config.Store(next)
 	h.hub.SetAccess(auth, auth.Devices)
@@ -81,6 +84,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 		h.log.Warn("some peers did not end", "err", err)
 	}
 	_ = h.server.Close() // all peers were told
+	h.issued.close()
 	<-h.ended
 	if !errors.Is(h.failed, http.ErrServerClosed) {
 		return fmt.Errorf("the hub's listener failed: %w", h.failed)

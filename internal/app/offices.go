@@ -47,6 +47,8 @@ type Offices struct {
 	whole  *upstream.Manager // each Computer as one server; not in the catalog
 	outer  *http.Server      // serves hub.listen; may be nil
 	ends   sync.WaitGroup
+
+	issued *issuedPeers // nil without a hub
 }
 
 // openOffices starts the configured hub and hub connections. The caller closes it.
@@ -79,8 +81,8 @@ func openOffices(ctx context.Context, c *config.Config, e *Engine) (*Offices, er
 
 // hubOptions converts the hub configuration. gateway returns the gateway's current tokens; pool
 // accounts for messages.
-func hubOptions(c *config.Config, gateway func() *config.Auth, pool *memory.Pool, log *slog.Logger) (hub.Options, error) {
-	auth, err := hubAccess(c, gateway)
+func hubOptions(c *config.Config, gateway func() *config.Auth, issued *issuedPeers, pool *memory.Pool, log *slog.Logger) (hub.Options, error) {
+	auth, err := hubAccess(c, gateway, issued)
 	if err != nil {
 		return hub.Options{}, err
 	}
@@ -94,19 +96,21 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, pool *memory.Pool
 	}, nil
 }
 
-// hubAccess returns the tokens and keys that the hub accepts.
-func hubAccess(c *config.Config, gateway func() *config.Auth) (hub.Static, error) {
-	auth := hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens, time.Now()) }}
+// hubAccess returns the tokens and keys that the hub accepts, and applies the issuers.
+func hubAccess(c *config.Config, gateway func() *config.Auth, issued *issuedPeers) (hubRules, error) {
+	auth := hubRules{issued: issued}
+	auth.Static = hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens, time.Now()) }}
 	for _, t := range c.Hub.Tokens {
 		auth.Tokens = append(auth.Tokens, hub.Token{Name: t.Name, SHA256: t.SHA256, Role: smcp.Role(t.Role), Offices: t.Offices})
 	}
 	for _, comp := range c.Hub.Computers {
 		key, err := smcp.DecodeKey(comp.Key)
 		if err != nil {
-			return hub.Static{}, setupf("hub.computers.%s.key: %w", comp.Name, err)
+			return hubRules{}, setupf("hub.computers.%s.key: %w", comp.Name, err)
 		}
 		auth.Devices = append(auth.Devices, hub.Device{Name: comp.Name, Key: key, Offices: comp.Offices})
 	}
+	issued.apply(c)
 	return auth, nil
 }
 
@@ -136,7 +140,8 @@ func localPeer(gateway *config.Auth, tokens []string, now time.Time) (principal 
 }
 
 func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) error {
-	opts, err := hubOptions(c, func() *config.Auth { return &e.config.Load().Auth }, e.Memory, o.log)
+	o.issued = newIssuedPeers(o.log)
+	opts, err := hubOptions(c, func() *config.Auth { return &e.config.Load().Auth }, o.issued, e.Memory, o.log)
 	if err != nil {
 		return err
 	}
@@ -182,7 +187,7 @@ func (o *Offices) apply(c *config.Config, e *Engine) {
 	if o.hub == nil {
 		return
 	}
-	auth, err := hubAccess(c, func() *config.Auth { return &e.config.Load().Auth })
+	auth, err := hubAccess(c, func() *config.Auth { return &e.config.Load().Auth }, o.issued)
 	if err != nil {
 		o.log.Error("hub.computers is not applied; the old ones stay", "err", err)
 		return
@@ -384,6 +389,7 @@ func (o *Offices) close(ctx context.Context) {
 		_ = o.outer.Close() // its peers were told
 	}
 	o.ends.Wait()
+	o.issued.close()
 	if err := o.whole.Close(ctx); err != nil {
 		o.log.Warn("connections to Computers did not end by themselves", "err", err)
 	}

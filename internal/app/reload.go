@@ -55,8 +55,8 @@ func settingOf(key string, c *config.Config) (s setting, ok bool) {
 		return setting{late: true, name: key}, true
 	case "hub":
 		late := c.Hub
-		late.Tokens, late.Computers = nil, nil
-		return setting{[]any{c.Hub.Tokens, c.Hub.Computers}, late, "hub, except its tokens and computers"}, true
+		late.Tokens, late.Issuers, late.Computers = nil, nil, nil
+		return setting{[]any{c.Hub.Tokens, c.Hub.Issuers, c.Hub.Computers}, late, "hub, except its tokens, issuers and computers"}, true
 	case "artifacts":
 		late := c.Artifacts
 		late.TokenTTL, late.Redact = 0, false

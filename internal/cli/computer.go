@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -35,7 +36,7 @@ import (
 
 // computerFlags are the flags of weir computer.
 type computerFlags struct {
-	config, hub, office, name, token, version, key, ca, skills, uploads, autoApply string
+	config, hub, office, name, token, tokenFile, version, key, ca, skills, uploads, autoApply string
 
 	inputs                                                []string
 	showKey, interactive, batch, pollFirst, exitOnRefusal bool
@@ -87,6 +88,7 @@ until it is told to end.`,
 	fl.StringVar(&f.office, "office", defaultOffice, "office to join")
 	fl.StringVar(&f.name, "name", "", "this Computer's name, unique in the office (default: the machine's)")
 	fl.StringVar(&f.token, "token", "", "token for the hub (default: the variable "+tokenVariable+")")
+	fl.StringVar(&f.tokenFile, "token-file", "", "file with the token, read for each connection: for tokens that end and are renewed")
 	fl.StringVar(&f.version, "a2c-version", "", "protocol version to say, such as 0.4.0 (default: none)")
 	fl.StringVar(&f.key, "key", "", "file with this Computer's private key, made where it is not there: signs results, and proves the name to a hub that binds it")
 	fl.BoolVar(&f.showKey, "show-key", false, "print the public half of --key and end")
@@ -237,6 +239,12 @@ func computerHub(a *process, f computerFlags) (computer.Hub, error) {
 		token, _ = a.lookupEnv(tokenVariable)
 	}
 	h := computer.Hub{URL: f.hub, Office: f.office, Token: token, Version: f.version, KeepTrying: true}
+	if f.tokenFile != "" {
+		if f.token != "" {
+			return h, failf(exitUsage, "--token and --token-file exclude each other")
+		}
+		h.TokenSource = func() (string, error) { return tokenIn(f.tokenFile) }
+	}
 	h.Engine = engineio.ClientConfig{Proxy: http.ProxyFromEnvironment}
 	if !f.pollFirst {
 		h.Engine.Transports = []engineio.Transport{engineio.WebSocket}
@@ -254,6 +262,27 @@ func computerHub(a *process, f computerFlags) (computer.Hub, error) {
 		h.Engine.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	return h, nil
+}
+
+// maxTokenFile is the most that a token file may have.
+const maxTokenFile = 64 << 10
+
+// tokenIn reads a token from a file. White space around the token does not count.
+func tokenIn(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, maxTokenFile+1))
+	token := strings.TrimSpace(string(raw))
+	switch {
+	case err != nil:
+		return "", err
+	case len(raw) > maxTokenFile || token == "" || strings.ContainsAny(token, "\r\n"):
+		return "", fmt.Errorf("%s must hold one token on one line", file)
+	}
+	return token, nil
 }
 
 // computerKey reads the private key. If the file does not exist, it generates a key.

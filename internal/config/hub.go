@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/ownership"
@@ -21,6 +22,7 @@ type Hub struct {
 	Listen        string         `key:"listen" doc:"An address and port of the hub's own, in addition to weir's listener. Needed for tls."`
 	StrictVersion bool           `key:"strict_version" default:"false" doc:"Refuse peers that say no a2c_version."`
 	Tokens        []HubToken     `key:"tokens" doc:"The secrets of peers that may connect. Without any: peers on this machine, and Computers with a known key. If auth.tokens are set, peers on this machine need one without agents."`
+	Issuers       []HubIssuer    `key:"issuers" doc:"Peers that may connect with tokens of auth.issuers. The first entry that fits a token decides."`
 	Computers     []*HubComputer `key:"computers" name:"Name" doc:"Computers whose names are bound to a key: only its holder may use the name."`
 	TLS           HubTLS         `key:"tls" doc:"Certificate of hub.listen, and of weir hub."`
 	MaxPayload    Bytes          `key:"max_payload_bytes" default:"16MB" min:"65536" doc:"Largest message."`
@@ -35,6 +37,15 @@ type HubToken struct {
 	SHA256  string   `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
 	Role    string   `key:"role" enum:"agent,computer" doc:"The only role that it allows. Default: both."`
 	Offices []string `key:"offices" doc:"Patterns of the offices that it opens; * stands for any text without a slash. Default: all."`
+}
+
+// HubIssuer admits callers of an issuer to the hub.
+type HubIssuer struct {
+	Issuer     string   `key:"issuer" doc:"The name of an issuer of auth.issuers."`
+	Principals []string `key:"principals" doc:"Principals whom the entry fits, such as NAME:SUBJECT. Without principals and groups it fits all tokens of the issuer."`
+	Groups     []string `key:"groups" doc:"Groups whose members it fits."`
+	Role       string   `key:"role" enum:"agent,computer" doc:"The only role that it allows. Default: both."`
+	Offices    []string `key:"offices" doc:"Patterns of the offices that it opens; * stands for any text without a slash. Default: all."`
 }
 
 // HubComputer binds a Computer's name to a key.
@@ -90,6 +101,16 @@ func (d *decoder) checkHubs(c *Config) {
 		}
 		seen[t.Name] = true
 		d.checkOffices(t.Offices, at)
+	}
+	for i, entry := range h.Issuers {
+		at := fmt.Sprintf("hub.issuers[%d]", i)
+		switch known := slices.ContainsFunc(c.Auth.Issuers, func(i *Issuer) bool { return i.Name == entry.Issuer }); {
+		case entry.Issuer == "":
+			d.Fail(d.At(at), at, "%s.issuer is missing; write the name of an issuer of auth.issuers", at)
+		case !known:
+			d.Fail(d.At(at+".issuer"), at+".issuer", "%s.issuer: auth.issuers has no %q; add it there", at, strict.Clip(entry.Issuer))
+		}
+		d.checkOffices(entry.Offices, at)
 	}
 	folded := map[string]string{}
 	for _, comp := range h.Computers {

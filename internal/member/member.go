@@ -39,6 +39,9 @@ type Options struct {
 	Office string // "" joins no office; see Member.Join
 	// Token is sent as the x-api-key header and in the CONNECT auth; "" sends none.
 	Token string
+	// TokenSource returns the token for each attempt to connect, which goes into the CONNECT auth. It
+	// replaces Token; its error ends the attempt. Nil means Token.
+	TokenSource func() (string, error)
 	// Version is the a2c_version sent when connecting; "" sends none.
 	Version string
 	// MCP announces that the peer supports the general channel client:mcp.
@@ -126,7 +129,7 @@ func New(o Options) (*Member, error) {
 	if engine.Header == nil {
 		engine.Header = map[string][]string{}
 	}
-	if o.Token != "" {
+	if o.Token != "" && o.TokenSource == nil {
 		engine.Header.Set("X-Api-Key", o.Token)
 	}
 	if o.Key != nil {
@@ -180,8 +183,15 @@ func address(raw, version string) (string, error) {
 
 func (m *Member) auth() (json.RawMessage, error) {
 	auth := map[string]string{"role": string(m.o.Role)}
-	if m.o.Token != "" {
-		auth["token"] = m.o.Token
+	token := m.o.Token
+	if m.o.TokenSource != nil {
+		var err error
+		if token, err = m.o.TokenSource(); err != nil {
+			return nil, fmt.Errorf("the token for the hub cannot be read: %w", err)
+		}
+	}
+	if token != "" {
+		auth["token"] = token
 	}
 	if m.o.Key != nil {
 		auth["key"] = smcp.EncodeKey(m.o.Key.Public().(ed25519.PublicKey))

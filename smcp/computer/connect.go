@@ -30,12 +30,15 @@ const (
 
 // Hub configures the connection to a hub.
 type Hub struct {
-	URL     string
-	Office  string
-	Token   string
-	Version string                // a2c_version to announce; "" for none
-	Engine  engineio.ClientConfig // transports, TLS, dialing
-	Backoff socketio.Backoff      // between attempts to connect
+	URL    string
+	Office string
+	Token  string
+	// TokenSource returns the token for each attempt to connect, in place of Token, for tokens that
+	// end before the Computer does. Nil means Token.
+	TokenSource func() (string, error)
+	Version     string                // a2c_version to announce; "" for none
+	Engine      engineio.ClientConfig // transports, TLS, dialing
+	Backoff     socketio.Backoff      // between attempts to connect
 	// KeepTrying makes Connect return at once and retry in the background if the first attempt fails.
 	KeepTrying bool
 	// OnRefused is called when the hub rejects the Computer for a lasting reason; see member.Options.
@@ -53,7 +56,7 @@ func (c *Computer) Connect(ctx context.Context, h Hub) error {
 	}
 	o := &c.office
 	m, err := member.New(member.Options{
-		URL: h.URL, Role: smcp.RoleComputer, Name: c.o.Name, Office: h.Office, Token: h.Token, Version: h.Version, MCP: true, Key: c.o.Key,
+		URL: h.URL, Role: smcp.RoleComputer, Name: c.o.Name, Office: h.Office, Token: h.Token, TokenSource: h.TokenSource, Version: h.Version, MCP: true, Key: c.o.Key,
 		Engine: h.Engine, Backoff: h.Backoff, MaxConcurrent: 2 * maxCalls, Logger: c.o.Logger,
 		OnLost: func(error) { o.abandon("the connection to the hub was lost") }, OnRefused: h.OnRefused,
 	})

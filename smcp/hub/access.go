@@ -16,7 +16,8 @@ type access struct {
 
 // SetAccess replaces Options.Auth and Options.Devices. A connected peer stays only if the new rules
 // admit it in its present role and office. A peer whose token or key was removed is disconnected,
-// calls to it are answered, and its reconnect is refused. When SetAccess returns, all such peers have
+// calls to it are answered, and its reconnect is refused. So is a peer that auth does not decide about
+// within 20 s; it may reconnect. When SetAccess returns, all such peers have
 // been disconnected. It is safe for concurrent use.
 func (h *Hub) SetAccess(auth Authenticator, devices []Device) {
 	h.changing.Lock()
@@ -28,50 +29,13 @@ func (h *Hub) SetAccess(auth Authenticator, devices []Device) {
 	h.access = &access{auth, devices}
 	h.mu.Unlock()
 	// A peer that connects after this is checked when it connects.
-	for _, s := range h.ns.To().Sockets() {
-		if peer, ok := s.Value().(*session); ok {
-			h.check(peer)
-		}
-	}
+	checks{h}.all()
 }
 
 // credentials returns the credentials that a peer sent when it connected.
 func credentials(s *socketio.Socket) Credentials {
-	return Credentials{Header: s.Handshake().Header(), Auth: s.Auth(), RemoteAddr: s.Handshake().RemoteAddr}
-}
-
-// check updates the grant of a connection, and ends the connection if the new grant does not allow
-// its office.
-func (h *Hub) check(s *session) {
-	if s.own {
-		return
-	}
-	var refused error
-	h.mu.Lock()
-	for s.access != h.access {
-		now := h.access
-		h.mu.Unlock()
-		grant, err := now.auth.Authenticate(s.socket.Context(), credentials(s.socket))
-		h.mu.Lock()
-		if now != h.access {
-			continue
-		}
-		s.access = now
-		if err == nil {
-			s.grant = grant
-			err = h.mayStay(s)
-		}
-		if err == nil && !grant.NeedsProof {
-			err = s.socket.Admit()
-		}
-		refused = err
-	}
-	name, principal := s.name, s.grant.Principal
-	h.mu.Unlock()
-	if refused != nil {
-		h.log.Info("a peer was put out: who may connect has changed", "name", name, "principal", principal, "remote", s.socket.Handshake().RemoteAddr, "reason", refused)
-		s.socket.Close()
-	}
+	shake := s.Handshake()
+	return Credentials{Header: shake.Header(), Auth: s.Auth(), RemoteAddr: shake.RemoteAddr, TLS: shake.TLS}
 }
 
 // mayStay checks a session against its new grant. The caller holds mu.

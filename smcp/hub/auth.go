@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/address"
@@ -25,6 +27,7 @@ type Credentials struct {
 	Header     http.Header
 	Auth       json.RawMessage // of the Socket.IO CONNECT
 	RemoteAddr string
+	TLS        *tls.ConnectionState // nil without TLS
 }
 
 // Tokens returns the bearer secrets: the x-api-key header, the Authorization header, and token and
@@ -69,6 +72,10 @@ type Grant struct {
 	Offices []string
 	// NeedsProof means that the peer must first join with the proof of a key.
 	NeedsProof bool
+	// Until is when the hub asks the Authenticator about the peer again, with the credentials that
+	// the peer sent when it connected. A refusal then ends the connection. The zero Until asks only
+	// after SetAccess.
+	Until time.Time
 }
 
 // Allows reports whether the grant covers a role in an office.
@@ -84,7 +91,9 @@ func officeIn(patterns []string, office string) bool {
 }
 
 // Authenticator decides who may connect. It is called concurrently and must not retain the
-// credentials.
+// credentials. An error of mcp.KindIdentityUnavailable is answered with 503, so that the peer tries
+// again, and one of
+// mcp.KindPermissionDenied or mcp.KindInsufficientScope with 403; all others are answered with 401.
 type Authenticator interface {
 	Authenticate(ctx context.Context, c Credentials) (Grant, error)
 }
@@ -182,7 +191,7 @@ func (h *Hub) Trusts(r *http.Request) bool {
 	h.mu.Lock()
 	auth := h.access.auth
 	h.mu.Unlock()
-	grant, err := auth.Authenticate(r.Context(), Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr})
+	grant, err := auth.Authenticate(r.Context(), Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr, TLS: r.TLS})
 	return err == nil && grant.Role == "" && len(grant.Offices) == 0 && !grant.NeedsProof
 }
 

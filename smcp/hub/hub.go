@@ -134,7 +134,7 @@ func New(o Options) *Hub {
 	h.ns.Use(h.admit)
 	h.ns.OnConnect(func(s *socketio.Socket) {
 		if peer, ok := s.Value().(*session); ok {
-			h.check(peer) // the access may have changed since admit
+			checks{h}.entered(s.Context(), peer)
 		}
 	})
 	h.ns.OnDisconnect(h.gone)
@@ -169,7 +169,7 @@ func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
 		var err error
 		if grant, err = access.auth.Authenticate(ctx, credentials(s)); err != nil {
 			h.log.Info("a peer was refused", "remote", s.Handshake().RemoteAddr, "reason", err)
-			return err
+			return connectError(err)
 		}
 	}
 	peer := &session{socket: s, sid: s.ID(), grant: grant, access: access, version: shake.version, said: shake.said, own: shake.trusted, dialect: shake.version.Dialect()}

@@ -234,6 +234,9 @@ func (h *Hub) gone(socket *socketio.Socket, reason socketio.Reason) {
 	if s.proof != nil {
 		s.proof.Stop()
 	}
+	if s.renewal != nil {
+		s.renewal.Stop()
+	}
 	h.leaveLocked(s)
 	h.log.Debug("disconnected", "sid", s.sid, "name", s.name, "reason", reason)
 }

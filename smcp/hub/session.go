@@ -30,6 +30,7 @@ type session struct {
 	key     ed25519.PublicKey // the proven key; nil: none
 	nonce   string            // to be signed once
 	proof   *time.Timer       // ends an unproven connection; nil: no proof needed
+	renewal *time.Timer       // checks the grant again; nil: the grant has no Until
 	since   time.Time
 	// instance identifies the process of a Computer with a key; ousted identifies the process that
 	// this connection replaced.

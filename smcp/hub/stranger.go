@@ -7,6 +7,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/socketio"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
@@ -22,19 +24,43 @@ func (h *Hub) checkHeader(r *http.Request) (known bool, refusal *engineio.Refusa
 	h.mu.Lock()
 	auth := h.access.auth
 	h.mu.Unlock()
-	shown := Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr}
+	shown := Credentials{Header: r.Header, RemoteAddr: r.RemoteAddr, TLS: r.TLS}
 	if key := r.Header.Get(a2c.HeaderKey); key != "" {
 		shown.Auth = append(rawjson.AppendString([]byte(`{"key":`), key), '}')
 	}
 	grant, err := auth.Authenticate(r.Context(), shown)
 	if err != nil && shown.hasToken() {
 		h.log.Info("a peer was refused at its handshake", "remote", r.RemoteAddr, "reason", err)
-		return false, &engineio.Refusal{
-			Status: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {`Bearer realm="weir hub", error="invalid_token"`}},
-			Body: []byte(`{"code":4,"message":"the token in x-api-key or Authorization is not known to this hub"}`),
-		}
+		return false, refusalOf(err)
 	}
 	return err == nil && !grant.NeedsProof, nil
+}
+
+// refusalOf returns the answer to a handshake whose token was refused. A token that cannot be checked
+// now is not called unknown: clients would throw a good one away.
+func refusalOf(err error) *engineio.Refusal {
+	kind, _ := mcp.KindOf(err)
+	switch kind {
+	case mcp.KindIdentityUnavailable:
+		return &engineio.Refusal{Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"5"}}, Body: []byte(`{"code":4,"message":"` + unavailable + `"}`)}
+	case mcp.KindPermissionDenied, mcp.KindInsufficientScope:
+		return &engineio.Refusal{Status: http.StatusForbidden, Body: []byte(`{"code":4,"message":"the token in x-api-key or Authorization does not open this hub"}`)}
+	}
+	return &engineio.Refusal{
+		Status: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {`Bearer realm="weir hub", error="invalid_token"`}},
+		Body: []byte(`{"code":4,"message":"the token in x-api-key or Authorization is not known to this hub"}`),
+	}
+}
+
+const unavailable = "the issuer of the token cannot be asked now; try again"
+
+// connectError returns the answer to a CONNECT whose credentials were refused. The text of an error
+// that is no ConnectError does not reach the peer.
+func connectError(err error) error {
+	if kind, _ := mcp.KindOf(err); kind == mcp.KindIdentityUnavailable {
+		return &socketio.ConnectError{Message: unavailable}
+	}
+	return err
 }
 
 // hasToken reports whether the headers contain a token. An Authorization header with a scheme other
