@@ -63,6 +63,9 @@ func printStats(a *process, s *usage.Stats) error {
 	if n := s.Total.Pending; n > 0 {
 		a.note("%d results are still being counted", n)
 	}
+	if n := s.Total.Estimated; n > 0 {
+		a.note("the tokens of %d large results are estimated from samples", n)
+	}
 	if n := s.Total.Uncounted; n > 0 {
 		a.note("%d results were too many to be counted", n)
 	}

@@ -32,10 +32,10 @@ func (s *State) Stats(principal string) usage.Stats {
 // count adds the tokens of an answer to the session and to the total: at once if the count is cheap
 // or known, otherwise in the background. It calls tell, if set, once: with the tokens, or with
 // counted false if they remain unknown.
-func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error, tell func(read, raw int, counted bool)) {
+func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error, tell func(n usage.Count, counted bool)) {
 	if result == nil {
 		if tell != nil {
-			tell(0, 0, true)
+			tell(usage.Count{}, true)
 		}
 		return
 	}
@@ -51,37 +51,91 @@ func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawM
 	case dispatch.ActsOnUpstream(c.Verb) && !c.DryRun:
 		p = usage.Results
 	}
-	tokens, answered, passed := a.countTokens, c.Answer, c.Passed
+	passed := c.Passed
 	if p != usage.Results {
 		passed = -1 // a server's answer that was read, and counted, before
 	}
-	size := len(result) + len(answered)
-	if scope.Ends(answered) || scope.Ends(result) {
-		a.state.account.Uncounted(&sessionOf(c).usage, tell) // a background count would need a copy
+	cost := answerCost{tokens: a.countTokens, read: result, passed: passed}
+	switch {
+	case p != usage.Results:
+	case c.Answer != nil:
+		cost.raw = c.Answer
+	case err != nil:
+		cost.raw = result // a server would have answered with some error
+	}
+	size := len(result) + len(cost.raw)
+	now := passed >= 0
+	if !now && size > usage.MaxInline {
+		if now = cost.sampled() || scope.Ends(cost.raw) || scope.Ends(result); !now {
+			cost = cost.clone() // the caller may change the result as soon as count returns
+		}
+	}
+	a.state.account.Tally(&sessionOf(c).usage, p, size, now, cost.count, tell)
+}
+
+// answerCost counts the tokens of an answer.
+type answerCost struct {
+	tokens func(string) int
+	read   json.RawMessage // what the agent reads
+	raw    json.RawMessage // what it would have read of the server; nil if nothing
+	passed int             // the tokens of both, -1 if they are unknown
+
+	found               bool // the following are set
+	readTexts, rawTexts usage.Texts
+}
+
+// find finds the texts.
+func (c *answerCost) find() {
+	if c.found {
 		return
 	}
-	if passed < 0 && size > usage.MaxInline {
-		// The caller may change the result as soon as count returns.
-		same := len(answered) > 0 && &answered[0] == &result[0]
-		result = slices.Clone(result)
-		if same {
-			answered = result
-		}
+	c.found = true
+	c.readTexts = usage.TextsOf(c.read)
+	if c.isOne() {
+		c.rawTexts = c.readTexts
+	} else if c.raw != nil {
+		c.rawTexts = usage.TextsOf(c.raw)
 	}
-	a.state.account.Tally(&sessionOf(c).usage, p, size, passed >= 0, func() (read, raw int) {
-		if passed >= 0 {
-			return passed, passed
-		}
-		read = usage.OfResult(tokens, result)
-		switch {
-		case p != usage.Results:
-		case answered != nil:
-			raw = usage.OfResult(tokens, answered)
-		case err != nil:
-			raw = read // a server would have answered with some error
-		}
-		return read, raw
-	}, tell)
+}
+
+// sampled reports whether the count is cheap because the larger of the two texts is estimated.
+func (c *answerCost) sampled() bool {
+	c.find()
+	return max(c.readTexts.Size(), c.rawTexts.Size()) > usage.MaxExact
+}
+
+// clone returns a copy that shares no bytes.
+func (c *answerCost) clone() answerCost {
+	own := answerCost{tokens: c.tokens, read: slices.Clone(c.read), passed: c.passed}
+	if c.isOne() {
+		own.raw = own.read
+	} else {
+		own.raw = slices.Clone(c.raw)
+	}
+	return own
+}
+
+// isOne reports whether the agent reads the server's answer itself.
+func (c *answerCost) isOne() bool {
+	return len(c.raw) > 0 && len(c.raw) == len(c.read) && &c.raw[0] == &c.read[0]
+}
+
+func (c *answerCost) count() (n usage.Count) {
+	if c.passed >= 0 {
+		return usage.Count{Read: c.passed, Raw: c.passed}
+	}
+	c.find()
+	tokens, exact := c.readTexts.Count(c.tokens)
+	n.Read, n.Estimated = tokens, !exact
+	switch {
+	case c.raw == nil:
+	case c.isOne():
+		n.Raw = tokens
+	default:
+		n.Raw, exact = c.rawTexts.Count(c.tokens)
+		n.Estimated = n.Estimated || !exact
+	}
+	return n
 }
 
 // countList counts the definitions that tools/list returns, against those of all tools. It counts

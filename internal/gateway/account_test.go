@@ -131,7 +131,7 @@ func TestModelTokens(t *testing.T) {
 		{`{"structuredContent":{"a":1}}`, token.Count(`{"a":1}`)},
 		{`{}`, 0}, {`7`, 0}, {`{"content":7}`, 0},
 	} {
-		if got := usage.OfResult(token.Count, json.RawMessage(tt.result)); got != tt.want {
+		if got, exact := usage.TextsOf(json.RawMessage(tt.result)).Count(token.Count); got != tt.want || !exact {
 			t.Errorf("%s: %d, want %d", tt.result, got, tt.want)
 		}
 	}

@@ -37,7 +37,8 @@ func TestSmallResultsCostWhatTheyCostRaw(t *testing.T) {
 				t.Errorf("%s: %s is %s, want %s", name, key, got, want)
 			}
 		}
-		if got, want := usage.OfResult(token.Count, raw), usage.OfResult(token.Count, json.RawMessage(result)); got != want {
+		got, _ := usage.TextsOf(raw).Count(token.Count)
+		if want, _ := usage.TextsOf(json.RawMessage(result)).Count(token.Count); got != want {
 			t.Errorf("%s: %d tokens, raw %d", name, got, want)
 		}
 	}

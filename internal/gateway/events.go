@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
@@ -46,11 +47,11 @@ func (a *accounts) link(next dispatch.Dispatcher) dispatch.Dispatcher {
 func (a *accounts) conclude(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error) {
 	took := time.Since(c.Start)
 	a.state.account.Call(&sessionOf(c).usage, err != nil)
-	var tell func(read, raw int, counted bool)
+	var tell func(n usage.Count, counted bool)
 	if a.onEvent != nil {
 		e := a.event(c, err, took)
-		tell = func(read, raw int, counted bool) {
-			e.TokensRead, e.TokensRaw, e.Counted = read, raw, counted
+		tell = func(n usage.Count, counted bool) {
+			e.TokensRead, e.TokensRaw, e.Counted, e.Estimated = n.Read, n.Raw, counted, n.Estimated
 			a.onEvent(e)
 		}
 	}

@@ -54,10 +54,10 @@ type Event struct {
 	Unread bool
 
 	// TokensRead is the size of the response for the agent, TokensRaw its size without the gateway,
-	// in cl100k_base tokens. If Counted is false they are not known yet: large texts are counted
-	// later.
+	// in cl100k_base tokens. If Counted is false they are not known. If Estimated is true, at least
+	// one of them is an estimate from samples of a large text.
 	TokensRead, TokensRaw int
-	Counted               bool
+	Counted, Estimated    bool
 
 	// Of catalog events.
 	Tools, Resources, Prompts int
@@ -108,6 +108,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	if e.Counted {
 		number("tokens_read", e.TokensRead)
 		number("tokens_raw", e.TokensRaw)
+		flag("tokens_estimated", e.Estimated)
 	}
 	if e.Name == CatalogLoaded || e.Name == CatalogRefresh {
 		number("tools", e.Tools)

@@ -31,13 +31,13 @@ const MaxInline = 8 << 10
 // Tally adds the tokens that work counts to a session and to the total. It runs work at once if
 // that is cheap or size is small, otherwise later. It calls tell, if set, once, with counted false
 // if the tokens remain unknown.
-func (a *Account) Tally(session *Counters, p Part, size int, cheap bool, work func() (read, raw int), tell func(read, raw int, counted bool)) {
+func (a *Account) Tally(session *Counters, p Part, size int, cheap bool, work func() Count, tell func(n Count, counted bool)) {
 	run := func() {
-		read, raw := work()
-		a.total.add(p, read, raw)
-		session.add(p, read, raw)
+		n := work()
+		a.total.add(p, n)
+		session.add(p, n)
 		if tell != nil {
-			tell(read, raw, true)
+			tell(n, true)
 		}
 	}
 	if cheap || size <= MaxInline {
@@ -60,11 +60,11 @@ func (a *Account) Tally(session *Counters, p Part, size int, cheap bool, work fu
 }
 
 // Uncounted records an answer whose tokens remain unknown.
-func (a *Account) Uncounted(session *Counters, tell func(read, raw int, counted bool)) {
+func (a *Account) Uncounted(session *Counters, tell func(n Count, counted bool)) {
 	a.total.uncounted.Add(1)
 	session.uncounted.Add(1)
 	if tell != nil {
-		tell(0, 0, false)
+		tell(Count{}, false)
 	}
 }
 
@@ -72,16 +72,16 @@ func (a *Account) Uncounted(session *Counters, tell func(read, raw int, counted 
 // gateway.
 func (a *Account) Definitions(session *Counters, tokens func(string) int, of *catalog.Catalog, list []byte, isRead, isRaw bool) {
 	n, known := a.native.get(of, list)
-	a.Tally(session, Definitions, MaxInline+1, known, func() (read, raw int) {
+	a.Tally(session, Definitions, MaxInline+1, known, func() (c Count) {
 		if !known {
 			n = a.native.count(tokens, of, list)
 		}
 		if isRead {
-			read = n.list
+			c.Read = n.list
 		}
 		if isRaw {
-			raw = n.raw
+			c.Raw = n.raw
 		}
-		return read, raw
+		return c
 	}, nil)
 }

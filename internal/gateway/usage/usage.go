@@ -1,16 +1,12 @@
 package usage
 
 import (
-	"encoding/json"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
 // Tokens are numbers of cl100k_base tokens: those that agents read from the gateway, and those that
@@ -20,8 +16,8 @@ type Tokens struct {
 	Raw  int64 `json:"raw"`
 }
 
-// Usage is the cost of a session, or of all sessions. Token counts are exact; those of pending
-// results are added later.
+// Usage is the cost of a session, or of all sessions. Token counts are exact, except those of
+// estimated results; those of pending results are added later.
 type Usage struct {
 	Calls  int64 `json:"calls"`
 	Failed int64 `json:"failed"` // answered with an error of the gateway
@@ -34,6 +30,13 @@ type Usage struct {
 
 	Pending   int64 `json:"pending"`   // results that are being counted
 	Uncounted int64 `json:"uncounted"` // results that exceeded the queue and are not included
+	Estimated int64 `json:"estimated"` // results of more than MaxExact bytes, whose tokens are estimated from samples
+}
+
+// Count is the cost of one answer.
+type Count struct {
+	Read, Raw int
+	Estimated bool // from samples; otherwise it is exact
 }
 
 // SessionUsage is the usage of one open session.
@@ -56,6 +59,7 @@ func (u *Usage) Add(o Usage) {
 	u.Failed += o.Failed
 	u.Pending += o.Pending
 	u.Uncounted += o.Uncounted
+	u.Estimated += o.Estimated
 	for _, t := range []struct{ to, from *Tokens }{
 		{&u.Tokens, &o.Tokens}, {&u.Definitions, &o.Definitions}, {&u.Discovery, &o.Discovery}, {&u.Results, &o.Results}, {&u.Views, &o.Views},
 	} {
@@ -77,17 +81,20 @@ const (
 
 // Counters counts a Usage. It is safe for concurrent use.
 type Counters struct {
-	calls, failed, pending, uncounted atomic.Int64
-	tokens                            [parts]struct{ read, raw atomic.Int64 }
+	calls, failed, pending, uncounted, estimated atomic.Int64
+	tokens                                       [parts]struct{ read, raw atomic.Int64 }
 }
 
-func (u *Counters) add(p Part, read, raw int) {
-	u.tokens[p].read.Add(int64(read))
-	u.tokens[p].raw.Add(int64(raw))
+func (u *Counters) add(p Part, n Count) {
+	u.tokens[p].read.Add(int64(n.Read))
+	u.tokens[p].raw.Add(int64(n.Raw))
+	if n.Estimated {
+		u.estimated.Add(1)
+	}
 }
 
 func (u *Counters) Read() Usage {
-	out := Usage{Calls: u.calls.Load(), Failed: u.failed.Load(), Pending: u.pending.Load(), Uncounted: u.uncounted.Load()}
+	out := Usage{Calls: u.calls.Load(), Failed: u.failed.Load(), Pending: u.pending.Load(), Uncounted: u.uncounted.Load(), Estimated: u.estimated.Load()}
 	for p, t := range []*Tokens{Definitions: &out.Definitions, Discovery: &out.Discovery, Results: &out.Results, Views: &out.Views} {
 		t.Read, t.Raw = u.tokens[p].read.Load(), u.tokens[p].raw.Load()
 		out.Tokens.Read += t.Read
@@ -152,39 +159,4 @@ func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list 
 	now := nativeCount{of, &list[0], listTokens{tokens(string(list)), tokens(string(all))}}
 	n.kept = append(n.kept, now)
 	return now.n
-}
-
-// OfResult counts what a model reads of a result: the text of its content blocks, and other blocks
-// as JSON, except images and audio, which are not read as text. Without content, it counts
-// structuredContent.
-func OfResult(tokens func(string) int, raw json.RawMessage) int {
-	var fields [2][]byte
-	if rawjson.Fields(raw, []string{"content", "structuredContent"}, fields[:]) != nil {
-		return 0
-	}
-	n, blocks := 0, 0
-	if rawjson.IsArray(fields[0]) {
-		// The part that was read counts, even if the rest is malformed.
-		_ = rawjson.EachElement(fields[0], func(v []byte) bool {
-			blocks++
-			var member [2][]byte
-			if rawjson.Fields(v, []string{"type", "text"}, member[:]) != nil {
-				return true
-			}
-			switch result.KindOf(member[0]) {
-			case "text":
-				if text, err := rawjson.Unquote(member[1]); err == nil {
-					n += tokens(unsafe.String(unsafe.SliceData(text), len(text))) // not a copy; text does not change
-				}
-			case "image", "audio":
-			default:
-				n += tokens(string(v))
-			}
-			return true
-		})
-	}
-	if blocks == 0 && fields[1] != nil {
-		n = tokens(string(fields[1]))
-	}
-	return n
 }
