@@ -213,7 +213,7 @@ func (h *held) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error
 		case <-h.done:
 		case <-h.asked:
 			if requests := h.round(); requests != nil {
-				return h.leave(r, requests)
+				return h.leave(ctx, r, requests)
 			}
 		case <-ctx.Done():
 			h.abandon(ctx.Err())
@@ -243,9 +243,9 @@ func (h *held) round() []byte {
 }
 
 // leave parks the call and returns the result that contains the questions.
-func (h *held) leave(r *mcp.Request, requests []byte) (json.RawMessage, error) {
+func (h *held) leave(ctx context.Context, r *mcp.Request, requests []byte) (json.RawMessage, error) {
 	h.detach() // before an agent can resume the call
-	state, err := h.rounds.park(h, r)
+	state, err := h.rounds.park(ctx, h, r)
 	if err != nil {
 		h.abandon(err)
 		<-h.done

@@ -191,7 +191,7 @@ func errShuttingDown() error {
 
 // resume hands the answers in r to the call that its state names.
 func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token json.RawMessage) (json.RawMessage, error) {
-	id, err := x.seal.open(state, r, time.Now())
+	id, err := x.seal.open(ctx, state, r, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +251,11 @@ func readAnswers(raw json.RawMessage) (map[string]json.RawMessage, error) {
 
 // park stores a call until its answers arrive and returns the state that names it. If there is no
 // room, it returns an error of mcp.KindOverloaded.
-func (x *Rounds) park(h *held, r *mcp.Request) (string, error) {
+func (x *Rounds) park(ctx context.Context, h *held, r *mcp.Request) (string, error) {
 	var id parkID
 	_, _ = rand.Read(id[:]) // never fails
 	expires := time.Now().Add(x.o.MaxAge)
-	state := x.seal.close(id, r, expires)
+	state := x.seal.close(ctx, id, r, expires)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	full := ""

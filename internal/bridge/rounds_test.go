@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -188,6 +189,11 @@ func TestRoundsSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := answer(t, result, `{"ask-1":{"name":"n"}}`)
+	profile := authz.WithRoute(t.Context(), authz.Route{Profile: "docs"})
+	inside, err := a.call(profile, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	state := rawjson.Text(rawjson.Get(result, "requestState"))
 	flip := func(at int) string {
 		b := []byte(state)
@@ -198,6 +204,12 @@ func TestRoundsSeal(t *testing.T) {
 	eve.session = mcp.NewSession("", "eve")
 	for name, try := range map[string]func() (json.RawMessage, error){
 		"another principal": func() (json.RawMessage, error) { return eve.call(t.Context(), more) },
+		"another profile": func() (json.RawMessage, error) {
+			return a.call(authz.WithRoute(t.Context(), authz.Route{Profile: "other"}), more)
+		},
+		"outside of its profile": func() (json.RawMessage, error) {
+			return a.call(t.Context(), answer(t, inside, `{"ask-1":{"name":"n"}}`))
+		},
 		"other arguments": func() (json.RawMessage, error) {
 			return a.request(t.Context(), "tools/call", `"name":"t","arguments":{"a":1,"b":3}`+more)
 		},
@@ -232,7 +244,10 @@ func TestRoundsSeal(t *testing.T) {
 	if _, err := next.call(t.Context(), more); err != nil || !passed {
 		t.Errorf("a state of another process: passed %v, %v", passed, err)
 	}
-	// None of that has used it up, and it works once.
+	// None of that has used them up, and each works once.
+	if out, err := a.call(profile, answer(t, inside, `{"ask-1":{"name":"n"}}`)); err != nil || string(out) != `{"names":"n"}` {
+		t.Errorf("at its profile: %s %v", out, err)
+	}
 	if out, err := a.call(t.Context(), more); err != nil || string(out) != `{"names":"n"}` {
 		t.Errorf("%s %v", out, err)
 	}

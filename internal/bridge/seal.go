@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -23,8 +25,8 @@ type parkID [16]byte
 //
 //	weir1.NODE.PAYLOAD.MAC    PAYLOAD: parkID, expiry in Unix seconds
 //
-// MAC is an HMAC-SHA256 under a key of this process over everything before it, the principal and
-// the request. NODE names the process: a state with another node belongs to another weir further
+// MAC is an HMAC-SHA256 under a key of this process over everything before it, the principal, the
+// profile and the request. NODE names the process: a state with another node belongs to another weir further
 // along the way.
 type sealer struct {
 	prefix string // "weir1.NODE."
@@ -46,23 +48,23 @@ func newSealer() sealer {
 func (s *sealer) owns(state string) bool { return strings.HasPrefix(state, s.prefix) }
 
 // close writes the state of a parked call of r.
-func (s *sealer) close(id parkID, r *mcp.Request, expires time.Time) string {
+func (s *sealer) close(ctx context.Context, id parkID, r *mcp.Request, expires time.Time) string {
 	payload := binary.BigEndian.AppendUint64(append(make([]byte, 0, payloadLen), id[:]...), uint64(expires.Unix()))
 	body := s.prefix + base64.RawURLEncoding.EncodeToString(payload)
-	mac, _ := s.mac(body, r) // the request has been parsed before
+	mac, _ := s.mac(ctx, body, r) // the request has been parsed before
 	return body + "." + base64.RawURLEncoding.EncodeToString(mac)
 }
 
 // open returns the call that a state names. If the state was changed, has expired, or belongs to
-// another request or principal, the error is of mcp.KindInvalidParams.
-func (s *sealer) open(state string, r *mcp.Request, now time.Time) (id parkID, err error) {
-	wrong := mcp.Errorf(mcp.KindInvalidParams, "requestState is not for this request: it was changed, or came with another request or for somebody else; make the call again without it")
+// another request, profile or principal, the error is of mcp.KindInvalidParams.
+func (s *sealer) open(ctx context.Context, state string, r *mcp.Request, now time.Time) (id parkID, err error) {
+	wrong := mcp.Errorf(mcp.KindInvalidParams, "requestState is not for this request: it was changed, or came with another request, at another profile or for another principal; make the call again without it")
 	at := strings.LastIndexByte(state, '.')
 	if at < len(s.prefix) {
 		return id, wrong
 	}
 	given, err := base64.RawURLEncoding.DecodeString(state[at+1:])
-	mac, ok := s.mac(state[:at], r)
+	mac, ok := s.mac(ctx, state[:at], r)
 	if err != nil || !ok || !hmac.Equal(given, mac) {
 		return id, wrong
 	}
@@ -77,11 +79,12 @@ func (s *sealer) open(state string, r *mcp.Request, now time.Time) (id parkID, e
 	return id, nil
 }
 
-// mac returns the MAC of a state under a request. ok is false if the params cannot be read.
-func (s *sealer) mac(body string, r *mcp.Request) (sum []byte, ok bool) {
+// mac returns the MAC of a state under a request, whose context has its profile. ok is false if the params cannot be read.
+func (s *sealer) mac(ctx context.Context, body string, r *mcp.Request) (sum []byte, ok bool) {
 	h := hmac.New(sha256.New, s.key[:])
 	part(h, []byte(body))
 	part(h, []byte(r.Session.Principal()))
+	part(h, []byte(authz.RouteOf(ctx).Profile))
 	part(h, []byte(r.Method))
 	// The MAC omits the members that differ between rounds: the answers, the state and _meta.
 	// Arguments may be re-encoded, so it covers their normal form.

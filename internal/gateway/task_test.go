@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
@@ -322,6 +323,38 @@ func TestTaskHandle(t *testing.T) {
 		}
 		if s := h.g.state.Stats(""); s.Total == (usage.Usage{}) {
 			t.Error("no usage")
+		}
+	})
+}
+
+// TestTaskOfAProfile: a handle is unknown at other endpoints than the one whose call made the task.
+func TestTaskOfAProfile(t *testing.T) {
+	eras(t, func(t *testing.T, modern bool) {
+		h := newTaskHarness(t, &taskServer{modern: modern, lasts: 70 * time.Second, says: "42 rows"}, Options{Profiles: []Profile{{Name: "all"}, {Name: "none", Exclude: []string{"*:*"}}}})
+		at := func(profile, tool, arguments string) string {
+			t.Helper()
+			text, err := h.call(authz.WithRoute(t.Context(), authz.Route{Profile: profile}), h.session, tool, arguments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		for _, own := range []string{"", "all"} {
+			handle := handleIn(t, at(own, ToolExecute, `{"tool_id":"`+h.tool+`","args":{}}`))
+			for _, profile := range []string{"", "all", "none"} {
+				if profile == own {
+					continue
+				}
+				for _, do := range []string{head, `,"selector":{"type":"cancel"}}`} {
+					if got := at(profile, ToolView, `{"handle":"`+handle+`"`+do); !strings.Contains(got, "no task has the handle") {
+						t.Errorf("a task of %q at %q: %q", own, profile, got)
+					}
+				}
+			}
+			at(own, ToolView, `{"handle":"`+handle+`"`+head) // waits
+			if got := at(own, ToolView, `{"handle":"`+handle+`"`+head); got != "42 rows" {
+				t.Errorf("%q", got)
+			}
 		}
 	})
 }

@@ -79,8 +79,8 @@ func New(in Surroundings, o Options) *Client {
 func (k *Client) Link() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			principal := c.Request.Session.Principal()
-			if c.Entry.TaskSupport != "" && !k.Registry.room(principal, k.opts.Max) {
+			by := ownerOf(ctx, c)
+			if c.Entry.TaskSupport != "" && !k.Registry.room(by.principal, k.opts.Max) {
 				return nil, k.tooMany(c, "; nothing was run")
 			}
 			raw, err := next.Dispatch(ctx, c)
@@ -95,7 +95,7 @@ func (k *Client) Link() dispatch.Link {
 				return raw, nil
 			}
 			t := &task{
-				principal: principal, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern, agent: made.Agent,
+				owner: by, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern, agent: made.Agent,
 				entry: c.Entry, created: k.Registry.now(), call: save(c),
 			}
 			t.set(made, "")
@@ -149,12 +149,12 @@ func (k *Client) tooMany(c *dispatch.Call, what string) error {
 		"%s runs as a task, and %d tasks of yours run already (tasks.max)%s: wait for one, or cancel one", c.Entry.ID, k.opts.Max, what)}
 }
 
-// find returns an error if a principal has no task with a handle.
-func (k *Client) find(c *dispatch.Call, handle string) (*task, error) {
-	t := k.Registry.get(c.Request.Session.Principal(), handle)
+// find returns an error if the owner of a call has no task with a handle.
+func (k *Client) find(ctx context.Context, c *dispatch.Call, handle string) (*task, error) {
+	t := k.Registry.get(ownerOf(ctx, c), handle)
 	if t == nil {
 		return nil, &result.Error{Code: result.ViewFailed, Path: text.Fit(handle, 60), Message: fmt.Sprintf(
-			"no task has the handle %q here: a handle works for the principal whose call made it, for %s (tasks.ttl), while the gateway runs; run the tool again", text.Fit(handle, 60), k.opts.TTL)}
+			"no task has the handle %q here: a handle works for the principal whose call made it, at no other profile, for %s (tasks.ttl), while the gateway runs; run the tool again", text.Fit(handle, 60), k.opts.TTL)}
 	}
 	return t, nil
 }
@@ -162,9 +162,9 @@ func (k *Client) find(c *dispatch.Call, handle string) (*task, error) {
 // Resume waits for a task with a handle and returns its result, or what it does. It is the end of a
 // chain that shapes results.
 func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-	t := k.Registry.get(c.Request.Session.Principal(), c.Task)
+	t := k.Registry.get(ownerOf(ctx, c), c.Task)
 	if t == nil {
-		_, err := k.find(c, c.Task)
+		_, err := k.find(ctx, c, c.Task)
 		return nil, err
 	}
 	if e := t.failed(); e != nil {
@@ -193,7 +193,7 @@ func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage,
 
 // Restore makes a call continue the task of a handle, as far as the agent may still call its tool.
 func (k *Client) Restore(ctx context.Context, c *dispatch.Call, handle string) error {
-	t, err := k.find(c, handle)
+	t, err := k.find(ctx, c, handle)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (k *Client) Restore(ctx context.Context, c *dispatch.Call, handle string) e
 
 // Cancel asks the server to end the task of a restored call.
 func (k *Client) Cancel(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-	t, err := k.find(c, c.Task)
+	t, err := k.find(ctx, c, c.Task)
 	if err != nil {
 		return nil, err
 	}

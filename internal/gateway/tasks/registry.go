@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"container/list"
+	"context"
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -54,15 +56,24 @@ func NewRegistry(now func() time.Time) *Registry {
 	return &Registry{now: now, byHandle: map[string]*list.Element{}, count: map[string]int{}}
 }
 
+// owner says who may continue a task: a principal, at the profile of the call that made it.
+type owner struct{ principal, profile string }
+
+// ownerOf returns the owner of the tasks that a call makes, and of those that it may continue.
+func ownerOf(ctx context.Context, c *dispatch.Call) owner {
+	return owner{c.Request.Session.Principal(), authz.RouteOf(ctx).Profile}
+}
+
 // task is a task of a server that a call became.
 type task struct {
-	handle, principal string
-	upstream, id      string
-	modern            bool
-	agent             bool // an agent server made it; modern is set, too
-	entry             *catalog.Entry
-	created, expires  time.Time
-	call              saved
+	handle           string
+	owner            owner
+	upstream, id     string
+	modern           bool
+	agent            bool // an agent server made it; modern is set, too
+	entry            *catalog.Entry
+	created, expires time.Time
+	call             saved
 
 	mu        sync.Mutex // guards below
 	state     mcptask.State
@@ -146,12 +157,12 @@ func (t *task) deliver() bool {
 func (r *Registry) add(t *task, ttl time.Duration, most int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.roomLocked(t.principal, most, true) {
+	if !r.roomLocked(t.owner.principal, most, true) {
 		return false
 	}
 	t.handle, t.expires = newHandle(), r.now().Add(ttl)
 	r.byHandle[t.handle] = r.byAge.PushBack(t)
-	r.count[t.principal]++
+	r.count[t.owner.principal]++
 	return true
 }
 
@@ -172,7 +183,7 @@ func (r *Registry) roomLocked(principal string, most int, take bool) bool {
 		return true
 	}
 	for e := r.byAge.Front(); e != nil; e = e.Next() {
-		if t := e.Value.(*task); (!own || t.principal == principal) && t.ended() {
+		if t := e.Value.(*task); (!own || t.owner.principal == principal) && t.ended() {
 			if take {
 				r.dropLocked(e)
 			}
@@ -186,13 +197,13 @@ func (r *Registry) dropLocked(e *list.Element) {
 	t := e.Value.(*task)
 	r.byAge.Remove(e)
 	delete(r.byHandle, t.handle)
-	if r.count[t.principal]--; r.count[t.principal] == 0 {
-		delete(r.count, t.principal)
+	if r.count[t.owner.principal]--; r.count[t.owner.principal] == 0 {
+		delete(r.count, t.owner.principal)
 	}
 }
 
-// get returns a principal's task, nil if there is none with the handle.
-func (r *Registry) get(principal, handle string) *task {
+// get returns an owner's task, nil if there is none with the handle.
+func (r *Registry) get(by owner, handle string) *task {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.byHandle[handle]
@@ -201,7 +212,7 @@ func (r *Registry) get(principal, handle string) *task {
 	}
 	t := e.Value.(*task)
 	switch {
-	case t.principal != principal:
+	case t.owner != by:
 		return nil
 	case !r.now().Before(t.expires):
 		r.dropLocked(e)
