@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -23,6 +24,8 @@ type SignIns struct {
 	client  *oauth.Client
 	holders *holders
 	texts   *texts
+	shown   *shown
+	inUse   func(token string)
 	config  func() *config.Config
 	pages   atomic.Pointer[string] // the base URL of the pages on which people sign in; nil: there are none
 }
@@ -38,7 +41,7 @@ func newSignIns(store vault.Store, config func() *config.Config, inUse func(toke
 	if store == nil {
 		store = vault.NewMemory(nil)
 	}
-	s := &SignIns{config: config, holders: newHolders(store), texts: newTexts(store, inUse)}
+	s := &SignIns{config: config, holders: newHolders(store), texts: newTexts(store, inUse), shown: newShown(), inUse: inUse}
 	s.client = oauth.New(oauth.Options{Store: store, PublicURL: func() string { return config().PublicURL }, InUse: inUse, Page: s.page, Logger: log})
 	return s
 }
@@ -98,10 +101,10 @@ func (s *SignIns) Finish(ctx context.Context, principal string, query url.Values
 }
 
 // SignInServer describes a server of the configuration to the sign-in. ok is false for servers that
-// weir starts itself, and for those with an Authorization header of the configuration or credentials
-// of callers (${user:NAME}).
+// weir starts itself, and for those with an Authorization header of the configuration, credentials of
+// callers (${user:NAME}) or their tokens (credentials: forward).
 func SignInServer(s *config.Server) (server *oauth.Server, ok bool) {
-	if s.URL == "" || s.Command != "" || s.Agent || s.Authorized() || len(s.UserTexts()) > 0 {
+	if s.URL == "" || s.Command != "" || s.Agent || s.Authorized() || s.Forwards() || len(s.UserTexts()) > 0 {
 		return nil, false
 	}
 	o := s.OAuth
@@ -109,8 +112,16 @@ func SignInServer(s *config.Server) (server *oauth.Server, ok bool) {
 		Name: s.Name, URL: s.URL, Configured: o.Given(), Flow: flowOf(o.Flow), Issuer: o.Issuer,
 		ClientID: o.ClientID, ClientSecret: identity.Secret(o.ClientSecret.Reveal()), AuthMethod: o.AuthMethod,
 		PrivateKey: identity.Secret(o.PrivateKey.Reveal()), AssertionFile: o.AssertionFile,
-		Scopes: o.Scopes, NoResource: o.Resource == "none", Params: o.Params, NoDocument: o.Given() && !o.CIMD,
+		Scopes: o.Scopes, Resource: resourceOf(o.Resource), NoResource: o.Resource == config.ResourceNone, Params: o.Params, NoDocument: o.Given() && !o.CIMD,
 	}, true
+}
+
+// resourceOf returns the identifier of a server in the configuration, "" if there is none.
+func resourceOf(text string) string {
+	if text == config.ResourceNone {
+		return ""
+	}
+	return text
 }
 
 // flowOf returns the flow of the configuration; entries that were not read from a file have none.
@@ -135,7 +146,11 @@ func (s *SignIns) server(name string) (*oauth.Server, bool) {
 
 // SignedIn implements upstream.Credentials.
 func (s *SignIns) SignedIn(name, principal string) bool {
-	if c, ok := s.config().Server(name); ok && len(s.textsOf(name)) > 0 {
+	c, ok := s.config().Server(name)
+	switch {
+	case ok && c.FromCaller():
+		return s.shown.refusal(c, s.shown.get(principal, "")) == nil
+	case ok && len(s.textsOf(name)) > 0:
 		return s.texts.all(c, principal)
 	}
 	server, ok := s.server(name)
@@ -144,6 +159,9 @@ func (s *SignIns) SignedIn(name, principal string) bool {
 
 // Holder implements upstream.Credentials.
 func (s *SignIns) Holder(name, after string) string {
+	if c, ok := s.config().Server(name); ok && c.FromCaller() {
+		return s.shown.next(after, func(id *identity.Identity) bool { return s.shown.refusal(c, id) == nil })
+	}
 	kind, of := vault.Token, name
 	if names := s.textsOf(name); len(names) > 0 {
 		kind, of = vault.Text, names[0]
@@ -169,6 +187,30 @@ func (s *SignIns) Text(ctx context.Context, server, name string, of upstream.Own
 	return text, err
 }
 
+// Shown implements upstream.Credentials.
+func (s *SignIns) Shown(ctx context.Context, name string) error {
+	c, ok := s.config().Server(name)
+	if !ok || !c.FromCaller() {
+		return nil
+	}
+	id := identity.From(ctx)
+	if id.Bearer == "" { // a request of the background, such as a subscription
+		id = s.shown.get(id.Principal, id.Grant())
+	}
+	return s.shown.refusal(c, id)
+}
+
+// Note keeps the token of a request for servers that take credentials from it, if there are any.
+func (s *SignIns) Note(id *identity.Identity) {
+	if slices.ContainsFunc(s.config().Servers, (*config.Server).FromCaller) {
+		s.shown.note(id)
+	}
+}
+
+// Forget drops the tokens that callers showed: after a change of who may call, some of them are no
+// callers any more.
+func (s *SignIns) Forget() { s.shown.forget() }
+
 // missing returns the error of a call without the text that it needs. why says what is wrong with the
 // stored one, if there is one. All callers read the error of a connection that only lists, so it does
 // not tell whose text that connection has.
@@ -186,6 +228,9 @@ func (s *SignIns) over(next func(string, *mcp.Session, http.RoundTripper) http.R
 		base = next(name, of.Session, base)
 		if c, ok := s.config().Server(name); ok && len(s.textsOf(name)) > 0 {
 			return &textTransport{s, c, of, base}
+		}
+		if c, ok := s.config().Server(name); ok && c.Forwards() {
+			return &forwardTransport{s, c, of, base}
 		}
 		if server, ok := s.server(name); ok {
 			return s.client.Transport(server, of.Principal, base)

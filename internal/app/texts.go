@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -142,8 +141,7 @@ func (t *textTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
-	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-	_ = resp.Body.Close()
+	drop(resp)
 	t.signIns.texts.refuse(t.server, t.of.Principal, carried)
 	return nil, t.signIns.missing(t.server.Name, t.server.UserTexts()[0], t.of, "the server refuses the stored one")
 }

@@ -95,7 +95,10 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 		return failf(exitUsage, "there is no server %q in the configuration; weir ls --servers lists them", name)
 	}
 	server, ok := app.SignInServer(entry)
-	if !ok {
+	switch {
+	case entry.FromCaller():
+		return failf(exitUsage, "the server %q has no sign-in: it takes the credential from the token that each caller shows weir", name)
+	case !ok:
 		return failf(exitUsage, "the server %q has no sign-in: weir starts it, or its Authorization header is configured", name)
 	}
 	principal, err := signsIn(c, entry, r.as)

@@ -33,6 +33,7 @@ func (d *decoder) check(c *Config) {
 	checkCredentials(d, c)
 	checkRegistry(d, c)
 	d.checkServers(c)
+	checkForwarding(d, c)
 	inheritTrust(c)
 	checkProfiles(d, c)
 	d.checkSearch(c)

@@ -149,7 +149,7 @@ type Server struct {
 	Cwd          string            `key:"cwd" doc:"The program's working folder; a relative one is relative to this file."`
 	URL          string            `key:"url" doc:"The server's http or https URL. Together with command: weir starts the program and speaks to it here."`
 	Headers      map[string]Secret `key:"headers" doc:"HTTP headers sent with each request to url."`
-	Credentials  CredentialsMode   `key:"credentials" safety:"true" default:"shared" enum:"shared,user" doc:"Whose credential weir shows the server. shared: all callers use one sign-in. user: each caller signs in, or has the credentials that ${user:NAME} names in headers and env, and no caller's calls use another's; see signin.md."`
+	Credentials  CredentialsMode   `key:"credentials" safety:"true" default:"shared" enum:"shared,user,forward" doc:"Whose credential weir shows the server. shared: all callers use one sign-in. user: each caller signs in, or has the credentials that ${user:NAME} names in headers and env, and no caller's calls use another's. forward: the token that the caller shows weir, if its aud names the server, too; see signin.md."`
 	OAuth        OAuth             `key:"oauth" doc:"How weir signs in at the server at url. Without it weir follows what the server says; see signin.md."`
 	Type         Transport         `key:"type" enum:"stdio,http,streamable-http,sse" doc:"How to speak to the server. Default: http with a url, else stdio. http and streamable-http are the same; sse is the HTTP+SSE transport of 2024-11-05."`
 	Namespace    string            `key:"namespace" doc:"First part of this server's tool ids. Default: made from its name."`

@@ -3,6 +3,7 @@ package config
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
@@ -30,13 +31,41 @@ func (c SignIns) Folder() string {
 // CredentialsMode says whose credential weir shows a server: one for all callers, or each caller's own.
 type CredentialsMode string
 
-// credentialsUser is the mode in which each caller has a credential; "shared" is the other one.
-const credentialsUser CredentialsMode = "user"
+// The modes in which each caller has a credential: one that is kept for it, or the token that it
+// shows weir. "shared" is the other mode.
+const (
+	credentialsUser    CredentialsMode = "user"
+	credentialsForward CredentialsMode = "forward"
+)
 
 // PerPrincipal reports whether each caller has a credential of its own at the server. Agent servers and
 // programs at a url have none: weir signs requests to the former, and the latter are one for all.
 func (s *Server) PerPrincipal() bool {
-	return s.Credentials == credentialsUser && !s.Agent && (s.URL == "" || s.Command == "")
+	return (s.Credentials == credentialsUser || s.Forwards()) && !s.Agent && (s.URL == "" || s.Command == "")
+}
+
+// Forwards reports whether the server gets the tokens that callers show weir. A program never does.
+func (s *Server) Forwards() bool {
+	return s.Credentials == credentialsForward && s.URL != "" && s.Command == "" && !s.Agent
+}
+
+// FromCaller reports whether the credential of a caller comes from the token that it shows weir, so
+// that nothing is kept of it.
+func (s *Server) FromCaller() bool { return s.Forwards() }
+
+// Audiences returns the values of which a forwarded token must have one in aud.
+func (s *Server) Audiences() (all []string) {
+	if r := s.OAuth.Resource; r != "" && r != ResourceNone {
+		all = append(all, r)
+	}
+	if s.OAuth.Audience != "" {
+		all = append(all, s.OAuth.Audience)
+	}
+	if len(all) > 0 {
+		return all
+	}
+	at, _, _ := strings.Cut(s.URL, "#")
+	return []string{at}
 }
 
 // OAuthFlow is the way to a token.
@@ -61,10 +90,14 @@ type OAuth struct {
 	AssertionFile string            `key:"assertion_file" doc:"A file with a JWT that the platform renews, in place of a secret. A relative path is relative to this file."`
 	Scopes        []string          `key:"scopes" doc:"Scopes to ask for, unless the server asks for others. Default: those of the server's metadata."`
 	Issuer        string            `key:"issuer" doc:"The authorization server. Default: the one that the server names. client_secret, private_key and assertion_file need it: they go there alone."`
-	Resource      string            `key:"resource" enum:"none" doc:"none: send no parameter resource, for authorization servers that refuse it, such as Entra's."`
+	Resource      string            `key:"resource" doc:"The identifier of the server as a resource (RFC 8707). Default: what the server's metadata say, else url. none: send no parameter resource, for authorization servers that refuse it, such as Entra's."`
+	Audience      string            `key:"audience" doc:"With credentials: forward, what aud of a caller's token must have. Default: the resource."`
 	Params        map[string]string `key:"params" doc:"Further parameters of requests to the authorization server, such as audience."`
 	CIMD          bool              `key:"cimd" default:"true" doc:"Be known by the metadata document at PUBLIC_URL/oauth/client.json, if the authorization server reads such documents. Set false if that server cannot reach weir."`
 }
+
+// ResourceNone is the value of OAuth.Resource that sends no parameter resource.
+const ResourceNone = "none"
 
 // Given reports whether the entry says how to sign in.
 func (o OAuth) Given() bool { return o.given }
@@ -112,6 +145,8 @@ func checkCredentials(d *decoder, c *Config) {
 func checkPerPrincipal(d *decoder, s *Server, path string) {
 	key := strict.Join(path, "credentials")
 	switch {
+	case s.Credentials == credentialsForward:
+		checkForward(d, s, path)
 	case s.Credentials != credentialsUser:
 	case !s.PerPrincipal():
 		d.Warn(d.At(key), key, "%s: user has no effect: callers have credentials at servers with a url or a command alone, and without agent", key)
@@ -122,6 +157,54 @@ func checkPerPrincipal(d *decoder, s *Server, path string) {
 		d.Fail(d.At(key), key, "%s: user and headers.Authorization exclude each other, unless the header has a credential of the caller, such as \"Bearer ${user:%s}\"", key, s.Name)
 	case s.OAuth.Flow == OAuthClientCredentials:
 		d.Fail(d.At(key), key, "%s: user and the flow client_credentials exclude each other: in that flow weir signs in as itself", key)
+	}
+}
+
+// checkForward checks a server that gets the tokens of callers.
+func checkForward(d *decoder, s *Server, path string) {
+	key := strict.Join(path, "credentials")
+	o := s.OAuth
+	unnamed := o.Resource == ResourceNone && o.Audience == ""
+	o.given, o.Resource, o.Audience, o.CIMD = false, "", "", true
+	switch {
+	case s.URL == "" || s.Command != "" || s.Agent:
+		d.Fail(d.At(key), key, "%s: forward needs a server with a url, without command and agent: the token of a caller never goes to a program", key)
+	case s.Authorized():
+		d.Fail(d.At(key), key, "%s: forward and headers.Authorization exclude each other: the header has the token of the caller", key)
+	case len(s.UserTexts()) > 0:
+		d.Fail(d.At(key), key, "%s: forward and ${user:…} exclude each other; write credentials: user for credentials that weir keeps", key)
+	case !reflect.DeepEqual(o, OAuth{Flow: o.Flow, CIMD: true}) || o.Flow != "" && o.Flow != OAuthCode:
+		d.Fail(d.At(key), key, "%s: forward has no sign-in: of %s.oauth only resource and audience have an effect; remove the other keys", key, path)
+	case unnamed:
+		d.Fail(d.At(key), key, "%s: forward needs an audience that tokens must name; write %s.oauth.audience in place of resource: none", key, path)
+	}
+}
+
+// checkResource checks how a server is named to authorization servers.
+func checkResource(d *decoder, s *Server, path string) {
+	o := &s.OAuth
+	key := strict.Join(strict.Join(path, "oauth"), "resource")
+	if o.Resource != "" && o.Resource != ResourceNone {
+		if u, err := url.Parse(o.Resource); err != nil || !u.IsAbs() || u.Fragment != "" || strings.Contains(o.Resource, "#") {
+			d.Fail(d.At(key), key, "%s must be none, or an absolute URI without a fragment, such as https://mcp.example.com/mcp", key)
+		}
+	}
+	if key := strict.Join(strict.Join(path, "oauth"), "audience"); o.Audience != "" && s.Credentials != credentialsForward {
+		d.Fail(d.At(key), key, "%s has no effect without credentials: forward; write params: {audience: …} for authorization servers that want it", key)
+	}
+}
+
+// checkForwarding checks that there are callers whose tokens can be forwarded. Static tokens and
+// certificates never are.
+func checkForwarding(d *decoder, c *Config) {
+	for _, s := range c.Servers {
+		if !s.FromCaller() || s.Disabled || len(c.Auth.Issuers) > 0 {
+			continue
+		}
+		path := d.paths[s]
+		d.Within(path, func() {
+			d.Fail(d.At(path), path, "%s gets credentials from the tokens of callers, and auth.issuers has no issuer of such tokens; static tokens and certificates are never forwarded", path)
+		})
 	}
 }
 
@@ -145,6 +228,7 @@ func checkOAuth(d *decoder, s *Server, path string) {
 	case s.Authorized():
 		fail("", "and headers.Authorization exclude each other; remove one of them")
 	}
+	checkResource(d, s, path)
 	o.AssertionFile = d.absolute(o.AssertionFile)
 	proofs := 0
 	for _, proof := range []string{o.ClientSecret.Reveal(), o.PrivateKey.Reveal(), o.AssertionFile} {

@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -45,6 +46,11 @@ func (i *Identity) WithoutCredential() *Identity {
 	out.Bearer = ""
 	return &out
 }
+
+// Grant names what the issuer has granted: the client and its scopes. Two tokens of a principal with
+// one grant differ only in their times. A token must not stand for one of another grant: the client of
+// the latter may be trusted less.
+func (i *Identity) Grant() string { return i.Client + "\x00" + strings.Join(i.Scopes, " ") }
 
 // Secret is a text that prints as "[secret]".
 type Secret string

@@ -66,8 +66,8 @@ func (c *Client) discover(ctx context.Context, s *Server, id vault.ID) (*found, 
 		f.resource, f.scopes = meta.Resource, meta.Scopes
 		issuers = meta.Servers[:min(len(meta.Servers), maxIssuers)]
 	}
-	if s.NoResource {
-		f.resource = ""
+	if s.NoResource || s.Resource != "" {
+		f.resource = s.Resource
 	}
 	var failed []error
 	for _, issuer := range issuers {

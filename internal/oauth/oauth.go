@@ -61,6 +61,7 @@ type Server struct {
 	AssertionFile string          // a file with a JWT of the platform, in the place of a secret
 
 	Scopes     []string
+	Resource   string            // of the configuration; "" for the one that the server names
 	NoResource bool              // send no resource parameter
 	Params     map[string]string // further parameters of authorization requests
 	NoDocument bool              // weir's client metadata document cannot be reached by the issuer
@@ -179,10 +180,16 @@ type SignInError struct {
 	// Command stores the credential of the caller that the server needs in place of a sign-in; "" if
 	// it needs a sign-in.
 	Command string
+	// Fix says what mends it if neither a sign-in nor a command of the person does: the server takes
+	// the credential from the token that the caller shows weir.
+	Fix string
 }
 
 // Error implements error.
 func (e *SignInError) Error() string {
+	if e.Fix != "" {
+		return fmt.Sprintf("the server %q takes its credential from the token of the caller, and %s: %s", e.Server, e.Reason, e.Fix)
+	}
 	why := ""
 	if e.Reason != "" {
 		why = " (" + e.Reason + ")"
@@ -206,13 +213,16 @@ func (e *SignInError) Is(target error) bool { return target == mcp.ErrFinal }
 
 // Refused returns the error that a caller of the server gets (spec/signin §4).
 func (e *SignInError) Refused() error {
-	details := map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server, "command": e.command()}
+	details := map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server}
+	if e.Fix == "" {
+		details["command"] = e.command()
+	}
 	if e.URL != "" {
 		details["connect_url"] = e.URL
 	}
 	data, err := json.Marshal(details)
 	if err != nil {
-		data = nil // cannot happen: three strings
+		data = nil // cannot happen: strings
 	}
 	return &mcp.Error{Kind: mcp.KindUnauthorized, Message: e.Error(), Data: data, Err: e}
 }

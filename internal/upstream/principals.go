@@ -3,9 +3,11 @@ package upstream
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -31,12 +33,18 @@ type Credentials interface {
 	// principal of a connection. The error for a missing one says how to store it. It names the
 	// principal only if the connection serves that principal alone.
 	Text(ctx context.Context, server, name string, of Owner) (string, error)
+	// Shown returns why the token that the caller of ctx showed weir gives no credential at a server
+	// that takes it from there; nil if it gives one.
+	Shown(ctx context.Context, server string) error
 }
 
 // Owner says whose a connection is.
 type Owner struct {
 	Session   *mcp.Session // the only session that uses the connection; nil if several may
 	Principal string       // whose credential requests carry; "" for the one that all callers share
+	// Grant is that of the tokens whose requests the connection serves, where the credential comes from
+	// the token of the caller (identity.Identity.Grant); else "".
+	Grant string
 	// Lists says that the connection only lists, for all callers, with the credential of Principal.
 	// What it tells must not name that principal.
 	Lists bool
@@ -44,7 +52,7 @@ type Owner struct {
 
 // owner returns whose the connection of the slot is.
 func (s *slot) owner() Owner {
-	return Owner{Session: s.key.session, Principal: s.holder, Lists: s.isShared() && s.u.cfg.PerPrincipal()}
+	return Owner{Session: s.key.session, Principal: s.holder, Grant: s.key.grant, Lists: s.isShared() && s.u.cfg.PerPrincipal()}
 }
 
 // chooseHolder decides whose credential the next connection has. The shared connection of a server
@@ -123,15 +131,26 @@ func (s *slot) signedIn() bool {
 	return s.u.signedIn(s.key.principal)
 }
 
-// keyOf returns the key of the slot for a session, which may be nil. The error says that a server with
-// a credential for each principal was called without one.
-func (u *Upstream) keyOf(session *mcp.Session) (slotKey, error) {
-	key := slotKey{}
+// keyOf returns the key of the slot for the caller of ctx. The error says that a server with a
+// credential for each principal was called without one.
+func (u *Upstream) keyOf(ctx context.Context) (slotKey, error) {
+	key, session := slotKey{}, mcp.Caller(ctx)
 	if u.cfg.PerPrincipal() {
 		if session == nil || session.Principal() == "" {
-			return key, mcp.Errorf(mcp.KindUnauthorized, "%s has a credential for each principal (credentials: user), and this call has no principal", u.who)
+			return key, mcp.Errorf(mcp.KindUnauthorized, "%s has a credential for each principal (credentials: %s), and this call has no principal", u.who, u.cfg.Credentials)
 		}
 		key.principal = session.Principal()
+	}
+	if u.cfg.FromCaller() {
+		if u.opts.Credentials == nil {
+			return key, mcp.Errorf(mcp.KindUnauthorized, "%s takes the credential from the token of the caller, which is not kept here", u.who)
+		}
+		if err := u.opts.Credentials.Shown(ctx, u.name); err != nil {
+			return key, err
+		}
+		if id := identity.From(ctx); id.Principal == key.principal {
+			key.grant = strings.Clone(id.Grant())
+		}
 	}
 	if session != nil && u.ownFor(session) {
 		key.session = session

@@ -79,6 +79,8 @@ func (a *accounts) Text(_ context.Context, server, name string, of Owner) (strin
 	return name + " of " + of.Principal, nil
 }
 
+func (a *accounts) Shown(context.Context, string) error { return nil }
+
 // transport implements Options.Transport.
 func (a *accounts) transport(name string, of Owner, _ http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -361,7 +363,7 @@ func TestProgramOfPrincipal(t *testing.T) {
 		return err == nil && got == "1"
 	})
 	for _, session := range []*mcp.Session{ann, bob} {
-		own, err := u.pick(session, false, "")
+		own, err := u.pick(as(t.Context(), session), false, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,7 @@ const (
 // slotKey identifies a connection of one upstream. The zero key means the shared one.
 type slotKey struct {
 	principal string       // whose credential the connection has; "" for the one that all callers share
+	grant     string       // of the tokens of its callers; see Owner.Grant
 	session   *mcp.Session // nil: all sessions of the principal, or of all
 	modern    bool         // the second connection to an HTTP server of both eras
 }

@@ -58,7 +58,10 @@ func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 	}
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
-	if own := u.slots[slotKey{principal: key.principal, session: session}]; session != nil && own != nil {
+	if session != nil && u.cfg.FromCaller() {
+		key.grant = u.grantOf(session)
+	}
+	if own := u.slots[slotKey{principal: key.principal, grant: key.grant, session: session}]; session != nil && own != nil {
 		return own.line
 	}
 	switch own := u.slots[key]; {
@@ -68,6 +71,21 @@ func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 		return own.line
 	}
 	return u.aside
+}
+
+// grantOf returns the grant of the connection that was made last for calls of a session's principal,
+// "" if there is none. The caller holds slotsMu.
+func (u *Upstream) grantOf(session *mcp.Session) (grant string) {
+	var made time.Time
+	for key, s := range u.slots {
+		if key.principal != session.Principal() || key.modern || key.session != nil && key.session != session {
+			continue
+		}
+		if _, since := s.calls.now(); grant == "" || since.After(made) {
+			grant, made = key.grant, since
+		}
+	}
+	return grant
 }
 
 // ListChanged implements subscription.Server. It makes the lists be read again, over the shared

@@ -315,7 +315,7 @@ func (u *Upstream) notify(ctx context.Context, modern bool, method string, param
 func (u *Upstream) with(ctx context.Context, modern bool, task string, f func(*link) error) error {
 	retried := false
 	for ended := 0; ; {
-		s, err := u.pick(mcp.Caller(ctx), modern, task)
+		s, err := u.pick(ctx, modern, task)
 		if err != nil {
 			return err
 		}
@@ -346,10 +346,11 @@ func (u *Upstream) with(ctx context.Context, modern bool, task string, f func(*l
 	}
 }
 
-// pick returns the slot for a call of a session, which may be nil, in an era. If the call is about a
-// task of the session's principal, pick returns the slot that made the task while that slot exists.
-func (u *Upstream) pick(session *mcp.Session, modern bool, task string) (*slot, error) {
-	key, err := u.keyOf(session)
+// pick returns the slot for a call of the caller of ctx, in an era. If the call is about a task of the
+// caller's principal, pick returns the slot that made the task while that slot exists.
+func (u *Upstream) pick(ctx context.Context, modern bool, task string) (*slot, error) {
+	session := mcp.Caller(ctx)
+	key, err := u.keyOf(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,12 +15,21 @@ func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options
 	o := app.GuardOptions(c, f.log)
 	o.Refused = f.engine.Auditor.Refused
 	if auth.Required() {
-		o.Authenticate = f.callers.Authenticate
+		o.Authenticate = f.authenticate
 	}
 	if len(auth.Issuers) > 0 {
 		o.Challenge = f.callers.Challenge
 	}
 	return o
+}
+
+// authenticate finds out who makes a request, for guard.Options.
+func (f *Server) authenticate(r *http.Request, bearer string) (*identity.Identity, error) {
+	id, err := f.callers.Authenticate(r, bearer)
+	if err == nil {
+		f.engine.SignIns.Note(id)
+	}
+	return id, err
 }
 
 // metadata returns the handler of RFC 9728. Pages of every origin may read it, and no token is

@@ -63,6 +63,12 @@ func engineOf(t testing.TB, text string) (*app.Engine, *config.Config) {
 
 func startProtected(t testing.TB, more ...string) *protected {
 	t.Helper()
+	return startServing(t, "", more...)
+}
+
+// startServing is startProtected with further servers, entries of mcpServers in YAML's flow style.
+func startServing(t testing.TB, servers string, more ...string) *protected {
+	t.Helper()
 	idp, issuer := fakeidp.Start(fakeidp.Options{}, "/t")
 	t.Cleanup(issuer.Close)
 	fake, err := fakemcp.New(fakemcp.Config{})
@@ -78,8 +84,8 @@ func startProtected(t testing.TB, more ...string) *protected {
 mode: gateway
 public_url: %s
 auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}, auditor: {groups: [audit]}}, login: {issuer: corp, client_id: weir-web}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}, {name: ops, sha256: %x, operator: true}]}
-mcpServers: {up: {url: %q}}
-`+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), sha256.Sum256([]byte(operatorToken)), upstream.URL+"/mcp")
+mcpServers: {%sup: {url: %q}}
+`+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), sha256.Sum256([]byte(operatorToken)), servers, upstream.URL+"/mcp")
 	engine, c := engineOf(t, text)
 	if err := engine.Ready(t.Context()); err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	f.signIns.Apply(front)
 	if old != nil && slices.Contains(config.Diff(old, c).Other, "auth") {
 		f.signIns.Forget()
+		f.engine.SignIns.Forget()
 	}
 	mux.Handle(connect.Path, guard.New(checks).Wrap(f.signIns))
 	if c.PublicURL == "" && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/upstream"
+)
+
+// forwardTransport puts the token that a caller showed weir on requests to a server that the token
+// names, too. It is the only place from which such a token leaves weir.
+type forwardTransport struct {
+	signIns *SignIns
+	server  *config.Server
+	of      upstream.Owner
+	base    http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper. A request to another origin gets no token. The error is a
+// *oauth.SignInError, as the cause of an *mcp.Error, if the token of the caller does not serve, or the
+// server refuses it.
+func (t *forwardTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	at, err := url.Parse(t.server.URL)
+	if err != nil || at.Scheme != req.URL.Scheme || at.Host != req.URL.Host {
+		return t.base.RoundTrip(req)
+	}
+	if t.of.Principal == oauth.Anonymous {
+		resp, err := t.base.RoundTrip(req)
+		if err == nil && resp.StatusCode == http.StatusUnauthorized {
+			drop(resp)
+			return nil, (&oauth.SignInError{
+				Server: t.server.Name, Reason: "no caller has shown weir one that names the server",
+				Fix: "call with an access token whose aud names " + strings.Join(t.server.Audiences(), " or "),
+			}).Refused()
+		}
+		return resp, err
+	}
+	id := t.signIns.shown.of(req.Context(), t.of)
+	if err := t.signIns.shown.refusal(t.server, id); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	sent := req.Clone(req.Context())
+	sent.Header.Set("Authorization", "Bearer "+string(id.Bearer))
+	t.signIns.inUse(string(id.Bearer))
+	resp, err := t.base.RoundTrip(sent)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	drop(resp)
+	return nil, (&oauth.SignInError{
+		Server: t.server.Name, Reason: "it refuses the token, although aud names it",
+		Fix: "ask its administrator to accept tokens of the issuer " + id.Issuer,
+	}).Refused()
+}
+
+// drop closes a response that is not read further.
+func drop(resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	_ = resp.Body.Close()
+}
