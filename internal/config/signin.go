@@ -190,7 +190,7 @@ func checkResource(d *decoder, s *Server, path string) {
 		}
 	}
 	if key := strict.Join(strict.Join(path, "oauth"), "audience"); o.Audience != "" && s.Credentials != credentialsForward {
-		d.Fail(d.At(key), key, "%s has no effect without credentials: forward; write params: {audience: …} for authorization servers that want it", key)
+		d.Warn(d.At(key), key, "%s has no effect without credentials: forward; write params: {audience: …} for authorization servers that want it", key)
 	}
 }
 
