@@ -47,6 +47,7 @@ const (
 	KindInsufficientScope
 	KindIdentityUnavailable
 	KindAuditUnavailable
+	KindStoreUnavailable
 )
 
 // KindInfo is one row of the error table.
@@ -98,6 +99,7 @@ var Kinds = []KindInfo{
 	{KindInsufficientScope, "insufficient_scope", -32001, http.StatusForbidden, "PERMISSION_DENIED", false, "The caller's token lacks scopes that the call needs; WWW-Authenticate and data.scopes list all of them."},
 	{KindIdentityUnavailable, "identity_unavailable", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "AUTH_FAILED", true, "The issuer of the caller's token cannot be asked about it now; the token may be good."},
 	{KindAuditUnavailable, "audit_unavailable", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_ERROR", true, "The call was not made because the audit log, which must record it first, cannot be written."},
+	{KindStoreUnavailable, "store_unavailable", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "The store of the configuration does not answer or is full, and the request needs what is in it."},
 }
 
 // Sessionless has the JSON-RPC codes for a caller that posts to an agent server without session and

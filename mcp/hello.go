@@ -29,9 +29,9 @@ var ErrLoop = errors.New("the other side is the one that asks")
 // tries the other era, and the caller may try another transport.
 var ErrRefused = errors.New("the other side does not take this message")
 
-// ProbeTimeout bounds a request that only detects the era of a server. A server of the other era
+// probeTimeout bounds a request that only detects the era of a server. A server of the other era
 // may never answer it.
-const ProbeTimeout = 5 * time.Second
+const probeTimeout = 5 * time.Second
 
 // Hello is the server's part of the handshake.
 type Hello struct {
@@ -53,7 +53,7 @@ type Hello struct {
 //
 // version is the first version to try. With "" or a legacy version Handshake sends initialize
 // first; with a modern version it sends server/discover first. If the server refuses that, or does
-// not answer a mere probe within ProbeTimeout, Handshake sends the other:
+// not answer a mere probe within probeTimeout, Handshake sends the other:
 //
 //	initialize ──result──▶ notifications/initialized ──▶ legacy
 //	    └──error──▶ server/discover ──result──▶ modern
@@ -177,7 +177,7 @@ func (h *handshake) setVersion(version string) {
 // lists.
 func (h *handshake) probe(ctx context.Context, version string) (Hello, error) {
 	h.probed = true
-	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	hello, err := h.discover(ctx, version)
 	if other := h.offered(err, true); other != "" && other != version {
