@@ -1,0 +1,14 @@
+// Package store says how weir keeps what must outlast its process: in small documents that are
+// changed by compare-and-set.
+//
+//	a room ─▶ Docs ─┬─▶ Memory               in tests
+//	                └─▶ natsstore.Docs ─▶ NATS, in this process (natsserver) with store: file:DIR
+//
+// A document has a key, a value and a revision. A change names the revision that it has seen, and
+// fails with [ErrConflict] if the document has changed since. There is no other primitive: each
+// promise that several parties could break at the same time stands in one document.
+//
+// The package knows none of the contents. A room that keeps something declares the part of [Docs]
+// that it needs, and package app hands it over. The contract test of package storetest runs over all
+// implementations.
+package store

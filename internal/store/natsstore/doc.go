@@ -1,0 +1,10 @@
+// Package natsstore keeps documents in a stream of NATS JetStream, in the form of its key-value
+// buckets: the command nats kv can read them.
+//
+//	Get     the last message of the subject, from the stream's leader: newer than any change that has ended
+//	Set     a publish that names the last sequence of its subject
+//	Delete  the same with a marker, which ends by itself
+//	List    the subjects of a prefix, then Get of each: no consumer is made
+//
+// The package knows neither where the server runs nor what the documents say.
+package natsstore

@@ -1,0 +1,200 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// Options configures Docs.
+type Options struct {
+	// Bucket is the name of the key-value bucket.
+	Bucket string
+	// MaxBytes bounds the documents. At the bound, changes fail with store.ErrFull.
+	MaxBytes int64
+}
+
+const (
+	// markerTTL is the life of what is left of a deleted or expired document.
+	markerTTL = time.Minute
+	// requestTimeout bounds one request to the server, if the caller sets no earlier end.
+	requestTimeout = 5 * time.Second
+)
+
+// Headers and values of the key-value form, and of markers that the server writes.
+const (
+	headerOperation = "KV-Operation"
+	operationPurge  = "PURGE"
+	headerReason    = "Nats-Marker-Reason"
+	headerRollup    = "Nats-Rollup"
+	rollupSubject   = "sub"
+)
+
+// Codes of JetStream's errors.
+const (
+	codeWrongLast           = 10071
+	codeWrongLastReplicated = 10164
+	codeNoResources         = 10023
+	codeNoStorage           = 10047
+	codeStoreFailed         = 10077 // "maximum bytes exceeded", among others
+)
+
+// Docs is store.Docs in a stream. It is safe for concurrent use.
+type Docs struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	prefix string // of subjects
+}
+
+var _ store.Docs = (*Docs)(nil)
+
+// Open returns the documents of a bucket, which it makes if there is none. found tells whether the
+// bucket was there.
+func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bool, err error) {
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(requestTimeout))
+	if err != nil {
+		return nil, false, err
+	}
+	d := &Docs{js: js, prefix: "$KV." + o.Bucket + "."}
+	name := "KV_" + o.Bucket
+	switch _, err := js.Stream(ctx, name); {
+	case err == nil:
+		found = true
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, false, fmt.Errorf("open the store: %w", err)
+	}
+	// Without direct reads, Get asks the leader and sees each change that has ended.
+	d.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{d.prefix + ">"}, MaxMsgsPerSubject: 1, MaxBytes: o.MaxBytes, MaxMsgSize: store.MaxValue + 4<<10,
+		Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, Replicas: 1,
+		DenyDelete: true, AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("open the store: %w", err)
+	}
+	return d, found, nil
+}
+
+// last returns the last message of a key, or its marker. there is false for a marker, whose Rev
+// stays: a new document follows it.
+func (d *Docs) last(ctx context.Context, key string) (doc store.Doc, there bool, err error) {
+	m, err := d.stream.GetLastMsgForSubject(ctx, d.prefix+key)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return store.Doc{Key: key}, false, nil
+	case err != nil:
+		return store.Doc{}, false, failure(err)
+	}
+	doc = store.Doc{Key: key, Rev: m.Sequence, Value: m.Data}
+	return doc, m.Header.Get(headerOperation) == "" && m.Header.Get(headerReason) == "", nil
+}
+
+// Get implements store.Docs.
+func (d *Docs) Get(ctx context.Context, key string) (store.Doc, error) {
+	if err := store.CheckKey(key, false); err != nil {
+		return store.Doc{}, err
+	}
+	doc, there, err := d.last(ctx, key)
+	if err == nil && !there {
+		doc = store.Doc{Key: key}
+	}
+	return doc, err
+}
+
+// Set implements store.Docs.
+func (d *Docs) Set(ctx context.Context, key string, value []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	if err := store.CheckSet(key, value); err != nil {
+		return 0, err
+	}
+	m := &nats.Msg{Subject: d.prefix + key, Data: value, Header: nats.Header{}}
+	if ttl > 0 {
+		ttl = (max(ttl, store.MinTTL) + time.Second - 1).Truncate(time.Second) // the server counts seconds
+	}
+	now, err := d.publish(ctx, m, rev, ttl)
+	if rev != 0 || !errors.Is(err, store.ErrConflict) {
+		return now, err
+	}
+	// A document that was there before left a marker, whose sequence the new one must name.
+	marker, there, err := d.last(ctx, key)
+	switch {
+	case err != nil:
+		return 0, err
+	case there:
+		return 0, store.ErrConflict
+	}
+	return d.publish(ctx, m, marker.Rev, ttl)
+}
+
+// Delete implements store.Docs.
+func (d *Docs) Delete(ctx context.Context, key string, rev uint64) error {
+	if err := store.CheckKey(key, false); err != nil {
+		return err
+	}
+	if rev == 0 {
+		return store.ErrConflict
+	}
+	m := &nats.Msg{Subject: d.prefix + key, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}}}
+	_, err := d.publish(ctx, m, rev, markerTTL)
+	return err
+}
+
+// publish changes a subject whose last sequence is rev.
+func (d *Docs) publish(ctx context.Context, m *nats.Msg, rev uint64, ttl time.Duration) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	opts := []jetstream.PublishOpt{jetstream.WithExpectLastSequencePerSubject(rev)}
+	if ttl > 0 {
+		opts = append(opts, jetstream.WithMsgTTL(ttl))
+	}
+	ack, err := d.js.PublishMsg(ctx, m, opts...)
+	if err != nil {
+		return 0, failure(err)
+	}
+	return ack.Sequence, nil
+}
+
+// List implements store.Docs.
+func (d *Docs) List(ctx context.Context, prefix string) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		if err := store.CheckKey(prefix, true); err != nil {
+			yield(store.Doc{}, err)
+			return
+		}
+		info, err := d.stream.Info(ctx, jetstream.WithSubjectFilter(d.prefix+prefix+">"))
+		if err != nil {
+			yield(store.Doc{}, failure(err))
+			return
+		}
+		for subject := range info.State.Subjects {
+			doc, err := d.Get(ctx, subject[len(d.prefix):])
+			switch {
+			case err != nil:
+				yield(store.Doc{}, err)
+				return
+			case doc.Rev != 0 && !yield(doc, nil):
+				return
+			}
+		}
+	}
+}
+
+// failure returns the store's error for one of JetStream.
+func failure(err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		switch api.ErrorCode {
+		case codeWrongLast, codeWrongLastReplicated:
+			return store.ErrConflict
+		case codeNoResources, codeNoStorage, codeStoreFailed:
+			return fmt.Errorf("%w: %s", store.ErrFull, api.Description)
+		}
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}

@@ -1,0 +1,109 @@
+package natsstore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/natsserver"
+	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// open returns a store over a folder, and its end.
+func open(t *testing.T, dir string, maxBytes int64) (d *natsstore.Docs, found bool, end func()) {
+	t.Helper()
+	s, err := natsserver.Open(natsserver.Options{Dir: dir, MaxBytes: maxBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, found, err = natsstore.Open(t.Context(), s.Conn(), natsstore.Options{Bucket: "weir", MaxBytes: maxBytes})
+	if err != nil {
+		s.Close()
+		t.Fatal(err)
+	}
+	return d, found, s.Close
+}
+
+// TestContract: documents in a stream of one server in this process.
+func TestContract(t *testing.T) {
+	d, found, end := open(t, t.TempDir(), 16<<20)
+	defer end()
+	if found {
+		t.Error("a bucket was there before there was one")
+	}
+	storetest.Contract(t, d)
+}
+
+// TestReopen: what was confirmed is there after a restart, and one process at a time has the folder.
+func TestReopen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	d, _, end := open(t, dir, 16<<20)
+	rev, err := d.Set(t.Context(), "a.b", []byte("kept"), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := natsserver.Open(natsserver.Options{Dir: dir, MaxBytes: 16 << 20}); err == nil || !strings.Contains(err.Error(), "another weir uses "+dir) {
+		t.Errorf("a second process: %v", err)
+	}
+	end()
+	if _, err := d.Get(t.Context(), "a.b"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a store that has ended: %v", err)
+	}
+	d, found, end := open(t, dir, 16<<20)
+	defer end()
+	if doc, err := d.Get(t.Context(), "a.b"); err != nil || !found || doc.Rev != rev || string(doc.Value) != "kept" {
+		t.Errorf("%+v, %v, %v", doc, found, err)
+	}
+	for _, folder := range []string{dir, filepath.Join(dir, "nats")} {
+		if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", folder, info.Mode(), err)
+		}
+	}
+}
+
+// TestFull: at the bound, changes fail and nothing that is there goes.
+func TestFull(t *testing.T) {
+	d, _, end := open(t, t.TempDir(), 1<<20)
+	defer end()
+	value := bytes.Repeat([]byte("x"), 100<<10)
+	kept := 0
+	for i := range 20 {
+		_, err := d.Set(t.Context(), fmt.Sprintf("k.%d", i), value, 0, 0)
+		if errors.Is(err, store.ErrFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		kept++
+	}
+	there := 0
+	for _, err := range d.List(t.Context(), "k.") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		there++
+	}
+	if kept == 0 || kept == 20 || there != kept {
+		t.Errorf("%d documents were confirmed and %d are there", kept, there)
+	}
+	// Room is made by what goes.
+	doc, err := d.Get(t.Context(), "k.0")
+	if err == nil {
+		err = d.Delete(t.Context(), doc.Key, doc.Rev)
+	}
+	if err == nil {
+		_, err = d.Set(t.Context(), "k.new", value, 0, 0)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,113 @@
+package storetest
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// A Fault is what happens to one request to a store.
+type Fault uint8
+
+// The faults.
+const (
+	None            Fault = iota
+	Delay                 // the request takes Faults.Wait longer
+	Drop                  // nothing is done, and the caller is told that the store does not answer
+	ApplyThenFail         // it is done, and the caller is told that the store does not answer
+	ConflictFalsely       // nothing is done, and the caller is told of a conflict
+)
+
+// Faults is a store between a room and another store. Its faults are those that Next says, one for
+// each request; a nil Next has none. While the store is cut, no request is done.
+type Faults struct {
+	store.Docs
+	Next func() Fault
+	Wait time.Duration
+
+	mu  sync.Mutex // guards below
+	cut bool
+}
+
+var _ store.Docs = (*Faults)(nil)
+
+// Cut separates the store, or connects it again.
+func (f *Faults) Cut(cut bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cut = cut
+}
+
+// before returns the fault of a request that is to be done, or the error of one that is not.
+func (f *Faults) before(ctx context.Context) (Fault, error) {
+	f.mu.Lock()
+	fault := None
+	if f.Next != nil {
+		fault = f.Next()
+	}
+	if f.cut {
+		fault = Drop
+	}
+	f.mu.Unlock()
+	switch fault {
+	case Drop:
+		return fault, store.ErrUnavailable
+	case ConflictFalsely:
+		return fault, store.ErrConflict
+	case Delay:
+		select {
+		case <-time.After(f.Wait):
+		case <-ctx.Done():
+			return fault, store.ErrUnavailable
+		}
+	}
+	return fault, nil
+}
+
+// Get implements store.Docs.
+func (f *Faults) Get(ctx context.Context, key string) (store.Doc, error) {
+	if fault, err := f.before(ctx); err != nil || fault == ApplyThenFail {
+		return store.Doc{}, store.ErrUnavailable
+	}
+	return f.Docs.Get(ctx, key)
+}
+
+// Set implements store.Docs.
+func (f *Faults) Set(ctx context.Context, key string, value []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	fault, err := f.before(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now, err := f.Docs.Set(ctx, key, value, rev, ttl)
+	if fault == ApplyThenFail {
+		return 0, store.ErrUnavailable
+	}
+	return now, err
+}
+
+// Delete implements store.Docs.
+func (f *Faults) Delete(ctx context.Context, key string, rev uint64) error {
+	fault, err := f.before(ctx)
+	if err != nil {
+		return err
+	}
+	err = f.Docs.Delete(ctx, key, rev)
+	if fault == ApplyThenFail {
+		return store.ErrUnavailable
+	}
+	return err
+}
+
+// List implements store.Docs.
+func (f *Faults) List(ctx context.Context, prefix string) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		if fault, err := f.before(ctx); err != nil || fault == ApplyThenFail {
+			yield(store.Doc{}, store.ErrUnavailable)
+			return
+		}
+		f.Docs.List(ctx, prefix)(yield)
+	}
+}
