@@ -1,0 +1,76 @@
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"sync"
+)
+
+// keyBytes is the length of the key.
+const keyBytes = 32
+
+// maxSealed bounds what Open looks at. Texts come from strangers.
+const maxSealed = 16 << 10
+
+// Key seals and opens. It is safe for concurrent use.
+type Key struct {
+	secret []byte
+
+	mu    sync.Mutex // guards below
+	aeads map[string]cipher.AEAD
+}
+
+// NewKey returns a Key from 32 random bytes in base64url, as package place keeps them.
+func NewKey(text string) (*Key, error) {
+	secret, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(secret) != keyBytes {
+		return nil, errors.New("a key has 32 bytes in base64url") // without the text, which is a secret
+	}
+	return &Key{secret: secret, aeads: map[string]cipher.AEAD{}}, nil
+}
+
+// aead returns the cipher of a purpose. Purposes are constants of the program.
+func (k *Key) aead(purpose string) cipher.AEAD {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a := k.aeads[purpose]; a != nil {
+		return a
+	}
+	secret, err := hkdf.Key(sha256.New, k.secret, nil, "weir/"+purpose, keyBytes)
+	if err != nil {
+		panic(err) // cannot happen: the length is fine
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		panic(err) // cannot happen: see above
+	}
+	a, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // cannot happen: AES has blocks of 16 bytes
+	}
+	k.aeads[purpose] = a
+	return a
+}
+
+// Seal encrypts plain. The text opens with the same purpose and the same context, such as the
+// endpoint that it is for. It has the characters of base64url.
+func (k *Key) Seal(purpose string, plain, context []byte) string {
+	return base64.RawURLEncoding.EncodeToString(k.aead(purpose).Seal(nil, nil, plain, context))
+}
+
+// Open decrypts what Seal has made. It reports whether the text is one.
+func (k *Key) Open(purpose, sealed string, context []byte) (plain []byte, ok bool) {
+	if len(sealed) > maxSealed {
+		return nil, false
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
+	if err != nil {
+		return nil, false
+	}
+	plain, err = k.aead(purpose).Open(nil, nil, raw, context)
+	return plain, err == nil
+}

@@ -1,0 +1,150 @@
+package sessionid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+const (
+	prefix  = "w1."
+	purpose = "session"
+	// maxState bounds what is sealed: the id is in a header of every request.
+	maxState = 1 << 10
+	// life is how long after its birth a session can be adopted, and how long the end of one is kept.
+	life = 30 * 24 * time.Hour
+)
+
+// Sealer seals texts; package seal has one.
+type Sealer interface {
+	Seal(purpose string, plain, context []byte) string
+	Open(purpose, sealed string, context []byte) (plain []byte, ok bool)
+}
+
+// Ids makes and opens ids. It is safe for concurrent use.
+type Ids struct {
+	seal Sealer
+	docs store.Docs
+}
+
+// New returns Ids whose ends are kept in a store.
+func New(s Sealer, d store.Docs) *Ids { return &Ids{s, d} }
+
+// Endpoint is Ids for one endpoint: an id of one endpoint is unknown at another. It is what
+// streamable.ServerOptions.Sessions asks for.
+type Endpoint struct {
+	ids  *Ids
+	path []byte
+}
+
+// At returns the Endpoint of a path.
+func (i *Ids) At(path string) *Endpoint { return &Endpoint{i, []byte(path)} }
+
+// state is what an id says of its session.
+type state struct {
+	V            int             `json:"v"`
+	Principal    string          `json:"p"`
+	Version      string          `json:"m"`
+	Info         json.RawMessage `json:"i,omitempty"`
+	Capabilities json.RawMessage `json:"c,omitempty"`
+	Born         int64           `json:"b"` // seconds
+}
+
+const stateVersion = 1
+
+// Name returns the id for the client of a session. A session whose client tells too much of itself
+// for an id keeps its own id, with which it cannot be adopted.
+func (e *Endpoint) Name(s *mcp.Session) string {
+	st := state{V: stateVersion, Principal: s.Principal(), Version: s.Version(), Born: time.Now().Unix()}
+	st.Info, st.Capabilities = s.Client()
+	plain, err := json.Marshal(st)
+	if len(plain) > maxState && err == nil {
+		st.Info = shortInfo(st.Info)
+		plain, err = json.Marshal(st)
+	}
+	if err != nil || len(plain) > maxState {
+		return s.ID()
+	}
+	return prefix + s.ID() + "." + e.ids.seal.Seal(purpose, plain, e.context(s.ID()))
+}
+
+// shortInfo keeps the members of a clientInfo that name it, and leaves out its icons.
+func shortInfo(info json.RawMessage) json.RawMessage {
+	short := json.RawMessage("{}")
+	for _, key := range []string{"name", "title", "version"} {
+		if v := rawjson.Get(info, key); v != nil {
+			if next, err := rawjson.Set(short, key, v); err == nil {
+				short = next
+			}
+		}
+	}
+	return short
+}
+
+// context binds a seal to its endpoint and to the session's own id.
+func (e *Endpoint) context(id string) []byte {
+	return append(append([]byte(id), 0), e.path...)
+}
+
+// open returns the session's own id and its state.
+func (e *Endpoint) open(id string) (own string, st state, ok bool) {
+	rest, ok := strings.CutPrefix(id, prefix)
+	if !ok {
+		return "", st, false
+	}
+	own, sealed, ok := strings.Cut(rest, ".")
+	if !ok {
+		return "", st, false
+	}
+	plain, ok := e.ids.seal.Open(purpose, sealed, e.context(own))
+	if !ok || json.Unmarshal(plain, &st) != nil || st.V != stateVersion {
+		return "", st, false
+	}
+	return own, st, true
+}
+
+// Adopt returns the session of an id, if it belongs to the principal and has not been ended.
+func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Session, error) {
+	own, st, ok := e.open(id)
+	if !ok || st.Principal != principal || left(st) <= 0 {
+		return nil, nil
+	}
+	switch doc, err := e.ids.docs.Get(ctx, key(own)); {
+	case err != nil:
+		return nil, unavailable(err)
+	case doc.Rev != 0:
+		return nil, nil
+	}
+	s := mcp.NewSession(own, principal)
+	s.SetVersion(st.Version)
+	s.SetClient(st.Info, st.Capabilities)
+	return s, nil
+}
+
+// End keeps that a session was ended, as long as its id could be adopted.
+func (e *Endpoint) End(ctx context.Context, id string) error {
+	own, st, ok := e.open(id)
+	if !ok || left(st) <= 0 {
+		return nil
+	}
+	_, err := e.ids.docs.Set(ctx, key(own), []byte(`{"v":1,"ended":true}`), 0, left(st))
+	if err == nil || errors.Is(err, store.ErrConflict) { // it was ended before
+		return nil
+	}
+	return unavailable(err)
+}
+
+// left returns how long a session can be adopted from now on.
+func left(st state) time.Duration { return time.Until(time.Unix(st.Born, 0).Add(life)) }
+
+func key(own string) string { return "s." + store.Hash(own) }
+
+func unavailable(err error) error {
+	return mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked about the session now; try again: %w", err)
+}

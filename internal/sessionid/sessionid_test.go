@@ -1,0 +1,133 @@
+package sessionid
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/seal"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+func ids(t *testing.T, d store.Docs) *Ids {
+	t.Helper()
+	k, err := seal.NewKey(base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(k, d)
+}
+
+func session(info string) *mcp.Session {
+	s := mcp.NewSession("", "ann")
+	s.SetVersion(mcp.V20250618)
+	s.SetClient([]byte(info), []byte(`{"sampling":{},"x":1}`))
+	return s
+}
+
+// TestAdopt: another process with the same key and the same store makes the session anew, for its
+// principal, at its endpoint, within its life, and until it was ended.
+func TestAdopt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := store.NewMemory()
+		born := session(`{"name":"c","version":"1"}`)
+		id := ids(t, docs).At("/mcp").Name(born)
+		if !streamable.ValidSessionID(id) || strings.Contains(id, "ann") {
+			t.Errorf("the id is %q", id)
+		}
+		later := ids(t, docs)
+		adopt := func(path, id, principal string) *mcp.Session {
+			t.Helper()
+			s, err := later.At(path).Adopt(t.Context(), id, principal)
+			if err != nil {
+				t.Error(err)
+			}
+			return s
+		}
+		s := adopt("/mcp", id, "ann")
+		if s == nil {
+			t.Fatal("the session is not adopted")
+		}
+		info, caps := s.Client()
+		if s.ID() != born.ID() || s.Principal() != "ann" || s.Version() != mcp.V20250618 || string(info) != `{"name":"c","version":"1"}` || string(caps) != `{"sampling":{},"x":1}` {
+			t.Errorf("%q %q %q %s %s", s.ID(), s.Principal(), s.Version(), info, caps)
+		}
+		other := session("{}").ID()
+		for what, s := range map[string]*mcp.Session{
+			"another principal": adopt("/mcp", id, "bob"),
+			"another endpoint":  adopt("/mcp/other", id, "ann"),
+			"another id":        adopt("/mcp", strings.Replace(id, born.ID(), other, 1), "ann"),
+			"no seal":           adopt("/mcp", born.ID(), "ann"),
+			"cut":               adopt("/mcp", id[:len(id)-4], "ann"),
+			"nothing":           adopt("/mcp", "", "ann"),
+		} {
+			if s != nil {
+				t.Errorf("%s: adopted", what)
+			}
+		}
+		time.Sleep(life - time.Hour)
+		if adopt("/mcp", id, "ann") == nil {
+			t.Error("the id has ended before its life")
+		}
+		time.Sleep(2 * time.Hour)
+		if adopt("/mcp", id, "ann") != nil {
+			t.Error("the id outlives its life")
+		}
+	})
+}
+
+// TestEnded: a session that its client has ended is never adopted, and an end that is not kept is not
+// confirmed.
+func TestEnded(t *testing.T) {
+	fault := storetest.None
+	docs := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault { return fault }}
+	e := ids(t, docs).At("/mcp")
+	id := e.Name(session("{}"))
+	unavailable := func(err error) {
+		t.Helper()
+		if kind, _ := mcp.KindOf(err); kind != mcp.KindStoreUnavailable {
+			t.Errorf("%v, want store_unavailable", err)
+		}
+	}
+	docs.Cut(true)
+	unavailable(e.End(t.Context(), id))
+	_, err := e.Adopt(t.Context(), id, "ann")
+	unavailable(err)
+	docs.Cut(false)
+	fault = storetest.ApplyThenFail
+	unavailable(e.End(t.Context(), id))
+	fault = storetest.None
+	for range 2 {
+		if err := e.End(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	if s, err := e.Adopt(t.Context(), id, "ann"); s != nil || err != nil {
+		t.Errorf("adopted %v, %v", s, err)
+	}
+	if err := e.End(t.Context(), "of a stranger"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLargeClient: the icons of a client are left out of the id, and a client that tells too much in
+// any case has an id as without a store.
+func TestLargeClient(t *testing.T) {
+	e := ids(t, store.NewMemory()).At("/mcp")
+	s, err := e.Adopt(t.Context(), e.Name(session(`{"name":"c","version":"1","icons":[{"src":"`+strings.Repeat("x", 4000)+`"}]}`)), "ann")
+	if err != nil || s == nil {
+		t.Fatal(s, err)
+	}
+	if info, _ := s.Client(); string(info) != `{"name":"c","version":"1"}` {
+		t.Errorf("%s", info)
+	}
+	large := session(`{"name":"` + strings.Repeat("x", 4000) + `"}`)
+	if id := e.Name(large); id != large.ID() {
+		t.Errorf("an id of %d bytes", len(id))
+	}
+}
