@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -26,7 +27,8 @@ type face struct {
 	// one are complete and can be forwarded.
 	sessionless atomic.Bool
 	limiter     limiter
-	via         []string // the mark of forwarded requests
+	ids         *sessionid.Endpoint // nil: sessions end with the Router
+	via         []string            // the mark of forwarded requests
 }
 
 // maxCalls bounds one principal's requests to one upstream in flight. It exceeds the queue of an
@@ -38,12 +40,16 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f.pass = newPassthrough(name, up, rt.log)
 	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
 	f.pass.judge, f.pass.audit, f.pass.observer = rt.o.Judge, rt.o.Audit, rt.o.Observer
-	f.server = streamable.NewServer(streamable.ServerOptions{
+	o := streamable.ServerOptions{
 		Handler: rt.o.Trace.Handler(name, telemetry.TraceContext(f.pass, streamable.Header)), Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
 		MaxBody: rt.o.MaxBody, Memory: rt.o.Memory, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
 		Logger: rt.log,
-	})
+	}
+	if f.ids = rt.o.sessions(name); f.ids != nil {
+		o.Sessions = f.ids
+	}
+	f.server = streamable.NewServer(o)
 	return f
 }
 

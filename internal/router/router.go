@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -51,6 +52,9 @@ type Options struct {
 	// Loops marks requests to upstreams. If it is nil, the Router makes one, which does not know
 	// connections outside the Router.
 	Loops *Loops
+	// Sessions makes the sessions of agents at a path outlast the Router; nil, or a nil Endpoint, ends
+	// them with it.
+	Sessions func(path string) *sessionid.Endpoint
 	// SessionIdle is how long a session of the Router lives without a request or an open stream: 30
 	// minutes.
 	SessionIdle time.Duration
@@ -82,6 +86,14 @@ type Options struct {
 	AgentHeaders func() []string
 	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
+}
+
+// sessions returns the Endpoint of an upstream, nil if its sessions end with the Router.
+func (o *Options) sessions(name string) *sessionid.Endpoint {
+	if o.Sessions == nil {
+		return nil
+	}
+	return o.Sessions("/mcps/" + name + "/mcp")
 }
 
 // peer returns the result of Registered for an upstream.

@@ -39,6 +39,21 @@ type ServerOptions struct {
 	// counts as lost. The default is 30 seconds.
 	WriteTimeout time.Duration
 
+	// Sessions makes legacy sessions outlast this Server; nil ends them with it. Its methods are
+	// called concurrently.
+	Sessions interface {
+		// Name returns the id that the client gets for a session whose handshake is over. It is valid
+		// as [ValidSessionID] says, and belongs to no other session.
+		Name(s *mcp.Session) string
+		// Adopt returns the session that Name has given an id to, if it belongs to the principal and
+		// End was not called. It returns nil if there is none. It is called for ids that this Server
+		// does not have: after a restart, or once the session was ended for its idleness.
+		Adopt(ctx context.Context, id, principal string) (*mcp.Session, error)
+		// End is called when the client ends its session. The client learns of an error, and tries
+		// again.
+		End(ctx context.Context, id string) error
+	}
+
 	// MaxBody bounds a request body: 10 MB.
 	MaxBody int64
 	// Memory counts the bytes of request bodies; nil sets no bound.

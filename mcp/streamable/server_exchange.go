@@ -36,6 +36,7 @@ type exchange struct {
 	sse     bool   // the client accepts a stream
 	batch   bool
 	hello   bool         // the response has the session's id in a header
+	session string       // the id of that header, once the handshake is over
 	calls   []serverCall // allocated once, so that pointers into it stay valid
 	first   [1]serverCall
 
@@ -188,6 +189,10 @@ func (x *exchange) handshaken(result json.RawMessage, err error) {
 	if x.sess.mcp.Version() == "" {
 		x.sess.mcp.SetVersion(rawjson.Text(rawjson.Get(result, "protocolVersion")))
 	}
+	id := x.srv.name(x.sess, &x.calls[0].req)
+	x.mu.Lock()
+	x.session = id
+	x.mu.Unlock()
 }
 
 // answer sends the response of a call, once. Shutdown answers calls whose handler does not return.
@@ -297,8 +302,8 @@ func (x *exchange) writeJSON(status int, parts ...[]byte) {
 	}
 	h := x.w.Header()
 	h["Content-Type"] = valueJSON
-	if x.hello {
-		h[HeaderSession] = []string{x.sess.mcp.ID()}
+	if x.hello && x.session != "" { // Shutdown may answer before the handshake is over
+		h[HeaderSession] = []string{x.session}
 	}
 	if size > 2048 { // net/http sets the length of smaller ones itself
 		h["Content-Length"] = []string{strconv.Itoa(size)}
@@ -424,8 +429,8 @@ func (x *exchange) pump(conn *serverConn, from int64) {
 	x.mu.Lock()
 	hello := x.hello
 	x.mu.Unlock()
-	if hello {
-		x.w.Header()[HeaderSession] = []string{x.sess.mcp.ID()}
+	if hello { // without mu, which is taken after that of the Server
+		x.w.Header()[HeaderSession] = []string{x.srv.name(x.sess, &x.calls[0].req)}
 	}
 	out := x.srv.openEvents(x.w, x.stream, x.sess.kind == legacySession, x.version, from)
 	out.pump(x.r.Context(), conn)

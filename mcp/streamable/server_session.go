@@ -39,6 +39,7 @@ type serverSession struct {
 	ctx   context.Context // of everything that runs in the session; ends with it
 	end   context.CancelCauseFunc
 	held  budget // bytes of events of its streams
+	id    string // in Server.sessions; the client's once it is named. Guarded by Server.mu
 
 	mu       sync.Mutex // guards below
 	calls    map[jsonrpc.ID]*serverCall
@@ -58,6 +59,12 @@ type serverSession struct {
 // that has been idle for longest. Another goroutine may take that place; newSession then ends
 // another one, as long as there is an idle session. The session is in use, as after use.
 func (s *Server) newSession(kind sessionKind, name string) (*serverSession, error) {
+	return s.enter(kind, name, "", nil)
+}
+
+// enter adds a session to the tables, as newSession does: of, under its client's id, or a new one if
+// of is nil. If a session with the id is there, enter returns that one.
+func (s *Server) enter(kind sessionKind, name, id string, of *mcp.Session) (*serverSession, error) {
 	for {
 		s.mu.Lock()
 		p := s.principals[name]
@@ -74,13 +81,18 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 			}
 			continue // it has just ended of idleness and is leaving the table
 		}
+		if sess := s.sessions[id]; of != nil && sess != nil && sess.use() { // another request was faster
+			s.dropPrincipal(p)
+			s.mu.Unlock()
+			return sess, nil
+		}
 		if s.requests.Closed() {
 			s.dropPrincipal(p)
 			s.mu.Unlock()
 			return nil, s.errShuttingDown()
 		}
 		if kind != legacySession || len(s.sessions) < s.o.MaxSessions && p.sessions < s.o.MaxPrincipalSessions {
-			sess := s.addSession(kind, p)
+			sess := s.addSession(kind, p, id, of)
 			s.mu.Unlock()
 			return sess, nil
 		}
@@ -100,11 +112,15 @@ func (s *Server) newSession(kind sessionKind, name string) (*serverSession, erro
 }
 
 // addSession adds a session to the tables. The caller holds s.mu.
-func (s *Server) addSession(kind sessionKind, p *principalState) *serverSession {
-	sess := &serverSession{srv: s, kind: kind, owner: p, mcp: mcp.NewSession("", p.name), calls: map[jsonrpc.ID]*serverCall{}, used: time.Now(), active: 1}
+func (s *Server) addSession(kind sessionKind, p *principalState, id string, of *mcp.Session) *serverSession {
+	if of == nil {
+		of = mcp.NewSession("", p.name)
+		id = of.ID()
+	}
+	sess := &serverSession{srv: s, kind: kind, owner: p, id: id, mcp: of, calls: map[jsonrpc.ID]*serverCall{}, used: time.Now(), active: 1}
 	sess.held.max = s.o.MaxSessionBytes
 	sess.ctx, sess.end = context.WithCancelCause(context.Background())
-	s.sessions[sess.mcp.ID()] = sess
+	s.sessions[id] = sess
 	p.sessions++
 	switch kind {
 	case legacySession:
@@ -148,14 +164,64 @@ func (s *Server) longestIdle(of *principalState) (oldest *serverSession) {
 
 // acquire returns the legacy session with an id, for the duration of one HTTP request. To another
 // principal the session does not exist.
-func (s *Server) acquire(id, principal string) (*serverSession, error) {
+func (s *Server) acquire(ctx context.Context, id, principal string) (*serverSession, error) {
 	s.mu.Lock()
 	sess := s.sessions[id]
 	s.mu.Unlock()
+	if s.o.Sessions != nil && (sess == nil || sess.isClosed()) {
+		if adopted, err := s.adopt(ctx, id, principal); err != nil || adopted != nil {
+			return adopted, err
+		}
+	}
 	if sess == nil || sess.kind != legacySession || sess.owner.name != principal || !sess.use() {
 		return nil, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one")
 	}
 	return sess, nil
+}
+
+// adopt makes the session of an id anew that an earlier Server, or this one, has named. It returns nil
+// if there is none.
+func (s *Server) adopt(ctx context.Context, id, principal string) (*serverSession, error) {
+	of, err := s.o.Sessions.Adopt(ctx, id, principal)
+	if err != nil || of == nil {
+		return nil, err
+	}
+	return s.enter(legacySession, principal, id, of)
+}
+
+// name gives a session the id that its client gets, once. The handshake may still run: a response
+// that became a stream begins before the handler has answered. request is that of the handshake.
+func (s *Server) name(sess *serverSession, request *mcp.Request) string {
+	id := sess.mcp.ID()
+	if s.o.Sessions == nil {
+		return id
+	}
+	// Without mu: that would be held while the id is sealed. Two ids may be made; one is used.
+	of := sess.mcp
+	if of.Version() == "" {
+		of = mcp.NewSession(id, of.Principal())
+		if _, err := mcp.Handshaken(&mcp.Request{Params: request.Params, Session: of}); err != nil {
+			return id // the handshake will fail
+		}
+	}
+	id = s.o.Sessions.Name(of)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sess.id != sess.mcp.ID() {
+		return sess.id
+	}
+	if s.sessions[sess.id] == sess { // it has not ended
+		delete(s.sessions, sess.id)
+		sess.id = id
+		s.sessions[id] = sess
+	}
+	return id
+}
+
+func (s *serverSession) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // use counts an HTTP request that needs the session. It returns false if the session has ended.
@@ -227,7 +293,9 @@ func (s *serverSession) closeWhere(reason error, onlyIdle bool) (closed bool) {
 
 	srv := s.srv
 	srv.mu.Lock()
-	delete(srv.sessions, s.mcp.ID())
+	if srv.sessions[s.id] == s {
+		delete(srv.sessions, s.id)
+	}
 	s.owner.sessions--
 	if s.owner.modern == s {
 		s.owner.modern = nil

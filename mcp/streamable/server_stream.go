@@ -161,6 +161,13 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *http.Request) {
 		refuse(w, "", err)
 		return
 	}
+	if s.o.Sessions != nil {
+		if err := s.o.Sessions.End(r.Context(), id); err != nil {
+			sess.release()
+			refuse(w, "", err)
+			return
+		}
+	}
 	sess.close(mcp.Errorf(mcp.KindCancelled, "the client ended the session"))
 	sess.release()
 	w.WriteHeader(http.StatusNoContent)
@@ -174,7 +181,7 @@ func (s *Server) sessionOf(r *http.Request, id string) (*serverSession, error) {
 	if err := checkLegacyVersion(r.Header.Get(HeaderVersion)); err != nil {
 		return nil, err
 	}
-	return s.acquire(id, guard.Principal(r.Context()))
+	return s.acquire(r.Context(), id, guard.Principal(r.Context()))
 }
 
 // checkLegacyVersion checks the header MCP-Protocol-Version of a request with a session id
