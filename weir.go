@@ -108,15 +108,21 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	kept, err := app.OpenStore(ctx, c.config, log.Logger)
+	if err != nil {
+		records.Close()
+		return nil, err
+	}
 	events, err := app.OpenEvents(c.config, os.Stderr, log.Logger)
 	if err != nil {
 		records.Close()
+		kept.Close()
 		return nil, err
 	}
 	if o.Version == "" {
 		o.Version = "devel"
 	}
-	engine, err := app.New(ctx, c.config, app.Options{Audit: records, Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events, Tokens: log.Tokens()})
+	engine, err := app.New(ctx, c.config, app.Options{Audit: records, Store: kept, Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events, Tokens: log.Tokens()})
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,7 @@ type Engine struct {
 	Operator *Operator
 	SignIns  *SignIns
 	Auditor  *Auditor // tells the audit log, if there is one
+	Store    *Store   // keeps what outlasts this process; may be nil
 	// Definitions compares what servers offer with weir.lock.
 	Definitions *Definitions
 
@@ -104,6 +105,8 @@ type Options struct {
 	Events *telemetry.EventLog
 	// Audit is the audit log; nil is none. The Engine closes it.
 	Audit *audit.Log
+	// Store keeps what outlasts this process; nil keeps nothing. The Engine closes it.
+	Store *Store
 	// Credentials keeps the tokens of sign-ins at servers; nil keeps them as long as the Engine.
 	Credentials vault.Store
 	// Tokens gets the tokens of sign-ins while they are in use, to remove them from texts; see
@@ -130,6 +133,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 			err = errors.Join(err, o.Events.Close())
 		}
 		o.Audit.Close()
+		o.Store.Close()
 		return nil, err
 	}
 	e.start(c)
@@ -166,7 +170,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
-		opts: o, log: log, stores: held, embeddings: vectors, state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}),
+		Store: o.Store, opts: o, log: log, stores: held, embeddings: vectors, state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}),
 		first: make(chan struct{}), nonEmpty: make(chan struct{}),
 	}
 	e.Auditor = newAuditor(e, o.Audit, c)
@@ -365,6 +369,7 @@ func (e *Engine) Close(ctx context.Context) {
 	if err := e.stores.close(); err != nil {
 		e.log.Warn("the store of results could not be closed", "err", err)
 	}
+	e.Store.Close()
 }
 
 // Peer implements gateway.Upstreams.

@@ -206,13 +206,19 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	if err != nil {
 		return err
 	}
-	events, err := app.OpenEvents(c, a.stderr.Writer, logger.Logger)
+	kept, err := app.OpenStore(ctx, c, logger.Logger)
 	if err != nil {
 		records.Close()
 		return err
 	}
+	events, err := app.OpenEvents(c, a.stderr.Writer, logger.Logger)
+	if err != nil {
+		records.Close()
+		kept.Close()
+		return err
+	}
 	e, err := app.New(ctx, c, app.Options{
-		Audit: records, Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Events: events, File: file,
+		Audit: records, Store: kept, Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Events: events, File: file,
 		OperatorKey: identity.Secret(key),
 		Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
 	})

@@ -38,6 +38,7 @@ func (d *decoder) check(c *Config) {
 	checkProfiles(d, c)
 	d.checkSearch(c)
 	checkOTLP(d, c)
+	checkStore(d, c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && !c.Auth.Required() && !address.Loopback(u.Hostname()) {
 			d.Warn(d.At("public_url"), "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")

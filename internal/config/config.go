@@ -20,6 +20,7 @@ import (
 //	min      the smallest legal value
 //	name     the field with the mapping's key, for a list in Go that is a mapping in the file
 //	flag     the key of an object for which true or false may stand in its place
+//	text     the key of an object for which a text may stand in its place
 //
 // Inputs stand before Servers, because fields are decoded in this order and the servers'
 // ${input:id} need them.
@@ -66,6 +67,8 @@ type Config struct {
 	OTLP OTLP `key:"otlp" doc:"Spans of requests, for OpenTelemetry collectors: never arguments or results."`
 
 	Audit Audit `key:"audit" safety:"true" doc:"The audit log: who called what, when and with which outcome, in files that show a change."`
+
+	Store Store `key:"store" safety:"true" text:"at" doc:"Where weir keeps what outlasts its process, such as sessions: memory, file:DIR, or an object."`
 
 	// A later feature adds its key above together with the code that uses it, never before. An
 	// accepted key without effect would mislead the reader.

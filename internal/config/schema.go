@@ -119,6 +119,9 @@ func fieldSchema(f strict.Field, variables bool) ordered {
 		if f.Flag != "" {
 			form[0] = member{"type", []string{"object", "boolean"}}
 		}
+		if f.Text != "" {
+			form[0] = member{"type", []string{"object", "string"}}
+		}
 	case strict.KindObjects:
 		form = ordered{{"type", "array"}, {"items", objectSchema(f.Object(), variables)}}
 	case strict.KindNamed:

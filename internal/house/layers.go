@@ -87,6 +87,7 @@ var places = []place{
 	{"internal/clients", middle, nil, "the MCP clients of a machine and their files; asks no person and writes no file"},
 	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"internal/doctor", middle, []string{"internal/clients", "internal/config", "internal/journal"}, "judges what others tell of configuration, servers and clients, and looks at the machine; starts no server"},
+	{"internal/sessionid", middle, nil, "makes ids of legacy sessions that outlast weir; knows no transport, which asks it through an interface"},
 	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},
 	{"internal/audit", middle, nil, "writes, verifies and reads the audit log; knows no gateway and no MCP"},
 	{"internal/audit/calls", middle, []string{"internal/audit", "internal/telemetry", "internal/trace"}, "calls as records of the audit log; gateway and router tell it, and it knows neither; sessions have the tag that events have, and a record names the trace of its call"},
@@ -117,6 +118,11 @@ var places = []place{
 	{"internal/splice", ground, nil, "edits configuration files of other programs, bytes to bytes; knows no client and no file"},
 	{"internal/approval", ground, nil, "where calls wait for an operator; knows neither policies nor MCP"},
 	{"internal/serverlog", ground, nil, "keeps what server programs write to standard error; knows neither processes nor configurations"},
+	{"internal/store", ground, nil, "documents that outlast the process, changed by compare-and-set; knows none of their contents"},
+	{"internal/store/natsserver", ground, []string{"internal/place"}, "a NATS server in this process, over a folder; knows no documents"},
+	{"internal/store/natsstore", ground, []string{"internal/store"}, "documents in a stream of NATS; knows not where the server runs"},
+	{"internal/store/storetest", ground, []string{"internal/store"}, "the contract of a store, and stores that fail, for tests only"},
+	{"internal/seal", ground, nil, "encrypts what weir gives away and gets back; knows none of it"},
 	{"internal/secret", ground, []string{"internal/place"}, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},
 	{"internal/place", ground, nil, "where weir's own files are, on every system; knows none of their contents"},
 	{"internal/trust", ground, []string{"internal/place"}, "remembers which configurations a person has agreed to; a file of the state folder"},
@@ -148,7 +154,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest", "internal/trace/tracetest"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest", "internal/trace/tracetest", "internal/store/storetest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

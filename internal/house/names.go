@@ -257,6 +257,7 @@ var forTests = map[use]string{
 	{"internal/search", "ErrEmbedding"}:           "the tests of endpoints tell it from other failures",
 	{"internal/selection", "Property"}:            "tests read the schemas that offer ids",
 	{"internal/splice", "Unproven"}:               "tells a refusal from a document that cannot be read",
+	{"internal/store", "NewMemory"}:               "tests of rooms keep documents without a disk; weir keeps none without a folder",
 	{"internal/upstream/subscription", "AckTime"}: "tests let it pass in the time of a bubble",
 	{"internal/visible", "Controls"}:              "tests build texts of each class",
 	{"internal/doctor", "Markdown"}:               "docs/troubleshooting.md is tested against the table of findings",

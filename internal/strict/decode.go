@@ -325,7 +325,12 @@ func (d *Decoder) value(n *Node, path string, v reflect.Value, f Field) {
 	case KindOwn:
 		v.Addr().Interface().(Value).DecodeStrict(d, n, path)
 	case KindObject:
-		if f.Flag != "" && d.flag(n, path, v, f.Flag) {
+		if f.Flag != "" && isScalar(n, "!!bool") {
+			d.instead(n, path, v, f.Flag)
+			return
+		}
+		if f.Text != "" && isScalar(n, "!!str") {
+			d.instead(n, path, v, f.Text)
 			return
 		}
 		if d.expect(n, yaml.MappingNode, path, k) {
@@ -398,19 +403,16 @@ func (d *Decoder) texts(n *Node, path string, v reflect.Value) {
 	}
 }
 
-// flag decodes true or false in place of an object: it is the value of the object's key. It reports whether n is one of
-// them.
-func (d *Decoder) flag(n *Node, path string, v reflect.Value, key string) bool {
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
-		return false
-	}
+func isScalar(n *Node, tag string) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == tag }
+
+// instead decodes what stands in place of an object: it is the value of the object's key.
+func (d *Decoder) instead(n *Node, path string, v reflect.Value, key string) {
 	for _, f := range Fields(v.Type()) {
 		if f.Key == key {
 			d.at[Join(path, key)] = n
 			d.value(n, Join(path, key), v.FieldByIndex(f.Index), f)
 		}
 	}
-	return true
 }
 
 // named decodes a mapping of names to objects into a list of them.

@@ -14,6 +14,7 @@
 //	name:"Name"           in a slice of structs: the file has a mapping, whose keys go into this field of the element
 //	entries:"true"        with name: what is wrong within one entry is kept apart; see [Decoder.Fault]
 //	flag:"enabled"        in a struct: true or false in its place is the value of this key
+//	text:"at"             in a struct: a text in its place is the value of this key
 //	safety:"true"         unknown keys within it, and keys that are nearly its name, are errors in lenient files, too
 //
 // The fields of an embedded struct count as fields of the struct around it. A field of type [Place] takes the place

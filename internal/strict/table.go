@@ -17,6 +17,7 @@ type Field struct {
 	Name    string   // the Go field that takes the mapping's key, for mappings of objects
 	Entries bool     // what is wrong within one entry of the mapping is kept apart
 	Flag    string   // the key of an object that a bare true or false stands for; "" for none
+	Text    string   // the key of an object that a bare text stands for; "" for none
 	// Safety is set for a key that keeps strangers or calls away.
 	Safety bool
 	Type   reflect.Type
@@ -33,7 +34,7 @@ func Fields(t reflect.Type) []Field {
 		}
 		row := Field{
 			Key: key, Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Min: f.Tag.Get("min"), Max: f.Tag.Get("max"), Name: f.Tag.Get("name"),
-			Entries: f.Tag.Get("entries") == "true", Flag: f.Tag.Get("flag"), Safety: f.Tag.Get("safety") == "true", Type: f.Type, Index: f.Index,
+			Entries: f.Tag.Get("entries") == "true", Flag: f.Tag.Get("flag"), Text: f.Tag.Get("text"), Safety: f.Tag.Get("safety") == "true", Type: f.Type, Index: f.Index,
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			row.Enum = strings.Split(enum, ",")

@@ -24,7 +24,7 @@ const profilePath = "/mcp/{profile}"
 //	/mcp/NAME ─▶ guard ─▶ a profile, open to the caller? ─┬─▶ streamable.Server of the profile ─▶ front
 //	                                                      └─▶ router: the answer for an unknown path
 type profiles struct {
-	start func() *streamable.Server
+	start func(name string) *streamable.Server
 	log   *slog.Logger
 
 	mu      sync.Mutex // guards below
@@ -36,7 +36,7 @@ type profiles struct {
 	cutOff context.CancelFunc
 }
 
-func newProfiles(start func() *streamable.Server, log *slog.Logger) *profiles {
+func newProfiles(start func(name string) *streamable.Server, log *slog.Logger) *profiles {
 	p := &profiles{start: start, log: log, of: map[string]*streamable.Server{}}
 	p.hurry, p.cutOff = context.WithCancel(context.Background())
 	return p
@@ -67,7 +67,7 @@ func (p *profiles) follow(list []*config.Profile) {
 	}
 	for _, c := range list {
 		if p.of[c.Name] == nil {
-			p.of[c.Name] = p.start()
+			p.of[c.Name] = p.start(c.Name)
 		}
 	}
 }

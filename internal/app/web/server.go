@@ -89,12 +89,16 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	f := &Server{engine: e, log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
 	f.attached = &attached{handler: f.MCP(), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
-	endpoint := func() *streamable.Server {
-		return streamable.NewServer(streamable.ServerOptions{
+	endpoint := func(path string) *streamable.Server {
+		o := streamable.ServerOptions{
 			Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
-		})
+		}
+		if ids := e.Store.Sessions(path); ids != nil {
+			o.Sessions = ids
+		}
+		return streamable.NewServer(o)
 	}
-	f.stream, f.profiles = endpoint(), newProfiles(endpoint, log)
+	f.stream, f.profiles = endpoint("/mcp"), newProfiles(func(name string) *streamable.Server { return endpoint("/mcp/" + name) }, log)
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: f.MCP(), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log})
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body

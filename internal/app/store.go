@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/seal"
+	"github.com/weir-mcp/weir/internal/sessionid"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/natsserver"
+	"github.com/weir-mcp/weir/internal/store/natsstore"
+)
+
+// storeBucket is the bucket of a gateway's documents.
+const storeBucket = "weir"
+
+// storeKey is the file of the store's folder with the key that seals what weir gives away.
+const storeKey = "key"
+
+// A Store is what a gateway keeps beyond its process. A nil Store keeps nothing.
+type Store struct {
+	server *natsserver.Server
+	docs   store.Docs
+	ids    *sessionid.Ids
+}
+
+// OpenStore opens the configured store; it returns nil for one in memory. The caller closes it, or
+// passes it to New.
+func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store, error) {
+	dir := c.Store.Dir()
+	if dir == "" {
+		return nil, nil
+	}
+	s := &Store{}
+	if err := s.open(ctx, dir, c, log); err != nil {
+		s.Close()
+		return nil, setupf("store: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slog.Logger) (err error) {
+	max := int64(c.Store.MaxBytes)
+	if s.server, err = natsserver.Open(natsserver.Options{Dir: dir, MaxBytes: max, Late: c.Store.Sync == config.SyncInterval, Logger: log}); err != nil {
+		return err
+	}
+	docs, found, err := natsstore.Open(ctx, s.server.Conn(), natsstore.Options{Bucket: storeBucket, MaxBytes: max})
+	if err != nil {
+		return err
+	}
+	// The key is made after the documents, so a key without documents says that these are lost.
+	path := filepath.Join(dir, storeKey)
+	if _, err := os.Stat(path); err == nil && !found {
+		return fmt.Errorf("%s has a key and no documents: restore all of it from a backup, or remove it to begin anew", dir)
+	}
+	text, err := place.MakeKey(ctx, path)
+	if err != nil {
+		return err
+	}
+	key, err := seal.NewKey(text)
+	if err != nil {
+		return err
+	}
+	s.docs, s.ids = docs, sessionid.New(key, docs)
+	return nil
+}
+
+// Close ends the store. What was confirmed stays.
+func (s *Store) Close() {
+	if s != nil && s.server != nil {
+		s.server.Close()
+	}
+}
+
+// Sessions returns the ids of the legacy sessions at a path, from which they can be made again after
+// a restart; nil without a store.
+func (s *Store) Sessions(path string) *sessionid.Endpoint {
+	if s == nil {
+		return nil
+	}
+	return s.ids.At(path)
+}
