@@ -91,7 +91,7 @@ type exchange struct {
 	peer    http.RoundTripper // of an upstream that has registered itself, or nil
 	trace   trace.Forwarded   // zero for a stream, a notification, a response and a batch
 
-	err   error // the agent's answer; nil if the agent got the upstream's answer
+	err   error // why the agent did not get the upstream's answer whole; nil if it did
 	again bool  // nothing was written: the caller retries
 
 	ctx    context.Context // of the request to the upstream
@@ -318,11 +318,19 @@ func (x *exchange) failure(err error) error {
 }
 
 func (x *exchange) fail(err error) {
-	x.err = err
-	if err = x.failure(err); err != nil {
-		x.err = err
-		writeError(x.w, x.e.id, err)
+	if reason := x.ended(err); reason != nil {
+		writeError(x.w, x.e.id, reason)
 	}
+}
+
+// ended records that the exchange has no answer, or half of one, because of err. It returns what
+// failure does.
+func (x *exchange) ended(err error) (reason error) {
+	x.err = err
+	if reason = x.failure(err); reason != nil {
+		x.err = reason
+	}
+	return reason
 }
 
 // tellCancelled tells a legacy upstream that the caller has stopped waiting: in the legacy era

@@ -2,7 +2,6 @@ package router
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -29,8 +28,6 @@ const (
 // resultHead is the number of bytes of a response that are searched for the content of a result.
 const resultHead = 1 << 10
 
-var errTooLong = errors.New("the response is over the bound")
-
 // respond gives the agent the upstream's response.
 func (x *exchange) respond(resp *http.Response) {
 	if mediaType(resp.Header) == streamable.ContentSSE && resp.StatusCode == http.StatusOK {
@@ -38,7 +35,7 @@ func (x *exchange) respond(resp *http.Response) {
 		return
 	}
 	if resp.ContentLength > x.fw.o.MaxResponse {
-		writeError(x.w, x.e.id, mcp.Errorf(mcp.KindUpstreamProtocol, "the response of upstream %q has %d bytes, more than the bound of %d", x.f.name, resp.ContentLength, x.fw.o.MaxResponse))
+		x.fail(mcp.Errorf(mcp.KindUpstreamProtocol, "the response of upstream %q has %d bytes, more than the bound of %d", x.f.name, resp.ContentLength, x.fw.o.MaxResponse))
 		return
 	}
 	buf := getBody()
@@ -154,14 +151,15 @@ func readStart(resp *http.Response, b *body) (whole bool, err error) {
 // copyRest copies the remainder of a long response. If the response breaks off, copyRest breaks the
 // agent's connection, because there is no other way to report that.
 func (x *exchange) copyRest(resp *http.Response, b *body, rc *http.ResponseController) {
-	sent := int64(len(b.buf))
+	sent, tooLong := int64(len(b.buf)), false
 	buf := b.buf[:min(cap(b.buf), copyBuffer)]
 	for {
 		n, err := resp.Body.Read(buf)
 		if sent += int64(n); sent > x.fw.o.MaxResponse {
-			err = errTooLong
+			tooLong = true
+			err = mcp.Errorf(mcp.KindUpstreamProtocol, "the response of upstream %q has more bytes than the bound of %d", x.f.name, x.fw.o.MaxResponse)
 		}
-		if n > 0 && err != errTooLong {
+		if n > 0 && !tooLong {
 			_ = rc.SetWriteDeadline(time.Now().Add(x.fw.o.WriteTimeout))
 			if _, err := x.w.Write(buf[:n]); err != nil {
 				return
@@ -171,7 +169,9 @@ func (x *exchange) copyRest(resp *http.Response, b *body, rc *http.ResponseContr
 			return
 		}
 		if err != nil {
-			x.fw.o.Logger.Warn("a response broke off", "upstream", x.f.name, "method", x.e.method, "bytes", sent, "err", err)
+			if reason := x.ended(err); reason != nil {
+				x.fw.o.Logger.Warn("a response broke off", "upstream", x.f.name, "method", x.e.method, "bytes", sent, "err", reason)
+			}
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -229,9 +229,10 @@ func (x *exchange) respondStream(resp *http.Response) {
 // broke ends a stream that broke off. A client with event ids can resume the stream (2025-11-25 and
 // before), so it must not get an error.
 func (x *exchange) broke(out *eventCopier, err error) {
-	reason := x.failure(err)
+	reason := x.ended(err)
 	if reason == nil {
-		return // the agent is gone
+		x.err = nil // the agent is gone, as many are once they have their response
+		return
 	}
 	timedOut := mcp.KindUpstreamTimeout
 	k, _ := mcp.KindOf(reason)
