@@ -102,6 +102,15 @@ export async function connectPages({ weir }) {
     const again = await browser.open(`${url}/connect/callback?code=x&state=y`);
     await shows(again, 'This sign-in is not open');
   });
+  await report.check('the person signs in at the console, and out', async () => {
+    const own = await browser.open(`${url}/console`);
+    await shows(own, 'Sign in with corp');
+    await press(own, 'Sign in with corp');
+    const shown = await shows(own, 'corp:ada');
+    expect(shown.includes('Sign out') && !shown.includes('Sign in with'), 'the console does not show the person', shown);
+    await press(own, 'Sign out');
+    await shows(own, 'Sign in with corp');
+  });
   await ada.close();
   await gateway.stop();
   return report.close();

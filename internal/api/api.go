@@ -49,6 +49,9 @@ type Options struct {
 	// Tokens checks the bearer token or the client certificate of a caller and calls next with the
 	// caller's identity in the context. Nil means that the configuration knows no callers.
 	Tokens func(next http.Handler) http.Handler
+	// Login reports whether a request without a token is of a browser whose person has signed in,
+	// whom Tokens knows. Nil means that none has.
+	Login func(r *http.Request) bool
 	// Operates reports whether a principal of Tokens is an operator. A principal whose identity has
 	// the role is one as well. Nil admits by role alone.
 	Operates func(principal string) bool
@@ -123,8 +126,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.mux.ServeHTTP(w, r)
 	case right == look && a.guarded != nil && (!known || !local(r)):
 		a.guarded.ServeHTTP(w, r)
-	case a.tokens != nil && scheme == "" && r.TLS != nil && len(r.TLS.PeerCertificates) > 0:
-		a.tokens.ServeHTTP(w, r) // a certificate may name an operator
+	case a.tokens != nil && scheme == "" && (r.TLS != nil && len(r.TLS.PeerCertificates) > 0 || a.o.Login != nil && a.o.Login(r)):
+		a.tokens.ServeHTTP(w, r) // a certificate or a login may name an operator
 	case !strings.EqualFold(scheme, "Bearer") || bearer == "":
 		a.challenge(w, "operating this gateway needs an operator, and the request names none")
 	case known && !local(r):

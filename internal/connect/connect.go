@@ -62,6 +62,9 @@ type Front struct {
 	Authenticate func(r *http.Request, token string) (*identity.Identity, error)
 	// Login knows people without a token; nil: there is none. It needs Authenticate.
 	Login Login
+	// SignedIn is called for each person who signs in at the gateway by Login for longer than one
+	// page. The context has the person's identity. It may be nil.
+	SignedIn func(ctx context.Context)
 }
 
 // Pages serves the pages. It is safe for concurrent use. The caller checks the headers Host and
@@ -74,6 +77,7 @@ type Pages struct {
 	open    *bounded.Map[string, *session]
 	seal    cipher.AEAD   // of logins
 	epoch   atomic.Uint64 // of logins; Forget begins the next
+	people  *people
 }
 
 // session is a browser whose person is known.
@@ -95,6 +99,7 @@ func New(o Options) *Pages {
 		open: bounded.New(bounded.Options[string, *session]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
 		seal: newSeal(),
 	}
+	p.people = newPeople(p)
 	p.front.Store(&o.Front)
 	return p
 }
@@ -102,8 +107,10 @@ func New(o Options) *Pages {
 // Apply replaces the front. Sign-ins that are in progress go on.
 func (p *Pages) Apply(f Front) { p.front.Store(&f) }
 
-// Forget ends all sessions, and so the sign-ins that are in progress: who may sign in has changed.
+// Forget ends all sessions and logins, and so the sign-ins that are in progress: who may sign in has
+// changed.
 func (p *Pages) Forget() {
+	p.people.known.Clear()
 	p.open.Clear()
 	p.epoch.Add(1)
 }

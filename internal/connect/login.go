@@ -29,9 +29,10 @@ type Login interface {
 // begunLogin is a login whose browser is at the identity provider. The browser keeps it, sealed: so
 // strangers who begin logins take no room, and end none of others.
 type begunLogin struct {
-	State, Server, Memo string
-	Until               time.Time
-	Epoch               uint64
+	State, Memo string
+	Server      string // whose page is next; "": the console
+	Until       time.Time
+	Epoch       uint64
 }
 
 // newSeal returns a cipher with a key of this process.
@@ -65,17 +66,26 @@ func (p *Pages) ask(w http.ResponseWriter, status int, server, problem, browser 
 
 // beginLogin sends a browser to the identity provider.
 func (p *Pages) beginLogin(w http.ResponseWriter, r *http.Request, front *Front, server, browser string) {
-	address, state, memo, err := front.Login.Begin(r.Context(), front.Base+CallbackPath)
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(begunLogin{State: state, Server: server, Memo: string(memo), Until: p.now().Add(sessionTime), Epoch: p.epoch.Load()})
-	}
+	address, err := p.sendOff(w, r, front, server, browser)
 	if err != nil {
 		write(w, http.StatusBadGateway, view{Title: "Sign in at " + server, Problem: err.Error(), Again: URL("", server)})
 		return
 	}
-	p.setLogin(w, base64.RawURLEncoding.EncodeToString(p.seal.Seal(nil, nil, text, []byte(browser))), int(sessionTime/time.Second))
 	write(w, http.StatusOK, view{Title: "Sign in at " + front.Login.Name(), Text: "The browser goes to the provider now.", Next: address})
+}
+
+// sendOff begins a login of a browser and returns where the browser goes.
+func (p *Pages) sendOff(w http.ResponseWriter, r *http.Request, front *Front, server, browser string) (address string, err error) {
+	address, state, memo, err := front.Login.Begin(r.Context(), front.Base+CallbackPath)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(begunLogin{State: state, Server: server, Memo: string(memo), Until: p.now().Add(sessionTime), Epoch: p.epoch.Load()})
+	if err != nil {
+		return "", err
+	}
+	p.setLogin(w, base64.RawURLEncoding.EncodeToString(p.seal.Seal(nil, nil, text, []byte(browser))), int(sessionTime/time.Second))
+	return address, nil
 }
 
 func (p *Pages) setLogin(w http.ResponseWriter, value string, seconds int) {
@@ -106,13 +116,21 @@ func (p *Pages) begun(r *http.Request) *begunLogin {
 // finishLogin takes a browser that comes back from the identity provider. It reports false if no login
 // of the browser has this state.
 func (p *Pages) finishLogin(w http.ResponseWriter, r *http.Request, query url.Values) bool {
-	login, l := p.front.Load().Login, p.begun(r)
+	front, l := p.front.Load(), p.begun(r)
+	login := front.Login
 	if login == nil || l == nil || subtle.ConstantTimeCompare([]byte(l.State), []byte(query.Get("state"))) != 1 {
 		return false
 	}
 	p.setLogin(w, "", -1)
 	caller, err := login.Finish(r.Context(), identity.Secret(l.Memo), query)
-	if err != nil {
+	switch {
+	case err != nil && l.Server == "":
+		write(w, http.StatusBadGateway, view{Title: "Sign in at this gateway", Problem: err.Error(), Again: consolePath})
+		return true
+	case l.Server == "":
+		p.people.finish(w, r, front, caller)
+		return true
+	case err != nil:
 		write(w, http.StatusBadGateway, view{Title: "Sign in at " + l.Server, Problem: err.Error(), Again: URL("", l.Server)})
 		return true
 	}

@@ -83,6 +83,11 @@ func (g *Guard) Identify(r *http.Request) (*identity.Identity, error) {
 func (g *Guard) identify(r *http.Request) (*identity.Identity, error) {
 	bearer := bearer(r.Header)
 	if bearer == "" && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+		if g.login != nil && r.Header.Get("Authorization") == "" {
+			if id, err := g.login(r); id != nil || err != nil {
+				return id, err
+			}
+		}
 		return nil, mcp.Errorf(mcp.KindUnauthorized, "this server needs a bearer token: send the header Authorization: Bearer <token>")
 	}
 	return g.authenticate(r, bearer)

@@ -36,6 +36,10 @@ type Options struct {
 	// mcp.KindInsufficientScope (403), mcp.KindIdentityUnavailable (503). Authenticate is called
 	// concurrently. Nil means no authentication: every caller is mcp.LocalPrincipal.
 	Authenticate func(r *http.Request, bearer string) (*identity.Identity, error)
+	// Login returns who has signed in at the browser of a request that has neither a token nor a
+	// certificate, nil if no person has. It is for paths that refuse pages of other origins. It is
+	// called concurrently. Nil knows no logins.
+	Login func(r *http.Request) (*identity.Identity, error)
 	// Challenge returns what WWW-Authenticate says of a request: the URL of the protected
 	// resource's metadata (RFC 9728) and the scopes that a token needs. Nil names only the Realm.
 	Challenge func(r *http.Request) (metadata string, scopes []string)
@@ -61,6 +65,7 @@ type Guard struct {
 	anyOrigin    bool
 	ownPages     bool
 	authenticate func(*http.Request, string) (*identity.Identity, error)
+	login        func(*http.Request) (*identity.Identity, error)
 	challenge    func(*http.Request) (string, []string)
 	admit        func(*identity.Identity) error
 	realm        string
@@ -72,7 +77,7 @@ type Guard struct {
 
 // New returns a Guard.
 func New(o Options) *Guard {
-	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, ownPages: o.OwnPages, authenticate: o.Authenticate, challenge: o.Challenge, admit: o.Admit, realm: o.Realm, log: o.Logger, refused: o.Refused,
+	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, ownPages: o.OwnPages, authenticate: o.Authenticate, login: o.Login, challenge: o.Challenge, admit: o.Admit, realm: o.Realm, log: o.Logger, refused: o.Refused,
 		hostsKey: cmp.Or(o.HostsKey, "the allowed hosts"), originsKey: cmp.Or(o.OriginsKey, "the allowed origins")}
 	for _, h := range o.Hosts {
 		g.hosts[strings.ToLower(strings.TrimSpace(h))] = true

@@ -11,18 +11,19 @@ import (
 )
 
 // mountAPI serves the paths of viewers and operators. The API decides who is an operator; the guards
-// check Host and Origin, and the tokens of the configuration. all is the guard of viewers. The
+// check Host and Origin, and the tokens of the configuration. The
 // returned function ends the streams. Clients connect again to the current routes, which use the
 // current tokens.
-func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, all func(http.Handler) http.Handler, auth config.Auth) (end func()) {
+func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, auth config.Auth) (end func()) {
 	view := &viewed{f.engine, f}
 	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
-	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Guard: all}
+	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Guard: f.wholly(closed)}
 	if f.engine.Auditor.Enabled() {
 		o.Audit = f.engine.Auditor
 	}
 	if auth.Required() {
 		o.Tokens = closed.Wrap
+		o.Login = f.signIns.SignedIn
 	}
 	a := api.New(o)
 	mux.Handle(api.Path, withInstance(f.engine.Instance, open.Wrap(a)))

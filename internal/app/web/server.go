@@ -184,7 +184,9 @@ func (f *Server) Apply(old, c *config.Config) {
 	mux := f.mux(c, open, behind, auth.Required())
 	f.mountSignIns(mux, old, c, &auth)
 	f.mountProfiles(mux, behind, c)
-	quiet := f.mountAPI(mux, open, behind, f.wholly(behind), auth)
+	pages := closed // of the console, whose person may have signed in
+	pages.Login = f.signIns.Person
+	quiet := f.mountAPI(mux, open, guard.New(pages), auth)
 	front := guard.New(attachable(closed, f.token))
 	f.attached.follow(front, auth)
 	mux.Handle("/mcp", f.agentFront(front))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/authn"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/connect"
@@ -34,6 +35,7 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	}
 	if auth.Login.Issuer != "" {
 		front.Login = browserLogin{f.callers, auth.Login.Issuer}
+		front.SignedIn = func(ctx context.Context) { f.engine.Auditor.Operated(ctx, audit.SignIn, "", "", "", "console") }
 	}
 	if f.signIns == nil {
 		f.signIns = connect.New(connect.Options{SignIns: f.engine.SignIns, Front: front})
@@ -43,7 +45,9 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 		f.signIns.Forget()
 		f.engine.SignIns.Forget()
 	}
-	mux.Handle(connect.Path, guard.New(checks).Wrap(f.signIns))
+	own := guard.New(checks)
+	mux.Handle(connect.Path, own.Wrap(f.signIns))
+	mux.Handle(connect.LoginPath, own.Wrap(http.HandlerFunc(f.signIns.ServeLogin)))
 	if c.PublicURL == "" && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		base = "" // callers on other machines cannot open a page of this one
 	}

@@ -7,6 +7,32 @@ export const token = {
   set: (value) => (value ? sessionStorage.setItem(key, value) : sessionStorage.removeItem(key)),
 };
 
+// login is what GET /login says: the issuer of logins, who is signed in, and the token for changes.
+let login = { login: '' };
+
+// who asks who is signed in. A server that does not answer has no login.
+export async function who() {
+  login = await fetch('login', { cache: 'no-store' }).then((r) => (r.ok ? r.json() : login)).catch(() => login);
+  return login;
+}
+
+// signIn sends the browser to the issuer, which sends it back to this page.
+export async function signIn() {
+  const response = await fetch('login', { method: 'POST' }).catch(() => undefined);
+  const said = await response?.json().catch(() => undefined);
+  if (!response?.ok) throw new Refused(response?.status ?? 0, said?.error?.message ?? 'weir does not answer.');
+  location.assign(said.address);
+}
+
+export const signOut = () => fetch('login', { method: 'DELETE', headers: { 'Weir-Login': login.token ?? '' } });
+
+// credentials are the headers of a request: of the token of this tab, else of the login.
+export function credentials() {
+  const held = token.get();
+  if (held) return { Authorization: `Bearer ${held}` };
+  return login.token ? { 'Weir-Login': login.token } : {};
+}
+
 // Refused is an answer that is none: status is 0 where the server was not reached.
 export class Refused extends Error {
   constructor(status, message) {
@@ -18,10 +44,9 @@ export class Refused extends Error {
 async function ask(path, parameters, signal) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) if (value !== undefined && value !== '') query.set(name, value);
-  const held = token.get();
   let response;
   try {
-    response = await fetch(`api/v1/${path}${query.size ? `?${query}` : ''}`, { headers: held ? { Authorization: `Bearer ${held}` } : {}, signal, cache: 'no-store' });
+    response = await fetch(`api/v1/${path}${query.size ? `?${query}` : ''}`, { headers: credentials(), signal, cache: 'no-store' });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refused(0, 'weir does not answer.');

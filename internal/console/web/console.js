@@ -1,5 +1,5 @@
 // The frame: which panel is shown, who looks, and when it is asked again.
-import { get, Refused, token } from './api.js';
+import { get, Refused, signIn, signOut, token, who } from './api.js';
 import * as artifacts from './artifacts.js';
 import * as calls from './calls.js';
 import * as catalog from './catalog.js';
@@ -75,6 +75,12 @@ async function show(name) {
 
 // enter begins: with a token where one is needed, without where not.
 async function enter() {
+  const person = await who();
+  byId('issuer').hidden = !person.login;
+  byId('sign-in').textContent = `Sign in with ${person.login}`;
+  const signedIn = person.principal && !token.get();
+  byId('person').textContent = signedIn ? [person.principal, ...person.roles ?? []].join(', ') : '';
+  byId('sign-out').hidden = !signedIn;
   try {
     const data = await get('overview', { limit: 1 });
     context.summary(`${data.name} ${data.version}`);
@@ -111,6 +117,8 @@ byId('login').addEventListener('submit', (event) => {
   byId('token').value = '';
   enter();
 });
+byId('sign-in').addEventListener('click', () => run(signIn));
+byId('sign-out').addEventListener('click', async () => { await signOut(); location.reload(); });
 // All that was seen with the token goes with it.
 byId('forget').addEventListener('click', () => { token.set(''); location.reload(); });
 document.addEventListener('visibilitychange', () => { if (!document.hidden && !byId('main').hidden) show(current); });
