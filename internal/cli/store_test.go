@@ -2,11 +2,14 @@ package cli
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/fakemcp"
 )
 
 // restarted is a gateway with store: file:state that is killed and started again at one address.
@@ -78,9 +81,16 @@ func (c *plainClient) send(t *testing.T, method, body string) (int, string) {
 // it stay ended.
 func TestKilledSessions(t *testing.T) {
 	t.Parallel()
-	r := startKept(t, "mcpServers: {fake: {command: %FAKE%}}\nprofiles: {some: {include: ['fake:*']}}")
+	far, err := fakemcp.New(fakemcp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	web := httptest.NewServer(far)
+	defer web.Close()
+	r := startKept(t, "mcpServers: {fake: {command: %FAKE%}, far: {url: '"+web.URL+"/mcp'}}\nprofiles: {some: {include: ['fake:*']}}")
 	var kept, ended []*plainClient
-	for _, path := range []string{"/mcp", "/mcp/some", "/mcps/fake/mcp"} {
+	for _, path := range []string{"/mcp", "/mcp/some", "/mcps/fake/mcp", "/mcps/far/mcp"} {
 		kept = append(kept, newPlainClient(t, r.base+path))
 		e := newPlainClient(t, r.base+path)
 		if status, body := e.send(t, http.MethodDelete, ""); status != http.StatusNoContent {

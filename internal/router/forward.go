@@ -84,6 +84,7 @@ type exchange struct {
 	r       *http.Request
 	t       Target
 	e       envelope
+	session string  // the upstream's own id of the session, "" without one
 	call    callKey // zero if duplicate ids are permitted
 	b       *body   // nil if the request has none
 	limit   time.Duration
@@ -108,17 +109,18 @@ var (
 // exception: if the caller retries and the connection is refused, it writes nothing and returns the
 // error.
 func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body, again bool) (lost error) {
-	session := r.Header.Get(streamable.HeaderSession)
+	session, lasts := f.ownSession(r, &t)
 	key := bindingKey{f.name, guard.Principal(r.Context()), session}
 	shared := true
 	if session != "" {
-		var owned bool
-		if owned, shared = fw.sessions.owns(key); !owned {
+		owned, several := fw.sessions.owns(key)
+		shared = several || !owned // a Router that has just started does not know
+		if !owned && !lasts {
 			writeError(w, e.id, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one"))
 			return nil
 		}
 	}
-	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b, peer: fw.o.peer(f.name)}
+	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b, session: session, peer: fw.o.peer(f.name)}
 	if !shared && e.id != "" {
 		x.call = callKey{f.name, session, e.id}
 	}
@@ -212,6 +214,9 @@ func (x *exchange) header(tool string) (http.Header, error) {
 	} else {
 		h = requestHeader(x.r, x.e.modern, x.t.Header)
 	}
+	if x.f.ids != nil && x.session != "" { // the agent knows it by another id
+		h[streamable.HeaderSession] = []string{x.session}
+	}
 	if parent := x.trace.Traceparent(); parent != "" {
 		h["Traceparent"] = []string{parent}
 	}
@@ -280,6 +285,9 @@ func (x *exchange) noAnswer(resp *http.Response) error {
 func (x *exchange) learn(resp *http.Response, key bindingKey) {
 	given := resp.Header.Get(streamable.HeaderSession)
 	ok := resp.StatusCode < 300
+	if given != "" && given == key.session {
+		resp.Header[streamable.HeaderSession] = x.r.Header[streamable.HeaderSession]
+	}
 	switch {
 	case given != "" && given != key.session:
 		if !streamable.ValidSessionID(given) {
@@ -287,6 +295,9 @@ func (x *exchange) learn(resp *http.Response, key bindingKey) {
 			break
 		}
 		x.fw.sessions.add(bindingKey{key.upstream, key.principal, given})
+		if x.f.ids != nil {
+			resp.Header[streamable.HeaderSession] = []string{x.f.ids.Wrap(key.principal, x.t.URL.String(), given)}
+		}
 		x.f.sessionless.Store(false)
 	case x.r.Method == http.MethodDelete && ok && key.session != "":
 		x.fw.sessions.remove(key)

@@ -2,8 +2,25 @@ package router
 
 import (
 	"container/list"
+	"net/http"
 	"sync"
+
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/mcp/streamable"
 )
+
+// ownSession returns the upstream's own id of the session that a request names. lasts says that the
+// id proves whose session it is, without a binding: an earlier Router may have given it out.
+func (f *face) ownSession(r *http.Request, t *Target) (id string, lasts bool) {
+	id = r.Header.Get(streamable.HeaderSession)
+	if f.ids == nil || id == "" {
+		return id, false
+	}
+	if own, ok := f.ids.Unwrap(guard.Principal(r.Context()), t.URL.String(), id); ok {
+		return own, true
+	}
+	return id, false
+}
 
 // bindings records which principal got which session id from which upstream. Forwarded sessions
 // live in the upstream, which knows no principals: without this table, any principal that learns a

@@ -15,8 +15,9 @@ import (
 const (
 	prefix  = "w1."
 	purpose = "session"
-	// maxState bounds what is sealed: the id is in a header of every request.
-	maxState = 1 << 10
+	// maxState bounds what is sealed: the id is in a header of every request, and has at most maxID
+	// characters.
+	maxState = 700
 	// life is how long after its birth a session can be adopted, and how long the end of one is kept.
 	life = 30 * 24 * time.Hour
 )

@@ -126,8 +126,36 @@ func TestLargeClient(t *testing.T) {
 	if info, _ := s.Client(); string(info) != `{"name":"c","version":"1"}` {
 		t.Errorf("%s", info)
 	}
+	if id := e.Name(session(`{"name":"` + strings.Repeat("x", 590) + `"}`)); !streamable.ValidSessionID(id) || !strings.HasPrefix(id, "w1.") {
+		t.Errorf("an id of %d bytes: %s", len(id), id)
+	}
 	large := session(`{"name":"` + strings.Repeat("x", 4000) + `"}`)
 	if id := e.Name(large); id != large.ID() {
 		t.Errorf("an id of %d bytes", len(id))
+	}
+}
+
+// TestWrap: the id of a server is known for its principal, its server and its endpoint alone.
+func TestWrap(t *testing.T) {
+	docs := store.NewMemory()
+	e := ids(t, docs).At("/mcps/a/mcp")
+	id := e.Wrap("ann", "https://a/mcp", "secret-id")
+	if !streamable.ValidSessionID(id) || strings.Contains(id, "secret-id") {
+		t.Errorf("the id is %q", id)
+	}
+	later := ids(t, docs)
+	if own, ok := later.At("/mcps/a/mcp").Unwrap("ann", "https://a/mcp", id); !ok || own != "secret-id" {
+		t.Errorf("%q, %v", own, ok)
+	}
+	for _, other := range [][4]string{
+		{"/mcps/b/mcp", "ann", "https://a/mcp", id}, {"/mcps/a/mcp", "bob", "https://a/mcp", id}, {"/mcps/a/mcp", "ann", "https://b/mcp", id},
+		{"/mcps/a/mcp", "ann", "https://a/mcp", "secret-id"}, {"/mcps/a/mcp", "ann", "https://a/mcp", id + "A"},
+	} {
+		if own, ok := later.At(other[0]).Unwrap(other[1], other[2], other[3]); ok {
+			t.Errorf("%v: %q", other, own)
+		}
+	}
+	if long := strings.Repeat("x", 1000); e.Wrap("ann", "https://a/mcp", long) != long {
+		t.Error("an id becomes longer than clients take")
 	}
 }
