@@ -121,6 +121,16 @@ const (
 // rounding. It refuses numbers and nesting whose processing would cost far more than their size
 // suggests.
 func decode(raw []byte, keys duplicates) (any, error) {
+	return decoder{keys: keys}.decode(raw)
+}
+
+// decoder has the options of decode.
+type decoder struct {
+	keys duplicates
+	clip int // of texts, see clipText
+}
+
+func (d decoder) decode(raw []byte) (any, error) {
 	raw = raw[rawjson.SkipSpace(raw, 0):]
 	if !rawjson.IsObject(raw) && !rawjson.IsArray(raw) { // containers are validated while they are read
 		if err := malformed(rawjson.Valid(raw)); err != nil {
@@ -128,7 +138,7 @@ func decode(raw []byte, keys duplicates) (any, error) {
 		}
 		raw = bytes.TrimSpace(raw)
 	}
-	return decodeValue(raw, keys, 0)
+	return d.value(raw, 0)
 }
 
 // malformed converts an error of rawjson, nil if there is none.
@@ -142,7 +152,7 @@ func malformed(err error) error {
 	return fmt.Errorf("not valid JSON")
 }
 
-func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
+func (d decoder) value(raw []byte, depth int) (any, error) {
 	if depth > maxValueDepth {
 		return nil, fmt.Errorf("nested deeper than %d levels", maxValueDepth)
 	}
@@ -152,11 +162,11 @@ func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
 		var err error
 		if e := rawjson.EachMember(raw, func(m rawjson.Member) bool {
 			name := validText(m.Key)
-			if _, ok := object[name]; ok && keys == uniqueKeys {
+			if _, ok := object[name]; ok && d.keys == uniqueKeys {
 				err = fmt.Errorf("key %q comes twice", clip(name, 80))
 				return false
 			}
-			object[name], err = decodeValue(m.Value, keys, depth+1)
+			object[name], err = d.value(m.Value, depth+1)
 			return err == nil
 		}); err == nil {
 			err = malformed(e)
@@ -167,7 +177,7 @@ func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
 		var err error
 		if e := rawjson.EachElement(raw, func(value []byte) bool {
 			var v any
-			v, err = decodeValue(value, keys, depth+1)
+			v, err = d.value(value, depth+1)
 			array = append(array, v)
 			return err == nil
 		}); err == nil {
@@ -175,7 +185,7 @@ func decodeValue(raw []byte, keys duplicates, depth int) (any, error) {
 		}
 		return array, err
 	case '"':
-		s, _ := text(raw)
+		s, _ := text(clipText(raw, d.clip))
 		return s, nil
 	case 't':
 		return true, nil

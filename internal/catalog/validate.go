@@ -27,11 +27,13 @@ type validator struct {
 	program *jsonschema.Schema // for light arguments; used concurrently
 	weight  weight             // weight of program
 	guarded programs           // for other arguments
+	clip    int                // see textClip
 	err     error
 }
 
 func (v *validator) compile() {
 	var p patterns
+	v.clip = textClip(v.schema)
 	c, err := compileFree(v.schema, &p)
 	if err != nil {
 		v.err = err
@@ -58,18 +60,21 @@ func (e *Entry) ValidateWithin(args json.RawMessage, meter func() *work.Meter) e
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
 	}
-	value, err := decode(args, uniqueKeys)
+	v, clip := e.check, 0
+	if v != nil && !absent(v.schema) {
+		v.once.Do(v.compile)
+		clip = v.clip
+	}
+	value, err := decoder{keys: uniqueKeys, clip: clip}.decode(args)
 	if err != nil {
 		return argsError(e.ID, []Problem{{Keyword: "json", Message: err.Error()}})
 	}
 	if _, ok := value.(map[string]any); !ok {
 		return argsError(e.ID, []Problem{{Keyword: "type", Message: "must be an object, got " + kindOf(args)}})
 	}
-	v := e.check
 	if v == nil || absent(v.schema) {
 		return nil
 	}
-	v.once.Do(v.compile)
 	if v.err != nil {
 		return e.brokenSchema(v.err)
 	}

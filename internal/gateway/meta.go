@@ -197,7 +197,7 @@ func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
 	}
 	problem := ""
 	var unknown []string
-	err := rawjson.EachMember(c.Arguments, func(m rawjson.Member) bool {
+	err := rawjson.EachCheckedMember(c.Arguments, func(m rawjson.Member) bool {
 		n := -1
 		for i, key := range keys {
 			if string(m.Key) == key {

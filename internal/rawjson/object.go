@@ -139,6 +139,10 @@ func EachElement(arr []byte, f func(value []byte) bool) error {
 // ErrDuplicate. len(out) must be at least len(keys). A nil or empty obj has no
 // members.
 func Fields(obj []byte, keys []string, out [][]byte) error {
+	return fields(obj, keys, out, false)
+}
+
+func fields(obj []byte, keys []string, out [][]byte, checked bool) error {
 	for n := range keys {
 		out[n] = nil
 	}
@@ -146,7 +150,7 @@ func Fields(obj []byte, keys []string, out [][]byte) error {
 		return nil
 	}
 	dup := -1
-	err := EachMember(obj, func(m Member) bool {
+	take := func(m Member) bool {
 		for n, key := range keys {
 			if string(m.Key) == key {
 				if out[n] != nil {
@@ -158,7 +162,13 @@ func Fields(obj []byte, keys []string, out [][]byte) error {
 			}
 		}
 		return true
-	})
+	}
+	var err error
+	if checked { // not by a func value, for which keys and out would be on the heap
+		err = EachCheckedMember(obj, take)
+	} else {
+		err = EachMember(obj, take)
+	}
 	if dup >= 0 {
 		return fmt.Errorf("%w %q", ErrDuplicate, keys[dup])
 	}
@@ -190,12 +200,16 @@ func GetPath(obj []byte, path ...string) []byte {
 // else as the last member. An empty obj counts as {}. If obj is not a valid object, Set returns an
 // error.
 func Set(obj []byte, key string, value []byte) ([]byte, error) {
+	return set(obj, key, value, false)
+}
+
+func set(obj []byte, key string, value []byte, checked bool) ([]byte, error) {
 	if len(bytes.TrimSpace(obj)) == 0 {
 		obj = []byte("{}")
 	}
 	var at Member
 	found, members, last := 0, 0, 0
-	err := EachMember(obj, func(m Member) bool {
+	take := func(m Member) bool {
 		members++
 		last = m.End
 		if string(m.Key) == key {
@@ -203,7 +217,13 @@ func Set(obj []byte, key string, value []byte) ([]byte, error) {
 			at = m
 		}
 		return true
-	})
+	}
+	var err error
+	if checked {
+		err = EachCheckedMember(obj, take)
+	} else {
+		err = EachMember(obj, take)
+	}
 	switch {
 	case err != nil:
 		return nil, err

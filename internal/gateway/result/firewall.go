@@ -161,13 +161,13 @@ type shaper struct {
 
 var blockKeys = []string{"type", "text", "data", "annotations"}
 
-// read parses the content array and decides about each block.
+// read parses the content array, which Shape has checked, and decides about each block.
 func (s *shaper) read(content []byte) error {
 	s.blocks = s.first[:0]
 	var bad error
-	err := rawjson.EachElement(content, func(v []byte) bool {
+	err := rawjson.EachCheckedElement(content, func(v []byte) bool {
 		var fields [4][]byte
-		if err := rawjson.Fields(v, blockKeys, fields[:]); err != nil {
+		if err := rawjson.CheckedFields(v, blockKeys, fields[:]); err != nil {
 			bad = fmt.Errorf("%w: content block %d: %v", errBadResult, len(s.blocks), err)
 			return false
 		}

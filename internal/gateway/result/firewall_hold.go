@@ -43,7 +43,7 @@ func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) 
 	}
 	out = append(append([]byte{'['}, out...), ']')
 
-	next, err := rawjson.Set(result, "content", out)
+	next, err := rawjson.SetChecked(result, "content", out)
 	if err != nil {
 		return nil, err
 	}

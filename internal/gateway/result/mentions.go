@@ -1,6 +1,10 @@
 package result
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unsafe"
+)
 
 // mentionsErrors reports whether text has the word as people and programs write it: error, Error or
 // ERROR. It searches for the doubled letter, which is rare in other words.
@@ -24,26 +28,38 @@ const (
 )
 
 // doubleR returns the first index at or after i where two letters r stand, each of any case, or -1.
-// It compares eight pairs at once.
+// It compares 32 pairs at once, and then eight.
 func doubleR(text string, i int) int {
-	for ; i+9 <= len(text); i += 8 {
-		// Bytes that are zero where a letter and the next one are r.
-		v := (wordAt(text, i) | 0x20*everyByte) ^ 'r'*everyByte | (wordAt(text, i+1) | 0x20*everyByte) ^ 'r'*everyByte
-		if zero := (v - everyByte) &^ v & highBits; zero != 0 {
+	data := unsafe.Slice(unsafe.StringData(text), len(text)) // read only
+	for ; i+33 <= len(data); i += 32 {
+		d := data[i : i+33]
+		a := noPair(binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[1:]))
+		b := noPair(binary.LittleEndian.Uint64(d[8:]), binary.LittleEndian.Uint64(d[9:]))
+		c := noPair(binary.LittleEndian.Uint64(d[16:]), binary.LittleEndian.Uint64(d[17:]))
+		e := noPair(binary.LittleEndian.Uint64(d[24:]), binary.LittleEndian.Uint64(d[25:]))
+		if (zeros(a)|zeros(b)|zeros(c)|zeros(e))&highBits != 0 {
+			break
+		}
+	}
+	for ; i+9 <= len(data); i += 8 {
+		v := noPair(binary.LittleEndian.Uint64(data[i:]), binary.LittleEndian.Uint64(data[i+1:]))
+		if zero := zeros(v) & highBits; zero != 0 {
 			return i + bits.TrailingZeros64(zero)/8
 		}
 	}
-	for ; i+1 < len(text); i++ {
-		if text[i]|0x20 == 'r' && text[i+1]|0x20 == 'r' {
+	for ; i+1 < len(data); i++ {
+		if data[i]|0x20 == 'r' && data[i+1]|0x20 == 'r' {
 			return i
 		}
 	}
 	return -1
 }
 
-// wordAt returns eight bytes of s as a little-endian number.
-func wordAt(s string, i int) uint64 {
-	b := s[i : i+8]
-	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+// noPair returns bytes that are zero where both words have a letter r.
+func noPair(w, next uint64) uint64 {
+	return ((w ^ 'r'*everyByte) | (next ^ 'r'*everyByte)) &^ (0x20 * everyByte)
 }
+
+// zeros returns the high bit of each byte that is zero. Above the lowest such byte, others may be set
+// as well.
+func zeros(v uint64) uint64 { return (v - everyByte) &^ v }

@@ -45,10 +45,10 @@ func TextsOf(raw json.RawMessage) (t Texts) {
 	blocks := 0
 	if rawjson.IsArray(fields[0]) {
 		// The part that was read counts.
-		_ = rawjson.EachElement(fields[0], func(v []byte) bool {
+		_ = rawjson.EachCheckedElement(fields[0], func(v []byte) bool {
 			blocks++
 			var member [2][]byte
-			if rawjson.Fields(v, []string{"type", "text"}, member[:]) != nil {
+			if rawjson.CheckedFields(v, []string{"type", "text"}, member[:]) != nil {
 				return true
 			}
 			switch result.KindOf(member[0]) {
