@@ -34,7 +34,7 @@ const scenarios = {
 // What the suite has and is not run.
 const notRun = {
   'auth/dpop': 'weir has no DPoP', 'auth/dpop-nonce': 'weir has no DPoP',
-  'auth/enterprise-managed-authorization': 'weir does not exchange tokens of an identity provider', 'auth/wif-jwt-bearer': 'weir shows a platform\'s JWT as a client, and asks for no grant with it',
+  'auth/enterprise-managed-authorization': 'the suite hands the client an ID token, and weir exchanges the access tokens of its callers', 'auth/wif-jwt-bearer': 'weir shows a platform\'s JWT as a client, and asks for no grant with it',
   'sep-2640-client-no-prefetch': 'weir has no skills', 'sep-2640-client-verify-digest': 'weir has no skills',
   'sep-2640-client-verify-size': 'weir has no skills', 'sep-2640-client-verify-frontmatter': 'weir has no skills',
 };

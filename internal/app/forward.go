@@ -1,10 +1,10 @@
 package app
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/oauth"
@@ -28,17 +28,6 @@ func (t *forwardTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	if err != nil || at.Scheme != req.URL.Scheme || at.Host != req.URL.Host {
 		return t.base.RoundTrip(req)
 	}
-	if t.of.Principal == oauth.Anonymous {
-		resp, err := t.base.RoundTrip(req)
-		if err == nil && resp.StatusCode == http.StatusUnauthorized {
-			drop(resp)
-			return nil, (&oauth.SignInError{
-				Server: t.server.Name, Reason: "no caller has shown weir one that names the server",
-				Fix: "call with an access token whose aud names " + strings.Join(t.server.Audiences(), " or "),
-			}).Refused()
-		}
-		return resp, err
-	}
 	id := t.signIns.shown.of(req.Context(), t.of)
 	if err := t.signIns.shown.refusal(t.server, id); err != nil {
 		if req.Body != nil {
@@ -58,6 +47,45 @@ func (t *forwardTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		Server: t.server.Name, Reason: "it refuses the token, although aud names it",
 		Fix: "ask its administrator to accept tokens of the issuer " + id.Issuer,
 	}).Refused()
+}
+
+// strangerTransport lists a server that takes the credential from callers before one has shown a token.
+type strangerTransport struct {
+	server *config.Server
+	base   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper. The error for a server that answers 401 is as that of
+// forwardTransport.
+func (t *strangerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(req)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	drop(resp)
+	return nil, (&oauth.SignInError{Server: t.server.Name, Reason: "no caller has shown weir one that serves there", Fix: "call with an access token of an issuer in auth.issuers"}).Refused()
+}
+
+// fromCaller returns a transport that takes the credential from the token of the caller.
+func (s *SignIns) fromCaller(c *config.Server, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
+	switch {
+	case of.Principal == oauth.Anonymous:
+		return &strangerTransport{c, base}
+	case c.Forwards():
+		return &forwardTransport{s, c, of, base}
+	}
+	server, ok := SignInServer(c)
+	if !ok {
+		return base // an Authorization header is configured
+	}
+	return s.traded.Transport(server, func(ctx context.Context) (oauth.Subject, error) {
+		id := s.shown.of(ctx, of)
+		if err := s.shown.refusal(c, id); err != nil {
+			return oauth.Subject{}, err
+		}
+		s.inUse(string(id.Bearer))
+		return oauth.Subject{Principal: id.Principal, Grant: id.Grant(), Issuer: id.Issuer, Token: id.Bearer}, nil
+	}, base)
 }
 
 // drop closes a response that is not read further.

@@ -22,6 +22,7 @@ import (
 // upstream.Credentials. The callers of an upstream share its sign-in, or each of them has one.
 type SignIns struct {
 	client  *oauth.Client
+	traded  *oauth.Exchanger
 	holders *holders
 	texts   *texts
 	shown   *shown
@@ -43,6 +44,7 @@ func newSignIns(store vault.Store, config func() *config.Config, inUse func(toke
 	}
 	s := &SignIns{config: config, holders: newHolders(store), texts: newTexts(store, inUse), shown: newShown(), inUse: inUse}
 	s.client = oauth.New(oauth.Options{Store: store, PublicURL: func() string { return config().PublicURL }, InUse: inUse, Page: s.page, Logger: log})
+	s.traded = oauth.NewExchanger(s.client)
 	return s
 }
 
@@ -74,6 +76,8 @@ func (s *SignIns) Owner(caller *identity.Identity, server string) (string, error
 	switch {
 	case !ok:
 		return "", fmt.Errorf("the gateway has no server %q to sign in at", server)
+	case entry.FromCaller():
+		return "", fmt.Errorf("no person signs in at %q: weir gets a token for it with the one that the caller shows", server)
 	case entry.PerPrincipal() && caller.Principal == "":
 		return "", fmt.Errorf("each caller of %q signs in, and this one has no name", server)
 	case entry.PerPrincipal():
@@ -112,7 +116,9 @@ func SignInServer(s *config.Server) (server *oauth.Server, ok bool) {
 		Name: s.Name, URL: s.URL, Configured: o.Given(), Flow: flowOf(o.Flow), Issuer: o.Issuer,
 		ClientID: o.ClientID, ClientSecret: identity.Secret(o.ClientSecret.Reveal()), AuthMethod: o.AuthMethod,
 		PrivateKey: identity.Secret(o.PrivateKey.Reveal()), AssertionFile: o.AssertionFile,
-		Scopes: o.Scopes, Resource: resourceOf(o.Resource), NoResource: o.Resource == config.ResourceNone, Params: o.Params, NoDocument: o.Given() && !o.CIMD,
+		Scopes: o.Scopes, Resource: resourceOf(o.Resource), NoResource: o.Resource == config.ResourceNone, Audience: o.Audience, Provider: oauth.Provider{
+			Issuer: o.Provider.Issuer, ClientID: o.Provider.ClientID, ClientSecret: identity.Secret(o.Provider.ClientSecret.Reveal()), PrivateKey: identity.Secret(o.Provider.PrivateKey.Reveal()),
+		}, Params: o.Params, NoDocument: o.Given() && !o.CIMD,
 	}, true
 }
 
@@ -131,6 +137,12 @@ func flowOf(f config.OAuthFlow) oauth.Flow {
 		return oauth.FlowDevice
 	case config.OAuthClientCredentials:
 		return oauth.FlowClientCredentials
+	case config.OAuthTokenExchange:
+		return oauth.FlowTokenExchange
+	case config.OAuthOnBehalfOf:
+		return oauth.FlowOnBehalfOf
+	case config.OAuthIDJAG:
+		return oauth.FlowIDJAG
 	}
 	return oauth.FlowCode
 }
@@ -209,7 +221,10 @@ func (s *SignIns) Note(id *identity.Identity) {
 
 // Forget drops the tokens that callers showed: after a change of who may call, some of them are no
 // callers any more.
-func (s *SignIns) Forget() { s.shown.forget() }
+func (s *SignIns) Forget() {
+	s.shown.forget()
+	s.traded.Forget()
+}
 
 // missing returns the error of a call without the text that it needs. why says what is wrong with the
 // stored one, if there is one. All callers read the error of a connection that only lists, so it does
@@ -229,8 +244,8 @@ func (s *SignIns) over(next func(string, *mcp.Session, http.RoundTripper) http.R
 		if c, ok := s.config().Server(name); ok && len(s.textsOf(name)) > 0 {
 			return &textTransport{s, c, of, base}
 		}
-		if c, ok := s.config().Server(name); ok && c.Forwards() {
-			return &forwardTransport{s, c, of, base}
+		if c, ok := s.config().Server(name); ok && c.FromCaller() {
+			return s.fromCaller(c, of, base)
 		}
 		if server, ok := s.server(name); ok {
 			return s.client.Transport(server, of.Principal, base)

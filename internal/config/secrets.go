@@ -82,6 +82,8 @@ func (e *expander) noteServer(s *Server) {
 	}
 	e.hidden.certain(s.OAuth.ClientSecret.Reveal())
 	e.hidden.certain(s.OAuth.PrivateKey.Reveal())
+	e.hidden.certain(s.OAuth.Provider.ClientSecret.Reveal())
+	e.hidden.certain(s.OAuth.Provider.PrivateKey.Reveal())
 	for name, value := range s.Headers {
 		if HasUserText(value) {
 			continue // the file has a part of it, which is no secret

@@ -51,7 +51,9 @@ func (s *Server) Forwards() bool {
 
 // FromCaller reports whether the credential of a caller comes from the token that it shows weir, so
 // that nothing is kept of it.
-func (s *Server) FromCaller() bool { return s.Forwards() }
+func (s *Server) FromCaller() bool {
+	return s.Forwards() || s.OAuth.Flow.fromCaller() && s.URL != "" && s.PerPrincipal()
+}
 
 // Audiences returns the values of which a forwarded token must have one in aud.
 func (s *Server) Audiences() (all []string) {
@@ -76,13 +78,29 @@ const (
 	OAuthCode              OAuthFlow = "code"
 	OAuthDevice            OAuthFlow = "device"
 	OAuthClientCredentials OAuthFlow = "client_credentials"
+	OAuthTokenExchange     OAuthFlow = "token_exchange"
+	OAuthOnBehalfOf        OAuthFlow = "on_behalf_of"
+	OAuthIDJAG             OAuthFlow = "id_jag"
 )
+
+// fromCaller reports whether the flow begins with the token that a caller shows weir.
+func (f OAuthFlow) fromCaller() bool {
+	return f == OAuthTokenExchange || f == OAuthOnBehalfOf || f == OAuthIDJAG
+}
+
+// Provider is the identity provider of callers, and who weir is there.
+type Provider struct {
+	Issuer       string `key:"issuer" doc:"The identity provider of the callers, which gives weir an identity assertion (ID-JAG) for the token of a caller."`
+	ClientID     string `key:"client_id" doc:"The client that weir is at the identity provider."`
+	ClientSecret Secret `key:"client_secret" doc:"The secret of client_id, best as ${secret:NAME}."`
+	PrivateKey   Secret `key:"private_key" doc:"A private key in PEM with which client_id signs assertions, in place of a secret."`
+}
 
 // OAuth says how weir signs in at a server. Without it weir follows what the server says.
 type OAuth struct {
 	given bool // the entry has the key
 
-	Flow          OAuthFlow         `key:"flow" enum:"code,device,client_credentials" doc:"Default: code. code: a person at a browser. device: a person with a code at another device. client_credentials: weir by itself, as client_id."`
+	Flow          OAuthFlow         `key:"flow" enum:"code,device,client_credentials,token_exchange,on_behalf_of,id_jag" doc:"Default: code. code: a person at a browser. device: a person with a code at another device. client_credentials: weir by itself, as client_id. token_exchange (RFC 8693), on_behalf_of (Entra), id_jag (MCP's enterprise-managed authorization): weir gets a token for the one that the caller shows; they need credentials: user."`
 	ClientID      string            `key:"client_id" doc:"The client that weir is at the authorization server. Its redirects are PUBLIC_URL/connect/callback for a gateway, and http://127.0.0.1:33419/callback for weir login. Default: weir makes itself known."`
 	ClientSecret  Secret            `key:"client_secret" doc:"The secret of client_id, best as ${secret:NAME}."`
 	AuthMethod    string            `key:"auth_method" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" doc:"How client_id proves itself. Default: what the authorization server supports."`
@@ -91,7 +109,8 @@ type OAuth struct {
 	Scopes        []string          `key:"scopes" doc:"Scopes to ask for, unless the server asks for others. Default: those of the server's metadata."`
 	Issuer        string            `key:"issuer" doc:"The authorization server. Default: the one that the server names. client_secret, private_key and assertion_file need it: they go there alone."`
 	Resource      string            `key:"resource" doc:"The identifier of the server as a resource (RFC 8707). Default: what the server's metadata say, else url. none: send no parameter resource, for authorization servers that refuse it, such as Entra's."`
-	Audience      string            `key:"audience" doc:"With credentials: forward, what aud of a caller's token must have. Default: the resource."`
+	Audience      string            `key:"audience" doc:"With credentials: forward, what aud of a caller's token must have (default: the resource). With flow token_exchange, the parameter audience."`
+	Provider      Provider          `key:"idp" doc:"The identity provider of the callers, for the flow id_jag."`
 	Params        map[string]string `key:"params" doc:"Further parameters of requests to the authorization server, such as audience."`
 	CIMD          bool              `key:"cimd" default:"true" doc:"Be known by the metadata document at PUBLIC_URL/oauth/client.json, if the authorization server reads such documents. Set false if that server cannot reach weir."`
 }
@@ -103,7 +122,7 @@ const ResourceNone = "none"
 func (o OAuth) Given() bool { return o.given }
 
 // reserved are the parameters that weir sets itself.
-var reserved = []string{"response_type", "client_id", "client_secret", "redirect_uri", "state", "code", "code_challenge", "code_challenge_method", "code_verifier", "grant_type", "scope", "resource", "refresh_token", "nonce"}
+var reserved = []string{"subject_token", "subject_token_type", "requested_token_type", "requested_token_use", "assertion", "actor_token", "response_type", "client_id", "client_secret", "redirect_uri", "state", "code", "code_challenge", "code_challenge_method", "code_verifier", "grant_type", "scope", "resource", "refresh_token", "nonce"}
 
 // Authorized reports whether the entry has an Authorization header of its own.
 func (s *Server) Authorized() bool {
@@ -189,8 +208,8 @@ func checkResource(d *decoder, s *Server, path string) {
 			d.Fail(d.At(key), key, "%s must be none, or an absolute URI without a fragment, such as https://mcp.example.com/mcp", key)
 		}
 	}
-	if key := strict.Join(strict.Join(path, "oauth"), "audience"); o.Audience != "" && s.Credentials != credentialsForward {
-		d.Warn(d.At(key), key, "%s has no effect without credentials: forward; write params: {audience: …} for authorization servers that want it", key)
+	if key := strict.Join(strict.Join(path, "oauth"), "audience"); o.Audience != "" && s.Credentials != credentialsForward && o.Flow != OAuthTokenExchange {
+		d.Warn(d.At(key), key, "%s has no effect without credentials: forward or the flow token_exchange; write params: {audience: …} for authorization servers that want it", key)
 	}
 }
 
@@ -205,6 +224,43 @@ func checkForwarding(d *decoder, c *Config) {
 		d.Within(path, func() {
 			d.Fail(d.At(path), path, "%s gets credentials from the tokens of callers, and auth.issuers has no issuer of such tokens; static tokens and certificates are never forwarded", path)
 		})
+	}
+}
+
+// checkFromCaller checks the flows that begin with the token of a caller. That token goes to an issuer
+// of the configuration alone, never to one that the server names.
+func checkFromCaller(d *decoder, s *Server, fail func(part, format string, args ...any)) {
+	o := &s.OAuth
+	proof := o.ClientSecret != "" || o.PrivateKey != "" || o.AssertionFile != ""
+	idp := o.Provider
+	switch {
+	case !o.Flow.fromCaller():
+		if idp != (Provider{}) {
+			d.Warn(d.At(strict.Join(d.paths[s], "oauth.idp")), strict.Join(d.paths[s], "oauth.idp"), "%s.oauth.idp has no effect without flow: id_jag", d.paths[s])
+		}
+	case s.Credentials != credentialsUser:
+		fail("flow", "is %s, which needs %s.credentials: user: the token of each caller gets one of its own", o.Flow, d.paths[s])
+	case o.ClientID == "":
+		fail("flow", "is %s, which needs client_id: the issuer has to know weir", o.Flow)
+	case o.Flow != OAuthIDJAG && o.Issuer == "":
+		fail("flow", "is %s, which needs issuer: the token of a caller goes to an issuer of the configuration alone", o.Flow)
+	case o.Flow == OAuthOnBehalfOf && !proof:
+		fail("flow", "is on_behalf_of, which needs one of client_secret, private_key and assertion_file")
+	case o.Flow == OAuthOnBehalfOf && len(o.Scopes) == 0:
+		fail("flow", "is on_behalf_of, which needs scopes: they name the API, such as api://crm/.default")
+	case o.Flow == OAuthIDJAG && (idp.Issuer == "" || idp.ClientID == ""):
+		fail("flow", "is id_jag, which needs idp.issuer and idp.client_id")
+	case idp.ClientSecret != "" && idp.PrivateKey != "":
+		fail("idp", "has client_secret and private_key; remove one of them")
+	case idp.Issuer != "":
+		checkAuthorizationServer(d, idp.Issuer, strict.Join(d.paths[s], "oauth.idp.issuer"))
+	}
+}
+
+// checkAuthorizationServer checks the URL of an authorization server.
+func checkAuthorizationServer(d *decoder, issuer, key string) {
+	if u := d.checkURL(issuer, key); u != nil && (u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Scheme != "https" && !localIssuer(u)) {
+		d.Fail(d.At(key), key, "%s must be the https URL of an authorization server without a query, such as https://login.example.com", key)
 	}
 }
 
@@ -229,6 +285,7 @@ func checkOAuth(d *decoder, s *Server, path string) {
 		fail("", "and headers.Authorization exclude each other; remove one of them")
 	}
 	checkResource(d, s, path)
+	checkFromCaller(d, s, fail)
 	o.AssertionFile = d.absolute(o.AssertionFile)
 	proofs := 0
 	for _, proof := range []string{o.ClientSecret.Reveal(), o.PrivateKey.Reveal(), o.AssertionFile} {
@@ -253,9 +310,7 @@ func checkOAuth(d *decoder, s *Server, path string) {
 		fail("", "has the secret of a client and no issuer, the authorization server that it goes to; write its URL, such as issuer: https://login.example.com")
 	}
 	if o.Issuer != "" {
-		if u := d.checkURL(o.Issuer, strict.Join(key, "issuer")); u != nil && (u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Scheme != "https" && !localIssuer(u)) {
-			fail("issuer", "must be the https URL of an authorization server without a query, such as https://login.example.com")
-		}
+		checkAuthorizationServer(d, o.Issuer, strict.Join(key, "issuer"))
 	}
 	for name := range o.Params {
 		for _, own := range reserved {

@@ -94,7 +94,7 @@ func checkUserTexts(d *decoder, s *Server, path string) {
 			}
 		}
 	}
-	for _, secret := range []Secret{s.OAuth.ClientSecret, s.OAuth.PrivateKey} {
+	for _, secret := range []Secret{s.OAuth.ClientSecret, s.OAuth.PrivateKey, s.OAuth.Provider.ClientSecret, s.OAuth.Provider.PrivateKey} {
 		if HasUserText(secret) {
 			key := strict.Join(path, "oauth")
 			d.Fail(d.At(key), key, "%s has a credential of the caller, ${user:…}, which stands in headers and env alone", key)

@@ -45,6 +45,10 @@ type Provider struct {
 	metadata map[string]any
 	idToken  map[string]any
 	keys     []map[string]any
+	issued   map[string]map[string]any // claims of the tokens of Token
+	trusted  []*Provider
+	failing  map[string]any // the answer of exchanges
+	forms    []url.Values   // of exchanges
 }
 
 // New returns a Provider with one signer.
@@ -55,7 +59,7 @@ func New(o Options) *Provider {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p := &Provider{o: o, opaque: map[string]map[string]any{}, codes: map[string]grant{}, refresh: map[string]grant{}, requests: map[string]int{}}
+	p := &Provider{o: o, opaque: map[string]map[string]any{}, codes: map[string]grant{}, refresh: map[string]grant{}, requests: map[string]int{}, issued: map[string]map[string]any{}}
 	p.Rotate(o.Alg)
 	return p
 }

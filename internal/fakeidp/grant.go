@@ -39,6 +39,10 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
 		return
 	}
+	if kind := r.FormValue("grant_type"); strings.HasPrefix(kind, "urn:") {
+		p.exchange(w, r, kind)
+		return
+	}
 	var g grant
 	ok := true
 	p.mu.Lock()

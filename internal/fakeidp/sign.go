@@ -55,7 +55,12 @@ func (p *Provider) Signer() *Signer {
 // Token returns an access token of the newest signer: iss, sub "u1", iat, and exp in an hour, with
 // changes. A nil value removes a claim.
 func (p *Provider) Token(changes map[string]any) string {
-	return p.Signer().Sign(nil, p.claims(changes))
+	all := p.claims(changes)
+	token := p.Signer().Sign(nil, all)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.issued[token] = all
+	return token
 }
 
 // published returns the JSON Web Keys.

@@ -51,7 +51,7 @@ type found struct {
 
 // discover finds the authorization server of a server, for the credential id (spec/signin §1).
 func (c *Client) discover(ctx context.Context, s *Server, id vault.ID) (*found, *reach, error) {
-	r := c.web.reach(s.URL, s.Issuer)
+	r := c.web.reach(s.URL, s.Issuer, s.Provider.Issuer)
 	ch, err := c.challenge(ctx, s, id, r)
 	if err != nil {
 		return nil, nil, err

@@ -84,6 +84,7 @@ type tokenAnswer struct {
 	Refresh string  `json:"refresh_token"`
 	Expires seconds `json:"expires_in"`
 	Scope   *string `json:"scope"`
+	Issued  string  `json:"issued_token_type"`
 }
 
 // seconds is a number that some issuers write as a text.
@@ -105,6 +106,8 @@ func (g *grant) take(a *tokenAnswer, scopes []string, now time.Time) (*grant, er
 	switch {
 	case a.Access == "":
 		return nil, errors.New("the answer has no access_token")
+	case a.Issued != "" && a.Issued != typeAccess && a.Issued != typeJWT:
+		return nil, fmt.Errorf("the token is of type %.80q, not an access token", a.Issued)
 	case a.Type != "" && !strings.EqualFold(a.Type, "Bearer"):
 		return nil, fmt.Errorf("the token is of type %.40q, and weir sends Bearer tokens", a.Type)
 	case len(a.Access) > maxToken || len(a.Refresh) > maxToken || strings.ContainsFunc(a.Access, func(r rune) bool { return r <= ' ' || r > '~' }):
@@ -136,7 +139,7 @@ func (c *Client) ask(ctx context.Context, s *Server, r *reach, g *grant, form ur
 	}
 	var a tokenAnswer
 	asked := c.now()
-	hidden := []string{string(s.ClientSecret), g.Client.Secret, form.Get("client_assertion"), form.Get("refresh_token"), form.Get("code"), form.Get("code_verifier"), form.Get("device_code")}
+	hidden := []string{string(s.ClientSecret), g.Client.Secret, form.Get("client_assertion"), form.Get("refresh_token"), form.Get("code"), form.Get("code_verifier"), form.Get("device_code"), form.Get("subject_token"), form.Get("assertion")}
 	err = r.post(ctx, g.Token, form, header, &a, hidden...)
 	if err == nil {
 		g, err = g.take(&a, scopes, asked)

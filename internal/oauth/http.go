@@ -177,6 +177,7 @@ type failure struct {
 	status      int
 	code        string
 	description string
+	claims      string // what the person has to show with the next sign-in, as Entra says it
 }
 
 func (e *failure) Error() string {
@@ -245,9 +246,10 @@ func failureOf(status int, body []byte, hidden []string) *failure {
 	var told struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
+		Claims      string `json:"claims"`
 	}
 	_ = json.Unmarshal(body, &told) // an answer without them has the status
-	return &failure{status: status, code: shown(told.Error, 80, hidden), description: shown(told.Description, 300, hidden)}
+	return &failure{status: status, code: shown(told.Error, 80, hidden), description: shown(told.Description, 300, hidden), claims: shown(told.Claims, 4096, hidden)}
 }
 
 // shown returns a text of another party in one line, without secrets.

@@ -23,11 +23,15 @@ import (
 // Flow is how a token is got.
 type Flow string
 
-// The flows: a person at a browser, a person at another device, or weir by itself.
+// The flows: a person at a browser, a person at another device, weir by itself, and those that get a
+// token for the one that the caller shows weir (Flow.FromCaller).
 const (
 	FlowCode              Flow = "code"
 	FlowDevice            Flow = "device"
 	FlowClientCredentials Flow = "client_credentials"
+	FlowTokenExchange     Flow = "token_exchange" // RFC 8693
+	FlowOnBehalfOf        Flow = "on_behalf_of"   // of Microsoft Entra
+	FlowIDJAG             Flow = "id_jag"         // MCP's enterprise-managed authorization
 )
 
 // Bounds of a client.
@@ -63,6 +67,8 @@ type Server struct {
 	Scopes     []string
 	Resource   string            // of the configuration; "" for the one that the server names
 	NoResource bool              // send no resource parameter
+	Audience   string            // of token exchanges; "" sends none
+	Provider   Provider          // of FlowIDJAG
 	Params     map[string]string // further parameters of authorization requests
 	NoDocument bool              // weir's client metadata document cannot be reached by the issuer
 }
@@ -183,6 +189,9 @@ type SignInError struct {
 	// Fix says what mends it if neither a sign-in nor a command of the person does: the server takes
 	// the credential from the token that the caller shows weir.
 	Fix string
+	// Claims is what the issuer asks a client to request with the next sign-in of the person, in JSON;
+	// "" if it asks for nothing.
+	Claims string
 }
 
 // Error implements error.
@@ -216,6 +225,9 @@ func (e *SignInError) Refused() error {
 	details := map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server}
 	if e.Fix == "" {
 		details["command"] = e.command()
+	}
+	if e.Claims != "" {
+		details["claims"] = e.Claims
 	}
 	if e.URL != "" {
 		details["connect_url"] = e.URL

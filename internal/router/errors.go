@@ -74,16 +74,18 @@ func failedToReach(err error) error {
 	return out
 }
 
-// signInData returns the data of an error of kind k in the place of one that asks a person to sign in:
-// the server, the command and the page (spec/signin §4). It is nil for all others.
+// signInData returns the data of an error of kind k in the place of one about the credential of a
+// caller: the server, and what helps the person (spec/signin §4 and §11). It is nil for all others.
 func signInData(e *mcp.Error, k mcp.Kind) json.RawMessage {
-	command := rawjson.Get(e.Data, "command")
-	if command == nil {
+	server := rawjson.Get(e.Data, "server")
+	if server == nil {
 		return nil
 	}
-	data := fmt.Appendf(nil, `{"kind":%q,"server":%s,"command":%s`, k, rawjson.Get(e.Data, "server"), command)
-	if page := rawjson.Get(e.Data, "connect_url"); page != nil {
-		data = fmt.Appendf(data, `,"connect_url":%s`, page)
+	data := fmt.Appendf(nil, `{"kind":%q,"server":%s`, k, server)
+	for _, name := range []string{"command", "connect_url", "claims"} {
+		if value := rawjson.Get(e.Data, name); value != nil {
+			data = fmt.Appendf(data, `,%q:%s`, name, value)
+		}
 	}
 	return append(data, '}')
 }

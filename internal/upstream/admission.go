@@ -170,7 +170,8 @@ func (a *admission) retire(l *link) <-chan struct{} {
 
 // unavailable returns the error of a server that failed. The caller holds mu.
 func (a *admission) unavailable() error {
-	if own := (*mcp.Error)(nil); needsSignIn(a.err) && errors.As(a.err, &own) {
+	own := (*mcp.Error)(nil)
+	if errors.As(a.err, &own) && (needsSignIn(a.err) || own.Kind == mcp.KindIdentityUnavailable) {
 		return own
 	}
 	e := &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: a.who + " is not available", Err: a.err}

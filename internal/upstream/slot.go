@@ -100,7 +100,7 @@ func (s *slot) missedNotices() {
 // auto reports whether the connection is made again although no call wants it.
 func (s *slot) auto() bool {
 	if !s.isShared() {
-		return s.line.Held() || s.key.principal != "" && needsSignIn(s.calls.lastError())
+		return s.line.Held() || s.key.principal != "" && !s.u.cfg.FromCaller() && needsSignIn(s.calls.lastError())
 	}
 	return !s.u.onDemand() || !s.u.lists.listed.Load() || s.line.Held() || !s.down.IsZero()
 }

@@ -67,6 +67,7 @@ func startProtected(t testing.TB, more ...string) *protected {
 }
 
 // startServing is startProtected with further servers, entries of mcpServers in YAML's flow style.
+// {CORP} in them stands for the issuer of the callers.
 func startServing(t testing.TB, servers string, more ...string) *protected {
 	t.Helper()
 	idp, issuer := fakeidp.Start(fakeidp.Options{}, "/t")
@@ -85,7 +86,7 @@ mode: gateway
 public_url: %s
 auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}, auditor: {groups: [audit]}}, login: {issuer: corp, client_id: weir-web}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}, {name: ops, sha256: %x, operator: true}]}
 mcpServers: {%sup: {url: %q}}
-`+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), sha256.Sum256([]byte(operatorToken)), servers, upstream.URL+"/mcp")
+`+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), sha256.Sum256([]byte(operatorToken)), strings.ReplaceAll(servers, "{CORP}", idp.Issuer()), upstream.URL+"/mcp")
 	engine, c := engineOf(t, text)
 	if err := engine.Ready(t.Context()); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,101 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/fakeidp"
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// TestExchangedTokensInTime: a token serves until 80 % of its life, and until its end while the issuer
+// cannot be asked. A refusal ends its use at once. Calls at the same time share one exchange.
+func TestExchangedTokensInTime(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Now()
+	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	idp, server := fakeidp.Start(fakeidp.Options{ClientID: "weir", ClientSecret: "0123456789abcdef", Now: clock}, "")
+	defer server.Close()
+	store := vault.NewMemory(nil)
+	c := New(Options{Store: store, Now: clock})
+	e := NewExchanger(c)
+	defer func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := &Server{Name: "crm", URL: "http://127.0.0.1:1/mcp", Flow: FlowTokenExchange, Issuer: idp.Issuer(), ClientID: "weir", ClientSecret: "0123456789abcdef"}
+	shown := func() Subject {
+		return Subject{Principal: "corp:u1", Grant: "a", Issuer: "corp", Token: identity.Secret(idp.Token(map[string]any{"exp": clock().Add(24 * time.Hour).Unix()}))}
+	}
+	get := func(sub Subject) (identity.Secret, error) { return e.Token(t.Context(), s, sub, "", nil) }
+
+	var calls sync.WaitGroup
+	var got [8]identity.Secret
+	sub := shown()
+	for i := range got {
+		calls.Go(func() {
+			var err error
+			if got[i], err = get(sub); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	for _, one := range got {
+		if one != got[0] || one == "" {
+			t.Fatal("calls at the same time have several tokens")
+		}
+	}
+	pass(47 * time.Minute)
+	if again, err := get(shown()); again != got[0] || err != nil || len(idp.Exchanges()) != 1 {
+		t.Errorf("before 80 %% of its life: %v, %d exchanges", err, len(idp.Exchanges()))
+	}
+	pass(2 * time.Minute)
+	idp.Outage(true)
+	for range 3 { // the failures wait
+		if again, err := get(sub); again != got[0] || err != nil {
+			t.Errorf("in an outage: %v", err)
+		}
+	}
+	if n := idp.Requests("/.well-known/oauth-authorization-server"); n != 2 {
+		t.Errorf("%d questions to an issuer that is down", n)
+	}
+	pass(12 * time.Minute)
+	if _, err := get(sub); err == nil {
+		t.Error("a token serves after its end")
+	} else if k, _ := mcp.KindOf(err); k != mcp.KindIdentityUnavailable || errors.As(err, new(*SignInError)) {
+		t.Errorf("the end in an outage: %v", err)
+	}
+	idp.Outage(false)
+	pass(maxWait)
+	second, err := get(sub)
+	if err != nil || second == got[0] {
+		t.Fatalf("after the outage: %v", err)
+	}
+	idp.FailExchanges(map[string]any{"error": "invalid_grant"})
+	pass(50 * time.Minute)
+	if _, err := get(sub); !errors.As(err, new(*SignInError)) {
+		t.Errorf("a caller whom the issuer refuses: %v", err)
+	}
+	before := len(idp.Exchanges())
+	if _, err := get(sub); err == nil || len(idp.Exchanges()) != before {
+		t.Errorf("the refusal is asked for again: %v", err)
+	}
+	idp.FailExchanges(nil)
+	if third, err := get(shown()); err != nil || third == second { // a new token of the caller need not wait
+		t.Errorf("after a refusal: %v", err)
+	}
+	if third, err := e.Token(t.Context(), s, shown(), second, nil); err != nil || third == second {
+		t.Errorf("in the place of a refused token: %v", err)
+	}
+	if entries, err := store.List(t.Context()); err != nil || len(entries) > 0 {
+		t.Errorf("the store has %d records: %v", len(entries), err)
+	}
+}
