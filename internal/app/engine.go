@@ -423,7 +423,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		}
 	}
 	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
-	return e.Trace.Handler("", &startupWait{engine: e, mode: g.Mode, names: g.Names, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	return e.Trace.Handler("", &startupWait{engine: e, mode: g.Mode, names: g.Names, view: g.View, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if r.Method != "initialize" && r.Method != "server/discover" {
 			return life.Serve(ctx, r)
 		}

@@ -32,6 +32,7 @@ type startupWait struct {
 	engine *Engine
 	mode   func(ctx context.Context) gateway.Mode      // of a request
 	names  func(ctx context.Context, name string) bool // whether a tool can be called by a name now
+	view   func(ctx context.Context) *gateway.Snapshot // what exists for the caller of a request
 	next   mcp.Handler
 }
 
@@ -80,7 +81,8 @@ func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit 
 		}
 		return forCatalog
 	}
-	if _, there := p.engine.Snapshot().Catalog.Lookup(id); there {
+	// An entry that is hidden from the caller is one that does not exist: it takes as long.
+	if _, there := p.view(ctx).Catalog.Lookup(id); there {
 		return noWait
 	}
 	return forCatalog
