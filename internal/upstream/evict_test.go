@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -76,6 +77,34 @@ func TestEvictSparesCalls(t *testing.T) {
 		if n := f.started() - starts; n != 1 {
 			t.Errorf("%d connections were made again", n)
 		}
+	})
+}
+
+// TestCallWhileASlotLeaves: a call that comes between the end of a connection and its removal from
+// the table gets a new one.
+func TestCallWhileASlotLeaves(t *testing.T) {
+	t.Parallel()
+	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
+	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
+		u := upstreamOf(t, m, "fake")
+		ann := peerAs{u, agent("ann", "{}")}
+		mustCall(t, ann, "a", "{}", "a")
+		old, starts := slotOf(t, u, "ann"), f.started()
+		func() {
+			u.homes.mu.Lock() // so that the slot cannot leave the table by itself
+			defer u.homes.mu.Unlock()
+			if !old.calls.endQuiet() {
+				t.Error("the connection is in use")
+			}
+			old.cancel()
+			mustCall(t, ann, "a", "{}", "a")
+		}()
+		synctest.Wait()
+		if now := slotOf(t, u, "ann"); now == old || f.started() != starts+1 {
+			t.Errorf("the same slot: %t, %d starts", now == old, f.started()-starts)
+		}
+		mustCall(t, ann, "a", "{}", "a")
 	})
 }
 

@@ -325,7 +325,8 @@ func (u *Upstream) with(ctx context.Context, modern bool, task string, f func(*l
 			modern, task = false, ""
 			continue
 		case errors.Is(err, errSlotEnded) && ended < 3:
-			ended++   // it was idle, or its session ends; the next pick knows
+			ended++ // it was idle, or its session ends
+			u.drop(s)
 			task = "" // the server may have the task although its connection has ended
 			continue
 		case errors.Is(err, errSlotEnded):
@@ -441,6 +442,12 @@ func (u *Upstream) unusedLongest(principal string) (oldest *slot) {
 // forget removes an ended slot from the table, and its tasks.
 func (u *Upstream) forget(s *slot) {
 	u.homes.forget(s)
+	u.drop(s)
+}
+
+// drop removes an ended slot from the table, so that the next call of its key gets a new one. The
+// slot itself may still be closing its connection.
+func (u *Upstream) drop(s *slot) {
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
 	if u.slots[s.key] == s {
