@@ -53,7 +53,11 @@ func newClasses(g *Gateway) *classes {
 }
 
 // viewed returns the gateway that a viewer sees.
-func (g *Gateway) viewed(by viewer) *Gateway {
+func (g *Gateway) viewed(by viewer) *Gateway { return g.seenBy(by, true) }
+
+// seenBy returns the gateway that a viewer sees. If displace is false, a class that is not kept takes
+// no other's place.
+func (g *Gateway) seenBy(by viewer, displace bool) *Gateway {
 	c := g.classes
 	if by.id == nil {
 		by.id = identity.From(context.Background())
@@ -64,18 +68,29 @@ func (g *Gateway) viewed(by viewer) *Gateway {
 	case c == nil: // the last profile was removed while the request was on its way
 		return (&classes{whole: g}).make(by)
 	}
-	key := viewClass{profile: by.profile}
-	if c.callers != nil {
-		key.callers = c.callers.Of(by.id, by.profile)
-	}
+	key := c.classOf(by)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.of.Get(key); ok {
 		return known
 	}
 	of := c.make(viewer{by.id.WithoutCredential(), by.profile})
-	c.of.Put(key, of, 0)
+	if displace || c.of.Len() < maxClasses {
+		c.of.Put(key, of, 0)
+	}
 	return of
+}
+
+// classOf returns the class of a viewer. A nil c has one class.
+func (c *classes) classOf(by viewer) viewClass {
+	if c == nil {
+		return viewClass{}
+	}
+	class := viewClass{profile: by.profile}
+	if c.callers != nil {
+		class.callers = c.callers.Of(by.id, by.profile)
+	}
+	return class
 }
 
 // make returns the gateway of a class with a viewer.

@@ -276,3 +276,33 @@ func TestClassesAreShared(t *testing.T) {
 		t.Error("a policy that hides nothing has classes")
 	}
 }
+
+// TestRefreshMakesEachClassOnce: where more classes listen than are kept, a refresh looks at each of
+// them once, however many clients it has, and leaves the classes that requests use.
+func TestRefreshMakesEachClassOnce(t *testing.T) {
+	cost := func(clients int) float64 {
+		var profiles []Profile
+		for i := range 2 * maxClasses {
+			profiles = append(profiles, Profile{Name: fmt.Sprint("p", i)})
+		}
+		h := newHarness(t, Options{Profiles: profiles, Mode: ModePlain})
+		h.list(publicListing())
+		for range clients {
+			for _, p := range profiles {
+				by := choiceOf(authz.WithRoute(t.Context(), authz.Route{Profile: p.Name}))
+				defer h.g.viewed(by.by).natives.followers.attach(&follower{by: by, put: func(string, json.RawMessage) {}})()
+			}
+		}
+		used := viewer{profile: "p7"}
+		before := h.g.viewed(used)
+		allocs := testing.AllocsPerRun(1, func() { h.g.state.Refresh(h.Snapshot().Catalog) })
+		if h.g.viewed(used) != before {
+			t.Error("a refresh took the place of a class in use")
+		}
+		return allocs
+	}
+	one, four := cost(1), cost(4)
+	if four > 1.5*one {
+		t.Errorf("a refresh for four clients a class allocates %.0f times, for one %.0f times", four, one)
+	}
+}

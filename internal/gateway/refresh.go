@@ -176,9 +176,23 @@ func (s *State) Refresh(c *catalog.Catalog) []catalog.Change {
 		followers = append(followers, f)
 	}
 	s.mu.Unlock()
+	// A refresh looks at the lists of every class. They may be more than are kept, so it looks once at
+	// each, and displaces none.
+	type lists struct {
+		class viewClass
+		mode  Mode
+		made  bool
+	}
+	now := map[lists]listTags{}
 	for _, f := range followers {
 		by := f.choice()
-		f.compare(g.viewed(by.by).faces.choose(by).lists.tags())
+		of := lists{g.classes.classOf(by.by), by.mode, by.made}
+		tags, known := now[of]
+		if !known {
+			tags = g.seenBy(by.by, false).faces.choose(by).lists.tags()
+			now[of] = tags
+		}
+		f.compare(tags)
 	}
 	return changes
 }
