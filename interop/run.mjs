@@ -12,6 +12,7 @@ const drivers = [
   ['./hosts.mjs', 'hostsCheck'],
   ['./matrix.mjs', 'upstreams'],
   ['./context.mjs', 'contextCost'],
+  ['./http2.mjs', 'overHTTP2'],
   ['./socketio.mjs', 'socketIO'],
   ['./smcp.mjs', 'offices'],
   ['./s2sp.mjs', 'tablesOfOthers'],

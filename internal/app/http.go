@@ -25,11 +25,21 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
+// Limits of HTTP/2, which TLS listeners speak. A connection has many requests, perhaps of many clients
+// behind one proxy, so each of it has a bound, and a dead peer is noticed while streams are open.
+const (
+	maxStreams  = 250 // of one connection at a time
+	pingAfter   = 30 * time.Second
+	pingTime    = 15 * time.Second
+	writeStalls = 60 * time.Second // for which a connection takes no byte
+)
+
 // NewHTTPServer returns an HTTP server with these limits. It logs the server's own messages at
 // level debug.
 func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: writeStalls},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -152,6 +152,9 @@ func (f *Server) Token() string { return f.token }
 // ServeHTTP implements http.Handler.
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.presence.begin(r)()
+	if r.ProtoMajor == 2 {
+		w = newMultiplexed(w, &f.draining)
+	}
 	if f.draining.Load() {
 		// This response is the last one on its connection. It waits until the listener is closed:
 		// otherwise the client could reconnect first and be cut off.

@@ -67,7 +67,7 @@ func (g *Listener) Secure(ctx context.Context, c config.TLS, log *slog.Logger) e
 
 // load reads the files. Connections that are open keep what they began with.
 func (s *secured) load() error {
-	next := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	next := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	if s.issued != nil {
 		next.GetCertificate = s.issued.GetCertificate
 		next.NextProtos = append(next.NextProtos, acme.ALPNProto)

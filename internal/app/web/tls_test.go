@@ -100,7 +100,7 @@ agents: {}
 	}()
 	path := "/whoami"
 	get := func(base string, o *tls.Config) (int, string, *x509.Certificate) {
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: o, DisableKeepAlives: true}}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: o, DisableKeepAlives: true, ForceAttemptHTTP2: true}}
 		resp, err := client.Get(base + path)
 		if err != nil {
 			return 0, err.Error(), nil
@@ -109,6 +109,9 @@ agents: {}
 		body, _ := io.ReadAll(resp.Body)
 		if resp.TLS == nil {
 			return resp.StatusCode, string(body), nil
+		}
+		if resp.ProtoMajor != 2 {
+			t.Errorf("%s over TLS is %s", path, resp.Proto)
 		}
 		return resp.StatusCode, string(body), resp.TLS.PeerCertificates[0]
 	}
