@@ -1,13 +1,14 @@
-// The page /console in a real browser: it finds tools, shows calls as they come, shows hostile texts as texts, asks for a token
-// where one is needed, fits a phone and can be used with a keyboard.
+// The page /console in a real browser: it finds and tries tools, shows calls as they come, shows hostile texts as texts, asks for
+// a token where one is needed, operates with a code of weir open, fits a phone, can be used with a keyboard and passes axe.
 //
 //   node interop/console.mjs --weir bin/weir
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './chromium.mjs';
-import { everythingStdio, expect, expectEqual, here, main, Report, startWeir, stop } from './harness.mjs';
+import { everythingStdio, expect, expectEqual, here, main, Report, start, startWeir, stop } from './harness.mjs';
 import { setup } from './setup.mjs';
 
 const token = 'console-interop-token-0123456789';
@@ -24,6 +25,16 @@ async function hostileServer() {
       inputSchema: { type: 'object', properties: { 'a"><img src=x onerror="window.owned=3">': { type: 'string', description: hostile } } }, annotations: { readOnlyHint: true, title: hostile },
     },
     { name: 'long_text', description: 'Returns a long text.', inputSchema: { type: 'object' } },
+    {
+      name: 'echo_form', description: 'Gives its arguments back.', inputSchema: {
+        type: 'object', required: ['id', 'kind'], $defs: { node: { type: 'object', properties: { name: { type: 'string' }, children: { type: 'array', items: { $ref: '#/$defs/node' } } } } },
+        properties: {
+          id: { type: 'integer' }, kind: { enum: ['a', 'b'] }, note: { type: ['string', 'null'] }, filter: { anyOf: [{ type: 'object', properties: { field: { type: 'string' } } }, { type: 'null' }] },
+          rows: { type: 'array', items: { type: 'object', properties: { sku: { type: 'string' } } } }, tree: { $ref: '#/$defs/node' }, flag: { type: 'boolean' },
+        },
+      },
+    },
+    { name: 'either', description: 'Takes one of two forms.', inputSchema: { type: 'object', properties: { a: { type: 'string' }, b: { type: 'number' } }, anyOf: [{ required: ['a'] }, { required: ['b'] }] } },
     { name: 'break_off', description: `Fails. ${hostile}`, inputSchema: { type: 'object' } },
   ];
   const rows = Array.from({ length: 400 }, (_, i) => ({ id: i, area: `county ${i}`, note: i === 0 ? hostile : 'a note that is long enough to be kept', big: 0 }));
@@ -40,6 +51,7 @@ async function hostileServer() {
       case 'tools/list': return answer({ result: { tools } });
       case 'tools/call':
         if (params.name === 'break_off') return answer({ error: { code: -32000, message: hostile } });
+        if (params.name === 'echo_form' || params.name === 'either') return answer({ result: { content: [{ type: 'text', text: /"arguments":(\{.*\}),"name"|"arguments":(\{.*?\})(,"_meta"|\}\})/.exec(body)?.slice(1).find(Boolean) ?? body }] } });
         return answer({ result: { content: [{ type: 'text', text: params.name === 'long_text' ? text : 'no warnings' }] } });
       default: return answer({ error: { code: -32601, message: 'no such method' } });
     }
@@ -87,7 +99,32 @@ const nothingHappened = async (page, where) => {
   expectEqual(await page.run(() => [window.owned ?? null, document.querySelectorAll('main img, main script, main b, main i').length, window.refused]), [null, 0, []], `what hostile texts did ${where}`);
 };
 
-const tab = (page, name) => page.run((name) => document.getElementById(`tab-${name}`).click(), name);
+// visit goes to a page of the console and waits until it is drawn.
+async function visit(page, hash, what, fn, ...args) {
+  await page.run((hash) => { document.getElementById('page').replaceChildren(); if (location.hash === hash) dispatchEvent(new Event('hashchange')); location.hash = hash; }, hash);
+  return until(page, what, fn, ...args);
+}
+
+const title = (text) => document.querySelector('#page h1')?.textContent === text;
+
+const axeSource = readFileSync(join(here, 'node_modules', 'axe-core', 'axe.min.js'), 'utf8');
+
+// violations are the rules of WCAG 2.2 AA and of good practice that a page breaks.
+async function violations(page) {
+  if (!await page.run(() => 'axe' in window)) await page.browser.send('Runtime.evaluate', { expression: axeSource }, page.session);
+  return page.run(async () => {
+    const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
+    return violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.target.join(' ')).join(' | ')}`);
+  });
+}
+
+// press presses a key as a person does.
+async function press(page, key) {
+  const named = { Enter: 13, Escape: 27, Tab: 9 }[key];
+  for (const type of ['keyDown', 'keyUp']) {
+    await page.browser.send('Input.dispatchKeyEvent', { type, key, text: type === 'keyDown' ? (key === 'Enter' ? '\r' : named ? undefined : key) : undefined, windowsVirtualKeyCode: named ?? key.toUpperCase().charCodeAt(0) }, page.session);
+  }
+}
 
 const idOf = async (ask, query) => {
   const found = await ask('tool_browse', { query });
@@ -101,103 +138,174 @@ async function withoutTokens(report, browser, weir, server) {
   const ask = await agent(gateway.url);
   const [warnings, long, broken] = [await idOf(ask, 'flood warnings'), await idOf(ask, 'returns a long text'), await idOf(ask, 'fails')];
 
-  const start = await browser.open(`${gateway.base}/`);
-  await report.check('the start page leads to the console, and back', async () => {
-    expectEqual(await start.run(() => [...document.links].filter((link) => link.pathname === '/console').length), 1, 'links to the console');
-    await start.run(() => [...document.links].find((link) => link.pathname === '/console').click());
-    await until(start, 'the console', () => location.pathname === '/console' && document.getElementById('overview')?.querySelector('table'));
-    expectEqual(await start.run(() => document.querySelector('header a').href), `${gateway.base}/`, 'the link back');
+  const first = await browser.open(`${gateway.base}/`);
+  await report.check('the start page leads to the console', async () => {
+    expectEqual(await first.run(() => [...document.links].filter((link) => link.pathname === '/console').length), 1, 'links to the console');
+    await first.run(() => [...document.links].find((link) => link.pathname === '/console').click());
+    await until(first, 'the console', () => location.pathname === '/console' && document.querySelectorAll('.tiles li').length === 2);
   });
 
   const page = await browser.open(`${gateway.base}/console`);
   await page.run(watchPolicy);
-  await report.check('overview: servers, state, version and what was saved', async () => {
-    const text = await until(page, 'two servers', () => document.querySelectorAll('#overview tbody tr').length === 2 && document.getElementById('overview').innerText);
-    for (const part of ['everything', 'hostile', 'ready', 'stdio', 'Tokens read', 'Saved', '<script>window.owned=4</script>']) expect(text.includes(part), `no ${part}`, text);
+  await report.check('home: what needs a person, figures of a day and the servers', async () => {
+    const text = await until(page, 'two servers', () => document.querySelectorAll('.tiles li').length === 2 && document.getElementById('page').innerText);
+    for (const part of ['everything', 'hostile', 'ready', 'Tokens saved', 'Nothing needs you']) expect(text.includes(part), `no ${part}`, text);
     expect(await page.run(() => document.getElementById('login').hidden), 'it asks for a token');
-    await nothingHappened(page, 'in the overview');
+    const painted = await page.run(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0);
+    expect(painted > 0 && painted < 1500, `the first paint came after ${painted} ms`);
+  });
+  await report.check('servers: each has a page with its tools', async () => {
+    await visit(page, '#/servers', 'the servers', () => document.querySelectorAll('#page tbody tr').length === 2);
+    await page.run(() => [...document.querySelectorAll('#page tbody a')].find((one) => one.textContent === 'hostile').click());
+    const text = await until(page, 'its tools', () => document.querySelectorAll('#page .rows li').length === 5 && document.getElementById('page').innerText);
+    for (const part of ['flood_warnings', '<script>window.owned=4</script>', 'operators']) expect(text.includes(part), `no ${part}`, text);
+    await nothingHappened(page, 'at its server');
   });
   await report.check('catalog: the tree opens, level by level', async () => {
-    await tab(page, 'catalog');
-    await until(page, 'the tree', () => document.querySelectorAll('#found summary').length === 2);
+    await visit(page, '#/catalog', 'the tree', () => document.querySelectorAll('#found summary').length === 2);
     await page.run(() => [...document.querySelectorAll('#found summary')].find((one) => one.textContent.startsWith('hostile')).click());
-    await until(page, 'the tools', () => document.querySelectorAll('#found details[open] li').length === 3);
+    await until(page, 'the tools', () => document.querySelectorAll('#found details[open] li').length === 5);
   });
-  await report.check('catalog: a search finds what tool_browse finds, in its order', async () => {
+  await report.check('catalog: a search finds what tool_browse finds, in its order, and says why', async () => {
     await page.run(() => { const query = document.getElementById('query'); query.value = 'flood warnings'; query.dispatchEvent(new Event('input', { bubbles: true })); });
-    await until(page, 'the hit', (id) => document.querySelector('.hits button')?.dataset.id === id, warnings);
-    const shown = await page.run(() => [...document.querySelectorAll('.hits button')].map((one) => one.dataset.id));
+    await until(page, 'the hit', (id) => document.querySelector('.hits li')?.dataset.key === id, warnings);
+    const shown = await page.run(() => [...document.querySelectorAll('.hits li')].map((one) => one.dataset.key));
     const said = await ask('tool_browse', { query: 'flood warnings', top_k: shown.length });
     const at = shown.map((id) => said.indexOf(id));
     expect(at.every((place, i) => place > 0 && (i === 0 || place > at[i - 1])), 'another order', { shown, at });
+    await page.run(() => document.querySelector('.hits a').click());
+    const words = await until(page, 'the reasons', () => document.querySelectorAll('.why dt').length === 2 && document.querySelector('.why').textContent);
+    expect(words.includes('flood') && words.includes('%'), 'no shares', words);
   });
   await report.check('catalog: a hostile definition is text, with its id to copy', async () => {
-    await page.run(() => document.querySelector('.hits button').click());
     await until(page, 'the entry', (id) => document.getElementById('tool-id')?.textContent === id, warnings);
     const text = await page.run(() => document.getElementById('entry').textContent);
     for (const part of ['<script>window.owned = 1</script>', '<img src=x onerror="window.owned = 2">', '\\u202egnirts', 'Input schema', 'readOnlyHint']) expect(text.includes(part), `no ${part}`, text);
     await nothingHappened(page, 'in the catalog');
   });
-  await report.check('live calls: they arrive, with tokens and duration, and can be filtered', async () => {
-    await tab(page, 'calls');
-    await until(page, 'the stream', () => document.getElementById('calls').innerText.includes('live'));
+  await report.check('try: forms of schemas, to the last digit, and as JSON', async () => {
+    const id = await idOf(ask, 'gives its arguments back');
+    await visit(page, `#/catalog/${encodeURIComponent(id)}`, 'the form', (id) => document.getElementById('tool-id')?.textContent === id && document.getElementById('call'), id);
+    const fill = (label, value) => page.run((label, value) => {
+      const field = [...document.querySelectorAll('.form label')].find((one) => one.textContent.replace(' needed', '') === label);
+      const input = document.getElementById(field.htmlFor);
+      input.value = input.tagName === 'SELECT' ? [...input.options].find((one) => one.text === value).value : value;
+      input.dispatchEvent(new Event('change', { bubbles: true }));
+    }, label, value);
+    await page.run(() => document.getElementById('call').click());
+    await until(page, 'the needed field', () => document.querySelector('.form .bad').textContent.includes('id must be a whole number'));
+    await fill('id', '12345678901234567890');
+    await fill('kind', 'b');
+    await fill('note: kind', 'null');
+    await page.run(() => [...document.querySelectorAll('.form fieldset')].find((one) => one.firstChild.textContent === 'rows').querySelector(':scope > button').click());
+    await fill('sku', 'X1');
+    await page.run(() => document.getElementById('call').click());
+    const want = '{"id":12345678901234567890,"kind":"b","note":null,"rows":[{"sku":"X1"}]}';
+    const got = await until(page, 'the result', () => document.querySelector('#outcome pre')?.textContent);
+    expect(got.includes(want), 'other arguments', got);
+    await page.run(() => document.querySelector('.form > button').click());
+    const json = await page.run(() => { const area = document.querySelector('.form textarea'); const had = area.value; area.value = had.replace('"X1"', '"X2"'); document.querySelector('.form > button').click(); return had; });
+    expect(json.includes('12345678901234567890'), 'a number was rounded', json);
+    await page.run(() => { document.getElementById('outcome').remove(); document.getElementById('call').click(); });
+    await until(page, 'the second result', () => document.querySelector('#outcome pre')?.textContent.includes('"X2"'));
+    const either = await idOf(ask, 'takes one of two forms');
+    await visit(page, `#/catalog/${encodeURIComponent(either)}`, 'the form', (id) => document.getElementById('tool-id')?.textContent === id && document.querySelectorAll('.form select option').length === 2, either);
+    await nothingHappened(page, 'in a form');
+  });
+  await report.check('try: an error of a hostile tool is text', async () => {
+    await visit(page, `#/catalog/${encodeURIComponent(broken)}`, 'the tool', (id) => document.getElementById('tool-id')?.textContent === id && document.getElementById('call'), broken);
+    await page.run(() => document.getElementById('call').click());
+    await until(page, 'the error', () => document.querySelector('#outcome strong.bad') && document.querySelector('#outcome').textContent.includes('window.owned'));
+    await nothingHappened(page, 'in an error');
+  });
+  await report.check('calls: the history is there, new ones arrive, and rows open', async () => {
+    await visit(page, '#/calls', 'earlier calls', (id) => [...document.querySelectorAll('#page tbody span[title]')].some((one) => one.title === id), broken);
+    await until(page, 'the stream', () => document.querySelector('.controls [role=status]').textContent.includes('live'));
     await ask('tool_execute', { tool_id: warnings, args: {} });
     await ask('tool_execute', { tool_id: long, args: {} });
     await ask('tool_execute', { tool_id: broken, args: {} });
-    const rows = await until(page, 'three calls', (ids) => {
-      const rows = [...document.querySelectorAll('#calls tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent));
-      return ids.every((id) => rows.some((row) => row[2] === id)) && rows;
-    }, [warnings, long, broken]);
-    const row = rows.find((one) => one[2] === warnings);
-    expect(row[1] === 'tool_execute' && row[3] === 'hostile' && / ms$/.test(row[4]) && row[5] === '1' && row[6] === '2' && row[9] === 'ok', 'wrong row', row);
-    const counted = await until(page, 'tokens of the long text', (id) => [...document.querySelectorAll('#calls tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)).find((row) => row[2] === id && row[7]), long);
-    expect(Number(counted[7].replaceAll(',', '')) > 10 * Number(counted[6].replaceAll(',', '')), 'nothing was saved', counted);
-    await page.run(() => document.querySelector('#calls input[type=checkbox]').click());
-    await until(page, 'errors alone', (id) => { const rows = [...document.querySelectorAll('#calls tbody tr')]; return rows.length > 0 && rows.every((row) => row.classList.contains('failure')) && rows.some((row) => row.cells[2].textContent === id); }, broken);
-    await page.run(() => { document.querySelector('#calls input[type=checkbox]').click(); const filter = document.querySelector('#calls input[type=search]'); filter.value = 'long_text'; filter.dispatchEvent(new Event('input')); });
-    await until(page, 'the filtered call', (id) => { const rows = [...document.querySelectorAll('#calls tbody tr')]; return rows.length === 1 && rows[0].cells[2].textContent === id; }, long);
+    const row = await until(page, 'the call', (id) => [...document.querySelectorAll('#page tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)).find((_, i) => document.querySelectorAll('#page tbody tr')[i].querySelector('span[title]')?.title === id), warnings);
+    expect(/^\d\d:\d\d:\d\d$/.test(row[0]) && row[1] === 'hostile:flood_warnings' && row[2].includes('ok') && / ms$/.test(row[3]) && row[4] === '2' && row[7] === 'hostile', 'wrong row', row);
+    await page.run((id) => [...document.querySelectorAll('#page tbody tr')].find((one) => one.querySelector('span[title]').title === id).querySelector('a').click(), broken);
+    const text = await until(page, 'its page', () => document.querySelector('.crumbs') && document.querySelectorAll('.timeline li').length >= 3 && document.getElementById('page').innerText);
+    expect(text.includes('UPSTREAM_ERROR') && text.includes('hostile:break_off'), 'another call', text);
+    await visit(page, '#/calls?errors=1', 'errors alone', () => { const rows = [...document.querySelectorAll('#page tbody tr')]; return rows.length > 0 && rows.every((one) => one.classList.contains('failure')); });
     await nothingHappened(page, 'in the calls');
   });
-  await report.check('tables: what is kept, and its first rows, to the last digit', async () => {
-    await tab(page, 'artifacts');
-    await until(page, 'the artifact', () => document.querySelectorAll('#artifacts tbody tr').length === 1);
-    await page.run(() => document.querySelector('#artifacts tbody button').click());
-    const cells = await until(page, 'rows', () => document.querySelectorAll('#preview tbody tr').length === 20 && [...document.querySelectorAll('#preview tbody tr:first-child td')].map((cell) => cell.textContent));
-    expect(cells.includes('12345678901234567890'), 'a number was rounded', cells);
-    expect(cells.some((cell) => cell.includes('<script>window.owned = 1</script>')), 'no hostile cell', cells);
+  await report.check('tables: pages, order and filter, to the last digit', async () => {
+    await visit(page, '#/tables', 'the artifact', () => document.querySelector('#page tbody a'));
+    await page.run(() => document.querySelector('#page tbody a').click());
+    const cells = await until(page, 'rows', () => document.querySelectorAll('.grid tbody tr').length > 20 && [...document.querySelectorAll('.grid tbody tr:first-child td')].map((cell) => cell.textContent));
+    expect(cells.includes('12345678901234567890') && cells.some((cell) => cell.includes('<script>window.owned = 1</script>')), 'other cells', cells);
+    await page.run(() => { [...document.querySelectorAll('.grid th button')].find((one) => one.textContent === 'area').click(); });
+    await until(page, 'the order', () => document.querySelector('.grid th[aria-sort=ascending]') && document.querySelector('.grid tbody tr').textContent.includes('county 0'));
+    await page.run(() => { const form = document.querySelector('#page form'); form.column.value = 'area'; form.value.value = 'county 39'; form.requestSubmit(); });
+    await until(page, 'the filtered rows', () => document.querySelectorAll('.grid tbody tr').length === 11);
     await nothingHappened(page, 'in the tables');
   });
-  await report.check('offices: the hub and its members', async () => {
-    await tab(page, 'offices');
-    await until(page, 'the agent of the gateway', () => [...document.querySelectorAll('#offices tbody tr')].some((row) => row.cells[2].textContent === 'agent'));
+  await report.check('offices, clients and setup', async () => {
+    await visit(page, '#/offices', 'the agent of the gateway', () => document.getElementById('page').innerText.includes('agent'));
+    await visit(page, '#/clients', 'the snippets', (url) => document.querySelectorAll('#page pre').length >= 5 && document.querySelector('#page pre').textContent === url, gateway.url);
+    await visit(page, '#/setup', 'the files', () => document.getElementById('page').innerText.includes('weir-console.json'));
   });
-  await report.check('a keyboard is enough for the tabs', async () => {
-    const got = await page.run(() => {
-      const press = (key) => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
-      document.getElementById('tab-offices').focus();
-      press('Home');
-      press('ArrowRight');
-      const visible = [...document.querySelectorAll('[role=tabpanel]')].filter((panel) => !panel.hidden).map((panel) => panel.id);
-      return [document.activeElement.id, document.activeElement.getAttribute('aria-selected'), document.querySelectorAll('[role=tab][tabindex="0"]').length, visible];
-    });
-    expectEqual(got, ['tab-catalog', 'true', 1, ['catalog']], 'the tabs');
+  await report.check('a code of weir open makes the page an operator, for restarts and the log', async () => {
+    await visit(page, '#/review', 'the offer', () => document.getElementById('page').innerText.includes('For operators'));
+    const open = start('open', weir, ['open', '--no-browser', '--url', gateway.url], { stdout: 'pipe' });
+    await open.ended;
+    const [, code] = /within a minute: (\S+)/.exec(readFileSync(open.log, 'utf8')) ?? [];
+    expect(code, 'weir open printed no code', readFileSync(open.log, 'utf8'));
+    const enter = (text) => page.run((text) => { document.getElementById('operate').click(); document.getElementById('code').value = text; document.querySelector('#operator button').click(); }, text);
+    await enter('guessed');
+    await until(page, 'the refusal', () => document.getElementById('operator-problem').textContent !== '');
+    await page.run(() => document.getElementById('operator-cancel').click());
+    await enter(code);
+    await until(page, 'the review', () => document.getElementById('page').innerText.includes('Nothing waits') && document.getElementById('operate').hidden);
+    await visit(page, '#/servers/everything', 'the log', () => document.querySelector('#page .log')?.textContent.length > 10);
+    await page.run(() => [...document.querySelectorAll('#page button')].find((one) => one.textContent === 'Restart').click());
+    await until(page, 'the restart', () => document.getElementById('page').innerText.includes('Restarted in'));
   });
-  await report.check('it fits a phone, light and dark', async () => {
-    await page.browser.send('Emulation.setDeviceMetricsOverride', { width: 360, height: 740, deviceScaleFactor: 2, mobile: true }, page.session);
-    for (const scheme of ['light', 'dark']) {
-      await page.browser.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] }, page.session);
-      for (const name of ['overview', 'catalog', 'calls', 'offices', 'artifacts']) {
-        await tab(page, name);
-        await sleep(200);
-        const [wide, colour] = await page.run(() => [document.documentElement.scrollWidth - innerWidth, getComputedStyle(document.body).backgroundColor]);
-        expect(wide <= 0, `${name} is ${wide} pixels too wide`);
-        expectEqual(colour === 'rgb(18, 24, 29)', scheme === 'dark', `dark in ${scheme}`);
+  await report.check('a keyboard is enough', async () => {
+    await visit(page, '#/servers/hostile', 'a server', title, 'hostile');
+    await page.run(() => document.activeElement.blur());
+    await press(page, 'Escape');
+    await until(page, 'the servers', title, 'Servers');
+    await press(page, 'g');
+    await press(page, 'c');
+    await until(page, 'the catalog', title, 'Catalog');
+    await press(page, '/');
+    expectEqual(await page.run(() => document.activeElement.id), 'query', 'what has the focus');
+    await press(page, 'Escape');
+    await press(page, '?');
+    await until(page, 'the keys', () => document.getElementById('keys').open);
+    await press(page, 'Escape');
+    await until(page, 'the catalog again', () => !document.getElementById('keys').open);
+    await page.run(() => document.querySelector('#pages a').focus());
+    await press(page, 'Enter');
+    await until(page, 'home', title, 'Home');
+    expectEqual(await page.run(() => document.activeElement.tagName), 'H1', 'what has the focus after a page was opened');
+  });
+  const everywhere = [['#/', 'Home'], ['#/servers', 'Servers'], ['#/servers/hostile', 'hostile'], ['#/catalog', 'Catalog'], [`#/catalog/${encodeURIComponent(warnings)}`, 'Catalog'], ['#/calls', 'Calls'], ['#/tables', 'Tables'], ['#/review', 'Review'], ['#/offices', 'Offices'], ['#/clients', 'Clients'], ['#/setup', 'Setup']];
+  await report.check('no page breaks a rule of accessibility, light, dark and on a phone', async () => {
+    for (const [scheme, width] of [['light', 1280], ['dark', 360]]) {
+      await page.browser.send('Emulation.setDeviceMetricsOverride', { width, height: 800, deviceScaleFactor: 1, mobile: width < 500 }, page.session);
+      await page.browser.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }, { name: 'prefers-reduced-motion', value: 'reduce' }] }, page.session);
+      for (const [hash, name] of everywhere) {
+        await visit(page, hash, name, title, name);
+        expectEqual(await violations(page), [], `${name}, ${scheme}`);
       }
+    }
+  });
+  await report.check('it fits a small phone', async () => {
+    await page.browser.send('Emulation.setDeviceMetricsOverride', { width: 320, height: 740, deviceScaleFactor: 2, mobile: true }, page.session);
+    for (const [hash, name] of everywhere) {
+      await visit(page, hash, name, title, name);
+      const wide = await page.run(() => document.documentElement.scrollWidth - innerWidth);
+      expect(wide <= 0, `${name} is ${wide} pixels too wide`);
     }
     await nothingHappened(page, 'on a phone');
   });
   await report.check('a weir that ends is told', async () => {
-    await tab(page, 'overview');
+    await visit(page, '#/', 'home', title, 'Home');
     await gateway.stop();
     await until(page, 'the problem', () => !document.getElementById('problem').hidden && document.getElementById('problem').textContent.includes('does not answer'));
   });
@@ -216,33 +324,33 @@ async function withTokens(report, browser, weir, server) {
   }, text);
   await report.check('it asks for a token, and shows nothing before', async () => {
     await until(page, 'the login', () => !document.getElementById('login').hidden);
-    expectEqual(await page.run(() => [document.getElementById('main').hidden, document.body.textContent.includes('hostile')]), [true, false], 'what is shown');
+    expectEqual(await page.run(() => [document.getElementById('pages').hidden, document.body.textContent.includes('hostile')]), [true, false], 'what is shown');
+    expectEqual(await violations(page), [], 'the sign-in');
   });
   await report.check('a wrong token and one for single servers are refused', async () => {
     await enter('wrong');
     await until(page, 'the refusal', () => document.getElementById('problem').textContent.includes('not known'));
     await enter(single);
     await until(page, 'the other refusal', () => document.getElementById('problem').textContent.includes('single agents'));
-    expect(await page.run(() => document.getElementById('main').hidden && !document.getElementById('login').hidden), 'the console is shown');
+    expect(await page.run(() => document.getElementById('pages').hidden && !document.getElementById('login').hidden), 'the console is shown');
   });
   await report.check('the right token opens it, in a header and in this tab alone', async () => {
     await enter(token);
-    await until(page, 'the overview', () => document.querySelectorAll('#overview tbody tr').length === 1);
+    await until(page, 'the overview', () => document.querySelectorAll('.tiles li').length === 1);
     expectEqual(await page.run(() => [sessionStorage.getItem('weir-token'), localStorage.length, document.cookie, document.getElementById('token').value]), [token, 0, '', ''], 'where the token is');
     expect(await page.run((token) => performance.getEntriesByType('resource').every((one) => !one.name.includes(token)) && !document.documentElement.outerHTML.includes(token), token), 'the token is in a URL or in the page');
   });
   await report.check('live calls arrive with the token, too', async () => {
-    await tab(page, 'calls');
-    await until(page, 'the stream', () => document.getElementById('calls').innerText.includes('live'));
+    await visit(page, '#/calls', 'the stream', () => document.querySelector('.controls [role=status]')?.textContent.includes('live'));
     const ask = await agent(gateway.url, token);
     const id = await idOf(ask, 'flood warnings');
     await ask('tool_execute', { tool_id: id, args: {} });
-    await until(page, 'the call', (id) => [...document.querySelectorAll('#calls tbody tr')].some((row) => row.cells[2].textContent === id && row.cells[8].textContent.includes('ann')), id);
+    await until(page, 'the call', (id) => [...document.querySelectorAll('#page tbody span[title]')].some((one) => one.title === id), id);
     await nothingHappened(page, 'with a token');
   });
   await report.check('the token can be forgotten', async () => {
     await page.run(() => document.getElementById('forget').click());
-    await until(page, 'the login', () => document.getElementById('login')?.hidden === false && document.querySelectorAll('#calls tbody tr').length === 0);
+    await until(page, 'the login', () => document.getElementById('login')?.hidden === false && document.getElementById('page').childElementCount === 0);
     expectEqual(await page.run(() => sessionStorage.length), 0, 'what is kept');
   });
   await gateway.stop();

@@ -58,10 +58,12 @@ type Options struct {
 	// Operated is told of operations: of which kind, the decision about an approval, and what it was
 	// about. It may be nil.
 	Operated func(ctx context.Context, kind audit.Kind, decision, server, tool, detail string)
+	// Calls serves messages of MCP, as /mcp does; nil answers 404.
+	Calls http.Handler
 	// Look is what viewers read.
 	Look Look
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
+	// Desk gives the tokens of operators for codes; nil makes one that ends with the API.
+	Desk *Desk
 	// Logger gets the operations, with the principal; nil discards them.
 	Logger *slog.Logger
 }
@@ -72,7 +74,7 @@ type API struct {
 	o       Options
 	mux     *http.ServeMux
 	rights  map[string]right // of the patterns of mux
-	desk    *desk
+	desk    *Desk
 	guarded http.Handler // mux, for viewers
 	tokens  http.Handler // checks who calls, then serves; nil: the configuration knows no callers
 	closing context.Context
@@ -87,10 +89,10 @@ func New(o Options) *API {
 	if o.Operated == nil {
 		o.Operated = func(context.Context, audit.Kind, string, string, string, string) {}
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Desk == nil {
+		o.Desk = NewDesk(time.Now)
 	}
-	a := &API{o: o, mux: http.NewServeMux(), rights: map[string]right{}, desk: &desk{now: o.Now}}
+	a := &API{o: o, mux: http.NewServeMux(), rights: map[string]right{}, desk: o.Desk}
 	a.closing, a.close = context.WithCancel(context.Background())
 	for _, r := range a.routes() {
 		a.rights[Path+r.path] = r.right
@@ -122,9 +124,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	known := a.o.Key != "" && subtle.ConstantTimeCompare([]byte(bearer), []byte(a.o.Key)) == 1 || a.desk.knows(bearer)
 	_, pattern := a.mux.Handler(r)
 	switch right := a.rights[pattern]; {
-	case right == exchange:
+	case right == mayExchange:
 		a.mux.ServeHTTP(w, r)
-	case right == look && a.guarded != nil && (!known || !local(r)):
+	case (right == mayLook || right == mayCall) && a.guarded != nil && (!known || !local(r)):
 		a.guarded.ServeHTTP(w, r)
 	case a.tokens != nil && scheme == "" && (r.TLS != nil && len(r.TLS.PeerCertificates) > 0 || a.o.Login != nil && a.o.Login(r)):
 		a.tokens.ServeHTTP(w, r) // a certificate or a login may name an operator

@@ -32,14 +32,18 @@ type sessionToken struct {
 	Expires time.Time `json:"expires"`
 }
 
-// A desk changes codes for tokens. It keeps the hashes of both alone. It is safe for concurrent use.
-type desk struct {
+// A Desk changes codes for tokens. It keeps the hashes of both alone. It outlives an API, so that a
+// reload of the configuration ends no token. It is safe for concurrent use.
+type Desk struct {
 	now func() time.Time
 
 	mu       sync.Mutex // guards below
 	codes    tickets
 	sessions tickets
 }
+
+// NewDesk returns a Desk without codes and tokens. now is the clock.
+func NewDesk(now func() time.Time) *Desk { return &Desk{now: now} }
 
 // A ticket is the hash of a secret and the end of its life.
 type ticket struct {
@@ -83,14 +87,14 @@ func (all tickets) find(secret string, now time.Time) int {
 }
 
 // knows reports whether a bearer token is one of the desk.
-func (d *desk) knows(bearer string) bool {
+func (d *Desk) knows(bearer string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return bearer != "" && d.sessions.find(bearer, d.now()) >= 0
 }
 
 // code makes a code.
-func (d *desk) code() identity.Secret {
+func (d *Desk) code() identity.Secret {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
@@ -98,7 +102,7 @@ func (d *desk) code() identity.Secret {
 }
 
 // change changes a code for a token. The code is spent.
-func (d *desk) change(code string) (token identity.Secret, ends time.Time, ok bool) {
+func (d *Desk) change(code string) (token identity.Secret, ends time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()

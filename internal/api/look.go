@@ -308,6 +308,15 @@ func (a *API) me(w http.ResponseWriter, r *http.Request) error {
 	return write(w, me{id.Principal, append([]string{}, id.Roles...), a.operates(id), a.o.Look.Gateway.SeesAll(r.Context())})
 }
 
+// mcp serves mcp, for pages whose person has signed in: /mcp takes tokens alone.
+func (a *API) mcp(w http.ResponseWriter, r *http.Request) error {
+	if a.o.Calls == nil {
+		return mcp.Errorf(mcp.KindNotFound, "this gateway takes no calls here")
+	}
+	a.o.Calls.ServeHTTP(w, r)
+	return nil
+}
+
 // setup serves setup.
 func (a *API) setup(w http.ResponseWriter, r *http.Request) error {
 	return write(w, a.o.Look.Gateway.Setup(r.Context()))

@@ -40,7 +40,7 @@ func (a *API) document() object {
 		if r.body != nil {
 			operation["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": s.of(reflect.TypeOf(r.body))}}}
 		}
-		if r.right == exchange {
+		if r.right == mayExchange {
 			operation["security"] = []object{}
 		}
 		paths[Path+r.path] = object{strings.ToLower(r.method): operation}

@@ -42,6 +42,14 @@ func (fixed) Page(context.Context, audit.Query) (audit.Page, error) {
 	return audit.Page{Records: []json.RawMessage{json.RawMessage(`{"seq":1}`)}}, nil
 }
 
+// answering is an MCP server with one answer.
+type answering struct{}
+
+func (answering) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+}
+
 // whole returns an API of which each route has something to answer, and a path with a value for each
 // placeholder and parameter that it needs.
 func whole(t *testing.T) (a *API, concrete func(path string) string) {
@@ -63,7 +71,7 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	t.Cleanup(func() { cancel(); <-asked })
 	<-shown
 	waiting := room.List()
-	a = New(Options{Look: w.look(&w.book), Key: worldKey, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}})
+	a = New(Options{Look: w.look(&w.book), Key: worldKey, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}})
 	t.Cleanup(a.Close)
 	var id string
 	for _, e := range w.catalog.Entries() {
@@ -172,13 +180,13 @@ func TestRights(t *testing.T) {
 			change func(*http.Request)
 			want   map[right]int
 		}{
-			"another origin":   {func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:3000") }, map[right]int{look: 403, operate: 403, exchange: 403}},
-			"another site":     {func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, map[right]int{look: 403, operate: 403, exchange: 403}},
-			"no key":           {func(r *http.Request) { r.Header.Del("Authorization") }, map[right]int{look: 200, operate: 401, exchange: 401}},
-			"another key":      {func(r *http.Request) { r.Header.Set("Authorization", "Bearer guessed") }, map[right]int{look: 200, operate: 401, exchange: 401}},
-			"another machine":  {func(r *http.Request) { r.RemoteAddr = "192.0.2.1:9" }, map[right]int{look: 200, operate: 403, exchange: 401}},
-			"through a proxy":  {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, map[right]int{look: 200, operate: 403, exchange: 401}},
-			"a form of a page": {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, map[right]int{operate: 415, exchange: 415}},
+			"another origin":   {func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:3000") }, map[right]int{mayLook: 403, mayCall: 403, mayOperate: 403, mayExchange: 403}},
+			"another site":     {func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, map[right]int{mayLook: 403, mayCall: 403, mayOperate: 403, mayExchange: 403}},
+			"no key":           {func(r *http.Request) { r.Header.Del("Authorization") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 401, mayExchange: 401}},
+			"another key":      {func(r *http.Request) { r.Header.Set("Authorization", "Bearer guessed") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 401, mayExchange: 401}},
+			"another machine":  {func(r *http.Request) { r.RemoteAddr = "192.0.2.1:9" }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 403, mayExchange: 401}},
+			"through a proxy":  {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 403, mayExchange: 401}},
+			"a form of a page": {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, map[right]int{mayCall: 415, mayOperate: 415, mayExchange: 415}},
 		} {
 			if r.stream != "" || one.want[r.right] == 0 || r.method == "GET" && name == "a form of a page" {
 				continue
@@ -204,7 +212,7 @@ func TestRights(t *testing.T) {
 // TestCodes changes a code for a token, which operates until its end.
 func TestCodes(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
-	a := New(Options{Key: worldKey, Definitions: fixed{}, Now: func() time.Time { return now }})
+	a := New(Options{Key: worldKey, Definitions: fixed{}, Desk: NewDesk(func() time.Time { return now })})
 	t.Cleanup(a.Close)
 	send := func(r *http.Request, into any) int {
 		t.Helper()

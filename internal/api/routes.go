@@ -12,12 +12,14 @@ import (
 type right string
 
 const (
-	// look is for callers who may use the whole gateway.
-	look right = "look"
-	// operate is for operators. Auditors may use the audit log as well.
-	operate right = "operate"
-	// exchange is for callers who show a code of the route "codes" in the body.
-	exchange right = "exchange"
+	// mayLook is for callers who may use the whole gateway.
+	mayLook right = "look"
+	// mayCall is for the same callers. What they may call, the gateway decides.
+	mayCall right = "call"
+	// mayOperate is for operators. Auditors may use the audit log as well.
+	mayOperate right = "operate"
+	// mayExchange is for callers who show a code of the route "codes" in the body.
+	mayExchange right = "exchange"
 )
 
 // A route is one path of the API. The OpenAPI document is made of the table of routes.
@@ -47,12 +49,12 @@ func (a *API) routes() []route { return append(a.lookRoutes(), a.operateRoutes()
 
 var paged = []parameter{{"offset", "the number of the first element, from 0"}, {"limit", "the number of elements"}}
 
-// lookRoutes are the routes of viewers. None of them changes anything.
+// lookRoutes are the routes of viewers. None of them changes anything, except by a call of a tool.
 func (a *API) lookRoutes() []route {
 	id := parameter{"id", "the id of an entry"}
 	query := parameter{"query", "what the entry should do"}
 	get := func(path, summary string, answer any, serve handler, query ...parameter) route {
-		return route{method: http.MethodGet, path: path, right: look, summary: summary, query: query, answer: answer, serve: serve}
+		return route{method: http.MethodGet, path: path, right: mayLook, summary: summary, query: query, answer: answer, serve: serve}
 	}
 	stream := get("calls/stream", "Follow the calls, as server-sent events", nil, a.stream, parameter{"after", "the id of the last event that was received"})
 	stream.stream = "text/event-stream"
@@ -73,6 +75,7 @@ func (a *API) lookRoutes() []route {
 		get("artifacts", "A page of what is kept for the viewer", artifactsAnswer{}, a.artifacts, paged...),
 		get("artifacts/{handle}", "Rows of a kept table, or the beginning of a kept text", viewAnswer{}, a.artifact,
 			append([]parameter{{"columns", "JSON array of names"}, {"where", "JSON array of conditions"}, {"order_by", "JSON"}, {"group_by", "JSON array of names"}, {"aggregate", "JSON"}}, paged...)...),
+		{method: http.MethodPost, path: "mcp", right: mayCall, summary: "A message of MCP, of the era without sessions, as at /mcp", body: map[string]any{}, answer: map[string]any{}, serve: a.mcp},
 		get("offices", "Members of the hub, and Computers with their servers", officesAnswer{}, a.offices, paged...),
 		get("setup", "The address for clients, and texts to paste into them", Setup{}, a.setup),
 	}
@@ -81,10 +84,10 @@ func (a *API) lookRoutes() []route {
 // operateRoutes are the routes of operators.
 func (a *API) operateRoutes() []route {
 	get := func(path, summary string, answer any, serve handler, query ...parameter) route {
-		return route{method: http.MethodGet, path: path, right: operate, summary: summary, query: query, answer: answer, serve: serve}
+		return route{method: http.MethodGet, path: path, right: mayOperate, summary: summary, query: query, answer: answer, serve: serve}
 	}
 	post := func(path, summary string, body, answer any, serve handler) route {
-		return route{method: http.MethodPost, path: path, right: operate, summary: summary, body: body, answer: answer, serve: serve}
+		return route{method: http.MethodPost, path: path, right: mayOperate, summary: summary, body: body, answer: answer, serve: serve}
 	}
 	lines := []parameter{{"lines", "the number of the newest lines"}, {"after", "only lines after this number"}, {"follow", "1: these and all later lines, as lines of JSON"}}
 	var records []parameter
@@ -92,7 +95,7 @@ func (a *API) operateRoutes() []route {
 		records = append(records, parameter{key, "see docs/audit.md"})
 	}
 	session := post("sessions", "A token of an operator for a code", Code{}, sessionToken{}, a.session)
-	session.right = exchange
+	session.right = mayExchange
 	return []route{
 		get("servers", "All servers, also disabled ones", List{}, a.list),
 		post("servers/{name}/restart", "Restart a server", struct{}{}, Server{}, a.restart),

@@ -16,8 +16,9 @@ import (
 // current tokens.
 func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, auth config.Auth) (end func()) {
 	view := &viewed{f.engine, f}
-	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
+	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Desk: f.desk, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Guard: f.wholly(closed)}
+	o.Calls = f.engine.Loops().Refuse(f.unscoped(inMode(f.stream)))
 	if f.engine.Auditor.Enabled() {
 		o.Audit = f.engine.Auditor
 	}

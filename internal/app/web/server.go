@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/authn"
 	"github.com/weir-mcp/weir/internal/config"
@@ -66,6 +67,7 @@ type Server struct {
 	attached *attached
 	presence presence
 	signIns  *connect.Pages // made by the first Apply
+	desk     *api.Desk      // operators' tokens, which a reload does not end
 	token    string         // opens /mcp, in addition to what auth says
 	callers  *authn.Authenticator
 
@@ -86,7 +88,7 @@ func NewHandler(e *app.Engine, c *config.Config, base string, log *slog.Logger) 
 }
 
 func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.Logger) *Server {
-	f := &Server{engine: e, log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), token: rand.Text(), ended: make(chan struct{})}
+	f := &Server{engine: e, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
 	f.attached = &attached{handler: f.MCP(), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
 	endpoint := func(path string) *streamable.Server {

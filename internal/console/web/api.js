@@ -1,4 +1,4 @@
-// What the page asks the server. A token travels in a header, never in a URL.
+// What the page asks the gateway. A token travels in a header, never in a URL.
 
 const key = 'weir-token'; // the page of /status has the same
 
@@ -33,7 +33,7 @@ export function credentials() {
   return login.token ? { 'Weir-Login': login.token } : {};
 }
 
-// Refused is an answer that is none: status is 0 where the server was not reached.
+// Refused is an answer that is an error: status is 0 where the gateway was not reached.
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -41,27 +41,34 @@ export class Refused extends Error {
   }
 }
 
-async function ask(path, parameters, signal) {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(parameters)) if (value !== undefined && value !== '') query.set(name, value);
+async function send(path, options) {
   let response;
   try {
-    response = await fetch(`api/v1/${path}${query.size ? `?${query}` : ''}`, { headers: credentials(), signal, cache: 'no-store' });
+    response = await fetch(path, { cache: 'no-store', ...options, headers: { ...credentials(), ...options.headers } });
   } catch (error) {
-    if (signal?.aborted) throw error;
+    if (options.signal?.aborted) throw error;
     throw new Refused(0, 'weir does not answer.');
   }
   if (response.ok) return response;
   const said = await response.json().catch(() => undefined);
-  throw new Refused(response.status, said?.error?.message ?? `The server answered ${response.status}.`);
+  throw new Refused(response.status, said?.error?.message ?? `The gateway answered ${response.status}.`);
 }
 
-export const get = async (path, parameters = {}, signal = undefined) => (await ask(path, parameters, signal)).json();
+function pathOf(path, parameters) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) if (value !== undefined && value !== '' && value !== false) query.set(name, value);
+  return `api/v1/${path}${query.size ? `?${query}` : ''}`;
+}
 
-// events reads the stream of events until it ends: on is called with the kind, the data and the id of each. EventSource
+export const get = async (path, parameters = {}, signal = undefined) => (await send(pathOf(path, parameters), { signal })).json();
+
+export const post = async (path, body = {}) =>
+  (await send(pathOf(path, {}), { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })).json();
+
+// follow reads the stream of calls until it ends: on is called with the kind, the data and the id of each. EventSource
 // cannot send a header, so this reads the stream itself.
-export async function events(after, signal, on) {
-  const response = await ask('calls/stream', { after }, signal);
+export async function follow(after, signal, on) {
+  const response = await send(pathOf('calls/stream', { after }), { signal });
   on('open');
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
@@ -72,14 +79,42 @@ export async function events(after, signal, on) {
     const parts = rest.split('\n\n');
     rest = parts.pop();
     for (const part of parts) {
-      let kind = 'message', id, data = '';
-      for (const line of part.split('\n')) {
-        const [, field, text] = /^([a-z]*): ?(.*)$/.exec(line) ?? [];
-        if (field === 'event') kind = text;
-        else if (field === 'id') id = text;
-        else if (field === 'data') data += text;
-      }
+      const { kind, data, id } = eventOf(part);
       if (data) on(kind, JSON.parse(data), id);
     }
   }
+}
+
+function eventOf(part) {
+  let kind = 'message', id, data = '';
+  for (const line of part.split('\n')) {
+    const [, field, text] = /^([a-z]*): ?(.*)$/.exec(line) ?? [];
+    if (field === 'event') kind = text;
+    else if (field === 'id') id = text;
+    else if (field === 'data') data += text;
+  }
+  return { kind, data, id };
+}
+
+const version = '2026-07-28';
+const meta = JSON.stringify({
+  'io.modelcontextprotocol/protocolVersion': version, 'io.modelcontextprotocol/clientInfo': { name: 'weir console', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+});
+
+// tool calls a tool of the gateway, with the rights and the limits of an agent. Its arguments and the answer are JSON texts, so
+// that numbers keep their digits.
+export async function tool(name, rawArguments, signal) {
+  const response = await send('api/v1/mcp', {
+    method: 'POST', signal,
+    headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': version, 'Mcp-Method': 'tools/call', 'Mcp-Name': name },
+    body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":${JSON.stringify(name)},"arguments":${rawArguments},"_meta":${meta}}}`,
+  });
+  const text = await response.text();
+  if (!response.headers.get('Content-Type')?.startsWith('text/event-stream')) return text;
+  for (const part of text.split('\n\n')) {
+    const { data } = eventOf(part);
+    if (data && JSON.parse(data).id === 1) return data;
+  }
+  throw new Refused(0, 'The gateway ended the call without an answer.');
 }

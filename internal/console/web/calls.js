@@ -1,34 +1,46 @@
-// Calls as they come.
-import { events } from './api.js';
-import { el, numberText } from './dom.js';
+// The history of calls, and calls as they come.
+import { follow, get } from './api.js';
+import { card, clockText, code, countText, durationText, el, empty, fact, heading, numberText, table } from './dom.js';
 
-const most = 500; // kept here, as at the server
-const shown = 200;
-const calls = []; // the newest last
-let parts, last, following, lost = 0, state = 'not connected', late = false;
+export const live = true; // the stream tells what is new
 
-// follow reads the stream as long as the page is open, and again when it breaks.
-export function follow(context) {
+const most = 500;
+let calls = [], before, filter = {}, following, state = '', lost = 0, held = false, drawing = false, context, route;
+
+export async function load(given, frame) {
+  context = frame;
+  route = given;
+  filter = Object.fromEntries(['session', 'server', 'tool', 'errors'].map((name) => [name, given.query.get(name) ?? '']));
+  const answer = await get('calls', { ...filter, limit: 200 });
+  calls = answer.calls;
+  before = answer.before;
+  lost = 0;
+  start();
+  return {};
+}
+
+// start follows the stream as long as the page is open, and again when it breaks.
+function start() {
   stop();
   const mine = following = new AbortController();
   (async () => {
-    while (!mine.signal.aborted) {
+    while (!mine.signal.aborted && location.hash.startsWith('#/calls')) {
       try {
-        await events(last, mine.signal, (kind, data, id) => {
+        await follow(calls[0]?.id, mine.signal, (kind, data, id) => {
           if (mine.signal.aborted) return;
+          if (!location.hash.startsWith('#/calls')) { mine.abort(); return; }
           if (kind === 'open') say('live');
-          if (kind === 'missed') { lost += data.missed || 1; draw(); }
-          if (kind !== 'call') return;
-          last = id;
-          calls.push(data);
-          if (calls.length > most) calls.splice(0, calls.length - most);
-          draw();
+          if (kind === 'missed') { lost += data.missed || 0; say(state); }
+          if (kind !== 'call' || !(data.meta_tool || data.method) || calls.some((one) => one.id === id) || !fits(data)) return;
+          calls.unshift({ ...data, id });
+          calls.length = Math.min(calls.length, most);
+          say(state);
         });
         say('The connection ended; trying again.');
       } catch (error) {
         if (mine.signal.aborted) return;
-        if (error.status === 401 || error.status === 403) { say(error.message); context.refused(error); return; }
-        say(error.status === 503 ? error.message : 'The connection was lost; trying again.');
+        say(error.status ? error.message : 'The connection was lost; trying again.');
+        if (error.status === 401 || error.status === 403) return;
       }
       await new Promise((done) => { setTimeout(done, 5000); });
     }
@@ -37,70 +49,78 @@ export function follow(context) {
 
 export function stop() { following?.abort(); }
 
-// forget drops what was seen with another token.
-export function forget() {
-  stop();
-  calls.length = 0;
-  last = undefined;
-  lost = 0;
-  draw();
-}
+const fits = (e) => (!filter.session || e.session === filter.session) && (!filter.server || e.upstream === filter.server) && (!filter.tool || e.tool_id?.startsWith(filter.tool)) && (!filter.errors || failed(e));
 
-function say(text) { state = text; draw(); }
-
-export const refreshes = false;
-
-export async function show(at) {
-  if (!parts) {
-    parts = {
-      state: el('p', { class: 'soft', role: 'status' }),
-      filter: el('input', { type: 'search', placeholder: 'tool, server or session', 'aria-label': 'Filter by tool, server or session', autocomplete: 'off', input: () => draw() }),
-      errors: el('input', { type: 'checkbox', change: () => draw() }),
-      hold: el('input', { type: 'checkbox', change: () => draw() }),
-      body: el('tbody', {}),
-    };
-    const titles = [['Time'], ['What'], ['Tool', 'id'], ['Server'], ['Took', 'number'], ['Attempts', 'number'], ['Read', 'number'], ['Raw', 'number'], ['Session'], ['Ended']];
-    at.replaceChildren(el('div', { class: 'controls' }, parts.filter, el('label', {}, parts.errors, ' errors only'), el('label', {}, parts.hold, ' hold still')), parts.state,
-      el('div', { class: 'wide' }, el('table', {}, el('thead', {}, el('tr', {}, titles.map(([title, kind]) => el('th', { class: kind, scope: 'col' }, title)))), parts.body)),
-      el('p', { class: 'soft' }, `What is called, by whom and how it ended; never arguments, queries or results. The last ${most} are kept while a console is open.`));
-  }
-  draw(true);
+// say draws once a frame at most, and not while a person reads.
+function say(text) {
+  state = text;
+  if (drawing || held) return;
+  drawing = true;
+  requestAnimationFrame(() => {
+    drawing = false;
+    if (context.route.page === 'calls' && getSelection().isCollapsed) context.draw();
+  });
 }
 
 const failed = (e) => Boolean(e.code || e.is_error);
 
 const ended = (e) => {
-  if (e.code) return el('span', { class: 'bad' }, e.scope ? `${e.code} (${e.scope})` : e.code);
-  if (e.is_error) return el('span', { class: 'bad' }, 'error of the tool');
-  if (e.event === 'execute.cache_hit') return el('span', { class: 'ok' }, 'from the cache');
-  if (e.dry_run) return 'dry run';
-  if (e.unread) return 'handed on unread';
-  return e.detail ?? (e.meta_tool || e.method ? el('span', { class: 'ok' }, 'ok') : '');
+  if (e.code) return el('span', { class: 'bad' }, '▲ ', e.scope ? `${e.code} (${e.scope})` : e.code);
+  if (e.is_error) return el('span', { class: 'bad' }, '▲ error of the tool');
+  if (e.event === 'execute.cache_hit') return el('span', { class: 'ok' }, '● from the cache');
+  if (e.dry_run) return '○ dry run';
+  if (e.unread) return '○ passed on unread';
+  return el('span', { class: 'ok' }, '● ok');
 };
 
-const row = (e) => el('tr', { class: failed(e) ? 'failure' : undefined }, [
-  [new Date(e.time).toLocaleTimeString()], [e.meta_tool ?? e.method ?? e.event], [e.tool_id, 'id'], [e.upstream], [e.duration_ms === undefined ? '' : `${numberText(e.duration_ms.toFixed(1))} ms`, 'number'],
-  [e.attempts, 'number'], [e.tokens_read === undefined ? '' : numberText(e.tokens_read), 'number'], [e.tokens_raw === undefined ? '' : numberText(e.tokens_raw), 'number'],
-  [[e.session, e.principal].filter(Boolean).join(' ')], [ended(e)],
-].map(([value, kind]) => el('td', { class: kind }, value)));
+const shortID = (id) => id?.replace(/#[0-9a-f]+$/, '') ?? '';
 
-// draw draws once a frame at most, and only what is looked at.
-function draw(now = false) {
-  if (!parts || (!now && (late || parts.body.closest('[role=tabpanel]').hidden))) return;
-  late = true;
-  requestAnimationFrame(() => {
-    late = false;
-    const missed = lost ? ` ${numberText(lost)} or more calls came faster than they could be shown.` : '';
-    parts.state.textContent = `${state}${state === 'live' ? `, ${numberText(calls.length)} seen.` : ''}${missed}`;
-    if (parts.hold.checked && !now) return;
-    const words = parts.filter.value.toLowerCase().trim();
-    const rows = [];
-    for (let i = calls.length - 1; i >= 0 && rows.length < shown; i--) {
-      const e = calls[i];
-      if (parts.errors.checked && !failed(e)) continue;
-      if (words && ![e.tool_id, e.upstream, e.meta_tool, e.method, e.session, e.event].some((text) => text?.toLowerCase().includes(words))) continue;
-      rows.push(row(e));
-    }
-    parts.body.replaceChildren(...rows);
-  });
+const change = (changes) => {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ ...filter, ...changes })) if (value) query.set(name, value);
+  location.hash = `#/calls${query.size ? `?${query}` : ''}`;
+};
+
+export function view(_data, frame) {
+  const chosen = calls.find((one) => one.id === route.rest[0]);
+  if (route.rest[0]) return chosen ? detail(chosen) : [heading('Calls'), empty('This call is forgotten', el('p', {}, 'The last 1,000 calls are kept. ', el('a', { href: '#/calls' }, 'All calls')))];
+  const filters = [['session', 'Session'], ['server', 'Server'], ['tool', 'Tool']].filter(([name]) => filter[name]);
+  return [
+    heading('Calls', 'Who called what, and how it ended; never arguments or results'),
+    el('div', { class: 'controls' },
+      el('input', { type: 'search', id: 'filter', placeholder: 'tool, such as files:read', 'aria-label': 'Only tools whose id begins so', autocomplete: 'off', value: filter.tool, change: (event) => change({ tool: event.target.value.trim() }) }),
+      el('label', {}, el('input', { type: 'checkbox', id: 'errors', checked: Boolean(filter.errors), change: (event) => change({ errors: event.target.checked ? '1' : '' }) }), ' errors only'),
+      el('label', {}, el('input', { type: 'checkbox', change: (event) => { held = event.target.checked; if (!held) say(state); } }), ' pause'),
+      filters.map(([name, text]) => el('button', { type: 'button', class: 'tag', click: () => change({ [name]: '' }) }, `${text}: ${filter[name]} ✕`)),
+      el('span', { class: 'soft', role: 'status' }, state === 'live' ? '● live' : state, lost ? `, ${countText(lost, 'call')} came faster than this page reads` : '')),
+    calls.length === 0 ? empty(filters.length || filter.errors ? 'No call fits' : 'No calls yet', el('p', {}, filters.length || filter.errors ? el('a', { href: '#/calls' }, 'Show all calls') : ['Call a tool from a client, or ', el('a', { href: '#/catalog' }, 'try one here'), '.']))
+      : table([['Time', 'time'], ['Tool', 'name'], ['Result'], ['Took', 'number'], ['Tokens', 'number'], ['Without weir', 'number'], ['Session'], ['Server', 'name']],
+        calls.map((e) => ({ key: e.id, class: failed(e) ? 'failure' : undefined, cells: [
+          el('a', { href: `#/calls/${e.id}` }, clockText(e.time)), el('span', { title: e.tool_id }, shortID(e.tool_id) || e.meta_tool || e.method), ended(e), durationText(e.duration_ms),
+          e.tokens_read === undefined ? '' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : numberText(e.tokens_raw),
+          el('button', { type: 'button', class: 'quiet', title: 'Only this session', click: () => change({ session: e.session }) }, e.session?.slice(0, 6) ?? ''), e.upstream ?? ''] })), 'Calls'),
+    before ? el('p', {}, el('button', { type: 'button', click: () => frame.run(async () => {
+      const older = await get('calls', { ...filter, before, limit: 200 });
+      calls.push(...older.calls);
+      before = older.before;
+      frame.draw();
+    }) }, 'Older calls')) : '',
+  ];
+}
+
+function detail(e) {
+  const session = calls.filter((one) => one.session && one.session === e.session).slice(0, 50);
+  return [
+    el('p', { class: 'crumbs' }, el('a', { href: '#/calls' }, 'Calls'), ' / ', clockText(e.time)),
+    heading(shortID(e.tool_id) || e.meta_tool || e.method, new Date(e.time).toLocaleString('en-GB', { hourCycle: 'h23' })),
+    e.detail ? el('p', { class: failed(e) ? 'notice bad' : 'notice' }, e.detail) : '',
+    el('dl', { class: 'facts' }, fact('Result', ended(e)), fact('Took', durationText(e.duration_ms), e.attempts === undefined ? 'the server was not asked' : countText(e.attempts, 'attempt')),
+      fact('Tokens', e.tokens_read === undefined ? 'not counted yet' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : `${numberText(e.tokens_raw)} without weir`)),
+    card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Session', e.session], ['Method', e.meta_tool ?? e.method],
+      ['Server', e.upstream && el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)], ['Tool', e.tool_id && el('a', { href: `#/catalog/${encodeURIComponent(e.tool_id)}` }, e.tool_id)], ['Error', e.code], ['Limit', e.scope]]
+      .filter(([, value]) => value).map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))),
+    session.length > 1 ? card('Its session', el('ol', { class: 'timeline' }, session.map((one) => el('li', { 'data-key': one.id, class: one.id === e.id ? 'chosen' : undefined },
+      el('a', { href: `#/calls/${one.id}` }, clockText(one.time)), ' ', shortID(one.tool_id) || one.meta_tool || one.method, ' ', ended(one))))) : '',
+    card('As the event log has it', code(JSON.stringify(Object.fromEntries(Object.entries(e).filter(([name]) => name !== 'id')), undefined, 2), 'The event')),
+  ];
 }

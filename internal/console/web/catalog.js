@@ -1,88 +1,162 @@
-// What can be called: found as agents find it, or by path.
-import { get } from './api.js';
-import { copyButton, el, numberText, pages } from './dom.js';
+// What can be called: found as agents find it or by path, all of an entry, and a call of it.
+import { get, tool } from './api.js';
+import { card, code, copyButton, countText, el, empty, heading, numberText, pretty } from './dom.js';
+import { form, schemaOf } from './form.js';
 
-let parts; // of the panel, once it is there
-let asked = 0; // only the answer of the last question is shown
+export const live = true; // what a person reads and enters stays where it is
+export const keepsFocus = true;
 
-export async function show(at, context) {
-  if (!parts) {
-    parts = {
-      query: el('input', { type: 'search', id: 'query', maxlength: '1000', placeholder: 'what it should do', 'aria-label': 'Search', autocomplete: 'off' }),
-      kind: el('select', { id: 'kind', 'aria-label': 'Kind' }, [['tool', 'tools'], ['resource', 'resources'], ['prompt', 'prompts']].map(([value, text]) => el('option', { value }, text))),
-      list: el('div', { id: 'found' }),
-      detail: el('div', { id: 'entry' }, el('p', { class: 'soft' }, 'Choose one to see all of it.')),
-    };
-    let timer;
-    const soon = () => { clearTimeout(timer); timer = setTimeout(() => context.run(() => list(context)), 200); };
-    parts.query.addEventListener('input', soon);
-    parts.kind.addEventListener('change', soon);
-    at.replaceChildren(el('form', { class: 'controls', role: 'search', submit: (event) => { event.preventDefault(); soon(); } }, parts.query, parts.kind),
-      el('div', { class: 'split' }, parts.list, parts.detail));
-    await list(context);
-  }
+let query = '', kind = 'tool', found, timer, asked = 0;
+let trial; // { id, form, result, … } of the entry that is shown
+
+export async function load(route) {
+  const [id] = route.rest;
+  if (!found) await search();
+  if (!id) { trial = undefined; return {}; }
+  const [entry, why] = await Promise.all([get('catalog/entry', { id }), query ? get('catalog/why', { id, query }).catch(() => undefined) : undefined]);
+  if (trial?.id !== id) trial = begin(entry);
+  return { entry, why };
 }
 
-export const refreshes = false; // what somebody reads stays where it is
-
-async function list(context, offset = 0) {
+async function search() {
   const turn = ++asked;
-  const kind = parts.kind.value;
-  const query = parts.query.value.trim();
-  if (!query) {
-    const root = await branch(context, kind, '/', 0);
-    if (turn === asked) parts.list.replaceChildren(root);
-    return;
-  }
-  const found = await get('catalog', { kind, query, offset, limit: 20 });
-  if (turn !== asked) return;
-  parts.list.replaceChildren(
-    found.cards.length === 0 ? el('p', { role: 'status' }, `No ${kind} matches. Try other words.`) : el('ol', { class: 'hits' }, found.cards.map((card) => el('li', {},
-      opener(context, card, card.id), el('p', { class: 'soft' }, card.description), el('p', {}, tags(card), el('span', { class: 'soft' }, `score ${card.score?.toFixed(3) ?? 0}`))))),
-    pages(found.page, (to) => context.run(() => list(context, to))) ?? '');
+  const answer = await get('catalog', query ? { kind, query, limit: 50 } : { kind, path: '/', limit: 500 });
+  if (turn === asked) found = answer;
 }
 
-const tags = (card) => (card.tags ?? []).map((tag) => el('span', { class: 'tag' }, tag));
+const address = (id) => `#/catalog/${encodeURIComponent(id)}`;
 
-const opener = (context, card, text) => el('button', { type: 'button', 'data-id': card.id, click: () => context.run(() => entry(card.id)) }, text);
-
-// branch is one level of the tree; those below it are asked for when they are opened.
-async function branch(context, kind, path, offset) {
-  const { cards, page } = await get('catalog', { kind, path, offset });
-  if (cards.length === 0 && path === '/') return el('p', { class: 'soft' }, 'There is nothing here yet.');
-  const all = el('ul', { class: path === '/' && offset === 0 ? 'tree' : undefined }, cards.map((card) => {
-    if (!card.folder) return el('li', {}, opener(context, card, card.name), el('span', { class: 'soft' }, card.side_effects ? ' has side effects' : ''));
-    const folder = el('details', { toggle: () => {
-      if (!folder.open || folder.dataset.asked) return;
-      folder.dataset.asked = 'yes';
-      context.run(async () => {
-        try { folder.append(await branch(context, kind, card.id, 0)); } catch (error) { delete folder.dataset.asked; folder.open = false; throw error; }
-      });
-    } }, el('summary', {}, card.name, ' ', el('span', { class: 'soft' }, /^\d+ \w+/.exec(card.description)?.[0])));
-    return el('li', {}, folder);
-  }));
-  const next = offset + page.limit;
-  if (next < page.total) {
-    const more = el('li', {}, el('button', { type: 'button', click: () => context.run(async () => more.replaceWith(...(await branch(context, kind, path, next)).children)) }, `more (${numberText(page.total - next)})`));
-    all.append(more);
-  }
-  return all;
+export function view(data, context) {
+  const soon = () => { clearTimeout(timer); timer = setTimeout(() => context.run(async () => { await search(); context.draw(); }), 150); };
+  return [
+    heading('Catalog', 'Search as an agent does, or look through the servers'),
+    el('form', { class: 'controls', role: 'search', submit: (event) => { event.preventDefault(); soon(); } },
+      el('input', { type: 'search', id: 'query', maxlength: '1000', placeholder: 'what it should do', 'aria-label': 'Search the catalog', autocomplete: 'off', input: (event) => { query = event.target.value.trim(); soon(); } }),
+      el('select', { id: 'kind', 'aria-label': 'Kind', change: (event) => { kind = event.target.value; soon(); } }, [['tool', 'Tools'], ['resource', 'Resources'], ['prompt', 'Prompts']].map(([value, text]) => el('option', { value, selected: value === kind }, text)))),
+    el('div', { class: `split${data.entry ? ' chosen' : ''}` },
+      el('div', { id: 'found', class: 'list' }, found.query ? hits(data) : tree(context, data)),
+      el('div', { id: 'entry' }, data.entry ? entryOf(data, context) : empty('Choose an entry', el('p', { class: 'soft' }, 'Its definition, what it costs in tokens, and a form to try it.')))),
+  ];
 }
 
-const part = (title, doc) => (doc ? [el('h2', {}, title), el('pre', {}, doc.text), doc.cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : ''] : []);
+function hits(data) {
+  if (found.cards.length === 0) return el('p', { role: 'status' }, `No ${kind} fits. Try other words.`);
+  return el('ol', { class: 'hits' }, found.cards.map((one) => el('li', { 'data-key': one.id, class: data.entry?.id === one.id ? 'chosen' : undefined },
+    el('a', { href: address(one.id) }, one.name), ' ', el('span', { class: 'soft' }, one.namespace), el('p', { class: 'soft clip' }, one.description),
+    el('p', { class: 'score' }, el('meter', { min: '0', max: '1', value: String(Math.min(1, one.score / (found.cards[0].score || 1))), 'aria-label': 'score' }), el('span', { class: 'soft' }, ` ${one.score?.toFixed(3) ?? 0}`), one.side_effects ? el('span', { class: 'tag' }, 'side effects') : ''))));
+}
 
-async function entry(id) {
-  const e = await get('catalog/entry', { id });
-  parts.detail.replaceChildren(
-    el('h3', {}, e.title || e.raw_name),
-    el('p', {}, el('code', { id: 'tool-id' }, e.id), ' ', copyButton(e.id)),
-    el('p', { class: 'soft' }, `${e.kind.replace('_', ' ')} ${e.raw_name} of ${e.upstream}, at ${e.path}${e.uri ? `, ${e.uri}` : ''}`),
-    el('p', {}, (e.tags ?? []).map((tag) => el('span', { class: 'tag' }, tag))),
-    e.schema_error ? el('p', { class: 'bad' }, `Its schema is broken: ${e.schema_error}`) : '',
-    el('h2', {}, 'Description'),
-    el('p', { class: 'description' }, e.description || 'It says nothing of itself.'), e.description_cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : '',
-    el('h2', {}, `Card, ${numberText(e.tokens)} tokens`), el('pre', {}, e.card),
-    ...part('Input schema', e.input_schema), ...part('Output schema', e.output_schema), ...part('Annotations', e.annotations),
-  );
-  if (matchMedia('(max-width: 48rem)').matches) parts.detail.scrollIntoView();
+// tree shows the paths; the level below one is asked for when it is opened.
+function tree(context, data) {
+  if (found.cards.length === 0) return el('p', { class: 'soft' }, `There are no ${kind}s yet.`);
+  return el('ul', { class: 'tree' }, found.cards.map((one) => leaf(context, one, data)));
+}
+
+function leaf(context, one, data) {
+  if (!one.folder) return el('li', { 'data-key': one.id, class: data.entry?.id === one.id ? 'chosen' : undefined }, el('a', { href: address(one.id), title: one.description }, one.name), one.side_effects ? el('span', { class: 'tag' }, 'side effects') : '');
+  return el('li', { 'data-key': `${kind}${one.id}` }, el('details', { 'data-own': true, toggle: (event) => below(context, event.target, one.id) }, el('summary', {}, one.name, ' ', el('span', { class: 'soft' }, /^\d+ \w+/.exec(one.description)?.[0]))));
+}
+
+async function below(context, folder, path) {
+  if (!folder.open || folder.dataset.asked) return;
+  folder.dataset.asked = 'yes';
+  const at = el('ul', {});
+  folder.append(at);
+  const more = async (offset) => {
+    const { cards, page } = await get('catalog', { kind, path, offset, limit: 500 });
+    at.append(...cards.map((one) => leaf(context, one, {})));
+    if (offset + page.limit >= page.total) return;
+    const next = el('li', {}, el('button', { type: 'button', class: 'quiet', click: () => { next.remove(); context.run(() => more(offset + page.limit)); } }, `${numberText(page.total - offset - page.limit)} more`));
+    at.append(next);
+  };
+  if (!await context.run(() => more(0))) { delete folder.dataset.asked; at.remove(); folder.open = false; }
+}
+
+const part = (title, doc) => (doc ? el('details', {}, el('summary', {}, title), code(doc.text, title), doc.cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : '') : '');
+
+function entryOf({ entry: e, why }, context) {
+  return el('article', { 'data-key': e.id },
+    el('p', { class: 'crumbs' }, el('a', { href: '#/catalog' }, 'Catalog'), ' / ', el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)),
+    el('h2', { class: 'big' }, e.title || e.raw_name),
+    el('p', { class: 'id' }, el('code', { id: 'tool-id' }, e.id), ' ', copyButton(e.id)),
+    el('p', {}, (e.tags ?? []).map((tag) => el('span', { class: `tag ${{ 'read-only': 'good', destructive: 'danger' }[tag] ?? ''}` }, tag)), el('span', { class: 'soft' }, countText(e.tokens, 'token'))),
+    e.uri ? el('p', {}, el('code', {}, e.uri)) : '',
+    e.schema_error ? el('p', { class: 'notice bad' }, `Its schema is broken: ${e.schema_error}`) : '',
+    el('p', { class: 'text description' }, e.description || 'Its server gives no description.'), e.description_cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : '',
+    why?.words?.length ? reasons(why) : '',
+    trial ? tryIt(e, context) : '',
+    card('Definition', part('What an agent reads', { text: e.card }), part('Input schema', e.input_schema), part('Output schema', e.output_schema), part('Arguments', e.arguments), part('Annotations', e.annotations)));
+}
+
+// reasons shows what each word of the query adds to the score.
+const reasons = (why) => card(`Why it is number ${numberText(why.rank)}`, el('dl', { class: 'why' }, why.words.map((one) => el('div', {},
+  el('dt', {}, one.word), el('dd', {}, el('meter', { min: '0', max: '1', value: String(one.share), 'aria-label': `share of ${one.word}` }), ' ',
+    one.share ? `${Math.round(100 * one.share)} %${one.through && one.through !== one.word ? ` through ${one.through}` : ''}` : 'not in it')))),
+  el('p', { class: 'soft' }, 'Shares of the best match by words.'));
+
+// begin makes the form of an entry that can be tried.
+function begin(e) {
+  const base = { id: e.id, how: 'agent' };
+  try {
+    switch (e.kind) {
+      case 'tool': return { ...base, form: form(e.input_schema ? schemaOf(e.input_schema.text) : {}), call: (raw, dry) => ['tool_execute', `{"tool_id":${JSON.stringify(e.id)},"args":${raw}${dry ? ',"dry_run":true' : ''}}`] };
+      case 'resource': return { ...base, form: undefined, call: () => ['resource_read', JSON.stringify({ resource_id: e.id })] };
+      case 'resource_template': {
+        const names = [...(e.uri ?? '').matchAll(/\{[+#./;?&]?([^}]+)\}/g)].flatMap(([, list]) => list.split(',').map((name) => name.replace(/[*:].*$/, '')));
+        return { ...base, form: form({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) }), call: (raw) => ['resource_read', `{"resource_id":${JSON.stringify(e.id)},"args":${raw}}`] };
+      }
+      case 'prompt': {
+        const properties = Object.fromEntries((e.arguments ? JSON.parse(e.arguments.text) : []).map((one) => [one.name, { type: 'string', description: one.description }]));
+        const required = (e.arguments ? JSON.parse(e.arguments.text) : []).filter((one) => one.required).map((one) => one.name);
+        return { ...base, form: form({ type: 'object', properties, required }), call: (raw) => ['prompt_get', `{"prompt_id":${JSON.stringify(e.id)},"args":${raw}}`] };
+      }
+    }
+  } catch { return undefined; } // a definition that cannot be read has no form
+  return undefined;
+}
+
+function tryIt(e, context) {
+  const mine = trial;
+  const go = (dry) => async () => {
+    const raw = mine.form ? mine.form.raw() : '{}';
+    if (raw === undefined || mine.running) return;
+    mine.raw = raw;
+    mine.running = new AbortController();
+    mine.began = performance.now();
+    mine.answer = mine.failed = undefined;
+    context.draw();
+    try {
+      mine.answer = await tool(...mine.call(raw, dry), mine.running.signal);
+    } catch (error) {
+      mine.failed = mine.running.signal.aborted ? 'You cancelled the call.' : error.message;
+    }
+    mine.took = performance.now() - mine.began;
+    mine.running = undefined;
+    if (mine === trial) context.draw();
+  };
+  const place = el('div', { 'data-own': true, 'data-key': `form ${e.id}` });
+  if (mine.form) place.append(mine.form.node);
+  return card('Try it', place,
+    el('p', { class: 'row' }, el('button', { type: 'button', id: 'call', class: 'primary', disabled: Boolean(mine.running), click: go(false) }, mine.running ? 'Running…' : 'Call'),
+      e.kind === 'tool' ? el('button', { type: 'button', disabled: Boolean(mine.running), click: go(true) }, 'Dry run') : '',
+      mine.running ? el('button', { type: 'button', click: () => mine.running?.abort() }, 'Cancel') : '',
+      e.kind === 'tool' && mine.form ? el('button', { type: 'button', class: 'quiet', click: async (event) => { const raw = mine.form.raw(); if (raw === undefined) return; const button = event.currentTarget; await navigator.clipboard.writeText(shell(e.id, raw)); button.textContent = 'Copied'; } }, 'Copy as weir call') : ''),
+    el('p', { class: 'soft' }, 'A call has your rights at ', el('code', {}, '/mcp'), ', and counts as one of an agent.', e.destructive ? ' This tool may destroy data.' : ''),
+    mine.failed ? el('p', { class: 'notice bad', role: 'alert' }, mine.failed) : '', mine.answer ? outcome(mine, context) : '');
+}
+
+const shell = (id, raw) => `weir call '${id.replaceAll("'", "'\\''")}' --json='${raw.replaceAll("'", "'\\''")}'`;
+
+// outcome shows an answer as an agent reads it, or as the bytes that came.
+function outcome(mine, context) {
+  const message = JSON.parse(mine.answer);
+  const result = message.result ?? {};
+  const failed = Boolean(message.error || result.isError);
+  const texts = message.error ? [message.error.message] : (result.content ?? []).map((one) => one.text ?? `[${one.type}${one.mimeType ? ` ${one.mimeType}` : ''}]`);
+  const handles = [...new Set(texts.join('\n').match(/\bart_[A-Za-z0-9_-]+/g) ?? [])].slice(0, 3);
+  const tab = (how, name) => el('button', { type: 'button', class: 'quiet', 'aria-pressed': String(mine.how === how), click: () => { mine.how = how; context.draw(); } }, name);
+  return el('div', { id: 'outcome', class: 'outcome' },
+    el('p', { class: 'row', role: 'status' }, el('strong', { class: failed ? 'bad' : 'ok' }, failed ? '▲ Error' : '● Result'), el('span', { class: 'soft' }, `${mine.took.toFixed(0)} ms`), tab('agent', 'As an agent sees it'), tab('raw', 'Raw'),
+      handles.map((handle) => el('a', { href: `#/tables/${handle}` }, `Open ${handle}`))),
+    mine.how === 'raw' ? code(pretty(mine.answer), 'The raw answer') : texts.map((text) => code(text, 'The result')));
 }

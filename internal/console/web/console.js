@@ -1,24 +1,45 @@
-// The frame: which panel is shown, who looks, and when it is asked again.
-import { get, Refused, signIn, signOut, token, who } from './api.js';
-import * as artifacts from './artifacts.js';
+// The frame: which page is shown, who looks, and when it is asked again.
+import { get, post, Refused, signIn, signOut, token, who } from './api.js';
 import * as calls from './calls.js';
 import * as catalog from './catalog.js';
+import * as clients from './clients.js';
+import { el, render, stateText, timeText } from './dom.js';
+import * as home from './home.js';
 import * as offices from './offices.js';
-import * as overview from './overview.js';
+import * as review from './review.js';
+import * as servers from './servers.js';
+import * as setup from './setup.js';
+import * as tables from './tables.js';
 
+// A page has load(route, context), which asks the gateway, and view(data, context), which makes its elements. Its key
+// follows g. A page with live true is not asked again from time to time.
+const pages = {
+  home: { ...home, title: 'Home', key: 'h' }, servers: { ...servers, title: 'Servers', key: 's' }, catalog: { ...catalog, title: 'Catalog', key: 'c' },
+  calls: { ...calls, title: 'Calls', key: 'l' }, tables: { ...tables, title: 'Tables', key: 't' }, review: { ...review, title: 'Review', key: 'r' },
+  offices: { ...offices, title: 'Offices', key: 'o' }, clients: { ...clients, title: 'Clients', key: 'k' }, setup: { ...setup, title: 'Setup', key: 'u' },
+};
+const names = Object.keys(pages);
 const byId = (id) => document.getElementById(id);
-const panels = { overview, catalog, calls, offices, artifacts };
-const names = Object.keys(panels);
 const every = 5000;
-let current = names.includes(location.hash.slice(1)) ? location.hash.slice(1) : 'overview';
-let timer, turn = 0;
+let timer, turn = 0, shown = '', data;
 
 const context = {
-  summary: (text) => { byId('summary').textContent = text; },
-  again: () => { run(() => keeping(byId(current), () => panels[current].show(byId(current), context))); },
-  run,
-  refused,
+  me: undefined,
+  route: { page: 'home', rest: [], query: new URLSearchParams() },
+  run, refresh: () => show(), draw,
+  // open goes to a page.
+  open: (...parts) => { location.hash = link(...parts); },
+  operate: () => { byId('operator-problem').textContent = ''; byId('operator').showModal(); },
 };
+
+// link is the address of a page: link('servers', 'files').
+export const link = (...parts) => `#/${parts.map(encodeURIComponent).join('/')}`;
+
+function routeOf(hash) {
+  const [path, query] = hash.replace(/^#\/?/, '').split('?');
+  const [page, ...rest] = path.split('/').map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+  return { page: names.includes(page) ? page : 'home', rest, query: new URLSearchParams(query) };
+}
 
 // run does what a person asked for and says what went wrong.
 async function run(work) {
@@ -33,44 +54,68 @@ async function run(work) {
 }
 
 function refused(error) {
-  if (error instanceof Refused && error.status === 401) return login(token.get() ? 'This token is not known here.' : '');
-  byId('problem').textContent = error instanceof Refused ? error.message : `This page failed: ${error}`;
-  byId('problem').hidden = false;
+  if (error instanceof Refused && error.status === 401 && !context.me?.principal) return login(token.get() ? 'This token is not known here.' : '');
+  if (error instanceof Refused && error.status === 403 && !context.me && token.get()) return login(error.message);
+  problem(error instanceof Refused ? error.message : `This page failed: ${error}`);
+}
+
+function problem(text) {
+  byId('problem').textContent = text;
+  byId('problem').hidden = text === '';
 }
 
 function login(why) {
-  calls.forget();
+  calls.stop();
   clearTimeout(timer);
-  byId('main').hidden = true;
+  context.me = undefined;
+  shown = '';
+  byId('page').replaceChildren();
+  byId('pages').hidden = true;
   byId('forget').hidden = true;
+  byId('operate').hidden = true;
   byId('login').hidden = false;
-  byId('problem').textContent = why;
-  byId('problem').hidden = why === '';
-  byId('summary').textContent = 'Who looks?';
+  problem(why);
+  byId('summary').replaceChildren();
   byId('token').focus();
 }
 
-// keeping runs what makes a panel anew, and gives the focus back to what had it.
-async function keeping(panel, work) {
-  await work();
-  const held = document.activeElement === document.body && panel.dataset.focus;
-  if (held) panel.querySelector(`[data-keep="${CSS.escape(held)}"]`)?.focus();
+function draw() {
+  const page = pages[context.route.page];
+  render(byId('page'), page.view(data, context));
 }
 
-// show shows a panel and asks again from time to time, less often where nobody looks.
-async function show(name) {
+function drawFrame() {
+  render(byId('pages'), el('ul', {}, names.map((name) => el('li', {}, el('a', { href: name === 'home' ? '#/' : link(name), 'aria-current': name === context.route.page ? 'page' : undefined }, pages[name].title)))));
+  byId('operate').hidden = context.me?.operates !== false;
+  byId('forget').hidden = token.get() === '';
+}
+
+// show shows the page of the address and asks again from time to time, less often where the page is not seen.
+async function show() {
+  if (!context.me) return;
   const mine = ++turn;
   clearTimeout(timer);
-  current = name;
-  for (const one of names) {
-    byId(one).hidden = one !== name;
-    byId(`tab-${one}`).setAttribute('aria-selected', String(one === name));
-    byId(`tab-${one}`).tabIndex = one === name ? 0 : -1;
+  context.route = routeOf(location.hash);
+  const page = pages[context.route.page];
+  const moved = shown !== location.hash;
+  if (moved) drawFrame();
+  if (moved || getSelection().isCollapsed) { // a selection is not disturbed
+    await run(async () => {
+      const [state, fresh] = await Promise.all([get('overview', { limit: 1 }), page.load(context.route, context)]);
+      if (mine !== turn) return;
+      render(byId('summary'), stateText(state.status), el('span', { class: 'soft' }, ` · up ${timeText(state.uptime)} · ${state.mode} mode`));
+      data = fresh;
+      if (moved) {
+        byId('page').replaceChildren();
+        document.title = `${context.route.rest[0] ? `${context.route.rest[0]} · ` : ''}${page.title} · weir`;
+      }
+      draw();
+      if (moved && shown !== '' && !page.keepsFocus) { byId('page').querySelector('h1')?.focus(); scrollTo(0, 0); }
+      shown = location.hash;
+    });
   }
-  const panel = panels[name];
-  if (getSelection().isCollapsed) await run(() => keeping(byId(name), () => panel.show(byId(name), context))); // who reads is not disturbed
-  if (mine !== turn || byId('main').hidden || panel.refreshes === false) return;
-  timer = setTimeout(() => show(name), document.hidden ? 6 * every : every);
+  if (mine !== turn || !context.me || page.live) return;
+  timer = setTimeout(show, document.hidden ? 6 * every : every);
 }
 
 // enter begins: with a token where one is needed, without where not.
@@ -82,44 +127,74 @@ async function enter() {
   byId('person').textContent = signedIn ? [person.principal, ...person.roles ?? []].join(', ') : '';
   byId('sign-out').hidden = !signedIn;
   try {
-    const data = await get('overview', { limit: 1 });
-    context.summary(`${data.name} ${data.version}`);
+    context.me = await get('me');
   } catch (error) {
+    byId('summary').textContent = 'not connected';
     refused(error);
-    if (error.status !== 401) byId('summary').textContent = 'not connected';
-    if (error.status === 403 && token.get()) byId('login').hidden = false;
     if (error.status === 0) setTimeout(enter, every);
     return;
   }
-  byId('problem').hidden = true;
+  problem('');
   byId('login').hidden = true;
-  byId('main').hidden = false;
-  byId('forget').hidden = token.get() === '';
-  calls.follow(context);
-  await show(current);
+  byId('pages').hidden = false;
+  drawFrame();
+  await show();
 }
 
-for (const name of names) {
-  byId(name).addEventListener('focusin', (event) => { byId(name).dataset.focus = event.target.dataset.keep ?? ''; });
-  byId(`tab-${name}`).addEventListener('click', () => { history.replaceState(null, '', `#${name}`); show(name); });
-}
-document.querySelector('[role=tablist]').addEventListener('keydown', (event) => {
-  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  const to = event.key === 'Home' ? 0 : event.key === 'End' ? names.length - 1 : step && (names.indexOf(current) + step + names.length) % names.length;
-  if (to === undefined) return;
-  event.preventDefault();
-  byId(`tab-${names[to]}`).click();
-  byId(`tab-${names[to]}`).focus();
-});
 byId('login').addEventListener('submit', (event) => {
   event.preventDefault();
   token.set(byId('token').value.trim());
   byId('token').value = '';
   enter();
 });
-byId('sign-in').addEventListener('click', () => run(signIn));
-byId('sign-out').addEventListener('click', async () => { await signOut(); location.reload(); });
 // All that was seen with the token goes with it.
 byId('forget').addEventListener('click', () => { token.set(''); location.reload(); });
-document.addEventListener('visibilitychange', () => { if (!document.hidden && !byId('main').hidden) show(current); });
+byId('sign-in').addEventListener('click', () => run(signIn));
+byId('sign-out').addEventListener('click', async () => { await signOut(); location.reload(); });
+byId('operate').addEventListener('click', () => context.operate());
+byId('operator-cancel').addEventListener('click', () => byId('operator').close());
+byId('operator').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const given = byId('code').value.trim(), before = token.get();
+  byId('code').value = '';
+  try {
+    token.set((await post('sessions', { code: given }).catch((error) => { if (error.status !== 401) throw error; return { token: given }; })).token);
+    const me = await get('me');
+    if (!me.operates) throw new Refused(403, 'This is no code of weir open, and no token of an operator.');
+    context.me = me;
+    byId('operator').close();
+    drawFrame();
+    await show();
+  } catch (error) {
+    token.set(before);
+    byId('operator-problem').textContent = error.message;
+  }
+});
+
+const keys = [['/', 'search'], ['?', 'this list'], ['Esc', 'close, or one level up'], ...names.map((name) => [`g ${pages[name].key}`, pages[name].title])];
+byId('keys-list').append(...keys.map(([key, text]) => el('div', {}, el('dt', {}, key.split(' ').map((one) => el('kbd', {}, one))), el('dd', {}, text))));
+byId('help').addEventListener('click', () => byId('keys').showModal());
+let going = 0; // when g was pressed
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
+  const typing = event.target.matches?.('input, textarea, select, [contenteditable]');
+  if (event.key === 'Escape') {
+    if (typing) event.target.blur();
+    else if (context.route.rest.length) context.open(context.route.page);
+    return;
+  }
+  if (typing || !context.me) return;
+  const name = Date.now() - going < 1500 && names.find((one) => pages[one].key === event.key);
+  going = event.key === 'g' && !name ? Date.now() : 0;
+  if (name) context.open(...(name === 'home' ? [] : [name]));
+  else if (event.key === '?') byId('keys').showModal();
+  else if (event.key === '/') {
+    const field = byId('page').querySelector('input[type=search]');
+    if (field) field.focus(); else context.open('catalog');
+  } else return;
+  event.preventDefault();
+});
+addEventListener('hashchange', show);
+document.addEventListener('visibilitychange', () => { if (!document.hidden) show(); });
+document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); byId('main').focus(); });
 enter();

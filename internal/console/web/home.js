@@ -1,0 +1,58 @@
+// What needs a person, and what the gateway did in the last day.
+import { get } from './api.js';
+import * as chart from './chart.js';
+import { card, countText, durationText, el, empty, fact, heading, numberText, savedText, stateText, timeText } from './dom.js';
+
+export async function load(_route, context) {
+  const [overview, figures, approvals, definitions] = await Promise.all([
+    get('overview', { limit: 500 }), get('figures'),
+    context.me.operates ? get('approvals').catch(() => undefined) : undefined, context.me.operates ? get('definitions').catch(() => undefined) : undefined,
+  ]);
+  return { overview, figures, approvals, definitions };
+}
+
+const to = (page, ...children) => el('a', { href: `#/${page}` }, ...children);
+
+// needs lists what waits for a person, the most urgent first.
+function needs({ overview, approvals, definitions }) {
+  const waiting = (approvals?.approvals ?? []).map((call) => el('li', {}, stateMark('starting'), to('review', `${call.principal || 'A caller'} asks to run ${call.tool}`), el('span', { class: 'soft' }, ` on ${call.server}`)));
+  const failed = overview.upstreams.filter((up) => up.state === 'failed' || (up.error && up.state !== 'disabled')).map((up) =>
+    el('li', {}, stateMark('failed'), to(`servers/${encodeURIComponent(up.name)}`, `${up.name} ${up.state === 'failed' ? 'has failed' : `is ${up.state}`}`), el('div', { class: 'soft clip' }, up.error)));
+  const changed = (definitions?.servers ?? []).filter((one) => one.differences?.some((d) => !d.notice)).map((one) =>
+    el('li', {}, stateMark('starting'), to('review', `${one.server}: ${countText(one.differences.length, 'changed definition')}`), el('span', { class: 'soft' }, one.state === 'held' ? ' held until you decide' : '')));
+  return [...waiting, ...failed, ...changed];
+}
+
+const stateMark = (state) => el('span', { class: `mark ${state}`, 'aria-hidden': 'true' }, state === 'failed' ? '▲ ' : '◐ ');
+
+export function view(data) {
+  const { overview, figures } = data;
+  if (overview.page.total === 0) return [heading('Home'), begin()];
+  const { total } = figures;
+  const all = needs(data), bins = chart.day(figures);
+  const usage = overview.usage;
+  return [
+    heading('Home', figures.own ? 'Your calls of the last 24 hours' : 'The last 24 hours'),
+    all.length ? card('Needs attention', el('ul', { class: 'needs' }, all)) : el('p', { class: 'notice ok' }, '● Nothing needs you: ', countText(overview.page.total, 'server'), ', ', countText(overview.tools, 'tool'), '.'),
+    el('dl', { class: 'facts' },
+      fact('Calls', numberText(total.calls), 'in 24 h'), fact('Errors', numberText(total.errors), total.calls ? `${(100 * total.errors / total.calls).toFixed(1)} % of calls` : 'no calls yet'),
+      fact('Half within', total.calls ? durationText(total.p50_ms) : '–', total.calls ? `95 of 100 within ${durationText(total.p95_ms)}` : ''),
+      fact('Tokens saved', numberText(Math.max(0, total.tokens_raw - total.tokens_read)), `${savedText(total.tokens_read, total.tokens_raw)} of what results would have cost`)),
+    el('div', { class: 'columns' },
+      card('Calls', chart.calls(bins, total), chart.legend(['bar', 'calls'], ['bar bad', 'failed'])),
+      card('Latency', chart.latency(bins, total), chart.legend(['line p95', '95 of 100 calls'], ['line p50', 'half of the calls']))),
+    card('Servers', el('ul', { class: 'tiles' }, overview.upstreams.slice(0, 24).map((up) => el('li', {}, el('a', { href: `#/servers/${encodeURIComponent(up.name)}` },
+      el('strong', {}, up.name), stateText(up.state), el('span', { class: 'soft' }, countText(up.tools, 'tool')))))),
+      overview.page.total > 24 ? el('p', {}, to('servers', `All ${numberText(overview.page.total)} servers`)) : ''),
+    el('p', { class: 'soft' }, `Since the start ${timeText(overview.uptime)} ago: ${countText(usage.calls, 'call')} in ${countText(usage.sessions, usage.own ? 'open session of yours' : 'session').replace('session of yourss', 'sessions of yours')}, ${countText(usage.tokens_read, 'token')} read in place of ${numberText(usage.tokens_raw)}.`, usage.pending ? ` ${countText(usage.pending, 'result')} still to be counted.` : ''),
+  ];
+}
+
+// begin is the first step of a gateway without servers.
+const begin = () => empty('No servers yet',
+  el('p', {}, 'A gateway needs servers. In a shell, one of these adds them; they appear here at once:'),
+  el('ul', { class: 'steps' },
+    el('li', {}, el('code', {}, 'weir init'), ' imports the servers of the MCP clients on this machine'),
+    el('li', {}, el('code', {}, 'weir add NAME -- COMMAND'), ' adds a program, ', el('code', {}, 'weir add NAME URL'), ' a remote server'),
+    el('li', {}, el('code', {}, 'weir find WORDS'), ' searches the MCP Registry')),
+  el('p', {}, to('clients', 'Then connect a client')));

@@ -1,0 +1,55 @@
+// What waits for a person: calls that need a yes, and definitions that changed.
+import { get, post } from './api.js';
+import { card, clockText, countText, el, empty, heading, timeText } from './dom.js';
+
+let reasons = {};
+
+export async function load(_route, context) {
+  if (!context.me.operates) return {};
+  const [approvals, definitions] = await Promise.all([get('approvals'), get('definitions')]);
+  return { approvals: approvals.approvals, definitions };
+}
+
+export function view(data, context) {
+  if (!data.approvals) {
+    return [heading('Review'), empty('For operators', el('p', {}, 'Calls that wait for a yes and changed definitions are for operators of this gateway.'), el('p', {}, el('button', { type: 'button', class: 'primary', click: context.operate }, 'Operate')))];
+  }
+  const servers = (data.definitions.servers ?? []).filter((one) => one.differences?.length || one.findings?.length);
+  return [
+    heading('Review', 'What waits for your decision'),
+    data.definitions.error ? el('p', { class: 'notice bad' }, data.definitions.error) : '',
+    data.approvals.length === 0 && servers.length === 0 ? el('p', { class: 'notice ok' }, '● Nothing waits: no call needs a yes, and every definition is as you agreed.') : '',
+    ...data.approvals.map((call) => approval(call, context)), ...servers.map((one) => changed(one, context)),
+  ];
+}
+
+function approval(call, context) {
+  const decide = (decision) => () => context.run(async () => {
+    await post(`approvals/${encodeURIComponent(call.id)}`, { decision, reason: reasons[call.id] || undefined, unseen: decision === 'approve' && call.partly ? true : undefined });
+    delete reasons[call.id];
+    await context.refresh();
+  });
+  const left = (Date.parse(call.until) - Date.now()) / 1000;
+  return el('section', { class: 'card wait', 'data-key': call.id },
+    el('h2', {}, '◐ ', call.tool), el('p', {}, `${call.principal || 'A caller'} asks to run it on `, el('a', { href: `#/servers/${encodeURIComponent(call.server)}` }, call.server), `, since ${clockText(call.since)}. `, el('strong', {}, `${timeText(left)} left`)),
+    call.client ? el('p', { class: 'soft' }, `Its client calls itself ${call.client}.`) : '',
+    el('pre', { tabindex: '0', role: 'region', 'aria-label': 'What will run' }, call.message),
+    call.partly ? el('p', { class: 'notice bad' }, 'Not all of the arguments are shown. Approve only if you know the rest.') : '',
+    el('p', { class: 'row' }, el('input', { 'aria-label': 'Reason, which the agent reads', placeholder: 'reason, which the agent reads', maxlength: '500', input: (event) => { reasons[call.id] = event.target.value; } }),
+      el('button', { type: 'button', class: 'primary', click: decide('approve') }, call.partly ? 'Approve unseen' : 'Approve'), el('button', { type: 'button', class: 'danger', click: decide('deny') }, 'Deny')));
+}
+
+function changed(one, context) {
+  const accept = (what) => () => context.run(async () => { await post('definitions/accept', what); await context.refresh(); });
+  return el('section', { class: 'card', 'data-key': `server ${one.server}` },
+    el('div', { class: 'heading' }, el('div', {}, el('h2', {}, el('a', { href: `#/servers/${encodeURIComponent(one.server)}` }, one.server)),
+      el('p', { class: 'soft' }, `${countText(one.differences?.length ?? 0, 'difference')}, ${one.state}${one.state === 'held' ? ': clients do not see what is held' : one.state === 'changed' ? ': clients see it already' : ''}`)),
+    one.differences?.length > 1 ? el('button', { type: 'button', click: accept({ server: one.server, hash: one.digest }) }, 'Accept all') : ''),
+    (one.differences ?? []).map((d) => el('div', { class: 'difference', 'data-key': `${d.kind} ${d.name} ${d.hash}` },
+      el('h3', {}, `${d.kind} `, el('code', {}, d.name), ` ${d.change}`, d.held ? el('span', { class: 'tag danger' }, 'held') : ''),
+      (d.findings ?? []).map((finding) => el('p', { class: 'notice bad' }, '▲ ', finding.message)),
+      (d.members ?? []).map((m) => el('div', { class: 'member' }, el('code', {}, m.path), el('div', { class: 'diff' },
+        m.before ? el('del', { class: 'text' }, el('span', { class: 'sign' }, '− '), m.before) : '', m.after ? el('ins', { class: 'text' }, el('span', { class: 'sign' }, '+ '), m.after) : ''))),
+      el('p', {}, el('button', { type: 'button', click: accept({ server: d.server, kind: d.kind, name: d.name, hash: d.hash }) }, 'Accept')))),
+    one.findings?.length ? el('details', {}, el('summary', {}, `${countText(one.findings.length, 'finding')} in definitions that you agreed to`), el('ul', {}, one.findings.map((finding) => el('li', {}, el('code', {}, finding.name), ' ', finding.message)))) : '');
+}
