@@ -25,6 +25,9 @@ func LoopbackAddr(a net.Addr) bool {
 	if a == nil {
 		return false
 	}
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.IP.IsLoopback() // without a text: requests are asked for theirs
+	}
 	host, _, err := net.SplitHostPort(a.String())
 	if err != nil {
 		return false

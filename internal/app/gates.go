@@ -31,6 +31,9 @@ func (d *Definitions) wrapFind(find func(string) (router.Upstream, bool)) func(s
 
 // guards reports whether the lock may hide something of a name of the router.
 func (d *Definitions) guards(name string) bool {
+	if u, ok := d.engine.manager.Upstream(name); ok {
+		return d.Gate(u.Config().Name) != nil
+	}
 	for _, p := range (judge{d.engine}).places(name) {
 		if d.Gate(p.Upstream) != nil {
 			return true

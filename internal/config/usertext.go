@@ -61,11 +61,20 @@ func HasUserText(s Secret) bool { return strings.Contains(string(s), userMark) }
 
 // UserTexts returns the names of the credentials that headers and env refer to by ${user:NAME}, sorted.
 func (s *Server) UserTexts() []string {
-	found := map[string]bool{}
+	var found map[string]bool // made for the first name, because requests ask for the names of each server
 	for _, texts := range []map[string]Secret{s.Headers, s.Env} {
 		for _, text := range texts {
+			if !HasUserText(text) {
+				continue
+			}
+			if found == nil {
+				found = map[string]bool{}
+			}
 			_, _ = FillUserTexts(text, func(name string) (string, error) { found[name] = true; return "", nil })
 		}
+	}
+	if found == nil {
+		return nil
 	}
 	return slices.Sorted(maps.Keys(found))
 }

@@ -159,7 +159,7 @@ func (g *Guard) CheckHost(r *http.Request) error {
 		return nil
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if local == nil || address.Loopback(hostname(local.String())) {
+	if local == nil || loopback(local) {
 		if address.Loopback(name) {
 			return nil
 		}
@@ -169,6 +169,11 @@ func (g *Guard) CheckHost(r *http.Request) error {
 		return nil
 	}
 	return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q does not lead to this server; add it to %s if it should", clip(r.Host), g.hostsKey)
+}
+
+// loopback reports whether an address is one of this machine alone.
+func loopback(a net.Addr) bool {
+	return address.LoopbackAddr(a) || address.Loopback(hostname(a.String()))
 }
 
 // CheckOrigin returns an error of KindPermissionDenied for a request that the

@@ -495,3 +495,18 @@ func TestReadBodyCounts(t *testing.T) {
 		t.Errorf("in the end there is %+v", u)
 	}
 }
+
+// TestCheckHostAllocates keeps a check that each request passes free of garbage.
+func TestCheckHostAllocates(t *testing.T) {
+	g := guard.New(guard.Options{})
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:8080/mcp", nil)
+	local := net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local))
+	if n := testing.AllocsPerRun(100, func() {
+		if err := g.CheckHost(r); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("CheckHost allocates %v times", n)
+	}
+}

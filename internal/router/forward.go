@@ -92,8 +92,9 @@ type exchange struct {
 	peer    http.RoundTripper // of an upstream that has registered itself, or nil
 	trace   trace.Forwarded   // zero for a stream, a notification, a response and a batch
 
-	err   error // why the agent did not get the upstream's answer whole; nil if it did
-	again bool  // nothing was written: the caller retries
+	began time.Time // if the Observer is told
+	err   error     // why the agent did not get the upstream's answer whole; nil if it did
+	again bool      // nothing was written: the caller retries
 
 	ctx    context.Context // of the request to the upstream
 	cancel context.CancelCauseFunc
@@ -132,7 +133,8 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		return nil
 	}
 	defer fw.leave(x)
-	defer x.observe()()
+	x.observe()
+	defer x.observeEnd()
 	defer x.follow()()
 	if !x.endless && t.Timeout > 0 {
 		x.limit = t.Timeout

@@ -60,25 +60,31 @@ func (p *passthrough) observed(ctx context.Context, r *mcp.Request, next func(co
 	return result, err
 }
 
-// observe tells the Observer about an exchange when the returned function is called.
-func (x *exchange) observe() (ended func()) {
-	o := x.fw.o.Observer
-	if o == nil || x.endless || x.e.id == "" {
-		return func() {}
+// observed reports whether the Observer is told about the exchange.
+func (x *exchange) observed() bool { return x.fw.o.Observer != nil && !x.endless && x.e.id != "" }
+
+// observe tells the Observer that the exchange begins; the caller calls observeEnd after it.
+func (x *exchange) observe() {
+	if x.observed() {
+		x.began = time.Now()
+		x.fw.o.Observer.RequestStarted(x.f.name)
 	}
-	began := time.Now()
-	o.RequestStarted(x.f.name)
-	return func() {
-		took := time.Since(began)
-		o.RequestEnded(x.f.name, took)
-		if !bridge.MayAsk(x.e.method) || x.again {
-			return
-		}
-		o.Called(Call{
-			Upstream: x.f.name, Method: x.e.method, Tool: x.e.tool, Principal: guard.Principal(x.r.Context()), Session: x.r.Header.Get(streamable.HeaderSession),
-			Began: began, Took: took, Err: x.err, Unread: x.err == nil,
-		})
+}
+
+// observeEnd tells the Observer how the exchange ended.
+func (x *exchange) observeEnd() {
+	if !x.observed() {
+		return
 	}
+	took := time.Since(x.began)
+	x.fw.o.Observer.RequestEnded(x.f.name, took)
+	if !bridge.MayAsk(x.e.method) || x.again {
+		return
+	}
+	x.fw.o.Observer.Called(Call{
+		Upstream: x.f.name, Method: x.e.method, Tool: x.e.tool, Principal: guard.Principal(x.r.Context()), Session: x.r.Header.Get(streamable.HeaderSession),
+		Began: x.began, Took: took, Err: x.err, Unread: x.err == nil,
+	})
 }
 
 // follow begins the operation of a request, whose context goes to the upstream in its params and in
