@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/internal/inflight"
 	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
@@ -33,7 +34,7 @@ const (
 type forwarder struct {
 	o         *Options
 	transport http.RoundTripper
-	pool      *http.Transport // transport, if the forwarder made it
+	pool      *hop.Transport // transport, if the forwarder made it
 	sessions  *bindings
 
 	background sync.WaitGroup // cancellations being sent; Add under mu
@@ -59,7 +60,7 @@ func newForwarder(o *Options) *forwarder {
 	fw.sessions = newBindings(o.MaxSessions, o.MaxPrincipalSessions)
 	fw.ctx, fw.stop = context.WithCancel(context.Background())
 	if fw.transport == nil {
-		fw.pool = &http.Transport{
+		fw.pool = hop.New(&http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second,
@@ -70,7 +71,7 @@ func newForwarder(o *Options) *forwarder {
 			DisableCompression:  true,
 			WriteBufferSize:     16 << 10,
 			ReadBufferSize:      16 << 10,
-		}
+		})
 		fw.transport = fw.pool
 	}
 	return fw

@@ -1,0 +1,14 @@
+// Package hop carries HTTP/1.1 requests over plain TCP in the goroutine of the caller. It knows
+// nothing of MCP.
+//
+// net/http has two goroutines for each connection, so a request waits for three hand-overs between
+// goroutines. For a proxy these cost more than the request itself.
+//
+//	RoundTrip ─▶ unusual? ─▶ net/http: TLS, proxies, upgrades, bodies of unknown length, traces
+//	    │
+//	    └▶ idle connection, still quiet? ─▶ or dial ─▶ write ─▶ read the head ─▶ body ─▶ idle
+//
+// http.ReadResponse reads the head and the framing of the body, so both ways read the same bytes
+// alike. A connection is used again only if its last response was read to the end and no byte came
+// after it.
+package hop
