@@ -40,7 +40,7 @@ var foundations = map[string][]string{
 	"mcp/jsonrpc":       {"internal/rawjson"},
 	"mcp/sse":           {"internal/guard", "internal/identity", "internal/inflight", "internal/memory", "internal/rawjson"},
 	"mcp/stdio":         {"internal/child", "internal/memory", "internal/rawjson", "internal/text", "internal/visible"},
-	"mcp/streamable":    {"internal/guard", "internal/inflight", "internal/memory", "internal/rawjson", "internal/text"},
+	"mcp/streamable":    {"internal/guard", "internal/hop", "internal/inflight", "internal/memory", "internal/rawjson", "internal/text"},
 	"s2sp":              {"internal/address", "internal/artifact", "internal/rawjson"},
 	"s2sp/gosdk":        {"internal/rawjson"},
 	"s2sp/dispatch":     {"internal/bounded", "internal/rawjson"},

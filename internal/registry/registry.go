@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/internal/ownership"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -121,7 +121,7 @@ func New(o Options) *Registry {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}, lost: map[string]bool{}, unused: map[string]bool{}}
-	r.ways = transports{r: r, byName: map[string]*http.Transport{}}
+	r.ways = transports{r: r, byName: map[string]*hop.Transport{}}
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -30,7 +31,7 @@ type transports struct {
 	r *Registry
 
 	mu     sync.Mutex // guards below
-	byName map[string]*http.Transport
+	byName map[string]*hop.Transport
 }
 
 // Transport returns the transport for requests to an agent that has registered itself, nil for any
@@ -47,12 +48,12 @@ func (r *Registry) Transport(name string) http.RoundTripper {
 	return r.ways.of(name)
 }
 
-func (t *transports) of(name string) *http.Transport {
+func (t *transports) of(name string) *hop.Transport {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pool := t.byName[name]
 	if pool == nil {
-		pool = &http.Transport{
+		pool = hop.New(&http.Transport{
 			DialContext: func(ctx context.Context, network, server string) (net.Conn, error) {
 				return t.dial(ctx, name, network, server)
 			},
@@ -64,7 +65,7 @@ func (t *transports) of(name string) *http.Transport {
 			DisableCompression:  true,
 			WriteBufferSize:     16 << 10,
 			ReadBufferSize:      16 << 10,
-		}
+		})
 		t.byName[name] = pool
 	}
 	return pool

@@ -67,11 +67,11 @@ type ClientOptions struct {
 // the server refuses the POST of a request, the request gets an error response. If a POST fails for
 // a reason that concerns the connection, the connection ends.
 type ClientStream struct {
-	opts     ClientOptions
-	who      string
-	http     *http.Client
-	pool     *http.Transport // the stream's own, or nil
-	endpoint *url.URL
+	opts      ClientOptions
+	who       string
+	http      *http.Client
+	closeIdle func() // closes idle connections of the stream's own pool
+	endpoint  *url.URL
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -110,7 +110,7 @@ func Dial(ctx context.Context, opts ClientOptions) (*ClientStream, error) {
 	}
 	opts.Header = streamable.OwnHeader(opts.Header)
 	s := &ClientStream{opts: opts, who: who, in: make(chan *memory.Block), posts: make(chan struct{}, maxPosts)}
-	s.http, s.pool = streamable.NewHTTPClient(opts.HTTPClient, opts.Connect)
+	s.http, s.closeIdle = streamable.NewHTTPClient(opts.HTTPClient, opts.Connect)
 	streamable.WrapTransport(s.http, opts.Wrap)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 
@@ -417,8 +417,6 @@ func (s *ClientStream) Close() error {
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
-	if s.pool != nil {
-		s.pool.CloseIdleConnections()
-	}
+	s.closeIdle()
 	return nil
 }

@@ -110,13 +110,13 @@ type ClientOptions struct {
 //
 // All methods are safe for concurrent use.
 type Client struct {
-	opts     ClientOptions
-	who      string // for messages: name and host
-	http     *http.Client
-	pool     *http.Transport // the client's own, or nil
-	template http.Request
-	session  *mcp.Session
-	hello    mcp.Hello
+	opts      ClientOptions
+	who       string // for messages: name and host
+	http      *http.Client
+	closeIdle func() // closes idle connections of the client's own pool
+	template  http.Request
+	session   *mcp.Session
+	hello     mcp.Hello
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -195,7 +195,7 @@ func newClient(opts ClientOptions) (*Client, error) {
 	c.opts.Header = OwnHeader(opts.Header)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.template = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	c.http, c.pool = NewHTTPClient(opts.HTTPClient, opts.Timeouts.Connect)
+	c.http, c.closeIdle = NewHTTPClient(opts.HTTPClient, opts.Timeouts.Connect)
 	WrapTransport(c.http, opts.Wrap)
 	c.session.SetPeer(c)
 	c.wire.Store(c.newWireState("", ""))
@@ -277,9 +277,7 @@ func (c *Client) Close() error {
 	}
 	if first {
 		c.session.Close()
-		if c.pool != nil {
-			c.pool.CloseIdleConnections()
-		}
+		c.closeIdle()
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -26,21 +27,21 @@ func ParseURL(name, raw string) (u *url.URL, who string, err error) {
 }
 
 // NewHTTPClient returns the HTTP client for one server: a copy of given, or a client with its own
-// connection pool. The caller closes the pool's idle connections at the end. Unless given has a
-// policy, redirects are followed within the origin only.
-func NewHTTPClient(given *http.Client, connect time.Duration) (*http.Client, *http.Transport) {
+// connection pool. The caller calls closeIdle at the end, which closes the pool's idle connections.
+// Unless given has a policy, redirects are followed within the origin only.
+func NewHTTPClient(given *http.Client, connect time.Duration) (_ *http.Client, closeIdle func()) {
 	var hc http.Client
-	var pool *http.Transport
+	closeIdle = func() {}
 	if given != nil {
 		hc = *given
 	} else {
-		pool = newPool(connect)
-		hc.Transport = pool
+		pool := hop.New(newPool(connect))
+		hc.Transport, closeIdle = pool, pool.CloseIdleConnections
 	}
 	if hc.CheckRedirect == nil {
 		hc.CheckRedirect = sameOrigin
 	}
-	return &hc, pool
+	return &hc, closeIdle
 }
 
 // WrapTransport replaces the transport of hc by wrap of it. wrap may be nil.
