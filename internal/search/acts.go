@@ -1,6 +1,9 @@
 package search
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // acts lists the kinds of acts, each with the verbs that name it. The verbs are in their base form:
 // in a query, "commits" is a noun and "commit" may be an act. A verb may name several kinds. The
@@ -42,7 +45,7 @@ pack: compress encrypt zip
 const kindRead = 1
 
 // kinds maps a verb to the kinds of acts that it names, one bit each.
-var kinds = func() map[string]uint32 {
+var kinds = sync.OnceValue(func() map[string]uint32 {
 	m := map[string]uint32{}
 	bit := uint32(0)
 	for _, w := range strings.Fields(acts) {
@@ -53,7 +56,7 @@ var kinds = func() map[string]uint32 {
 		m[w] |= bit
 	}
 	return m
-}()
+})
 
 // phrases maps verbs of two words to the verb with the same meaning.
 var phrases = map[string]string{
@@ -70,7 +73,7 @@ var phrases = map[string]string{
 }
 
 // askWords ask for something to read.
-var askWords = wordSet(`
+var askWords = lazySet(wordSet, `
 any are did does has have how is last latest list many much recent see show tell was were what when
 where which who whos whose why
 `)

@@ -49,7 +49,7 @@ func (s *scratch) meets(seg *segment, doc int, w word) float32 {
 		return 1
 	}
 	best := float32(0)
-	for _, synonyms := range []synonyms{verbSynonyms, nounSynonyms} {
+	for _, synonyms := range []synonyms{verbSynonyms(), nounSynonyms()} {
 		for _, other := range synonyms[string(w.stem)] {
 			if seg.has(other, doc) {
 				best = synonymFit

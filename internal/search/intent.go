@@ -42,19 +42,19 @@ func (r *reader) word(tok []byte) (verb string) {
 	verb = phrases[string(r.two)]
 	if verb != "" {
 		if r.first <= 1 {
-			r.first, r.kinds = 1, kinds[verb]
+			r.first, r.kinds = 1, kinds()[verb]
 		}
 		return verb
 	}
 	r.last = append(r.last[:0], tok...)
-	asks := askWords[string(tok)]
+	asks := askWords()[string(tok)]
 	r.asks = r.asks || asks
-	if asks || stopWords[string(tok)] {
+	if asks || stopWords()[string(tok)] {
 		return ""
 	}
 	r.first++
 	if r.first == 1 {
-		r.kinds = kinds[string(tok)]
+		r.kinds = kinds()[string(tok)]
 	}
 	return ""
 }
@@ -109,11 +109,11 @@ func (b *builder) label(d Doc) label {
 		l.full = hashWords(append(server, name...))
 	}
 	l.bare = hashWords(bare)
-	at := slices.IndexFunc(bare, func(w string) bool { return kinds[w] != 0 })
+	at := slices.IndexFunc(bare, func(w string) bool { return kinds()[w] != 0 })
 	if at < 0 {
 		return l
 	}
-	l.kinds = kinds[bare[at]]
+	l.kinds = kinds()[bare[at]]
 	acts := l.kinds&kindRead == 0
 	if id, ok := b.ids[string(appendStem(nil, []byte(bare[at])))]; ok && acts {
 		l.verb = id

@@ -40,7 +40,7 @@ func (s *scratch) word(tok []byte) {
 			return
 		}
 	}
-	if len(s.words) == maxWords || !s.keepStops && stopWords[string(tok)] {
+	if len(s.words) == maxWords || !s.keepStops && stopWords()[string(tok)] {
 		return
 	}
 	s.add(tok)
@@ -69,7 +69,7 @@ func (s *scratch) add(tok []byte) {
 	mid := len(s.letters)
 	s.letters = appendStem(s.letters, tok)
 	w := word{raw: s.letters[start:mid:mid], stem: slices.Clip(s.letters[mid:]), weight: 1}
-	if faintWords[string(w.stem)] {
+	if faintWords()[string(w.stem)] {
 		w.weight = s.v.t.faint
 	}
 	s.words = append(s.words, w)
@@ -86,10 +86,10 @@ func (s *scratch) weigh() {
 		if id, ok := v.dict[string(w.stem)]; ok {
 			limit = v.idf[id]
 		}
-		for _, other := range verbSynonyms[string(w.stem)] {
+		for _, other := range verbSynonyms()[string(w.stem)] {
 			wantTerm(s, other, t.verb*w.weight, limit)
 		}
-		for _, other := range nounSynonyms[string(w.stem)] {
+		for _, other := range nounSynonyms()[string(w.stem)] {
 			wantTerm(s, other, t.noun*w.weight, limit)
 		}
 		s.related(w, limit)

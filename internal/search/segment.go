@@ -246,7 +246,7 @@ func (b *builder) text(f field, s string) {
 // token counts one token and its stem. Stop words count in names only, where they may be the whole
 // name ("whoami").
 func (b *builder) token(tok []byte) {
-	stop := stopWords[string(tok)]
+	stop := stopWords()[string(tok)]
 	if stop && b.field >= fieldDescription {
 		return
 	}

@@ -1,11 +1,14 @@
 package search
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // stopWords are English words that do not help to choose a tool: function words, and phrases of
 // requests ("please", "could you", "I would like"). They are removed from queries unless nothing
 // else is left, and do not count in the length of a field.
-var stopWords = wordSet(`
+var stopWords = lazySet(wordSet, `
 a about above after again against all also always am an and another any anybody anyone anything are aren as at
 be because been before being below between both but by
 can cannot could couldn
@@ -32,6 +35,11 @@ yes yet you your yours yourself
 like help could kindly additionally specific particular various currently available
 `)
 
+// lazySet makes a set when it is first used: most commands of a shell never search.
+func lazySet(of func(string) map[string]bool, words string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool { return of(words) })
+}
+
 func wordSet(s string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(s) {
@@ -50,7 +58,7 @@ func stemSet(s string) map[string]bool {
 
 // faintWords are framing words. They occur in texts of tools, but in a query they describe the
 // motive rather than the request, so they have a reduced weight.
-var faintWords = stemSet(`
+var faintWords = lazySet(stemSet, `
 actually advice also amazing around ask assist assistance aware best better bit bring
 collect come complete comprehensive correct curious
 detail details

@@ -1,6 +1,9 @@
 package search
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // verbs are groups of synonymous verbs in tool names and requests.
 const verbs = `
@@ -209,6 +212,6 @@ func groups(s string) synonyms {
 }
 
 var (
-	verbSynonyms = groups(verbs)
-	nounSynonyms = groups(nouns)
+	verbSynonyms = sync.OnceValue(func() synonyms { return groups(verbs) })
+	nounSynonyms = sync.OnceValue(func() synonyms { return groups(nouns) })
 )

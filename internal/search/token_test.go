@@ -193,9 +193,9 @@ func TestCut(t *testing.T) {
 
 // TestSynonyms checks the tables: a word with itself, or a stop word, among its synonyms would be a slip.
 func TestSynonyms(t *testing.T) {
-	for name, table := range map[string]synonyms{"verbs": verbSynonyms, "nouns": nounSynonyms} {
+	for name, table := range map[string]synonyms{"verbs": verbSynonyms(), "nouns": nounSynonyms()} {
 		for word, others := range table {
-			if stopWords[word[1:]] {
+			if stopWords()[word[1:]] {
 				t.Errorf("%s: %q is a stop word", name, word[1:])
 			}
 			if slices.Contains(others, word) {

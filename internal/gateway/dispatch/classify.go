@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -102,21 +103,26 @@ func answeredCode(e *jsonrpc.Error) result.Code {
 	}
 	message := strings.ToLower(e.Message)
 	for _, c := range answeredCodes {
-		if strings.Contains(c.statuses, " "+status+" ") && status != "" || c.words.MatchString(message) {
+		if strings.Contains(c.statuses, " "+status+" ") && status != "" || c.words().MatchString(message) {
 			return c.code
 		}
 	}
 	return result.UpstreamError
 }
 
+// lazyPattern compiles a pattern when it is first used: most commands of a shell never do.
+func lazyPattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 var answeredCodes = []struct {
 	code     result.Code
 	statuses string
-	words    *regexp.Regexp
+	words    func() *regexp.Regexp
 }{
-	{result.RateLimited, " 429 ", regexp.MustCompile(`rate.?limit|too many requests|quota exceeded|throttl|\b429\b`)},
-	{result.AuthFailed, " 401 ", regexp.MustCompile(`unauthori[sz]ed|unauthenticated|authentication (?:failed|required|error)|not authenticated|not logged in|(?:invalid|expired|missing|bad) (?:api.?key|(?:access |bearer |auth )?token|credentials?)|\b401\b`)},
-	{result.PermissionDenied, " 403 ", regexp.MustCompile(`permission denied|access denied|forbidden|not (?:allowed|permitted|authori[sz]ed)|insufficient (?:permission|scope|privilege)|\b403\b`)},
-	{result.UpstreamTimeout, " 408 504 ", regexp.MustCompile(`timed? ?out\b|deadline exceeded|\b504\b`)},
-	{result.UpstreamUnavailable, " 502 503 ", regexp.MustCompile(`\bunavailable\b|connection (?:refused|reset|closed)|econnrefused|econnreset|no such host|\b50[23]\b`)},
+	{result.RateLimited, " 429 ", lazyPattern(`rate.?limit|too many requests|quota exceeded|throttl|\b429\b`)},
+	{result.AuthFailed, " 401 ", lazyPattern(`unauthori[sz]ed|unauthenticated|authentication (?:failed|required|error)|not authenticated|not logged in|(?:invalid|expired|missing|bad) (?:api.?key|(?:access |bearer |auth )?token|credentials?)|\b401\b`)},
+	{result.PermissionDenied, " 403 ", lazyPattern(`permission denied|access denied|forbidden|not (?:allowed|permitted|authori[sz]ed)|insufficient (?:permission|scope|privilege)|\b403\b`)},
+	{result.UpstreamTimeout, " 408 504 ", lazyPattern(`timed? ?out\b|deadline exceeded|\b504\b`)},
+	{result.UpstreamUnavailable, " 502 503 ", lazyPattern(`\bunavailable\b|connection (?:refused|reset|closed)|econnrefused|econnreset|no such host|\b50[23]\b`)},
 }
