@@ -109,7 +109,7 @@ func (a *caller) levelOf(ctx context.Context, c *dispatch.Call, peer mcp.Peer) (
 	failed := func(err error) {
 		a.logger.DebugContext(ctx, "an upstream's log level could not be set", "upstream", c.Entry.Upstream, "err", err)
 	}
-	if level := c.Request.Session.LogLevel(); level != "" && server != nil && !c.Request.Modern() && a.state.session(c.Request.Session).tells(c.Entry.Upstream, level) {
+	if level := c.Request.Session.LogLevel(); level != "" && server != nil && !c.Request.Modern() && a.state.session(c.Request).tells(c.Entry.Upstream, level) {
 		if err := levels.Set(ctx, server, level); err != nil {
 			failed(err)
 		}

@@ -30,7 +30,7 @@ func (n *natives) complete(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	call := newRead(r, n.caller.state.session(r.Session), s.Catalog, e, methodComplete, nil)
+	call := newRead(r, n.caller.state.session(r), s.Catalog, e, methodComplete, nil)
 	call.URI = e.URI
 	return n.call(ctx, call, func(c *dispatch.Call) (json.RawMessage, error) {
 		params := r.Params

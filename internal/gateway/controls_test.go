@@ -106,7 +106,7 @@ func TestNothingReachesAnUpstreamPastTheControls(t *testing.T) {
 				}
 				h, send, reached := door(t, c.o)
 				if c.name == "quotas" { // the one call that they leave
-					l := &h.g.state.session(h.session).ledger
+					l := h.g.state.session(&mcp.Request{Session: h.session}).ledger
 					for name := range c.o.RateLimits.MetaTools {
 						if _, err := h.g.ctl.Admit(t.Context(), &dispatch.Act{Verb: ToolBrowse, Count: name, Ledger: l}); err != nil {
 							t.Fatal(err)
@@ -129,7 +129,7 @@ func TestNothingReachesAnUpstreamPastTheControls(t *testing.T) {
 func TestNothingIsSentWithoutAPass(t *testing.T) {
 	h, up := library(t, Options{})
 	e := h.Snapshot().Catalog.Of("docs")[0]
-	c := newRead(&mcp.Request{Session: h.session, Peer: mcp.NoPeer}, h.g.state.session(h.session), nil, e, dispatch.MethodRead, nil)
+	c := newRead(&mcp.Request{Session: h.session, Peer: mcp.NoPeer}, h.g.state.session(&mcp.Request{Session: h.session}), nil, e, dispatch.MethodRead, nil)
 	if _, err := h.g.caller.callUpstream(t.Context(), c, dispatch.MethodRead, nil); err == nil || !strings.Contains(err.Error(), "not admitted") || up.last() != "" {
 		t.Errorf("%v, %s", err, up.last())
 	}

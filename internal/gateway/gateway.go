@@ -357,7 +357,7 @@ func (g *Gateway) listTools(ctx context.Context, r *mcp.Request) (json.RawMessag
 	}
 	by := choiceOf(ctx)
 	lists := g.faces.choose(by).lists
-	st := g.state.session(r.Session)
+	st := g.state.session(r)
 	g.natives.followers.follow(by, r, st)
 	if lists.mode != ModeGateway {
 		st.mu.Lock()
@@ -399,7 +399,7 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	c := &dispatch.Call{Request: r, Verb: verb, Arguments: p.Arguments, Format: g.opts.Format, Session: g.state.session(r.Session), Start: time.Now(), Passed: -1}
+	c := &dispatch.Call{Request: r, Verb: verb, Arguments: p.Arguments, Format: g.opts.Format, Session: g.state.session(r), Start: time.Now(), Passed: -1}
 	if p.RawMeta != nil {
 		if c.Format, err = formatOf(p.RawMeta, g.opts.Format); err != nil {
 			return nil, err

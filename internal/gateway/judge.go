@@ -112,8 +112,8 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 	if session == nil {
 		session = r.Session
 	}
-	st := d.state.direct(session)
-	a.Ledger = &st.ledger
+	st := d.state.direct(r, session)
+	a.Ledger = st.ledger
 	if _, err := d.ctl.Admit(ctx, &a); err != nil {
 		d.accounts.audit.outcome(ctx, &dispatch.Call{Verb: a.Verb, Method: r.Method, Request: r, Session: st, Entry: a.Of}, nil, err)
 		if d.accounts.onEvent != nil {
@@ -286,12 +286,14 @@ func listenable(a *dispatch.Act, judge func(*mcp.Request) error) (json.RawMessag
 	return params, nil
 }
 
-// direct returns the state of a router session: its quotas for direct calls. Such a session is not
-// in the list of gateway sessions.
-func (s *State) direct(of *mcp.Session) *sessionState {
-	return of.Value(directKey{s}, func() any {
+// direct returns the state of a router session, on whose behalf r is: its quotas for direct calls.
+// Such a session is not in the list of gateway sessions.
+func (s *State) direct(r *mcp.Request, of *mcp.Session) *sessionState {
+	st := of.Value(directKey{s}, func() any {
 		return newSessionState(of)
 	}).(*sessionState)
+	st.once.Do(func() { s.count(&mcp.Request{Version: r.Version, Session: of}, st) })
+	return st
 }
 
 type directKey struct{ of *State }

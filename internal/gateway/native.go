@@ -67,7 +67,7 @@ func (n *natives) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	call := newRead(r, n.caller.state.session(r.Session), s.Catalog, e, dispatch.MethodGet, args)
+	call := newRead(r, n.caller.state.session(r), s.Catalog, e, dispatch.MethodGet, args)
 	return n.call(ctx, call, dispatch.UpstreamParams)
 }
 
@@ -83,7 +83,7 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.
 		}
 		from = at
 	}
-	n.followers.follow(choiceOf(ctx), r, n.caller.state.session(r.Session))
+	n.followers.follow(choiceOf(ctx), r, n.caller.state.session(r))
 	out := append([]byte(`{"`+key+`":`), '[')
 	start, count := len(out), 0
 	more := false
@@ -149,7 +149,7 @@ func (n *natives) wanted(r *mcp.Request, st *sessionState) (uri string, e *catal
 
 // read answers resources/read.
 func (n *natives) read(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	st := n.caller.state.session(r.Session)
+	st := n.caller.state.session(r)
 	uri, e, err := n.wanted(r, st)
 	if err != nil {
 		return nil, err

@@ -179,7 +179,7 @@ func TestQuotaUnconfigured(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 	}
-	if st := h.g.state.session(h.session); !reflect.ValueOf(&st.ledger).Elem().FieldByName("buckets").IsNil() {
+	if st := h.g.state.session(&mcp.Request{Session: h.session}); !reflect.ValueOf(st.ledger).Elem().FieldByName("buckets").IsNil() {
 		t.Error("calls are remembered without a limit")
 	}
 }

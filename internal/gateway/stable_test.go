@@ -139,7 +139,7 @@ func TestCacheStableCountsHydrations(t *testing.T) {
 	h := newStableHarness(t, Options{ExposeHydrate: true})
 	failure(t, h.tool(t, ToolHydrate, `{"tool_id":"n:echo@2"}`))
 	failure(t, h.tool(t, ToolExecute, `{"tool_id":"n:nope@1","args":{}}`))
-	if st := h.g.state.session(h.session); len(st.stable.seen) != 0 || len(st.offered) != 0 {
+	if st := h.g.state.session(&mcp.Request{Session: h.session}); len(st.stable.seen) != 0 || len(st.offered) != 0 {
 		t.Errorf("failed hydrations were recorded: %v, %v", st.stable.seen, st.offered)
 	}
 	if s := h.tool(t, ToolHydrate, `{"tool_id":"n:echo@1"}`); s.IsError {
@@ -168,7 +168,7 @@ func TestCacheStableIsBounded(t *testing.T) {
 		tools = append(tools, fmt.Sprintf(`{"name":"t%05d","description":"x","_meta":{"version":"1"}}`, i))
 	}
 	h.add("n", echo, tools...)
-	st := h.g.state.session(h.session)
+	st := h.g.state.session(&mcp.Request{Session: h.session})
 	e := h.Snapshot().Catalog.Of("n")
 	for i := range e {
 		st.hydrated(h.Snapshot().Catalog, e[i].ID, true)

@@ -40,6 +40,7 @@ type State struct {
 	names   toolNames // under which tools are listed
 	tasks   *tasks.Registry
 	links   *links
+	ledgers ledgers
 
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}
@@ -80,7 +81,7 @@ type sessionState struct {
 	once      sync.Once // registers the session
 
 	usage  usage.Counters
-	ledger dispatch.Ledger
+	ledger *dispatch.Ledger // of the session, or of the principal; set before the first use
 
 	mu      sync.Mutex          // guards below
 	offered map[string]struct{} // ids of tools that were browsed or hydrated
@@ -102,7 +103,7 @@ var _ dispatch.Session = (*sessionState)(nil)
 func sessionOf(c *dispatch.Call) *sessionState { return c.Session.(*sessionState) }
 
 // Ledger implements dispatch.Session.
-func (st *sessionState) Ledger() *dispatch.Ledger { return &st.ledger }
+func (st *sessionState) Ledger() *dispatch.Ledger { return st.ledger }
 
 // Bodies returns the dispatcher that keeps the bodies of sync results away from the session's
 // model.
@@ -135,16 +136,32 @@ func (st *sessionState) end() {
 
 // newSessionState returns the data of a session that begins.
 func newSessionState(of *mcp.Session) *sessionState {
-	return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal(), ledger: dispatch.Ledger{Started: time.Now()}}
+	return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
 }
 
-// session returns the data of a session.
-func (s *State) session(of *mcp.Session) *sessionState {
+// session returns the data of a request's session.
+func (s *State) session(r *mcp.Request) *sessionState {
+	of := r.Session
 	st := of.Value(s.key, func() any {
 		return newSessionState(of)
 	}).(*sessionState)
-	st.once.Do(func() { s.register(of, st) })
+	st.once.Do(func() {
+		s.count(r, st)
+		s.register(of, st)
+	})
 	return st
+}
+
+// count gives the data of a request's session its ledger: that of the principal in the modern era,
+// else one of its own.
+func (s *State) count(r *mcp.Request, st *sessionState) {
+	if !r.Modern() {
+		st.ledger = &dispatch.Ledger{Started: time.Now()}
+		return
+	}
+	ledger, release := s.ledgers.hold(st.principal)
+	st.ledger = ledger
+	r.Session.OnClose(release)
 }
 
 // register lists a session until it ends.

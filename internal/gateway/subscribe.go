@@ -22,7 +22,7 @@ type feed interface {
 // update reveals a part of a resource. Updates of other resources, such as those below it, are
 // dropped if the controls refuse those.
 func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, uri, asked string, put func(method string, params json.RawMessage)) (stop func(), err error) {
-	call := newRead(r, n.caller.state.session(r.Session), nil, e, methodSubscribe, rawjson.Quote(uri))
+	call := newRead(r, n.caller.state.session(r), nil, e, methodSubscribe, rawjson.Quote(uri))
 	call.URI = uri
 	if err := n.admit(ctx, call); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func lasting(ctx context.Context) context.Context {
 
 // subscribe answers resources/subscribe of the legacy era.
 func (n *natives) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	st := n.caller.state.session(r.Session)
+	st := n.caller.state.session(r)
 	uri, e, err := n.wanted(r, st)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (n *natives) unsubscribe(r *mcp.Request) (json.RawMessage, error) {
 	if uri == "" {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "%s needs a uri", r.Method)
 	}
-	st := n.caller.state.session(r.Session)
+	st := n.caller.state.session(r)
 	st.mu.Lock()
 	stop := st.subs[uri]
 	delete(st.subs, uri)
@@ -154,7 +154,7 @@ func (n *natives) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 			box.Put(method, params)
 		}
 	}))()
-	st := n.caller.state.session(r.Session)
+	st := n.caller.state.session(r)
 	for _, asked := range append([]string(nil), wish.Resources...) {
 		one := *r
 		one.Params = append(rawjson.AppendString([]byte(`{"uri":`), asked), '}')
