@@ -168,9 +168,13 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}
+	state, err := o.Store.state()
+	if err != nil {
+		return nil, errors.Join(err, held.close())
+	}
 	e := &Engine{
 		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
-		Store: o.Store, opts: o, log: log, stores: held, embeddings: vectors, state: gateway.NewState(), rounds: bridge.NewRounds(bridge.Options{Logger: log}),
+		Store: o.Store, opts: o, log: log, stores: held, embeddings: vectors, state: state, rounds: bridge.NewRounds(bridge.Options{Logger: log}),
 		first: make(chan struct{}), nonEmpty: make(chan struct{}),
 	}
 	e.Auditor = newAuditor(e, o.Audit, c)

@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/sessionid"
@@ -68,6 +70,23 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	}
 	s.docs, s.ids = docs, sessionid.New(key, docs)
 	return nil
+}
+
+// restoreTimeout bounds how long it takes to read what is restored at the start.
+const restoreTimeout = 30 * time.Second
+
+// state returns the state of a gateway, with what the store has of an earlier one.
+func (s *Store) state() (*gateway.State, error) {
+	state := gateway.NewState()
+	if s == nil {
+		return state, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+	defer cancel()
+	if err := state.Keep(ctx, s.docs); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return state, nil
 }
 
 // Close ends the store. What was confirmed stays.

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,4 +125,27 @@ func TestKilledSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	weir(t, "serve", "--config", r.path, "--listen", "127.0.0.1:0").want(t, exitUsage, "has a key and no documents")
+}
+
+// TestKilledTasks: the handle of a task works after kill -9.
+func TestKilledTasks(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, taskAgent, nil)
+	r := startKept(t, fmt.Sprintf("tasks: {wait: 100ms}\nmcpServers: {stock: {url: %q, agent: true}}\n", a.base+"/mcp"))
+	id := r.tool("stock:later")
+	c := newPlainClient(t, r.url)
+	_, body := c.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{}}}`)
+	handle := regexp.MustCompile(`task_[a-z0-9]+`).FindString(body)
+	if handle == "" {
+		t.Fatalf("no handle in %s", body)
+	}
+	r.kill(t)
+	r.tool("stock:later")
+	until(t, "counted", func() string {
+		_, body := c.ask(t, "tools/call", `{"name":"tool_view","arguments":{"handle":"`+handle+`"}}`)
+		if strings.Contains(body, "counted") {
+			return "counted"
+		}
+		return body
+	})
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
@@ -52,6 +54,10 @@ type State struct {
 func NewState() *State {
 	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil), links: newLinks()}
 }
+
+// Keep makes handles of tasks outlast the process, and restores those of an earlier one. It must be
+// called before the State is used.
+func (s *State) Keep(ctx context.Context, docs store.Docs) error { return s.tasks.Keep(ctx, docs) }
 
 // Close forgets the sessions and waits for the goroutines. It may be called more than once.
 func (s *State) Close() {

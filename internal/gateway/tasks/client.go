@@ -96,7 +96,7 @@ func (k *Client) Link() dispatch.Link {
 			}
 			t := &task{
 				owner: by, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern, agent: made.Agent,
-				entry: c.Entry, created: k.Registry.now(), call: save(c),
+				entryID: c.Entry.ID, entry: c.Entry, created: k.Registry.now(), call: save(c),
 			}
 			t.set(made, "")
 			return k.first(ctx, c, t, made)
@@ -140,6 +140,10 @@ func (k *Client) first(ctx context.Context, c *dispatch.Call, t *task, made mcpt
 		w.abandon(ctx)
 		return nil, k.tooMany(c, ", so its task was cancelled")
 	}
+	if err := k.Registry.keep(t); err != nil {
+		w.abandon(ctx)
+		return nil, err
+	}
 	c.Task = t.handle
 	return k.running(c, t), nil
 }
@@ -154,7 +158,7 @@ func (k *Client) find(ctx context.Context, c *dispatch.Call, handle string) (*ta
 	t := k.Registry.get(ownerOf(ctx, c), handle)
 	if t == nil {
 		return nil, &result.Error{Code: result.ViewFailed, Path: text.Fit(handle, 60), Message: fmt.Sprintf(
-			"no task has the handle %q here: a handle works for the principal whose call made it, at no other profile, for %s (tasks.ttl), while the gateway runs; run the tool again", text.Fit(handle, 60), k.opts.TTL)}
+			"no task has the handle %q here: a handle works for the principal whose call made it, at no other profile, for %s (tasks.ttl); without store: file:DIR it ends with the gateway. Run the tool again", text.Fit(handle, 60), k.opts.TTL)}
 	}
 	return t, nil
 }
@@ -186,6 +190,7 @@ func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage,
 		return nil, err
 	case raw != nil:
 		c.Task, c.Resumed = "", t.deliver()
+		_ = k.Registry.save(t) // otherwise the server is asked for the result once more
 		return raw, nil
 	}
 	return k.running(c, t), nil
@@ -195,6 +200,9 @@ func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage,
 func (k *Client) Restore(ctx context.Context, c *dispatch.Call, handle string) error {
 	t, err := k.find(ctx, c, handle)
 	if err != nil {
+		return err
+	}
+	if err := k.Registry.resolve(t, c.Catalog); err != nil {
 		return err
 	}
 	t.restore(c)
@@ -223,6 +231,7 @@ func (k *Client) Cancel(ctx context.Context, c *dispatch.Call) (json.RawMessage,
 			return nil, err
 		}
 		t.fail(w.ended("was cancelled by its agent"))
+		_ = k.Registry.save(t) // otherwise the server says that it is cancelled
 	}
 	c.Task = "" // nothing is left to wait for
 	return result.Texts(nil, said), nil

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/mcptask"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
@@ -40,7 +41,8 @@ func newHandle() string {
 // Registry has the tasks whose handles were given to agents. It belongs to no configuration, so
 // that handles outlive a reload. It is safe for concurrent use.
 type Registry struct {
-	now func() time.Time
+	now  func() time.Time
+	docs store.Docs // nil: tasks end with the process
 
 	mu       sync.Mutex // guards below
 	byHandle map[string]*list.Element
@@ -71,9 +73,13 @@ type task struct {
 	upstream, id     string
 	modern           bool
 	agent            bool // an agent server made it; modern is set, too
-	entry            *catalog.Entry
+	entryID          string
+	entry            *catalog.Entry // nil in a restored task until an agent asks for it; guarded by Registry.mu then
 	created, expires time.Time
 	call             saved
+
+	saves sync.Mutex // held while the task is saved; lock before mu
+	rev   uint64     // of its document; guarded by saves
 
 	mu        sync.Mutex // guards below
 	state     mcptask.State
@@ -155,42 +161,54 @@ func (t *task) deliver() bool {
 // add keeps a task and gives it a handle. If the principal has the most tasks, an ended one makes
 // room. add returns false if all of them run.
 func (r *Registry) add(t *task, ttl time.Duration, most int) bool {
+	gone, ok := r.enter(t, ttl, most)
+	r.forget(gone)
+	return ok
+}
+
+// enter is add, without the store. It returns the task that made room.
+func (r *Registry) enter(t *task, ttl time.Duration, most int) (gone *task, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.roomLocked(t.owner.principal, most, true) {
-		return false
+	gone, ok = r.roomLocked(t.owner.principal, most, true)
+	if !ok {
+		return nil, false
 	}
 	t.handle, t.expires = newHandle(), r.now().Add(ttl)
 	r.byHandle[t.handle] = r.byAge.PushBack(t)
 	r.count[t.owner.principal]++
-	return true
+	return gone, true
 }
 
 // room reports whether add would find room for another task of a principal.
 func (r *Registry) room(principal string, most int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.roomLocked(principal, most, false)
+	_, ok := r.roomLocked(principal, most, false)
+	return ok
 }
 
-func (r *Registry) roomLocked(principal string, most int, take bool) bool {
+// roomLocked reports whether there is room for another task of a principal. If take is set, it drops
+// the ended task that makes room, and returns it.
+func (r *Registry) roomLocked(principal string, most int, take bool) (gone *task, ok bool) {
 	now := r.now()
 	for e := r.byAge.Front(); e != nil && !now.Before(e.Value.(*task).expires); e = r.byAge.Front() {
 		r.dropLocked(e)
 	}
 	own, all := r.count[principal] >= most, r.byAge.Len() >= maxAll
 	if !own && !all {
-		return true
+		return nil, true
 	}
 	for e := r.byAge.Front(); e != nil; e = e.Next() {
 		if t := e.Value.(*task); (!own || t.owner.principal == principal) && t.ended() {
 			if take {
 				r.dropLocked(e)
+				gone = t
 			}
-			return true
+			return gone, true
 		}
 	}
-	return false
+	return nil, false
 }
 
 func (r *Registry) dropLocked(e *list.Element) {

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/gateway/tasks"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// keptState is the State of a gateway that has just started over a store.
+func keptState(t *testing.T, d store.Docs) *State {
+	t.Helper()
+	s := NewState()
+	if err := s.Keep(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestTaskOutlastsTheGateway: a handle works after a restart, for its principal, until its time is
+// over. A task that has ended makes room there.
+func TestTaskOutlastsTheGateway(t *testing.T) {
+	eras(t, func(t *testing.T, modern bool) {
+		docs := store.NewMemory()
+		server := &taskServer{modern: modern, lasts: 70 * time.Second, says: "42 rows"}
+		begin := func() *taskHarness {
+			return newTaskHarness(t, server, Options{State: keptState(t, docs), Tasks: tasks.Options{Max: 1}})
+		}
+		handle := handleIn(t, begin().execute())
+		h := begin()
+		other := mcp.NewSession("o", "bob")
+		defer other.Close()
+		if got := h.view(other, handle, head); !strings.Contains(got, "no task has the handle") {
+			t.Errorf("another principal reads %q", got)
+		}
+		if got := h.g.state.tasks.Len(); got != 1 {
+			t.Errorf("%d tasks count for the bound after a restart", got)
+		}
+		if got := h.view(h.session, handle, head); !strings.Contains(got, "still running after 60 s") {
+			t.Errorf("%q", got)
+		}
+		for range 2 {
+			if got := begin().view(h.session, handle, head); got != "42 rows" {
+				t.Errorf("%q", got)
+			}
+		}
+		second := handleIn(t, begin().execute())
+		if got := begin().view(h.session, handle, head); !strings.Contains(got, "no task has the handle") {
+			t.Errorf("the task that made room: %q", got)
+		}
+		time.Sleep(time.Hour)
+		if got := begin().view(h.session, second, head); !strings.Contains(got, "no task has the handle") {
+			t.Errorf("after its time: %q", got)
+		}
+	})
+}
+
+// TestTaskOfAnAbsentServer: the handle of a task waits for its server after a restart.
+func TestTaskOfAnAbsentServer(t *testing.T) {
+	eras(t, func(t *testing.T, modern bool) {
+		docs := store.NewMemory()
+		h := newTaskHarness(t, &taskServer{modern: modern, lasts: 50 * time.Second, says: "42 rows"}, Options{State: keptState(t, docs)})
+		handle := handleIn(t, h.execute())
+		late := newHarness(t, Options{State: keptState(t, docs), Tasks: tasks.Options{Wait: tasksWait}})
+		l := &taskHarness{harness: late, t: t, server: h.server, client: h.client}
+		if got := l.view(l.session, handle, head); !strings.Contains(got, "UPSTREAM_UNAVAILABLE") || !strings.Contains(got, `"retryable":true`) {
+			t.Errorf("%q", got)
+		}
+		definition := slowTool
+		if modern {
+			definition = slowModern
+		}
+		late.add("work", nil, definition)
+		late.others = map[string]mcp.Peer{"work": h.server}
+		if got := l.view(l.session, handle, head); got != "42 rows" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestTaskStoreFails: an agent gets no handle that is not kept, whatever the store has done; a store
+// that fails now and then is asked again.
+func TestTaskStoreFails(t *testing.T) {
+	eras(t, func(t *testing.T, modern bool) {
+		var faults []storetest.Fault
+		docs := &storetest.Faults{Docs: store.NewMemory(), Wait: time.Second, Next: func() storetest.Fault {
+			if len(faults) == 0 {
+				return storetest.None
+			}
+			next := faults[0]
+			faults = faults[1:]
+			return next
+		}}
+		begin := func() *taskHarness {
+			return newTaskHarness(t, &taskServer{modern: modern}, Options{State: keptState(t, docs)})
+		}
+		for _, some := range [][]storetest.Fault{
+			{storetest.Drop}, {storetest.ApplyThenFail}, {storetest.ConflictFalsely}, {storetest.Delay}, {storetest.ApplyThenFail, storetest.Drop, storetest.Drop},
+		} {
+			h := begin()
+			faults = some
+			handle := handleIn(t, h.execute())
+			faults = nil
+			if state := keptState(t, docs); state.tasks.Len() == 0 {
+				t.Errorf("%v: the handle %s is not kept", some, handle)
+			}
+			if got := h.view(h.session, handle, `,"selector":{"type":"cancel"}}`); !strings.Contains(got, "is cancelled") {
+				t.Errorf("%v: %q", some, got)
+			}
+		}
+		h := begin()
+		kept := h.g.state.tasks.Len()
+		docs.Cut(true)
+		if got := h.execute(); !strings.Contains(got, "UPSTREAM_UNAVAILABLE") || !strings.Contains(got, "cannot keep its handle") || strings.Contains(got, "task_") {
+			t.Errorf("%q", got)
+		}
+		if h.server.cancels != 1 || h.g.state.tasks.Len() != kept {
+			t.Errorf("%d cancellations, %d tasks, %d before", h.server.cancels, h.g.state.tasks.Len(), kept)
+		}
+	})
+}
