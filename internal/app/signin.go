@@ -234,7 +234,7 @@ func (s *SignIns) missing(server, name string, of upstream.Owner, why string) er
 	if s.config().Auth.Required() && of.Principal != oauth.Anonymous && !of.Lists {
 		command += " --as " + of.Principal
 	}
-	return (&oauth.SignInError{Server: server, Command: command, Reason: why}).Refused()
+	return (&oauth.SignInError{Server: server, Command: command, Reason: why, URL: s.page(server)}).Refused()
 }
 
 // over returns a wrapper of transports that adds tokens to what next makes.

@@ -69,7 +69,7 @@ gateway uses it within seconds, and a program when it is started the next time.`
 			if err != nil {
 				return err
 			}
-			if err := putText(cmd.Context(), store, id, text); err != nil {
+			if err := app.PutText(cmd.Context(), store, id, text); err != nil {
 				return err
 			}
 			if r.asJSON {
@@ -110,26 +110,6 @@ func credentialsRmCommand(a *process) *cobra.Command {
 	}
 	r.flags(cmd)
 	return cmd
-}
-
-// putText stores a text in the place of an earlier one.
-func putText(ctx context.Context, store vault.Store, id vault.ID, text string) error {
-	unlock, err := store.Lock(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	old, err := store.Get(ctx, id)
-	switch {
-	case errors.Is(err, vault.ErrClosed): // no key opens it any more
-		err = store.Delete(ctx, id)
-	case errors.Is(err, vault.ErrMissing):
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	return store.Swap(ctx, id, old, vault.Record{Data: []byte(text)})
 }
 
 // credentialText asks the person at the terminal for a credential, or reads it from standard input.

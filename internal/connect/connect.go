@@ -50,6 +50,7 @@ type SignIns interface {
 // Options configure Pages.
 type Options struct {
 	SignIns SignIns
+	Texts   Texts // nil: there are none
 	Front   Front
 	Now     func() time.Time // nil: time.Now
 }
@@ -71,6 +72,7 @@ type Front struct {
 // Origin of requests first.
 type Pages struct {
 	signIns SignIns
+	texts   Texts
 	now     func() time.Time
 	front   atomic.Pointer[Front]
 	key     []byte // of the tokens in forms
@@ -95,7 +97,7 @@ func New(o Options) *Pages {
 		o.Now = time.Now
 	}
 	p := &Pages{
-		signIns: o.SignIns, now: o.Now, key: []byte(rand.Text()),
+		signIns: o.SignIns, texts: o.Texts, now: o.Now, key: []byte(rand.Text()),
 		open: bounded.New(bounded.Options[string, *session]{MaxCount: maxSessions, TTL: sessionTime, Now: o.Now}),
 		seal: newSeal(),
 	}
@@ -230,6 +232,9 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem str
 		p.ask(w, status, server, problem, browser)
 		return
 	}
+	if p.showTexts(w, r, s, server, browser, "") {
+		return
+	}
 	if _, err := p.signIns.Owner(s.caller, server); err != nil {
 		write(w, http.StatusForbidden, view{Title: "Sign in at " + server, Problem: err.Error()})
 		return
@@ -273,6 +278,9 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 	fresh := s == nil && front.Authenticate == nil
 	if fresh {
 		s = newSession(identity.From(r.Context()))
+	}
+	if s != nil && p.postText(w, r, s, server, browser) {
+		return
 	}
 	if s == nil || r.PostForm.Get("go") == "" {
 		p.show(w, r, server, "")

@@ -23,6 +23,7 @@ type view struct {
 
 	Form    string // the token of the form; "" for a page without one
 	Ask, Go bool   // which form
+	Texts   []Text // forms for credentials
 	Login   string // name of the identity provider; "" if there is none
 	Next    string // where the browser goes by itself
 	Host    string // of Next

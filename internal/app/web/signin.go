@@ -38,7 +38,7 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 		front.SignedIn = func(ctx context.Context) { f.engine.Auditor.Operated(ctx, audit.SignIn, "", "", "", "console") }
 	}
 	if f.signIns == nil {
-		f.signIns = connect.New(connect.Options{SignIns: f.engine.SignIns, Front: front})
+		f.signIns = connect.New(connect.Options{SignIns: f.engine.SignIns, Texts: f.engine.SignIns.Texts(), Front: front})
 	}
 	f.signIns.Apply(front)
 	if old != nil && slices.Contains(config.Diff(old, c).Other, "auth") {
