@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/authz"
@@ -9,6 +10,8 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // profilesOf converts the configured profiles.
@@ -79,4 +82,21 @@ func AtProfile(ctx context.Context, name string) context.Context {
 	route := authz.RouteOf(ctx)
 	route.Profile = name
 	return authz.WithRoute(ctx, route)
+}
+
+// WithinProfile returns a Handler for connections that carry many messages. It refuses a message at a
+// profile that the caller may not open, or not any more. Other messages go to next.
+func WithinProfile(e *Engine, next mcp.Handler) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if name := authz.RouteOf(ctx).Profile; name != "" && !OpensProfile(e.Config(), name, identity.From(ctx)) {
+			return nil, NoProfile(name)
+		}
+		return next.Serve(ctx, r)
+	})
+}
+
+// NoProfile returns the error for a profile that does not exist for a caller. It does not tell whether
+// the profile exists for others.
+func NoProfile(name string) error {
+	return mcp.Errorf(mcp.KindNotFound, "there is no profile %q for this caller; the operator makes one under profiles in the configuration, or opens it by its groups and principals", text.Line(name, 80))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // Time limits of weir attach.
@@ -30,8 +32,8 @@ const (
 
 // attachFlags are the flags of weir attach.
 type attachFlags struct {
-	client, config, mode string
-	idle                 time.Duration
+	client, config, mode, profile string
+	idle                          time.Duration
 }
 
 func attachCommand(a *process) *cobra.Command {
@@ -58,6 +60,7 @@ again. Standard output carries messages alone.`,
 	cmd.Flags().StringVar(&f.client, "client", "", "the name of the client, for the gateway's log")
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: as weir serve; your own if this folder's is not agreed to)")
 	cmd.Flags().StringVar(&f.mode, "mode", "", "auto, plain, gateway or proxy, in place of the configuration's")
+	cmd.Flags().StringVar(&f.profile, "profile", "", "a profile of the configuration, in place of the whole catalog")
 	oneOf(cmd, "mode", string(config.ModeAuto), string(config.ModePlain), string(config.ModeGateway), string(config.ModeProxy))
 	cmd.Flags().DurationVar(&f.idle, "idle-exit", defaultIdle, "how long a gateway that this command starts runs without clients")
 	return cmd
@@ -78,7 +81,7 @@ func runAttach(a *process, ctx context.Context, f attachFlags) error {
 	if f.mode != "" {
 		header.Set("Weir-Mode", f.mode)
 	}
-	finder := &gatewayFinder{a: a, config: c, header: header, idle: f.idle}
+	finder := &gatewayFinder{a: a, config: c, header: header, profile: f.profile, idle: f.idle}
 	return attach.Run(ctx, attach.Options{In: a.stdin, Out: a.stdout.Writer, Dial: finder.dial, Note: a.note})
 }
 
@@ -106,10 +109,11 @@ func findForAttach(a *process, named string) (*foundConfig, error) {
 
 // A gatewayFinder connects to the gateway of a configuration and starts it if it does not run.
 type gatewayFinder struct {
-	a      *process
-	config *foundConfig
-	header http.Header
-	idle   time.Duration
+	a       *process
+	config  *foundConfig
+	header  http.Header
+	profile string // "" is the whole catalog
+	idle    time.Duration
 }
 
 // dial implements attach.Options.Dial.
@@ -143,9 +147,16 @@ func (g *gatewayFinder) connect(ctx context.Context) (attach.Conn, error) {
 	}
 	header := g.header.Clone()
 	header.Set("Authorization", "Bearer "+f.Token)
-	conn, err := attach.Dial(ctx, f.URL, header)
+	at := f.URL
+	if g.profile != "" {
+		at += "/" + url.PathEscape(g.profile)
+	}
+	conn, err := attach.Dial(ctx, at, header)
 	if err != nil && !f.runs(ctx) {
 		return nil, nil // it ended just now
+	}
+	if err != nil && g.profile != "" {
+		return nil, fmt.Errorf("%w (it is weir %s, this is %s; --profile %s needs a profile of this name that is open to the caller %s)", err, f.Version, g.a.version, g.profile, mcp.LocalPrincipal)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (it is weir %s, this is %s)", err, f.Version, g.a.version)

@@ -62,11 +62,11 @@ func endGateway(t *testing.T, state string) {
 }
 
 // attachSDK connects the official SDK over weir attach.
-func attachSDK(t *testing.T, state, path string) *sdk.ClientSession {
+func attachSDK(t *testing.T, state, path string, more ...string) *sdk.ClientSession {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	cmd := exec.Command(weirBin, "attach", "--client", "sdk", "--config", path, "--mode", "plain", "--idle-exit", "1m")
+	cmd := exec.Command(weirBin, append([]string{"attach", "--client", "sdk", "--config", path, "--mode", "plain", "--idle-exit", "1m"}, more...)...)
 	cmd.Env = environment("XDG_STATE_HOME=" + state)
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "sdk", Version: "1"}, nil).Connect(ctx, &sdk.CommandTransport{Command: cmd}, nil)
 	if err != nil {

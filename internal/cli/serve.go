@@ -23,6 +23,7 @@ import (
 func serveCommand(a *process) *cobra.Command {
 	var path, listen, mode, snapshot, logFormat, envFile, logFile string
 	var stdio, strict bool
+	var profile string
 	var idle time.Duration
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -83,6 +84,9 @@ second ends weir at once.`,
 			if stdio && cmd.Flags().Changed("listen") {
 				return failf(exitUsage, "--stdio and --listen: a gateway on standard input and output has no address")
 			}
+			if profile != "" && !stdio {
+				return failf(exitUsage, "--profile is for --stdio; over HTTP, a profile is at /mcp/%s", profile)
+			}
 			if idle < 0 || idle > 0 && stdio {
 				return failf(exitUsage, "--idle-exit needs a positive time, and a gateway that listens")
 			}
@@ -91,7 +95,7 @@ second ends weir at once.`,
 			default:
 				return failf(exitUsage, "--log-format %q: it must be auto, text or json", logFormat)
 			}
-			return runServe(a, cmd.Context(), serveRequest{path, snapshot, logFormat, opts, stdio, idle})
+			return runServe(a, cmd.Context(), serveRequest{path, snapshot, logFormat, opts, stdio, idle, profile})
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", "", "configuration (default: weir.yaml, weir.yml, weir.json or .mcp.json of this folder)")
@@ -107,6 +111,7 @@ second ends weir at once.`,
 	cmd.Flags().StringVar(&snapshot, "catalog", "", "serve the tools, resources and prompts of this JSON file, too; without --config, them alone")
 	cmd.Flags().DurationVar(&idle, "idle-exit", 0, "end this long after the last client has left, such as 30m; takes a free port if the default one is taken")
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")
+	cmd.Flags().StringVar(&profile, "profile", "", "with --stdio: a profile of the configuration, in place of the whole catalog")
 	return cmd
 }
 
@@ -167,6 +172,7 @@ type serveRequest struct {
 	opts      config.Options
 	stdio     bool
 	idle      time.Duration // 0 never ends
+	profile   string        // of a client on standard input; "" is the whole catalog
 }
 
 // runServe serves until ctx ends; the first signal ends it.
@@ -178,6 +184,9 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	path, c, err := loadConfig(a, ctx, r, &opts)
 	if err != nil {
 		return err
+	}
+	if r.profile != "" && !app.OpensProfile(c, r.profile, identity.From(ctx)) {
+		return failf(exitUsage, "--profile: %w", app.NoProfile(r.profile))
 	}
 	lineage, err := descend(a, path)
 	if err != nil {
@@ -249,7 +258,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	var unused <-chan struct{} // closed when the gateway is to end because it has no clients
 	var token string
 	if stdio {
-		f = newStdioFace(e, c, a, logger)
+		f = newStdioFace(e, c, a, logger, r.profile)
 	} else {
 		server := web.New(e, c, listener, logger.Logger)
 		if f, token = server, server.Token(); idle > 0 {

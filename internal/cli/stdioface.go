@@ -28,12 +28,18 @@ type stdioFace struct {
 	conn   *mcp.Conn
 }
 
-func newStdioFace(e *app.Engine, c *config.Config, a *process, log *app.Log) *stdioFace {
+func newStdioFace(e *app.Engine, c *config.Config, a *process, log *app.Log, profile string) *stdioFace {
 	f := &stdioFace{engine: e, log: log}
 	e.Plane.StandAlone()
 	f.Apply(nil, c)
-	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	within := app.WithinProfile(e, mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		return (*f.front.Load()).Serve(ctx, r)
+	}))
+	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if profile != "" {
+			ctx = app.AtProfile(ctx, profile)
+		}
+		return within.Serve(ctx, r)
 	}))
 	f.input = newStoppable(stdio.NewStream(a.stdin, a.stdout.Writer, int(c.HTTP.MaxBodyBytes), nil))
 	return f

@@ -21,7 +21,7 @@ import (
 
 // lines is a client of weir attach on a connection.
 type lines struct {
-	t    *testing.T
+	t    testing.TB
 	conn net.Conn
 	in   *bufio.Reader
 	n    int

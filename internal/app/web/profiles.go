@@ -15,14 +15,19 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// profilePath is the pattern of the endpoints of profiles.
-const profilePath = "/mcp/{profile}"
+// Patterns of the endpoints of profiles. ssePath is for clients of the older transport, which post
+// their messages to the same path.
+const (
+	profilePath = "/mcp/{profile}"
+	ssePath     = "/sse/{profile}"
+)
 
 // profiles are the endpoints of profiles. Each has a streamable.Server, and so sessions of its own:
 // the session of one profile is unknown at another and at /mcp. It is safe for concurrent use.
 //
-//	/mcp/NAME ─▶ guard ─▶ a profile, open to the caller? ─┬─▶ streamable.Server of the profile ─▶ front
+//	/mcp/NAME ─▶ guard ─▶ a profile, open to the caller? ─┬─▶ streamable.Server of the profile, weir attach ─▶ front
 //	                                                      └─▶ router: the answer for an unknown path
+//	/sse/NAME ─▶ guard ─▶ likewise ─▶ sse.Server ─▶ front
 type profiles struct {
 	start func(name string) *streamable.Server
 	log   *slog.Logger
@@ -79,8 +84,9 @@ func (p *profiles) find(name string) *streamable.Server {
 	return p.of[name]
 }
 
-// serve serves profilePath. next answers for profiles that do not exist for the caller.
-func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, next http.Handler) http.Handler {
+// serve serves a path with the name of a profile. at returns the endpoint of a profile, and next answers
+// for profiles that do not exist for the caller.
+func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, at func(s *streamable.Server) http.Handler, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("profile")
 		s := p.find(name)
@@ -88,7 +94,7 @@ func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, ne
 			next.ServeHTTP(w, r)
 			return
 		}
-		inMode(s).ServeHTTP(w, r.WithContext(app.AtProfile(r.Context(), name)))
+		inMode(at(s)).ServeHTTP(w, r.WithContext(app.AtProfile(r.Context(), name)))
 	})
 }
 
@@ -116,8 +122,9 @@ func (p *profiles) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// mountProfiles serves the profiles of a configuration. A token for single agents opens none.
-func (f *Server) mountProfiles(mux *http.ServeMux, closed *guard.Guard, c *config.Config) {
+// mountProfiles serves the profiles of a configuration. front is the guard of /mcp, which knows clients of
+// weir attach, too. A token for single agents opens no profile.
+func (f *Server) mountProfiles(mux *http.ServeMux, front, closed *guard.Guard, c *config.Config) {
 	f.profiles.follow(c.Profiles)
 	if len(c.Profiles) == 0 {
 		return
@@ -125,5 +132,8 @@ func (f *Server) mountProfiles(mux *http.ServeMux, closed *guard.Guard, c *confi
 	opens := func(id *identity.Identity, name string) bool {
 		return !c.Auth.Scoped(id.Principal) && app.OpensProfile(c, name, id)
 	}
-	mux.Handle(profilePath, f.engine.Loops().Refuse(closed.Wrap(f.profiles.serve(opens, f.router))))
+	attachable := func(s *streamable.Server) http.Handler { return f.attached.wrap(s) }
+	mux.Handle(profilePath, f.engine.Loops().Refuse(front.Wrap(f.profiles.serve(opens, attachable, f.router))))
+	overSSE := func(*streamable.Server) http.Handler { return f.sse }
+	mux.Handle(ssePath, f.engine.Loops().Refuse(closed.Wrap(f.profiles.serve(opens, overSSE, http.NotFoundHandler()))))
 }

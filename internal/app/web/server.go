@@ -90,7 +90,7 @@ func NewHandler(e *app.Engine, c *config.Config, base string, log *slog.Logger) 
 func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.Logger) *Server {
 	f := &Server{engine: e, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
-	f.attached = &attached{handler: f.MCP(), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
+	f.attached = &attached{handler: app.WithinProfile(e, f.MCP()), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
 	endpoint := func(path string) *streamable.Server {
 		o := streamable.ServerOptions{
 			Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
@@ -101,7 +101,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 		return streamable.NewServer(o)
 	}
 	f.stream, f.profiles = endpoint("/mcp"), newProfiles(func(name string) *streamable.Server { return endpoint("/mcp/" + name) }, log)
-	f.sse = sse.NewServer(sse.ServerOptions{Handler: f.MCP(), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log})
+	f.sse = sse.NewServer(sse.ServerOptions{Handler: app.WithinProfile(e, f.MCP()), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log})
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	f.router = router.New(opts)
@@ -188,12 +188,12 @@ func (f *Server) Apply(old, c *config.Config) {
 	behind := guard.New(closed)
 	mux := f.mux(c, open, behind, auth.Required())
 	f.mountSignIns(mux, old, c, &auth)
-	f.mountProfiles(mux, behind, c)
 	pages := closed // of the console, whose person may have signed in
 	pages.Login = f.signIns.Person
 	quiet := f.mountAPI(mux, open, guard.New(pages), auth)
 	front := guard.New(attachable(closed, f.token))
 	f.attached.follow(front, auth)
+	f.mountProfiles(mux, front, behind, c)
 	mux.Handle("/mcp", f.agentFront(front))
 	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.Metrics.Handler()))
 	metadata := f.metadata(c)
