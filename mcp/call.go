@@ -130,8 +130,11 @@ func Caller(ctx context.Context) *Session {
 // Call implements Peer. The connection assigns its own ids and progress tokens. Notifications that
 // back gets carry the caller's token.
 func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, back Handler) (json.RawMessage, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	cancel := func() {}
+	if back != nil { // back's work ends with the call
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+	}
 	cl := &call{method: method, back: back, ctx: ctx, ready: make(chan struct{}, 1)}
 	if s := Caller(ctx); s != nil {
 		cl.owner = s

@@ -6,20 +6,27 @@ import (
 	"time"
 )
 
-// waiter is a pending emit: it gets the ack or the error.
+// waiter is a pending emit: it gets the ack or the error. Only the goroutine that removes it from
+// acks settles it.
 type waiter struct {
-	done  func(Payload, error)
+	done  func(Payload, error) // nil: EmitPayloadWithAck waits for ready
 	timer *time.Timer
-	once  sync.Once
+
+	ready   chan struct{} // capacity 1: payload and err are set
+	payload Payload
+	err     error
 }
 
 func (w *waiter) settle(p Payload, err error) {
-	w.once.Do(func() {
-		if w.timer != nil {
-			w.timer.Stop()
-		}
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if w.done != nil {
 		w.done(p, err)
-	})
+		return
+	}
+	w.payload, w.err = p, err
+	w.ready <- struct{}{}
 }
 
 // acks holds the emits of one socket that wait for their ack.

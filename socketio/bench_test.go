@@ -36,7 +36,7 @@ func BenchmarkSplitEvent(b *testing.B) {
 	b.ReportAllocs()
 	began := time.Now()
 	for range b.N {
-		if _, _, err := splitEvent(data); err != nil {
+		if _, _, err := splitEvent(data, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

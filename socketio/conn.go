@@ -147,7 +147,7 @@ func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
 	kept = append(append(kept, p.id...), p.data...)
 	id, data := kept[:len(p.id):len(p.id)], kept[len(p.id):]
 	if p.kind == packetAck {
-		args, err := splitArray(data)
+		args, err := splitArray(data, nil)
 		if err == nil {
 			s.acks.settle(id, Payload{Args: args, Attachments: attachments})
 		}
@@ -156,13 +156,15 @@ func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
 	if p.id == nil {
 		id = nil
 	}
-	raw, args, err := splitEvent(data)
+	event := &Event{socket: s, id: id}
+	raw, args, err := splitEvent(data, event.room[:0])
 	if err != nil {
 		return err
 	}
 	name, e, err := s.handlers.find(raw)
 	if err == nil {
-		s.takeEvent(name, e, id, Payload{Args: args, Attachments: attachments}, size)
+		event.Name, event.Payload = name, Payload{Args: args, Attachments: attachments}
+		s.takeEvent(event, e, size)
 	}
 	return err
 }
@@ -192,7 +194,7 @@ func (c *conn) deliver(m message) error {
 	case m.kind == packetAck:
 		s.acks.settle(m.id, m.Payload)
 	default:
-		s.takeEvent(m.event, s.handlers.named(m.event), m.id, m.Payload, m.size())
+		s.takeEvent(&Event{Name: m.event, Payload: m.Payload, socket: s, id: m.id}, s.handlers.named(m.event), m.size())
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ type Event struct {
 	socket *Socket
 	id     []byte // of the ack; nil: the peer wants none
 	acked  atomic.Bool
+	room   [3]json.RawMessage // for the name and the arguments, if there are so few
 }
 
 // Socket returns the socket that received the event.

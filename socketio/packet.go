@@ -140,9 +140,10 @@ func cutNamespace(b []byte) (nsp, rest []byte, err error) {
 	return nsp, b[end+1:], nil
 }
 
-// splitEvent checks the data of an EVENT and returns its raw name and its arguments.
-func splitEvent(data []byte) (name []byte, args []json.RawMessage, err error) {
-	all, err := splitArray(data)
+// splitEvent checks the data of an EVENT and returns its raw name and its arguments, in room if they
+// fit.
+func splitEvent(data []byte, room []json.RawMessage) (name []byte, args []json.RawMessage, err error) {
+	all, err := splitArray(data, room)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -155,9 +156,9 @@ func splitEvent(data []byte) (name []byte, args []json.RawMessage, err error) {
 	return all[0], all[1:], nil
 }
 
-// splitArray checks and returns the elements of an array. Missing data is an empty array: some
-// peers send an empty ack so.
-func splitArray(data []byte) ([]json.RawMessage, error) {
+// splitArray checks and returns the elements of an array, in room if they fit. Missing data is an
+// empty array: some peers send an empty ack so.
+func splitArray(data []byte, room []json.RawMessage) ([]json.RawMessage, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -168,7 +169,7 @@ func splitArray(data []byte) ([]json.RawMessage, error) {
 	if i < len(data) && data[i] == ']' {
 		return nil, endOf(data, i+1)
 	}
-	elements := make([]json.RawMessage, 0, 4)
+	elements := room[:0]
 	for {
 		start := rawjson.SkipSpace(data, i)
 		end, err := rawjson.Skip(data, start)

@@ -85,7 +85,7 @@ func TestParsePacket(t *testing.T) {
 				t.Errorf("kind %c, %d attachments, nsp %s, id %s, data %s", p.kind, p.attachments, p.nsp, p.id, p.data)
 			}
 			if p.kind == packetEvent {
-				if _, _, err := splitEvent(p.data); test.badAsArgs != (err != nil) || err != nil && !errors.Is(err, errPacket) {
+				if _, _, err := splitEvent(p.data, nil); test.badAsArgs != (err != nil) || err != nil && !errors.Is(err, errPacket) {
 					t.Errorf("as an event: %v", err)
 				}
 			}
@@ -94,7 +94,7 @@ func TestParsePacket(t *testing.T) {
 }
 
 func TestSplitEventKeepsBytes(t *testing.T) {
-	name, args, err := splitEvent([]byte(` `[1:] + `[ "n" , 12345678901234567890 ,1.50, {"a" : [1, 2]} , "\u20ac" ]`))
+	name, args, err := splitEvent([]byte(` `[1:]+`[ "n" , 12345678901234567890 ,1.50, {"a" : [1, 2]} , "\u20ac" ]`), nil)
 	if err != nil || string(name) != `"n"` {
 		t.Fatalf("%s, %v", name, err)
 	}
@@ -169,12 +169,12 @@ func FuzzPacket(f *testing.F) {
 		var name []byte
 		var args []json.RawMessage
 		if p.kind == packetAck {
-			if args, err = splitArray(p.data); err != nil {
+			if args, err = splitArray(p.data, nil); err != nil {
 				return
 			}
 			again = encodeAck(string(p.nsp), p.id, Payload{Args: args, Attachments: attachments})
 		} else {
-			if name, args, err = splitEvent(p.data); err != nil {
+			if name, args, err = splitEvent(p.data, nil); err != nil {
 				return
 			}
 			var plain string
@@ -190,7 +190,7 @@ func FuzzPacket(f *testing.F) {
 		if q.kind != p.kind || q.attachments != p.attachments || !bytes.Equal(q.nsp, p.nsp) || !bytes.Equal(q.id, p.id) {
 			t.Fatalf("%q became %q", text, again[0].Data())
 		}
-		second, err := splitArray(q.data)
+		second, err := splitArray(q.data, nil)
 		if err != nil {
 			t.Fatalf("%q became %q: %v", text, again[0].Data(), err)
 		}

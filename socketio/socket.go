@@ -247,18 +247,14 @@ func (s *Socket) EmitWithAck(ctx context.Context, event string, args ...json.Raw
 
 // EmitPayloadWithAck is EmitWithAck with attachments.
 func (s *Socket) EmitPayloadWithAck(ctx context.Context, event string, p Payload) (Payload, error) {
-	type answer struct {
-		payload Payload
-		err     error
-	}
-	answers := make(chan answer, 1)
-	id, err := s.emit(event, p, &waiter{done: func(p Payload, err error) { answers <- answer{p, err} }})
+	w := &waiter{ready: make(chan struct{}, 1)}
+	id, err := s.emit(event, p, w)
 	if err != nil {
 		return Payload{}, err
 	}
 	select {
-	case a := <-answers:
-		return a.payload, a.err
+	case <-w.ready:
+		return w.payload, w.err
 	case <-ctx.Done():
 		s.acks.take(id)
 		return Payload{}, ctx.Err()
@@ -276,8 +272,9 @@ func (s *Socket) EmitFunc(timeout time.Duration, event string, p Payload, done f
 	}
 	if timeout > 0 {
 		timer := time.AfterFunc(timeout, func() {
-			s.acks.take(id)
-			w.settle(Payload{}, ErrAckTimeout)
+			if s.acks.take(id) != nil {
+				w.settle(Payload{}, ErrAckTimeout)
+			}
 		})
 		s.acks.setTimer(id, w, timer)
 	}
@@ -305,12 +302,12 @@ func (s *Socket) emit(event string, p Payload, w *waiter) (uint64, error) {
 }
 
 // takeEvent queues an event of the peer for its handler; a nil handler drops it.
-func (s *Socket) takeEvent(name string, e *entry, id []byte, p Payload, size int) {
+func (s *Socket) takeEvent(event *Event, e *entry, size int) {
 	if e == nil {
-		s.conn.limits.logger.Debug("socketio: an event has no handler", "namespace", s.nsp, "event", name)
+		s.conn.limits.logger.Debug("socketio: an event has no handler", "namespace", s.nsp, "event", event.Name)
 		return
 	}
-	s.stir(job{event: &Event{Name: name, Payload: p, socket: s, id: id}, entry: e, size: size})
+	s.stir(job{event: event, entry: e, size: size})
 }
 
 // stir queues a job of the reader, which starts at the next pause.

@@ -491,6 +491,11 @@ func (m *Member) Call(ctx context.Context, event string, payload any) (json.RawM
 	if err != nil {
 		return nil, err
 	}
+	return m.CallRaw(ctx, event, raw)
+}
+
+// CallRaw is Call with a payload that is JSON already.
+func (m *Member) CallRaw(ctx context.Context, event string, raw json.RawMessage) (json.RawMessage, error) {
 	s := m.client.Socket()
 	if s == nil {
 		return nil, ErrNotConnected

@@ -1,10 +1,3 @@
-// Package wsbench is what benchmarks of protocols over WebSocket are measured against, for tests only: a bare echo server of
-// gorilla/websocket, the least that a round trip can cost with that library.
-//
-//	b ─▶ Compare ─┬─▶ ours   ─ frame ─▶ server under test ─▶ answer     b.N times
-//	              └─▶ theirs ─ frame ─▶ Echo ─▶ the same frame          b.N times ─▶ x_baseline
-//
-// It knows nothing of the protocols themselves: the caller has done the handshake before.
 package wsbench
 
 import (
@@ -82,4 +75,46 @@ func repeat(b *testing.B, ws *websocket.Conn, frame []byte) time.Duration {
 		RoundTrip(b, ws, frame)
 	}
 	return time.Since(began)
+}
+
+// InTurn measures ours against theirs, one call of each in turn, so that other load slows both. It
+// reports the time and the CPU time of ours (ns/call, cpu-ns/call), and how many times as much they
+// are as those of theirs (x_baseline, x_cpu).
+func InTurn(b *testing.B, ours, theirs func()) {
+	b.Helper()
+	b.ReportAllocs()
+	var sums [2]cost
+	b.ResetTimer()
+	for range b.N {
+		start := now()
+		ours()
+		between := now()
+		theirs()
+		sums[0].add(start, between)
+		sums[1].add(between, now())
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(sums[0].wall.Nanoseconds())/float64(b.N), "ns/call")
+	b.ReportMetric(float64(sums[0].wall)/float64(sums[1].wall), "x_baseline")
+	if sums[1].cpu > 0 {
+		b.ReportMetric(float64(sums[0].cpu.Nanoseconds())/float64(b.N), "cpu-ns/call")
+		b.ReportMetric(float64(sums[0].cpu)/float64(sums[1].cpu), "x_cpu")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// cost is what calls took.
+type cost struct{ wall, cpu time.Duration }
+
+// moment is a point in time, by the clock and by the CPU time of this process.
+type moment struct {
+	wall time.Time
+	cpu  time.Duration
+}
+
+func now() moment { return moment{time.Now(), processTime()} }
+
+func (c *cost) add(from, to moment) {
+	c.wall += to.wall.Sub(from.wall)
+	c.cpu += to.cpu - from.cpu
 }

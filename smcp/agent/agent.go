@@ -479,9 +479,13 @@ func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, 
 		Call:     smcp.Call{Agent: c.o.Name, ReqID: call.ReqID, Computer: call.Computer, Traceparent: call.Traceparent, Tracestate: call.Tracestate, Baggage: call.Baggage},
 		ToolName: call.Tool, Params: call.Arguments, Timeout: seconds(call.Timeout),
 	}
+	raw, err := encode(&req)
+	if err != nil {
+		return nil, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, call.Timeout+answerSlack)
 	defer cancel()
-	result, err := c.member.Call(bounded, smcp.EventToolCall, req)
+	result, err := c.member.CallRaw(bounded, smcp.EventToolCall, raw)
 	if err != nil {
 		if bounded.Err() != nil {
 			if err := c.Cancel(context.WithoutCancel(ctx), call.ReqID); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/wsbench"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/smcp/agent"
@@ -23,7 +24,8 @@ import (
 
 // BenchmarkToolCall measures the round trip of a tool call from an agent through hub and Computer to
 // an MCP server in memory; local is an agent of the hub's own process, as in a gateway. x_baseline
-// is how many times as long it takes as the same four messages over bare WebSockets.
+// is how many times as long it takes as the same four messages over bare WebSockets, and x_cpu how
+// many times as much CPU time.
 func BenchmarkToolCall(b *testing.B) {
 	b.Run("websocket", func(b *testing.B) { benchmarkToolCall(b, false) })
 	b.Run("local", func(b *testing.B) { benchmarkToolCall(b, true) })
@@ -70,20 +72,11 @@ func benchmarkToolCall(b *testing.B, local bool) {
 	args := json.RawMessage(`{"text":"` + strings.Repeat("x", 100) + `"}`)
 	bare, stop := bareRoundTrip(b, 330, 60)
 	defer stop()
-	var ours, theirs time.Duration
-	for b.Loop() { // in turn, so that other load slows both
-		start := time.Now()
+	wsbench.InTurn(b, func() {
 		if _, err := a.CallTool(b.Context(), agent.ToolCall{Computer: "c", Tool: "t", Arguments: args}); err != nil {
 			b.Fatal(err)
 		}
-		between := time.Now()
-		bare()
-		ours += between.Sub(start)
-		theirs += time.Since(between)
-	}
-	b.ReportMetric(float64(ours.Nanoseconds())/float64(b.N), "ns/call")
-	b.ReportMetric(float64(ours)/float64(theirs), "x_baseline")
-	b.ReportMetric(0, "ns/op")
+	}, bare)
 }
 
 // instant is an MCP server that has its answer ready when it is asked.
@@ -100,11 +93,15 @@ func (s *instant) Write(msg []byte) error {
 	if err != nil || m.Kind() != jsonrpc.Request {
 		return err
 	}
-	result := map[string]string{
-		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"mem","version":"1"}}`,
-		"tools/list": `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`,
-		"tools/call": `{"content":[{"type":"text","text":"done"}]}`,
-	}[m.Method]
+	var result string
+	switch m.Method {
+	case "initialize":
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"mem","version":"1"}}`
+	case "tools/list":
+		result = `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`
+	case "tools/call":
+		result = `{"content":[{"type":"text","text":"done"}]}`
+	}
 	s.answers <- jsonrpc.AppendResult(nil, m.ID, []byte(result))
 	return nil
 }

@@ -101,16 +101,14 @@ func (c *Computer) signed(tool, reqID string, result json.RawMessage) json.RawMe
 
 // execute runs a call under its timeout and its cancellation. The caller must call end.
 func (c *Computer) execute(ctx context.Context, call smcp.ToolCall, rec *Record) (_ json.RawMessage, end func(), _ error) {
-	ctx, end, err := c.ledger.begin(ctx, call.ReqID)
-	if err != nil {
-		return nil, func() {}, err
-	}
 	timeout := time.Duration(call.Timeout * float64(time.Second))
 	if timeout <= 0 || call.Timeout > 1e6 {
 		timeout = c.o.CallTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	ctx, end, err := c.ledger.begin(ctx, call.ReqID, timeout)
+	if err != nil {
+		return nil, func() {}, err
+	}
 	t, err := c.tool(ctx, call.ToolName)
 	if err != nil {
 		return nil, end, callError(ctx, err, timeout)

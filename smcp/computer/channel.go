@@ -253,7 +253,7 @@ func (ch *channel) call(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 }
 
 func (ch *channel) execute(ctx context.Context, r *mcp.Request, name, reqID string) (json.RawMessage, error) {
-	ctx, end, err := ch.c.ledger.begin(ctx, reqID)
+	ctx, end, err := ch.c.ledger.begin(ctx, reqID, 0)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindOverloaded, "%v", err)
 	}

@@ -76,8 +76,9 @@ func (l *ledger) record(r Record) {
 	}
 }
 
-// begin registers a call in flight. Until end is called, the call can be cancelled by its req_id.
-func (l *ledger) begin(ctx context.Context, reqID string) (_ context.Context, end func(), _ error) {
+// begin registers a call in flight. Until end is called, the call can be cancelled by its req_id. Its
+// context also ends after timeout, with context.DeadlineExceeded as the cause; 0 sets no limit.
+func (l *ledger) begin(ctx context.Context, reqID string, timeout time.Duration) (_ context.Context, end func(), _ error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +99,14 @@ func (l *ledger) begin(ctx context.Context, reqID string) (_ context.Context, en
 			cancel(errAgentCancelled)
 		}
 	}
+	var timer *time.Timer
+	if timeout > 0 { // one context with two causes costs less than two contexts
+		timer = time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
+	}
 	return ctx, func() {
+		if timer != nil {
+			timer.Stop()
+		}
 		cancel(nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()

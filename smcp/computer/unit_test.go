@@ -437,15 +437,15 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d records, from %s to %s", len(h), h[0].ReqID, h[len(h)-1].ReqID)
 	}
 	// The same name for a call in flight is refused.
-	_, end, err := c.ledger.begin(t.Context(), "r")
+	_, end, err := c.ledger.begin(t.Context(), "r", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.ledger.begin(t.Context(), "r"); err == nil {
+	if _, _, err := c.ledger.begin(t.Context(), "r", 0); err == nil {
 		t.Error("a req_id in flight was taken twice")
 	}
 	end()
-	if _, end, err = c.ledger.begin(t.Context(), "r"); err != nil {
+	if _, end, err = c.ledger.begin(t.Context(), "r", 0); err != nil {
 		t.Error(err)
 	} else {
 		end()
