@@ -18,7 +18,7 @@ export function view(data, context) {
   return [
     heading('Review', 'What waits for your decision'),
     data.definitions.error ? el('p', { class: 'notice bad' }, data.definitions.error) : '',
-    data.approvals.length === 0 && servers.length === 0 ? el('p', { class: 'notice ok' }, '● Nothing waits: no call needs a yes, and every definition is as you agreed.') : '',
+    data.approvals.length === 0 && servers.every((one) => !one.differences?.length) ? el('p', { class: 'notice ok' }, '● Nothing waits: no call needs a yes, and every definition is as you agreed.') : '',
     ...data.approvals.map((call) => approval(call, context)), ...servers.map((one) => changed(one, context)),
   ];
 }
@@ -43,7 +43,7 @@ function changed(one, context) {
   const accept = (what) => () => context.run(async () => { await post('definitions/accept', what); await context.refresh(); });
   return el('section', { class: 'card', 'data-key': `server ${one.server}` },
     el('div', { class: 'heading' }, el('div', {}, el('h2', {}, el('a', { href: `#/servers/${encodeURIComponent(one.server)}` }, one.server)),
-      el('p', { class: 'soft' }, `${countText(one.differences?.length ?? 0, 'difference')}, ${one.state}${one.state === 'held' ? ': clients do not see what is held' : one.state === 'changed' ? ': clients see it already' : ''}`)),
+      el('p', { class: 'soft' }, one.differences?.length ? `${countText(one.differences.length, 'difference')}, ${{ held: 'held: clients do not see them', changed: 'changed: clients see them already', refused: 'refused: clients see nothing of this server' }[one.state] ?? one.state}` : 'as you agreed')),
     one.differences?.length > 1 ? el('button', { type: 'button', click: accept({ server: one.server, hash: one.digest }) }, 'Accept all') : ''),
     (one.differences ?? []).map((d) => el('div', { class: 'difference', 'data-key': `${d.kind} ${d.name} ${d.hash}` },
       el('h3', {}, `${d.kind} `, el('code', {}, d.name), ` ${d.change}`, d.held ? el('span', { class: 'tag danger' }, 'held') : ''),
