@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/vault"
@@ -21,6 +22,7 @@ const (
 	maxStorePause = time.Minute
 	storeTime     = 10 * time.Second // of one attempt
 	maxUnsaved    = 1000
+	savesAtOnce   = 16 // attempts at the same time: one that waits for a lock does not hold up the others
 )
 
 // unsaved has the grants that the store did not take, and stores them later. The refresh token of the
@@ -147,12 +149,19 @@ func (u *unsaved) saveAll(ctx context.Context) error {
 	u.mu.Lock()
 	ids := slices.Collect(maps.Keys(u.grants))
 	u.mu.Unlock()
-	var failed []error
-	for _, id := range ids {
-		if err := u.save(ctx, id); err != nil {
-			failed = append(failed, fmt.Errorf("the renewed sign-in at %q: %w", ServerName(id), err))
-		}
+	failed := make([]error, len(ids))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(savesAtOnce, len(ids)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(ids)); i = next.Add(1) - 1 {
+				if err := u.save(ctx, ids[i]); err != nil {
+					failed[i] = fmt.Errorf("the renewed sign-in at %q: %w", ServerName(ids[i]), err)
+				}
+			}
+		})
 	}
+	workers.Wait()
 	return errors.Join(failed...)
 }
 

@@ -206,3 +206,42 @@ func TestNoRoom(t *testing.T) {
 		t.Errorf("%d refreshes with room again, %d places are kept", n, u.kept)
 	}
 }
+
+// stuckStore is a store in which another process holds the lock of some credentials.
+type stuckStore struct {
+	vault.Store
+	stuck func(id vault.ID) bool
+}
+
+func (s *stuckStore) Lock(ctx context.Context, id vault.ID) (func(), error) {
+	if s.stuck(id) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Store.Lock(ctx, id)
+}
+
+// TestOneStuckGrantKeepsNoOther: at the end, grants whose credential is locked elsewhere do not use up
+// the time of the others.
+func TestOneStuckGrantKeepsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all, stuck = 40, 5
+		store := &stuckStore{Store: vault.NewMemory(nil), stuck: func(id vault.ID) bool { return strings.HasPrefix(id.Server, "stuck") }}
+		u := newUnsaved(store, slog.New(slog.DiscardHandler), func(vault.ID) {})
+		for i := range all {
+			id := vault.ID{Kind: vault.Token, Server: fmt.Sprint("free", i, " https://notes.example.com")}
+			if i < stuck {
+				id.Server = fmt.Sprint("stuck", i, " https://notes.example.com")
+			}
+			u.grants[id] = &unsavedGrant{grant: &grant{Issuer: "https://id.example", Access: "t"}}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := u.close(ctx); err == nil {
+			t.Error("grants are lost without an error")
+		}
+		if n := len(u.grants); n != stuck {
+			t.Errorf("%d grants are lost, %d of them are locked elsewhere", n, stuck)
+		}
+	})
+}
