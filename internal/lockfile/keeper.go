@@ -68,7 +68,7 @@ type Keeper struct {
 	data    []byte                   // of the file as it was read or written last
 	broken  error                    // why there is no file
 	memory  map[string]*lockedServer // servers that could not be written
-	servers map[string]*watched
+	servers map[string]*watched      // those that are there, and those that are being judged
 }
 
 // watched is one server. In mode off it has no more than the listing of a server that was found at
@@ -110,11 +110,10 @@ var _ Sink = (*Keeper)(nil)
 
 // Update judges a listing and hands on what may be served.
 func (k *Keeper) Update(l catalog.Listing) {
-	w := k.watch(l.Upstream)
-	w.turn.Lock()
+	w := k.turnOf(l.Upstream)
 	defer w.turn.Unlock()
 	if k.opts.Mode(l.Upstream) == off && !l.Found {
-		w.clear()
+		k.forget(w)
 		k.opts.Sink.Update(l)
 		return // it starts anew when its mode changes
 	}
@@ -127,10 +126,9 @@ func (k *Keeper) Update(l catalog.Listing) {
 
 // Remove hands the removal of an upstream on. The lock keeps the server.
 func (k *Keeper) Remove(upstream string) {
-	w := k.watch(upstream)
-	w.turn.Lock()
+	w := k.turnOf(upstream)
 	defer w.turn.Unlock()
-	w.clear()
+	k.forget(w)
 	k.opts.Sink.Remove(upstream)
 }
 
@@ -146,11 +144,33 @@ func (k *Keeper) watch(server string) *watched {
 	return w
 }
 
-// clear drops what is known of a server. The caller holds w.turn.
-func (w *watched) clear() {
+// turnOf returns the record of a server with its turn, which the caller gives back.
+func (k *Keeper) turnOf(server string) *watched {
+	for {
+		w := k.watch(server)
+		w.turn.Lock()
+		if k.known(server) == w {
+			return w
+		}
+		w.turn.Unlock() // it was forgotten meanwhile
+	}
+}
+
+// known returns the record of a server, or nil.
+func (k *Keeper) known(server string) *watched {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.servers[server]
+}
+
+// forget drops what is known of a server. The caller holds w.turn.
+func (k *Keeper) forget(w *watched) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.listing, w.now, w.locked, w.verdict = nil, nil, nil, verdict{}
+	w.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.servers, w.name)
 }
 
 // all returns the records of all servers, sorted by name.

@@ -1,9 +1,11 @@
 package lockfile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -157,5 +159,35 @@ func TestBrokenWhileRunning(t *testing.T) {
 		k.mu.Lock()
 		delete(k.file.Servers, "mail")
 		k.mu.Unlock()
+	}
+}
+
+// TestServersThatGoAreForgotten: servers that come and go, such as agents and Computers, leave no
+// record, and one that comes back while it goes has one.
+func TestServersThatGoAreForgotten(t *testing.T) {
+	for _, mode := range []Mode{off, hold} {
+		k, sink := keeper(filepath.Join(t.TempDir(), Name), &mode, nil)
+		for i := range 100 {
+			l := files(read)
+			l.Upstream = fmt.Sprint("agent", i)
+			if i == 0 || mode == off {
+				k.Update(l)
+			}
+			_ = k.Gate(l.Upstream).Open()
+			k.Remove(l.Upstream)
+		}
+		if n := len(k.servers); n != 0 {
+			t.Errorf("mode %s: %d records are kept", mode, n)
+		}
+		var both sync.WaitGroup
+		for range 100 {
+			both.Go(func() { k.Remove("files") })
+			both.Go(func() { k.Update(files(read)) })
+		}
+		both.Wait()
+		k.Update(files(read))
+		if known := k.Summary("files"); sink.tools("files") != "read_file" || known != (Summary{}) || mode == hold && k.Gate("files").Open() != nil {
+			t.Errorf("mode %s: %q, %+v", mode, sink.tools("files"), known)
+		}
 	}
 }

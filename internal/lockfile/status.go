@@ -136,9 +136,7 @@ type Summary struct {
 
 // Summary returns how a server differs from the lock. It is cheap.
 func (k *Keeper) Summary(server string) Summary {
-	k.mu.Lock()
-	w := k.servers[server]
-	k.mu.Unlock()
+	w := k.known(server)
 	if w == nil {
 		return Summary{}
 	}

@@ -159,7 +159,10 @@ func (k *Keeper) Gate(server string) *Gate {
 	if mode := k.opts.Mode(server); mode != hold && mode != refuse {
 		return nil
 	}
-	w := k.watch(server)
+	w := k.known(server)
+	if w == nil {
+		return &Gate{server: server, conceal: k.opts.Conceal}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return &Gate{v: w.verdict, server: server, listed: w.now != nil, listing: w.listing, conceal: k.opts.Conceal}
