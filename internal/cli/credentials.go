@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/internal/secret"
@@ -77,6 +78,25 @@ func chosenSignIns(a *process, ctx context.Context, path string, kinds ...vault.
 	}
 	entries, err := store.List(ctx)
 	return store, slices.DeleteFunc(entries, func(e vault.Entry) bool { return !slices.Contains(kinds, e.Kind) }), err
+}
+
+// configuredServers returns how to find a server of the configuration by its name, for a sign-out. It
+// is nil if there is no configuration: sign-ins of this user outlive it.
+func configuredServers(a *process, ctx context.Context, path string) func(name string) (*oauth.Server, bool) {
+	if _, err := findConfig(a, path); err != nil {
+		return nil
+	}
+	c, err := configForLogin(a, ctx, path)
+	if err != nil {
+		return nil
+	}
+	return func(name string) (*oauth.Server, bool) {
+		entry, ok := c.Server(name)
+		if !ok {
+			return nil, false
+		}
+		return app.SignInServer(entry)
+	}
 }
 
 // inMemory is the error of a command that needs sign-ins in a folder.
@@ -226,7 +246,7 @@ credentials: user all callers are signed out, or the one that --as names.`,
 			if err != nil {
 				return err
 			}
-			client := oauth.New(oauth.Options{Store: store})
+			client := oauth.New(oauth.Options{Store: store, Configured: configuredServers(a, cmd.Context(), path)})
 			removed, failed := []string{}, []error(nil)
 			for _, e := range entries {
 				name := oauth.ServerName(e.ID)

@@ -109,6 +109,9 @@ type Options struct {
 	// InUse, if set, is called with each access token before it is used the first time, and again now
 	// and then. It removes the token from logs, errors and results.
 	InUse func(token string)
+	// Configured returns a server of the configuration by its name. SignOut proves with its secrets who
+	// weir is. Nil knows none.
+	Configured func(name string) (*Server, bool)
 	// Logger tells of tokens that cannot be stored; nil discards.
 	Logger *slog.Logger
 }
@@ -122,6 +125,7 @@ type Client struct {
 	now       func() time.Time
 	inUse     func(token string)
 	page      func(server string) string
+	servers   func(name string) (*Server, bool) // of the configuration; nil knows none
 	web       *web
 
 	pending *bounded.Map[string, *pending] // by state
@@ -152,7 +156,7 @@ func New(o Options) *Client {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		inUse: o.InUse, page: o.Page,
+		inUse: o.InUse, page: o.Page, servers: o.Configured,
 		store: o.Store, now: o.Now, publicURL: func() string { return strings.TrimRight(o.PublicURL(), "/") },
 		web:       &web{lookup: o.Lookup, dial: o.Dial, tls: o.TLS},
 		pending:   bounded.New(bounded.Options[string, *pending]{MaxCount: maxPending, TTL: pendingTime, Now: o.Now}),

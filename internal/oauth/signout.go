@@ -60,6 +60,11 @@ func (c *Client) revoke(ctx context.Context, id vault.ID, g *grant) error {
 	if g.Own {
 		s.Issuer = g.Issuer
 	}
+	if c.servers != nil {
+		if now, ok := c.servers(name); ok && now.key() == id.Server && now.ClientID == g.Client.ID && now.bound(g.Issuer) == nil {
+			s = now // it has the secrets of the client
+		}
+	}
 	token, hint := g.Refresh, "refresh_token"
 	if token == "" {
 		token, hint = g.Access, "access_token"

@@ -2,11 +2,16 @@ package oauth
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/vault"
 )
 
@@ -75,6 +80,39 @@ func TestSignOutTells(t *testing.T) {
 	}
 	if err := w.client.SignOut(t.Context(), w.server.id("me")); !errors.Is(err, vault.ErrMissing) {
 		t.Errorf("a second sign-out: %v", err)
+	}
+}
+
+// TestSignOutWithKey revokes as a client that proves itself with a key, which stands in the configuration
+// alone. A key of another client, or for another issuer, is not used.
+func TestSignOutWithKey(t *testing.T) {
+	w := newWorld(t)
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.idp.Secret = "unused"
+	w.server.ClientID, w.server.AuthMethod, w.server.Issuer = "configured", methodKey, w.idp.URL
+	w.server.PrivateKey = identity.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	now := *w.server
+	w.client = New(Options{Store: w.store, Now: w.now, Configured: func(name string) (*Server, bool) { return &now, name == "notes" }})
+	w.signIn("me")
+	if err := w.client.SignOut(t.Context(), w.server.id("me")); err != nil || w.idp.Count("revoked with a key") != 1 || w.idp.Live() != 0 {
+		t.Errorf("%v, %d revocations with a key, %d sign-ins still serve", err, w.idp.Count("revoked with a key"), w.idp.Live())
+	}
+	for _, change := range []func(){
+		func() { now.ClientID = "another" }, func() { now.Issuer = "https://login.example.com" }, func() { now.URL += "/other" },
+	} {
+		now = *w.server
+		w.signIn("me")
+		change()
+		if err := w.client.SignOut(t.Context(), w.server.id("me")); !errors.Is(err, ErrNotRevoked) || w.idp.Count("revoked with a key") != 1 {
+			t.Errorf("under another configuration: %v, %d revocations with a key", err, w.idp.Count("revoked with a key"))
+		}
 	}
 }
 

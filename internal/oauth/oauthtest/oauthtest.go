@@ -432,4 +432,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 		f.revoked = true
 	}
 	s.counts["revoked"]++
+	if r.PostForm.Get("client_id") == "configured" && strings.Count(r.PostForm.Get("client_assertion"), ".") == 2 {
+		s.counts["revoked with a key"]++
+	}
 }
