@@ -8,16 +8,17 @@
 #   make transcript  docs/transcript.txt and docs/transcript-go.txt, recorded anew
 #   make packages  the packages of a release for this machine (Linux), installed into empty places: many minutes at first
 #   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
-#   make bench     all numbers: bench-go and then bench-load
+#   make bench     all numbers: bench-go, bench-load and bench-scale
 #   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/gateway/... COUNT=5 BENCHTIME=1s
 #   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'; -peers measures nginx and haproxy as well
+#   make bench-scale  a catalog of 1,000, 10,000 and 100,000 tools: build, browse, search, refresh
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-context fuzz clean
+.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-context fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -115,6 +116,7 @@ images: build
 bench:
 	@$(MAKE) --no-print-directory bench-go
 	@$(MAKE) --no-print-directory bench-load
+	@$(MAKE) --no-print-directory bench-scale
 
 bench-go:
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -timeout 60m -p 1 $(PKG) \
@@ -123,6 +125,9 @@ bench-go:
 bench-load: build
 	CGO_ENABLED=0 $(GO) build -o bin/bench ./bench
 	bin/bench -weir bin/weir $(LOAD)
+
+bench-scale:
+	$(GO) run ./bench/scale
 
 bench-context:
 	$(GO) run ./bench/context $(CONTEXT)

@@ -225,6 +225,25 @@ func (c *Catalog) Of(upstream string) []*Entry {
 	return entries
 }
 
+// Changed returns the upstreams with entries in the namespaces that differ between old and c, one of
+// which is derived from the other. Namespaces that a change does not affect are shared, so the cost
+// is that of the change and of a comparison for each namespace.
+func (c *Catalog) Changed(old *Catalog) []string {
+	found := map[string]bool{}
+	compare := func(spaces, others map[string]*space) {
+		for namespace, s := range spaces {
+			if others[namespace] != s {
+				for _, e := range s.entries {
+					found[e.Upstream] = true
+				}
+			}
+		}
+	}
+	compare(c.spaces, old.spaces)
+	compare(old.spaces, c.spaces)
+	return slices.Sorted(maps.Keys(found))
+}
+
 // Namespaces returns the namespaces of all entries, sorted.
 func (c *Catalog) Namespaces() []string {
 	return slices.Sorted(maps.Keys(c.spaces))

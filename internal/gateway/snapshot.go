@@ -114,16 +114,9 @@ func (s *Snapshot) Without(upstream string) *Snapshot {
 func (s *Snapshot) reindex(next *catalog.Catalog, changed string) *Snapshot {
 	out := &Snapshot{Catalog: next, Index: s.Index, Resources: s.Resources, Prompts: s.Prompts, templates: new(templates), keys: new(keys)}
 	out.put(changed)
-	seen := map[string]bool{changed: true}
-	for _, entries := range [][]*catalog.Entry{s.Catalog.Entries(), next.Entries()} {
-		for _, e := range entries {
-			if seen[e.Upstream] {
-				continue
-			}
-			seen[e.Upstream] = true
-			if !slices.Equal(s.Catalog.Of(e.Upstream), next.Of(e.Upstream)) {
-				out.put(e.Upstream)
-			}
+	for _, upstream := range next.Changed(s.Catalog) {
+		if upstream != changed && !slices.Equal(s.Catalog.Of(upstream), next.Of(upstream)) {
+			out.put(upstream)
 		}
 	}
 	return out

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// The table has a row for each size, with all figures.
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := run([]string{"200", "500"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[2], "| 200 |") || !strings.HasPrefix(lines[3], "| 500 |") || strings.Count(lines[3], " ms ") != 6 {
+		t.Errorf("%s", out.String())
+	}
+	if err := run([]string{"many"}, &out); err == nil {
+		t.Error("a size that is no number passed")
+	}
+}
