@@ -186,12 +186,14 @@ func (f *Server) Apply(old, c *config.Config) {
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(f.guardOptions(c, &config.Auth{}))
 	behind := guard.New(closed)
+	pages := closed // what the console's page asks, whose person may have signed in
+	pages.Login = f.loggedIn
+	console := guard.New(pages)
 	mux := f.mux(c, open, behind, auth.Required())
+	mux.Handle(ArtifactPath, f.wholly(console)(http.HandlerFunc(f.serveArtifact)))
 	f.mountSignIns(mux, old, c, &auth)
-	pages := closed // of the console, whose person may have signed in
-	pages.Login = f.signIns.Person
-	quiet := f.mountAPI(mux, open, guard.New(pages), auth)
-	front := guard.New(attachable(closed, f.token))
+	quiet := f.mountAPI(mux, open, console, auth)
+	front := guard.New(attachable(pages, f.token))
 	f.attached.follow(front, auth)
 	f.mountProfiles(mux, front, behind, c)
 	mux.Handle("/mcp", f.agentFront(front))
@@ -259,7 +261,6 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	mux.Handle(authn.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
 	mux.Handle(ToolsPath, all(http.HandlerFunc(f.serveTools)))
-	mux.Handle(ArtifactPath, all(http.HandlerFunc(f.serveArtifact)))
 	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(f.serveStats)))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
