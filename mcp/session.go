@@ -3,7 +3,6 @@ package mcp
 import (
 	"crypto/rand"
 	"encoding/json"
-	"maps"
 	"slices"
 	"sync"
 
@@ -29,11 +28,20 @@ type Session struct {
 	capabilities json.RawMessage
 	logLevel     string
 	peer         Peer
-	values       map[any]any
-	onClose      map[int]func()
+	values       []sessionValue // few: a slice is smaller than a map
+	onClose      []closer       // ascending by n
 	nextClose    int
 	closed       bool
 	done         chan struct{}
+}
+
+// sessionValue is a value that a feature keeps under its key.
+type sessionValue struct{ key, value any }
+
+// closer is a function of OnClose.
+type closer struct {
+	n int
+	f func()
 }
 
 // NewSession makes a session for a principal. If id is empty, the session gets a random id of at
@@ -116,14 +124,16 @@ func (s *Session) SetPeer(p Peer) {
 func (s *Session) Value(key any, mk func() any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v, ok := s.values[key]; ok || mk == nil {
-		return v
+	for _, kept := range s.values {
+		if kept.key == key {
+			return kept.value
+		}
 	}
-	if s.values == nil {
-		s.values = map[any]any{}
+	if mk == nil {
+		return nil
 	}
 	v := mk()
-	s.values[key] = v
+	s.values = append(s.values, sessionValue{key, v})
 	return v
 }
 
@@ -140,14 +150,13 @@ func (s *Session) OnClose(f func()) (stop func()) {
 	defer s.mu.Unlock()
 	n := s.nextClose
 	s.nextClose++
-	if s.onClose == nil {
-		s.onClose = map[int]func(){}
-	}
-	s.onClose[n] = f
+	s.onClose = append(s.onClose, closer{n, f})
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.onClose, n)
+		if i, ok := slices.BinarySearchFunc(s.onClose, n, func(c closer, n int) int { return c.n - n }); ok {
+			s.onClose = slices.Delete(s.onClose, i, i+1)
+		}
 	}
 }
 
@@ -163,13 +172,12 @@ func (s *Session) Close() {
 		return
 	}
 	s.closed = true
-	fs := s.onClose
-	order := slices.Sorted(maps.Keys(fs))
+	last := s.onClose
 	s.onClose, s.values = nil, nil
 	s.peer = NoPeer
 	close(s.done)
 	s.mu.Unlock()
-	for _, n := range slices.Backward(order) {
-		fs[n]()
+	for _, c := range slices.Backward(last) {
+		c.f()
 	}
 }

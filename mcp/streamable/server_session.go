@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -41,8 +42,8 @@ type serverSession struct {
 	held  budget // bytes of events of its streams
 	id    string // in Server.sessions; the client's once it is named. Guarded by Server.mu
 
-	mu       sync.Mutex // guards below
-	calls    map[jsonrpc.ID]*serverCall
+	mu       sync.Mutex               // guards below
+	calls    []*serverCall            // few: a slice keeps less than a map when it is empty
 	others   map[*serverCall]struct{} // modern: ids of several clients may be equal
 	streams  map[string]*serverStream // of calls, for resumption
 	own      *serverStream
@@ -117,7 +118,7 @@ func (s *Server) addSession(kind sessionKind, p *principalState, id string, of *
 		of = mcp.NewSession("", p.name)
 		id = of.ID()
 	}
-	sess := &serverSession{srv: s, kind: kind, owner: p, id: id, mcp: of, calls: map[jsonrpc.ID]*serverCall{}, used: time.Now(), active: 1}
+	sess := &serverSession{srv: s, kind: kind, owner: p, id: id, mcp: of, used: time.Now(), active: 1}
 	sess.held.max = s.o.MaxSessionBytes
 	sess.ctx, sess.end = context.WithCancelCause(context.Background())
 	s.sessions[id] = sess
@@ -335,11 +336,21 @@ func (s *serverSession) begin(c *serverCall) error {
 		s.others[c] = struct{}{}
 		return nil
 	}
-	if s.calls[c.req.ID] != nil {
+	if s.callLocked(c.req.ID) != nil {
 		s.owner.calls.Add(-1)
 		return mcp.Errorf(mcp.KindInvalidRequest, "request id %s is in use by a request in flight", c.req.ID)
 	}
-	s.calls[c.req.ID] = c
+	s.calls = append(s.calls, c)
+	return nil
+}
+
+// callLocked returns the call in flight with an id, or nil. The caller holds s.mu.
+func (s *serverSession) callLocked(id jsonrpc.ID) *serverCall {
+	for _, c := range s.calls {
+		if c.req.ID == id {
+			return c
+		}
+	}
 	return nil
 }
 
@@ -351,7 +362,9 @@ func (s *serverSession) done(c *serverCall) {
 	if s.kind == principalSession {
 		delete(s.others, c)
 	} else {
-		delete(s.calls, c.req.ID)
+		if i := slices.Index(s.calls, c); i >= 0 {
+			s.calls = slices.Delete(s.calls, i, i+1)
+		}
 	}
 }
 
@@ -359,9 +372,7 @@ func (s *serverSession) inFlight() []*serverCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]*serverCall, 0, len(s.calls)+len(s.others))
-	for _, c := range s.calls {
-		all = append(all, c)
-	}
+	all = append(all, s.calls...)
 	for c := range s.others {
 		all = append(all, c)
 	}
@@ -372,7 +383,7 @@ func (s *serverSession) inFlight() []*serverCall {
 func (s *serverSession) cancelled(params []byte) {
 	id := jsonrpc.ID(rawjson.Get(params, "requestId"))
 	s.mu.Lock()
-	c := s.calls[id]
+	c := s.callLocked(id)
 	s.mu.Unlock()
 	if c != nil && c.req.Method != "initialize" {
 		c.cancel(mcp.Errorf(mcp.KindCancelled, "the client cancelled the request"))

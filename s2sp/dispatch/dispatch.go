@@ -42,10 +42,10 @@ type Options struct {
 // Dispatcher buffers bodies. It is safe for concurrent use. The owner must Close it when the session
 // ends.
 type Dispatcher struct {
-	opts   Options
-	bodies *bounded.Map[string, []byte] // by token
+	opts Options
 
-	mu     sync.Mutex // guards below
+	mu     sync.Mutex                   // guards below
+	bodies *bounded.Map[string, []byte] // by token; nil until there is one: most sessions have none
 	closed bool
 	timer  *time.Timer // fires when the oldest body expires
 }
@@ -61,8 +61,7 @@ func New(opts Options) *Dispatcher {
 	if opts.TTL <= 0 {
 		opts.TTL = defaultTTL
 	}
-	return &Dispatcher{opts: opts, bodies: bounded.New(bounded.Options[string, []byte]{
-		MaxCount: opts.MaxCount, MaxBytes: int64(opts.MaxBytes), TTL: opts.TTL})}
+	return &Dispatcher{opts: opts}
 }
 
 // Close drops all bodies. It may be called more than once.
@@ -70,14 +69,33 @@ func (d *Dispatcher) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	d.bodies.Clear()
+	if d.bodies != nil {
+		d.bodies.Clear()
+	}
 	if d.timer != nil {
 		d.timer.Stop()
 	}
 }
 
 // Len returns the number of bodies in the buffer.
-func (d *Dispatcher) Len() int { return d.bodies.Len() }
+func (d *Dispatcher) Len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bodies == nil {
+		return 0
+	}
+	return d.bodies.Len()
+}
+
+// take returns a body and removes it.
+func (d *Dispatcher) take(token string) ([]byte, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bodies == nil {
+		return nil, false
+	}
+	return d.bodies.Take(token)
+}
 
 // keep buffers a copy of a body and returns its handle, or "" if it is too large.
 func (d *Dispatcher) keep(data []byte) string {
@@ -92,6 +110,9 @@ func (d *Dispatcher) keep(data []byte) string {
 	defer d.mu.Unlock()
 	if d.closed {
 		return ""
+	}
+	if d.bodies == nil {
+		d.bodies = bounded.New(bounded.Options[string, []byte]{MaxCount: d.opts.MaxCount, MaxBytes: int64(d.opts.MaxBytes), TTL: d.opts.TTL})
 	}
 	d.bodies.Put(token, data, int64(len(data)))
 	d.arm()
@@ -132,7 +153,7 @@ func (d *Dispatcher) OnToolCall(arguments json.RawMessage) (json.RawMessage, err
 	if err != nil {
 		return nil, fmt.Errorf("arguments: %w", err)
 	}
-	data, ok := d.bodies.Take(token)
+	data, ok := d.take(token)
 	if !ok {
 		return nil, fmt.Errorf("%w %.60s: a handle works once, in the session whose call made it, for %s; call the resource tool again for a new one", ErrHandle, handle, d.opts.TTL)
 	}
