@@ -39,6 +39,7 @@ func sdkServer(ended chan<- string) *sdk.Server {
 		return &sdk.CallToolResult{Content: []sdk.Content{res.Content}}, nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		ended <- "begun"
 		<-ctx.Done()
 		ended <- "cancelled"
 		return nil, nil, ctx.Err()
@@ -124,9 +125,12 @@ func TestClientAgainstTheGoSDK(t *testing.T) {
 			}
 			if peer.opts == nil || mcp.IsModern(peer.want) {
 				t.Run("cancellation", func(t *testing.T) {
-					ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-					defer cancel()
-					if _, err := c.Call(ctx, "tools/call", json.RawMessage(`{"name":"wait","arguments":{}}`), nil); err != context.DeadlineExceeded {
+					ctx, cancel := context.WithCancel(t.Context())
+					go func() {
+						<-ended // the tool runs
+						cancel()
+					}()
+					if _, err := c.Call(ctx, "tools/call", json.RawMessage(`{"name":"wait","arguments":{}}`), nil); err != context.Canceled {
 						t.Errorf("err = %v", err)
 					}
 					select {
