@@ -317,7 +317,7 @@ type HTTP struct {
 	AllowedOrigins []string      `key:"allowed_origins" doc:"Origins of web pages that may call weir, such as https://app.example.com, in addition to loopback ones."`
 	AllowedHosts   []string      `key:"allowed_hosts" doc:"Values of the Host header that are answered, in addition to loopback ones and those of listen and public_url."`
 	MaxBodyBytes   Bytes         `key:"max_body_bytes" default:"10MB" min:"1" doc:"Largest request body."`
-	SessionIdle    time.Duration `key:"session_idle" default:"30m" min:"1s" doc:"A session that was not used for so long is ended."`
+	SessionIdle    time.Duration `key:"session_idle" default:"30m" min:"1s" doc:"A session that was not used for so long is ended. With store: file:DIR its next request makes it anew, for 30 days after it began; its log level and subscriptions begin anew."`
 	KeepAlive      time.Duration `key:"keep_alive" default:"15s" doc:"Time between keep-alive comments on an event stream; 0 sends none."`
 }
 

@@ -146,6 +146,11 @@ func left(st state) time.Duration { return time.Until(time.Unix(st.Born, 0).Add(
 
 func key(own string) string { return "s." + store.Hash(own) }
 
+// retryAfter is when a client may ask again while the store does not answer.
+const retryAfter = 2 * time.Second
+
 func unavailable(err error) error {
-	return mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked about the session now; try again: %w", err)
+	e := mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked about the session now; try again: %w", err)
+	e.SetRetryAfter(retryAfter)
+	return e
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -173,6 +174,9 @@ func notAllowed(w http.ResponseWriter, allow, method string) {
 
 // refuse answers a request that failed within the transport.
 func refuse(w http.ResponseWriter, id jsonrpc.ID, err error) {
+	if wait := mcp.RetryAfter(err); wait > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+	}
 	k, _ := mcp.KindOf(err)
 	guard.WriteError(w, k.Info().HTTP, id, err)
 }

@@ -132,8 +132,8 @@ func TestServerStoreAway(t *testing.T) {
 		if status, body := away.ask(callOf(1, "seen")); status != 503 || kindIn(body) != "store_unavailable" {
 			t.Errorf("a session that is not: %d %s", status, body)
 		}
-		if status := a.send(t.Context(), "DELETE", "").StatusCode; status != 503 {
-			t.Errorf("DELETE: %d", status)
+		if resp := a.send(t.Context(), "DELETE", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "2" {
+			t.Errorf("DELETE: %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
 		}
 		if status, _ := a.ask(callOf(1, "seen")); status != 200 {
 			t.Errorf("its end was not confirmed, and it has ended: %d", status)
