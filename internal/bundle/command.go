@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/lazy"
 )
 
 // Place is the machine and the user that a server would run for.
@@ -146,7 +147,7 @@ func (p Place) platform() string {
 }
 
 // variables matches the ${…} of manifests.
-var variables = regexp.MustCompile(`\$\{(__dirname|HOME|DESKTOP|DOCUMENTS|DOWNLOADS|/|pathSeparator|user_config\.[A-Za-z0-9_.-]+)\}`)
+var variables = lazy.Pattern(`\$\{(__dirname|HOME|DESKTOP|DOCUMENTS|DOWNLOADS|/|pathSeparator|user_config\.[A-Za-z0-9_.-]+)\}`)
 
 // known returns the value of a variable other than a setting.
 func (p Place) known(name, dir string) string {
@@ -170,7 +171,7 @@ func (p Place) known(name, dir string) string {
 
 // fill replaces the variables of a default. Settings do not occur there.
 func (p Place) fill(text, dir string) string {
-	return variables.ReplaceAllStringFunc(text, func(ref string) string {
+	return variables().ReplaceAllStringFunc(text, func(ref string) string {
 		name := ref[2 : len(ref)-1]
 		if name == "__dirname" || strings.HasPrefix(name, "user_config.") {
 			return ref
@@ -208,7 +209,7 @@ type filler struct {
 // words returns the words of one argument. If the argument is one setting alone, each value of it
 // is a word; without a value there is none.
 func (f filler) words(arg string) []string {
-	at := variables.FindStringSubmatch(arg)
+	at := variables().FindStringSubmatch(arg)
 	if at == nil || at[0] != arg || !strings.HasPrefix(at[1], "user_config.") {
 		return []string{f.text(arg)}
 	}
@@ -223,7 +224,7 @@ func (f filler) words(arg string) []string {
 func (f filler) text(text string) string {
 	var parts []part
 	last := 0
-	for _, at := range variables.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range variables().FindAllStringSubmatchIndex(text, -1) {
 		parts = append(parts, part{text: text[last:at[0]]})
 		last = at[1]
 		name := text[at[2]:at[3]]
@@ -242,11 +243,11 @@ func (f filler) text(text string) string {
 	return join(append(parts, part{text: text[last:]})...)
 }
 
-var noLetter = regexp.MustCompile(`[^A-Z0-9]+`)
+var noLetter = lazy.Pattern(`[^A-Z0-9]+`)
 
 // secretName returns a text as the name of a secret.
 func secretName(text string) string {
-	name := strings.Trim(noLetter.ReplaceAllString(strings.ToUpper(text), "_"), "_")
+	name := strings.Trim(noLetter().ReplaceAllString(strings.ToUpper(text), "_"), "_")
 	if name == "" || name[0] <= '9' {
 		name = "S_" + name
 	}

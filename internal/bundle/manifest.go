@@ -9,9 +9,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/lazy"
 )
 
 // Manifest is the manifest.json of a bundle.
@@ -58,10 +59,10 @@ type setting struct {
 }
 
 var (
-	bundleName    = regexp.MustCompile(`^[A-Za-z0-9@][A-Za-z0-9@._ /-]{0,99}$`)
-	bundleVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
-	settingName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
-	unsafeInName  = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	bundleName    = lazy.Pattern(`^[A-Za-z0-9@][A-Za-z0-9@._ /-]{0,99}$`)
+	bundleVersion = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+	settingName   = lazy.Pattern(`^[A-Za-z0-9_.-]{1,100}$`)
+	unsafeInName  = lazy.Pattern(`[^A-Za-z0-9._-]+`)
 )
 
 // ReadFolder reads the manifest in a folder: an unpacked bundle, or an extension of Claude Desktop.
@@ -104,7 +105,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 	switch {
 	case !slices.Contains([]string{"0.1", "0.2", "0.3", "0.4"}, version):
 		return nil, fmt.Errorf("its manifest has the version %.20q; weir knows 0.1 to 0.4", version)
-	case !bundleName.MatchString(m.Name) || !bundleVersion.MatchString(m.Version):
+	case !bundleName().MatchString(m.Name) || !bundleVersion().MatchString(m.Version):
 		return nil, errors.New("its manifest has no name and version that a folder can have")
 	case !slices.Contains([]string{"node", "python", "binary", "uv"}, m.Server.Type):
 		return nil, fmt.Errorf("its server is of the type %.20q; weir knows node, python, binary and uv", m.Server.Type)
@@ -135,7 +136,7 @@ func (m *Manifest) readSettings(raw json.RawMessage) error {
 			return fmt.Errorf("user_config.%.40v is no setting", key)
 		}
 		s.name, _ = key.(string)
-		if !settingName.MatchString(s.name) {
+		if !settingName().MatchString(s.name) {
 			return fmt.Errorf("%.40q is no name of a setting", s.name)
 		}
 		m.settings = append(m.settings, s)
@@ -145,7 +146,7 @@ func (m *Manifest) readSettings(raw json.RawMessage) error {
 
 // folder returns the readable part of a folder's name.
 func (m *Manifest) folder() string {
-	name := strings.Trim(unsafeInName.ReplaceAllString(m.Name, "-"), "-.")
+	name := strings.Trim(unsafeInName().ReplaceAllString(m.Name, "-"), "-.")
 	if name == "" {
 		name = "bundle"
 	}

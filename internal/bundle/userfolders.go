@@ -2,15 +2,16 @@ package bundle
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/lazy"
 )
 
 var (
 	// userFolder matches a line of user-dirs.dirs.
-	userFolder = regexp.MustCompile(`^XDG_(DESKTOP|DOCUMENTS|DOWNLOAD)_DIR="((?:[^"\\]|\\.)*)"$`)
+	userFolder = lazy.Pattern(`^XDG_(DESKTOP|DOCUMENTS|DOWNLOAD)_DIR="((?:[^"\\]|\\.)*)"$`)
 	// escaped matches a character that a shell takes as it stands.
-	escaped = regexp.MustCompile(`\\(.)`)
+	escaped = lazy.Pattern(`\\(.)`)
 	// userFolders are the names of folders in user-dirs.dirs and in Place.
 	userFolders = map[string]string{"DESKTOP": "Desktop", "DOCUMENTS": "Documents", "DOWNLOAD": "Downloads"}
 )
@@ -21,12 +22,12 @@ var (
 func UserFolders(file []byte, home string) map[string]string {
 	folders := map[string]string{}
 	for line := range strings.Lines(string(file)) {
-		m := userFolder.FindStringSubmatch(strings.TrimSpace(line))
+		m := userFolder().FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			continue
 		}
 		rest, below := strings.CutPrefix(m[2], "$HOME/")
-		at := escaped.ReplaceAllString(rest, "$1")
+		at := escaped().ReplaceAllString(rest, "$1")
 		if below {
 			at = filepath.Join(home, at)
 		}

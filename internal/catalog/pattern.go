@@ -2,11 +2,11 @@ package catalog
 
 import (
 	"errors"
-	"regexp"
 	"regexp/syntax"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/work"
 )
 
@@ -72,10 +72,10 @@ func beyondRE2(err error) bool {
 }
 
 // translate converts an ECMAScript pattern to Go syntax: \uXXXX becomes \x{XXXX}.
-func translate(text string) string { return escapedUnicode.ReplaceAllString(text, `$1\x{$2}`) }
+func translate(text string) string { return escapedUnicode().ReplaceAllString(text, `$1\x{$2}`) }
 
 // escapedUnicode matches \uXXXX after an even number of backslashes.
-var escapedUnicode = regexp.MustCompile(`((?:^|[^\\])(?:\\\\)*)\\u([0-9A-Fa-f]{4})`)
+var escapedUnicode = lazy.Pattern(`((?:^|[^\\])(?:\\\\)*)\\u([0-9A-Fa-f]{4})`)
 
 // freePattern matches without counting, for small arguments.
 type freePattern struct{ *work.Pattern }

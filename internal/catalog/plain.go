@@ -2,8 +2,9 @@ package catalog
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/lazy"
 )
 
 // plainSchema reports that a common kind of schema is valid: usual keywords, no ids and anchors,
@@ -75,9 +76,9 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 	case "deprecated", "readOnly", "writeOnly", "uniqueItems":
 		return string(value) == "true" || string(value) == "false"
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
-		return plainNumber.Match(value)
+		return plainNumber().Match(value)
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
-		return plainCount.Match(value)
+		return plainCount().Match(value)
 	case "pattern":
 		s, ok := text(value)
 		if !ok {
@@ -101,9 +102,9 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 }
 
 var (
-	plainNumber = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,30})?$`)
-	plainCount  = regexp.MustCompile(`^[0-9]{1,9}$`)
-	plainRef    = regexp.MustCompile(`^#/(\$defs|definitions)/[A-Za-z0-9_.-]+$`)
+	plainNumber = lazy.Pattern(`^-?[0-9]{1,30}(\.[0-9]{1,30})?$`)
+	plainCount  = lazy.Pattern(`^[0-9]{1,9}$`)
+	plainRef    = lazy.Pattern(`^#/(\$defs|definitions)/[A-Za-z0-9_.-]+$`)
 )
 
 func plainType(value []byte) bool {
@@ -170,7 +171,7 @@ func plainValue(value []byte, depth int) bool {
 			return valid
 		})
 	default:
-		valid = plainNumber.Match(value)
+		valid = plainNumber().Match(value)
 	}
 	return valid
 }
@@ -187,7 +188,7 @@ func (p *plainCheck) ref(value []byte) bool {
 		}
 	}
 	if s != "#" {
-		if !plainRef.MatchString(s) {
+		if !plainRef().MatchString(s) {
 			return false
 		}
 		parts := strings.SplitN(s, "/", 3)

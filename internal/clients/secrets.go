@@ -3,12 +3,12 @@ package clients
 import (
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/redact"
 )
 
@@ -37,15 +37,15 @@ func (s Secret) String() string {
 
 var (
 	// tellingName finds names of variables, headers and options that hold a secret.
-	tellingName = regexp.MustCompile(`(?i)TOKEN|SECRET|PASSWORD|PASSWD|API[-_]?KEY|[-_]KEY$|[-_]PAT$|^PAT$|AUTH([^O]|$)|AUTHORIZATION|CREDENTIAL|DSN|COOKIE`)
+	tellingName = lazy.Pattern(`(?i)TOKEN|SECRET|PASSWORD|PASSWD|API[-_]?KEY|[-_]KEY$|[-_]PAT$|^PAT$|AUTH([^O]|$)|AUTHORIZATION|CREDENTIAL|DSN|COOKIE`)
 	// prefix finds values that their makers have marked as secrets.
-	prefix = regexp.MustCompile(`(?:^|[\s=:,"'])(ghp_|gho_|ghs_|github_pat_|sk-|xox[a-z]-|AKIA|AIza|glpat-|hf_|npm_|eyJ|-----BEGIN)`)
+	prefix = lazy.Pattern(`(?:^|[\s=:,"'])(ghp_|gho_|ghs_|github_pat_|sk-|xox[a-z]-|AKIA|AIza|glpat-|hf_|npm_|eyJ|-----BEGIN)`)
 	// harmless matches values that are modes or places, not secrets.
-	harmless = regexp.MustCompile(`(?i)^(|true|false|yes|no|on|off|none|null|oauth2?|bearer|basic|token|required|optional|enabled|disabled|[0-9]{1,6}|(~|\.{1,2}|[a-z]:)?[/\\].*)$`)
+	harmless = lazy.Pattern(`(?i)^(|true|false|yes|no|on|off|none|null|oauth2?|bearer|basic|token|required|optional|enabled|disabled|[0-9]{1,6}|(~|\.{1,2}|[a-z]:)?[/\\].*)$`)
 	// scheme matches the word before the secret in a header.
-	scheme = regexp.MustCompile(`(?i)^(bearer|basic|token|apikey|bot)\s+`)
+	scheme = lazy.Pattern(`(?i)^(bearer|basic|token|apikey|bot)\s+`)
 	// illegal matches characters that the name of a secret must not have.
-	illegal = regexp.MustCompile(`[^A-Z0-9]+`)
+	illegal = lazy.Pattern(`[^A-Z0-9]+`)
 )
 
 // conceal replaces the secrets of the plan's servers by references.
@@ -77,13 +77,13 @@ func (f *concealer) value(name, where, text string) string {
 	if hasVariable(text) {
 		return text
 	}
-	if strings.Contains(text, "://") && !prefix.MatchString(text) {
+	if strings.Contains(text, "://") && !prefix().MatchString(text) {
 		return f.within(name, where, text, redact.InURL(text))
 	}
-	before := scheme.FindString(text)
+	before := scheme().FindString(text)
 	bare := text[len(before):]
-	telling := tellingName.MatchString(where) && !strings.Contains(strings.ToUpper(where), "MAX_TOKENS")
-	if harmless.MatchString(strings.TrimSpace(bare)) || !telling && !prefix.MatchString(text) {
+	telling := tellingName().MatchString(where) && !strings.Contains(strings.ToUpper(where), "MAX_TOKENS")
+	if harmless().MatchString(strings.TrimSpace(bare)) || !telling && !prefix().MatchString(text) {
 		return text
 	}
 	return before + f.secret(name, where, unescape(bare))
@@ -99,12 +99,12 @@ func (f *concealer) arguments(args []string) {
 		where := "args[" + strconv.Itoa(i) + "]"
 		option, value, joined := strings.Cut(arg, "=")
 		switch {
-		case joined && tellingName.MatchString(option) && !strings.ContainsAny(option, " \t:/") && !harmless.MatchString(value):
+		case joined && tellingName().MatchString(option) && !strings.ContainsAny(option, " \t:/") && !harmless().MatchString(value):
 			args[i] = option + "=" + f.value(f.server+"_"+option, where+"."+option, value)
-		case i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.Contains(args[i-1], "=") && tellingName.MatchString(args[i-1]) && !strings.HasPrefix(arg, "-"):
+		case i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.Contains(args[i-1], "=") && tellingName().MatchString(args[i-1]) && !strings.HasPrefix(arg, "-"):
 			args[i] = f.value(f.server+"_"+args[i-1], where+"."+args[i-1], arg)
-		case prefix.MatchString(arg) && !strings.ContainsAny(arg, " \t"):
-			args[i] = f.within(f.server+"_ARG", where, arg, []string{arg[prefix.FindStringSubmatchIndex(arg)[2]:]})
+		case prefix().MatchString(arg) && !strings.ContainsAny(arg, " \t"):
+			args[i] = f.within(f.server+"_ARG", where, arg, []string{arg[prefix().FindStringSubmatchIndex(arg)[2]:]})
 		default:
 			args[i] = f.within(f.server+"_ARG", where, arg, found)
 		}
@@ -120,7 +120,7 @@ func (f *concealer) within(name, where, text string, secrets []string) string {
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
 	for _, secret := range secrets {
-		secret = scheme.ReplaceAllString(secret, "")
+		secret = scheme().ReplaceAllString(secret, "")
 		if secret == "" || !strings.Contains(text, secret) || slices.Contains(pairs, secret) {
 			continue
 		}
@@ -147,8 +147,8 @@ func (f *concealer) secret(name, where, value string) string {
 			return s.Reference()
 		}
 	}
-	name = strings.Trim(illegal.ReplaceAllString(strings.ToUpper(name), "_"), "_")
-	own := strings.Trim(illegal.ReplaceAllString(strings.ToUpper(f.server), "_"), "_")
+	name = strings.Trim(illegal().ReplaceAllString(strings.ToUpper(name), "_"), "_")
+	own := strings.Trim(illegal().ReplaceAllString(strings.ToUpper(f.server), "_"), "_")
 	unique := name
 	for n := 1; slices.ContainsFunc(f.plan.Secrets, func(s Secret) bool { return s.Name == unique }); n++ {
 		unique = own + "_" + name

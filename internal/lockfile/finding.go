@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/visible"
 )
@@ -117,11 +117,11 @@ func texts(raw []byte) (all []string) {
 	return all
 }
 
-var address = regexp.MustCompile(`(?i)\b(?:https?|wss?|ftp|data|file):/{0,2}[^\s"'<>()\[\]{}]{3,300}`)
+var address = lazy.Pattern(`(?i)\b(?:https?|wss?|ftp|data|file):/{0,2}[^\s"'<>()\[\]{}]{3,300}`)
 
 // addresses returns the URLs in a text, without duplicates.
 func addresses(text string) []string {
-	found := address.FindAllString(text, 4*maxFindings)
+	found := address().FindAllString(text, 4*maxFindings)
 	slices.Sort(found)
 	return slices.Compact(found)
 }

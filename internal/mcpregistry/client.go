@@ -9,11 +9,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -66,10 +66,10 @@ func New(o Options) (*Client, error) {
 }
 
 // serverName matches names of servers: a namespace and a name.
-var serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,127}/[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var serverName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9.-]{0,127}/[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // isName reports whether a text can be the name of a server in a registry.
-func isName(name string) bool { return serverName.MatchString(name) }
+func isName(name string) bool { return serverName().MatchString(name) }
 
 // Latest returns the newest version of a server. age is how old the answer is: 0 if the registry
 // gave it now. The error wraps [ErrMissing] if the registry does not have the server. A server that

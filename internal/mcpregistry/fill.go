@@ -1,9 +1,10 @@
 package mcpregistry
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/lazy"
 )
 
 // filler makes the texts of an entry. Without answers it collects the questions.
@@ -19,11 +20,11 @@ func shortName(name string) string {
 	return secretName(name[strings.LastIndex(name, "/")+1:])
 }
 
-var noLetter = regexp.MustCompile(`[^A-Z0-9]+`)
+var noLetter = lazy.Pattern(`[^A-Z0-9]+`)
 
 // secretName returns a text as the name of a secret.
 func secretName(text string) string {
-	name := strings.Trim(noLetter.ReplaceAllString(strings.ToUpper(text), "_"), "_")
+	name := strings.Trim(noLetter().ReplaceAllString(strings.ToUpper(text), "_"), "_")
 	if name == "" || name[0] <= '9' {
 		name = "S_" + name
 	}
@@ -88,13 +89,13 @@ func (f *filler) value(name string, in Input, variables map[string]Input) (text 
 	return join(answer), ok
 }
 
-var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_.-]*\}`)
+var placeholder = lazy.Pattern(`\{[A-Za-z_][A-Za-z0-9_.-]*\}`)
 
 // template returns a text with its {variables} replaced, once.
 func (f *filler) template(text string, variables map[string]Input) string {
 	var parts []part
 	last := 0
-	for _, at := range placeholder.FindAllStringIndex(text, -1) {
+	for _, at := range placeholder().FindAllStringIndex(text, -1) {
 		name := text[at[0]+1 : at[1]-1]
 		in, known := variables[name]
 		if !known {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -146,7 +147,7 @@ func (r Remote) plan(m Machine) (func(*filler) Entry, error) {
 		return nil, errors.New("it may want a login (OAuth), which weir cannot do for it")
 	}
 	for _, h := range r.Headers {
-		if !headerName.MatchString(h.Name) {
+		if !headerName().MatchString(h.Name) {
 			return nil, fmt.Errorf("%q is no name of a header", text.Fit(h.Name, 40))
 		}
 	}
@@ -170,14 +171,14 @@ func loopback(host string) bool {
 }
 
 var (
-	headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,100}$`)
-	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	headerName = lazy.Pattern(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,100}$`)
+	envName    = lazy.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	// exact is a version that can only mean one release.
-	exact = regexp.MustCompile(`^v?[0-9][A-Za-z0-9.+!_-]{0,63}$`)
+	exact = lazy.Pattern(`^v?[0-9][A-Za-z0-9.+!_-]{0,63}$`)
 
-	npmName   = regexp.MustCompile(`^(@[a-z0-9~][a-z0-9._~-]*/)?[A-Za-z0-9~][A-Za-z0-9._~-]*$`)
-	pypiName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	imageName = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+	npmName   = lazy.Pattern(`^(@[a-z0-9~][a-z0-9._~-]*/)?[A-Za-z0-9~][A-Za-z0-9._~-]*$`)
+	pypiName  = lazy.Pattern(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	imageName = lazy.Pattern(`^[a-z0-9]+([.-][a-z0-9]+)*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 )
 
 // publicHosts are the default hosts of the runtimes for packages.
@@ -193,7 +194,7 @@ func (p Package) plan(m Machine) (func(*filler) Entry, error) {
 		return nil, fmt.Errorf("the package serves %s, and weir starts packages that speak stdio", text.Fit(t, 40))
 	}
 	for _, v := range p.EnvironmentVariables {
-		if !envName.MatchString(v.Name) {
+		if !envName().MatchString(v.Name) {
 			return nil, fmt.Errorf("%q is no name of a variable", text.Fit(v.Name, 40))
 		}
 	}
@@ -202,18 +203,18 @@ func (p Package) plan(m Machine) (func(*filler) Entry, error) {
 	}
 	switch p.RegistryType {
 	case "npm":
-		return p.runner(m, npmName, "npx", "install Node.js", func(runtime []string) []string {
+		return p.runner(m, npmName(), "npx", "install Node.js", func(runtime []string) []string {
 			if !slices.Contains(runtime, "-y") && !slices.Contains(runtime, "--yes") {
 				runtime = append(runtime, "-y")
 			}
 			return append(runtime, p.Identifier+"@"+p.Version)
 		})
 	case "pypi":
-		return p.runner(m, pypiName, "uvx", "install uv", func(runtime []string) []string {
+		return p.runner(m, pypiName(), "uvx", "install uv", func(runtime []string) []string {
 			return append(runtime, p.Identifier+"@"+p.Version)
 		})
 	case "nuget":
-		return p.runner(m, pypiName, "dnx", "install .NET 10", func(runtime []string) []string {
+		return p.runner(m, pypiName(), "dnx", "install .NET 10", func(runtime []string) []string {
 			args := append(runtime, p.Identifier+"@"+p.Version, "--yes")
 			if len(p.PackageArguments) > 0 {
 				args = append(args, "--")
@@ -239,7 +240,7 @@ func (p Package) runner(m Machine, name *regexp.Regexp, program, fix string, arg
 	switch {
 	case !name.MatchString(p.Identifier):
 		return nil, fmt.Errorf("%q is no name of a package", text.Fit(p.Identifier, 80))
-	case !exact.MatchString(p.Version):
+	case !exact().MatchString(p.Version):
 		return nil, fmt.Errorf("%q is no exact version", text.Fit(p.Version, 40))
 	case !m.Has(program):
 		return nil, fmt.Errorf("there is no %s; %s", program, fix)
@@ -264,7 +265,7 @@ func (p Package) container(m Machine) (func(*filler) Entry, error) {
 		tag += ":" + p.Version
 	}
 	switch {
-	case !imageName.MatchString(image):
+	case !imageName().MatchString(image):
 		return nil, fmt.Errorf("%q is no image", text.Fit(image, 80))
 	case !strings.Contains(tag, "@sha256:") && (!strings.Contains(tag, ":") || strings.HasSuffix(tag, ":latest")):
 		return nil, fmt.Errorf("%q has no exact tag", text.Fit(image, 80))

@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -110,19 +110,14 @@ func answeredCode(e *jsonrpc.Error) result.Code {
 	return result.UpstreamError
 }
 
-// lazyPattern compiles a pattern when it is first used: most commands of a shell never do.
-func lazyPattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 var answeredCodes = []struct {
 	code     result.Code
 	statuses string
 	words    func() *regexp.Regexp
 }{
-	{result.RateLimited, " 429 ", lazyPattern(`rate.?limit|too many requests|quota exceeded|throttl|\b429\b`)},
-	{result.AuthFailed, " 401 ", lazyPattern(`unauthori[sz]ed|unauthenticated|authentication (?:failed|required|error)|not authenticated|not logged in|(?:invalid|expired|missing|bad) (?:api.?key|(?:access |bearer |auth )?token|credentials?)|\b401\b`)},
-	{result.PermissionDenied, " 403 ", lazyPattern(`permission denied|access denied|forbidden|not (?:allowed|permitted|authori[sz]ed)|insufficient (?:permission|scope|privilege)|\b403\b`)},
-	{result.UpstreamTimeout, " 408 504 ", lazyPattern(`timed? ?out\b|deadline exceeded|\b504\b`)},
-	{result.UpstreamUnavailable, " 502 503 ", lazyPattern(`\bunavailable\b|connection (?:refused|reset|closed)|econnrefused|econnreset|no such host|\b50[23]\b`)},
+	{result.RateLimited, " 429 ", lazy.Pattern(`rate.?limit|too many requests|quota exceeded|throttl|\b429\b`)},
+	{result.AuthFailed, " 401 ", lazy.Pattern(`unauthori[sz]ed|unauthenticated|authentication (?:failed|required|error)|not authenticated|not logged in|(?:invalid|expired|missing|bad) (?:api.?key|(?:access |bearer |auth )?token|credentials?)|\b401\b`)},
+	{result.PermissionDenied, " 403 ", lazy.Pattern(`permission denied|access denied|forbidden|not (?:allowed|permitted|authori[sz]ed)|insufficient (?:permission|scope|privilege)|\b403\b`)},
+	{result.UpstreamTimeout, " 408 504 ", lazy.Pattern(`timed? ?out\b|deadline exceeded|\b504\b`)},
+	{result.UpstreamUnavailable, " 502 503 ", lazy.Pattern(`\bunavailable\b|connection (?:refused|reset|closed)|econnrefused|econnreset|no such host|\b50[23]\b`)},
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
-	"sync"
 
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/redact"
 )
@@ -23,28 +23,23 @@ type secretPattern struct {
 	fold  bool
 }
 
-// lazyPattern compiles a pattern when it is first used: most commands of a shell never do.
-func lazyPattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 // secretShapes match secrets by their own form, anywhere.
 var secretShapes = []secretPattern{
-	{lazyPattern(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted, []string{"bearer", "basic"}, true},
-	{lazyPattern(`://[^/\s:@"]*:[^/\s@"]+@`), "://" + redacted + "@", []string{"://"}, false},
-	{lazyPattern(`\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|[srp]k_(?:live|test)_\w{16,}|npm_\w{30,}|hf_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`), redacted,
+	{lazy.Pattern(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 " + redacted, []string{"bearer", "basic"}, true},
+	{lazy.Pattern(`://[^/\s:@"]*:[^/\s@"]+@`), "://" + redacted + "@", []string{"://"}, false},
+	{lazy.Pattern(`\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|[srp]k_(?:live|test)_\w{16,}|npm_\w{30,}|hf_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)`), redacted,
 		[]string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza", "ya29.", "k_live_", "k_test_", "npm_", "hf_", "pypi-", "SG.", "eyJ"}, false},
-	{lazyPattern(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted, []string{"PRIVATE KEY"}, false},
+	{lazy.Pattern(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted, []string{"PRIVATE KEY"}, false},
 }
 
 // secretAssignments match values under a telling name. They apply to messages only: in a result,
 // next_token=17 is needed by the next call. After a colon and without quotes, only a text with a
 // digit counts as a value, because "token: missing" is an error message.
 var secretAssignments = []secretPattern{
-	{lazyPattern(`(?i)(authorization["']?\s*[=:]\s*["']?[a-z]+\s+)[^\s"',;&]{6,}`), "$1" + redacted, []string{"authorization"}, true},
-	{lazyPattern(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|passwd|password|token|secret)(=["']?|["']\s*:\s*["'])[^\s"',;&]{6,}`), "$1$2" + redacted,
+	{lazy.Pattern(`(?i)(authorization["']?\s*[=:]\s*["']?[a-z]+\s+)[^\s"',;&]{6,}`), "$1" + redacted, []string{"authorization"}, true},
+	{lazy.Pattern(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|passwd|password|token|secret)(=["']?|["']\s*:\s*["'])[^\s"',;&]{6,}`), "$1$2" + redacted,
 		[]string{"key", "token", "secret", "passwd", "password"}, true},
-	{lazyPattern(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|authorization|cookie|passwd|password|token|secret)(["']?\s*[=:]\s*["']?)[^\s"',;&]*[0-9][^\s"',;&]*`), "$1$2" + redacted,
+	{lazy.Pattern(`(?i)((?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|authorization|cookie|passwd|password|token|secret)(["']?\s*[=:]\s*["']?)[^\s"',;&]*[0-9][^\s"',;&]*`), "$1$2" + redacted,
 		[]string{"key", "token", "secret", "authorization", "cookie", "passwd", "password"}, true},
 }
 
