@@ -10,7 +10,7 @@ import (
 
 // Limits on the texts of a definition.
 const (
-	// maxText bounds a text of a definition, in bytes. A longer text is cut.
+	// maxText bounds a text of a definition, in bytes. A longer text is cut; see boundTexts.
 	maxText = 64 << 10
 	// maxIdentifier bounds a name or URI, in bytes. An entry with a longer one is left out, because
 	// a cut identifier would name something else.
@@ -20,26 +20,84 @@ const (
 // cutMark ends a text that was cut.
 const cutMark = "…"
 
-// boundTexts cuts every text of a definition, which must be valid JSON, to maxText bytes. It
+// place says how boundTexts treats the texts of a value, by where the value stands.
+type place uint8
+
+const (
+	inDefinition place = iota // the definition itself
+	inText                    // anything that is no schema: texts are cut
+	inSchema                  // a schema: texts are cut, values that decide about arguments stay
+	inSchemas                 // schemas by name
+	inValue                   // such a value: nothing is cut
+)
+
+// schemaKeywords are the keywords of JSON Schema whose value is more than a schema or a text for
+// readers.
+var schemaKeywords = map[string]place{
+	"const": inValue, "enum": inValue, "default": inValue, "pattern": inValue, "format": inValue, "type": inValue,
+	"required": inValue, "dependentRequired": inValue, "dependencies": inValue,
+	"$ref": inValue, "$dynamicRef": inValue, "$recursiveRef": inValue, "$id": inValue, "id": inValue, "$anchor": inValue,
+	"$dynamicAnchor": inValue, "$schema": inValue,
+	"properties": inSchemas, "patternProperties": inSchemas, "dependentSchemas": inSchemas, "$defs": inSchemas, "definitions": inSchemas,
+}
+
+// member returns the place of the value of a member.
+func (p place) member(key string) place {
+	switch p {
+	case inDefinition:
+		if key == "inputSchema" || key == "outputSchema" {
+			return inSchema
+		}
+		return inText
+	case inSchema:
+		if at, ok := schemaKeywords[key]; ok {
+			return at
+		}
+	case inSchemas:
+		return inSchema
+	}
+	return p
+}
+
+// boundTexts cuts the texts of a definition, which must be valid JSON, to maxText bytes. Values that
+// decide about arguments are not cut: a cut one would refuse what the server accepts. boundTexts
 // returns raw itself if no text is longer. cut is the number of texts that were cut, longest the
 // original size of the longest. A key over the limit is an error, because keys cannot be cut.
 func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
 	if len(raw) <= maxText {
 		return raw, 0, 0, nil
 	}
-	done := 0 // out has raw up to here
+	done := 0               // out has raw up to here
+	at := inDefinition      // the place of the next value, or of the container that i is in
+	containers := []place{} // around i
 	for i := 0; i < len(raw); i++ {
-		if raw[i] != '"' {
+		switch raw[i] {
+		case '{', '[':
+			containers = append(containers, at)
+			continue
+		case '}', ']':
+			containers = containers[:max(0, len(containers)-1)]
+			fallthrough
+		case ',':
+			if len(containers) > 0 {
+				at = containers[len(containers)-1]
+			}
+			continue
+		case '"':
+		default:
 			continue
 		}
 		end, err := rawjson.Skip(raw, i)
 		if err != nil {
 			return nil, 0, 0, err
 		}
-		if end-i-2 > maxText {
-			if colon := rawjson.SkipSpace(raw, end); colon < len(raw) && raw[colon] == ':' {
+		long := end-i-2 > maxText
+		if colon := rawjson.SkipSpace(raw, end); colon < len(raw) && raw[colon] == ':' {
+			if long {
 				return nil, 0, 0, fmt.Errorf("it has a key of %d bytes", end-i-2)
 			}
+			at = at.member(rawjson.Text(raw[i:end]))
+		} else if long && at != inValue {
 			if text := rawjson.Text(raw[i:end]); len(text) > maxText {
 				out = rawjson.AppendString(append(out, raw[done:i]...), cutText(text))
 				cut, longest, done = cut+1, max(longest, len(text)), end

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -41,6 +42,36 @@ func TestLongTextsAreCut(t *testing.T) {
 	for _, f := range report.Findings {
 		if f.Kind == FoundTextCut && (!strings.Contains(f.Message, "2 texts") || !strings.Contains(f.Message, fmt.Sprint(2*maxText))) {
 			t.Errorf("%s", f.Message)
+		}
+	}
+}
+
+// An argument that the schema names is valid, however long it is. Texts about it are cut.
+func TestLongValuesStay(t *testing.T) {
+	long := strings.Repeat("é", maxText)
+	for keyword, text := range map[string]string{
+		"enum":    fmt.Sprintf(`{"enum":["a",%q]}`, long),
+		"const":   fmt.Sprintf(`{"const":%q}`, long),
+		"within":  fmt.Sprintf(`{"anyOf":[{"type":"null"},{"const":{"description":%q}}]}`, long),
+		"escaped": fmt.Sprintf(`{"\u0063onst":%q}`, long),
+		"pattern": fmt.Sprintf(`{"pattern":%q}`, "^a|"+long+"$"),
+		"default": fmt.Sprintf(`{"default":%q,"title":%q}`, long, "cut: "+long),
+	} {
+		tool := fmt.Sprintf(`{"name":"read","inputSchema":{"type":"object","properties":{"enum":{"description":%q},"text":%s}}}`, long, text)
+		c, _ := with(t, Listing{Tools: []json.RawMessage{json.RawMessage(tool)}})
+		e := c.Entries()[0]
+		value := fmt.Sprintf("%q", long)
+		if keyword == "within" {
+			value = `{"description":` + value + `}`
+		}
+		if err := e.Validate(json.RawMessage(`{"text":` + value + `}`)); err != nil {
+			t.Errorf("%s: %.300v", keyword, err)
+		}
+		if n := bytes.Count(e.Raw, []byte(long)); n != 1 {
+			t.Errorf("%s: %d whole texts in a definition of %d bytes", keyword, n, len(e.Raw))
+		}
+		if n := KeptSize([]byte(tool)); n != len(e.Raw) {
+			t.Errorf("%s: a size of %d bytes, %d are kept", keyword, n, len(e.Raw))
 		}
 	}
 }
