@@ -3,7 +3,6 @@ package artifact
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -95,8 +94,3 @@ func (e *Error) Error() string { return e.Detail }
 
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
-
-func unknownError(handle string) error {
-	return &Error{Kind: ErrUnknown, Handle: handle,
-		Detail: fmt.Sprintf("no artifact has the handle %q here; a handle works only for the principal whose call made it", handle)}
-}

@@ -17,6 +17,9 @@
 // A handle works as often as its principal likes. To another principal it is as unknown as one that
 // never existed.
 //
+// With [Local.At] a principal's artifacts belong to places, such as the profiles of a gateway: at a
+// place those of other places are unknown.
+//
 // A token is the other way to bytes: it works for any holder, once, and for a short time
 // (spec/tables §4).
 //

@@ -103,7 +103,7 @@ func (l *ledger) remove(it *item, kind error, now time.Time) {
 	l.items--
 	l.dead = append(l.dead, it.content)
 	if !it.single { // single ones have no handle
-		t := &tombstone{space: sp, handle: it.Handle, kind: kind, at: now}
+		t := &tombstone{space: sp, handle: it.Handle, home: it.home, kind: kind, at: now}
 		t.order = sp.goneOrder.PushBack(t)
 		sp.gone[it.Handle] = l.gone.PushBack(t)
 	}
@@ -158,17 +158,17 @@ func (l *ledger) touch(it *item, a Artifact, now time.Time) Artifact {
 
 // lookup finds an artifact. Its error tells a handle that expired or was evicted from an unknown
 // one. The caller holds mu.
-func (l *ledger) lookup(principal, handle string) (*item, error) {
-	sp := l.spaces[principal]
+func (l *ledger) lookup(by owner, handle string) (*item, error) {
+	sp := l.spaces[by.principal]
 	if sp == nil {
-		return nil, unknownError(handle)
+		return nil, by.unknown(handle)
 	}
-	if it := sp.items[handle]; it != nil && !it.single {
+	if it := sp.items[handle]; it != nil && !it.single && by.opens(it.home) {
 		return it, nil
 	}
 	e := sp.gone[handle]
-	if e == nil {
-		return nil, unknownError(handle)
+	if e == nil || !by.opens(e.Value.(*tombstone).home) {
+		return nil, by.unknown(handle)
 	}
 	if e.Value.(*tombstone).kind == ErrExpired {
 		return nil, &Error{Kind: ErrExpired, Handle: handle, Detail: fmt.Sprintf(

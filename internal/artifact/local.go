@@ -74,13 +74,14 @@ func (s *Local) Folder() (string, error) {
 }
 
 // handleOf returns the handle of content: its hash, hashed once more under the principal's own
-// secret, which is itself a keyed hash of the principal's name.
-func (o *Options) handleOf(principal string, sum []byte) string {
+// secret, which is itself a keyed hash of the principal's name. A place other than "" is in the hash.
+func (o *Options) handleOf(by owner, sum []byte) string {
 	secret := hmac.New(sha256.New, o.Secret)
 	secret.Write([]byte("weir artifact principal\x00"))
-	secret.Write([]byte(principal))
+	secret.Write([]byte(by.principal))
 	mac := hmac.New(sha256.New, secret.Sum(nil))
-	mac.Write(sum)
+	mac.Write(sum) // of a fixed length
+	mac.Write([]byte(by.place))
 	return handlePrefix + handleEncoding.EncodeToString(mac.Sum(nil))[:handleChars]
 }
 
@@ -105,6 +106,10 @@ var handleEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").With
 // It fails with ErrTooLarge if data alone is over the principal's bound, with ErrFull if unspent
 // tokens leave no room, and with ErrClosed after Close.
 func (s *Local) Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error) {
+	return s.put(ctx, owner{principal: principal}, mediaType, label, data)
+}
+
+func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data []byte) (Artifact, error) {
 	if err := ctx.Err(); err != nil {
 		return Artifact{}, err
 	}
@@ -112,15 +117,15 @@ func (s *Local) Put(ctx context.Context, principal, mediaType, label string, dat
 		return Artifact{}, s.opts.tooLarge(int64(len(data)))
 	}
 	sum := sha256.Sum256(data)
-	a := Artifact{Handle: s.opts.handleOf(principal, sum[:]), MediaType: bounded(mediaType), Label: bounded(label), SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
-	if known, ok, err := s.renew(principal, a); ok || err != nil {
+	a := Artifact{Handle: s.opts.handleOf(by, sum[:]), MediaType: bounded(mediaType), Label: bounded(label), SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
+	if known, ok, err := s.renew(by.principal, a); ok || err != nil {
 		return known, err
 	}
 	c, err := s.budget.newContent(data)
 	if err != nil {
 		return Artifact{}, err
 	}
-	return s.insert(principal, a, c)
+	return s.insert(by, a, c)
 }
 
 // renew starts the age of an artifact anew. It returns false if there is no such artifact.
@@ -141,7 +146,7 @@ func (s *Local) renew(principal string, a Artifact) (Artifact, bool, error) {
 }
 
 // insert adds an artifact with a handle. It takes over the caller's reference to c.
-func (s *Local) insert(principal string, a Artifact, c *content) (Artifact, error) {
+func (s *Local) insert(by owner, a Artifact, c *content) (Artifact, error) {
 	l := s.ledger
 	now, err := l.lock()
 	defer l.unlock()
@@ -149,7 +154,7 @@ func (s *Local) insert(principal string, a Artifact, c *content) (Artifact, erro
 		l.dead = append(l.dead, c)
 		return Artifact{}, err
 	}
-	sp := l.space(principal)
+	sp := l.space(by.principal)
 	if it := sp.items[a.Handle]; it != nil { // another call has put the same bytes meanwhile
 		l.dead = append(l.dead, c)
 		if it.ContentHash != a.ContentHash {
@@ -163,7 +168,7 @@ func (s *Local) insert(principal string, a Artifact, c *content) (Artifact, erro
 		return Artifact{}, err
 	}
 	a.Created, a.Expires = now, now.Add(s.opts.TTL)
-	it := &item{Artifact: a, content: c}
+	it := &item{Artifact: a, content: c, home: strings.Clone(by.place)}
 	it.recent = sp.recent.PushFront(it)
 	l.add(sp, it)
 	return it.Artifact, nil
@@ -196,10 +201,14 @@ func (s *Local) Get(ctx context.Context, principal, handle string) (Artifact, []
 // Open gives access to an artifact without copying it. The caller must Close the lease. Errors are
 // those of Get.
 func (s *Local) Open(ctx context.Context, principal, handle string) (*Lease, error) {
+	return s.open(ctx, owner{principal: principal}, handle)
+}
+
+func (s *Local) open(ctx context.Context, by owner, handle string) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	a, c, err := s.find(principal, handle)
+	a, c, err := s.find(by, handle)
 	if err != nil {
 		return nil, err
 	}
@@ -207,13 +216,13 @@ func (s *Local) Open(ctx context.Context, principal, handle string) (*Lease, err
 }
 
 // find returns an artifact's content with a reference for the caller.
-func (s *Local) find(principal, handle string) (Artifact, *content, error) {
+func (s *Local) find(by owner, handle string) (Artifact, *content, error) {
 	_, err := s.ledger.lock()
 	defer s.ledger.unlock()
 	if err != nil {
 		return Artifact{}, nil, err
 	}
-	it, err := s.ledger.lookup(principal, handle)
+	it, err := s.ledger.lookup(by, handle)
 	if err != nil {
 		return Artifact{}, nil, err
 	}

@@ -27,6 +27,7 @@ type item struct {
 	space   *space
 	recent  *list.Element // nil: single
 	tokens  map[*token]bool
+	home    string           // its place
 	single  bool             // deposited for one token
 	beyond  bool             // in files, and not counted in the bytes of its space
 	limited *table.Selection // the rows that a source has left; nil: all
@@ -37,6 +38,7 @@ type item struct {
 type tombstone struct {
 	space  *space
 	handle string
+	home   string // the place of the artifact
 	kind   error
 	at     time.Time
 	order  *list.Element

@@ -56,7 +56,7 @@ func (s *Local) Offer(ctx context.Context, principal, handle string, ttl time.Du
 	if err != nil {
 		return Token{}, err
 	}
-	it, err := s.ledger.lookup(principal, handle)
+	it, err := s.ledger.lookup(owner{principal: principal}, handle)
 	if err == nil {
 		err = s.ledger.tokenRoom(it.space)
 	}

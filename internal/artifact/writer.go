@@ -145,8 +145,9 @@ func (w *TableWriter) Commit(ctx context.Context) (Artifact, error) {
 		return Artifact{}, err
 	}
 	sum := w.sum.Sum(nil)
-	a := Artifact{Handle: w.s.opts.handleOf(w.principal, sum), MediaType: "application/x-ndjson", Label: w.label, SizeBytes: c.size, ContentHash: hex.EncodeToString(sum)}
-	return w.s.insert(w.principal, a, c)
+	by := owner{principal: w.principal}
+	a := Artifact{Handle: w.s.opts.handleOf(by, sum), MediaType: "application/x-ndjson", Label: w.label, SizeBytes: c.size, ContentHash: hex.EncodeToString(sum)}
+	return w.s.insert(by, a, c)
 }
 
 // Deposit keeps the table for one token and nothing else, as Tokens.Deposit does.

@@ -122,7 +122,7 @@ func TestLongArgumentsBeginWithANo(t *testing.T) {
 func TestTheQuestionAtTheGateway(t *testing.T) {
 	h := newHarness(t, Options{Policy: &dispatch.Policy{Default: dispatch.RequireApproval}})
 	h.session.SetClient(nil, json.RawMessage(`{"elicitation":{}}`))
-	kept, err := h.g.opts.Artifacts.Put(t.Context(), "ann", "application/json", "rows", []byte(`[{"q":1},{"q":2},{"q":3},{"q":4},{"q":5},{"q":6},{"q":7},{"q":8}]`))
+	kept, err := h.g.opts.Artifacts.At("").Put(t.Context(), "ann", "application/json", "rows", []byte(`[{"q":1},{"q":2},{"q":3},{"q":4},{"q":5},{"q":6},{"q":7},{"q":8}]`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tables"
@@ -105,7 +106,7 @@ func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispat
 		firewall.Unquote = func(quoted []byte) ([]byte, error) { return textInFile(ctx, scope, quoted) }
 	}
 	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
-		return s.store.Put(ctx, principal, mediaType, label, data)
+		return s.store.At(authz.RouteOf(ctx).Profile).Put(ctx, principal, mediaType, label, data)
 	})
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ const sumTool = `{"name":"sum","description":"Sum.","inputSchema":{"type":"objec
 // keep puts rows into the store for ann, and returns the handle.
 func (h *harness) keep(t testing.TB, data string) string {
 	t.Helper()
-	a, err := h.g.opts.Artifacts.Put(t.Context(), "ann", "application/json", "rows", []byte(data))
+	a, err := h.g.opts.Artifacts.At("").Put(t.Context(), "ann", "application/json", "rows", []byte(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestTableReferenceErrors(t *testing.T) {
 	handle := h.keep(t, `[{"event":"Wind","wind":88},{"event":"Flood"}]`)
 	one, wrong, text := h.keep(t, `[{"event":"Wind"}]`), h.keep(t, `[{"event":1},{"event":2}]`), h.keep(t, "no rows")
 	many := h.keep(t, `[`+strings.TrimSuffix(strings.Repeat(`{"event":"Wind"},`, 41), ",")+`]`)
-	theirs, err := h.g.opts.Artifacts.Put(t.Context(), "bob", "application/json", "rows", []byte(`[{"event":"Secret"}]`))
+	theirs, err := h.g.opts.Artifacts.At("").Put(t.Context(), "bob", "application/json", "rows", []byte(`[{"event":"Secret"}]`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
@@ -40,7 +41,7 @@ func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawM
 	if err != nil {
 		return nil, metaArgs(ToolView, "handle must be a string, not %s", text.Value(out[0]))
 	}
-	lease, err := g.opts.Artifacts.Open(ctx, c.Request.Session.Principal(), handle)
+	lease, err := g.opts.Artifacts.At(authz.RouteOf(ctx).Profile).Open(ctx, c.Request.Session.Principal(), handle)
 	if err != nil {
 		var ae *artifact.Error
 		if !errors.As(err, &ae) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -82,5 +84,51 @@ func TestHydrate(t *testing.T) {
 	}
 	if e := failure(t, h.tool(t, ToolHydrate, `{}`)); e.Error != "ARGS_INVALID" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestHandlesOfProfiles: a profile opens the handles of its own calls alone, and /mcp those of all.
+func TestHandlesOfProfiles(t *testing.T) {
+	h := newHarness(t, Options{Profiles: []Profile{{Name: "all"}, {Name: "few", Exclude: []string{"x:*"}}}})
+	h.add("x", say(textResult(`[`+strings.Repeat(`{"event":"Wind","wind":88},`, 200)+`{"event":"Flood","wind":1}]`)), `{"name":"t","description":"d"}`)
+	h.add("math", echo, sumTool)
+	at := func(profile, tool, arguments string) shaped {
+		t.Helper()
+		r := &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)), Version: mcp.V20251125, Session: h.session, Peer: mcp.NoPeer}
+		out, err := h.g.Serve(authz.WithRoute(t.Context(), authz.Route{Profile: profile}), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s shaped
+		if err := json.Unmarshal(out, &s); err != nil {
+			t.Fatal(err)
+		}
+		if raw := s.Meta[result.MetaEnvelope]; raw != nil {
+			if err := json.Unmarshal(raw, &s.env); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	for _, own := range []string{"", "all"} {
+		s := at(own, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
+		if len(s.env.Artifacts) != 1 {
+			t.Fatalf("%+v", s)
+		}
+		handle := s.env.Artifacts[0].Handle
+		for _, profile := range []string{"", "all", "few"} {
+			opens := profile == "" || profile == own
+			v := at(profile, ToolView, `{"handle":"`+handle+`","selector":{"type":"table","where":[{"column":"wind","op":"lt","value":2}]}}`)
+			if opens && (v.IsError || !strings.Contains(v.Content[0].Text, "Flood")) {
+				t.Errorf("of %q at %q: %+v", own, profile, v)
+			}
+			if !opens && !strings.Contains(failure(t, v).Message, "no artifact has the handle") {
+				t.Errorf("of %q at %q: %+v", own, profile, v)
+			}
+			sum := at(profile, ToolExecute, `{"tool_id":"`+h.id(t, "math", "sum")+`","args":{"rows":{"$table":"`+handle+`","row_ids":[0,1]}}}`)
+			if sum.IsError == opens {
+				t.Errorf("a reference of %q at %q: %+v", own, profile, sum)
+			}
+		}
 	}
 }

@@ -210,3 +210,37 @@ func TestCatalogNamesProfiles(t *testing.T) {
 		}
 	}
 }
+
+// TestBodiesOfProfiles: a ddi:// handle stays at the endpoint of its call, also without sessions
+// (2026-07-28).
+func TestBodiesOfProfiles(t *testing.T) {
+	p := startProtected(t, "\nprofiles:\n  all: {include: [\"up:*\"]}\n")
+	token := p.token("u1", "")
+	id := "up:echo" // then the whole one
+	execute := func(path, rest string) string {
+		t.Helper()
+		resp, body := p.do("POST", path, token,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":"`+id+`",`+rest+`},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
+			"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "tool_execute")
+		if resp.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", path, resp.StatusCode, body)
+		}
+		return body
+	}
+	id = regexp.MustCompile(`up:echo#\w+`).FindString(execute("/mcp", `"args":{}`))
+	for _, own := range []string{"/mcp", "/mcp/all"} {
+		other := map[string]string{"/mcp": "/mcp/all", "/mcp/all": "/mcp"}[own]
+		rows := execute(own, `"args":{"text":"[{\"event\":\"Wind\",\"note\":\"a body\"}]"},"abstract_domains":"event","mode":"sync"`)
+		handle := regexp.MustCompile(`ddi://[\w-]+`).FindString(rows)
+		if handle == "" || strings.Contains(rows, "a body") {
+			t.Fatalf("%s: %s", own, rows)
+		}
+		use := `"args":{"text":"x","resource_url":"` + handle + `"}`
+		if got := execute(other, use); !strings.Contains(got, "works once, in the session") {
+			t.Errorf("a handle of %s at %s: %s", own, other, got)
+		}
+		if got := execute(own, use); strings.Contains(got, "works once") {
+			t.Errorf("a handle of %s there: %s", own, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -18,7 +19,7 @@ const maxDetailSchema = 20_000
 
 // schemaStore keeps bytes for a principal.
 type schemaStore interface {
-	Put(ctx context.Context, principal, mediaType, label string, data []byte) (artifact.Artifact, error)
+	At(profile string) artifact.Place
 }
 
 // Validate is the link that checks the arguments against the tool's schema (spec/gateway §4.4):
@@ -98,7 +99,7 @@ func appendProblems(details []byte, of *catalog.Entry, problems []catalog.Proble
 }
 
 func keepSchema(ctx context.Context, store schemaStore, c *Call, schema []byte) (artifact.Artifact, error) {
-	return store.Put(ctx, c.Request.Session.Principal(), "application/schema+json", "input schema of "+c.Entry.ID, schema)
+	return store.At(authz.RouteOf(ctx).Profile).Put(ctx, c.Request.Session.Principal(), "application/schema+json", "input schema of "+c.Entry.ID, schema)
 }
 
 // IdKey returns the key of an entry's id in arguments and details.

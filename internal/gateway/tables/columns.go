@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -196,7 +197,7 @@ func (d *division) notTable(ctx context.Context, raw json.RawMessage, why error)
 	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Message: fmt.Sprintf(
 		"abstract_domains: what %s answered is no table (%s), so it has no columns to choose; call it without abstract_domains", id, strings.TrimPrefix(why.Error(), table.ErrNotTable.Error()+": "))}
 	w := rawjson.NewWriter(nil).Object().Key("tool_id").String(id)
-	if a, err := d.Store.Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {
+	if a, err := d.Store.At(authz.RouteOf(ctx).Profile).Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {
 		e.Message += "; it has run, and its answer is kept as " + a.Handle
 		w.Key("handle").String(a.Handle)
 	}

@@ -16,8 +16,7 @@ import (
 // implements it.
 type Store interface {
 	artifact.Tokens
-	Put(ctx context.Context, principal, mediaType, label string, data []byte) (artifact.Artifact, error)
-	Open(ctx context.Context, principal, handle string) (*artifact.Lease, error)
+	At(place string) artifact.Place // a profile, or "" for none
 	DepositSource(ctx context.Context, principal, label string, from artifact.Source, ttl time.Duration) (artifact.Token, error)
 }
 

@@ -1,0 +1,43 @@
+package artifact
+
+import (
+	"context"
+	"fmt"
+)
+
+// Place is a store as the calls at one endpoint of a gateway see it, such as a profile. Bounds stay
+// those of the principal. All methods may be called concurrently.
+type Place struct {
+	s    *Local
+	name string
+}
+
+// At returns the store at a place. Artifacts of another place are unknown there. The place "" has
+// those of all places, and Local's own methods are those of this place.
+func (s *Local) At(place string) Place { return Place{s, place} }
+
+// Put stores data as Local.Put does. The same bytes have another handle at each place.
+func (p Place) Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error) {
+	return p.s.put(ctx, owner{principal, p.name}, mediaType, label, data)
+}
+
+// Open opens an artifact as Local.Open does.
+func (p Place) Open(ctx context.Context, principal, handle string) (*Lease, error) {
+	return p.s.open(ctx, owner{principal, p.name}, handle)
+}
+
+// owner says whose an artifact is: a principal's, at a place.
+type owner struct{ principal, place string }
+
+// opens reports whether the owner may open what was stored at a place.
+func (o owner) opens(place string) bool { return o.place == "" || o.place == place }
+
+// unknown returns the error for a handle that the owner has not.
+func (o owner) unknown(handle string) error {
+	e := &Error{Kind: ErrUnknown, Handle: handle,
+		Detail: fmt.Sprintf("no artifact has the handle %q here; a handle works only for the principal whose call made it", handle)}
+	if o.place != "" {
+		e.Detail += fmt.Sprintf(", and at %s only if it was made there", o.place)
+	}
+	return e
+}
