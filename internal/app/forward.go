@@ -22,7 +22,7 @@ type forwardTransport struct {
 
 // RoundTrip implements http.RoundTripper. A request to another origin gets no token. The error is a
 // *oauth.SignInError, as the cause of an *mcp.Error, if the token of the caller does not serve, or the
-// server refuses it.
+// server refuses it, also for want of scopes.
 func (t *forwardTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	at, err := url.Parse(t.server.URL)
 	if err != nil || at.Scheme != req.URL.Scheme || at.Host != req.URL.Host {
@@ -39,8 +39,15 @@ func (t *forwardTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	sent.Header.Set("Authorization", "Bearer "+string(id.Bearer))
 	t.signIns.inUse(string(id.Bearer))
 	resp, err := t.base.RoundTrip(sent)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized {
-		return resp, err
+	if err != nil {
+		return nil, err
+	}
+	if short := oauth.TooFewScopes(t.server.Name, resp, id.Bearer, "call with a token of the issuer "+id.Issuer+" that has them, too"); short != nil {
+		drop(resp)
+		return nil, short.Refused()
+	}
+	if resp.StatusCode != http.StatusUnauthorized {
+		return resp, nil
 	}
 	drop(resp)
 	return nil, (&oauth.SignInError{

@@ -4,12 +4,16 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/identity"
 )
 
 // Bounds of what a server may say in WWW-Authenticate.
 const (
 	maxChallengeText = 16 << 10
 	maxChallenges    = 16
+	maxScope         = 256 // bytes of one scope
+	maxScopesTold    = 64  // that an error names
 )
 
 // challenge is one challenge of a WWW-Authenticate header (RFC 9110 §11.6.1).
@@ -35,10 +39,30 @@ func challengeOf(status int, header http.Header) Challenge {
 			continue
 		}
 		c.Metadata, c.Error = one.params["resource_metadata"], one.params["error"]
-		c.Scopes = scopesOf(one.params["scope"])
+		c.Scopes = slices.DeleteFunc(scopesOf(one.params["scope"]), func(s string) bool { return !isScope(s) })
 		break
 	}
 	return c
+}
+
+// TooFewScopes returns the error for an answer of a server that refuses a token of a caller for want of
+// scopes (RFC 6750 §3.1), nil for any other answer. token is what the request had, and fix says who
+// mends it.
+func TooFewScopes(server string, resp *http.Response, token identity.Secret, fix string) *SignInError {
+	if resp.StatusCode != http.StatusForbidden {
+		return nil
+	}
+	ch := challengeOf(resp.StatusCode, resp.Header)
+	if ch.Error != "insufficient_scope" {
+		return nil
+	}
+	scopes := slices.DeleteFunc(ch.Scopes, func(s string) bool { return strings.Contains(s, string(token)) })
+	scopes = scopes[:min(len(scopes), maxScopesTold)]
+	reason := "it refuses the request for want of scopes that it does not name"
+	if len(scopes) > 0 {
+		reason = "it refuses the request for want of the scopes " + strings.Join(scopes, " ")
+	}
+	return &SignInError{Server: server, Reason: reason, Fix: fix, Scopes: scopes}
 }
 
 // parseChallenges reads the values of WWW-Authenticate headers. It skips what it cannot read.
@@ -132,6 +156,12 @@ func value(text string) (value, rest string, ok bool) {
 		b.WriteByte(text[i])
 	}
 	return "", "", false
+}
+
+// isScope reports whether a text is a scope that a client can ask for (RFC 6749 §3.3). Another text in
+// a challenge would reach agents, and no issuer takes it.
+func isScope(s string) bool {
+	return len(s) <= maxScope && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }
 
 // scopesOf splits a list of scopes, without duplicates and in its order.

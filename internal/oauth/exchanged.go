@@ -17,7 +17,8 @@ type exchangeTransport struct {
 // Transport returns a transport for requests to a server whose flow is from the caller. subject
 // returns whose request it is; its error is returned as it is. Requests to another origin, or with an
 // Authorization header of their own, are left alone. If the server answers 401, or 403 for want of
-// scopes, the transport gets another token and repeats the request once.
+// scopes, the transport gets another token and repeats the request once. The error is a *SignInError,
+// as the cause of an *mcp.Error, if the server refuses that one for the same reason.
 func (e *Exchanger) Transport(s *Server, subject func(ctx context.Context) (Subject, error), base http.RoundTripper) http.RoundTripper {
 	return &exchangeTransport{e, s, subject, base}
 }
@@ -53,8 +54,15 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	}
 	drop(resp)
 	resp, err = t.base.RoundTrip(authorized(repeat, next))
-	if err != nil || resp.StatusCode != http.StatusUnauthorized {
-		return resp, err
+	if err != nil {
+		return nil, err
+	}
+	if short := TooFewScopes(t.server.Name, resp, next, "the administrator of the issuer decides which scopes weir's client gets for its callers"); short != nil {
+		drop(resp)
+		return nil, short.Refused()
+	}
+	if resp.StatusCode != http.StatusUnauthorized {
+		return resp, nil
 	}
 	drop(resp)
 	return nil, (&SignInError{

@@ -196,6 +196,8 @@ type SignInError struct {
 	// Claims is what the issuer asks a client to request with the next sign-in of the person, in JSON;
 	// "" if it asks for nothing.
 	Claims string
+	// Scopes are those that the server asks for and that the token lacks, as far as the server says.
+	Scopes []string
 }
 
 // Error implements error.
@@ -226,7 +228,7 @@ func (e *SignInError) Is(target error) bool { return target == mcp.ErrFinal }
 
 // Refused returns the error that a caller of the server gets (spec/signin §4).
 func (e *SignInError) Refused() error {
-	details := map[string]string{"kind": mcp.KindUnauthorized.String(), "server": e.Server}
+	details := map[string]any{"kind": mcp.KindUnauthorized.String(), "server": e.Server}
 	if e.Fix == "" {
 		details["command"] = e.command()
 	}
@@ -235,6 +237,9 @@ func (e *SignInError) Refused() error {
 	}
 	if e.URL != "" {
 		details["connect_url"] = e.URL
+	}
+	if len(e.Scopes) > 0 {
+		details["scopes"] = e.Scopes
 	}
 	data, err := json.Marshal(details)
 	if err != nil {

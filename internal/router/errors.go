@@ -82,7 +82,7 @@ func signInData(e *mcp.Error, k mcp.Kind) json.RawMessage {
 		return nil
 	}
 	data := fmt.Appendf(nil, `{"kind":%q,"server":%s`, k, server)
-	for _, name := range []string{"command", "connect_url", "claims"} {
+	for _, name := range []string{"command", "connect_url", "claims", "scopes"} {
 		if value := rawjson.Get(e.Data, name); value != nil {
 			data = fmt.Appendf(data, `,%q:%s`, name, value)
 		}

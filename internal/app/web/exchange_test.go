@@ -118,6 +118,40 @@ func TestExchangeErrors(t *testing.T) {
 	e.wants(e.token("u1", "", "client_id", "later")) // the token that weir has serves
 }
 
+// TestExchangedTokenOfTooFewScopes: a server that asks for more scopes than the issuer gives is asked
+// twice, and the caller reads the scopes.
+func TestExchangedTokenOfTooFewScopes(t *testing.T) {
+	e := startExchanging(t, `flow: token_exchange, scopes: [read]`)
+	e.crm.short = func(_, request string) string {
+		if !strings.Contains(request, `"tools/call"`) {
+			return ""
+		}
+		return `Bearer error="insufficient_scope", scope="write"`
+	}
+	body := e.echo(e.token("u1", ""))
+	for _, want := range []string{`"scopes":["write"]`, "for want of the scopes write", "the administrator of the issuer"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s does not say %s", body, want)
+		}
+	}
+	forms := e.as.Exchanges()
+	if last := forms[len(forms)-1]; last.Get("scope") != "read write" {
+		t.Errorf("weir asked for %q", last.Get("scope"))
+	}
+}
+
+// TestExchangeErrorsAtGateway: what the issuer says to the client of a person is in the details of the
+// call at /mcp, too.
+func TestExchangeErrorsAtGateway(t *testing.T) {
+	e := startExchanging(t, `flow: on_behalf_of, scopes: ["api://crm/.default"]`)
+	e.wants(e.token("u1", "")) // lists the server
+	e.as.FailExchanges(map[string]any{"error": "interaction_required", "claims": `{"access_token":{"polids":{"essential":true}}}`})
+	body := executed(e.protected, e.token("u2", ""), "crm echo", "crm:echo")
+	if !strings.Contains(body, "AUTH_FAILED") || !strings.Contains(body, "polids") {
+		t.Error(body)
+	}
+}
+
 // TestIdentityAssertion gets an assertion at the provider of the callers, and with it a token of the
 // server's own authorization server.
 func TestIdentityAssertion(t *testing.T) {

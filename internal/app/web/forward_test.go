@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/fakemcp"
 )
@@ -23,6 +24,8 @@ type tap struct {
 	open bool // it serves callers without a token, too
 	// known reports whether a token serves; nil takes all.
 	known func(token string) bool
+	// short returns the challenge for a token whose scopes do not suffice for a request, or "".
+	short func(token, request string) string
 
 	mu   sync.Mutex // guards below
 	seen []string
@@ -48,6 +51,13 @@ func newTap(t *testing.T, open bool) *tap {
 		if token == "" && !p.open || token != "" && p.known != nil && !p.known(token) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
+		}
+		if p.short != nil {
+			if challenge := p.short(token, string(dump)); challenge != "" {
+				w.Header().Set("WWW-Authenticate", challenge)
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
 		}
 		fake.ServeHTTP(w, r)
 	}))
@@ -142,6 +152,64 @@ func callEcho(t *testing.T, p *protected, server, token string) string {
 	p.do("POST", at, token, `{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"t"}}`, session...)
 	p.do("DELETE", at, token, "", session...)
 	return body
+}
+
+// executed calls a tool of a server at /mcp, by the id that a query finds, and returns the answer.
+func executed(p *protected, token, query, tool string) string {
+	p.t.Helper()
+	resp, _ := p.do("POST", "/mcp", token, initialize)
+	session := []string{"Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id")}
+	named := regexp.MustCompile(tool + `#[0-9a-f]+`)
+	id := ""
+	for end := time.Now().Add(10 * time.Second); id == ""; time.Sleep(20 * time.Millisecond) {
+		// A server is listed a moment after the first caller who can list it.
+		_, found := p.do("POST", "/mcp", token, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool_browse","arguments":{"query":"`+query+`"}}}`, session...)
+		if id = named.FindString(found); id == "" && time.Now().After(end) {
+			p.t.Fatalf("%q finds %s", query, found)
+		}
+	}
+	_, body := p.do("POST", "/mcp", token, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{"text":"hello"}}}}`, session...)
+	return body
+}
+
+// TestForwardedTokenOfTooFewScopes: a caller whose token lacks scopes reads which ones the server asks
+// for, at both surfaces, and keeps the connection.
+func TestForwardedTokenOfTooFewScopes(t *testing.T) {
+	forward := newTap(t, false)
+	var narrow string
+	forward.short = func(token, request string) string {
+		if token != narrow || !strings.Contains(request, `"tools/call"`) {
+			return ""
+		}
+		return `Basic realm="x", Bearer error="insufficient_scope", scope="crm.read crm.write x\"y z` + "\u00e9 " + token + `"`
+	}
+	p := startServing(t, fmt.Sprintf(`crm: {url: %q, credentials: forward, oauth: {audience: "api://crm"}}, `, forward.url+"/mcp"))
+	token := func(scope string) string {
+		return p.token("u1", "", "aud", []string{p.base, "api://crm"}, "client_id", "c", "scope", scope)
+	}
+	narrow = token("mcp")
+	listed := `"scopes":["crm.read","crm.write"]`
+	at := map[string]string{
+		"/mcps/crm/mcp": callEcho(t, p, "crm", narrow),
+		"/mcp":          executed(p, narrow, "crm echo", "crm:echo"),
+	}
+	for path, body := range at {
+		plain := strings.ReplaceAll(body, `\"`, `"`)
+		for _, want := range []string{listed, `"server":"crm"`, "for want of the scopes crm.read crm.write", "call with a token of the issuer corp"} {
+			if !strings.Contains(plain, want) {
+				t.Errorf("%s: %s does not say %s", path, body, want)
+			}
+		}
+		if strings.Contains(body, narrow) {
+			t.Errorf("%s: the token stands in the answer", path)
+		}
+	}
+	if !strings.Contains(at["/mcp"], "AUTH_FAILED") || strings.Contains(strings.ReplaceAll(at["/mcp"], `\"`, `"`), `"retryable":true`) {
+		t.Errorf("the call at /mcp: %s", at["/mcp"])
+	}
+	if body := callEcho(t, p, "crm", token("mcp crm.read crm.write")); !strings.Contains(body, "hello") {
+		t.Errorf("with the scopes: %s", body)
+	}
 }
 
 // TestForwardedTokensOfOneGrant: calls of a client with few scopes never carry the token of another

@@ -34,7 +34,8 @@ func Classify(ctx context.Context, upstream string, err error) error {
 			code = result.UpstreamError // about weir's message, not about the agent's
 		}
 		if details := signInDetails(own); details != nil {
-			return &result.Error{Code: code, Message: own.Message, Details: details, Cause: err, Again: true}
+			again := rawjson.Get(details, "command") != nil // else the same call fails again
+			return &result.Error{Code: code, Message: own.Message, Details: details, Cause: err, Again: again}
 		}
 		return &result.Error{Code: code, Message: own.Message, Details: retryDetails(err), Cause: err, Again: own.Kind == mcp.KindAuditUnavailable}
 	}
@@ -58,16 +59,19 @@ func Classify(ctx context.Context, upstream string, err error) error {
 	return &result.Error{Code: result.UpstreamUnavailable, Message: fmt.Sprintf("server %q cannot be reached", upstream), Cause: err}
 }
 
-// signInDetails returns the server, the command and the page of an error that asks a person to sign in, nil for
-// any other error (spec/signin §4).
+// signInDetails returns the server of an error about the credential of a caller, and what helps the
+// person: a command and a page for a sign-in, or what the token of the caller lacks. It returns nil for
+// any other error (spec/signin §4, §9 and §11).
 func signInDetails(e *mcp.Error) json.RawMessage {
-	command := rawjson.Get(e.Data, "command")
-	if e.Kind != mcp.KindUnauthorized || command == nil {
+	server := rawjson.Get(e.Data, "server")
+	if e.Kind != mcp.KindUnauthorized || server == nil {
 		return nil
 	}
-	details := fmt.Appendf(nil, `{"server":%s,"command":%s`, rawjson.Get(e.Data, "server"), command)
-	if page := rawjson.Get(e.Data, "connect_url"); page != nil {
-		details = fmt.Appendf(details, `,"connect_url":%s`, page)
+	details := fmt.Appendf(nil, `{"server":%s`, server)
+	for _, name := range []string{"command", "connect_url", "claims", "scopes"} {
+		if value := rawjson.Get(e.Data, name); value != nil {
+			details = fmt.Appendf(details, `,%q:%s`, name, value)
+		}
 	}
 	return append(details, '}')
 }
