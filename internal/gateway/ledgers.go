@@ -5,12 +5,16 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // ledgers are the quotas of principals in the modern era, which has no sessions. A transport has one
 // session for a principal at each endpoint, and all of them share the principal's ledger. It is kept
 // as long as one of them is. It is safe for concurrent use; the zero value is empty.
 type ledgers struct {
+	docs store.Docs // makes quotas outlast the process; nil: they end with it. Set before the first use
+
 	mu sync.Mutex // guards below
 	of map[string]*sharedLedger
 }
@@ -28,7 +32,7 @@ func (l *ledgers) hold(principal string) (ledger *dispatch.Ledger, release func(
 	defer l.mu.Unlock()
 	s := l.of[principal]
 	if s == nil {
-		s = &sharedLedger{Ledger: dispatch.Ledger{Started: time.Now()}}
+		s = &sharedLedger{Ledger: dispatch.Ledger{Started: time.Now(), Leases: l.leases("principal", principal)}}
 		if l.of == nil {
 			l.of = map[string]*sharedLedger{}
 		}
@@ -37,9 +41,31 @@ func (l *ledgers) hold(principal string) (ledger *dispatch.Ledger, release func(
 	s.sessions++
 	return &s.Ledger, sync.OnceFunc(func() {
 		l.mu.Lock()
-		defer l.mu.Unlock()
-		if s.sessions--; s.sessions == 0 {
+		s.sessions--
+		last := s.sessions == 0
+		if last {
 			delete(l.of, principal)
 		}
+		l.mu.Unlock()
+		if last {
+			s.End()
+		}
 	})
+}
+
+// own returns the ledger of a session of the legacy era.
+func (l *ledgers) own(of *mcp.Session) *dispatch.Ledger {
+	own := &dispatch.Ledger{Started: time.Now(), Leases: l.leases("session", of.ID())}
+	if own.Leases != nil {
+		of.OnClose(own.End)
+	}
+	return own
+}
+
+// leases returns what makes a ledger outlast the process, or nil.
+func (l *ledgers) leases(kind, holder string) *dispatch.Leases {
+	if l.docs == nil {
+		return nil
+	}
+	return dispatch.NewLeases(l.docs, kind+"\x00"+holder)
 }

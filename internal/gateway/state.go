@@ -55,9 +55,12 @@ func NewState() *State {
 	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil), links: newLinks()}
 }
 
-// Keep makes handles of tasks outlast the process, and restores those of an earlier one. It must be
-// called before the State is used.
-func (s *State) Keep(ctx context.Context, docs store.Docs) error { return s.tasks.Keep(ctx, docs) }
+// Keep makes handles of tasks and quotas outlast the process, and restores those of an earlier one.
+// It must be called before the State is used.
+func (s *State) Keep(ctx context.Context, docs store.Docs) error {
+	s.ledgers.docs = docs
+	return s.tasks.Keep(ctx, docs)
+}
 
 // Close forgets the sessions and waits for the goroutines. It may be called more than once.
 func (s *State) Close() {
@@ -162,7 +165,7 @@ func (s *State) session(r *mcp.Request) *sessionState {
 // else one of its own.
 func (s *State) count(r *mcp.Request, st *sessionState) {
 	if !r.Modern() {
-		st.ledger = &dispatch.Ledger{Started: time.Now()}
+		st.ledger = s.ledgers.own(r.Session)
 		return
 	}
 	ledger, release := s.ledgers.hold(st.principal)

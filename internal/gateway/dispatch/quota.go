@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // RateLimit bounds calls of one kind in one session. Zero means no bound.
@@ -76,13 +78,17 @@ type breach struct {
 	scope      string
 	limit      int
 	retryAfter time.Duration // negative: never in this session
+	away       bool          // the store does not answer
 }
 
 // Ledger counts the calls of one session. The zero value is empty. It is safe for
 // concurrent use.
 type Ledger struct {
 	Started time.Time // when the session began; set before the first use
-	calls   atomic.Int64
+	// Leases make the counts of quotas outlast the process; nil: they end with it. Set before the
+	// first use.
+	Leases *Leases
+	calls  atomic.Int64
 
 	mu      sync.Mutex // guards below
 	buckets map[string]*bucket
@@ -96,6 +102,34 @@ func (l *Ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.Leases == nil {
+		b := l.check(now, scopes)
+		if b == nil && record {
+			l.add(now, scopes)
+		}
+		return b
+	}
+	for range 3 {
+		var err error
+		if l.buckets, err = l.Leases.load(now, l.buckets); err != nil {
+			break
+		}
+		if b := l.check(now, scopes); b != nil || !record {
+			return b
+		}
+		if err = l.Leases.cover(scopes, l.buckets); err == nil {
+			l.add(now, scopes)
+			return nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			break
+		}
+	}
+	return &breach{scope: scopes[0].name, retryAfter: leaseWait, away: true}
+}
+
+// check returns the first scope that is exhausted.
+func (l *Ledger) check(now time.Duration, scopes []scope) *breach {
 	for _, s := range scopes {
 		b := l.buckets[s.name]
 		if b == nil {
@@ -103,17 +137,19 @@ func (l *Ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 		}
 		b.expire(now)
 		if s.limit.PerSession > 0 && b.total >= s.limit.PerSession {
-			return &breach{s.name + "/session", s.limit.PerSession, -1}
+			return &breach{scope: s.name + "/session", limit: s.limit.PerSession, retryAfter: -1}
 		}
 		if s.limit.PerMinute > 0 && b.n >= s.limit.PerMinute {
 			// After a reload, the window may hold more calls than are allowed now.
 			last := b.recent[(b.head+b.n-s.limit.PerMinute)%len(b.recent)]
-			return &breach{s.name + "/minute", s.limit.PerMinute, quotaWindow - (now - last)}
+			return &breach{scope: s.name + "/minute", limit: s.limit.PerMinute, retryAfter: quotaWindow - (now - last)}
 		}
 	}
-	if !record {
-		return nil
-	}
+	return nil
+}
+
+// add counts a call in all scopes.
+func (l *Ledger) add(now time.Duration, scopes []scope) {
 	for _, s := range scopes {
 		b := l.buckets[s.name]
 		if b == nil {
@@ -125,7 +161,17 @@ func (l *Ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 		}
 		b.add(now, s.limit)
 	}
-	return nil
+}
+
+// End says that no call is expected any more: what the Leases have left does not count after a
+// restart.
+func (l *Ledger) End() {
+	if l.Leases == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Leases.end(l.buckets)
 }
 
 // scopes returns the quotas of an act: for the name of a meta-tool, or "", and for its subjects. A
@@ -160,10 +206,14 @@ func (l *RateLimits) scopes(metaTool string, about []Subject) []scope {
 func (b *breach) error() error {
 	details := append(rawjson.AppendString([]byte(`{"scope":`), b.scope), `,"retry_after":`...)
 	e := &result.Error{Code: result.RateLimited, Scope: b.scope}
-	if b.retryAfter < 0 {
+	switch {
+	case b.away:
+		details = strconv.AppendFloat(details, b.retryAfter.Seconds(), 'f', -1, 64)
+		e.Message = fmt.Sprintf("quota %s: the store of this gateway cannot keep the count of calls now; wait %g seconds, or tell the operator of the gateway", b.scope, b.retryAfter.Seconds())
+	case b.retryAfter < 0:
 		details = append(details, "null"...)
 		e.Message = fmt.Sprintf("quota %s: this session has made all calls that it may make (%d); no later call of this session will be let through", b.scope, b.limit)
-	} else {
+	default:
 		seconds := math.Ceil(b.retryAfter.Seconds()*1000) / 1000
 		details = strconv.AppendFloat(details, seconds, 'f', -1, 64)
 		e.Message = fmt.Sprintf("quota %s: calls allowed a minute: %d; wait %s seconds", b.scope, b.limit, strconv.FormatFloat(seconds, 'f', -1, 64))
