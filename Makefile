@@ -13,12 +13,13 @@
 #   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'; -peers measures nginx and haproxy as well
 #   make bench-scale  a catalog of 1,000, 10,000 and 100,000 tools: build, browse, search, refresh
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
+#   make chaos     a gateway with store: file:DIR, killed KILLS times while clients work   KILLS=100
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-context fuzz clean
+.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-context chaos fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -30,6 +31,7 @@ BENCHTIME   ?= 200ms
 LOAD        ?=
 CONTEXT     ?=
 FUZZTIME    ?= 20s
+KILLS       ?= 100
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 build:
@@ -131,6 +133,9 @@ bench-scale:
 
 bench-context:
 	$(GO) run ./bench/context $(CONTEXT)
+
+chaos:
+	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.
 fuzz:
