@@ -19,8 +19,18 @@ import (
 // Keys are what a log is signed with, and what arguments are hashed with. Both come from one text.
 type Keys struct {
 	sign ed25519.PrivateKey
-	macs *sync.Pool // of hash.Hash: HMACs with the key for arguments
+	macs *sync.Pool // of *mac
 }
+
+// mac is an HMAC with the key for arguments, and the memory that it needs.
+type mac struct {
+	hash hash.Hash
+	sum  [sha256.Size]byte
+	text []byte // at most keptText bytes
+}
+
+// keptText bounds the memory that a mac keeps for the canonical form of arguments.
+const keptText = 16 << 10
 
 // KeysFrom derives keys from a secret text.
 func KeysFrom(secret string) (Keys, error) {
@@ -32,7 +42,7 @@ func KeysFrom(secret string) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	return Keys{sign: ed25519.NewKeyFromSeed(seed), macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, args) }}}, nil
+	return Keys{sign: ed25519.NewKeyFromSeed(seed), macs: &sync.Pool{New: func() any { return &mac{hash: hmac.New(sha256.New, args)} }}}, nil
 }
 
 // Public returns the key that the log is verified with, as text.
@@ -61,15 +71,42 @@ func (k Keys) Digest(data []byte) string {
 	if len(data) == 0 {
 		return ""
 	}
-	h := k.macs.Get().(hash.Hash)
-	h.Reset()
-	h.Write(data)
-	out := make([]byte, 0, 96)
-	out = append(out, "hmac-sha256:"...)
-	var sum [sha256.Size]byte
-	out = append(hex.AppendEncode(out, h.Sum(sum[:0])), ':')
-	k.macs.Put(h)
-	return string(strconv.AppendInt(out, int64(len(data)), 10))
+	var room [digestRoom]byte
+	return string(k.appendDigest(room[:0], data))
+}
+
+// digestRoom is the room that a digest needs, with the quotes of a JSON string.
+const digestRoom = len(`"hmac-sha256:`) + hexLen + len(`:9223372036854775807"`)
+
+// appendDigest appends what Digest returns for data that are not empty.
+func (k Keys) appendDigest(dst, data []byte) []byte {
+	m := k.macs.Get().(*mac)
+	defer k.macs.Put(m)
+	return m.append(dst, data)
+}
+
+// append appends the digest of data.
+func (m *mac) append(dst, data []byte) []byte {
+	m.hash.Reset()
+	m.hash.Write(data)
+	dst = hex.AppendEncode(append(dst, "hmac-sha256:"...), m.hash.Sum(m.sum[:0]))
+	return strconv.AppendInt(append(dst, ':'), int64(len(data)), 10)
+}
+
+// hashed returns the digest of arguments in their canonical form, as a JSON string. A digest has
+// nothing to escape.
+func (k Keys) hashed(args []byte) []byte {
+	m := k.macs.Get().(*mac)
+	defer k.macs.Put(m)
+	text, ok := rawjson.AppendCanonical(m.text[:0], args)
+	if !ok {
+		text = rawjson.AppendText(text[:0], args)
+	}
+	out := append(m.append(append(make([]byte, 0, digestRoom), '"'), text), '"')
+	if m.text = text; cap(text) > keptText {
+		m.text = nil
+	}
+	return out
 }
 
 // Form is the form of arguments in the log.
@@ -92,12 +129,12 @@ func (k Keys) Arguments(form Form, args []byte, redact func([]byte) []byte) []by
 	if len(args) == 0 || form == FormNone {
 		return nil
 	}
+	if form == FormHash {
+		return k.hashed(args)
+	}
 	canonical, ok := rawjson.AppendCanonical(make([]byte, 0, len(args)), args)
 	if !ok {
 		canonical = rawjson.AppendText(nil, args)
-	}
-	if form == FormHash {
-		return rawjson.Quote(k.Digest(canonical))
 	}
 	// The canonical form is for comparing: with invalid characters it is no JSON.
 	shown := canonical

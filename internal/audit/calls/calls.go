@@ -65,15 +65,14 @@ type Call struct {
 	Decision, Rule string
 }
 
-// record returns a record about a call, without its arguments.
-func (r *Recorder) record(ctx context.Context, kind audit.Kind, c *Call) *audit.Record {
-	out := Caller(ctx, kind)
+// record fills in a record about a call, without its arguments.
+func (r *Recorder) record(ctx context.Context, out *audit.Record, kind audit.Kind, c *Call) {
+	fill(ctx, out, kind)
 	out.Method, out.Server, out.ToolID, out.Decision, out.Rule = c.Method, c.Server, c.ToolID, c.Decision, c.Rule
 	out.Handle = c.Handle
 	if c.Request != nil {
 		of(c.Request, out)
 	}
-	return out
 }
 
 // of fills in what a request tells of its caller.
@@ -97,16 +96,22 @@ func of(request *mcp.Request, out *audit.Record) {
 
 // Caller returns a record with what the context of a request tells of its caller.
 func Caller(ctx context.Context, kind audit.Kind) *audit.Record {
+	out := &audit.Record{}
+	fill(ctx, out, kind)
+	return out
+}
+
+// fill makes of out what Caller returns.
+func fill(ctx context.Context, out *audit.Record, kind audit.Kind) {
 	id := identity.From(ctx)
-	return &audit.Record{
-		Time: time.Now(), Kind: kind, Principal: id.Principal, Issuer: id.Issuer, Client: id.Client, IP: authz.RouteOf(ctx).Source, Trace: trace.ID(ctx),
-	}
+	out.Time, out.Kind, out.IP, out.Trace = time.Now(), kind, authz.RouteOf(ctx).Source, trace.ID(ctx)
+	out.Principal, out.Issuer, out.Client = id.Principal, id.Issuer, id.Client
 }
 
 // An Open call has begun and not ended. A nil Open does nothing.
 type Open struct {
-	by    *Recorder
-	begun *audit.Record
+	by         *Recorder
+	begun, end audit.Record // one allocation holds both
 }
 
 // Begin records that a call is about to reach a server. The error is an *mcp.Error of
@@ -115,7 +120,9 @@ func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
 	if r == nil {
 		return nil, nil
 	}
-	begun := r.record(ctx, audit.Begin, c)
+	open := &Open{by: r}
+	begun := &open.begun
+	r.record(ctx, begun, audit.Begin, c)
 	begun.Call = r.prefix + strconv.FormatUint(r.last.Add(1), 36)
 	begun.Args = r.log.Keys().Arguments(r.form, c.Args, r.redact)
 	if err := r.log.Sync(ctx, begun); err != nil {
@@ -124,7 +131,7 @@ func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
 		}
 		return nil, mcp.Errorf(mcp.KindAuditUnavailable, "the call was not made: audit.required is set, and the gateway cannot write its audit log; its operator finds the reason in the log of weir: %w", err)
 	}
-	return &Open{r, begun}, nil
+	return open, nil
 }
 
 // End records the outcome of a call. It reads the result before it returns.
@@ -132,13 +139,14 @@ func (o *Open) End(outcome string, result []byte) {
 	if o == nil {
 		return
 	}
-	end := *o.begun
+	end := &o.end
+	*end = o.begun
 	end.Kind, end.Time, end.Args, end.Decision, end.Rule = audit.End, time.Now(), nil, "", ""
 	end.Took, end.Outcome = end.Time.Sub(o.begun.Time), outcome
 	if o.by.form != audit.FormNone {
 		end.Result = o.by.log.Keys().Digest(result)
 	}
-	o.by.log.Add(&end)
+	o.by.log.Add(end)
 }
 
 // Refused records a request that reached no server.
@@ -146,7 +154,8 @@ func (r *Recorder) Refused(ctx context.Context, c *Call, outcome string) {
 	if r == nil {
 		return
 	}
-	out := r.record(ctx, audit.Refusal, c)
+	out := &audit.Record{}
+	r.record(ctx, out, audit.Refusal, c)
 	out.Args, out.Outcome = r.log.Keys().Arguments(r.form, c.Args, r.redact), outcome
 	r.log.Add(out)
 }
@@ -156,7 +165,8 @@ func (r *Recorder) Cached(ctx context.Context, c *Call, result []byte) {
 	if r == nil {
 		return
 	}
-	out := r.record(ctx, audit.End, c)
+	out := &audit.Record{}
+	r.record(ctx, out, audit.End, c)
 	out.Args, out.Outcome = r.log.Keys().Arguments(r.form, c.Args, r.redact), cached
 	if r.form != audit.FormNone {
 		out.Result = r.log.Keys().Digest(result)
@@ -173,7 +183,8 @@ func (r *Recorder) Viewed(ctx context.Context, c *Call, handle string, selector,
 	if r == nil {
 		return
 	}
-	out := r.record(ctx, audit.View, c)
+	out := &audit.Record{}
+	r.record(ctx, out, audit.View, c)
 	out.Handle, out.Outcome = handle, OK
 	if r.form != audit.FormNone {
 		out.Result = r.log.Keys().Digest(shown)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // open returns a Recorder over a new log, and a function that closes the log and returns its records
 // about callers.
-func open(t *testing.T, form audit.Form, required bool) (*calls.Recorder, func() []map[string]any) {
+func open(t testing.TB, form audit.Form, required bool) (*calls.Recorder, func() []map[string]any) {
 	t.Helper()
 	keys, err := audit.KeysFrom("a secret of the test")
 	if err != nil {
@@ -69,7 +69,7 @@ func is(t *testing.T, name string, record map[string]any, want map[string]string
 }
 
 // caller returns a context of a caller, and a request of it.
-func caller(t *testing.T) (context.Context, *mcp.Request) {
+func caller(t testing.TB) (context.Context, *mcp.Request) {
 	t.Helper()
 	ctx := identity.With(t.Context(), &identity.Identity{Principal: "corp:u1", Issuer: "corp", Client: "web"})
 	ctx = authz.WithRoute(ctx, authz.Route{Source: "10.0.0.1"})
