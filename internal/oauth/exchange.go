@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/identity"
@@ -91,25 +92,44 @@ func exchangeID(s *Server, sub *Subject) vault.ID {
 // and scopes are those that it asked for in addition. The error is an *mcp.Error for the caller
 // (spec/signin §11).
 func (e *Exchanger) Token(ctx context.Context, s *Server, sub Subject, refused identity.Secret, scopes []string) (identity.Secret, error) {
-	id := exchangeID(s, &sub)
+	for range maxJoins {
+		if token, own, err := e.get(ctx, s, &sub, refused, scopes); own || ctx.Err() != nil {
+			return token, err
+		}
+		// The request of another caller was for other scopes or with another subject token, perhaps.
+	}
+	token, _, err := e.get(ctx, s, &sub, refused, scopes)
+	return token, err
+}
+
+// maxJoins is how many requests of others a caller waits for before it takes the outcome of one.
+const maxJoins = 3
+
+// get returns the token that is kept, or that of a request to the issuer. own is false if another call
+// has made the request: its outcome may not be the answer to this one.
+func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused identity.Secret, scopes []string) (token identity.Secret, own bool, err error) {
+	id := exchangeID(s, sub)
 	had, ok := e.tokens.Get(id)
 	var dead bool
 	if ok {
 		var stale bool
 		stale, dead = had.grant.stale(e.client.now())
 		if asked := len(union(had.wanted, scopes)) > len(had.wanted); !stale && !asked && secretOf(had.grant) != refused {
-			return secretOf(had.grant), nil
+			return secretOf(had.grant), true, nil
 		}
 		scopes = union(had.wanted, scopes)
 	}
 	sum := sha256.Sum256([]byte(sub.Token))
 	if f, ok := e.failed.Get(id); ok && f.subject == sum && e.client.now().Before(f.until) {
-		return keptOr(had, refused, dead, f.err)
+		token, err = keptOr(had, refused, dead, f.err)
+		return token, true, err
 	}
+	var began atomic.Bool
 	g, err := e.client.refreshes.do(ctx, id, func(ctx context.Context) (*grant, error) {
-		g, err := e.exchange(ctx, s, &sub, scopes)
+		began.Store(true)
+		g, err := e.exchange(ctx, s, sub, scopes)
 		if err != nil {
-			err = exchangeError(s, &sub, err)
+			err = exchangeError(s, sub, err)
 			e.noteFailed(id, sum, err)
 			return nil, err
 		}
@@ -118,9 +138,10 @@ func (e *Exchanger) Token(ctx context.Context, s *Server, sub Subject, refused i
 		return g, nil
 	})
 	if err != nil {
-		return keptOr(had, refused, dead, err)
+		token, err = keptOr(had, refused, dead, err)
+		return token, began.Load(), err
 	}
-	return secretOf(g), nil
+	return secretOf(g), began.Load(), nil
 }
 
 // keptOr returns the token that was there before a failure, as long as it serves, else the failure. A

@@ -2,9 +2,13 @@ package oauth
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/fakeidp"
@@ -97,5 +101,71 @@ func TestExchangedTokensInTime(t *testing.T) {
 	}
 	if entries, err := store.List(t.Context()); err != nil || len(entries) > 0 {
 		t.Errorf("the store has %d records: %v", len(entries), err)
+	}
+}
+
+// TestJoinedExchange: a caller that waits for the exchange of another one takes its outcome only if that
+// has the scopes of the caller, and a failure only if it is that of the caller's own token.
+func TestJoinedExchange(t *testing.T) {
+	for name, one := range map[string]struct {
+		wanted []string // scopes of the other one
+		fails  bool
+		asks   bool
+	}{
+		"with the scopes":           {wanted: []string{"write"}},
+		"without the scopes":        {asks: true},
+		"a failure of the other's":  {fails: true, asks: true},
+		"with more than the scopes": {wanted: []string{"admin", "write"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Int32
+				c := New(Options{Store: vault.NewMemory(nil), Dial: func(context.Context, string, string) (net.Conn, error) {
+					asked.Add(1)
+					return nil, errors.New("the issuer is down")
+				}})
+				e := NewExchanger(c)
+				s := &Server{Name: "crm", URL: "http://127.0.0.1:1/mcp", Flow: FlowTokenExchange, Issuer: "http://127.0.0.1:2", ClientID: "weir", ClientSecret: "0123456789abcdef"}
+				sub := Subject{Principal: "corp:u1", Issuer: "corp", Token: "second"}
+				id := exchangeID(s, &sub)
+				release := make(chan struct{})
+				go func() {
+					_, _ = c.refreshes.do(t.Context(), id, func(context.Context) (*grant, error) {
+						<-release
+						if one.fails {
+							e.noteFailed(id, sha256.Sum256([]byte("first")), errors.New("the first token has ended"))
+							return nil, errors.New("the first token has ended")
+						}
+						g := &grant{Access: "new", Issued: time.Now(), Expires: time.Now().Add(time.Hour)}
+						e.tokens.Put(id, &exchanged{g, one.wanted}, 0)
+						return g, nil
+					})
+				}()
+				synctest.Wait()
+				var got identity.Secret
+				var err error
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					got, err = e.Token(t.Context(), s, sub, "old", []string{"write"})
+				}()
+				synctest.Wait()
+				close(release)
+				<-over
+				if n := asked.Load(); (n > 0) != one.asks {
+					t.Errorf("%d connections to the issuer", n)
+				}
+				if one.fails {
+					if k, _ := mcp.KindOf(err); k != mcp.KindIdentityUnavailable {
+						t.Errorf("the failure: %v", err)
+					}
+				} else if got != "new" || err != nil {
+					t.Errorf("the token: %q, %v", got, err)
+				}
+				if err := c.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
