@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/trace"
 )
 
 // maxPooled is the largest size of a buffer that is reused. Larger ones are left to the garbage
@@ -53,22 +54,24 @@ func (b *body) read(w http.ResponseWriter, r *http.Request, limit int64, pool *m
 // smallBody is the size up to which an outgoing request gets a copy of the body.
 const smallBody = 8 << 10
 
-// reader returns the bytes as the body of an outgoing request. For a large body the reader holds
+// reader returns the edited bytes as the body of an outgoing request. For a large body the reader holds
 // the buffer until it is closed. For a small one it is a copy in a type that net/http knows to be
 // in memory: only then does net/http send headers and body in one packet, which saves a system call
 // on both sides.
-func (b *body) reader() io.ReadCloser {
+func (b *body) reader(edit trace.Edit) io.ReadCloser {
 	if len(b.buf) <= smallBody {
-		return io.NopCloser(bytes.NewReader(bytes.Clone(b.buf)))
+		return io.NopCloser(bytes.NewReader(edit.Append(make([]byte, 0, len(b.buf)+edit.Grows()), b.buf)))
 	}
 	b.refs.Add(1)
 	out := &bodyReader{b: b}
-	out.Reset(b.buf)
+	for i, part := range [...][]byte{b.buf[:edit.At], edit.Text, b.buf[edit.End:]} {
+		out.parts[i].Reset(part)
+	}
 	return out
 }
 
 type bodyReader struct {
-	bytes.Reader
+	parts  [3]bytes.Reader // one after the other
 	b      *body
 	closed atomic.Bool
 }
@@ -87,13 +90,24 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	if r.closed.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	return r.Reader.Read(p)
+	for i := range r.parts {
+		if part := &r.parts[i]; part.Len() > 0 {
+			return part.Read(p)
+		}
+	}
+	return 0, io.EOF
 }
 
 // WriteTo implements io.WriterTo.
-func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
+func (r *bodyReader) WriteTo(w io.Writer) (n int64, err error) {
 	if r.closed.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	return r.Reader.WriteTo(w)
+	for i := range r.parts {
+		written, err := r.parts[i].WriteTo(w)
+		if n += written; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }

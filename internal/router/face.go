@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -108,7 +109,7 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	again := b.reader()
+	again := b.reader(trace.Edit{})
 	defer again.Close()
 	r2 := r.WithContext(r.Context())
 	r2.Body, r2.ContentLength = io.NopCloser(again), int64(len(b.buf))

@@ -92,6 +92,7 @@ type exchange struct {
 	endless bool              // a stream or a subscription, which does not end by itself
 	peer    http.RoundTripper // of an upstream that has registered itself, or nil
 	trace   trace.Forwarded   // zero for a stream, a notification, a response and a batch
+	edit    trace.Edit        // of b, which puts the context of the trace into it
 
 	began time.Time // if the Observer is told
 	err   error     // why the agent did not get the upstream's answer whole; nil if it did
@@ -181,8 +182,9 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 			Method: x.r.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
 		}).WithContext(x.ctx)
 		if b := x.b; b != nil {
-			req.Body, req.ContentLength = b.reader(), int64(len(b.buf))
-			req.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
+			edit := x.edit
+			req.Body, req.ContentLength = b.reader(edit), int64(len(b.buf)+edit.Grows())
+			req.GetBody = func() (io.ReadCloser, error) { return b.reader(edit), nil }
 		}
 		resp, err := x.transport().RoundTrip(req)
 		if err != nil {
@@ -375,7 +377,7 @@ func (x *exchange) tellCancelled() {
 		defer cancel()
 		req := (&http.Request{
 			Method: http.MethodPost, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: h, Body: b.reader(), ContentLength: int64(len(b.buf)),
+			Header: h, Body: b.reader(trace.Edit{}), ContentLength: int64(len(b.buf)),
 		}).WithContext(ctx)
 		resp, err := transport.RoundTrip(req)
 		if err != nil {

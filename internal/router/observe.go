@@ -88,24 +88,16 @@ func (x *exchange) observeEnd() {
 }
 
 // follow begins the operation of a request, whose context goes to the upstream in its params and in
-// a header. The returned function ends it. Without a span the bytes of the request stay as they are.
+// a header. The returned function ends it. The context joins the bytes of the request as they are
+// sent, so a large body has no second copy.
 func (x *exchange) follow() (ended func()) {
 	t := x.fw.o.Trace
 	if t == nil || x.endless || x.e.id == "" || x.b == nil {
 		return func() {}
 	}
-	var message []byte
 	to := func() trace.Server { return trace.ServerAt(x.f.name, x.t.URL) }
-	x.trace, message = t.Forward(to, x.e.method, x.r.Header, x.b.buf)
-	given := x.b
-	if x.trace.Traceparent() != "" {
-		x.b = getBody() // the caller may send what it gave once more
-		x.b.buf = append(x.b.buf[:0], message...)
-	}
+	x.trace, x.edit = t.Forward(to, x.e.method, x.r.Header, x.b.buf)
 	return func() {
-		if x.b != given {
-			x.b.release()
-		}
 		if !x.again {
 			x.trace.End(x.err)
 		}

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/trace"
 )
 
 func TestNameOf(t *testing.T) {
@@ -103,7 +105,7 @@ func FuzzLineScanner(f *testing.F) {
 func TestBodyIsHeld(t *testing.T) {
 	b := getBody()
 	b.buf = append(b.buf[:0], bytes.Repeat([]byte("x"), smallBody+1)...)
-	r := b.reader()
+	r := b.reader(trace.Edit{})
 	b.release()
 	if b.refs.Load() != 1 {
 		t.Errorf("%d holders", b.refs.Load())
@@ -121,6 +123,32 @@ func TestBodyIsHeld(t *testing.T) {
 	}
 	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
 		t.Errorf("read after Close: %v", err)
+	}
+}
+
+// TestBodyIsEdited: an edit joins a body as it is read or written, large or small.
+func TestBodyIsEdited(t *testing.T) {
+	for _, n := range []int{10, smallBody + 1, 1 << 20} {
+		b := getBody()
+		b.buf = append(b.buf[:0], bytes.Repeat([]byte("x"), n)...)
+		for _, edit := range []trace.Edit{{}, {At: 3, End: 5, Text: []byte("abc")}, {At: n, End: n, Text: []byte("end")}, {Text: []byte("begin")}} {
+			want := edit.Append(nil, b.buf)
+			if len(want) != n+edit.Grows() {
+				t.Fatalf("%d bytes, want %d", len(want), n+edit.Grows())
+			}
+			read, written := b.reader(edit), b.reader(edit)
+			got, err := io.ReadAll(read)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("read: %d bytes, want %d, %v", len(got), len(want), err)
+			}
+			var w bytes.Buffer
+			if m, err := io.Copy(&w, written); err != nil || m != int64(len(want)) || !bytes.Equal(w.Bytes(), want) {
+				t.Errorf("written: %d bytes, want %d, %v", m, len(want), err)
+			}
+			read.Close()
+			written.Close()
+		}
+		b.release()
 	}
 }
 

@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,12 @@ func TestSpansOfEachWay(t *testing.T) {
 			for i, tool := range []string{"echo", "refuse", "fail"} {
 				e.post("/mcps/fake/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":"x"}}}`, i+1, tool),
 					"Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25", "Traceparent", "00-"+id+"-b7ad6b7169203331-01")
+			}
+			long := strings.Repeat("y", 50_000) // read from two places and the context
+			r := e.post("/mcps/fake/mcp", `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"echo","arguments":{"text":"`+long+`"}}}`,
+				"Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25", "Traceparent", "00-"+id+"-b7ad6b7169203331-01")
+			if !strings.Contains(r.body, long) {
+				t.Errorf("a long call: %d %.200s", r.status, r.body)
 			}
 			tracer.Close(context.WithoutCancel(t.Context()))
 			seen := map[string]tracetest.Span{}

@@ -21,24 +21,21 @@ type Forwarded struct {
 }
 
 // Forward begins a request with the method to a server. h are the headers of the agent's HTTP
-// request, and message is its body. It returns the message to send: message itself, unless the
-// request has a span.
-func (t *Tracer) Forward(to func() Server, method string, h http.Header, message []byte) (Forwarded, []byte) {
+// request, and message is its body. If the request has a span, the edit puts the span's context into
+// the message.
+func (t *Tracer) Forward(to func() Server, method string, h http.Header, message []byte) (f Forwarded, e Edit) {
 	if t == nil {
-		return Forwarded{}, message
+		return f, e
 	}
-	f := Forwarded{by: t, method: method, began: time.Now()}
+	f = Forwarded{by: t, method: method, began: time.Now()}
 	m := f.accept(h, message)
 	if f.server == nil {
-		return f, message
+		return f, e
 	}
 	server := to()
 	f.describe(server.Name, h, &m)
 	f.client = f.server.child(&server, method, rawjson.Get(m.Params, "name"), f.began)
-	if out, err := rawjson.Set(message, "params", f.client.carried(m.Params)); err == nil {
-		message = out
-	}
-	return f, message
+	return f, f.client.edit(message)
 }
 
 // accept begins the span of the agent's request, if its trace is sampled.
