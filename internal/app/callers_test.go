@@ -11,9 +11,14 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
 // TestStaticTokens: a token is known by its hash alone, in either case, until it expires.
 func TestStaticTokens(t *testing.T) {
-	hash := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
+	hash := hashOf
 	auth := &config.Auth{Tokens: []config.Token{
 		{Name: "ann", SHA256: hash("one"), Expires: "2027-01-01"}, {Name: "bob", SHA256: hash("two")}, {Name: "broken", SHA256: "zz"}, {Name: "short", SHA256: hash("three")[:62]},
 		{Name: "upper", SHA256: strings.ToUpper(hash("four"))}, {Name: "none", SHA256: hash("")}, {Name: "zero", SHA256: strings.Repeat("0", 64)},
@@ -35,11 +40,11 @@ func TestStaticTokens(t *testing.T) {
 			t.Errorf("%q at %s is %q, want %q", tt.bearer, tt.at, name, tt.name)
 		}
 		peer, err := localPeer(auth, []string{"other", tt.bearer}, tt.at)
-		if want := strings.TrimPrefix(tt.name, "scoped"); peer != want || (err == nil) != (want != "") {
-			t.Errorf("a peer of the hub with %q at %s is %q, %v", tt.bearer, tt.at, peer, err)
+		if want := strings.TrimPrefix(tt.name, "scoped"); peer.Principal != want || (err == nil) != (want != "") {
+			t.Errorf("a peer of the hub with %q at %s is %q, %v", tt.bearer, tt.at, peer.Principal, err)
 		}
 	}
-	if peer, err := localPeer(&config.Auth{}, nil, before); peer != "local" || err != nil {
-		t.Errorf("without auth a peer is %q, %v", peer, err)
+	if peer, err := localPeer(&config.Auth{}, nil, before); peer.Principal != "local" || err != nil {
+		t.Errorf("without auth a peer is %q, %v", peer.Principal, err)
 	}
 }

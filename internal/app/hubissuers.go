@@ -78,7 +78,8 @@ func (a hubRules) Authenticate(ctx context.Context, c hub.Credentials) (hub.Gran
 	return grant, err
 }
 
-// authenticate looks for a token of an issuer. err is nil if the peer showed none that may be one.
+// authenticate looks for a token of an issuer. err is nil if the peer showed none that may be one. If
+// it shows several, an issuer that cannot be asked decides about err: its token may be good.
 func (p *issuedPeers) authenticate(ctx context.Context, c hub.Credentials) (grant hub.Grant, found bool, err error) {
 	entries := *p.entries.Load()
 	if len(entries) == 0 {
@@ -91,14 +92,15 @@ func (p *issuedPeers) authenticate(ctx context.Context, c hub.Credentials) (gran
 			continue // an Authorization header of another scheme, which is for a proxy
 		}
 		id, failed := p.callers.Authenticate(r, token)
-		if failed != nil {
+		if failed == nil {
+			if grant, err := grantOf(entries, id, time.Now()); err == nil {
+				return grant, true, nil
+			}
+			failed = mcp.Errorf(mcp.KindPermissionDenied, "no entry of hub.issuers fits %q; the operator adds its group or its name there", id.Principal)
+		}
+		if k, _ := mcp.KindOf(err); k != mcp.KindIdentityUnavailable {
 			err = failed
-			continue
 		}
-		if grant, err := grantOf(entries, id, time.Now()); err == nil {
-			return grant, true, nil
-		}
-		err = mcp.Errorf(mcp.KindPermissionDenied, "no entry of hub.issuers fits %q; the operator adds its group or its name there", id.Principal)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", hub.ErrRefused, err)
@@ -116,7 +118,7 @@ func grantOf(entries []config.HubIssuer, id *identity.Identity, now time.Time) (
 	if end := id.Expires; !end.IsZero() && end.Before(until) {
 		until = end
 	}
-	return hub.Grant{Principal: id.Principal, Role: smcp.Role(entries[i].Role), Offices: entries[i].Offices, Until: until}, nil
+	return hub.Grant{Principal: id.Principal, Role: smcp.Role(entries[i].Role), Offices: entries[i].Offices, Until: until, Expires: id.Expires}, nil
 }
 
 func fits(e config.HubIssuer, id *identity.Identity) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/fakeidp"
 	"github.com/weir-mcp/weir/internal/memnet"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -169,6 +171,98 @@ func TestIssuedPeers(t *testing.T) {
 	})
 }
 
+// putOut reports whether a peer has lost its connection.
+func putOut(lost chan struct{}) bool {
+	synctest.Wait()
+	select {
+	case <-lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestIssuedPeersOutage: a peer stays connected while its issuer cannot be asked, but not beyond the
+// end of its token. When the issuer answers again, a token that was revoked ends the connection.
+func TestIssuedPeersOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, end := startIssuedHub(t)
+		defer end()
+		claims := map[string]any{"sub": "ann", "aud": "https://weir.example", "scope": "mcp", "tid": "t1"}
+		lasts := h.idp.Opaque(claims)
+		claims["exp"] = time.Now().Add(20 * time.Minute).Unix()
+		lost := map[string]chan struct{}{"lasts": nil, "ends": nil}
+		for name, token := range map[string]string{"lasts": lasts, "ends": h.idp.Opaque(claims)} {
+			c, l, err := h.connect(t, token, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			lost[name] = l
+		}
+		h.idp.Outage(true)
+		c := hub.Credentials{Header: http.Header{"X-Api-Key": {lasts}, "Authorization": {"Bearer " + h.token("ann", map[string]any{"iss": "https://other.example"})}}}
+		time.Sleep(18 * time.Minute)
+		if _, err := h.rules.Authenticate(t.Context(), c); err == nil {
+			t.Error("a token is good during the outage")
+		} else if k, _ := mcp.KindOf(err); k != mcp.KindIdentityUnavailable {
+			t.Errorf("one of two tokens cannot be checked: %v", err)
+		}
+		h.hub.SetAccess(h.rules, nil)
+		if putOut(lost["lasts"]) || putOut(lost["ends"]) {
+			t.Fatal("the outage of an issuer ends a connection")
+		}
+		time.Sleep(2*time.Minute + time.Second)
+		if !putOut(lost["ends"]) || putOut(lost["lasts"]) {
+			t.Fatal("a token keeps its connection beyond its end, or another one was put out")
+		}
+		h.idp.Revoke(lasts)
+		h.idp.Outage(false)
+		time.Sleep(time.Minute)
+		if !putOut(lost["lasts"]) {
+			t.Error("the issuer answers again, and a revoked token keeps its connection")
+		}
+	})
+}
+
+// TestStaticPeersEnd: a peer that shows a token of the gateway stays connected until the token ends.
+func TestStaticPeersEnd(t *testing.T) {
+	auth := config.Auth{Tokens: []config.Token{{Name: "ann", SHA256: hashOf("one"), Expires: "2000-01-01T01:00:10Z"}}}
+	synctest.Test(t, func(t *testing.T) {
+		c := &config.Config{Auth: auth}
+		rules, err := hubAccess(c, func() *config.Auth { return &c.Auth }, newIssuedPeers(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rules.issued.close()
+		h := hub.New(hub.Options{Auth: rules})
+		listen := memnet.New()
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.RemoteAddr = "127.0.0.1:5"
+			h.ServeHTTP(w, r)
+		})}
+		go func() { _ = server.Serve(listen) }()
+		defer server.Close()
+		defer func() {
+			if err := h.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		peers := &issuedHubs{hub: h, listen: listen}
+		client, lost, err := peers.connect(t, "one", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if time.Sleep(time.Hour); putOut(lost) {
+			t.Fatal("a peer was put out before the end of its token")
+		}
+		if time.Sleep(11 * time.Second); !putOut(lost) {
+			t.Error("a token that has ended keeps its connection")
+		}
+	})
+}
+
 // TestIssuedPeersEnd: the end of a token, its revocation, and a reload that takes its entry away end
 // the connection; an issuer that cannot be asked does not make a token unknown.
 func TestIssuedPeersEnd(t *testing.T) {
@@ -184,24 +278,15 @@ func TestIssuedPeersEnd(t *testing.T) {
 			t.Cleanup(func() { _ = c.Close() })
 			return lost
 		}
-		put := func(lost chan struct{}) bool {
-			synctest.Wait()
-			select {
-			case <-lost:
-				return true
-			default:
-				return false
-			}
-		}
 		opaque := h.idp.Opaque(map[string]any{"sub": "ann", "aud": "https://weir.example", "scope": "mcp", "tid": "t1"})
 		ends, lasts, revoked := connect(h.token("ann", map[string]any{"exp": time.Now().Add(17 * time.Minute).Unix()})), connect(h.token("ann", map[string]any{"exp": time.Now().Add(3 * time.Hour).Unix()})), connect(opaque)
 		time.Sleep(16 * time.Minute)
-		if put(ends) || put(lasts) || put(revoked) {
+		if putOut(ends) || putOut(lasts) || putOut(revoked) {
 			t.Fatal("a peer with a good token was put out")
 		}
 		h.idp.Revoke(opaque)
 		time.Sleep(7 * time.Minute)
-		if !put(ends) || !put(revoked) || put(lasts) {
+		if !putOut(ends) || !putOut(revoked) || putOut(lasts) {
 			t.Fatal("a token that has ended or is revoked keeps its connection, or another one was put out")
 		}
 		h.idp.Outage(true)
@@ -211,7 +296,7 @@ func TestIssuedPeersEnd(t *testing.T) {
 			t.Errorf("the issuer cannot be asked: %v", err)
 		}
 		h.set(strings.Replace(issuedHub, "corp:ann", "corp:bob", 1))
-		if !put(lasts) {
+		if !putOut(lasts) {
 			t.Error("a peer whose entry is gone stays connected")
 		}
 	})

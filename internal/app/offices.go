@@ -99,7 +99,7 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, issued *issuedPee
 // hubAccess returns the tokens and keys that the hub accepts, and applies the issuers.
 func hubAccess(c *config.Config, gateway func() *config.Auth, issued *issuedPeers) (hubRules, error) {
 	auth := hubRules{issued: issued}
-	auth.Static = hub.Static{Local: func(tokens []string) (string, error) { return localPeer(gateway(), tokens, time.Now()) }}
+	auth.Static = hub.Static{Local: func(tokens []string) (hub.Grant, error) { return localPeer(gateway(), tokens, time.Now()) }}
 	for _, t := range c.Hub.Tokens {
 		auth.Tokens = append(auth.Tokens, hub.Token{Name: t.Name, SHA256: t.SHA256, Role: smcp.Role(t.Role), Offices: t.Offices})
 	}
@@ -125,18 +125,18 @@ func keysOf(devices []hub.Device) map[string]ed25519.PublicKey {
 
 // localPeer decides about a peer on this machine if hub.tokens is empty. A Computer in the
 // gateway's office can offer tools to every user of the gateway. So if the gateway requires tokens,
-// the hub requires one that is valid for the whole gateway.
-func localPeer(gateway *config.Auth, tokens []string, now time.Time) (principal string, err error) {
+// the hub requires one that is valid for the whole gateway. The grant ends with the token.
+func localPeer(gateway *config.Auth, tokens []string, now time.Time) (hub.Grant, error) {
 	if !gateway.Required() {
-		return "local", nil
+		return hub.Grant{Principal: "local"}, nil
 	}
 	known := staticTokens(gateway)
 	for _, token := range tokens {
 		if t, err := authn.Find(known, token, now); err == nil && !gateway.Scoped(t.Name) {
-			return t.Name, nil
+			return hub.Grant{Principal: t.Name, Until: t.Expires, Expires: t.Expires}, nil
 		}
 	}
-	return "", fmt.Errorf("%w: auth.tokens are set and hub.tokens are not, so peers on this machine show a token of auth.tokens that has no agents:, or the operator gives them one in hub.tokens", hub.ErrRefused)
+	return hub.Grant{}, fmt.Errorf("%w: auth.tokens are set and hub.tokens are not, so peers on this machine show a token of auth.tokens that has no agents:, or the operator gives them one in hub.tokens", hub.ErrRefused)
 }
 
 func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) error {

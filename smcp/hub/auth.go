@@ -76,6 +76,9 @@ type Grant struct {
 	// the peer sent when it connected. A refusal then ends the connection. The zero Until asks only
 	// after SetAccess.
 	Until time.Time
+	// Expires is the end of the credentials; zero for none. Past it, an Authenticator that cannot
+	// decide ends the connection as well.
+	Expires time.Time
 }
 
 // Allows reports whether the grant covers a role in an office.
@@ -121,10 +124,10 @@ type Device struct {
 type Static struct {
 	Tokens  []Token
 	Devices []Device
-	// Local authenticates peers on this machine when there are no Tokens. An admitted peer may take
-	// any role in any office; a rejected peer needs a known key. Local is called concurrently with the
-	// tokens that the peer sent. A nil Local admits all.
-	Local func(tokens []string) (principal string, err error)
+	// Local authenticates peers on this machine when there are no Tokens. It returns what the peer may
+	// do; a rejected peer needs a known key. Local is called concurrently with the tokens that the peer
+	// sent. A nil Local admits all.
+	Local func(tokens []string) (Grant, error)
 }
 
 var _ Authenticator = Static{}
@@ -142,9 +145,9 @@ func (s Static) Authenticate(_ context.Context, c Credentials) (Grant, error) {
 		if s.Local == nil {
 			return Grant{Principal: "local"}, nil
 		}
-		principal, err := s.Local(tokens)
+		grant, err := s.Local(tokens)
 		if err == nil {
-			return Grant{Principal: principal}, nil
+			return grant, nil
 		}
 		refused = err
 	}

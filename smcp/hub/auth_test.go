@@ -192,11 +192,11 @@ func TestLocalPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := `,"key":"` + smcp.EncodeKey(pub) + `"}`
-	static := hub.Static{Devices: []hub.Device{{Name: "bound", Key: pub}}, Local: func(tokens []string) (string, error) {
+	static := hub.Static{Devices: []hub.Device{{Name: "bound", Key: pub}}, Local: func(tokens []string) (hub.Grant, error) {
 		if slices.Contains(tokens, "t-gateway") {
-			return "gateway", nil
+			return hub.Grant{Principal: "gateway"}, nil
 		}
-		return "", hub.ErrRefused
+		return hub.Grant{}, hub.ErrRefused
 	}}
 	near, far := "127.0.0.1:5", "192.0.2.1:5"
 	for name, test := range map[string]struct {

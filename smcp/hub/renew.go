@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // Bounds of checks of connected peers.
@@ -72,6 +74,13 @@ func (c checks) regrant(ctx context.Context, s *session, always bool) {
 		if now != h.access {
 			continue
 		}
+		if err != nil && undecided(ctx, err) && !s.grant.ended(time.Now()) {
+			c.renewAfter(s, minCheckWait)
+			name, principal := s.name, s.grant.Principal
+			h.mu.Unlock()
+			h.log.Debug("a peer keeps what it may do: its credentials could not be checked", "name", name, "principal", principal, "reason", err)
+			return
+		}
 		s.access, always = now, false
 		if err == nil {
 			s.grant = grant
@@ -93,14 +102,43 @@ func (c checks) regrant(ctx context.Context, s *session, always bool) {
 	}
 }
 
+// undecided reports whether an error of an Authenticator is no refusal: the issuer cannot be asked, or
+// the time for its answer is over.
+func undecided(ctx context.Context, err error) bool {
+	k, _ := mcp.KindOf(err)
+	return k == mcp.KindIdentityUnavailable || ctx.Err() != nil
+}
+
+// ended reports whether the credentials of a grant are past their end.
+func (g Grant) ended(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
+
 // renewLater sets the time of the next check of a grant. The caller holds Hub.mu.
 func (c checks) renewLater(s *session) {
+	if s.grant.Until.IsZero() {
+		c.stop(s)
+		return
+	}
+	c.renewAfter(s, max(time.Until(s.grant.Until), minCheckWait))
+}
+
+// renewAfter checks a grant after a wait, or at the end of its credentials if that is earlier. The
+// caller holds Hub.mu.
+func (c checks) renewAfter(s *session, wait time.Duration) {
+	c.stop(s)
+	if s.ended {
+		return
+	}
+	// Credentials may be accepted shortly after their end: clocks differ.
+	if left := time.Until(s.grant.Expires); !s.grant.Expires.IsZero() && left > 0 {
+		wait = min(wait, left)
+	}
+	s.renewal = time.AfterFunc(wait, func() { c.renew(s) })
+}
+
+// stop cancels the next check of a grant. The caller holds Hub.mu.
+func (checks) stop(s *session) {
 	if s.renewal != nil {
 		s.renewal.Stop()
 		s.renewal = nil
 	}
-	if s.grant.Until.IsZero() || s.ended {
-		return
-	}
-	s.renewal = time.AfterFunc(max(time.Until(s.grant.Until), minCheckWait), func() { c.renew(s) })
 }
