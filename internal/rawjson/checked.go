@@ -3,7 +3,6 @@ package rawjson
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 )
 
@@ -16,7 +15,7 @@ import (
 func EachCheckedMember(obj []byte, f func(m Member) bool) error {
 	i := SkipSpace(obj, 0)
 	if i >= len(obj) || obj[i] != '{' {
-		return fmt.Errorf("%w: not an object", ErrType)
+		return errNotObject
 	}
 	for i = SkipSpace(obj, i+1); i < len(obj) && obj[i] == '"'; i = SkipSpace(obj, i+1) {
 		m := Member{Start: i}
@@ -51,7 +50,7 @@ func EachCheckedMember(obj []byte, f func(m Member) bool) error {
 func EachCheckedElement(arr []byte, f func(value []byte) bool) error {
 	i := SkipSpace(arr, 0)
 	if i >= len(arr) || arr[i] != '[' {
-		return fmt.Errorf("%w: not an array", ErrType)
+		return errNotArray
 	}
 	for i = SkipSpace(arr, i+1); i < len(arr) && arr[i] != ']'; i = SkipSpace(arr, i+1) {
 		end := valueEnd(arr, i)

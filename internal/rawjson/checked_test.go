@@ -2,6 +2,7 @@ package rawjson
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -103,5 +104,20 @@ func BenchmarkEachCheckedMember(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A value of another type costs no allocation: readers ask for optional members without a check.
+func TestWrongTypeAllocations(t *testing.T) {
+	for _, raw := range []string{"", "null", `"text"`, "1"} {
+		value := []byte(raw)
+		var object, array error
+		allocs := testing.AllocsPerRun(100, func() {
+			object = EachMember(value, func(Member) bool { return true })
+			array = EachElement(value, func([]byte) bool { return true })
+		})
+		if allocs > 0 || !errors.Is(object, ErrType) || !errors.Is(array, ErrType) {
+			t.Errorf("%q: %v allocations, %v, %v", raw, allocs, object, array)
+		}
 	}
 }

@@ -45,7 +45,7 @@ func IsEmptyObject(obj []byte) bool {
 func EachMember(obj []byte, f func(m Member) bool) error {
 	i := SkipSpace(obj, 0)
 	if i >= len(obj) || obj[i] != '{' {
-		return fmt.Errorf("%w: not an object", ErrType)
+		return errNotObject
 	}
 	i = SkipSpace(obj, i+1)
 	if i < len(obj) && obj[i] == '}' {
@@ -105,7 +105,7 @@ func trailing(data []byte, i int) error {
 func EachElement(arr []byte, f func(value []byte) bool) error {
 	i := SkipSpace(arr, 0)
 	if i >= len(arr) || arr[i] != '[' {
-		return fmt.Errorf("%w: not an array", ErrType)
+		return errNotArray
 	}
 	i = SkipSpace(arr, i+1)
 	if i < len(arr) && arr[i] == ']' {

@@ -21,6 +21,12 @@ var (
 	ErrType      = errors.New("unexpected JSON type")
 )
 
+// Wrong types, which readers of optional members meet all the time: a value costs no allocation.
+var (
+	errNotObject = fmt.Errorf("%w: not an object", ErrType)
+	errNotArray  = fmt.Errorf("%w: not an array", ErrType)
+)
+
 func syntaxError(i int, what string) error {
 	return fmt.Errorf("%w at byte %d: %s", ErrSyntax, i, what)
 }
