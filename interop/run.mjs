@@ -21,6 +21,7 @@ const drivers = [
   ['./packages.mjs', 'installed'],
   ['./work.mjs', 'oneAgentsWork'],
   ['./memory.mjs', 'bytesOfOthers'],
+  ['./restart.mjs', 'restarts'],
   ['./browser.mjs', 'inBrowser'],
   ['./console.mjs', 'consolePage'],
   ['./connect.mjs', 'connectPages'],
