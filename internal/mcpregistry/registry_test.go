@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +22,11 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // fakeRegistry answers as the path says; page n of a search has one server and a cursor to the next.
 func fakeRegistry(t *testing.T, asked *[]string) *httptest.Server {
 	t.Helper()
+	var mu sync.Mutex // guards asked: a handler outlives a client that has given up
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		*asked = append(*asked, r.URL.RequestURI())
+		mu.Unlock()
 		const latest = "/v0.1/servers/"
 		switch {
 		case r.URL.Path == "/v0.1/servers":
