@@ -78,13 +78,14 @@ type Pages struct {
 	key     []byte // of the tokens in forms
 	open    *bounded.Map[string, *session]
 	seal    cipher.AEAD   // of logins
-	epoch   atomic.Uint64 // of logins; Forget begins the next
+	epoch   atomic.Uint64 // of logins, sessions and people; Forget begins the next
 	people  *people
 }
 
 // session is a browser whose person is known.
 type session struct {
 	caller *identity.Identity
+	epoch  uint64 // in which the caller was looked up
 
 	mu    sync.Mutex // guards below
 	begun map[string]string
@@ -111,10 +112,13 @@ func (p *Pages) Apply(f Front) { p.front.Store(&f) }
 
 // Forget ends all sessions and logins, and so the sign-ins that are in progress: who may sign in has
 // changed.
+//
+// A caller who is being looked up meanwhile is of the epoch in which that began, so what is stored
+// for that caller afterwards counts for no request.
 func (p *Pages) Forget() {
+	p.epoch.Add(1)
 	p.people.known.Clear()
 	p.open.Clear()
-	p.epoch.Add(1)
 }
 
 // URL returns the address of the page of a server.
@@ -197,18 +201,22 @@ func (p *Pages) formToken(browser string) string {
 // sessionOf returns the session of a browser, or nil. The map has no text that a browser could show.
 func (p *Pages) sessionOf(browser string) *session {
 	s, _ := p.open.Get(p.formToken("session " + browser))
+	if s == nil || s.epoch != p.epoch.Load() {
+		return nil
+	}
 	return s
 }
 
-// begin starts a session of a caller in a browser, with a new text for the browser.
-func (p *Pages) begin(w http.ResponseWriter, caller *identity.Identity) (browser string, s *session) {
-	browser, s = p.mark(w), newSession(caller)
+// begin starts a session of a caller in a browser, with a new text for the browser. epoch is the one
+// in which the lookup of the caller began.
+func (p *Pages) begin(w http.ResponseWriter, caller *identity.Identity, epoch uint64) (browser string, s *session) {
+	browser, s = p.mark(w), newSession(caller, epoch)
 	p.open.Put(p.formToken("session "+browser), s, 0)
 	return browser, s
 }
 
-func newSession(caller *identity.Identity) *session {
-	return &session{caller: caller.WithoutCredential(), begun: map[string]string{}}
+func newSession(caller *identity.Identity, epoch uint64) *session {
+	return &session{caller: caller.WithoutCredential(), epoch: epoch, begun: map[string]string{}}
 }
 
 // show writes the page of a server: a question for a token, or the button that begins a sign-in.
@@ -217,7 +225,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem str
 	s := p.sessionOf(browser)
 	switch {
 	case s == nil && p.front.Load().Authenticate == nil:
-		s = newSession(identity.From(r.Context())) // kept once a sign-in begins
+		s = newSession(identity.From(r.Context()), 0) // for this page alone
 		if browser == "" {
 			browser = p.mark(w)
 		}
@@ -259,14 +267,14 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 		write(w, http.StatusForbidden, view{Title: "This form is not valid any more", Text: "Open the page again. The browser must accept its cookie.", Again: URL("", server)})
 		return
 	}
-	front := p.front.Load()
+	epoch, front := p.epoch.Load(), p.front.Load()
 	if token := strings.TrimSpace(r.PostForm.Get("token")); token != "" && front.Authenticate != nil {
 		caller, err := front.Authenticate(r, token)
 		if err != nil {
 			p.show(w, r, server, "The gateway does not know this token.")
 			return
 		}
-		p.begin(w, caller)
+		p.begin(w, caller, epoch)
 		http.Redirect(w, r, URL("", server), http.StatusSeeOther)
 		return
 	}
@@ -277,7 +285,7 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 	s := p.sessionOf(browser)
 	fresh := s == nil && front.Authenticate == nil
 	if fresh {
-		s = newSession(identity.From(r.Context()))
+		s = newSession(identity.From(r.Context()), epoch)
 	}
 	if s != nil && p.postText(w, r, s, server, browser) {
 		return
@@ -297,7 +305,7 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 		return
 	}
 	if fresh {
-		_, s = p.begin(w, s.caller)
+		_, s = p.begin(w, s.caller, epoch)
 	}
 	s.note(state, owner)
 	// A redirect from a form would need the provider in form-action, which nothing knows in advance.

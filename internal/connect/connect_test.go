@@ -299,3 +299,65 @@ func TestLogin(t *testing.T) {
 		t.Errorf("after its time: %d", w.Code)
 	}
 }
+
+// slowIDP is an identity provider that agrees after a reload.
+type slowIDP struct {
+	idp
+	reload func()
+}
+
+func (i *slowIDP) Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
+	i.reload()
+	return i.idp.Finish(ctx, memo, query)
+}
+
+// TestForgetDuringLookup: who may sign in changes while the provider, or the gateway, looks up who a
+// person is. The answer is of the time before, so the person is not signed in.
+func TestForgetDuringLookup(t *testing.T) {
+	var pages *connect.Pages
+	forget := func() { pages.Forget() }
+	at := &slowIDP{reload: func() { forget() }}
+	pages = connect.New(connect.Options{SignIns: &provider{}, Front: connect.Front{Base: "http://127.0.0.1:1", Login: at, Authenticate: func(*http.Request, string) (*identity.Identity, error) {
+		forget()
+		return &identity.Identity{Principal: "ada"}, nil
+	}}})
+	login := http.HandlerFunc(pages.ServeLogin)
+	const answer = "/connect/callback?state=login-1&code=good"
+	signIn := func() (person *http.Request, who string) {
+		w := visit(pages, http.MethodGet, answer, nil, visit(login, http.MethodPost, "/login", nil, nil).Result().Cookies())
+		person = httptest.NewRequest(http.MethodGet, "/", nil)
+		for _, c := range w.Result().Cookies() {
+			person.AddCookie(c)
+		}
+		return person, visit(login, http.MethodGet, "/login", nil, w.Result().Cookies()).Body.String()
+	}
+	paste := func() string {
+		first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
+		form := url.Values{"form": {formField.FindStringSubmatch(first.Body.String())[1]}, "token": {"x"}}
+		w := visit(pages, http.MethodPost, "/connect/notes", form, first.Result().Cookies())
+		return visit(pages, http.MethodGet, "/connect/notes", nil, w.Result().Cookies()).Body.String()
+	}
+	atServer := func() string {
+		first := visit(pages, http.MethodGet, "/connect/notes", nil, nil)
+		form := url.Values{"form": {formField.FindStringSubmatch(first.Body.String())[1]}, "login": {"yes"}}
+		w := visit(pages, http.MethodPost, "/connect/notes", form, first.Result().Cookies())
+		w = visit(pages, http.MethodGet, answer, nil, append(w.Result().Cookies(), first.Result().Cookies()...))
+		own := w.Result().Cookies()
+		return visit(pages, http.MethodGet, "/connect/notes", nil, own[len(own)-1:]).Body.String()
+	}
+	for _, stays := range []bool{false, true} {
+		if stays {
+			forget = func() {}
+		}
+		r, who := signIn()
+		if id, err := pages.Person(r); (id != nil) != stays || err != nil || pages.SignedIn(r) != stays || strings.Contains(who, "corp:ada") != stays {
+			t.Errorf("stays %t: a person is %v, %v, signed in %t: %s", stays, id, err, pages.SignedIn(r), who)
+		}
+		if page := paste(); strings.Contains(page, "You are ada") != stays {
+			t.Errorf("stays %t, after a token: %s", stays, page)
+		}
+		if page := atServer(); strings.Contains(page, "You are corp:ada") != stays {
+			t.Errorf("stays %t, after a login: %s", stays, page)
+		}
+	}
+}

@@ -124,17 +124,19 @@ func (p *Pages) finishLogin(w http.ResponseWriter, r *http.Request, query url.Va
 	p.setLogin(w, "", -1)
 	caller, err := login.Finish(r.Context(), identity.Secret(l.Memo), query)
 	switch {
+	case l.Epoch != p.epoch.Load(): // Forget was called meanwhile
+		return false
 	case err != nil && l.Server == "":
 		write(w, http.StatusBadGateway, view{Title: "Sign in at this gateway", Problem: err.Error(), Again: consolePath})
 		return true
 	case l.Server == "":
-		p.people.finish(w, r, front, caller)
+		p.people.finish(w, r, front, caller, l.Epoch)
 		return true
 	case err != nil:
 		write(w, http.StatusBadGateway, view{Title: "Sign in at " + l.Server, Problem: err.Error(), Again: URL("", l.Server)})
 		return true
 	}
-	p.begin(w, caller)
+	p.begin(w, caller, l.Epoch)
 	http.Redirect(w, r, URL("", l.Server), http.StatusSeeOther)
 	return true
 }

@@ -29,11 +29,17 @@ const (
 // whose person has not.
 type people struct {
 	pages *Pages
-	known *bounded.Map[string, *identity.Identity]
+	known *bounded.Map[string, *person]
+}
+
+// person is who has signed in, in the epoch in which the login began.
+type person struct {
+	*identity.Identity
+	epoch uint64
 }
 
 func newPeople(p *Pages) *people {
-	return &people{p, bounded.New(bounded.Options[string, *identity.Identity]{MaxCount: maxSessions, TTL: personTime, Now: p.now})}
+	return &people{p, bounded.New(bounded.Options[string, *person]{MaxCount: maxSessions, TTL: personTime, Now: p.now})}
 }
 
 // cookie returns the name of the cookie of a person.
@@ -59,12 +65,21 @@ func (s *people) slot(text string) string { return s.pages.formToken("person " +
 // token returns what the page of a signed-in browser shows with changes.
 func (s *people) token(text string) string { return s.pages.formToken("login " + text) }
 
+// of returns who has signed in with a text, or nil.
+func (s *people) of(text string) *identity.Identity {
+	p, ok := s.known.Get(s.slot(text))
+	if !ok || p.epoch != s.pages.epoch.Load() {
+		return nil
+	}
+	return p.Identity
+}
+
 // enter signs the person of a browser in.
-func (s *people) enter(w http.ResponseWriter, caller *identity.Identity) {
+func (s *people) enter(w http.ResponseWriter, caller *identity.Identity, epoch uint64) {
 	text := rand.Text() + rand.Text()
 	id := *caller.WithoutCredential()
 	id.Expires = s.pages.now().Add(personTime)
-	s.known.Put(s.slot(text), &id, 0)
+	s.known.Put(s.slot(text), &person{&id, epoch}, 0)
 	s.set(w, text, int(personTime/time.Second))
 }
 
@@ -81,8 +96,8 @@ func (p *Pages) Person(r *http.Request) (*identity.Identity, error) {
 	if text == "" || p.front.Load().Login == nil {
 		return nil, nil
 	}
-	id, ok := p.people.known.Get(p.people.slot(text))
-	if !ok {
+	id := p.people.of(text)
+	if id == nil {
 		return nil, nil
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && !p.people.shown(r, text) {
@@ -93,8 +108,7 @@ func (p *Pages) Person(r *http.Request) (*identity.Identity, error) {
 
 // SignedIn reports whether a person has signed in at the browser of a request.
 func (p *Pages) SignedIn(r *http.Request) bool {
-	_, ok := p.people.known.Get(p.people.slot(p.people.text(r)))
-	return ok && p.front.Load().Login != nil
+	return p.people.of(p.people.text(r)) != nil && p.front.Load().Login != nil
 }
 
 // shown reports whether a request shows the token of its login.
@@ -126,7 +140,7 @@ func (p *Pages) ServeLogin(w http.ResponseWriter, r *http.Request) {
 		p.people.begin(w, r, front)
 	case r.Method == http.MethodDelete:
 		text := p.people.text(r)
-		if _, ok := p.people.known.Get(p.people.slot(text)); ok && !p.people.shown(r, text) {
+		if p.people.of(text) != nil && !p.people.shown(r, text) {
 			refuse(w, http.StatusForbidden, "a sign-out needs the header "+LoginHeader+" with the token that GET "+LoginPath+" answers")
 			return
 		}
@@ -146,7 +160,7 @@ func (s *people) who(r *http.Request, front *Front) signedIn {
 	}
 	out := signedIn{Login: front.Login.Name()}
 	text := s.text(r)
-	if id, ok := s.known.Get(s.slot(text)); ok {
+	if id := s.of(text); id != nil {
 		out.Principal, out.Roles, out.Expires, out.Token = id.Principal, id.Roles, &id.Expires, s.token(text)
 	}
 	return out
@@ -173,8 +187,8 @@ func (s *people) begin(w http.ResponseWriter, r *http.Request, front *Front) {
 }
 
 // finish signs a person in who comes back from the issuer.
-func (s *people) finish(w http.ResponseWriter, r *http.Request, front *Front, caller *identity.Identity) {
-	s.enter(w, caller)
+func (s *people) finish(w http.ResponseWriter, r *http.Request, front *Front, caller *identity.Identity, epoch uint64) {
+	s.enter(w, caller, epoch)
 	if front.SignedIn != nil {
 		front.SignedIn(identity.With(r.Context(), caller))
 	}
