@@ -79,10 +79,11 @@ func (g *Guard) Identify(r *http.Request) (*identity.Identity, error) {
 	return id, nil
 }
 
-// identify asks Authenticate if the request shows anything.
+// identify asks Authenticate if the request shows anything. A browser sends a client certificate by
+// itself, so the certificate counts for no page that has not been given the right to call.
 func (g *Guard) identify(r *http.Request) (*identity.Identity, error) {
 	bearer := bearer(r.Header)
-	if bearer == "" && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+	if bearer == "" && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || !g.mayShowCertificate(r)) {
 		if g.login != nil && r.Header.Get("Authorization") == "" {
 			if id, err := g.login(r); id != nil || err != nil {
 				return id, err

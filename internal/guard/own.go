@@ -42,6 +42,14 @@ func ownOrigin(r *http.Request, names map[string]bool) error {
 	return nil
 }
 
+// mayShowCertificate reports whether the client certificate of a request's connection says who made
+// the request: no browser sent it, or it did for a page of the server's own or of a configured origin.
+// Pages of this machine's other servers may call, but need a token. A link counts: the page with it
+// cannot read the answer.
+func (g *Guard) mayShowCertificate(r *http.Request) bool {
+	return g.origins[strings.ToLower(r.Header.Get("Origin"))] || navigation(r) || ownOrigin(r, nil) == nil
+}
+
 // navigation reports whether a browser follows a link or a redirect in a window of its own. The page
 // with the link cannot read the answer.
 func navigation(r *http.Request) bool {
