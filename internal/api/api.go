@@ -40,6 +40,8 @@ type Options struct {
 	Log *serverlog.Book
 	// Approvals has the calls that wait for a yes.
 	Approvals *approval.Room
+	// Edits change the configuration. Nil, or a nil answer: nothing is changed by this API.
+	Edits func() Edits
 	// Definitions compare what servers offer with weir.lock.
 	Definitions Definitions
 	// Audit is the audit log; nil: there is none.
@@ -73,7 +75,7 @@ type Options struct {
 type API struct {
 	o       Options
 	mux     *http.ServeMux
-	rights  map[string]right // of the patterns of mux
+	table   map[string]methods // of the patterns of mux
 	desk    *Desk
 	guarded http.Handler // mux, for viewers
 	tokens  http.Handler // checks who calls, then serves; nil: the configuration knows no callers
@@ -92,11 +94,13 @@ func New(o Options) *API {
 	if o.Desk == nil {
 		o.Desk = NewDesk(time.Now)
 	}
-	a := &API{o: o, mux: http.NewServeMux(), rights: map[string]right{}, desk: o.Desk}
+	a := &API{o: o, mux: http.NewServeMux(), table: map[string]methods{}, desk: o.Desk}
 	a.closing, a.close = context.WithCancel(context.Background())
 	for _, r := range a.routes() {
-		a.rights[Path+r.path] = r.right
-		a.mux.Handle(Path+r.path, r.handler())
+		a.table[Path+r.path] = append(a.table[Path+r.path], r)
+	}
+	for pattern, all := range a.table {
+		a.mux.Handle(pattern, all)
 	}
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, mcp.Errorf(mcp.KindNotFound, "there is no %s here", text.Line(r.URL.Path, 80)))
@@ -123,7 +127,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bearer = strings.TrimSpace(bearer)
 	known := a.o.Key != "" && subtle.ConstantTimeCompare([]byte(bearer), []byte(a.o.Key)) == 1 || a.desk.knows(bearer)
 	_, pattern := a.mux.Handler(r)
-	switch right := a.rights[pattern]; {
+	switch right := a.table[pattern].right(r.Method); {
 	case right == mayExchange:
 		a.mux.ServeHTTP(w, r)
 	case (right == mayLook || right == mayCall) && a.guarded != nil && (!known || !local(r)):
@@ -179,37 +183,64 @@ func local(r *http.Request) bool {
 // A handler serves one path. The error becomes the response, so nothing may be written before it.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// change returns a handler for POST requests with JSON. A browser cannot send that content type to
-// another origin without asking first.
-func change(h handler) http.Handler {
-	return only(http.MethodPost, func(w http.ResponseWriter, r *http.Request) error {
-		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-			guard.WriteError(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.KindInvalidRequest, "a change needs the header Content-Type: application/json, and a body such as {}"))
-			return nil
+// methods are the routes of one path, each with a method of its own. They implement http.Handler.
+type methods []route
+
+// of returns the route for a method, nil if there is none.
+func (all methods) of(method string) *route {
+	for i := range all {
+		if all[i].method == method || all[i].method == http.MethodGet && method == http.MethodHead {
+			return &all[i]
 		}
-		return h(w, r)
-	})
+	}
+	return nil
 }
 
-// only refuses other methods.
-func only(method string, h handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
-			w.Header().Set("Allow", method)
-			guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is for %s requests", r.URL.Path, method))
+// right returns what a caller needs for a method. A method that the path does not have needs what the
+// first one needs, so that others learn nothing.
+func (all methods) right(method string) right {
+	if r := all.of(method); r != nil {
+		return r.right
+	}
+	if len(all) > 0 {
+		return all[0].right
+	}
+	return ""
+}
+
+// ServeHTTP implements http.Handler. A change needs JSON: a browser cannot send that content type to
+// another origin without asking first.
+func (all methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	one := all.of(r.Method)
+	if one == nil {
+		var names []string
+		for i := range all {
+			names = append(names, all[i].method)
+		}
+		w.Header().Set("Allow", strings.Join(names, ", "))
+		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is for %s requests", r.URL.Path, strings.Join(names, " and ")))
+		return
+	}
+	if one.method != http.MethodGet {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			guard.WriteError(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.KindInvalidRequest, "a change needs the header Content-Type: application/json, and a body such as {}"))
 			return
 		}
-		if err := h(w, r); err != nil {
-			fail(w, err)
-		}
-	})
+	}
+	if err := one.serve(w, r); err != nil {
+		fail(w, err)
+	}
 }
 
 // fail answers with an error of the table of errors.
 func fail(w http.ResponseWriter, err error) {
 	kind, _ := mcp.KindOf(err)
+	status := kind.Info().HTTP
+	if errors.Is(err, ErrChanged) {
+		status = http.StatusConflict
+	}
 	w.Header().Set("Cache-Control", "no-store")
-	guard.WriteError(w, kind.Info().HTTP, "", err)
+	guard.WriteError(w, status, "", err)
 }
 
 // decode reads the body of a change. Unknown members are errors, and an empty body is {}.

@@ -43,7 +43,12 @@ func (a *API) document() object {
 		if r.right == mayExchange {
 			operation["security"] = []object{}
 		}
-		paths[Path+r.path] = object{strings.ToLower(r.method): operation}
+		at, _ := paths[Path+r.path].(object)
+		if at == nil {
+			at = object{}
+			paths[Path+r.path] = at
+		}
+		at[strings.ToLower(r.method)] = operation
 	}
 	return object{
 		"openapi":    "3.1.0",

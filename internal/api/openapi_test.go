@@ -42,6 +42,29 @@ func (fixed) Page(context.Context, audit.Query) (audit.Page, error) {
 	return audit.Page{Records: []json.RawMessage{json.RawMessage(`{"seq":1}`)}}, nil
 }
 
+func (fixed) Entry(name string) (Entry, error) {
+	return Entry{Name: name, Tag: "t", Entry: json.RawMessage(`{"command":"x"}`)}, nil
+}
+
+func (fixed) Plan(Addition) (Edited, error) {
+	return Edited{Tag: "t", Adds: []PlannedServer{{Name: "new"}}}, nil
+}
+
+func (fixed) Add(_ context.Context, tag string, _ Addition) (Edited, error) { return fixed{}.edit(tag) }
+
+func (fixed) Amend(_ context.Context, tag, _ string, _ json.RawMessage) (Edited, error) {
+	return fixed{}.edit(tag)
+}
+
+func (fixed) Remove(_ context.Context, tag, _ string) (Edited, error) { return fixed{}.edit(tag) }
+
+func (fixed) edit(tag string) (Edited, error) {
+	if tag != "t" {
+		return Edited{}, ErrChanged
+	}
+	return Edited{Tag: "u", Operation: 1, Servers: []Server{{Name: "many"}}}, nil
+}
+
 // answering is an MCP server with one answer.
 type answering struct{}
 
@@ -71,7 +94,7 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	t.Cleanup(func() { cancel(); <-asked })
 	<-shown
 	waiting := room.List()
-	a = New(Options{Look: w.look(&w.book), Key: worldKey, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}})
+	a = New(Options{Look: w.look(&w.book), Key: worldKey, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Edits: func() Edits { return fixed{} }})
 	t.Cleanup(a.Close)
 	var id string
 	for _, e := range w.catalog.Entries() {
@@ -86,7 +109,7 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 			return path + "?query=x&id=" + id
 		}
 		if path == "servers/many" {
-			return "servers/up0000"
+			return "servers/up0000" // of the world
 		}
 		return path
 	}
@@ -99,6 +122,7 @@ func request(method, path, body string) *http.Request {
 	r.Header.Set("Authorization", "Bearer "+worldKey)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("If-Match", `"t"`)
 	}
 	return r
 }
@@ -192,7 +216,7 @@ func TestRights(t *testing.T) {
 				continue
 			}
 			body := ""
-			if r.method == "POST" {
+			if r.method != "GET" {
 				body = "{}"
 			}
 			asked := request(r.method, concrete(r.path), body)
@@ -206,6 +230,35 @@ func TestRights(t *testing.T) {
 				t.Errorf("%s, %s: %d, want %d: %.200s", r.path, name, w.Code, one.want[r.right], w.Body)
 			}
 		}
+	}
+}
+
+// TestEditsNeedTheFileThatWasSeen: without the tag of the file, and with that of an older one, nothing
+// changes; a plan needs none. A gateway without a file says so.
+func TestEditsNeedTheFileThatWasSeen(t *testing.T) {
+	a, _ := whole(t)
+	without := New(Options{Key: worldKey, Look: newWorld(t).look(nil)})
+	t.Cleanup(without.Close)
+	for _, one := range []struct{ method, path, body string }{{"POST", "servers", `{"text":"x"}`}, {"PATCH", "servers/many", `{"change":{}}`}, {"DELETE", "servers/many", `{}`}} {
+		for tag, want := range map[string]int{`"t"`: 200, `"old"`: 409, "": 400, "*": 400} {
+			r := request(one.method, one.path, one.body)
+			r.Header.Set("If-Match", tag)
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s %s with %s: %d, want %d: %s", one.method, one.path, tag, w.Code, want, w.Body)
+			}
+		}
+		w := httptest.NewRecorder()
+		if without.ServeHTTP(w, request(one.method, one.path, one.body)); w.Code != 404 {
+			t.Errorf("%s %s without a file: %d %s", one.method, one.path, w.Code, w.Body)
+		}
+	}
+	r := request("POST", "servers", `{"text":"x","plan":true}`)
+	r.Header.Del("If-Match")
+	w := httptest.NewRecorder()
+	if a.ServeHTTP(w, r); w.Code != 200 || !strings.Contains(w.Body.String(), `"name":"new"`) {
+		t.Errorf("a plan: %d %s", w.Code, w.Body)
 	}
 }
 

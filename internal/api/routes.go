@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/weir-mcp/weir/internal/approval"
 	"github.com/weir-mcp/weir/internal/audit"
@@ -36,16 +37,10 @@ type route struct {
 // A parameter is one of the query. Its name is the first, what it means the second.
 type parameter [2]string
 
-// handler returns the http.Handler of a route.
-func (r *route) handler() http.Handler {
-	if r.method == http.MethodPost {
-		return change(r.serve)
-	}
-	return only(r.method, r.serve)
-}
-
 // routes returns the table of all routes.
-func (a *API) routes() []route { return append(a.lookRoutes(), a.operateRoutes()...) }
+func (a *API) routes() []route {
+	return slices.Concat(a.lookRoutes(), a.operateRoutes(), (&editor{&a.o}).routes())
+}
 
 var paged = []parameter{{"offset", "the number of the first element, from 0"}, {"limit", "the number of elements"}}
 
@@ -108,5 +103,18 @@ func (a *API) operateRoutes() []route {
 		post("definitions/accept", "Agree to a difference, or to all of a server", lockfile.Acceptance{}, Accepted{}, a.accept),
 		post("codes", "A code that a browser of this machine changes for a token, once and within a minute", struct{}{}, Code{}, a.code),
 		session,
+	}
+}
+
+// routes are the routes of operators that change the configuration.
+func (a *editor) routes() []route {
+	one := func(method, path, summary string, body, answer any, serve handler) route {
+		return route{method: method, path: path, right: mayOperate, summary: summary, body: body, answer: answer, serve: serve}
+	}
+	return []route{
+		one(http.MethodGet, "servers/{name}/entry", "The entry of a server in the configuration, with its secrets hidden", nil, Entry{}, a.configured),
+		one(http.MethodPost, "servers", "Add the servers of a text to the configuration, or plan to; needs If-Match unless it plans", Addition{}, Edited{}, a.addServers),
+		one(http.MethodPatch, "servers/{name}", "Change the entry of a server by a merge patch (RFC 7396); needs If-Match", amendment{}, Edited{}, a.amendServer),
+		one(http.MethodDelete, "servers/{name}", "Take a server out of the configuration; needs If-Match", struct{}{}, Edited{}, a.removeServer),
 	}
 }

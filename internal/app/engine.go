@@ -55,6 +55,7 @@ type Engine struct {
 	Plane    *Plane        // serves tables to other servers
 	Offices  *Offices      // nil in a shell command, or if no hub is configured
 	Operator *Operator
+	Reloads  Reloads // tells of changed configurations
 	SignIns  *SignIns
 	Auditor  *Auditor // tells the audit log, if there is one
 	Store    *Store   // keeps what outlasts this process; may be nil

@@ -23,6 +23,7 @@ func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log
 			log.Warn("configuration", "at", w.String())
 		}
 		if err != nil {
+			defer e.Reloads.read(nil, err)
 			var broken *config.Error
 			if !errors.As(err, &broken) {
 				log.Error("the configuration cannot be read; the old one stays", "err", err)
@@ -34,6 +35,7 @@ func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log
 			return
 		}
 		e.Reload(next, face, log)
+		e.Reloads.read(next, nil)
 	})
 	if err != nil {
 		log.Warn("changes of the configuration are not seen any more; restart weir to apply them", "err", err)

@@ -261,6 +261,9 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 		f = newStdioFace(e, c, a, logger, r.profile)
 	} else {
 		server := web.New(e, c, listener, logger.Logger)
+		if path != "" {
+			server.SetEdits(newServerEdits(a, e, path, opts))
+		}
 		if f, token = server, server.Token(); idle > 0 {
 			unused = server.Idle(idle)
 		}

@@ -339,7 +339,7 @@ const (
 // Path returns the path of the configuration file, as given to [Load] or [Parse].
 func (c *Config) Path() string { return c.path }
 
-// Sum returns the SHA-256 of the file's contents.
+// Sum returns the hash of the sources, as [Options.Sum] does.
 func (c *Config) Sum() [sha256.Size]byte { return c.sum }
 
 // Server returns the entry of mcpServers with this name.

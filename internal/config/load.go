@@ -163,7 +163,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &Config{path: name, sum: opts.sum(data)}
+	c := &Config{path: name, sum: opts.Sum(data)}
 	strict.SetDefaults(c)
 	d := newDecoder(name, foreign, opts, &expander{
 		opts: opts, inputs: &c.Inputs, old: opts.before.kept(), dir: opts.Dir, hidden: hidden{},

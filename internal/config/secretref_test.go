@@ -137,9 +137,9 @@ func TestWatchWithoutSecrets(t *testing.T) {
 	opts := System()
 	opts.SecretsFile = put(t, filepath.Join(dir, "secrets.yaml"), []byte("one"))
 	plain := []byte("mcpServers: {a: {command: x}}")
-	before := opts.sum(plain)
+	before := opts.Sum(plain)
 	put(t, opts.SecretsFile, []byte("two"))
-	if opts.sum(plain) != before {
+	if opts.Sum(plain) != before {
 		t.Error("a secret changes a configuration that names none")
 	}
 	opts.SecretsFile = filepath.Join(put(t, filepath.Join(dir, "file"), nil), "below", "secrets.yaml")

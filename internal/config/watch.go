@@ -94,7 +94,7 @@ func (w *watch) look() (secrets bool) {
 		return false
 	}
 	secrets = w.opts.SecretsFile != "" && namesSecret(data)
-	sum := w.opts.sum(data)
+	sum := w.opts.Sum(data)
 	if sum == w.last && !w.held {
 		return secrets
 	}
@@ -121,9 +121,9 @@ func (w *watch) look() (secrets bool) {
 // namesSecret reports whether a file may hold a reference to a secret.
 func namesSecret(data []byte) bool { return bytes.Contains(data, []byte("${secret:")) }
 
-// sum returns a hash of the sources of a configuration: the file, and the file of the secrets if
+// Sum returns a hash of the sources of a configuration: the file, and the file of the secrets if
 // the former names one.
-func (o Options) sum(data []byte) [sha256.Size]byte {
+func (o Options) Sum(data []byte) [sha256.Size]byte {
 	sum := sha256.Sum256(data)
 	if o.SecretsFile == "" || o.ReadFile == nil || !namesSecret(data) {
 		return sum

@@ -48,6 +48,10 @@ type Plan struct {
 	// Notes are what a person should know.
 	Notes []clients.Note
 
+	// Against is the digest of the weir.yaml that the plan is for; Apply fails with
+	// journal.ErrChanged at another one. "" is for any.
+	Against string
+
 	m     *Machine
 	names map[string]string // the names of secrets in the store, by their names in Import
 }
@@ -236,6 +240,11 @@ func (p *Plan) apply(ctx context.Context, where Place) (Result, error) {
 	for _, f := range p.Files {
 		if _, err := op.Edit(f.File, f.format, f.edits); err != nil {
 			return r, err
+		}
+	}
+	for _, c := range op.Changes() {
+		if c.File == p.m.Config && p.Against != "" && p.Against != digest(c.Before) {
+			return r, fmt.Errorf("%s: %w", c.File, journal.ErrChanged)
 		}
 	}
 	if err := p.noteFolder(op); err != nil {

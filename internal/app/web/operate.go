@@ -18,6 +18,7 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, auth co
 	view := &viewed{f.engine, f}
 	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Desk: f.desk, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Guard: f.wholly(closed)}
+	o.Edits = func() api.Edits { return f.edits }
 	o.Calls = f.engine.Loops().Refuse(f.unscoped(inMode(f.stream)))
 	if f.engine.Auditor.Enabled() {
 		o.Audit = f.engine.Auditor
@@ -37,18 +38,19 @@ type operated struct{ *app.Operator }
 // Restart implements api.Servers.
 func (o operated) Restart(ctx context.Context, name string) (api.Server, error) {
 	u, err := o.Operator.Restart(ctx, name)
-	return serverOf(u), err
+	return ServerOf(u), err
 }
 
 // List implements api.Servers.
 func (o operated) List() (all []api.Server) {
 	for _, u := range o.Servers() {
-		all = append(all, serverOf(u))
+		all = append(all, ServerOf(u))
 	}
 	return all
 }
 
-func serverOf(u app.UpstreamHealth) api.Server {
+// ServerOf returns the state of a server as the API tells it.
+func ServerOf(u app.UpstreamHealth) api.Server {
 	return api.Server{
 		Name: u.Name, State: u.State, Listed: u.Listed, Tools: u.Tools, Resources: u.Resources, Prompts: u.Prompts, Error: u.Error, Note: u.Note,
 	}

@@ -68,6 +68,7 @@ type Server struct {
 	presence presence
 	signIns  *connect.Pages // made by the first Apply
 	desk     *api.Desk      // operators' tokens, which a reload does not end
+	edits    api.Edits      // set before Start; nil: the console changes no file
 	token    string         // opens /mcp, in addition to what auth says
 	callers  *authn.Authenticator
 
@@ -80,6 +81,9 @@ type Server struct {
 func New(e *app.Engine, c *config.Config, l *Listener, log *slog.Logger) *Server {
 	return build(e, c, l, l.Local(), log)
 }
+
+// SetEdits lets operators change the configuration file. It must be called before Start.
+func (f *Server) SetEdits(e api.Edits) { f.edits = e }
 
 // NewHandler returns a Server without a Listener. The caller serves its ServeHTTP at base, a URL
 // without a path, and must not call Start.
