@@ -223,6 +223,21 @@ func TestInitTellsOfSignIn(t *testing.T) {
 	}
 }
 
+// TestDoctorOfARefusedHeader: a protected server refuses the header of the configuration, which has to
+// be renewed: a sign-in would change nothing.
+func TestDoctorOfARefusedHeader(t *testing.T) {
+	t.Parallel()
+	idp := protected(t)
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "USERPROFILE=" + home, "XDG_STATE_HOME=" + filepath.Join(home, "state"), "XDG_CONFIG_HOME=" + filepath.Join(home, "config"), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
+	conf := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {notes: {url: \""+idp.URL+"/mcp\", headers: {Authorization: Bearer expired-0123456789}}}\n")
+	found := examined(t, exitTool, append(env, "doctor", "notes", "--json", "--config", conf)...)["server notes"]
+	if len(found) != 1 || found[0].ID != "server-unauthorized" || !strings.Contains(found[0].Fix, "put it into mcpServers.notes.headers.Authorization") ||
+		strings.Contains(found[0].Text, "expired-0123456789") {
+		t.Errorf("weir doctor finds %+v", found)
+	}
+}
+
 // TestLoginRefuses names what cannot be signed in at.
 func TestLoginRefuses(t *testing.T) {
 	t.Parallel()

@@ -103,6 +103,18 @@ var brokenMachines = map[string]struct {
 	}, "server-changed", "server files", "taken out"},
 	"noise, ready": {func(m *machine) { m.servers[0].Noise = "Server running" }, "server-noise", "server files", "Server running"},
 	"401":          {down(`server "files" does not accept the credentials (401): check the Authorization header`), "server-unauthorized", "server files", "headers"},
+	"401, own header": {func(m *machine) {
+		m.config = "mcpServers:\n  files: {url: \"http://127.0.0.1:9/mcp\", headers: {authorization: Bearer 0123456789, X-Other: a}}\n"
+		down(`server "files" does not accept the credentials (401): check the Authorization header`)(m)
+	}, "server-unauthorized", "server files", "put it into mcpServers.files.headers.authorization. Where that is ${secret:NAME}, run: weir secret set NAME"},
+	"401, other header": {func(m *machine) {
+		m.config = "mcpServers:\n  files: {url: \"http://127.0.0.1:9/mcp\", headers: {X-Api-Key: \"0123456789\"}}\n"
+		down(`server "files" does not accept the credentials (401): check the Authorization header`)(m)
+	}, "server-unauthorized", "server files", "it refuses the credential in mcpServers.files.headers.X-Api-Key (401)"},
+	"sign-in, own header": {func(m *machine) {
+		m.config = "mcpServers:\n  files: {url: \"http://127.0.0.1:9/mcp\", headers: {Authorization: Bearer 0123456789}}\n"
+		m.servers[0].State, m.servers[0].Error = "sign_in", `the server "files" needs a sign-in`
+	}, "server-unauthorized", "server files", "mcpServers.files.headers.Authorization"},
 	"sign-in": {func(m *machine) {
 		m.servers[0].State, m.servers[0].Error = "sign_in", `the server "files" needs a sign-in: run weir login files`
 	}, "server-sign-in", "server files", "Run: weir login files"},

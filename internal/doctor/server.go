@@ -3,9 +3,12 @@ package doctor
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // Report is what a gateway knows of its servers.
@@ -85,7 +88,7 @@ func (d *doctor) checkServers(context.Context) []Finding {
 	var list []Finding
 	for _, s := range report.Servers {
 		if d.Only == "" || s.Name == d.Only {
-			list = append(list, serverFindings(s)...)
+			list = append(list, d.ownCredentials(s, serverFindings(s))...)
 		}
 	}
 	return list
@@ -124,6 +127,36 @@ func serverFindings(s Server) []Finding {
 	list := []Finding{fine("server", thing, "%d tools", s.Tools)}
 	if s.Noise != "" {
 		list = append(list, found("server-noise", thing, "it printed %q to stdout, which is for MCP messages only; weir skips such lines, other clients fail", s.Noise))
+	}
+	return list
+}
+
+// ownCredentials names the headers of the configuration that a server refuses (401). With an
+// Authorization header there, weir signs in nowhere, so a sign-in is no fix.
+func (d *doctor) ownCredentials(s Server, list []Finding) []Finding {
+	at := slices.IndexFunc(d.Config.Servers, func(c *config.Server) bool { return c.Name == s.Name })
+	if at < 0 || len(d.Config.Servers[at].Headers) == 0 {
+		return list
+	}
+	c := d.Config.Servers[at]
+	path := "mcpServers." + s.Name + ".headers"
+	keys := path
+	for name := range c.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" || len(c.Headers) == 1 {
+			keys = path + "." + name
+		}
+	}
+	for i, f := range list {
+		refused := f.ID == "server-unauthorized" && strings.Contains(s.Error, "(401)")
+		if !refused && (f.ID != "server-sign-in" || !c.Authorized()) {
+			continue
+		}
+		f = found("server-unauthorized", f.Thing, "it refuses the credential in %s (401): %s", keys, s.Error)
+		fix := "Get a new credential from the server's owner, and put it into " + keys + ". Where that is ${secret:NAME}, run: weir secret set NAME"
+		if c.Authorized() {
+			fix += ". To sign in instead, remove the header, then run: weir login " + s.Name
+		}
+		list[i] = f.fix("%s", fix)
 	}
 	return list
 }
