@@ -33,6 +33,11 @@ func controls(c *config.Config, opts *gateway.Options) {
 	opts.Cache = dispatch.CacheOptions{
 		ReadOnly: c.Cache.ReadOnly, Allow: c.Cache.Allow, TTL: c.Cache.TTL, MaxEntries: c.Cache.MaxEntries, MaxBytes: int64(c.Cache.MaxBytes),
 	}
+	for _, s := range c.Servers {
+		if s.FromCaller() {
+			opts.Cache.Never = append(opts.Cache.Never, s.Name)
+		}
+	}
 	opts.Tasks = tasks.Options{Wait: c.Tasks.Wait, TTL: c.Tasks.TTL, Max: c.Tasks.Max}
 	opts.Retry = dispatch.RetryPolicy{
 		MaxAttempts: c.Retry.MaxAttempts, BaseDelay: c.Retry.BaseDelay, MaxDelay: c.Retry.MaxDelay, Jitter: c.Retry.Jitter,

@@ -56,6 +56,16 @@ func TestCacheAnswersEqualCalls(t *testing.T) {
 	}
 }
 
+// TestCacheLeavesServersOut: a server that is never cached answers each call itself.
+func TestCacheLeavesServersOut(t *testing.T) {
+	h := newCacheHarness(t, Options{Cache: dispatch.CacheOptions{ReadOnly: true, Never: []string{"db"}}})
+	for n := 1; n <= 2; n++ {
+		if s := h.get(t, `{}`); s.Content[0].Text != fmt.Sprint("answer ", n) || s.env.Provenance["cache_hit"] != nil {
+			t.Errorf("call %d: %+v", n, s)
+		}
+	}
+}
+
 func TestCacheTellsDifferentCallsApart(t *testing.T) {
 	h := newCacheHarness(t, Options{Cache: dispatch.CacheOptions{ReadOnly: true}})
 	seen := map[string]string{}

@@ -56,14 +56,8 @@ func (f Flow) FromCaller() bool {
 //	failed ─▶ the same subject waits: 1 s, 2 s, … 5 min
 type Exchanger struct {
 	client *Client
-	tokens *bounded.Map[vault.ID, *exchanged]
+	tokens *bounded.Map[vault.ID, *grant]
 	failed *bounded.Map[vault.ID, *failedExchange]
-}
-
-// exchanged is a token that weir got.
-type exchanged struct {
-	grant  *grant
-	wanted []string // scopes that the server asked for
 }
 
 // failedExchange is a failure, and the subject token to which it applies.
@@ -76,7 +70,7 @@ type failedExchange struct {
 func NewExchanger(c *Client) *Exchanger {
 	return &Exchanger{
 		client: c,
-		tokens: bounded.New(bounded.Options[vault.ID, *exchanged]{MaxCount: maxCached, Now: c.now}),
+		tokens: bounded.New(bounded.Options[vault.ID, *grant]{MaxCount: maxCached, Now: c.now}),
 		failed: bounded.New(bounded.Options[vault.ID, *failedExchange]{MaxCount: maxCached, TTL: maxWait, Now: c.now}),
 	}
 }
@@ -88,17 +82,17 @@ func exchangeID(s *Server, sub *Subject) vault.ID {
 	}, " ")}
 }
 
-// Token returns a token of a caller at a server. refused is one that the server did not take, or "",
-// and scopes are those that it asked for in addition. The error is an *mcp.Error for the caller
-// (spec/signin §11).
-func (e *Exchanger) Token(ctx context.Context, s *Server, sub Subject, refused identity.Secret, scopes []string) (identity.Secret, error) {
+// Token returns a token of a caller at a server. refused is one that the server did not take, or "".
+// The scopes are those of the configuration: no person agrees to an exchange, so the server does not
+// choose what the token is good for. The error is an *mcp.Error for the caller (spec/signin §11).
+func (e *Exchanger) Token(ctx context.Context, s *Server, sub Subject, refused identity.Secret) (identity.Secret, error) {
 	for range maxJoins {
-		if token, own, err := e.get(ctx, s, &sub, refused, scopes); own || ctx.Err() != nil {
+		if token, own, err := e.get(ctx, s, &sub, refused); own || ctx.Err() != nil {
 			return token, err
 		}
-		// The request of another caller was for other scopes or with another subject token, perhaps.
+		// The request of another caller was with another subject token, perhaps.
 	}
-	token, _, err := e.get(ctx, s, &sub, refused, scopes)
+	token, _, err := e.get(ctx, s, &sub, refused)
 	return token, err
 }
 
@@ -107,17 +101,16 @@ const maxJoins = 3
 
 // get returns the token that is kept, or that of a request to the issuer. own is false if another call
 // has made the request: its outcome may not be the answer to this one.
-func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused identity.Secret, scopes []string) (token identity.Secret, own bool, err error) {
+func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused identity.Secret) (token identity.Secret, own bool, err error) {
 	id := exchangeID(s, sub)
 	had, ok := e.tokens.Get(id)
 	var dead bool
 	if ok {
 		var stale bool
-		stale, dead = had.grant.stale(e.client.now())
-		if asked := len(union(had.wanted, scopes)) > len(had.wanted); !stale && !asked && secretOf(had.grant) != refused {
-			return secretOf(had.grant), true, nil
+		stale, dead = had.stale(e.client.now())
+		if !stale && secretOf(had) != refused {
+			return secretOf(had), true, nil
 		}
-		scopes = union(had.wanted, scopes)
 	}
 	sum := sha256.Sum256([]byte(sub.Token))
 	if f, ok := e.failed.Get(id); ok && f.subject == sum && e.client.now().Before(f.until) {
@@ -127,14 +120,14 @@ func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused id
 	var began atomic.Bool
 	g, err := e.client.refreshes.do(ctx, id, func(ctx context.Context) (*grant, error) {
 		began.Store(true)
-		g, err := e.exchange(ctx, s, sub, scopes)
+		g, err := e.exchange(ctx, s, sub)
 		if err != nil {
 			err = exchangeError(s, sub, err)
 			e.noteFailed(id, sum, err)
 			return nil, err
 		}
 		e.failed.Take(id)
-		e.tokens.Put(id, &exchanged{g, scopes}, 0)
+		e.tokens.Put(id, g, 0)
 		return g, nil
 	})
 	if err != nil {
@@ -146,11 +139,11 @@ func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused id
 
 // keptOr returns the token that was there before a failure, as long as it serves, else the failure. A
 // refusal of the issuer ends the use of the earlier token.
-func keptOr(had *exchanged, refused identity.Secret, dead bool, err error) (identity.Secret, error) {
-	if had == nil || dead || secretOf(had.grant) == refused || errors.As(err, new(*SignInError)) {
+func keptOr(had *grant, refused identity.Secret, dead bool, err error) (identity.Secret, error) {
+	if had == nil || dead || secretOf(had) == refused || errors.As(err, new(*SignInError)) {
 		return "", err
 	}
-	return secretOf(had.grant), nil
+	return secretOf(had), nil
 }
 
 // noteFailed makes further attempts with the same subject token wait.
@@ -171,7 +164,7 @@ func (e *Exchanger) Forget() {
 }
 
 // exchange asks for a token of a caller at a server.
-func (e *Exchanger) exchange(ctx context.Context, s *Server, sub *Subject, scopes []string) (*grant, error) {
+func (e *Exchanger) exchange(ctx context.Context, s *Server, sub *Subject) (*grant, error) {
 	f, r, err := e.client.discover(ctx, s, exchangeID(s, sub))
 	if err != nil {
 		return nil, err
@@ -180,7 +173,6 @@ func (e *Exchanger) exchange(ctx context.Context, s *Server, sub *Subject, scope
 	if err != nil {
 		return nil, err
 	}
-	scopes = union(s.Scopes, scopes)
 	form := url.Values{}
 	for name, value := range s.Params {
 		form.Set(name, value)
@@ -193,7 +185,7 @@ func (e *Exchanger) exchange(ctx context.Context, s *Server, sub *Subject, scope
 		form.Set("assertion", string(sub.Token))
 		g.Resource = "" // the scopes name it
 	case FlowIDJAG:
-		assertion, err := e.identityAssertion(ctx, s, f, r, sub, scopes)
+		assertion, err := e.identityAssertion(ctx, s, f, r, sub)
 		if err != nil {
 			return nil, err
 		}
@@ -208,10 +200,10 @@ func (e *Exchanger) exchange(ctx context.Context, s *Server, sub *Subject, scope
 			form.Set("audience", s.Audience)
 		}
 	}
-	if len(scopes) > 0 {
-		form.Set("scope", strings.Join(scopes, " "))
+	if len(s.Scopes) > 0 {
+		form.Set("scope", strings.Join(s.Scopes, " "))
 	}
-	if g, err = e.client.ask(ctx, s, r, g, form, scopes); err != nil {
+	if g, err = e.client.ask(ctx, s, r, g, form, s.Scopes); err != nil {
 		return nil, &atIssuer{f.Issuer, err}
 	}
 	g.Refresh = "" // the next token is got for the next token of the caller
@@ -220,7 +212,7 @@ func (e *Exchanger) exchange(ctx context.Context, s *Server, sub *Subject, scope
 
 // identityAssertion asks the identity provider for an identity assertion (ID-JAG) that the
 // authorization server of a server takes.
-func (e *Exchanger) identityAssertion(ctx context.Context, s *Server, f *found, r *reach, sub *Subject, scopes []string) (string, error) {
+func (e *Exchanger) identityAssertion(ctx context.Context, s *Server, f *found, r *reach, sub *Subject) (string, error) {
 	idp := &Server{Name: s.Name, URL: s.URL, Issuer: s.Provider.Issuer, ClientID: s.Provider.ClientID, ClientSecret: s.Provider.ClientSecret, PrivateKey: s.Provider.PrivateKey}
 	meta, err := r.issuer(ctx, idp.Issuer)
 	if err == nil && meta.Token == "" {
@@ -240,8 +232,8 @@ func (e *Exchanger) identityAssertion(ctx context.Context, s *Server, f *found, 
 	if f.resource != "" {
 		form.Set("resource", f.resource)
 	}
-	if len(scopes) > 0 {
-		form.Set("scope", strings.Join(scopes, " "))
+	if len(s.Scopes) > 0 {
+		form.Set("scope", strings.Join(s.Scopes, " "))
 	}
 	header, err := e.client.show(idp, cred, idp.Issuer, form)
 	if err != nil {

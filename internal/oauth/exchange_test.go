@@ -38,7 +38,7 @@ func TestExchangedTokensInTime(t *testing.T) {
 	shown := func() Subject {
 		return Subject{Principal: "corp:u1", Grant: "a", Issuer: "corp", Token: identity.Secret(idp.Token(map[string]any{"exp": clock().Add(24 * time.Hour).Unix()}))}
 	}
-	get := func(sub Subject) (identity.Secret, error) { return e.Token(t.Context(), s, sub, "", nil) }
+	get := func(sub Subject) (identity.Secret, error) { return e.Token(t.Context(), s, sub, "") }
 
 	var calls sync.WaitGroup
 	var got [8]identity.Secret
@@ -96,7 +96,7 @@ func TestExchangedTokensInTime(t *testing.T) {
 	if third, err := get(shown()); err != nil || third == second { // a new token of the caller need not wait
 		t.Errorf("after a refusal: %v", err)
 	}
-	if third, err := e.Token(t.Context(), s, shown(), second, nil); err != nil || third == second {
+	if third, err := e.Token(t.Context(), s, shown(), second); err != nil || third == second {
 		t.Errorf("in the place of a refused token: %v", err)
 	}
 	if entries, err := store.List(t.Context()); err != nil || len(entries) > 0 {
@@ -104,18 +104,15 @@ func TestExchangedTokensInTime(t *testing.T) {
 	}
 }
 
-// TestJoinedExchange: a caller that waits for the exchange of another one takes its outcome only if that
-// has the scopes of the caller, and a failure only if it is that of the caller's own token.
+// TestJoinedExchange: a caller that waits for the exchange of another one takes the token, and a failure
+// only if it is that of the caller's own token.
 func TestJoinedExchange(t *testing.T) {
 	for name, one := range map[string]struct {
-		wanted []string // scopes of the other one
-		fails  bool
-		asks   bool
+		fails bool
+		asks  bool
 	}{
-		"with the scopes":           {wanted: []string{"write"}},
-		"without the scopes":        {asks: true},
-		"a failure of the other's":  {fails: true, asks: true},
-		"with more than the scopes": {wanted: []string{"admin", "write"}},
+		"a token":                  {},
+		"a failure of the other's": {fails: true, asks: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,7 +134,7 @@ func TestJoinedExchange(t *testing.T) {
 							return nil, errors.New("the first token has ended")
 						}
 						g := &grant{Access: "new", Issued: time.Now(), Expires: time.Now().Add(time.Hour)}
-						e.tokens.Put(id, &exchanged{g, one.wanted}, 0)
+						e.tokens.Put(id, g, 0)
 						return g, nil
 					})
 				}()
@@ -147,7 +144,7 @@ func TestJoinedExchange(t *testing.T) {
 				over := make(chan struct{})
 				go func() {
 					defer close(over)
-					got, err = e.Token(t.Context(), s, sub, "old", []string{"write"})
+					got, err = e.Token(t.Context(), s, sub, "old")
 				}()
 				synctest.Wait()
 				close(release)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+
+	"github.com/weir-mcp/weir/internal/identity"
 )
 
 // exchangeTransport puts tokens of callers on requests to a server, which it gets for their own.
@@ -16,9 +18,9 @@ type exchangeTransport struct {
 
 // Transport returns a transport for requests to a server whose flow is from the caller. subject
 // returns whose request it is; its error is returned as it is. Requests to another origin, or with an
-// Authorization header of their own, are left alone. If the server answers 401, or 403 for want of
-// scopes, the transport gets another token and repeats the request once. The error is a *SignInError,
-// as the cause of an *mcp.Error, if the server refuses that one for the same reason.
+// Authorization header of their own, are left alone. If the server answers 401, the transport
+// gets another token and repeats the request once. The error is a *SignInError, as the cause of an
+// *mcp.Error, if the server refuses that one, too, or wants scopes that the token has not.
 func (e *Exchanger) Transport(s *Server, subject func(ctx context.Context) (Subject, error), base http.RoundTripper) http.RoundTripper {
 	return &exchangeTransport{e, s, subject, base}
 }
@@ -33,40 +35,48 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 		closeBody(req)
 		return nil, err
 	}
-	token, err := t.tokens.Token(req.Context(), t.server, sub, "", nil)
+	token, err := t.tokens.Token(req.Context(), t.server, sub, "")
 	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(authorized(req, token))
-	if err != nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
-		return resp, err
-	}
-	ch := challengeOf(resp.StatusCode, resp.Header)
-	repeat, ok := again(req)
-	if resp.StatusCode == http.StatusForbidden && ch.Error != "insufficient_scope" || !ok {
-		return resp, nil
-	}
-	next, err := t.tokens.Token(req.Context(), t.server, sub, token, ch.Scopes)
 	if err != nil {
-		drop(resp)
 		return nil, err
 	}
+	if resp.StatusCode != http.StatusUnauthorized {
+		return t.sufficed(resp, token)
+	}
+	repeat, ok := again(req)
+	if !ok {
+		return resp, nil
+	}
 	drop(resp)
+	next, err := t.tokens.Token(req.Context(), t.server, sub, token)
+	if err != nil {
+		return nil, err
+	}
 	resp, err = t.base.RoundTrip(authorized(repeat, next))
 	if err != nil {
 		return nil, err
 	}
-	if short := TooFewScopes(t.server.Name, resp, next, "the administrator of the issuer decides which scopes weir's client gets for its callers"); short != nil {
-		drop(resp)
-		return nil, short.Refused()
-	}
 	if resp.StatusCode != http.StatusUnauthorized {
-		return resp, nil
+		return t.sufficed(resp, next)
 	}
 	drop(resp)
 	return nil, (&SignInError{
 		Server: t.server.Name, Reason: "it refuses the token that weir got for it",
 		Fix: "the operator of weir checks oauth.resource, oauth.audience and oauth.scopes of the server",
 	}).Refused()
+}
+
+// sufficed returns an answer, or the error for one that refuses the token for want of scopes.
+func (t *exchangeTransport) sufficed(resp *http.Response, token identity.Secret) (*http.Response, error) {
+	const fix = "the operator of weir adds them to oauth.scopes of the server, if callers shall have them, and the administrator of the issuer lets weir's client get them"
+	short := TooFewScopes(t.server.Name, resp, token, fix)
+	if short == nil {
+		return resp, nil
+	}
+	drop(resp)
+	return nil, short.Refused()
 }

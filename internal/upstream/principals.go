@@ -151,6 +151,9 @@ func (u *Upstream) keyOf(ctx context.Context) (slotKey, error) {
 		if id := identity.From(ctx); id.Principal == key.principal {
 			key.grant = strings.Clone(id.Grant())
 		}
+		if session != nil {
+			u.noteGrant(session, key.grant)
+		}
 	}
 	if session != nil && u.ownFor(session) {
 		key.session = session

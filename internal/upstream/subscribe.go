@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
@@ -59,7 +60,10 @@ func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
 	if session != nil && u.cfg.FromCaller() {
-		key.grant = u.grantOf(session)
+		known := false
+		if key.grant, known = u.grantOf(session); !known {
+			return u.aside
+		}
 	}
 	if own := u.slots[slotKey{principal: key.principal, grant: key.grant, session: session}]; session != nil && own != nil {
 		return own.line
@@ -73,19 +77,25 @@ func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 	return u.aside
 }
 
-// grantOf returns the grant of the connection that was made last for calls of a session's principal,
-// "" if there is none. The caller holds slotsMu.
-func (u *Upstream) grantOf(session *mcp.Session) (grant string) {
-	var made time.Time
-	for key, s := range u.slots {
-		if key.principal != session.Principal() || key.modern || key.session != nil && key.session != session {
-			continue
-		}
-		if _, since := s.calls.now(); grant == "" || since.After(made) {
-			grant, made = key.grant, since
-		}
+// grantKey is where a session keeps the grant of its last call at an upstream.
+type grantKey struct{ u *Upstream }
+
+// noteGrant keeps the grant of a session's call.
+func (u *Upstream) noteGrant(session *mcp.Session, grant string) {
+	last := session.Value(grantKey{u}, func() any { return new(atomic.Pointer[string]) }).(*atomic.Pointer[string])
+	if was := last.Load(); was == nil || *was != grant {
+		last.Store(&grant)
 	}
-	return grant
+}
+
+// grantOf returns the grant of a session's last call here. known is false before the first one. Another
+// client of the principal has another connection, and what that one says is not for this session.
+func (u *Upstream) grantOf(session *mcp.Session) (grant string, known bool) {
+	last, _ := session.Value(grantKey{u}, nil).(*atomic.Pointer[string])
+	if last == nil || last.Load() == nil {
+		return "", false
+	}
+	return *last.Load(), true
 }
 
 // ListChanged implements subscription.Server. It makes the lists be read again, over the shared

@@ -87,6 +87,9 @@ func (h *taskHomes) of(principal, id string, key slotKey) (home *slot) {
 		if s.ctx.Err() != nil || s.key.session != nil && isClosed(s.key.session.Done()) {
 			continue // calls over it would fail while it ends
 		}
+		if s.key.grant != key.grant {
+			continue // of another client of the principal, whose connection may show more
+		}
 		if home = s; s.key == key {
 			break
 		}

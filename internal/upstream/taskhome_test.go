@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -160,5 +161,33 @@ func TestTaskHomesAreBounded(t *testing.T) {
 	homes.add("p", "late", s) // a call that ends with its connection
 	if n := homes.len(); n != 0 || len(homes.byTask) != 0 {
 		t.Errorf("%d tasks, %d keys of a connection that has ended", n, len(homes.byTask))
+	}
+}
+
+// TestGrantsShareNoConnection: a client of a principal gets neither the connection over which another
+// client of the principal made a task, nor what that connection says.
+func TestGrantsShareNoConnection(t *testing.T) {
+	theirs := &slot{ctx: t.Context(), key: slotKey{principal: "p", grant: "wide"}, line: &subscription.Line{}}
+	u := &Upstream{server: server{cfg: &config.Server{Name: "s", URL: "https://s.example/mcp", Credentials: "forward"}}, aside: &subscription.Line{}}
+	u.slots = map[slotKey]*slot{theirs.key: theirs}
+	var homes taskHomes
+	homes.add("p", "7", theirs)
+	if got := homes.of("p", "7", slotKey{principal: "p", grant: "narrow"}); got != nil {
+		t.Error("a task request goes over the connection of another client")
+	}
+	if got := homes.of("p", "7", theirs.key); got != theirs {
+		t.Error("the client that made the task does not reach it")
+	}
+	session := mcp.NewSession("", "p")
+	for _, step := range []struct {
+		grant string
+		want  *subscription.Line
+	}{{"", u.aside}, {"narrow", u.aside}, {"wide", theirs.line}} {
+		if step.grant != "" {
+			u.noteGrant(session, step.grant)
+		}
+		if got := (listeningServer{u}).Line(session); got != step.want {
+			t.Errorf("after a call with the grant %q: another line", step.grant)
+		}
 	}
 }

@@ -37,6 +37,9 @@ type CacheOptions struct {
 	ReadOnly bool
 	// Allow, if not empty, lists the only tool_ids whose results are cached.
 	Allow []string
+	// Never lists servers by name whose results are not cached: each call has a credential that the
+	// caller shows with it, and two clients of a principal can have different rights.
+	Never []string
 	// TTL is how long a result is kept; 0 is defaultCacheTTL.
 	TTL time.Duration
 	// MaxEntries and MaxBytes bound the cache; 0 means defaultCacheEntries and defaultCacheBytes.
@@ -104,7 +107,7 @@ func (k *Cache) keyOf(c *Call) (cacheKey, bool) {
 	if c.Key != nil {
 		args = c.Key
 	}
-	if !c.Entry.ReadOnly || c.Entry.Destructive || len(args) > maxCachedArgs {
+	if !c.Entry.ReadOnly || c.Entry.Destructive || len(args) > maxCachedArgs || slices.Contains(k.opts.Never, c.Entry.Upstream) {
 		return cacheKey{}, false
 	}
 	if c.Entry.ResourceTool && rawjson.Get(args, plane.ParamDomains) != nil {
