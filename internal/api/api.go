@@ -48,6 +48,9 @@ type Options struct {
 	Audit Audit
 	// Key is the operator's key, which callers on this machine show; "" admits no key.
 	Key identity.Secret
+	// PublicURL is the URL of the gateway for browsers. Its pages are the gateway's own, also where a
+	// proxy changes the Host; "" is none.
+	PublicURL string
 	// Tokens checks the bearer token or the client certificate of a caller and calls next with the
 	// caller's identity in the context. Nil means that the configuration knows no callers.
 	Tokens func(next http.Handler) http.Handler
@@ -119,7 +122,7 @@ func (a *API) Close() { a.close() }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := guard.OwnOrigin(r); err != nil {
+	if err := guard.OwnOrigin(r, a.o.PublicURL); err != nil {
 		fail(w, err)
 		return
 	}

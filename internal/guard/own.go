@@ -10,10 +10,22 @@ import (
 )
 
 // OwnOrigin returns an error of KindPermissionDenied for a request that a page of another origin had
-// a browser send. Pages of this machine's other servers are other origins, too. Check the Host
-// before.
-func OwnOrigin(r *http.Request) error {
+// a browser send. Pages of this machine's other servers are other origins, too. public is the URL of
+// the server behind a proxy, which may change the Host; "" is none. Check the Host before.
+func OwnOrigin(r *http.Request, public string) error {
+	if origin := originOf(public); origin != "" {
+		return ownOrigin(r, map[string]bool{origin: true})
+	}
 	return ownOrigin(r, nil)
+}
+
+// originOf returns the origin of a URL in lower case, "" for a text that has none.
+func originOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return ""
+	}
+	return strings.ToLower(u.Scheme + "://" + u.Host)
 }
 
 // checkOwn is CheckOrigin under Options.OwnPages.

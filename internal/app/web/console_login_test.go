@@ -41,6 +41,9 @@ func (b *consoleBrowser) ask(method, path string, header ...string) (int, string
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
 		r.Header.Set(header[i], header[i+1])
 	}
 	resp, err := b.browser.Do(r)
@@ -117,6 +120,11 @@ func TestConsoleLogin(t *testing.T) {
 		{"a call without the login's token", ada, http.MethodPost, "/api/v1/mcp", nil, http.StatusForbidden},
 		{"a call of another browser", other, http.MethodPost, "/api/v1/mcp", []string{"Weir-Login", who.Token}, http.StatusUnauthorized},
 		{"a call, which is no message of MCP", ada, http.MethodPost, "/api/v1/mcp", []string{"Weir-Login", who.Token}, http.StatusBadRequest},
+		{"a look through a proxy that changes the Host", ada, http.MethodGet, look, []string{"Host", "127.0.0.1:1", "Origin", p.base}, http.StatusOK},
+		{"a change through such a proxy", ada, http.MethodPost, operate, []string{"Host", "127.0.0.1:1", "Weir-Login", who.Token}, http.StatusOK},
+		{"a call through such a proxy", ada, http.MethodPost, "/mcp", []string{"Host", "127.0.0.1:1", "Weir-Login", who.Token, "Accept", "application/json, text/event-stream"}, http.StatusBadRequest},
+		{"another page through such a proxy", ada, http.MethodPost, operate, []string{"Host", "127.0.0.1:1", "Weir-Login", who.Token, "Origin", "http://127.0.0.1:3000"}, http.StatusForbidden},
+		{"a call for another page through such a proxy", ada, http.MethodPost, "/mcp", []string{"Host", "127.0.0.1:1", "Weir-Login", who.Token, "Origin", "http://127.0.0.1:3000"}, http.StatusUnauthorized},
 		{"the statistics", ada, http.MethodGet, "/stats", nil, http.StatusUnauthorized},
 		{"a login for another page", ada, http.MethodPost, "/login", []string{"Origin", "http://127.0.0.1:3000"}, http.StatusForbidden},
 		{"who is signed in, for another page", ada, http.MethodGet, "/login", []string{"Origin", "http://127.0.0.1:3000"}, http.StatusForbidden},

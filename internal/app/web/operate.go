@@ -14,9 +14,10 @@ import (
 // check Host and Origin, and the tokens of the configuration. The
 // returned function ends the streams. Clients connect again to the current routes, which use the
 // current tokens.
-func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, auth config.Auth) (end func()) {
+func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *config.Config, auth config.Auth) (end func()) {
 	view := &viewed{f.engine, f}
 	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Desk: f.desk, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
+	o.PublicURL = c.PublicURL
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Guard: f.wholly(closed)}
 	o.Edits = func() api.Edits { return f.edits }
 	o.Calls = f.engine.Loops().Refuse(f.unscoped(inMode(f.stream)))

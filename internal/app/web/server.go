@@ -191,12 +191,12 @@ func (f *Server) Apply(old, c *config.Config) {
 	open := guard.New(f.guardOptions(c, &config.Auth{}))
 	behind := guard.New(closed)
 	pages := closed // what the console's page asks, whose person may have signed in
-	pages.Login = f.loggedIn
+	pages.Login = f.loggedIn(c.PublicURL)
 	console := guard.New(pages)
 	mux := f.mux(c, open, behind, auth.Required())
 	mux.Handle(ArtifactPath, f.wholly(console)(http.HandlerFunc(f.serveArtifact)))
 	f.mountSignIns(mux, old, c, &auth)
-	quiet := f.mountAPI(mux, open, console, auth)
+	quiet := f.mountAPI(mux, open, console, c, auth)
 	front := guard.New(attachable(pages, f.token))
 	f.attached.follow(front, auth)
 	f.mountProfiles(mux, front, behind, c)

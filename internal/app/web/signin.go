@@ -54,13 +54,16 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	f.engine.SignIns.Serve(base)
 }
 
-// loggedIn is a guard.Options.Login: who has signed in at the console. Requests that pages of other
-// origins had a browser send are of no person, also where http.allowed_origins lets such pages call.
-func (f *Server) loggedIn(r *http.Request) (*identity.Identity, error) {
-	if guard.OwnOrigin(r) != nil {
-		return nil, nil
+// loggedIn returns a guard.Options.Login: who has signed in at the console. Requests that pages of
+// other origins had a browser send are of no person, also where http.allowed_origins lets such pages
+// call. public is the gateway's public_url.
+func (f *Server) loggedIn(public string) func(r *http.Request) (*identity.Identity, error) {
+	return func(r *http.Request) (*identity.Identity, error) {
+		if guard.OwnOrigin(r, public) != nil {
+			return nil, nil
+		}
+		return f.signIns.Person(r)
 	}
-	return f.signIns.Person(r)
 }
 
 // browserLogin implements connect.Login by auth.login.
