@@ -42,8 +42,9 @@ type Gateway interface {
 	// SeesAll reports whether the viewer of a request sees the calls of all principals, not only the
 	// viewer's own.
 	SeesAll(ctx context.Context) bool
-	// Offices returns the connected members, nil if there are no offices.
-	Offices() *Offices
+	// Offices returns the connected members and the Computers that the viewer of a request may see, nil
+	// if there are no offices.
+	Offices(ctx context.Context) *Offices
 	// Setup says how the gateway is set up, as far as the viewer of a request may know it.
 	Setup(ctx context.Context) Setup
 }
@@ -279,7 +280,7 @@ func (a *API) offices(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	o := a.o.Look.Gateway.Offices()
+	o := a.o.Look.Gateway.Offices(r.Context())
 	if o == nil {
 		o = &Offices{}
 	}

@@ -65,7 +65,7 @@ func (w *world) Overview(ctx context.Context) Overview {
 	return o
 }
 
-func (w *world) Offices() *Offices { return w.offices }
+func (w *world) Offices(context.Context) *Offices { return w.offices }
 
 func (w *world) Search(_ context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
 	var cards []catalog.Card

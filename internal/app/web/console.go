@@ -68,15 +68,20 @@ func (s *viewed) Overview(ctx context.Context) api.Overview {
 // SeesAll implements api.Gateway.
 func (s *viewed) SeesAll(ctx context.Context) bool { return app.SeesAll(ctx, s.engine) }
 
-// Offices implements api.Gateway.
-func (s *viewed) Offices() *api.Offices {
+// Offices implements api.Gateway. The members, which are of all principals, are for viewers who see all
+// callers. Others see the Computers of which something exists for them.
+func (s *viewed) Offices(ctx context.Context) *api.Offices {
 	o := s.engine.Offices
 	if o == nil {
 		return nil
 	}
 	out := &api.Offices{}
 	if h := o.Health(); h != nil {
-		out.Hub, out.Connections = true, h.Connections
+		out.Hub = true
+		if !app.SeesAll(ctx, s.engine) {
+			h = &app.HubHealth{}
+		}
+		out.Connections = h.Connections
 		for _, m := range h.Members {
 			out.Members = append(out.Members, api.Member{
 				Office: m.Office, Name: m.Name, Role: string(m.Role), Dialect: m.Dialect, Principal: m.Principal,
@@ -84,9 +89,11 @@ func (s *viewed) Offices() *api.Offices {
 			})
 		}
 	}
-	upstreams := s.engine.Health().Upstreams
+	health := s.engine.Health()
+	known := maps.Clone(health.Upstreams)
+	app.HideFrom(ctx, s.engine, health)
 	for _, f := range o.Fleets() {
-		out.Computers = append(out.Computers, computers(f, upstreams)...)
+		out.Computers = append(out.Computers, computers(f, known, health.Upstreams)...)
 	}
 	return out
 }
@@ -98,27 +105,35 @@ type routes interface {
 	Resolve(name string) (upstreamName string, whole, ok bool)
 }
 
-func computers(f routes, upstreams map[string]app.UpstreamHealth) []api.Computer {
-	byName := map[string]*api.Computer{}
+// computers lists the Computers of a Fleet. A server of known that is not in seen is left out, and so is
+// a Computer that has no other ones.
+func computers(f routes, known, seen map[string]app.UpstreamHealth) []api.Computer {
+	byName, hidden := map[string]*api.Computer{}, map[string]bool{}
 	for _, name := range f.Names() { // sorted, so a Computer comes before its servers
 		target, whole, ok := f.Resolve(name)
 		if !ok {
 			continue // it left in the meantime
 		}
-		host, server, known := hostOf(name, byName)
-		if !known {
+		host, server, ofKnown := hostOf(name, byName)
+		if !ofKnown {
 			byName[name] = &api.Computer{Name: name}
 			if whole {
 				continue // its servers are listed one by one
 			}
 			host, server = name, name
 		}
-		u := upstreams[target]
+		u, visible := seen[target]
+		if _, exists := known[target]; exists && !visible {
+			hidden[host] = true
+			continue
+		}
 		byName[host].Servers = append(byName[host].Servers, api.ComputerServer{Name: server, Upstream: target, State: u.State, Tools: u.Tools})
 	}
 	out := make([]api.Computer, 0, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		out = append(out, *byName[name])
+		if len(byName[name].Servers) > 0 || !hidden[name] {
+			out = append(out, *byName[name])
+		}
 	}
 	return out
 }

@@ -88,6 +88,26 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// TestOfficesOfRoles: the members of the hub, which are of all principals, are for operators alone.
+func TestOfficesOfRoles(t *testing.T) {
+	p := startProtected(t, "hub: {office: home}")
+	members := func(token string) bool {
+		resp, body := p.do("GET", "/api/v1/offices", token, "")
+		if resp.StatusCode != 200 || !strings.Contains(body, `"hub":true`) {
+			t.Fatalf("%d %s", resp.StatusCode, body)
+		}
+		return !strings.Contains(body, `"connections":0`)
+	}
+	for !members(operatorToken) { // the gateway's own agent connects
+		if t.Context().Err() != nil {
+			t.Fatal(t.Context().Err())
+		}
+	}
+	if members(staticToken) {
+		t.Error("a caller sees the members of the hub")
+	}
+}
+
 // TestEventsOfOthers: the feed of live calls has the calls of all callers for operators, and for
 // others their own.
 func TestEventsOfOthers(t *testing.T) {
