@@ -44,6 +44,7 @@ type conn struct {
 
 	mu          sync.Mutex // guards below
 	interrupted bool
+	begun       bool // the response has, so reads have no time limit
 }
 
 func newConn(t *Transport, host string, nc net.Conn) *conn {
@@ -72,12 +73,23 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBy sets the time by which reads must have ended, unless the request was cancelled.
+// readBy sets the time by which the head of the response must have come, unless it has or the request
+// was cancelled.
 func (c *conn) readBy(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.interrupted {
+	if !c.interrupted && !c.begun {
 		_ = c.nc.SetReadDeadline(t)
+	}
+}
+
+// begin ends the time limit of the head. limited says that there may be one.
+func (c *conn) begin(limited bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun = true
+	if limited && !c.interrupted {
+		_ = c.nc.SetReadDeadline(time.Time{})
 	}
 }
 
@@ -92,6 +104,7 @@ func (c *conn) fresh() bool {
 // connection until it was read or closed. After an error the connection is closed, and again says
 // whether the message may be sent over another one.
 func (c *conn) exchange(ctx context.Context, req *http.Request, m *message) (resp *http.Response, again bool, err error) {
+	c.begun = false // nothing else runs on the connection yet
 	if ctx.Done() != nil {
 		c.stop = context.AfterFunc(ctx, c.interrupt)
 	}
@@ -122,9 +135,7 @@ func (c *conn) exchange(ctx context.Context, req *http.Request, m *message) (res
 		}
 		return nil, c.used && !begun && (!w.sent || m.repeatable), err
 	}
-	if now.err != nil || c.t.headTimeout() > 0 {
-		c.readBy(time.Time{})
-	}
+	c.begin(now.err != nil || c.writer != nil || c.t.headTimeout() > 0)
 	again = now.err == nil && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
 	if resp.Body == http.NoBody {
 		c.finish(again)

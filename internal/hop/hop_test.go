@@ -545,3 +545,49 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+// refusing is a connection that takes the head of a request, and fails the write of the body at a time.
+type refusing struct {
+	net.Conn
+	fail chan struct{}
+}
+
+func (c *refusing) Write(p []byte) (int, error) {
+	if len(p) < 16<<10 {
+		return c.Conn.Write(p)
+	}
+	<-c.fail
+	return 0, io.ErrClosedPipe
+}
+
+// TestSlowEarlyResponse: a server answers before it has read the request, and takes longer for the body
+// of its answer than weir waits for the head of one.
+func TestSlowEarlyResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		fail := make(chan struct{})
+		go func() {
+			_, _ = far.Read(make([]byte, 1<<10))
+			_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+			close(fail)
+			time.Sleep(time.Second)
+			_, _ = io.WriteString(far, "world")
+			far.Close()
+		}()
+		tr := New(&http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return &refusing{near, fail}, nil
+		}})
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://server.example/", bytes.NewReader(make([]byte, 1<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if b, err := io.ReadAll(resp.Body); string(b) != "helloworld" || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	})
+}
