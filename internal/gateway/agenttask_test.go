@@ -31,6 +31,7 @@ type agentServer struct {
 func (s *agentServer) OffersTasks() bool          { return false }
 func (s *agentServer) TellsAgentTasks() bool      { return true }
 func (s *agentServer) TasksOutliveSessions() bool { return true }
+func (s *agentServer) TasksAt() (string, bool)    { return "agent", true }
 func (s *agentServer) Era(modern bool) mcp.Peer {
 	if modern {
 		panic("a task of an agent server has no modern era")

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/mcptask"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -31,6 +32,16 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 	t.client = tasks.New(tasks.Surroundings{
 		Registry: g.state.tasks,
 		Ask:      g.caller.askTask,
+		Place: func(ctx context.Context, upstream string) (at tasks.Place, err error) {
+			peer, err := g.opts.Upstreams.Peer(ctx, upstream)
+			if server, ok := peer.(taskPeer); ok && err == nil {
+				var url string
+				if url, at.Shared = server.TasksAt(); url != "" {
+					at.Server = store.Hash(url) // the URL may have a secret
+				}
+			}
+			return at, err
+		},
 		Outlives: func(ctx context.Context, upstream string) bool {
 			peer, err := g.opts.Upstreams.Peer(ctx, upstream)
 			server, ok := peer.(taskPeer)
@@ -69,6 +80,9 @@ type taskPeer interface {
 	TellsAgentTasks() bool
 	// TasksOutliveSessions reports whether a task may go on when the agent's session has ended.
 	TasksOutliveSessions() bool
+	// TasksAt returns the URL of the server, "" if its tasks end with weir. shared says that all
+	// principals have one connection to it.
+	TasksAt() (url string, shared bool)
 	// Era returns the Peer that prefers an era.
 	Era(modern bool) mcp.Peer
 }

@@ -27,6 +27,8 @@ type taskServer struct {
 	ask    bool          // each task asks for input first
 	says   string        // the result's text
 	fails  *jsonrpc.Error
+	at     string // identifies the server; "" for a program
+	apart  bool   // each principal has a connection
 
 	mu       sync.Mutex // guards below
 	made     int
@@ -42,6 +44,7 @@ type taskServer struct {
 func (s *taskServer) OffersTasks() bool          { return s.modern }
 func (s *taskServer) TellsAgentTasks() bool      { return false }
 func (s *taskServer) TasksOutliveSessions() bool { return true }
+func (s *taskServer) TasksAt() (string, bool)    { return s.at, !s.apart }
 func (s *taskServer) Era(bool) mcp.Peer          { return s }
 
 func (s *taskServer) status() string {

@@ -26,7 +26,7 @@ func keptState(t *testing.T, d store.Docs) *State {
 func TestTaskOutlastsTheGateway(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
 		docs := store.NewMemory()
-		server := &taskServer{modern: modern, lasts: 70 * time.Second, says: "42 rows"}
+		server := &taskServer{at: "url", modern: modern, lasts: 70 * time.Second, says: "42 rows"}
 		begin := func() *taskHarness {
 			return newTaskHarness(t, server, Options{State: keptState(t, docs), Tasks: tasks.Options{Max: 1}})
 		}
@@ -63,7 +63,7 @@ func TestTaskOutlastsTheGateway(t *testing.T) {
 func TestTaskOfAnAbsentServer(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
 		docs := store.NewMemory()
-		h := newTaskHarness(t, &taskServer{modern: modern, lasts: 50 * time.Second, says: "42 rows"}, Options{State: keptState(t, docs)})
+		h := newTaskHarness(t, &taskServer{at: "url", modern: modern, lasts: 50 * time.Second, says: "42 rows"}, Options{State: keptState(t, docs)})
 		handle := handleIn(t, h.execute())
 		late := newHarness(t, Options{State: keptState(t, docs), Tasks: tasks.Options{Wait: tasksWait}})
 		l := &taskHarness{harness: late, t: t, server: h.server, client: h.client}
@@ -96,7 +96,7 @@ func TestTaskStoreFails(t *testing.T) {
 			return next
 		}}
 		begin := func() *taskHarness {
-			return newTaskHarness(t, &taskServer{modern: modern}, Options{State: keptState(t, docs)})
+			return newTaskHarness(t, &taskServer{at: "url", modern: modern}, Options{State: keptState(t, docs)})
 		}
 		for _, some := range [][]storetest.Fault{
 			{storetest.Drop}, {storetest.ApplyThenFail}, {storetest.ConflictFalsely}, {storetest.Delay}, {storetest.ApplyThenFail, storetest.Drop, storetest.Drop},
@@ -122,4 +122,80 @@ func TestTaskStoreFails(t *testing.T) {
 			t.Errorf("%d cancellations, %d tasks, %d before", h.server.cancels, h.g.state.tasks.Len(), kept)
 		}
 	})
+}
+
+// TestTaskOfAnotherServer: a handle of before a restart reads no task of another principal. A program
+// begins anew with the gateway, another server may have the name, and a server may count again.
+func TestTaskOfAnotherServer(t *testing.T) {
+	for name, c := range map[string]struct{ before, after, want string }{
+		"program":     {"", "", "no task has the handle"},
+		"other URL":   {"a", "b", "is another one now"},
+		"counts anew": {"a", "a", "no task has the handle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eras(t, func(t *testing.T, modern bool) {
+				docs := store.NewMemory()
+				first := newTaskHarness(t, &taskServer{at: c.before, modern: modern, lasts: 20 * time.Minute, says: "ann's rows"}, Options{State: keptState(t, docs)})
+				ann := handleIn(t, first.execute())
+				if got := first.view(first.session, ann, head); !strings.Contains(got, "still running") {
+					t.Errorf("before the restart: %q", got)
+				}
+				begin := func() *taskHarness {
+					return newTaskHarness(t, &taskServer{at: c.after, modern: modern, lasts: 70 * time.Second, says: "bob's rows"}, Options{State: keptState(t, docs)})
+				}
+				h := begin()
+				bob := mcp.NewSession("o", "bob")
+				defer bob.Close()
+				bob.SetVersion(mcp.V20251125)
+				text, err := h.call(t.Context(), bob, ToolExecute, `{"tool_id":"`+h.tool+`","args":{}}`)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Minute)
+				for _, rest := range []string{head, `,"selector":{"type":"cancel"}}`} {
+					if got := h.view(first.session, ann, rest); !strings.Contains(got, c.want) {
+						t.Errorf("ann reads %q", got)
+					}
+				}
+				if got := h.view(bob, handleIn(t, text), head); got != "bob's rows" {
+					t.Errorf("bob reads %q", got)
+				}
+				if got := begin().view(first.session, ann, head); !strings.Contains(got, c.want) {
+					t.Errorf("after another restart, ann reads %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestTaskIsReplacedWhileItIsAwaited: a request that waits for a task gets no result of the task that
+// has its id now; equal ids of connections that are apart are no such tasks.
+func TestTaskIsReplacedWhileItIsAwaited(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		eras(t, func(t *testing.T, modern bool) {
+			h := newTaskHarness(t, &taskServer{at: "url", apart: apart, modern: modern, lasts: 40 * time.Second, says: "rows"}, Options{State: keptState(t, store.NewMemory())})
+			ann := handleIn(t, h.execute())
+			read := make(chan string)
+			go func() { read <- h.view(h.session, ann, head) }()
+			time.Sleep(time.Second)
+			h.server.mu.Lock()
+			h.server.made = 0 // it was restarted
+			h.server.mu.Unlock()
+			bob := mcp.NewSession("o", "bob")
+			defer bob.Close()
+			bob.SetVersion(mcp.V20251125)
+			text, err := h.call(t.Context(), bob, ToolExecute, `{"tool_id":"`+h.tool+`","args":{}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := <-read
+			if gone := strings.Contains(got, "counts its tasks anew"); gone == apart {
+				t.Errorf("apart %t: ann reads %q", apart, got)
+			}
+			time.Sleep(time.Minute)
+			if got := h.view(bob, handleIn(t, text), head); got != "rows" {
+				t.Errorf("bob reads %q", got)
+			}
+		})
+	}
 }

@@ -30,8 +30,14 @@ type taskOwner struct{ id, principal, tool string }
 // maxTaskTool bounds the name of a task's tool. A longer one is forgotten.
 const maxTaskTool = 512
 
-// made records a task.
-func (o *taskOwners) made(id, principal, tool string) {
+// made records a task that a call has made. An older task with the id is forgotten: the server has
+// begun anew and counts its tasks again.
+func (o *taskOwners) made(id, principal, tool string) { o.record(id, principal, tool, true) }
+
+// named records a task that a call has named, unless it is known: it may be an older one.
+func (o *taskOwners) named(id, principal, tool string) { o.record(id, principal, tool, false) }
+
+func (o *taskOwners) record(id, principal, tool string, anew bool) {
 	if id == "" || len(id) > maxTaskID {
 		return
 	}
@@ -43,8 +49,12 @@ func (o *taskOwners) made(id, principal, tool string) {
 	if o.byID == nil {
 		o.byID = map[string]*list.Element{}
 	}
-	if o.byID[id] != nil {
-		return // the first principal keeps it
+	if e := o.byID[id]; e != nil {
+		if anew {
+			e.Value = taskOwner{e.Value.(taskOwner).id, strings.Clone(principal), strings.Clone(tool)}
+			o.used.MoveToFront(e)
+		}
+		return
 	}
 	if o.used.Len() >= maxTasks {
 		oldest := o.used.Back()
@@ -97,14 +107,15 @@ func (p *passthrough) ownTasks(ctx context.Context, principal string, r *mcp.Req
 	switch r.Method {
 	case "tools/call":
 		made, ok := mcptask.Made(result)
-		id := made.ID
-		if !ok { // as agent servers answer callers that know no tasks
-			id = rawjson.Text(rawjson.GetPath(result, "_meta", "taskId"))
-			if id == "" || p.apart == nil || !p.apart() {
-				break
-			}
+		tool := rawjson.Text(r.Fields().Name)
+		if ok {
+			p.tasks.made(made.ID, principal, tool)
+			break
 		}
-		p.tasks.made(id, principal, rawjson.Text(r.Fields().Name))
+		// Agent servers answer so to callers that know no tasks.
+		if id := rawjson.Text(rawjson.GetPath(result, "_meta", "taskId")); id != "" && p.apart != nil && p.apart() {
+			p.tasks.named(id, principal, tool)
+		}
 	case "tasks/list":
 		owned := principal != mcp.LocalPrincipal && (p.apart == nil || !p.apart())
 		judged := p.judged()

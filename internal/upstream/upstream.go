@@ -188,6 +188,16 @@ func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	return hello, err
 }
 
+// TasksAt returns the URL of the server, which has the same tasks for as long as it has that URL. It
+// is empty for a program, whose tasks end with weir. shared says that all principals have one
+// connection to the server.
+func (u *Upstream) TasksAt() (url string, shared bool) {
+	if u.endpoint != nil && !u.program() {
+		url = u.endpoint.String()
+	}
+	return url, !u.cfg.PerPrincipal() && !u.cfg.FromCaller() && !u.cfg.PerSession && !u.asksRoots.Load()
+}
+
 // Era returns the upstream as a Peer that prefers one era. The preference matters for HTTP servers
 // that speak both; others have one connection, in the era that the handshake found. The Upstream
 // itself prefers the era of a call's params.

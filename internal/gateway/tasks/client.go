@@ -40,6 +40,8 @@ type Surroundings struct {
 	// session and in the era of the task. Ctx has an mcptask.Offer that says whether an agent
 	// server made the task.
 	Ask func(ctx context.Context, c *dispatch.Call, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error)
+	// Place says where the server of a call's entry is.
+	Place func(ctx context.Context, upstream string) (Place, error)
 	// Outlives reports whether tasks of a server may go on when an agent's session has ended.
 	Outlives func(ctx context.Context, upstream string) bool
 	// Admit decides again whether the agent may call the entry. It counts no call.
@@ -54,6 +56,15 @@ type Surroundings struct {
 	// More returns the call that continues with a handle, for the model: the first waits, the other
 	// cancels.
 	More func(handle string) (wait, cancel string)
+}
+
+// Place says where a server is, and whose tasks it has.
+type Place struct {
+	// Server identifies the server for as long as its tasks can live. It is empty for a server whose
+	// tasks end with the gateway, such as a program that the gateway starts.
+	Server string
+	// Shared says that all principals have one connection, so that a task's id names one task.
+	Shared bool
 }
 
 // Client waits for the tasks that calls become. It is safe for concurrent use and has no goroutines
@@ -98,6 +109,9 @@ func (k *Client) Link() dispatch.Link {
 				owner: by, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern, agent: made.Agent,
 				entryID: c.Entry.ID, entry: c.Entry, created: k.Registry.now(), call: save(c),
 			}
+			at, _ := k.Place(ctx, t.upstream) // otherwise the task ends with the gateway
+			t.server = at.Server
+			k.Registry.replace(t, at)
 			t.set(made, "")
 			return k.first(ctx, c, t, made)
 		})
@@ -158,7 +172,7 @@ func (k *Client) find(ctx context.Context, c *dispatch.Call, handle string) (*ta
 	t := k.Registry.get(ownerOf(ctx, c), handle)
 	if t == nil {
 		return nil, &result.Error{Code: result.ViewFailed, Path: text.Fit(handle, 60), Message: fmt.Sprintf(
-			"no task has the handle %q here: a handle works for the principal whose call made it, at no other profile, for %s (tasks.ttl); without store: file:DIR it ends with the gateway. Run the tool again", text.Fit(handle, 60), k.opts.TTL)}
+			"no task has the handle %q here: a handle works for the principal whose call made it, at no other profile, for %s (tasks.ttl); without store: file:DIR, or at a server that the gateway starts, it ends with the gateway. Run the tool again", text.Fit(handle, 60), k.opts.TTL)}
 	}
 	return t, nil
 }
@@ -205,9 +219,27 @@ func (k *Client) Restore(ctx context.Context, c *dispatch.Call, handle string) e
 	if err := k.Registry.resolve(t, c.Catalog); err != nil {
 		return err
 	}
+	if err := k.gone(ctx, t); err != nil {
+		return err
+	}
 	t.restore(c)
 	c.Task = handle
 	return k.Admit(ctx, c)
+}
+
+// gone returns an error if the server of a task's name is not the one that made the task, or has
+// given its id to a task of another owner.
+func (k *Client) gone(ctx context.Context, t *task) error {
+	why := "was restarted and counts its tasks anew"
+	if !t.replaced.Load() {
+		// A server without a connection is reported by the request to it.
+		if at, err := k.Place(ctx, t.upstream); err != nil || at.Server == t.server {
+			return nil
+		}
+		why = "is another one now"
+	}
+	return t.fail(&result.Error{Code: result.UpstreamError, Path: t.entryID, Message: fmt.Sprintf(
+		"the task of %s is gone: its server %q %s; run the tool again if its result is still needed", t.entryID, t.upstream, why)})
 }
 
 // Cancel asks the server to end the task of a restored call.

@@ -30,6 +30,7 @@ type record struct {
 	Principal  string            `json:"principal"`
 	Profile    string            `json:"profile,omitempty"`
 	Upstream   string            `json:"upstream"`
+	Server     string            `json:"server"` // task.server
 	ID         string            `json:"id"`
 	Modern     bool              `json:"modern,omitempty"`
 	Agent      bool              `json:"agent,omitempty"`
@@ -46,7 +47,7 @@ type record struct {
 	Delivered  bool              `json:"delivered,omitempty"`
 }
 
-const recordVersion = 1
+const recordVersion = 2
 
 // record returns the task as the store keeps it.
 func (t *task) record() record {
@@ -57,7 +58,7 @@ func (t *task) record() record {
 		status = "failed" // nothing is left to wait for; the server says why
 	}
 	return record{
-		V: recordVersion, Handle: t.handle, Principal: t.owner.principal, Profile: t.owner.profile, Upstream: t.upstream, ID: t.id, Modern: t.modern, Agent: t.agent,
+		V: recordVersion, Handle: t.handle, Principal: t.owner.principal, Profile: t.owner.profile, Upstream: t.upstream, Server: t.server, ID: t.id, Modern: t.modern, Agent: t.agent,
 		Entry: t.entryID, Created: t.created, Expires: t.expires, Args: t.call.args, Domains: t.call.domains, Mode: t.call.mode, Provenance: t.call.provenance,
 		Status: status, Message: t.state.Message, Poll: t.state.Poll, Delivered: t.delivered,
 	}
@@ -66,7 +67,7 @@ func (t *task) record() record {
 // task returns the task of a record, whose entry is found when an agent asks for it.
 func (k record) task(rev uint64) *task {
 	return &task{
-		handle: k.Handle, owner: owner{k.Principal, k.Profile}, upstream: k.Upstream, id: k.ID, modern: k.Modern, agent: k.Agent,
+		handle: k.Handle, owner: owner{k.Principal, k.Profile}, upstream: k.Upstream, server: k.Server, id: k.ID, modern: k.Modern, agent: k.Agent,
 		entryID: k.Entry, created: k.Created, expires: k.Expires, call: saved{k.Args, k.Domains, k.Mode, k.Provenance}, rev: rev,
 		state: mcptask.State{ID: k.ID, Status: k.Status, Message: k.Message, Poll: k.Poll, Modern: k.Modern, Agent: k.Agent}, delivered: k.Delivered,
 	}
@@ -98,13 +99,16 @@ func (r *Registry) Keep(ctx context.Context, docs store.Docs) error {
 }
 
 // save writes a task to the store, if there is one. When it returns nil, the task is there after a
-// restart.
+// restart, unless it ends with the gateway or was forgotten.
 func (r *Registry) save(t *task) error {
-	if r.docs == nil {
+	if r.docs == nil || t.server == "" {
 		return nil
 	}
 	t.saves.Lock()
 	defer t.saves.Unlock()
+	if t.forgotten {
+		return nil
+	}
 	value, err := json.Marshal(t.record())
 	if err != nil {
 		return err
@@ -136,14 +140,15 @@ func (r *Registry) save(t *task) error {
 	return err
 }
 
-// forget removes a task that gave its place to another one. A task that stays in the store because
-// of an error ends there by itself.
+// forget removes a task that gave its place to another one, for good: a request that still follows it
+// does not save it again. A task that stays in the store because of an error ends there by itself.
 func (r *Registry) forget(t *task) {
-	if r.docs == nil || t == nil {
+	if r.docs == nil || t == nil || t.server == "" {
 		return
 	}
 	t.saves.Lock()
 	defer t.saves.Unlock()
+	t.forgotten = true
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
 	_ = r.docs.Delete(ctx, keyPrefix+t.handle, t.rev)
@@ -179,4 +184,27 @@ func (r *Registry) resolve(t *task, c *catalog.Catalog) error {
 	}
 	t.entry = e
 	return nil
+}
+
+// replace drops the older tasks with the id of a new one that belong to another owner: the server has
+// begun anew and counts its tasks again. Tasks stay apart where the server tells owners apart.
+func (r *Registry) replace(by *task, at Place) {
+	if !at.Shared || by.agent { // an agent server may name a task that exists
+		return
+	}
+	var gone []*task
+	r.mu.Lock()
+	for e := r.byAge.Front(); e != nil; {
+		t, next := e.Value.(*task), e.Next()
+		if t.id == by.id && t.upstream == by.upstream && t.server == by.server && t.owner != by.owner {
+			r.dropLocked(e)
+			t.replaced.Store(true)
+			gone = append(gone, t)
+		}
+		e = next
+	}
+	r.mu.Unlock()
+	for _, t := range gone {
+		r.forget(t)
+	}
 }

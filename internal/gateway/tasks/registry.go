@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/authz"
@@ -71,6 +72,7 @@ type task struct {
 	handle           string
 	owner            owner
 	upstream, id     string
+	server           string // Place.Server, when the task was made
 	modern           bool
 	agent            bool // an agent server made it; modern is set, too
 	entryID          string
@@ -78,8 +80,11 @@ type task struct {
 	created, expires time.Time
 	call             saved
 
-	saves sync.Mutex // held while the task is saved; lock before mu
-	rev   uint64     // of its document; guarded by saves
+	replaced atomic.Bool // the server has given its id to a task of another owner
+
+	saves     sync.Mutex // held while the task is saved; lock before mu
+	rev       uint64     // of its document; guarded by saves
+	forgotten bool       // its document was removed; guarded by saves
 
 	mu        sync.Mutex // guards below
 	state     mcptask.State

@@ -60,6 +60,15 @@ func (w *watch) ask(ctx context.Context, method string, params json.RawMessage, 
 // server is asked first if it has not said the status yet. While a person answers a question of the
 // server, time does not count.
 func (w *watch) run(ctx context.Context, state mcptask.State, until time.Time) (json.RawMessage, error) {
+	raw, err := w.follow(ctx, state, until)
+	if gone := w.gone(ctx, w.task); gone != nil {
+		return nil, gone
+	}
+	return raw, err
+}
+
+// follow is run for as long as the id is the task's.
+func (w *watch) follow(ctx context.Context, state mcptask.State, until time.Time) (json.RawMessage, error) {
 	if e := w.task.failed(); e != nil {
 		return nil, e
 	}
