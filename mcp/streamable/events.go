@@ -24,7 +24,7 @@ import (
 // The store from which a lost connection is resumed is also the queue that prevents a slow client
 // from blocking a handler.
 type serverStream struct {
-	id        string // "g" for the session's own stream, "c1", "c2", … for those of calls
+	id        string // "g" for the session's own stream, "c1", "c2", … for those of calls; see ownStreamID
 	maxEvents int
 	maxBytes  int
 	budgets   [2]*budget // the session's and the server's; they bound the sent events

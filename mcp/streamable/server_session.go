@@ -2,6 +2,7 @@ package streamable
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -17,7 +18,8 @@ import (
 const (
 	maxPending = 256 // requests to the client waiting for its answer
 	maxStreams = 256 // streams kept for resumption, in addition to those of calls in flight
-	// ownStreamID is the stream of messages that belong to no call.
+	// ownStreamID is the stream of messages that belong to no call. In a session that was made anew,
+	// it and those of calls have a mark behind a point, so that an event id of before names none.
 	ownStreamID = "g"
 )
 
@@ -114,7 +116,8 @@ func (s *Server) enter(kind sessionKind, name, id string, of *mcp.Session) (*ser
 
 // addSession adds a session to the tables. The caller holds s.mu.
 func (s *Server) addSession(kind sessionKind, p *principalState, id string, of *mcp.Session) *serverSession {
-	if of == nil {
+	adopted := of != nil
+	if !adopted {
 		of = mcp.NewSession("", p.name)
 		id = of.ID()
 	}
@@ -125,7 +128,11 @@ func (s *Server) addSession(kind sessionKind, p *principalState, id string, of *
 	p.sessions++
 	switch kind {
 	case legacySession:
-		sess.own = s.newStream(sess, ownStreamID)
+		own := ownStreamID
+		if adopted {
+			own += "." + rand.Text()[:8]
+		}
+		sess.own = s.newStream(sess, own)
 		sess.mcp.SetPeer(ownPeer{sess})
 	case principalSession:
 		p.modern = sess
@@ -396,7 +403,7 @@ func (s *serverSession) openStream(abandon func(reason error)) *serverStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastCall++
-	st := s.srv.newStream(s, "c"+strconv.FormatInt(s.lastCall, 10))
+	st := s.srv.newStream(s, "c"+strconv.FormatInt(s.lastCall, 10)+s.mark())
 	st.abandon = abandon
 	if s.kind != legacySession || s.closed {
 		return st
@@ -415,16 +422,6 @@ func (s *serverSession) openStream(abandon func(reason error)) *serverStream {
 	}
 	s.streams[st.id] = st
 	return st
-}
-
-// findStream returns a stream that may be resumed.
-func (s *serverSession) findStream(id string) *serverStream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if id == ownStreamID {
-		return s.own
-	}
-	return s.streams[id]
 }
 
 // connectionLost is called when a connection has stopped carrying the stream of a call. For a while the

@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
@@ -131,7 +132,8 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) 
 }
 
 // streamFor returns the stream that a GET asks for and the event to continue after, -1 for the
-// first unsent event.
+// first unsent event. That is where a client goes on that names the own stream of before
+// the session was made anew.
 func (s *serverSession) streamFor(h http.Header) (*serverStream, int64, error) {
 	last := h.Get(HeaderLastEventID)
 	if last == "" {
@@ -141,12 +143,35 @@ func (s *serverSession) streamFor(h http.Header) (*serverStream, int64, error) {
 	if !ok {
 		return nil, 0, mcp.Errorf(mcp.KindInvalidRequest, "Last-Event-ID is not an id that this server gave")
 	}
-	st := s.findStream(name)
+	st, known := s.findStream(name)
 	if st == nil {
 		// Not 404: that would tell the client that its session is gone.
 		return nil, 0, mcp.Errorf(mcp.KindInvalidRequest, "the stream of Last-Event-ID is not kept any more")
 	}
+	if !known {
+		seq = -1
+	}
 	return st, seq, nil
+}
+
+// mark returns what distinguishes the streams of this session from those that it had before it was
+// made anew.
+func (s *serverSession) mark() string {
+	if s.own == nil {
+		return ""
+	}
+	return strings.TrimPrefix(s.own.id, ownStreamID)
+}
+
+// findStream returns a stream that may be resumed. known is false for the own stream of the session
+// before it was made anew, whose events are gone.
+func (s *serverSession) findStream(id string) (st *serverStream, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if name, _, _ := strings.Cut(id, "."); name == ownStreamID {
+		return s.own, id == s.own.id
+	}
+	return s.streams[id], true
 }
 
 // serveDelete ends a session. Its running calls are cancelled.
