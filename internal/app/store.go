@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -51,14 +52,16 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	if s.server, err = natsserver.Open(natsserver.Options{Dir: dir, MaxBytes: max, Late: c.Store.Sync == config.SyncInterval, Logger: log}); err != nil {
 		return err
 	}
-	docs, found, err := natsstore.Open(ctx, s.server.Conn(), natsstore.Options{Bucket: storeBucket, MaxBytes: max})
+	// The key is made after the documents, so a key without documents says that these are lost. They
+	// are not made then: the next start would take them for the ones that belong to the key.
+	path := filepath.Join(dir, storeKey)
+	_, missing := os.Stat(path)
+	docs, _, err := natsstore.Open(ctx, s.server.Conn(), natsstore.Options{Bucket: storeBucket, MaxBytes: max, Existing: missing == nil})
+	if errors.Is(err, natsstore.ErrLost) {
+		return fmt.Errorf("%s has a key and no documents: restore all of it from a backup, or remove it to begin anew", dir)
+	}
 	if err != nil {
 		return err
-	}
-	// The key is made after the documents, so a key without documents says that these are lost.
-	path := filepath.Join(dir, storeKey)
-	if _, err := os.Stat(path); err == nil && !found {
-		return fmt.Errorf("%s has a key and no documents: restore all of it from a backup, or remove it to begin anew", dir)
 	}
 	text, err := place.MakeKey(ctx, path)
 	if err != nil {

@@ -19,6 +19,8 @@ type Options struct {
 	Bucket string
 	// MaxBytes bounds the documents. At the bound, changes fail with store.ErrFull.
 	MaxBytes int64
+	// Existing says that the bucket must exist: Open fails with ErrLost if it does not.
+	Existing bool
 }
 
 const (
@@ -55,8 +57,11 @@ type Docs struct {
 
 var _ store.Docs = (*Docs)(nil)
 
-// Open returns the documents of a bucket, which it makes if there is none. found tells whether the
-// bucket was there.
+// ErrLost is returned by Open for a bucket that must exist and does not.
+var ErrLost = errors.New("the documents are lost")
+
+// Open returns the documents of a bucket, which it makes if there is none, unless it must exist. found
+// tells whether the bucket was there.
 func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bool, err error) {
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
@@ -69,6 +74,8 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 		found = true
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, false, fmt.Errorf("open the store: %w", err)
+	case o.Existing:
+		return nil, false, ErrLost
 	}
 	// Without direct reads, Get asks the leader and sees each change that has ended.
 	d.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
