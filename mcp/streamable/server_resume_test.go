@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,5 +99,46 @@ func TestCallStreamOfBefore(t *testing.T) {
 			t.Errorf("the call has %q", body)
 		}
 		synctest.Wait()
+	})
+}
+
+// endedMeanwhile is Docs in which a session is ended right after the first question for it.
+type endedMeanwhile struct {
+	store.Docs
+	once sync.Once
+	end  func()
+}
+
+func (d *endedMeanwhile) Get(ctx context.Context, key string) (store.Doc, error) {
+	doc, err := d.Docs.Get(ctx, key)
+	d.once.Do(d.end)
+	return doc, err
+}
+
+// TestEndedWhileItIsMadeAnew: a session that another request ends while it is made anew does not live
+// on.
+func TestEndedWhileItIsMadeAnew(t *testing.T) {
+	memory := store.NewMemory()
+	h := serverOf(map[string]toolFunc{"seen": seen})
+	var id string
+	inBubble(t, lasting(t, memory, h), func(t *testing.T, a *agent) {
+		a.initialize(mcp.V20251125)
+		id = a.session
+	})
+	ended := 0
+	docs := &endedMeanwhile{Docs: memory}
+	inBubble(t, lasting(t, docs, h), func(t *testing.T, a *agent) {
+		a.session, a.version = id, mcp.V20251125
+		docs.end = func() { // as a DELETE does before it closes the session
+			if err := lasting(t, memory, h).Sessions.End(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			ended++
+		}
+		for range 2 {
+			if status, body := a.ask(callOf(1, "seen")); status != 404 || ended != 1 {
+				t.Errorf("%d %s, ended %d times", status, body, ended)
+			}
+		}
 	})
 }

@@ -187,16 +187,6 @@ func (s *Server) acquire(ctx context.Context, id, principal string) (*serverSess
 	return sess, nil
 }
 
-// adopt makes the session of an id anew that an earlier Server, or this one, has named. It returns nil
-// if there is none.
-func (s *Server) adopt(ctx context.Context, id, principal string) (*serverSession, error) {
-	of, err := s.o.Sessions.Adopt(ctx, id, principal)
-	if err != nil || of == nil {
-		return nil, err
-	}
-	return s.enter(legacySession, principal, id, of)
-}
-
 // name gives a session the id that its client gets, once. The handshake may still run: a response
 // that became a stream begins before the handler has answered. request is that of the handshake.
 func (s *Server) name(sess *serverSession, request *mcp.Request) string {

@@ -209,6 +209,26 @@ func (s *Server) sessionOf(r *http.Request, id string) (*serverSession, error) {
 	return s.acquire(r.Context(), id, guard.Principal(r.Context()))
 }
 
+// adopt makes the session of an id anew that an earlier Server, or this one, has named. It returns nil
+// if there is none.
+func (s *Server) adopt(ctx context.Context, id, principal string) (*serverSession, error) {
+	of, err := s.o.Sessions.Adopt(ctx, id, principal)
+	if err != nil || of == nil {
+		return nil, err
+	}
+	sess, err := s.enter(legacySession, principal, id, of)
+	if err != nil || sess.mcp != of {
+		return sess, err
+	}
+	// A DELETE may have ended it after the question and before it was in the table again.
+	if of, err = s.o.Sessions.Adopt(ctx, id, principal); err != nil || of == nil {
+		sess.close(mcp.Errorf(mcp.KindCancelled, "the client ended the session"))
+		sess.release()
+		return nil, err
+	}
+	return sess, nil
+}
+
 // checkLegacyVersion checks the header MCP-Protocol-Version of a request with a session id
 // (2025-06-18 and later; absent in older versions).
 func checkLegacyVersion(v string) error {
