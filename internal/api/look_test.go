@@ -118,7 +118,7 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// TestShow: definitions that nobody can read whole stay small.
+// TestShow: a page shows the beginning of a definition that is too long for a person to read.
 func TestShow(t *testing.T) {
 	deepOne := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
 	for name, raw := range map[string]string{"none": "", "deep": deepOne, "long": `"` + strings.Repeat("é", maxDefinition) + `"`, "wide": "[" + strings.Repeat("1,", 30_000) + "1]", "broken": `{"a":`} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/url"
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/oauth"
@@ -24,8 +23,7 @@ type forwardTransport struct {
 // *oauth.SignInError, as the cause of an *mcp.Error, if the token of the caller does not serve, or the
 // server refuses it, also for want of scopes.
 func (t *forwardTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	at, err := url.Parse(t.server.URL)
-	if err != nil || at.Scheme != req.URL.Scheme || at.Host != req.URL.Host {
+	if !isAt(t.server, req.URL) {
 		return t.base.RoundTrip(req)
 	}
 	id := t.signIns.shown.of(req.Context(), t.of)

@@ -101,6 +101,12 @@ func (t *texts) refuse(server *config.Server, principal string, carried map[stri
 	}
 }
 
+// isAt reports whether a URL has the origin of a server: credentials for the server go nowhere else.
+func isAt(s *config.Server, u *url.URL) bool {
+	at, err := url.Parse(s.URL)
+	return err == nil && at.Scheme == u.Scheme && at.Host == u.Host
+}
+
 // textTransport puts texts of a principal into the headers of requests to a server.
 type textTransport struct {
 	signIns *SignIns
@@ -112,8 +118,7 @@ type textTransport struct {
 // RoundTrip implements http.RoundTripper. A request to another origin gets no text. The error is a
 // *oauth.SignInError, as the cause of an *mcp.Error, if a text is missing or the server answers 401.
 func (t *textTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	at, err := url.Parse(t.server.URL)
-	if err != nil || at.Scheme != req.URL.Scheme || at.Host != req.URL.Host {
+	if !isAt(t.server, req.URL) {
 		return t.base.RoundTrip(req)
 	}
 	sent, carried := req.Clone(req.Context()), map[string]string{}
