@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 )
 
@@ -36,6 +39,7 @@ func measureBrowse(ctx context.Context, st *stage, set settings, out *report) er
 		return fmt.Errorf("browse: %w", err)
 	}
 	defer plain.close()
+	gateway := st.processes[len(st.processes)-1]
 	stable, _, err := browseCaller(ctx, st, "stable", map[string]any{"cache_stable": true})
 	if err != nil {
 		return fmt.Errorf("browse, cache_stable: %w", err)
@@ -60,7 +64,47 @@ func measureBrowse(ctx context.Context, st *stage, set settings, out *report) er
 		}
 	}
 	out.browse(&hists[0], &hists[1], listed)
+	if set.calls == 0 {
+		return nil
+	}
+	loaded, err := manyCalls(ctx, gateway, set.calls)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // the note of measureMemory says so
+	}
+	if err != nil {
+		return fmt.Errorf("calls of %d tools: %w", browseUpstreams*manyTools, err)
+	}
+	out.many(set, loaded)
 	return nil
+}
+
+// manyCalls makes so many calls of the tools of a gateway with many, and returns what memory it has
+// then.
+func manyCalls(ctx context.Context, gateway *process, calls int) (memory, error) {
+	e := legacyAt(gateway.host, "/mcp")
+	var execute []func(session string) []byte
+	for n := range browseUpstreams {
+		name := fmt.Sprintf("%s%d", manyPrefix, n)
+		for _, id := range toolIDs(name, manyDefs(name)) {
+			execute = append(execute, func(session string) []byte {
+				return e.call(session, "tool_execute", fmt.Sprintf(`{"tool_id":%q,"args":{"id":"1"}}`, id))
+			})
+		}
+	}
+	var callers []*caller
+	defer func() { closeAll(callers) }()
+	for i := range memoryCallers {
+		first := i * len(execute) / memoryCallers
+		c, err := newCaller(ctx, e, slices.Concat(execute[first:], execute[:first]), nil, 0)
+		if err != nil {
+			return memory{}, err
+		}
+		callers = append(callers, c)
+	}
+	if err := callAll(ctx, callers, calls); err != nil {
+		return memory{}, err
+	}
+	return readMemory(gateway.cmd.Process.Pid)
 }
 
 // browseCaller starts a gateway with this configuration and many tools, and

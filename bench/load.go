@@ -45,7 +45,8 @@ const (
 	missSmall     = 0.5                    // tool_execute with every control on, nothing answered from the cache
 	hitSmall      = 1.5                    // an answer from the cache
 	maxAddedP50   = 150 * time.Microsecond // over the reverse proxy, one caller
-	maxPrivateKiB = 40 << 10
+	maxPrivateKiB = 40 << 10               // with 500 tools
+	maxManyKiB    = 90 << 10               // with 10,000
 )
 
 // firewallThreshold is how much weir lets pass by default: an answer with more

@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, want := range []string{
 		"2 callers, 100 B", "1 caller, 100 B", "1 caller, 20000 B", "direct", "httputil.ReverseProxy", "weir passthrough", "weir passthrough, modern",
-		"weir tool_execute", "result held back", "all passes", "all controls", "cache hit", "with cache_stable", "after 400 calls of 100 B", "tool_browse over 10000 tools", "targets met",
+		"weir tool_execute", "result held back", "all passes", "all controls", "cache hit", "with cache_stable", "after 400 calls of 100 B", "private memory after 400 calls", "tool_browse over 10000 tools", "targets met",
 	} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, stdout.String())

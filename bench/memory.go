@@ -19,8 +19,11 @@ const memoryUpstreams = 10
 // through the passthrough of each server over HTTP.
 const memoryCallers = 16
 
-// memory is what a process has resident. The private part is what its end gives back; pages of
-// program files that others may have, too, are not in it.
+// memory is what a process has resident. The private part is what only its end gives back: pages
+// that it has written. Pages of the program file are not in it: the kernel shares them with other
+// processes of the program, and can drop them. It calls them private, too, as long as one process
+// has them mapped, so Private_* of a gateway changes by the size of the program when another one
+// starts or ends.
 type memory struct{ rss, private int } // KiB
 
 // readMemory asks the kernel for the process alone, without its children.
@@ -29,16 +32,25 @@ func readMemory(pid int) (memory, error) {
 	if err != nil {
 		return memory{}, err
 	}
+	m, err := parseMemory(string(text))
+	if err != nil {
+		return m, fmt.Errorf("/proc/%d/smaps_rollup: %w", pid, err)
+	}
+	return m, nil
+}
+
+// parseMemory reads a file smaps_rollup.
+func parseMemory(text string) (memory, error) {
 	var m memory
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(line, ":")
-		isPrivate := strings.HasPrefix(name, "Private_")
+		isPrivate := name == "Anonymous" || name == "Private_Hugetlb"
 		if name != "Rss" && !isPrivate {
 			continue
 		}
 		kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
 		if err != nil {
-			return memory{}, fmt.Errorf("/proc/%d/smaps_rollup: %q", pid, line)
+			return memory{}, fmt.Errorf("%q is no size", line)
 		}
 		if isPrivate {
 			m.private += kib
@@ -47,7 +59,7 @@ func readMemory(pid int) (memory, error) {
 		}
 	}
 	if m.rss == 0 || m.private == 0 {
-		return memory{}, fmt.Errorf("/proc/%d/smaps_rollup has no Rss, or no Private_*", pid)
+		return memory{}, errors.New("it has no Rss, or no Anonymous")
 	}
 	return m, nil
 }
@@ -139,6 +151,11 @@ func memoryCalls(ctx context.Context, host string, calls int) ([]*caller, error)
 		}
 		callers = append(callers, c)
 	}
+	return callers, callAll(ctx, callers, calls)
+}
+
+// callAll makes so many calls, each caller its share.
+func callAll(ctx context.Context, callers []*caller, calls int) error {
 	errs := make([]error, len(callers))
 	var all sync.WaitGroup
 	for i, c := range callers {
@@ -151,5 +168,5 @@ func memoryCalls(ctx context.Context, host string, calls int) ([]*caller, error)
 		})
 	}
 	all.Wait()
-	return callers, errors.Join(append(errs, ctx.Err())...)
+	return errors.Join(append(errs, ctx.Err())...)
 }

@@ -118,12 +118,25 @@ func (r *report) table(list []*contender, callers, size int) {
 }
 
 func (r *report) memory(set settings, before, loaded, after memory) {
-	mb := func(kib int) float64 { return float64(kib) / 1024 }
-	both := func(m memory) string { return fmt.Sprintf("%.1f MB (resident %.1f)", mb(m.private), mb(m.rss)) }
-	fmt.Fprintf(r.w, "\nprivate memory of weir with %d upstreams and %d tools, its children apart\n", memoryUpstreams, memoryUpstreams*toolsPerUpstream)
-	fmt.Fprintf(r.w, "  at the start %s; after %d calls of 100 B %s; %v later %s  %s\n",
-		both(before), set.calls, both(loaded), set.idle, both(after),
-		r.verdict(after.private <= maxPrivateKiB, fmt.Sprintf("≤ %.0f MB", mb(maxPrivateKiB))))
+	fmt.Fprintf(r.w, "\nprivate memory of weir with %d upstreams and %d tools, its children and its program file apart\n", memoryUpstreams, memoryUpstreams*toolsPerUpstream)
+	fmt.Fprintf(r.w, "  at the start %s; after %d calls of 100 B %s  %s; %v later %s  %s\n",
+		before, set.calls, loaded, r.bound(loaded, maxPrivateKiB), set.idle, after, r.bound(after, maxPrivateKiB))
+}
+
+// many reports what the gateway with many tools has after as many calls.
+func (r *report) many(set settings, loaded memory) {
+	fmt.Fprintf(r.w, "  private memory after %d calls of 100 B %s  %s\n", set.calls, loaded, r.bound(loaded, maxManyKiB))
+}
+
+// bound says whether the private memory is within a target.
+func (r *report) bound(m memory, maxKiB int) string {
+	return r.verdict(m.private <= maxKiB, fmt.Sprintf("≤ %.0f MB", mb(maxKiB)))
+}
+
+func mb(kib int) float64 { return float64(kib) / 1024 }
+
+func (m memory) String() string {
+	return fmt.Sprintf("%.1f MB (resident %.1f)", mb(m.private), mb(m.rss))
 }
 
 func (r *report) browse(h, stable *histogram, listed time.Duration) {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './chromium.mjs';
-import { everythingStdio, expect, expectEqual, freePort, here, main, Report, start, startWeir, stop, tail, work, writeConfig, Wrong } from './harness.mjs';
+import { everythingStdio, expect, expectEqual, freePort, here, main, Report, scratch, start, startWeir, stop, tail, writeConfig, Wrong } from './harness.mjs';
 import { setup } from './setup.mjs';
 
 const source = join(here, '..', 'internal', 'router', 'web', 'MCPBrowserClient.js');
@@ -158,7 +158,7 @@ async function startAgent(weir, base, port, config) {
 
 async function throughWeir(report, browser, weir) {
   const server = await flaky();
-  const file = join(work, 'browser-count');
+  const file = join(scratch, 'browser-count');
   rmSync(file, { force: true });
   const gateway = await startWeir(weir, 'weir-browser', { mcpServers: { everything: everythingStdio(), flaky: { url: `${server.url}/mcp` } } });
   const port = await freePort();

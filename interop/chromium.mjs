@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
-import { here, main, run, start, tail, work, Wrong } from './harness.mjs';
+import { here, main, run, scratch, start, tail, Wrong } from './harness.mjs';
 
 const names = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'];
 
@@ -43,7 +43,7 @@ export class Browser {
     const browser = new Browser();
     browser.child = start('chromium', await chromium(), [
       '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--remote-debugging-port=0',
-      `--user-data-dir=${mkdtempSync(join(work, 'chromium-'))}`, '--host-resolver-rules=MAP *.test 127.0.0.1', 'about:blank',
+      `--user-data-dir=${mkdtempSync(join(scratch, 'chromium-'))}`, '--host-resolver-rules=MAP *.test 127.0.0.1', 'about:blank',
     ]);
     const log = () => readFileSync(browser.child.log, 'utf8');
     let url;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fixtures } from './fixtures.mjs';
 import {
-  Client, everythingServer, everythingStdio, expect, expectEqual, filesStdio, here, main, memoryStdio, Report, startWeir, textOf, work, writeConfig,
+  Client, everythingServer, everythingStdio, expect, expectEqual, filesStdio, here, main, memoryStdio, Report, startWeir, textOf, scratch, writeConfig,
 } from './harness.mjs';
 import { setup } from './setup.mjs';
 
@@ -325,7 +325,7 @@ async function throughWeir(report, weir) {
   const files = fixtures();
   const direct = await whatIsThere(files);
   const config = {
-    mcpServers: { everything: everythingStdio(), files: filesStdio(files.root), memory: memoryStdio(join(work, 'memory.json')) },
+    mcpServers: { everything: everythingStdio(), files: filesStdio(files.root), memory: memoryStdio(join(scratch, 'memory.json')) },
   };
   const gateway = await startWeir(weir, 'weir-clients', config);
   const stdio = { command: weir, args: ['serve', '--stdio', '--config', writeConfig('weir-clients-stdio', config)] };

@@ -8,7 +8,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { compare, statusesIn } from './conformance.mjs';
-import { expect, expectEqual, here, main, module, node22, Report, run, tail, work, Wrong } from './harness.mjs';
+import { expect, expectEqual, here, main, module, node22, Report, run, scratch, tail, work, Wrong } from './harness.mjs';
 import { conformanceClient, setup } from './setup.mjs';
 
 const suite = module('@modelcontextprotocol', 'conformance', 'dist', 'index.js');
@@ -28,13 +28,13 @@ const scenarios = {
       'iss-supported-missing', 'iss-wrong-issuer', 'iss-unexpected', 'iss-normalized', 'metadata-issuer-mismatch'),
   ],
   // The example client has no extensions: weir has to pass every check by itself.
-  extension: signedIn('client-credentials-basic', 'client-credentials-jwt'),
+  extension: signedIn('client-credentials-basic', 'client-credentials-jwt', 'wif-jwt-bearer'),
 };
 
 // What the suite has and is not run.
 const notRun = {
   'auth/dpop': 'weir has no DPoP', 'auth/dpop-nonce': 'weir has no DPoP',
-  'auth/enterprise-managed-authorization': 'the suite hands the client an ID token, and weir exchanges the access tokens of its callers', 'auth/wif-jwt-bearer': 'weir shows a platform\'s JWT as a client, and asks for no grant with it',
+  'auth/enterprise-managed-authorization': 'the suite hands the client an ID token of an issuer that publishes no keys, and weir exchanges no token that it has not verified',
   'sep-2640-client-no-prefetch': 'weir has no skills', 'sep-2640-client-verify-digest': 'weir has no skills',
   'sep-2640-client-verify-size': 'weir has no skills', 'sep-2640-client-verify-frontmatter': 'weir has no skills',
 };
@@ -54,7 +54,7 @@ const explained = {
 // examine runs one scenario and returns a Map of its checks and their statuses. Checks that only tell what went over the wire
 // are left out: how many there are depends on how a client goes about it.
 async function examine(label, command, scenario, revision) {
-  const output = join(work, 'conformance-client', label, revision, scenario);
+  const output = join(scratch, 'conformance-client', label, revision, scenario);
   rmSync(output, { recursive: true, force: true });
   mkdirSync(output, { recursive: true });
   const asked = revision === 'extension' ? ['--spec-version', '2026-07-28', '--force'] : ['--spec-version', revision];
@@ -113,7 +113,7 @@ export async function conformanceAsClient({ weir }) {
       expectEqual([...names].sort(), want.sort(), revision);
     }
   });
-  rmSync(join(work, 'signed-in'), { recursive: true, force: true }); // the homes of an earlier run
+  rmSync(join(work, 'runs', 'weir-auth'), { recursive: true, force: true }); // the homes of an earlier run
   const examined = examinations(weir);
   for (const [revision, names] of Object.entries(scenarios)) {
     for (const scenario of names) {

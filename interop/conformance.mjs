@@ -6,7 +6,7 @@
 //   node interop/conformance.mjs                     the direct run only, held against the counts it is known to have
 import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { answering, expect, freePort, here, main, module, node22, Report, run, start, startWeir, stop, tail, work, Wrong } from './harness.mjs';
+import { answering, expect, freePort, here, main, module, node22, Report, run, scratch, start, startWeir, stop, tail, Wrong } from './harness.mjs';
 import { conformanceServer, setup } from './setup.mjs';
 
 // The counts are those of the direct run with the pinned suite and the pinned server; they catch a suite that silently ran
@@ -54,7 +54,7 @@ async function startServer(stateless) {
 // suite runs the suite and returns a Map from "scenario / check" to its status. The same check id can come several times in one
 // scenario, so its number is part of the key.
 async function suite(label, url, args) {
-  const output = join(work, 'conformance', label);
+  const output = join(scratch, 'conformance', label);
   rmSync(output, { recursive: true, force: true });
   mkdirSync(output, { recursive: true });
   const { output: printed } = await run(`suite-${label}`, node22(), [

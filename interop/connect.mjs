@@ -8,7 +8,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './chromium.mjs';
-import { answering, Client, expect, freePort, here, main, node22, Report, start, startWeir, work } from './harness.mjs';
+import { answering, Client, expect, freePort, here, main, node22, Report, scratch, start, startWeir } from './harness.mjs';
 import { startIssuer } from './identity.mjs';
 import { aloneIn } from './clients/sign-in.mjs';
 import { setup } from './setup.mjs';
@@ -23,7 +23,7 @@ async function startAll(weir) {
   const provider = await startIssuer('connect-provider', [server]);
   const child = start('connect-protected', node22(), [join(here, 'protected.mjs'), String(serverPort), provider.url]);
   await answering(server, child);
-  const home = join(work, 'connect');
+  const home = join(scratch, 'connect');
   rmSync(home, { recursive: true, force: true });
   mkdirSync(home, { recursive: true });
   const gateway = await startWeir(weir, 'connect', {

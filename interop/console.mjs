@@ -8,7 +8,9 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './chromium.mjs';
-import { everythingStdio, expect, expectEqual, here, main, Report, start, startWeir, stop, work } from './harness.mjs';
+import { withManyTools } from './console-catalog.mjs';
+import { withOperations } from './console-operate.mjs';
+import { everythingStdio, expect, expectEqual, here, main, Report, scratch, start, startWeir, stop } from './harness.mjs';
 import { setup } from './setup.mjs';
 
 const token = 'console-interop-token-0123456789';
@@ -130,7 +132,7 @@ async function operate(page, weir, gateway) {
 
 // press presses a key as a person does.
 async function press(page, key) {
-  const named = { Enter: 13, Escape: 27, Tab: 9 }[key];
+  const named = { Enter: 13, Escape: 27, Tab: 9, PageUp: 33, End: 35, Home: 36, ArrowUp: 38, ArrowDown: 40 }[key];
   for (const type of ['keyDown', 'keyUp']) {
     await page.browser.send('Input.dispatchKeyEvent', { type, key, text: type === 'keyDown' ? (key === 'Enter' ? '\r' : named ? undefined : key) : undefined, windowsVirtualKeyCode: named ?? key.toUpperCase().charCodeAt(0) }, page.session);
   }
@@ -167,14 +169,14 @@ async function withoutTokens(report, browser, weir, server) {
   await report.check('servers: each has a page with its tools', async () => {
     await visit(page, '#/servers', 'the servers', () => document.querySelectorAll('#page tbody tr').length === 2);
     await page.run(() => [...document.querySelectorAll('#page tbody a')].find((one) => one.textContent === 'hostile').click());
-    const text = await until(page, 'its tools', () => document.querySelectorAll('#page .rows li').length === 5 && document.getElementById('page').innerText);
+    const text = await until(page, 'its tools', () => document.querySelectorAll('#page .rows li').length === 5 && document.getElementById('page').innerText.includes('flood_warnings') && document.getElementById('page').innerText);
     for (const part of ['flood_warnings', '<script>window.owned=4</script>', 'operators']) expect(text.includes(part), `no ${part}`, text);
     await nothingHappened(page, 'at its server');
   });
   await report.check('catalog: the tree opens, level by level', async () => {
-    await visit(page, '#/catalog', 'the tree', () => document.querySelectorAll('#found summary').length === 2);
-    await page.run(() => [...document.querySelectorAll('#found summary')].find((one) => one.textContent.startsWith('hostile')).click());
-    await until(page, 'the tools', () => document.querySelectorAll('#found details[open] li').length === 5);
+    await visit(page, '#/catalog', 'the tree', () => document.querySelectorAll('#found [aria-expanded]').length === 2);
+    await page.run(() => [...document.querySelectorAll('#found [aria-expanded]')].find((one) => one.dataset.path.includes('hostile')).click());
+    await until(page, 'the tools', () => document.querySelectorAll('#found [aria-level="2"]').length === 5);
   });
   await report.check('catalog: a search finds what tool_browse finds, in its order, and says why', async () => {
     await page.run(() => { const query = document.getElementById('query'); query.value = 'flood warnings'; query.dispatchEvent(new Event('input', { bubbles: true })); });
@@ -235,7 +237,7 @@ async function withoutTokens(report, browser, weir, server) {
     await ask('tool_execute', { tool_id: long, args: {} });
     await ask('tool_execute', { tool_id: broken, args: {} });
     const row = await until(page, 'the call', (id) => [...document.querySelectorAll('#page tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)).find((_, i) => document.querySelectorAll('#page tbody tr')[i].querySelector('span[title]')?.title === id), warnings);
-    expect(/^\d\d:\d\d:\d\d$/.test(row[0]) && row[1] === 'hostile:flood_warnings' && row[2].includes('ok') && / ms$/.test(row[3]) && row[4] === '2' && row[7] === 'hostile', 'wrong row', row);
+    expect(/^\d\d:\d\d:\d\d$/.test(row[0]) && row[1] === 'hostile:flood_warnings' && row[2].includes('ok') && / ms$/.test(row[3]) && row[4] === '2' && row[7] === 'hostile' && row[8] === 'interop', 'wrong row', row);
     await page.run((id) => [...document.querySelectorAll('#page tbody tr')].find((one) => one.querySelector('span[title]').title === id).querySelector('a').click(), broken);
     const text = await until(page, 'its page', () => document.querySelector('.crumbs') && document.querySelectorAll('.timeline li').length >= 3 && document.getElementById('page').innerText);
     expect(text.includes('UPSTREAM_ERROR') && text.includes('hostile:break_off'), 'another call', text);
@@ -364,7 +366,7 @@ async function withTokens(report, browser, weir, server) {
 
 // withReviews has calls that need a yes, and a server that changes what it says of a tool.
 async function withReviews(report, browser, weir, server) {
-  const folder = join(work, 'console-review');
+  const folder = join(scratch, 'console-review');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const config = join(folder, 'weir.json');
@@ -411,6 +413,8 @@ export async function consolePage({ weir }) {
   await withoutTokens(report, browser, weir, server);
   await withTokens(report, browser, weir, server);
   await withReviews(report, browser, weir, server);
+  await withManyTools(report, browser, weir, { until, visit, violations, press });
+  await withOperations(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, operate, title, press });
   server.close();
   await stop(browser.child, 2000);
   return report.close();

@@ -5,13 +5,13 @@
 import { join } from 'node:path';
 import { rmSync } from 'node:fs';
 import { fixtures } from './fixtures.mjs';
-import { everythingStdio, expect, filesStdio, here, main, memoryStdio, Report, run, work, writeConfig } from './harness.mjs';
+import { everythingStdio, expect, filesStdio, here, main, memoryStdio, Report, run, scratch, writeConfig } from './harness.mjs';
 import { setup } from './setup.mjs';
 
 export async function contextCost() {
   const report = new Report('context cost');
   const files = fixtures();
-  const memory = join(work, 'context-memory.json');
+  const memory = join(scratch, 'context-memory.json');
   rmSync(memory, { force: true });
   const file = writeConfig('context', {
     mcpServers: { everything: everythingStdio(), files: filesStdio(files.root), memory: memoryStdio(memory) },

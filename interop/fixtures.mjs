@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { work } from './harness.mjs';
+import { scratch } from './harness.mjs';
 
 const events = ['Flood Watch', 'Wind Advisory', 'Heat Warning', 'Frost Advisory'];
 const alert = (i) => ({
@@ -12,7 +12,7 @@ const alert = (i) => ({
 });
 
 export function fixtures() {
-  const root = join(work, 'files');
+  const root = join(scratch, 'files');
   rmSync(root, { recursive: true, force: true });
   mkdirSync(root, { recursive: true });
   const put = (name, text) => {

@@ -3,16 +3,18 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 
 export const here = dirname(fileURLToPath(import.meta.url));
-export const work = join(here, '.work'); // ignored by git: everything a run writes
+export const work = join(here, '.work'); // ignored by git: what is installed and built
+// scratch is where this driver writes its files and logs. Two drivers run at once, so each has a folder of its own.
+export const scratch = join(work, 'runs', basename(process.argv[1], '.mjs'));
 export const module = (...parts) => join(here, 'node_modules', ...parts);
-mkdirSync(join(work, 'logs'), { recursive: true });
+mkdirSync(join(scratch, 'logs'), { recursive: true });
 
 // --- checks ---
 
@@ -81,9 +83,9 @@ function firstDifference(got, want, path) {
 const running = new Set();
 
 // start starts a program in a process group of its own, so that stop also ends what it started. Its stderr, and its stdout
-// unless it is piped, go to .work/logs/NAME.log.
+// unless it is piped, go to logs/NAME.log in scratch.
 export function start(name, command, args, { env = {}, cwd, stdin = 'ignore', stdout = 'log' } = {}) {
-  const log = join(work, 'logs', `${name}.log`);
+  const log = join(scratch, 'logs', `${name}.log`);
   const fd = openSync(log, 'w');
   const child = spawn(command, args, {
     cwd, env: { ...process.env, ...env }, detached: true, stdio: [stdin, stdout === 'pipe' ? 'pipe' : fd, fd],
@@ -187,7 +189,7 @@ export async function startWeir(weir, name, config, args = [], env = {}) {
 // writeConfig writes a configuration to a file of its own. A string is the path of one that exists.
 export function writeConfig(name, config) {
   if (typeof config === 'string') return config;
-  const file = join(work, `${name}.json`);
+  const file = join(scratch, `${name}.json`);
   writeFileSync(file, JSON.stringify(config, null, 2));
   return file;
 }

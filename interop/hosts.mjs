@@ -7,7 +7,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, expectEqual, here, main, node22, Report, run, Wrong } from './harness.mjs';
+import { expect, expectEqual, here, main, node22, Report, run, scratch, Wrong } from './harness.mjs';
 import { npmPackages, once } from './setup.mjs';
 
 // Each fixture is what a person has written: comments where the format has them, a layout that no program writes, a number that
@@ -127,7 +127,7 @@ class Home {
   async run(command, args) {
     const name = `host-${this.id}-${++this.runs}`;
     const { output } = await run(name, command, args, { cwd: this.project, env: this.env, limit: 90_000 });
-    const errors = readFileSync(join(here, '.work', 'logs', `${name}.log`), 'utf8');
+    const errors = readFileSync(join(scratch, 'logs', `${name}.log`), 'utf8');
     return (output + errors).replace(/\x1b\[[0-9;?]*[A-Za-z]/g, '');
   }
 

@@ -7,14 +7,14 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { connect, constants } from 'node:http2';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Report, Wrong, expect, expectEqual, freePort, here, main, run, start, stop, tail, work, writeConfig } from './harness.mjs';
+import { Report, Wrong, expect, expectEqual, freePort, here, main, run, scratch, start, stop, tail, writeConfig } from './harness.mjs';
 import { setup } from './setup.mjs';
 
 // gatewayWithTLS starts weir with a certificate that signs itself.
 async function gatewayWithTLS(weir) {
-  const home = join(work, 'http2');
+  const home = join(scratch, 'http2');
   mkdirSync(home, { recursive: true });
-  const [cert, key, fake] = [join(home, 'weir.pem'), join(home, 'weir.key'), join(work, 'fakemcp')];
+  const [cert, key, fake] = [join(home, 'weir.pem'), join(home, 'weir.key'), join(scratch, 'fakemcp')];
   await run('openssl', 'openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-keyout', key, '-out', cert, '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1']);
   await run('go-build-fake', 'go', ['build', '-o', fake, './internal/fakemcp/cmd/fakemcp'], { cwd: join(here, '..') });
   const port = await freePort();

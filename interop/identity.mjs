@@ -9,7 +9,7 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { answering, Client, everythingStdio, expect, freePort, here, main, node22, Report, run, start, startWeir, textOf, work, writeConfig } from './harness.mjs';
+import { answering, Client, everythingStdio, expect, freePort, here, main, node22, Report, run, scratch, start, startWeir, textOf, writeConfig } from './harness.mjs';
 import { browse } from './clients/browse.mjs';
 import { aloneIn, open, signIn } from './clients/sign-in.mjs';
 import { setup } from './setup.mjs';
@@ -35,7 +35,7 @@ async function protectedWeir(weir) {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const issuer = await startIssuer('issuer-of-weir', [`${url}/mcp`, `${url}/mcps/everything/mcp`, url]);
-  const home = join(work, 'identity-weir');
+  const home = join(scratch, 'identity-weir');
   rmSync(home, { recursive: true, force: true });
   mkdirSync(home, { recursive: true });
   const gateway = await startWeir(weir, 'identity-weir', {
@@ -54,7 +54,7 @@ async function signedIn(report, weir) {
   const issuer = await startIssuer('issuer-of-server', [url]);
   const server = start('protected', node22(), [join(here, 'protected.mjs'), String(port), issuer.url]);
   await answering(url, server);
-  const home = join(work, 'identity-signed-in');
+  const home = join(scratch, 'identity-signed-in');
   rmSync(home, { recursive: true, force: true });
   mkdirSync(home, { recursive: true });
   const env = aloneIn(home);

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fixtures } from './fixtures.mjs';
 import {
-  Client, everythingServer, everythingStdio, expect, expectEqual, filesServer, filesStdio, here, main, memoryStdio, Report, startWeir, textOf, work,
+  Client, everythingServer, everythingStdio, expect, expectEqual, filesServer, filesStdio, here, main, memoryStdio, Report, startWeir, textOf, scratch,
 } from './harness.mjs';
 import { setup } from './setup.mjs';
 
@@ -172,7 +172,7 @@ async function ended(client, mode, text) {
 export async function upstreams({ weir }) {
   const report = new Report(weir ? 'upstreams through weir' : 'upstreams, each compared with itself');
   const files = fixtures();
-  const memory = join(work, 'memory-matrix.json');
+  const memory = join(scratch, 'memory-matrix.json');
   rmSync(memory, { force: true });
   const everything = { stdio: everythingStdio(), http: await everythingServer('http'), sse: await everythingServer('sse') };
   const filesystem = { stdio: filesStdio(files.root), http: await filesServer('http', files.root), sse: await filesServer('sse', files.root) };

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { expect, here, main, Report, start, startWeir, stop, textOf, work, Wrong } from './harness.mjs';
+import { expect, here, main, Report, scratch, start, startWeir, stop, textOf, Wrong } from './harness.mjs';
 import { Agent } from './work.mjs';
 
 const MB = 1 << 20;
@@ -51,7 +51,7 @@ class Group {
 // limited is a program that becomes another one in a group or, without one, tells it the limit for its heap that weir takes from a
 // group by itself.
 function limited(program, group) {
-  const file = join(work, 'limited.sh');
+  const file = join(scratch, 'limited.sh');
   const first = group ? `echo $$ > '${group.path}/cgroup.procs'` : `export GOMEMLIMIT=${limit / 4 * 3}`;
   writeFileSync(file, `#!/bin/sh\n${first} && exec '${program}' "$@"\n`, { mode: 0o755 });
   return file;

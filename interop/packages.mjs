@@ -7,13 +7,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { createServer } from 'node:http';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { here, expect, expectEqual, main, Report, run, start, stop, work, writeConfig } from './harness.mjs';
+import { here, expect, expectEqual, main, Report, run, scratch, start, stop, work, writeConfig } from './harness.mjs';
 import { setupUV } from './setup.mjs';
 
 const version = '0.0.0-rc.0';
 const goarch = { x64: 'amd64', arm64: 'arm64' }[process.arch];
 const goos = { linux: 'linux', darwin: 'darwin', win32: 'windows' }[process.platform];
-const folder = join(work, 'packages');
+const folder = join(scratch, 'packages');
 
 // empty makes a folder with nothing in it.
 function empty(name) {
@@ -125,7 +125,7 @@ async function npmPackages(report, packages, said) {
       await run('npm-bare', 'npm', ['install', '--omit=optional', 'weir-mcp'], { env, cwd: bare });
       const { code } = await run('npm-bare-run', join(bare, 'node_modules', '.bin', 'weir'), ['--version'], { env, cwd: bare, mayFail: true });
       expectEqual(code, 1, 'exit code');
-      expect(readFileSync(join(work, 'logs', 'npm-bare-run.log'), 'utf8').includes('--omit=optional'), 'the message names no fix');
+      expect(readFileSync(join(scratch, 'logs', 'npm-bare-run.log'), 'utf8').includes('--omit=optional'), 'the message names no fix');
     });
     await report.check('npm pack takes each package', async () => {
       for (const path of tarballs) {

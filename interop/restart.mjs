@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { everythingServer, everythingStdio, expect, expectEqual, freePort, main, Report, startWeir, textOf, work } from './harness.mjs';
+import { everythingServer, everythingStdio, expect, expectEqual, freePort, main, Report, scratch, startWeir, textOf } from './harness.mjs';
 
 // A Session is a client of the SDK, and what it has sent.
 class Session {
@@ -50,7 +50,7 @@ export async function restarts({ weir }) {
     console.log('        there is nothing to check without --weir');
     return 0;
   }
-  rmSync(join(work, 'restart-state'), { recursive: true, force: true });
+  rmSync(join(scratch, 'restart-state'), { recursive: true, force: true });
   const far = await everythingServer('http');
   const config = { store: 'file:restart-state', mcpServers: { near: everythingStdio(), far: { url: far.url } } };
   const port = await freePort();

@@ -1,43 +1,46 @@
 // Runs every driver: node interop/run.mjs --weir bin/weir. Without --weir the drivers check themselves, directly.
-import { main, stopAll } from './harness.mjs';
+// Two run at a time, each in a process of its own, and print when they have ended. Names run those alone:
+//
+//   node interop/run.mjs --weir bin/weir console connect
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { here, main, run, scratch, tail, Wrong } from './harness.mjs';
+import { few } from './hosts.mjs';
 import { setup } from './setup.mjs';
 
-// Where each driver is. They are loaded after the installation, because some import what it installs.
-const drivers = [
-  ['./conformance.mjs', 'conformance'],
-  ['./conformance-client.mjs', 'conformanceAsClient'],
-  ['./identity.mjs', 'identity'],
-  ['./clients.mjs', 'officialClients'],
-  ['./clients-controls.mjs', 'controls'],
-  ['./hosts.mjs', 'hostsCheck'],
-  ['./matrix.mjs', 'upstreams'],
-  ['./context.mjs', 'contextCost'],
-  ['./http2.mjs', 'overHTTP2'],
-  ['./socketio.mjs', 'socketIO'],
-  ['./smcp.mjs', 'offices'],
-  ['./s2sp.mjs', 'tablesOfOthers'],
-  ['./tables.mjs', 'arrowReaders'],
-  ['./traces.mjs', 'spansOfOthers'],
-  ['./packages.mjs', 'installed'],
-  ['./work.mjs', 'oneAgentsWork'],
-  ['./memory.mjs', 'bytesOfOthers'],
-  ['./restart.mjs', 'restarts'],
-  ['./browser.mjs', 'inBrowser'],
-  ['./console.mjs', 'consolePage'],
-  ['./connect.mjs', 'connectPages'],
+// The drivers, those first that take longest, so that two lanes end at about the same time.
+const together = [
+  'conformance-client', 'conformance', 'clients', 'matrix', 'packages', 'hosts', 'clients-controls', 'identity', 'smcp', 'socketio',
+  'console', 'browser', 'connect', 'http2', 'context', 's2sp', 'tables', 'traces', 'restart',
 ];
 
-await main(async (options) => {
-  await setup();
-  let code = 0;
-  for (const [file, name] of drivers) {
-    try {
-      code = (await (await import(file))[name](options)) || code;
-    } catch (error) {
-      console.log(`FAILED  ${error.stack}`);
-      code = 1;
+// What these measure is the machine's time or memory: each has it for itself.
+const alone = ['work', 'memory'];
+
+// lane runs drivers one after the other, and returns how many failed.
+async function lane(names, weir) {
+  let failed = 0;
+  for (let name; (name = names.shift()) !== undefined;) {
+    const began = performance.now();
+    const { code, output } = await run(name, process.execPath, [join(here, `${name}.mjs`), ...(weir ? ['--weir', weir] : []), ...(name === 'hosts' ? few : [])], { limit: 900_000, mayFail: true });
+    process.stdout.write(output);
+    if (code !== 0) {
+      failed++;
+      console.log(`FAILED  ${name}.mjs ends with ${code}\n${tail(readFileSync(join(scratch, 'logs', `${name}.log`), 'utf8'))}`);
     }
-    await stopAll(); // A driver that gave up leaves nothing to the next.
+    console.log(`# ${name}.mjs: ${Math.round((performance.now() - began) / 1000)} s\n`);
   }
-  return code;
+  return failed;
+}
+
+await main(async ({ weir }, names) => {
+  const unknown = names.filter((name) => !together.includes(name) && !alone.includes(name));
+  if (unknown.length > 0) throw new Wrong(`no driver is called ${unknown.join(', ')}: there are ${[...together, ...alone].sort().join(', ')}`);
+  const wanted = (list) => list.filter((name) => (names.length === 0 || names.includes(name)) && (weir || name !== 'hosts'));
+  await setup();
+  // The browser is installed once, before several drivers want it. A driver without one says why.
+  await (await import('./chromium.mjs')).chromium().catch((error) => console.log(error.message));
+  const queue = wanted(together);
+  const failed = (await Promise.all([lane(queue, weir), lane(queue, weir)])).reduce((a, b) => a + b) + await lane(wanted(alone), weir);
+  return failed === 0 ? 0 : 1;
 });

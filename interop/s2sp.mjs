@@ -4,6 +4,7 @@
 //
 //   node interop/s2sp.mjs --weir bin/weir
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, expect, expectEqual, freePort, here, main, module, node22, Report, run, startWeir, textOf, work, Wrong } from './harness.mjs';
 import { idsIn } from './clients.mjs';
 import { setup } from './setup.mjs';
@@ -33,7 +34,10 @@ async function throughTheGateway(report, weir) {
   const check = (name, f) => report.check(name, f);
   const id = async (name) => {
     const [server] = name.split(':');
-    const text = textOf(await client.call('tool_browse', { path: `/${server}` }));
+    const browse = async () => textOf(await client.call('tool_browse', { path: `/${server}` }));
+    let text = await browse();
+    // A Python server may need its time to come up.
+    for (const end = Date.now() + 30_000; text.includes('"retryable":true') && Date.now() < end; text = await browse()) await sleep(200);
     return idsIn(text).find((id) => id.startsWith(`${name}#`) || id.startsWith(`${name}@`)) ?? (() => { throw new Wrong(`no tool ${name}: ${text}`); })();
   };
   const ids = {};

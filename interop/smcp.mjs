@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Report, Wrong, answering, expect, expectEqual, freePort, here, main, run, start, startWeir, stop, tail, work, writeConfig } from './harness.mjs';
+import { Report, Wrong, answering, expect, expectEqual, freePort, here, main, run, scratch, start, startWeir, stop, tail, work, writeConfig } from './harness.mjs';
 import { setup } from './setup.mjs';
 
 const script = (name) => join(here, 'smcp', name);
@@ -263,7 +263,7 @@ async function issued(report, weir) {
 export async function offices({ weir }) {
   if (!weir) return 0; // there is nothing of weir's to compare
   const report = new Report('A2C-SMCP: foreign agents and computers at our hub, ours at theirs');
-  const fake = join(work, 'fakemcp');
+  const fake = join(scratch, 'fakemcp');
   await run('go-build-fake', 'go', ['build', '-o', fake, './internal/fakemcp/cmd/fakemcp'], { cwd: join(here, '..') });
   const hub = await startWeir(weir, 'smcp-hub', { mcpServers: {}, hub: { office: 'weir' } });
   for (const [name, kind] of Object.entries(peers)) {

@@ -1,11 +1,11 @@
 // Builds and starts the Go programs that the Socket.IO drivers talk to.
 import { createInterface } from 'node:readline';
 import { join } from 'node:path';
-import { Wrong, here, run, start, work } from './harness.mjs';
+import { Wrong, here, run, scratch, start } from './harness.mjs';
 
 // startGo builds a program of the module and waits until it says where it listens.
 export async function startGo(name, folder, args = []) {
-  const binary = join(work, name);
+  const binary = join(scratch, name);
   await run(`${name}-build`, 'go', ['build', '-o', binary, folder], { cwd: join(here, '..') });
   const child = start(name, binary, args, { stdout: 'pipe' });
   const base = await new Promise((done, fail) => {

@@ -4,7 +4,7 @@
 //
 //   node interop/socketio.mjs
 import { join } from 'node:path';
-import { Report, Wrong, answering, freePort, here, main, run, start, tail, work } from './harness.mjs';
+import { Report, Wrong, answering, freePort, here, main, run, scratch, start, tail, work } from './harness.mjs';
 import { setup } from './setup.mjs';
 import { protocol } from './socketio-protocol.mjs';
 import { startGo, startSuite } from './socketio-server.mjs';
@@ -51,7 +51,7 @@ export async function socketIO() {
     const server = start(`server-${name}`, command, [file, String(port)]);
     await answering(`${base}/socket.io/?EIO=4&transport=polling`, server);
     for (const transport of ['polling', 'websocket', 'both']) {
-      await conversation(report, `our client and ${name}, ${transport}`, join(work, 'socketio-peer'), ['dial', '-transport', transport, base]);
+      await conversation(report, `our client and ${name}, ${transport}`, join(scratch, 'socketio-peer'), ['dial', '-transport', transport, base]);
     }
   }
   return report.close() || raw;

@@ -3,7 +3,7 @@
 //   node interop/tables.mjs --weir bin/weir
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client, expectEqual, here, main, Report, run, startWeir, textOf, work, Wrong } from './harness.mjs';
+import { Client, expectEqual, here, main, Report, run, scratch, startWeir, textOf, work, Wrong } from './harness.mjs';
 import { count, row } from './readings.mjs';
 import { setup } from './setup.mjs';
 
@@ -39,7 +39,7 @@ export async function arrowReaders({ weir }) {
     if (!url) throw new Wrong(`no resource_url: ${text.slice(0, 300)}`);
     const response = await fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json', Accept: 'application/vnd.apache.arrow.stream' }, body: '{}' });
     expectEqual([response.status, response.headers.get('Content-Type')], [200, 'application/vnd.apache.arrow.stream'], 'answer');
-    const file = join(work, `rows-${rows}.arrow`);
+    const file = join(scratch, `rows-${rows}.arrow`);
     writeFileSync(file, Buffer.from(await response.arrayBuffer()));
     return file;
   };

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { expect, expectEqual, here, main, Report, run, startWeir, work } from './harness.mjs';
+import { expect, expectEqual, here, main, Report, run, scratch, startWeir, work } from './harness.mjs';
 import { setup } from './setup.mjs';
 
 const python = join(work, 'pythonotlp', 'bin', 'python');
@@ -17,7 +17,7 @@ async function collector() {
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    const file = join(work, `export-${files.length}.json`);
+    const file = join(scratch, `export-${files.length}.json`);
     writeFileSync(file, gunzipSync(Buffer.concat(chunks)));
     files.push(file);
     response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');

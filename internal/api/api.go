@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"io"
@@ -40,12 +39,14 @@ type Options struct {
 	Log *serverlog.Book
 	// Approvals has the calls that wait for a yes.
 	Approvals *approval.Room
-	// Edits change the configuration. Nil, or a nil answer: nothing is changed by this API.
-	Edits func() Edits
+	// Machine returns what changes the configuration and the machine. Nil changes nothing.
+	Machine func() Machine
 	// Definitions compare what servers offer with weir.lock.
 	Definitions Definitions
 	// Audit is the audit log; nil: there is none.
 	Audit Audit
+	// Changed records what a command does with a credential; nil: there is no audit log.
+	Changed func(ctx context.Context, c audit.CredentialChange) error
 	// Key is the operator's key, which callers on this machine show; "" admits no key.
 	Key identity.Secret
 	// PublicURL is the URL of the gateway for browsers. Its pages are the gateway's own, also where a
@@ -128,7 +129,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	bearer = strings.TrimSpace(bearer)
-	known := a.o.Key != "" && subtle.ConstantTimeCompare([]byte(bearer), []byte(a.o.Key)) == 1 || a.desk.knows(bearer)
+	owners := owners{a.o.Key, a.desk}
+	user := owners.by(bearer)
+	known := user != nil
 	_, pattern := a.mux.Handler(r)
 	switch right := a.table[pattern].right(r.Method); {
 	case right == mayExchange:
@@ -142,14 +145,21 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case known && !local(r):
 		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "the operator's key is for callers on this gateway's machine that use no proxy; from elsewhere, use a token with operator: true (auth.tokens[].operator)"))
 	case known:
-		id := &identity.Identity{Principal: identity.Local, Roles: []string{operator}}
-		a.mux.ServeHTTP(w, r.WithContext(identity.With(r.Context(), id)))
+		ctx := guard.CheckedBy(identity.With(r.Context(), user), owners.check)
+		a.mux.ServeHTTP(w, r.WithContext(context.WithValue(ctx, ownerKey{}, true)))
 	case a.tokens != nil:
 		a.tokens.ServeHTTP(w, r)
 	default:
 		a.challenge(w, "the bearer token is not the operator's key of this gateway")
 	}
 }
+
+// ownerKey is the key of what owner reads.
+type ownerKey struct{}
+
+// owner reports whether the caller is the user who runs the gateway, by the operator's key or by a
+// code for it.
+func owner(ctx context.Context) bool { return ctx.Value(ownerKey{}) != nil }
 
 // serveToken serves a caller whom the configuration knows. Auditors may read the audit log alone.
 func (a *API) serveToken(w http.ResponseWriter, r *http.Request) {
@@ -160,6 +170,10 @@ func (a *API) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	if !a.operates(id) {
 		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "%q may not operate this gateway: set operator: true for this token (auth.tokens[].operator), name the caller or a group of it in auth.roles.operator, or use the commands of weir as the user who runs the gateway", text.Line(id.Principal, 80)))
+		return
+	}
+	if _, pattern := a.mux.Handler(r); a.table[pattern].right(r.Method) == mayOwn {
+		fail(w, mcp.Errorf(mcp.KindPermissionDenied, "this changes files of the user who runs the gateway, and the request shows the token of %q: use weir open or weir connect on that machine, as that user", text.Line(id.Principal, 80)))
 		return
 	}
 	a.mux.ServeHTTP(w, r)

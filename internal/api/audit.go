@@ -37,7 +37,7 @@ const auditor = "auditor"
 // itself a record of the log.
 func (a *API) audit(w http.ResponseWriter, r *http.Request) error {
 	if a.o.Audit == nil {
-		return mcp.Errorf(mcp.KindNotFound, "this gateway keeps no audit log; audit.dir of its configuration begins one")
+		return noAudit()
 	}
 	q, err := auditQuery(r.URL.Query())
 	if err != nil {
@@ -92,4 +92,48 @@ func auditQuery(given url.Values) (q audit.Query, err error) {
 		return q, wrong("kind", "a kind of records, such as begin, end, refusal, view")
 	}
 	return q, nil
+}
+
+func noAudit() error {
+	return mcp.Errorf(mcp.KindNotFound, "this gateway keeps no audit log; audit.dir of its configuration begins one")
+}
+
+// maxChanges bounds the changes of one message.
+const maxChanges = 100
+
+// credentialChanges are the body of audit/credentials.
+type credentialChanges struct {
+	Changes []audit.CredentialChange `json:"changes"`
+}
+
+// recordedChanges are the answer of audit/credentials.
+type recordedChanges struct {
+	Recorded int `json:"recorded"`
+}
+
+// changed serves audit/credentials: a command of the gateway's user tells which credential it is
+// about to change. The gateway writes the record, because a log has one writer. Without a change the
+// answer only says that there is a log.
+func (a *API) changed(w http.ResponseWriter, r *http.Request) error {
+	if a.o.Changed == nil {
+		return noAudit()
+	}
+	var body credentialChanges
+	if err := decode(w, r, &body); err != nil {
+		return err
+	}
+	if len(body.Changes) > maxChanges {
+		return mcp.Errorf(mcp.KindInvalidParams, "changes: at most %d in one message", maxChanges)
+	}
+	for i := range body.Changes {
+		if err := body.Changes[i].Check(); err != nil {
+			return mcp.Errorf(mcp.KindInvalidParams, "changes[%d].%w", i, err)
+		}
+	}
+	for _, c := range body.Changes {
+		if err := a.o.Changed(r.Context(), c); err != nil {
+			return err
+		}
+	}
+	return write(w, recordedChanges{len(body.Changes)})
 }

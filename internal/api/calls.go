@@ -19,6 +19,7 @@ type aCall struct {
 	Event      string    `json:"event"`
 	Session    string    `json:"session,omitempty"`
 	Principal  string    `json:"principal,omitempty"`
+	Client     string    `json:"client,omitempty"` // the name that the client gives itself
 	MetaTool   string    `json:"meta_tool,omitempty"`
 	Method     string    `json:"method,omitempty"`
 	ToolID     string    `json:"tool_id,omitempty"`
@@ -30,6 +31,8 @@ type aCall struct {
 	DryRun     bool      `json:"dry_run,omitempty"`
 	Unread     bool      `json:"unread,omitempty"`
 	Scope      string    `json:"scope,omitempty"`
+	Decision   string    `json:"decision,omitempty"`    // of the policy
+	Rule       string    `json:"rule,omitempty"`        // that decided: policy.rules[2]
 	TokensRead *int      `json:"tokens_read,omitempty"` // absent: not counted yet
 	TokensRaw  *int      `json:"tokens_raw,omitempty"`
 	Detail     string    `json:"detail,omitempty"`
@@ -80,9 +83,10 @@ func (a *API) calls(w http.ResponseWriter, r *http.Request) error {
 
 func callOf(id string, e *telemetry.Event) aCall {
 	c := aCall{
-		ID: id, Time: e.Time.UTC(), Event: e.Name, Session: e.Session, Principal: e.Principal, MetaTool: e.MetaTool, Method: e.Method, ToolID: e.ToolID,
+		ID: id, Time: e.Time.UTC(), Event: e.Name, Session: e.Session, Principal: e.Principal, Client: e.Client, MetaTool: e.MetaTool, Method: e.Method, ToolID: e.ToolID,
 		Upstream: e.Upstream, DurationMS: float64(e.Duration.Microseconds()) / 1000, Attempts: e.Attempts, Code: e.Code, IsError: e.IsError,
-		DryRun: e.DryRun, Unread: e.Unread, Scope: e.Scope, Detail: e.Detail,
+		DryRun: e.DryRun, Unread: e.Unread, Scope: e.Scope,
+		Decision: e.Decision, Rule: e.Rule, Detail: e.Detail,
 	}
 	if e.Counted {
 		c.TokensRead, c.TokensRaw = &e.TokensRead, &e.TokensRaw

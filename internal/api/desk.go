@@ -86,11 +86,14 @@ func (all tickets) find(secret string, now time.Time) int {
 	return -1
 }
 
-// knows reports whether a bearer token is one of the desk.
-func (d *Desk) knows(bearer string) bool {
+// ends returns when a bearer token of the desk ends; known is false for others.
+func (d *Desk) ends(bearer string) (ends time.Time, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return bearer != "" && d.sessions.find(bearer, d.now()) >= 0
+	if at := d.sessions.find(bearer, d.now()); bearer != "" && at >= 0 {
+		return d.sessions[at].ends, true
+	}
+	return time.Time{}, false
 }
 
 // code makes a code.

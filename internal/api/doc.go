@@ -2,7 +2,8 @@
 // operators do with it. The console and the commands of weir are its clients.
 //
 //	request ─▶ own Origin? ─▶ right of the path ─┬─ look     any caller of the whole gateway ─▶ handler
-//	               │                             └─ operate  an operator ─▶ POST? JSON? ─▶ handler
+//	               │                             ├─ operate  an operator ─▶ POST? JSON? ─▶ handler
+//	               │                             └─ own      the gateway's user ─▶ POST? JSON? ─▶ handler
 //	              403                                 401, 403           405, 415
 //
 // The table in routes.go names all paths. The OpenAPI document is made from it and from the types of

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -23,13 +25,45 @@ type Edits interface {
 	// Entry returns the entry of a server.
 	Entry(name string) (Entry, error)
 	// Plan plans to add servers and changes nothing.
-	Plan(Addition) (Edited, error)
+	Plan(context.Context, Addition) (Edited, error)
 	// Add adds servers.
 	Add(ctx context.Context, tag string, a Addition) (Edited, error)
 	// Amend changes the entry of a server.
 	Amend(ctx context.Context, tag, name string, change json.RawMessage) (Edited, error)
 	// Remove takes a server out.
 	Remove(ctx context.Context, tag, name string) (Edited, error)
+	// Undo takes back a change by its number. own says that the caller is the user who runs the
+	// gateway. Other operators take back changes of the configuration alone.
+	Undo(ctx context.Context, n int, own bool) (Edited, error)
+}
+
+// A Registry has servers that others have published.
+type Registry interface {
+	// Search returns the servers that fit some words, the best first. They are texts of strangers.
+	Search(ctx context.Context, words string) (Published, error)
+}
+
+// A Machine is what operators change of the gateway's machine. A member may be nil.
+type Machine struct {
+	Edits    Edits
+	Registry Registry
+	Checks   Checks
+	Clients  Clients
+}
+
+// Published are servers of a registry.
+type Published struct {
+	Servers []PublishedServer `json:"servers"`
+	// Age is the age of the answer in seconds, if the registry could not be reached; else 0.
+	Age int64 `json:"age"`
+}
+
+// A PublishedServer is a server of a registry.
+type PublishedServer struct {
+	ID          string `json:"id"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description"`
+	Version     string `json:"version"`
 }
 
 // An Entry is the entry of a server in the configuration.
@@ -40,10 +74,14 @@ type Entry struct {
 	Entry json.RawMessage `json:"entry"`
 }
 
-// An Addition describes servers.
+// An Addition describes servers: by a text, or as one of the registry.
 type Addition struct {
 	// Text is a URL, a command line, or servers in the form of a client: JSON, TOML or YAML.
-	Text string `json:"text"`
+	Text string `json:"text,omitempty"`
+	// Published is the id of a server of the registry, and Answers are the answers to the questions of
+	// its plan, by their ids.
+	Published string            `json:"published,omitempty"`
+	Answers   map[string]string `json:"answers,omitempty"`
 	// Name is the name of a single server; "" takes the one that the text suggests.
 	Name string `json:"name,omitempty"`
 	// Plan plans and changes nothing.
@@ -64,12 +102,26 @@ type Edited struct {
 	Stay    []PlannedServer `json:"stay"`    // servers that weir does not take
 	Secrets []string        `json:"secrets"` // names that go into the store
 	Notes   []string        `json:"notes"`
-	// Operation is the number for weir undo; 0 for a plan, and for a change of nothing.
+	// Questions are what a server of the registry needs. A plan whose needed ones have no answer adds
+	// nothing.
+	Questions []Question `json:"questions,omitempty"`
+	// Operation is the number for weir undo; 0 for a plan, for a change of nothing, and for an undo that
+	// removed secrets, which needs them for its way back.
 	Operation int `json:"operation,omitempty"`
 	// Servers are the changed servers once the gateway uses the new file.
 	Servers []Server `json:"servers"`
 	// Problem says why the gateway does not use the new file.
 	Problem string `json:"problem,omitempty"`
+}
+
+// A Question is a setting of a server of the registry.
+type Question struct {
+	ID          string   `json:"id"`
+	Description string   `json:"description"`
+	Default     string   `json:"default,omitempty"`
+	Choices     []string `json:"choices,omitempty"`
+	Secret      bool     `json:"secret"`
+	Needed      bool     `json:"needed"`
 }
 
 // A PlannedServer is a server of a plan.
@@ -82,12 +134,18 @@ type PlannedServer struct {
 // An editor serves the paths that change the configuration.
 type editor struct{ o *Options }
 
+// machine returns what operators change.
+func (o *Options) machine() Machine {
+	if o.Machine == nil {
+		return Machine{}
+	}
+	return o.Machine()
+}
+
 // edits returns what changes the configuration.
 func (a *editor) edits() (Edits, error) {
-	if a.o.Edits != nil {
-		if e := a.o.Edits(); e != nil {
-			return e, nil
-		}
+	if e := a.o.machine().Edits; e != nil {
+		return e, nil
 	}
 	return nil, mcp.Errorf(mcp.KindNotFound, "this gateway has no configuration file that it could change")
 }
@@ -126,7 +184,7 @@ func (a *editor) addServers(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		planned, err := e.Plan(given)
+		planned, err := e.Plan(r.Context(), given)
 		if err != nil {
 			return err
 		}
@@ -173,4 +231,44 @@ func (a *editor) edit(w http.ResponseWriter, r *http.Request, what string, chang
 	}
 	a.o.Operated(r.Context(), audit.Role, "", r.PathValue("name"), "", what)
 	return write(w, done)
+}
+
+// undo serves operations/{n}/undo.
+func (a *editor) undo(w http.ResponseWriter, r *http.Request) error {
+	if err := decode(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(r.PathValue("n"))
+	if err != nil || n < 1 {
+		return mcp.Errorf(mcp.KindInvalidParams, "%q is no number of an operation", text.Line(r.PathValue("n"), 40))
+	}
+	e, err := a.edits()
+	if err != nil {
+		return err
+	}
+	what := "takes back operation " + strconv.Itoa(n)
+	a.o.Logger.Info("an operator "+what, "principal", identity.From(r.Context()).Principal)
+	done, err := e.Undo(r.Context(), n, owner(r.Context()))
+	if err != nil {
+		return err
+	}
+	a.o.Operated(r.Context(), audit.Role, "", "", "", what)
+	return write(w, done)
+}
+
+// published serves registry.
+func (a *editor) published(w http.ResponseWriter, r *http.Request) error {
+	words := strings.TrimSpace(r.URL.Query().Get("query"))
+	if words == "" || len(words) > 200 {
+		return mcp.Errorf(mcp.KindInvalidParams, "the query must have 1 to 200 characters")
+	}
+	shelf := a.o.machine().Registry
+	if shelf == nil {
+		return mcp.Errorf(mcp.KindNotFound, "this gateway asks no registry")
+	}
+	found, err := shelf.Search(r.Context(), words)
+	if err != nil {
+		return err
+	}
+	return write(w, found)
 }

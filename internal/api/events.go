@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/history"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/telemetry"
@@ -26,7 +27,8 @@ const (
 )
 
 // stream serves calls/stream, a stream of server-sent events. "call" has one event as in the event
-// log; "missed" has the number of events that this viewer did not receive.
+// log; "missed" has the number of events that this viewer did not receive; "end" is the last one if
+// the credential of the viewer has ended.
 //
 //	id: 7Q2MX4KD.41
 //	event: call
@@ -41,7 +43,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	book := a.o.Look.History
-	watcher, err := book.Watch()
+	watcher, err := book.Watch(identity.From(r.Context()).Principal)
 	if err != nil {
 		h.Set("Retry-After", "30")
 		return mcp.Errorf(mcp.KindOverloaded, "%s", err.Error())
@@ -60,7 +62,11 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	if err := s.flush(); err != nil {
 		return nil
 	}
-	s.follow(r.Context().Done(), a.closing.Done())
+	ctx, end := guard.Lasting(r.Context())
+	defer end()
+	s.follow(ctx.Done(), a.closing.Done())
+	s.out = appendEnd(s.out[:0], ctx)
+	_ = s.flush()                               // the browser may have gone
 	_ = s.control.SetWriteDeadline(time.Time{}) // the connection may be used again
 	return nil
 }

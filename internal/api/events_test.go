@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -155,10 +156,18 @@ func TestEvents(t *testing.T) {
 		v.want("one", "two")
 		hostileCall := call("ann", "three")
 		hostileCall.Code, hostileCall.Detail = hostile, strings.Repeat("é", 1500)+"\n\nevent: call\ndata: {}\n\n"
+		hostileCall.Client, hostileCall.Decision, hostileCall.Rule = hostile, "allow", "policy.rules[1]"
 		s.feed.Observe(hostileCall)
 		kind, data := v.next()
 		if kind != "call" || data["code"] != hostile || utf8.RuneCountInString(data["detail"].(string)) > 500 || data["duration_ms"] != 1.5 || data["tokens_raw"] != 20.0 || data["attempts"] != 1.0 {
 			t.Errorf("the event is %v", data)
+		}
+		if data["client"] != hostile || data["decision"] != "allow" || data["rule"] != "policy.rules[1]" {
+			t.Errorf("the event is %v", data)
+		}
+		_, answer := ask(t, s.API, "ann", "calls?limit=1")
+		if one := answer["calls"].([]any)[0].(map[string]any); one["client"] != hostile || one["decision"] != "allow" || one["rule"] != "policy.rules[1]" {
+			t.Errorf("the call is %v", one)
 		}
 		late := s.watch(t, "bob", "")
 		late.want("before", "one", "two", "three")
@@ -254,15 +263,21 @@ func TestSlowWatcher(t *testing.T) {
 	})
 }
 
-// TestTooManyWatchers: their number is bounded, and a place is free again as soon
-// as one goes.
+// TestTooManyWatchers: their number is bounded for each principal, so that one leaves places to
+// others, and a place is free again as soon as one goes.
 func TestTooManyWatchers(t *testing.T) {
 	serve(t, Look{}, func(t *testing.T, s *served) {
 		var all []*viewer
-		for range 16 {
+		for range 4 {
 			all = append(all, s.watch(t, "ann", ""))
 		}
-		resp, err := s.client.Get("http://memory" + Path + "calls/stream")
+		all = append(all, s.watch(t, "bob", ""))
+		r, err := http.NewRequest(http.MethodGet, "http://memory"+Path+"calls/stream", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Principal", "ann")
+		resp, err := s.client.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,8 +317,8 @@ func TestCloseEndsStreams(t *testing.T) {
 // watchers counts those who watch a Book, by the number that may still come.
 func watchers(book *history.Book) int {
 	var more []*history.Watcher
-	for {
-		w, err := book.Watch()
+	for i := 0; ; i++ {
+		w, err := book.Watch("one of many " + strconv.Itoa(i))
 		if err != nil {
 			break
 		}
@@ -312,5 +327,5 @@ func watchers(book *history.Book) int {
 	for _, w := range more {
 		w.Leave()
 	}
-	return 16 - len(more)
+	return 64 - len(more)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/serverlog"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -85,7 +86,9 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, name string, lines 
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
 	// A closed API ends the wait below as a closed connection does.
-	ctx, cancel := context.WithCancel(r.Context())
+	lasting, end := guard.Lasting(r.Context())
+	defer end()
+	ctx, cancel := context.WithCancel(lasting)
 	defer cancel()
 	defer context.AfterFunc(a.closing, cancel)()
 	for {

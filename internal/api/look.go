@@ -299,6 +299,8 @@ type me struct {
 	Roles     []string `json:"roles"`
 	// Operates: the viewer may use the operator's paths.
 	Operates bool `json:"operates"`
+	// Owns: the viewer is the user who runs the gateway, and may use the paths of that user.
+	Owns bool `json:"owns"`
 	// SeesAll: the viewer sees the calls of all callers.
 	SeesAll bool `json:"sees_all"`
 }
@@ -306,7 +308,7 @@ type me struct {
 // me serves me.
 func (a *API) me(w http.ResponseWriter, r *http.Request) error {
 	id := identity.From(r.Context())
-	return write(w, me{id.Principal, append([]string{}, id.Roles...), a.operates(id), a.o.Look.Gateway.SeesAll(r.Context())})
+	return write(w, me{id.Principal, append([]string{}, id.Roles...), a.operates(id), owner(r.Context()), a.o.Look.Gateway.SeesAll(r.Context())})
 }
 
 // mcp serves mcp, for pages whose person has signed in: /mcp takes tokens alone.

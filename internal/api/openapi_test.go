@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/serverlog"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // fixed are the operated parts of a gateway with one server.
@@ -42,11 +43,13 @@ func (fixed) Page(context.Context, audit.Query) (audit.Page, error) {
 	return audit.Page{Records: []json.RawMessage{json.RawMessage(`{"seq":1}`)}}, nil
 }
 
+func (fixed) Changed(context.Context, audit.CredentialChange) error { return nil }
+
 func (fixed) Entry(name string) (Entry, error) {
 	return Entry{Name: name, Tag: "t", Entry: json.RawMessage(`{"command":"x"}`)}, nil
 }
 
-func (fixed) Plan(Addition) (Edited, error) {
+func (fixed) Plan(context.Context, Addition) (Edited, error) {
 	return Edited{Tag: "t", Adds: []PlannedServer{{Name: "new"}}}, nil
 }
 
@@ -57,6 +60,35 @@ func (fixed) Amend(_ context.Context, tag, _ string, _ json.RawMessage) (Edited,
 }
 
 func (fixed) Remove(_ context.Context, tag, _ string) (Edited, error) { return fixed{}.edit(tag) }
+
+func (fixed) Undo(_ context.Context, n int, own bool) (Edited, error) {
+	if !own {
+		return Edited{}, mcp.Errorf(mcp.KindPermissionDenied, "%d is not theirs", n)
+	}
+	return Edited{Operation: n + 1}, nil
+}
+
+func (fixed) Search(context.Context, string) (Published, error) {
+	return Published{Servers: []PublishedServer{{ID: "a/b", Description: hostile}}}, nil
+}
+
+func (fixed) Doctor(_ context.Context, name string) ([]Finding, error) {
+	return []Finding{{ID: "server-exit", Level: "fail", Thing: "server " + name, Text: hostile, Lines: []string{hostile}}}, nil
+}
+
+func (fixed) Found(context.Context) ([]Client, error) {
+	return []Client{{ID: "cursor", Name: hostile, State: "not wired", Servers: 1, File: "/x"}}, nil
+}
+
+// wiredClients are the clients of a gateway.
+type wiredClients struct{ fixed }
+
+func (wiredClients) Plan(context.Context, Wiring) (Wired, error) { return Wired{}, nil }
+
+func (wiredClients) Wire(_ context.Context, tag string, _ Wiring) (Wired, error) {
+	e, err := fixed{}.edit(tag)
+	return Wired{Edited: e, Files: []WiredFile{{File: hostile}}}, err
+}
 
 func (fixed) edit(tag string) (Edited, error) {
 	if tag != "t" {
@@ -94,19 +126,23 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	t.Cleanup(func() { cancel(); <-asked })
 	<-shown
 	waiting := room.List()
-	a = New(Options{Look: w.look(&w.book), Key: worldKey, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Edits: func() Edits { return fixed{} }})
+	a = New(Options{Look: w.look(&w.book), Key: worldKey, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Changed: fixed{}.Changed, Machine: func() Machine {
+		return Machine{Edits: fixed{}, Registry: fixed{}, Checks: fixed{}, Clients: wiredClients{}}
+	}})
 	t.Cleanup(a.Close)
 	var id string
 	for _, e := range w.catalog.Entries() {
 		id = strings.ReplaceAll(e.ID, "#", "%23")
 	}
 	return a, func(path string) string {
-		path = strings.NewReplacer("{name}", "many", "{handle}", kept.Handle, "{id}", waiting[0].ID).Replace(path)
+		path = strings.NewReplacer("{name}", "many", "{handle}", kept.Handle, "{id}", waiting[0].ID, "{n}", "1").Replace(path)
 		switch path {
 		case "catalog/entry":
 			return path + "?id=" + id
 		case "catalog/why":
 			return path + "?query=x&id=" + id
+		case "registry":
+			return path + "?query=x"
 		}
 		if path == "servers/many" {
 			return "servers/up0000" // of the world
@@ -128,7 +164,7 @@ func request(method, path, body string) *http.Request {
 }
 
 // bodies are those of the routes that want more than {}.
-var bodies = map[string]string{"approvals/{id}": `{"decision":"deny"}`, "definitions/accept": `{"server":"many"}`}
+var bodies = map[string]string{"approvals/{id}": `{"decision":"deny"}`, "definitions/accept": `{"server":"many"}`, "clients": `{"do":"import"}`}
 
 // TestOpenAPI asks each route and checks the answer by the schema of the OpenAPI document.
 func TestOpenAPI(t *testing.T) {
@@ -171,6 +207,8 @@ func TestOpenAPI(t *testing.T) {
 		}
 		body := bodies[r.path]
 		switch {
+		case r.body == nil:
+			body = ""
 		case r.path == "sessions":
 			body = code
 		case r.body != nil && body == "":
@@ -204,13 +242,13 @@ func TestRights(t *testing.T) {
 			change func(*http.Request)
 			want   map[right]int
 		}{
-			"another origin":   {func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:3000") }, map[right]int{mayLook: 403, mayCall: 403, mayOperate: 403, mayExchange: 403}},
-			"another site":     {func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, map[right]int{mayLook: 403, mayCall: 403, mayOperate: 403, mayExchange: 403}},
-			"no key":           {func(r *http.Request) { r.Header.Del("Authorization") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 401, mayExchange: 401}},
-			"another key":      {func(r *http.Request) { r.Header.Set("Authorization", "Bearer guessed") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 401, mayExchange: 401}},
-			"another machine":  {func(r *http.Request) { r.RemoteAddr = "192.0.2.1:9" }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 403, mayExchange: 401}},
-			"through a proxy":  {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 403, mayExchange: 401}},
-			"a form of a page": {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, map[right]int{mayCall: 415, mayOperate: 415, mayExchange: 415}},
+			"another origin":   {func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:3000") }, map[right]int{mayLook: 403, mayCall: 403, mayOperate: 403, mayOwn: 403, mayExchange: 403}},
+			"another site":     {func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, map[right]int{mayLook: 403, mayCall: 403, mayOperate: 403, mayOwn: 403, mayExchange: 403}},
+			"no key":           {func(r *http.Request) { r.Header.Del("Authorization") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 401, mayOwn: 401, mayExchange: 401}},
+			"another key":      {func(r *http.Request) { r.Header.Set("Authorization", "Bearer guessed") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 401, mayOwn: 401, mayExchange: 401}},
+			"another machine":  {func(r *http.Request) { r.RemoteAddr = "192.0.2.1:9" }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 403, mayOwn: 403, mayExchange: 401}},
+			"through a proxy":  {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, map[right]int{mayLook: 200, mayCall: 200, mayOperate: 403, mayOwn: 403, mayExchange: 401}},
+			"a form of a page": {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, map[right]int{mayCall: 415, mayOperate: 415, mayOwn: 415, mayExchange: 415}},
 		} {
 			if r.stream != "" || one.want[r.right] == 0 || r.method == "GET" && name == "a form of a page" {
 				continue

@@ -308,5 +308,13 @@ func TestCallersOfTheConfiguration(t *testing.T) {
 		if w.Code != want {
 			t.Errorf("%s: %d, want %d: %s", token, w.Code, want, w.Body)
 		}
+		if want != http.StatusOK {
+			continue
+		}
+		r.URL.Path = api.Path + "clients" // of the user who runs the gateway
+		w = httptest.NewRecorder()
+		if a.ServeHTTP(w, r); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "weir open") {
+			t.Errorf("clients as %s: %d %s", token, w.Code, w.Body)
+		}
 	}
 }

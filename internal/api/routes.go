@@ -19,6 +19,8 @@ const (
 	mayCall right = "call"
 	// mayOperate is for operators. Auditors may use the audit log as well.
 	mayOperate right = "operate"
+	// mayOwn is for the user who runs the gateway: it changes files of that user.
+	mayOwn right = "own"
 	// mayExchange is for callers who show a code of the route "codes" in the body.
 	mayExchange right = "exchange"
 )
@@ -39,7 +41,7 @@ type parameter [2]string
 
 // routes returns the table of all routes.
 func (a *API) routes() []route {
-	return slices.Concat(a.lookRoutes(), a.operateRoutes(), (&editor{&a.o}).routes())
+	return slices.Concat(a.lookRoutes(), a.operateRoutes(), (&editor{&a.o}).routes(), (&checkup{&a.o}).routes(), (&wirer{&a.o}).routes())
 }
 
 var paged = []parameter{{"offset", "the number of the first element, from 0"}, {"limit", "the number of elements"}}
@@ -91,6 +93,8 @@ func (a *API) operateRoutes() []route {
 	}
 	session := post("sessions", "A token of an operator for a code", Code{}, sessionToken{}, a.session)
 	session.right = mayExchange
+	changed := post("audit/credentials", "Record what a command does with credentials", credentialChanges{}, recordedChanges{}, a.changed)
+	changed.right = mayOwn
 	return []route{
 		get("servers", "All servers, also disabled ones", List{}, a.list),
 		post("servers/{name}/restart", "Restart a server", struct{}{}, Server{}, a.restart),
@@ -99,6 +103,7 @@ func (a *API) operateRoutes() []route {
 		get("approvals", "Calls that wait for the yes of an operator", Approvals{}, a.approvals),
 		post("approvals/{id}", "Approve a call, or deny it", Decision{}, approval.Call{}, a.decide),
 		get("audit", "A page of the audit log", audit.Page{}, a.audit, records...),
+		changed,
 		get("definitions", "How servers differ from weir.lock", lockfile.Status{}, a.definitions),
 		post("definitions/accept", "Agree to a difference, or to all of a server", lockfile.Acceptance{}, Accepted{}, a.accept),
 		post("codes", "A code that a browser of this machine changes for a token, once and within a minute", struct{}{}, Code{}, a.code),
@@ -116,5 +121,7 @@ func (a *editor) routes() []route {
 		one(http.MethodPost, "servers", "Add the servers of a text to the configuration, or plan to; needs If-Match unless it plans", Addition{}, Edited{}, a.addServers),
 		one(http.MethodPatch, "servers/{name}", "Change the entry of a server by a merge patch (RFC 7396); needs If-Match", amendment{}, Edited{}, a.amendServer),
 		one(http.MethodDelete, "servers/{name}", "Take a server out of the configuration; needs If-Match", struct{}{}, Edited{}, a.removeServer),
+		one(http.MethodPost, "operations/{n}/undo", "Take back a change by its number", struct{}{}, Edited{}, a.undo),
+		{method: http.MethodGet, path: "registry", right: mayOperate, summary: "Servers of the MCP Registry that fit some words", query: []parameter{{"query", "what the server should do"}}, answer: Published{}, serve: a.published},
 	}
 }

@@ -46,12 +46,13 @@ type agents struct {
 	end     context.CancelFunc
 }
 
-// newAgents returns an agents that knows none until start is called.
-func newAgents(e *Engine, c *config.Config) *agents {
+// newAgents returns an agents that knows none but those of an earlier process until start is called.
+func newAgents(e *Engine, c *config.Config, kept *registry.Kept) *agents {
 	a := &agents{engine: e, loops: router.NewLoops(), end: func() {}}
 	_, _ = rand.Read(a.master[:]) // never fails
+	e.opts.Store.invocations(a.master[:])
 	a.registry = registry.New(registry.Options{
-		Lease: c.Agents.Lease, Logger: e.log, Changed: a.merge,
+		Lease: c.Agents.Lease, Logger: e.log, Changed: a.merge, Kept: kept,
 		Owner: func(name string) string {
 			if _, ok := e.config.Load().Server(name); ok {
 				return "mcpServers." + name

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -29,10 +28,13 @@ import (
 // OpenAudit opens the configured audit log; it returns nil if none is configured. The caller closes
 // the log, or passes it to New.
 func OpenAudit(ctx context.Context, c *config.Config, log *slog.Logger) (*audit.Log, error) {
-	a := &c.Audit
-	if a.Dir == "" {
+	if c.Audit.Dir == "" {
 		return nil, nil
 	}
+	return openAudit(ctx, &c.Audit, c.Audit.Required, log)
+}
+
+func openAudit(ctx context.Context, a *config.Audit, required bool, log *slog.Logger) (*audit.Log, error) {
 	secret := a.Key.Reveal()
 	if secret == "" {
 		var err error
@@ -44,7 +46,7 @@ func OpenAudit(ctx context.Context, c *config.Config, log *slog.Logger) (*audit.
 	if err != nil {
 		return nil, setupf("audit.key: %w", err)
 	}
-	l, err := audit.Open(audit.Options{Dir: a.Dir, Keys: keys, Required: a.Required, Keep: a.Kept(), Logger: log})
+	l, err := audit.Open(audit.Options{Dir: a.Dir, Keys: keys, Required: required, Keep: a.Kept(), MaxTotal: int64(a.MaxBytes), Logger: log})
 	if err != nil {
 		return nil, setupf("audit.dir: %w", err)
 	}
@@ -87,15 +89,18 @@ var unaudited = []string{
 }
 
 // Begin implements router.Auditor.
-func (a *Auditor) Begin(ctx context.Context, upstream string, r *mcp.Request) (func(result json.RawMessage, err error), error) {
+func (a *Auditor) Begin(ctx context.Context, upstream string, r *mcp.Request) (router.Recorded, error) {
 	if a.calls == nil || r.IsNotification() || slices.Contains(unaudited, r.Method) {
 		return nil, nil
+	}
+	if err := unambiguous(r); err != nil {
+		return nil, err
 	}
 	e := a.of()
 	about := calls.Call{Request: r, Server: observer{engine: e}.upstream(upstream)}
 	switch f := r.Fields(); r.Method {
 	case "tools/call":
-		about.ToolID = a.tools.id(e.Snapshot().Catalog, about.Server, rawjson.Text(f.Name))
+		about.ToolID = a.tools.id(wholeOf(ctx, e).Catalog, about.Server, rawjson.Text(f.Name))
 		if about.ToolID == "" {
 			about.ToolID = upstream + ":" + rawjson.Text(f.Name) // outside of the catalog
 		}
@@ -111,14 +116,8 @@ func (a *Auditor) Begin(ctx context.Context, upstream string, r *mcp.Request) (f
 	if err != nil {
 		return nil, err
 	}
-	return func(result json.RawMessage, err error) {
-		failed := err == nil && len(result) <= maxLook && string(rawjson.Get(result, "isError")) == "true"
-		open.End(calls.Outcome(err, failed), result)
-	}, nil
+	return &recordedCall{open: open}, nil
 }
-
-// maxLook is the longest result that is searched for isError.
-const maxLook = 64 << 10
 
 var _ router.Auditor = (*Auditor)(nil)
 
@@ -158,17 +157,6 @@ func (a *Auditor) Operated(ctx context.Context, kind audit.Kind, decision, serve
 	}
 	out := calls.Caller(ctx, kind)
 	out.Decision, out.Server, out.ToolID, out.Detail = decision, server, tool, detail
-	a.calls.Log().Add(out)
-}
-
-// Fetched records a request to the data plane. The token in its URL is known by its hash.
-func (a *Auditor) Fetched(r *http.Request, token string, status int) {
-	if a.calls == nil {
-		return
-	}
-	out := calls.Caller(r.Context(), audit.View)
-	out.Principal, out.Method, out.Outcome = "", "s2sp/data", "http "+http.StatusText(status)
-	out.Handle = "token " + telemetry.SessionTag(token)
 	a.calls.Log().Add(out)
 }
 
@@ -242,20 +230,24 @@ func audited(s vault.Store, l *audit.Log) vault.Store {
 func (s auditedStore) Swap(ctx context.Context, id vault.ID, old, next vault.Record) error {
 	err := s.Store.Swap(ctx, id, old, next)
 	if err == nil {
-		kind, decision := audit.Credential, "renewed"
-		if old.Data == nil {
-			decision = "stored"
-		}
-		switch {
-		case id.Kind != vault.Token:
-		case bySignIn(ctx) && old.Data != nil:
-			kind, decision = audit.SignIn, "replaced"
-		case old.Data == nil:
-			kind = audit.SignIn
-		}
+		kind, decision := swapped(id, old, bySignIn(ctx))
 		s.tell(ctx, kind, decision, id)
 	}
 	return err
+}
+
+// swapped returns the kind and the decision of the record about a credential in the place of old.
+// signIn says that a person signs in.
+func swapped(id vault.ID, old vault.Record, signIn bool) (kind audit.Kind, decision string) {
+	switch {
+	case old.Data == nil && id.Kind == vault.Token:
+		return audit.SignIn, "stored"
+	case old.Data == nil:
+		return audit.Credential, "stored"
+	case signIn && id.Kind == vault.Token:
+		return audit.SignIn, "replaced"
+	}
+	return audit.Credential, "renewed"
 }
 
 // Delete implements vault.Store.

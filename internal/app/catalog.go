@@ -99,9 +99,14 @@ func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
 	}
 	var o gateway.Options
 	controls(conf, &o)
+	own := listingPerCaller(conf)
 	for _, message := range append(gateway.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow), gateway.UnmatchedProfiles(c, o.Profiles)...) {
 		if len(absent) > 0 {
 			e.log.Warn(message+"; it may be of a server that has not come up", "servers", absent)
+			continue
+		}
+		if len(own) > 0 {
+			e.log.Info(message+"; it may be of a server that lists for each caller", "servers", own)
 			continue
 		}
 		e.log.Warn(message + "; weir ls shows what there is")

@@ -37,10 +37,23 @@ func newDefinitions(e *Engine, c *config.Config) *Definitions {
 	d.Keeper = lockfile.New(lockfile.Options{
 		Path: d.path, Logger: e.log, Sink: e.live, Conceal: e.conceal.listing,
 		Mode:     func(server string) lockfile.Mode { return lockfile.Mode(e.config.Load().TrustOf(server)) },
-		Endpoint: d.endpoint, Neighbours: d.neighbours, Changed: d.changed,
+		Endpoint: d.endpoint, Neighbours: d.neighbours, Changed: d.changed, Own: ownLists{e},
 	})
 	return d
 }
+
+// ownLists implements lockfile.OwnLists by the Manager, which is made after the Keeper.
+type ownLists struct{ e *Engine }
+
+var _ lockfile.OwnLists = ownLists{}
+
+// OwnListings implements lockfile.OwnLists.
+func (o ownLists) OwnListings(server string) []*catalog.Listing {
+	return o.e.manager.OwnListings(server)
+}
+
+// JudgeOwnLists implements lockfile.OwnLists.
+func (o ownLists) JudgeOwnLists(server string) { o.e.manager.JudgeOwnLists(server) }
 
 // lockPath returns the path of the lock of a configuration, "" if the configuration is no file.
 func lockPath(c *config.Config) string {

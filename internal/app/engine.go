@@ -80,6 +80,7 @@ type Engine struct {
 	direct      atomic.Pointer[gateway.DirectCalls] // of the current gateway; judges calls that bypass /mcp
 	owners      *owners
 	agents      *agents
+	hooks       *hooks
 	embeddings  *embeddings // nil if entries are ranked by words alone; never started in a shell command
 	tell        func(telemetry.Event)
 	nonEmpty    chan struct{} // closed when the catalog gets its first entry
@@ -161,7 +162,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		}
 	}
 	log := o.Logger
-	held, err := openStores(c, log)
+	held, err := openStores(c, o.Store, log)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}
-	state, err := o.Store.state()
+	state, kept, err := o.Store.restore()
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}
@@ -203,15 +204,18 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.Definitions = newDefinitions(e, c)
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
-	e.agents = newAgents(e, c)
+	e.agents = newAgents(e, c, kept)
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.SignIns.over(e.agents.transport), Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
+		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
+		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge,
 		Redact: e.clean, Hold: e.conceal.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
-	e.Plane = newPlane(held, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
+	e.Plane = newPlane(held, e.Auditor, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)
+	e.hooks = &hooks{env: Inherited(o.Environ), redact: func(raw []byte) []byte { return e.redact.Load().Results(raw) }, log: log}
 	return e, nil
 }
 
@@ -362,6 +366,7 @@ func (e *Engine) Close(ctx context.Context) {
 	}
 	<-e.first
 	e.embeddings.close()
+	e.hooks.close()
 	e.Plane.close()
 	e.bodies.close()
 	e.state.Close()
@@ -406,12 +411,15 @@ func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, ga
 
 func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	opts := gateway.Options{
-		Upstreams: e, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
+		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
 	}
+	opts.Own = callersLists(e, c)
 	controls(c, &opts)
+	opts.Screen = ScreenOf(c)
+	opts.Leaks, opts.Hooks = leaksOf(c, e.conceal.tokens), e.hooks.configure(c)
 	opts.Operators.Room = e.Operator.Approvals
 	opts.Cache.Room = e.Memory.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {

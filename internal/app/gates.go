@@ -160,15 +160,8 @@ func (u gatedUpstream) gates(ctx context.Context) (gates, error) {
 	var refused error
 	open := len(places) == 0
 	for _, p := range places {
-		g := u.definitions.Gate(p.Upstream)
-		if up, ok := u.definitions.engine.manager.Upstream(p.Upstream); ok && g != nil && g.Open() != nil {
-			select {
-			case <-up.Settled():
-			case <-ctx.Done():
-			}
-			g = u.definitions.Gate(p.Upstream)
-		}
-		if err := g.Open(); err != nil {
+		g, err := u.definitions.gate(ctx, p.Upstream)
+		if err != nil {
 			refused = err
 		} else {
 			open = true
@@ -179,6 +172,36 @@ func (u gatedUpstream) gates(ctx context.Context) (gates, error) {
 		return nil, refused
 	}
 	return all, nil
+}
+
+// gate waits until a server has been listed, for the caller of ctx or for all of them, and returns its
+// gate. The error says why nothing may be asked of the server.
+func (d *Definitions) gate(ctx context.Context, server string) (*lockfile.Gate, error) {
+	up, ok := d.engine.manager.Upstream(server)
+	if !ok || !up.Config().ListsPerCaller() {
+		g := d.Gate(server)
+		if ok && g != nil && g.Open() != nil {
+			select {
+			case <-up.Settled():
+			case <-ctx.Done():
+			}
+			g = d.Gate(server)
+		}
+		return g, g.Open()
+	}
+	g := d.GateOf(server, nil)
+	if g == nil {
+		return nil, nil
+	}
+	l := d.engine.manager.OwnListing(ctx, server)
+	if l == nil { // why there is none is what a connection of the caller fails with
+		if _, err := up.Hello(ctx, false); err != nil {
+			return g, err
+		}
+		return g, g.Open()
+	}
+	g = d.GateOf(server, l)
+	return g, g.Open()
 }
 
 // admit returns an error for a request about a definition that is held: the one that servers answer

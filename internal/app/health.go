@@ -55,8 +55,9 @@ type UpstreamHealth struct {
 	Restarts  int64  `json:"restarts"`
 	Pid       int    `json:"pid,omitempty"`
 	Error     string `json:"error,omitempty"`
-	Note      string `json:"note,omitempty"`  // why it is starting or left out
-	Since     string `json:"since,omitempty"` // time of the last change of State, RFC 3339
+	OwnLists  bool   `json:"own_lists,omitempty"` // it lists for each caller; the numbers are this caller's
+	Note      string `json:"note,omitempty"`      // why it is starting or left out
+	Since     string `json:"since,omitempty"`     // time of the last change of State, RFC 3339
 }
 
 // Health returns the state of the gateway and its upstreams.
@@ -96,7 +97,7 @@ func (h *Health) add(s upstream.Status) {
 	u := UpstreamHealth{
 		Name: s.Name, State: string(s.State), Transport: string(s.Transport), Namespace: s.Namespace, Protocol: s.Version,
 		Server: rawjson.Text(rawjson.Get(s.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(s.ServerInfo, "version")),
-		Listed: s.Listed, Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
+		Listed: s.Listed, OwnLists: s.OwnLists, Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts,
 		Calls: s.Calls, Errors: s.Errors, InFlight: s.InFlight, Restarts: s.Restarts, Pid: s.Pid, Note: s.Note,
 	}
 	if !s.Since.IsZero() {

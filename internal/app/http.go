@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -64,7 +65,7 @@ func GuardOptions(c *config.Config, log *slog.Logger) guard.Options {
 	o := guard.Options{Hosts: c.HTTP.AllowedHosts, Origins: c.HTTP.AllowedOrigins, HostsKey: "http.allowed_hosts", OriginsKey: "http.allowed_origins", Logger: log}
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
 		o.Hosts = append(append([]string(nil), o.Hosts...), u.Hostname())
-		o.Origins = append(append([]string(nil), o.Origins...), u.Scheme+"://"+u.Host)
+		o.Origins = append(append([]string(nil), o.Origins...), address.Origin(c.PublicURL))
 	}
 	return o
 }

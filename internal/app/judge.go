@@ -17,9 +17,6 @@ type judge struct{ engine *Engine }
 
 // Judges implements router.Judge.
 func (j judge) Judges(name string) bool {
-	if j.engine.Auditor.Enabled() {
-		return true // the audit log has each message, also those in a batch
-	}
 	d := j.engine.direct.Load()
 	return d != nil && d.HasControls() && d.Judges(j.places(name))
 }
@@ -33,9 +30,9 @@ func (j judge) Judge(ctx context.Context, name string, r *mcp.Request, taskTool 
 }
 
 // Shown implements router.Judge.
-func (j judge) Shown(ctx context.Context, name, method string, result json.RawMessage) (json.RawMessage, error) {
+func (j judge) Shown(ctx context.Context, name string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	if d := j.engine.direct.Load(); d != nil {
-		return d.Shown(ctx, j.places(name), method, result)
+		return d.Shown(ctx, j.places(name), r, result)
 	}
 	return result, nil
 }

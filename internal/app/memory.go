@@ -18,14 +18,16 @@ import (
 // stored results count against one limit; the overflow goes to files in one folder.
 //
 //	limits.memory ─▶ memory.Pool ─┬─ bodies of requests, messages of servers and peers
-//	                              └─ artifact.Local ─▶ artifacts.dir, or a folder of weir's
+//	                              └─ artifact.Local ─┬▶ artifacts.dir, or a folder of weir's
+//	                                                 └▶ the folder of a Store
 type stores struct {
 	pool  *memory.Pool
 	store *artifact.Local
 }
 
-// openStores opens the configured storage. The caller closes it.
-func openStores(c *config.Config, log *slog.Logger) (*stores, error) {
+// openStores opens the configured storage, with the results that a Store has of an earlier process.
+// The caller closes it.
+func openStores(c *config.Config, outlasting *Store, log *slog.Logger) (*stores, error) {
 	h := &stores{}
 	limit := memoryLimit(int64(c.Limits.Memory), groupLimit())
 	po := memory.Options{Limit: limit, DiskBytes: int64(c.Artifacts.DiskBytes), Logger: log}
@@ -36,6 +38,7 @@ func openStores(c *config.Config, log *slog.Logger) (*stores, error) {
 	if c.Artifacts.DiskBytes > 0 {
 		po.MakeDir = func() (string, error) { return h.store.Folder() }
 		so.Dir, so.DiskBytes, so.DefaultDir = c.Artifacts.Dir, int64(c.Artifacts.DiskBytes), spillFolder
+		outlasting.results(&so)
 	}
 	h.pool = memory.NewPool(po)
 	so.Room = h.pool.Account("results")

@@ -27,7 +27,7 @@ type reports interface {
 	Report(upstream string) (catalog.Report, bool)
 }
 
-// down returns the upstreams that have catalog entries but cannot be called now.
+// down returns the upstreams that have, or may have, catalog entries but cannot be called now.
 func down(m *upstream.Manager, live reports) (all []gateway.Missing) {
 	m.Each(func(s *config.Server, u *upstream.Upstream) {
 		if u == nil || s.Disabled {
@@ -37,7 +37,7 @@ func down(m *upstream.Manager, live reports) (all []gateway.Missing) {
 		if status.Off() || status.Available() {
 			return
 		}
-		if _, there := live.Report(s.Name); there {
+		if _, there := live.Report(s.Name); there || s.ListsPerCaller() {
 			all = append(all, gateway.Missing{Upstream: s.Name, Namespace: s.Namespace, Why: status.LastError})
 		}
 	})
@@ -45,10 +45,11 @@ func down(m *upstream.Manager, live reports) (all []gateway.Missing) {
 }
 
 // missing returns the upstreams without catalog entries: those that were never listed, and those
-// that were removed because they have been down for a long time.
+// that were removed because they have been down for a long time. Servers that list for each caller
+// are missing for some callers only; see Engine.MissingOwn.
 func missing(m *upstream.Manager, live reports) (all []gateway.Missing) {
 	m.Each(func(s *config.Server, u *upstream.Upstream) {
-		if s.Disabled || u != nil && u.Status().Off() {
+		if s.Disabled || u != nil && (u.Status().Off() || s.ListsPerCaller()) {
 			return
 		}
 		if _, there := live.Report(s.Name); there {

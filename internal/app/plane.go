@@ -42,9 +42,10 @@ type Plane struct {
 	ended      chan struct{}
 }
 
-// newPlane returns a plane without a URL.
-func newPlane(h *stores, ttl func() time.Duration, log *slog.Logger) *Plane {
-	return &Plane{store: h.store, ttl: ttl, log: log, handler: plane.Handler(h.store, plane.HandlerOptions{Memory: h.pool.Account("s2sp"), Logger: log})}
+// newPlane returns a plane without a URL. Its requests are told to a, which may be nil.
+func newPlane(h *stores, a *Auditor, ttl func() time.Duration, log *slog.Logger) *Plane {
+	handler := plane.Handler(h.store, plane.HandlerOptions{Memory: h.pool.Account("s2sp"), Logger: log})
+	return &Plane{store: h.store, ttl: ttl, log: log, handler: auditFetches(a, h.store, handler)}
 }
 
 // Handler serves /s2sp/data and /s2sp/health.

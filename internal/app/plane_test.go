@@ -19,7 +19,7 @@ func TestOffersLastAsTheConfigurationSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlane(&stores{store: store}, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
+	p := newPlane(&stores{store: store}, nil, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
 	p.SetBase("http://127.0.0.1:1")
 	_, expires, err := p.Offer(t.Context(), "ann", held.Handle)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -19,15 +20,29 @@ func screenFind(e *Engine, find func(string) (router.Upstream, bool)) func(strin
 	return func(name string) (router.Upstream, bool) {
 		up, ok := find(name)
 		if guard := e.Config().Guards.Unicode; ok && (guard == config.UnicodeStrip || guard == config.UnicodeRefuse) {
-			return screenedUpstream{up}, true
+			return screenedUpstream{up, ScreenOf(e.Config())}, true
 		}
 		return up, ok
 	}
 }
 
-// screenedUpstream is an upstream whose definitions lose invisible text. weir must parse its
-// messages, so it has no Target for byte-by-byte forwarding.
-type screenedUpstream struct{ router.Upstream }
+// ScreenOf returns what happens to invisible text in answers of servers.
+func ScreenOf(c *config.Config) result.Screen {
+	switch c.Guards.Unicode {
+	case config.UnicodeStrip:
+		return result.ScreenStrip
+	case config.UnicodeRefuse:
+		return result.ScreenRefuse
+	}
+	return result.ScreenOff
+}
+
+// screenedUpstream is an upstream whose definitions lose invisible text, and whose answers pass a
+// Screen. weir must parse its messages, so it has no Target for byte-by-byte forwarding.
+type screenedUpstream struct {
+	router.Upstream
+	screen result.Screen
+}
 
 // Target implements router.Endpoint.
 func (screenedUpstream) Target() (router.Target, bool) { return router.Target{}, false }
@@ -44,11 +59,24 @@ func (u screenedUpstream) Hello(ctx context.Context, modern bool) (mcp.Hello, er
 
 // Call implements mcp.Peer.
 func (u screenedUpstream) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	result, err := u.Upstream.Call(ctx, method, params, back)
-	if list, listed := gatedLists[method]; listed && err == nil {
+	if list, listed := gatedLists[method]; listed {
+		result, err := u.Upstream.Call(ctx, method, params, back)
+		if err != nil {
+			return nil, u.screen.Error(err)
+		}
 		return screenList(list.key, result)
 	}
-	return result, err
+	return u.screen.Peer(u.Upstream).Call(ctx, method, params, back)
+}
+
+// Subscribe implements router.Feed. A notification that readers could take in different ways is left
+// out.
+func (u screenedUpstream) Subscribe(ctx context.Context, fn func(method string, params json.RawMessage)) (stop func()) {
+	return u.Upstream.Subscribe(ctx, func(method string, params json.RawMessage) {
+		if params, err := u.screen.Params(params); err == nil {
+			fn(method, params)
+		}
+	})
 }
 
 // screenHello removes invisible text from what a server says of itself.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/internal/visible"
@@ -65,7 +66,7 @@ func TestScreenedDefinitions(t *testing.T) {
 			if findIn(t, answer) == 0 {
 				t.Errorf("%s: nothing is hidden in %s", name, answer)
 			}
-			u := screenedUpstream{offering{answers: map[string]string{place.method: answer}}}
+			u := screenedUpstream{Upstream: offering{answers: map[string]string{place.method: answer}}}
 			got, err := u.Call(t.Context(), place.method, nil, nil)
 			if err != nil || rawjson.Valid(got) != nil || rawjson.Text(rawjson.Get(got, "nextCursor")) != "1" {
 				t.Errorf("%s: %s, %v", name, got, err)
@@ -75,7 +76,7 @@ func TestScreenedDefinitions(t *testing.T) {
 			}
 		}
 		hello := mcp.Hello{Instructions: plain(t, text), ServerInfo: json.RawMessage(`{"name":"s","title":"` + text + `","description":"` + text + `"}`)}
-		u := screenedUpstream{offering{hello: hello}}
+		u := screenedUpstream{Upstream: offering{hello: hello}}
 		for _, greet := range []func() (mcp.Hello, error){
 			func() (mcp.Hello, error) { return u.Ready(t.Context()) },
 			func() (mcp.Hello, error) { return u.Hello(t.Context(), true) },
@@ -126,7 +127,8 @@ func findIn(t *testing.T, raw string) (kinds visible.Kinds) {
 	return kinds
 }
 
-// TestScreenKeepsBytes: what people can see passes as the server wrote it, and so do results.
+// TestScreenKeepsBytes: what people can see passes as the server wrote it, and so do
+// results without a Screen.
 func TestScreenKeepsBytes(t *testing.T) {
 	for method, answer := range map[string]string{
 		"tools/list":     "{ \"tools\" : [ {\"name\":\"a\",\"description\":\"\U0001F469\u200d\U0001F467 \u0645\u06cc\u200c\u062e \U0001F3F4\U000E0067\U000E0062\U000E0065\U000E006E\U000E0067\U000E007F\",\"inputSchema\":{\"pattern\":\"\\u200b\"}} ] , \"x\" : 1 }",
@@ -134,14 +136,36 @@ func TestScreenKeepsBytes(t *testing.T) {
 		"resources/list": `{}`,
 		"tools/call":     `{"content":[{"type":"text","text":"data\u202e"}]}`,
 	} {
-		got, err := screenedUpstream{offering{answers: map[string]string{method: answer}}}.Call(t.Context(), method, nil, nil)
+		got, err := screenedUpstream{Upstream: offering{answers: map[string]string{method: answer}}}.Call(t.Context(), method, nil, nil)
 		if err != nil || string(got) != answer {
 			t.Errorf("%s: %s, %v", method, got, err)
 		}
 	}
 	twice := offering{answers: map[string]string{"tools/list": `{"tools":[],"tools":[{"name":"a","description":"x\u202e"}]}`}}
-	if got, err := (screenedUpstream{twice}).Call(t.Context(), "tools/list", nil, nil); err == nil {
+	if got, err := (screenedUpstream{Upstream: twice}).Call(t.Context(), "tools/list", nil, nil); err == nil {
 		t.Errorf("a list that readers take in different ways: %s", got)
+	}
+}
+
+// TestScreenOfAnswers: with a guard, results, errors, questions and notifications at /mcps/NAME/mcp pass
+// the Screen.
+func TestScreenOfAnswers(t *testing.T) {
+	const hidden = `{"content":[{"type":"text","text":"data\u202e\udb40\udc41"}]}`
+	up := offering{answers: map[string]string{"tools/call": hidden, "prompts/get": `{"messages":[]}`}}
+	if got, err := (screenedUpstream{up, result.ScreenStrip}).Call(t.Context(), "tools/call", nil, nil); err != nil || string(got) != `{"content":[{"type":"text","text":"data"}]}` {
+		t.Errorf("strip: %s, %v", got, err)
+	}
+	_, err := (screenedUpstream{up, result.ScreenRefuse}).Call(t.Context(), "tools/call", nil, nil)
+	if kind, _ := mcp.KindOf(err); kind != mcp.KindPermissionDenied {
+		t.Errorf("refuse: %v", err)
+	}
+	if got, err := (screenedUpstream{up, result.ScreenRefuse}).Call(t.Context(), "prompts/get", nil, nil); err != nil || string(got) != `{"messages":[]}` {
+		t.Errorf("refuse: %s, %v", got, err)
+	}
+	for guard, want := range map[config.UnicodeGuard]result.Screen{"": result.ScreenOff, config.UnicodeFlag: result.ScreenOff, config.UnicodeStrip: result.ScreenStrip, config.UnicodeRefuse: result.ScreenRefuse} {
+		if got := ScreenOf(&config.Config{Guards: config.Guards{Unicode: guard}}); got != want {
+			t.Errorf("%q: %v", guard, got)
+		}
 	}
 }
 

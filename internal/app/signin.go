@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -137,6 +138,8 @@ func flowOf(f config.OAuthFlow) oauth.Flow {
 		return oauth.FlowDevice
 	case config.OAuthClientCredentials:
 		return oauth.FlowClientCredentials
+	case config.OAuthJWTBearer:
+		return oauth.FlowJWTBearer
 	case config.OAuthTokenExchange:
 		return oauth.FlowTokenExchange
 	case config.OAuthOnBehalfOf:
@@ -210,6 +213,14 @@ func (s *SignIns) Shown(ctx context.Context, name string) error {
 		id = s.shown.get(id.Principal, id.Grant())
 	}
 	return s.shown.refusal(c, id)
+}
+
+// Digest implements upstream.Credentials.
+func (s *SignIns) Digest(_ string, of upstream.Owner) (digest [sha256.Size]byte) {
+	if id := s.shown.get(of.Principal, of.Grant); id != nil && id.Bearer != "" {
+		digest = sha256.Sum256([]byte(id.Bearer))
+	}
+	return digest
 }
 
 // Note keeps the token of a request for servers that take credentials from it, if there are any.

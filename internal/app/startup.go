@@ -58,7 +58,7 @@ func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit 
 			return forCatalog
 		}
 		return forShape
-	case "resources/list", "resources/templates/list", "prompts/list":
+	case "resources/list", "resources/templates/list", "prompts/list", "resources/subscribe":
 		return forCatalog
 	case "tools/call":
 	default:

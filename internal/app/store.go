@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/registry"
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
@@ -25,11 +27,16 @@ const storeBucket = "weir"
 // storeKey is the file of the store's folder with the key that seals what weir gives away.
 const storeKey = "key"
 
+// storeResults is the folder in it with the bytes of results that were held back.
+const storeResults = "artifacts"
+
 // A Store is what a gateway keeps beyond its process. A nil Store keeps nothing.
 type Store struct {
 	server *natsserver.Server
 	docs   store.Docs
 	ids    *sessionid.Ids
+	shelf  *artifact.Shelf
+	key    *seal.Key
 }
 
 // OpenStore opens the configured store; it returns nil for one in memory. The caller closes it, or
@@ -71,25 +78,56 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	if err != nil {
 		return err
 	}
-	s.docs, s.ids = docs, sessionid.New(key, docs)
-	return nil
+	s.docs, s.ids, s.key = docs, sessionid.New(key, docs), key
+	s.shelf = &artifact.Shelf{Docs: docs, Dir: filepath.Join(dir, storeResults), Late: c.Store.Sync == config.SyncInterval}
+	return place.MakeFolder(s.shelf.Dir)
+}
+
+// results makes artifacts with a handle outlast the process, if there is a store and files are
+// allowed.
+func (s *Store) results(o *artifact.Options) {
+	if s != nil {
+		o.Shelf, o.Secret = s.shelf, s.key.Secret("results")
+	}
 }
 
 // restoreTimeout bounds how long it takes to read what is restored at the start.
 const restoreTimeout = 30 * time.Second
 
-// state returns the state of a gateway, with what the store has of an earlier one.
-func (s *Store) state() (*gateway.State, error) {
+// restore returns the state of a gateway and the agents that have registered, with what the store has
+// of an earlier one.
+func (s *Store) restore() (*gateway.State, *registry.Kept, error) {
 	state := gateway.NewState()
 	if s == nil {
-		return state, nil
+		return state, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
-	if err := state.Keep(ctx, s.docs); err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+	err := state.Keep(ctx, s.docs)
+	var agents *registry.Kept
+	if err == nil {
+		agents, err = registry.ReadKept(ctx, s.docs)
 	}
-	return state, nil
+	if err != nil {
+		return nil, nil, fmt.Errorf("store: %w", err)
+	}
+	return state, agents, nil
+}
+
+// invocations replaces the random secret of which those of registered agents are made by one that a
+// restart does not change.
+func (s *Store) invocations(master []byte) {
+	if s != nil {
+		copy(master, s.key.Secret("invocation"))
+	}
+}
+
+// documents returns the documents of the store, nil without one.
+func (s *Store) documents() store.Docs {
+	if s == nil {
+		return nil
+	}
+	return s.docs
 }
 
 // Close ends the store. What was confirmed stays.

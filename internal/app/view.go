@@ -9,12 +9,19 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 )
 
-// ViewOf returns the part of the catalog that exists for the caller of a request. Operators see all of
-// it: those by role, those by token, and the user of this machine where no token is needed.
+// ViewOf returns the part of the catalog that exists for the caller of a request. Operators see all
+// that servers list for all callers and for themselves: those by role, those by token, and the user of
+// this machine where no token is needed. It waits for what servers list for the caller.
 func ViewOf(ctx context.Context, e *Engine) *gateway.Snapshot {
+	awaitOwn(ctx, e)
+	return viewNow(ctx, e)
+}
+
+// viewNow is ViewOf without a wait.
+func viewNow(ctx context.Context, e *Engine) *gateway.Snapshot {
 	d := e.direct.Load()
 	if d == nil || operates(e, identity.From(ctx)) {
-		return e.Snapshot()
+		return wholeOf(ctx, e)
 	}
 	return d.View(ctx)
 }
@@ -29,17 +36,18 @@ func operates(e *Engine, id *identity.Identity) bool {
 }
 
 // HideFrom removes from a health report the upstreams of which nothing exists for the caller of a
-// request, and counts of others what exists.
+// request, and counts of others what exists. Of a server that lists for each caller it counts what
+// this one sees.
 func HideFrom(ctx context.Context, e *Engine, h *Health) {
-	whole, seen := e.Snapshot(), ViewOf(ctx, e)
-	if whole.Catalog.Len() == seen.Catalog.Len() {
-		return
-	}
+	whole, seen := wholeOf(ctx, e), viewNow(ctx, e)
 	for name, u := range h.Upstreams {
+		if !u.OwnLists && whole.Catalog.Len() == seen.Catalog.Len() {
+			continue
+		}
 		all, some := whole.Catalog.Of(name), seen.Catalog.Of(name)
 		switch {
-		case len(all) == len(some):
-		case len(some) == 0:
+		case len(all) == len(some) && !u.OwnLists:
+		case len(some) == 0 && len(all) > 0:
 			delete(h.Upstreams, name)
 		default:
 			n := kindsOf(some)
@@ -50,17 +58,26 @@ func HideFrom(ctx context.Context, e *Engine, h *Health) {
 	}
 }
 
+// HealthSeen returns the health of an engine for the caller of a request, after a wait for what servers
+// list for that caller.
+func HealthSeen(ctx context.Context, e *Engine) *Health {
+	awaitOwn(ctx, e)
+	h := e.Health()
+	HideFrom(ctx, e, h)
+	return h
+}
+
 // CatalogSeen returns the CatalogInfo for the caller of a request: counts of what exists for the caller,
 // changes of those entries alone, and no findings if something is hidden.
 func CatalogSeen(ctx context.Context, e *Engine) *CatalogInfo {
 	info := e.CatalogInfo()
 	info.Profiles = profilesSeen(ctx, e)
 	seen := ViewOf(ctx, e).Catalog
-	if seen.Len() == e.Snapshot().Catalog.Len() {
-		return info
-	}
 	n := Kinds(seen)
 	info.Tools, info.Resources, info.Prompts = n[catalog.KindTool], n[catalog.KindResource]+n[catalog.KindTemplate], n[catalog.KindPrompt]
+	if seen.Len() == wholeOf(ctx, e).Catalog.Len() {
+		return info
+	}
 	info.Findings, info.Partial = []string{}, nil
 	info.Changes = slices.DeleteFunc(info.Changes, func(c catalog.Change) bool {
 		_, known := seen.Lookup(c.ID)

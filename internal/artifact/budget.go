@@ -42,6 +42,18 @@ func (b *budget) reserveDisk(n int64) error {
 		return noRoom("a result of %d bytes: %d of %d bytes of memory are taken; raise %s, or set %s so that results can go to disk",
 			n, b.memory, b.opts.MemoryBytes, b.opts.Setting("memory_bytes"), b.opts.Setting("dir"))
 	}
+	return b.takeDisk(n)
+}
+
+// reserveShelf takes n bytes of disk for what outlasts the process.
+func (b *budget) reserveShelf(n int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.takeDisk(n)
+}
+
+// takeDisk takes n bytes within DiskBytes. The caller holds mu.
+func (b *budget) takeDisk(n int64) error {
 	if b.disk+n > b.opts.DiskBytes {
 		return noRoom("a result of %d bytes: %d of %d bytes on disk are taken; raise %s", n, b.disk, b.opts.DiskBytes, b.opts.Setting("disk_bytes"))
 	}
@@ -62,6 +74,9 @@ func (b *budget) free(memory, disk int64) {
 // content.
 func (b *budget) newContent(data []byte) (*content, error) {
 	c := &content{budget: b, size: int64(len(data)), holders: 1}
+	if b.opts.Shelf != nil {
+		return c, c.shelve(data)
+	}
 	if b.reserve(c.size) {
 		c.data = append(make([]byte, 0, len(data)), data...)
 		return c, nil

@@ -3,6 +3,7 @@ package artifact
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -26,6 +27,10 @@ func (s *Local) Claim(ctx context.Context, value string) (*Claim, error) {
 	}
 	if claim.Lease, err = newLease(claim.Artifact, claim.c); err != nil {
 		claim.release()
+		if it := claim.token.item; lost(err) && !it.single {
+			s.discard(it)
+			err = fmt.Errorf("%w: %w", ErrToken, damaged(it.Handle))
+		}
 		return nil, err
 	}
 	return claim, nil

@@ -1,6 +1,8 @@
 package artifact
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"sync"
@@ -28,17 +30,35 @@ type content struct {
 	skeleton        *table.Table
 	parts           []part
 
+	// What outlasts the process, if anything does. The copy may be the file. Set before the content
+	// is shared.
+	copy   *copyOnDisk
+	copied int64 // bytes of a copy that is not the file
+	// Of an earlier process: whether its rows were written as a table, with numbers of their own.
+	isTable, rowID bool
+	end            end // how the store's own reference ended; set with the ledger's lock
+
 	mu       sync.Mutex // guards below
 	holders  int
 	mapped   []byte // the file, while leases read it
 	mappedIx []byte
-	maps     int // leases that read
+	maps     int    // leases that read
+	unread   []byte // SHA-256 of a file of an earlier process that has not been read yet
 	detected *table.Table
 	how      string // with which options it was detected
 	extra    int64  // bytes of the index of detected, in memory
 }
 
 type part struct{ data, index int }
+
+// end is how an artifact ends.
+type end uint8
+
+const (
+	removed end = iota // for newer ones, or with its token
+	expired
+	closed // with the store
+)
 
 // hold adds a reference. The caller must have one already.
 func (c *content) hold() {
@@ -62,16 +82,20 @@ func (c *content) drop() {
 		return
 	}
 	if c.file == "" {
-		c.budget.free(c.size+c.index+extra, 0)
+		c.budget.free(c.size+c.index+extra, c.copied)
 		return
 	}
-	c.budget.free(extra, c.size+c.index)
+	c.budget.free(extra, c.size+c.index+c.copied)
 }
 
-// unlink removes the files. Mappings of them stay valid.
+// unlink removes the files, except those for the next process if the store is closed. Mappings of
+// them stay valid.
 func (c *content) unlink() {
+	if c.copy != nil && c.end != closed {
+		c.copy.remove(c.end == expired)
+	}
 	for _, name := range []string{c.file, c.indexFile} {
-		if name != "" {
+		if name != "" && (c.copy == nil || name != c.copy.path) {
 			removeFile(name)
 		}
 	}
@@ -95,6 +119,13 @@ func (c *content) attach() error {
 				unmapFile(data)
 				return fmt.Errorf("reading a spilled table: %w", withoutPath(err))
 			}
+		}
+		if c.unread != nil {
+			if sum := sha256.Sum256(data); !bytes.Equal(sum[:], c.unread) {
+				unmapFile(data)
+				return errDamaged
+			}
+			c.unread = nil
 		}
 		c.mapped, c.mappedIx = data, index
 	}
@@ -164,7 +195,7 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 		return t, nil
 	}
 	c.mu.Unlock()
-	t, err := table.Detect(c.bytes(), opts)
+	t, err := c.detect(opts)
 	if err != nil {
 		return nil, fmt.Errorf("reading an artifact as a table: %w", err)
 	}
@@ -182,6 +213,21 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 		}
 	}
 	return t, nil
+}
+
+func (c *content) detect(opts table.DetectOptions) (*table.Table, error) {
+	if c.isTable {
+		return table.NDJSON(c.bytes(), table.Options{KeepRowID: c.rowID})
+	}
+	return table.Detect(c.bytes(), opts)
+}
+
+// written returns the table as which an artifact was written, or nil. It may have no rows.
+func (c *content) written() *table.Table {
+	if c.rows != nil {
+		return c.rows
+	}
+	return c.skeleton
 }
 
 // Lease is access to an artifact's bytes. They stay readable until Close, even if the artifact is

@@ -42,4 +42,11 @@
 // Bytes that do not fit in memory are written to files of mode 0600 in a directory of this process,
 // which are mapped into memory while leases read them. They are removed with their artifact. The next
 // process removes those of a process that died.
+//
+// With a [Shelf], handles outlast the process. Put returns one when its bytes and its document are kept:
+//
+//	write the file, fsync ─▶ write the document, which names the file ─▶ handle
+//	open: each document with a whole file ─▶ handle, owner, age; other files are removed
+//
+// Tokens and deposits end with the process: that a token works once has one arbiter, in memory.
 package artifact

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	docs "github.com/weir-mcp/weir/internal/store"
 )
 
 func TestMemory(t *testing.T) {
@@ -23,6 +24,13 @@ func TestSpilling(t *testing.T) {
 func TestHalfSpilling(t *testing.T) {
 	testStore(t, func(t *testing.T, opts artifact.Options) *artifact.Local {
 		opts.Dir, opts.MemoryBytes = t.TempDir(), 8
+		return openLocal(t, opts)
+	})
+}
+
+func TestShelved(t *testing.T) {
+	testStore(t, func(t *testing.T, opts artifact.Options) *artifact.Local {
+		opts.Shelf = &artifact.Shelf{Docs: docs.NewMemory(), Dir: t.TempDir(), Late: true}
 		return openLocal(t, opts)
 	})
 }

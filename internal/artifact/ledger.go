@@ -68,6 +68,7 @@ func (l *ledger) close() (first bool) {
 	l.closed = true
 	for _, sp := range l.spaces {
 		for _, it := range sp.items {
+			it.content.end = closed
 			l.dead = append(l.dead, it.content)
 		}
 	}
@@ -86,7 +87,8 @@ func (l *ledger) space(principal string) *space {
 	return sp
 }
 
-// remove removes an artifact with its tokens, and remembers the reason. The caller holds mu.
+// remove removes an artifact with its tokens, and remembers the reason, if there is one. The caller
+// holds mu.
 func (l *ledger) remove(it *item, kind error, now time.Time) {
 	sp := it.space
 	if sp.items[it.Handle] != it {
@@ -102,7 +104,10 @@ func (l *ledger) remove(it *item, kind error, now time.Time) {
 	heap.Remove(&l.byAge, it.at)
 	l.items--
 	l.dead = append(l.dead, it.content)
-	if !it.single { // single ones have no handle
+	if kind == ErrExpired {
+		it.content.end = expired
+	}
+	if !it.single && kind != nil { // single ones have no handle
 		t := &tombstone{space: sp, handle: it.Handle, home: it.home, kind: kind, at: now}
 		t.order = sp.goneOrder.PushBack(t)
 		sp.gone[it.Handle] = l.gone.PushBack(t)

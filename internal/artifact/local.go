@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -24,16 +25,16 @@ type Local struct {
 
 var _ Tokens = (*Local)(nil)
 
-// NewMemory opens a store that keeps everything in memory. It ignores opts.Dir and opts.DefaultDir.
-// The caller must Close it.
+// NewMemory opens a store that keeps everything in memory. It ignores opts.Dir, opts.DefaultDir and
+// opts.Shelf. The caller must Close it.
 func NewMemory(opts Options) *Local {
-	opts.Dir, opts.DefaultDir = "", nil
+	opts.Dir, opts.DefaultDir, opts.Shelf = "", nil, nil
 	return newLocal(opts, nil)
 }
 
 // Open opens a store that spills to opts.Dir, or to opts.DefaultDir as soon as memory is taken. It
-// removes the files of processes that died. Without either folder it is NewMemory. The caller must
-// Close the store.
+// removes the files of processes that died, and takes up what opts.Shelf has of an earlier one. Without
+// any of them it is NewMemory. The caller must Close the store.
 func Open(opts Options) (*Local, error) {
 	switch {
 	case opts.Dir != "":
@@ -41,11 +42,23 @@ func Open(opts Options) (*Local, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newLocal(opts, &folder{dir: spill}), nil
+		return open(opts, &folder{dir: spill})
 	case opts.DefaultDir != nil:
-		return newLocal(opts, &folder{parent: opts.DefaultDir}), nil
+		return open(opts, &folder{parent: opts.DefaultDir})
 	}
-	return newLocal(opts, nil), nil
+	return open(opts, nil)
+}
+
+// open returns a store with what an earlier process has kept.
+func open(opts Options, spill *folder) (*Local, error) {
+	s := newLocal(opts, spill)
+	if s.opts.Shelf == nil {
+		return s, nil
+	}
+	if err := s.restore(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 func newLocal(o Options, spill *folder) *Local {
@@ -118,60 +131,78 @@ func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data
 	}
 	sum := sha256.Sum256(data)
 	a := Artifact{Handle: s.opts.handleOf(by, sum[:]), MediaType: bounded(mediaType), Label: bounded(label), SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
-	if known, ok, err := s.renew(by.principal, a); ok || err != nil {
-		return known, err
+	known, it, err := s.renew(by.principal, a)
+	if err != nil {
+		return Artifact{}, err
+	}
+	if it != nil && s.sound(it) {
+		return known, s.confirm(it)
 	}
 	c, err := s.budget.newContent(data)
 	if err != nil {
 		return Artifact{}, err
 	}
-	return s.insert(by, a, c)
+	return s.keep(by, a, c)
 }
 
-// renew starts the age of an artifact anew. It returns false if there is no such artifact.
-func (s *Local) renew(principal string, a Artifact) (Artifact, bool, error) {
+// keep adds an artifact with a handle, so that it lasts as the store promises. It takes over the
+// caller's reference to c.
+func (s *Local) keep(by owner, a Artifact, c *content) (Artifact, error) {
+	a, it, err := s.insert(by, a, c)
+	if err == nil {
+		err = s.confirm(it)
+	}
+	if err != nil {
+		return Artifact{}, err
+	}
+	return a, nil
+}
+
+// renew starts the age of an artifact anew. The item is nil if there is no such artifact.
+func (s *Local) renew(principal string, a Artifact) (Artifact, *item, error) {
 	now, err := s.ledger.lock()
 	defer s.ledger.unlock()
 	if err != nil {
-		return Artifact{}, false, err
+		return Artifact{}, nil, err
 	}
 	sp := s.ledger.spaces[principal]
 	if sp == nil || sp.items[a.Handle] == nil {
-		return Artifact{}, false, nil
+		return Artifact{}, nil, nil
 	}
-	if sp.items[a.Handle].ContentHash != a.ContentHash {
-		return Artifact{}, false, handleTaken(a.Handle)
+	it := sp.items[a.Handle]
+	if it.ContentHash != a.ContentHash {
+		return Artifact{}, nil, handleTaken(a.Handle)
 	}
-	return s.ledger.touch(sp.items[a.Handle], a, now), true, nil
+	return s.ledger.touch(it, a, now), it, nil
 }
 
-// insert adds an artifact with a handle. It takes over the caller's reference to c.
-func (s *Local) insert(by owner, a Artifact, c *content) (Artifact, error) {
+// insert adds an artifact to the ledger. It takes over the caller's reference to c.
+func (s *Local) insert(by owner, a Artifact, c *content) (Artifact, *item, error) {
 	l := s.ledger
 	now, err := l.lock()
 	defer l.unlock()
 	if err != nil {
 		l.dead = append(l.dead, c)
-		return Artifact{}, err
+		return Artifact{}, nil, err
 	}
 	sp := l.space(by.principal)
 	if it := sp.items[a.Handle]; it != nil { // another call has put the same bytes meanwhile
 		l.dead = append(l.dead, c)
 		if it.ContentHash != a.ContentHash {
-			return Artifact{}, handleTaken(a.Handle)
+			return Artifact{}, nil, handleTaken(a.Handle)
 		}
-		return l.touch(it, a, now), nil
+		return l.touch(it, a, now), it, nil
 	}
 	if err := l.makeRoom(sp, a.SizeBytes, now); err != nil {
 		l.dead = append(l.dead, c)
 		l.release(sp)
-		return Artifact{}, err
+		return Artifact{}, nil, err
 	}
 	a.Created, a.Expires = now, now.Add(s.opts.TTL)
 	it := &item{Artifact: a, content: c, home: strings.Clone(by.place)}
 	it.recent = sp.recent.PushFront(it)
 	l.add(sp, it)
-	return it.Artifact, nil
+	return it.Artifact, it, nil
 }
 
 // bounded cuts s to maxLabel bytes and copies it, so that no larger string stays in memory for it.
@@ -208,27 +239,32 @@ func (s *Local) open(ctx context.Context, by owner, handle string) (*Lease, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	a, c, err := s.find(by, handle)
+	it, a, c, err := s.find(by, handle)
 	if err != nil {
 		return nil, err
 	}
-	return newLease(a, c)
+	l, err := newLease(a, c)
+	if lost(err) {
+		s.discard(it)
+		err = damaged(handle)
+	}
+	return l, err
 }
 
-// find returns an artifact's content with a reference for the caller.
-func (s *Local) find(by owner, handle string) (Artifact, *content, error) {
+// find returns an artifact and its content with a reference for the caller.
+func (s *Local) find(by owner, handle string) (*item, Artifact, *content, error) {
 	_, err := s.ledger.lock()
 	defer s.ledger.unlock()
 	if err != nil {
-		return Artifact{}, nil, err
+		return nil, Artifact{}, nil, err
 	}
 	it, err := s.ledger.lookup(by, handle)
 	if err != nil {
-		return Artifact{}, nil, err
+		return nil, Artifact{}, nil, err
 	}
 	it.space.recent.MoveToFront(it.recent)
 	it.content.hold()
-	return it.Artifact, it.content, nil
+	return it, it.Artifact, it.content, nil
 }
 
 // NewTable begins an artifact of rows that come one after the other. The caller must end it with
@@ -271,7 +307,7 @@ func (s *Local) Totals() Totals {
 	return t
 }
 
-// Close removes everything and waits until the store's own goroutine has ended. Open leases stay
+// Close removes everything that is not for the next process, and waits until the store's own goroutine has ended. Open leases stay
 // readable. It may be called more than once.
 func (s *Local) Close() error {
 	first := s.ledger.close()

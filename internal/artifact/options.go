@@ -46,6 +46,9 @@ type Options struct {
 	Room *memory.Account
 	// DiskBytes bounds the bytes in files; 0 is defaultDiskBytes.
 	DiskBytes int64
+	// Shelf is where artifacts with a handle outlast the process. One that finds no room there is
+	// refused. Nil keeps none beyond the process.
+	Shelf *Shelf
 
 	TokenTTL  time.Duration // age at which a token goes; 0 is defaultTokenTTL
 	MaxTokens int           // unspent tokens of one principal, beyond which none is made; 0 is defaultMaxTokens
@@ -68,7 +71,7 @@ func (o Options) withDefaults() Options {
 	if o.MaxCount <= 0 {
 		o.MaxCount = defaultMaxCount
 	}
-	if o.MemoryBytes <= 0 && (o.Dir != "" || o.DefaultDir != nil) {
+	if o.MemoryBytes <= 0 && (o.Dir != "" || o.DefaultDir != nil || o.Shelf != nil) {
 		o.MemoryBytes = defaultMemoryBytes
 	}
 	if o.DiskBytes <= 0 {

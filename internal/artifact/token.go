@@ -77,6 +77,18 @@ func (s *Local) Check(value string) error {
 	return err
 }
 
+// TokenOwner returns the principal that a token was made for, "" for a token that is unknown, spent
+// or expired.
+func (s *Local) TokenOwner(value string) string {
+	hash := sha256.Sum256([]byte(value))
+	_, err := s.ledger.lock()
+	defer s.ledger.unlock()
+	if t := s.ledger.tokens[hash]; err == nil && t != nil {
+		return t.item.space.principal
+	}
+	return ""
+}
+
 // issue makes a token for an item, which stays at least as long as the token. The caller holds mu.
 func (l *ledger) issue(it *item, ttl time.Duration, now time.Time) Token {
 	value := newToken()

@@ -75,6 +75,35 @@ func (k Keys) Digest(data []byte) string {
 	return string(k.appendDigest(room[:0], data))
 }
 
+// A Digest is that of bytes which arrive in pieces. It is for one goroutine.
+type Digest struct {
+	mac  *mac
+	pool *sync.Pool
+	size int64
+}
+
+// NewDigest returns a Digest without bytes. Its owner calls String once.
+func (k Keys) NewDigest() *Digest {
+	m := k.macs.Get().(*mac)
+	m.hash.Reset()
+	return &Digest{mac: m, pool: k.macs}
+}
+
+// Write implements io.Writer. It returns no error.
+func (d *Digest) Write(p []byte) (int, error) {
+	d.size += int64(len(p))
+	return d.mac.hash.Write(p)
+}
+
+// String ends the digest, and returns what Keys.Digest returns for the bytes.
+func (d *Digest) String() string {
+	defer d.pool.Put(d.mac)
+	if d.size == 0 {
+		return ""
+	}
+	return string(d.mac.appendSum(nil, d.size))
+}
+
 // digestRoom is the room that a digest needs, with the quotes of a JSON string.
 const digestRoom = len(`"hmac-sha256:`) + hexLen + len(`:9223372036854775807"`)
 
@@ -89,8 +118,13 @@ func (k Keys) appendDigest(dst, data []byte) []byte {
 func (m *mac) append(dst, data []byte) []byte {
 	m.hash.Reset()
 	m.hash.Write(data)
+	return m.appendSum(dst, int64(len(data)))
+}
+
+// appendSum appends the digest of what was written, of so many bytes.
+func (m *mac) appendSum(dst []byte, size int64) []byte {
 	dst = hex.AppendEncode(append(dst, "hmac-sha256:"...), m.hash.Sum(m.sum[:0]))
-	return strconv.AppendInt(append(dst, ':'), int64(len(data)), 10)
+	return strconv.AppendInt(append(dst, ':'), size, 10)
 }
 
 // hashed returns the digest of arguments in their canonical form, as a JSON string. A digest has

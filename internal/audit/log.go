@@ -18,6 +18,7 @@ import (
 const (
 	defaultQueue    = 8192
 	defaultMaxBytes = 64 << 20
+	segmentsKept    = 4 // at least so many full segments fit in Options.MaxTotal
 	maxBatch        = 512
 	signEvery       = 1000
 	signAfter       = time.Minute
@@ -40,6 +41,9 @@ type Options struct {
 	Keep time.Duration
 	// MaxBytes is the size after which a new segment begins; 0 means 64 MB.
 	MaxBytes int64
+	// MaxTotal bounds the bytes of all segments; 0 sets no bound. Segments are at most a quarter of
+	// it, and the oldest ones are removed. The newest one always stays.
+	MaxTotal int64
 	// Queue bounds the records that wait for the disk; 0 means 8,192.
 	Queue int
 	// Logger receives failures of the disk; nil discards them.
@@ -74,6 +78,9 @@ type item struct {
 func Open(o Options) (*Log, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
+	}
+	if o.MaxTotal > 0 {
+		o.MaxBytes = min(o.MaxBytes, max(1, o.MaxTotal/segmentsKept))
 	}
 	if o.Queue <= 0 {
 		o.Queue = defaultQueue

@@ -110,7 +110,7 @@ func (p *pager) backward(list []segment) error {
 	for i := len(list) - 1; i >= 0; i-- {
 		first, err := firstLine(list[i].path)
 		if err != nil || p.q.Before > 0 && first.seq >= p.q.Before {
-			continue // it has just begun, was deleted by age, or is newer
+			continue // it has just begun, was deleted, or is newer
 		}
 		var found []json.RawMessage
 		cut := uint64(0) // the last record that found no room
@@ -165,7 +165,7 @@ func (p *pager) fits(raw []byte) bool {
 	return true
 }
 
-// each calls f for the records of a segment. A segment that was deleted by age has none.
+// each calls f for the records of a segment. A segment that was deleted meanwhile has none.
 func (p *pager) each(s segment, f func(seq uint64, raw []byte) bool) error {
 	p.files++
 	n := 0

@@ -89,10 +89,10 @@ type verifier struct {
 	file    string
 	key     ed25519.PublicKey
 	started bool
-	cut     *line    // the first record, if records before it are not here
-	deleted []string // details of signed deletions, the newest last
-	// pending is the detail of a deletion in the record before, which counts if a signature follows.
-	pending string
+	cut     *line      // the first record, if records before it are not here
+	deleted []deletion // signed ones, the newest last
+	// pending is a deletion in the record before, which counts if a signature follows.
+	pending deletion
 	headOK  bool
 	// signedOK says that the signature which the head names was found.
 	signedOK bool
@@ -189,7 +189,7 @@ func (v *verifier) record(l *line, s segment, first bool) error {
 func (v *verifier) own(l *line, s segment) error {
 	member := func(key string) []byte { return rawjson.Get(l.raw, key) }
 	deleted := v.pending
-	v.pending = ""
+	v.pending = deletion{}
 	switch l.kind {
 	case segmentKind:
 		log := rawjson.Text(member("log"))
@@ -217,7 +217,7 @@ func (v *verifier) own(l *line, s segment) error {
 		v.signedOK = v.signedOK || l.seq == v.newest.Signed
 		v.report.Signatures++
 		v.report.Signed = l.seq
-		if deleted != "" {
+		if deleted.detail != "" {
 			v.deleted = append(v.deleted, deleted)
 			v.deleted = v.deleted[max(0, len(v.deleted)-16):]
 		}
@@ -227,7 +227,7 @@ func (v *verifier) own(l *line, s segment) error {
 	case deletedKind:
 		// A user who cannot sign can append such a record, and wait until a later signature covers
 		// it. The gateway signs at once.
-		v.pending = rawjson.Text(member("detail"))
+		v.pending = deletion{rawjson.Text(member("detail")), rawjson.Text(member("outcome"))}
 	case recoveredKind:
 		if rawjson.Text(member("outcome")) == lostSigned {
 			return v.broken(l.seq, "the log tells that %s", rawjson.Text(member("detail")))
@@ -267,7 +267,7 @@ func (v *verifier) end() (Report, error) {
 			return *r, err
 		}
 	} else if v.cut != nil {
-		v.note(fmt.Sprintf("the file begins with record %d of the log; the folder shows whether the records before it were deleted by age", v.cut.seq))
+		v.note(fmt.Sprintf("the file begins with record %d of the log; the folder shows whether the records before it were deleted by age or size", v.cut.seq))
 	}
 	if tail := r.Last - r.Signed; tail > 0 {
 		v.note(fmt.Sprintf("the last %d records are not signed yet; the next signature covers them within a minute", tail))
@@ -277,12 +277,9 @@ func (v *verifier) end() (Report, error) {
 
 // explained checks that a record tells of the deletion of what is missing at the begin of a folder.
 func (v *verifier) explained() error {
-	for _, detail := range v.deleted {
-		var n int
-		var seq uint64
-		var hash string
-		if _, err := fmt.Sscanf(detail, "segment=%d seq=%d hash=%s", &n, &seq, &hash); err == nil && seq == v.cut.seq-1 && hash == v.cut.prev.String() {
-			v.note(fmt.Sprintf("the records up to %d were deleted by age", seq))
+	for _, d := range v.deleted {
+		if d.explains(v.cut) {
+			v.note(d.note(v.cut.seq - 1))
 			return nil
 		}
 	}

@@ -40,6 +40,9 @@ type writer struct {
 
 	retry time.Time // when to begin a segment again, after that failed
 	stuck bool      // that has failed, and the operator was told
+
+	older   int64     // bytes of the segments before the newest, if Options.MaxTotal is set
+	clearAt time.Time // when to remove segments over MaxTotal again, after that failed
 }
 
 // begin continues the log of the folder, or makes one.
@@ -287,6 +290,9 @@ func (w *writer) serve(batch []item) {
 			i.synced <- err
 		}
 	}
+	if now := time.Now(); w.over() && !now.Before(w.clearAt) {
+		w.clear(now)
+	}
 }
 
 // told logs the first of several failures, and the end of them. It reports whether err is one.
@@ -399,6 +405,7 @@ func (w *writer) next(now time.Time) error {
 	if w.file != nil {
 		w.file.Close()
 	}
+	w.older += w.size
 	w.n, w.day, w.file, w.size, w.at, w.torn = n, day, f, int64(len(line)), at, false
 	if w.unsigned.IsZero() {
 		w.unsigned = now
@@ -413,38 +420,4 @@ func syncFolder(dir string) {
 		_ = d.Sync()
 		d.Close()
 	}
-}
-
-// clear removes segments that are too old. A record says so before, with the hash of the last record
-// that is removed.
-func (w *writer) clear(now time.Time) {
-	found, err := segments(w.opts.Dir)
-	if err != nil {
-		w.opts.Logger.Warn("old segments of the audit log cannot be found", "err", err)
-		return
-	}
-	old := 0
-	for old < len(found)-1 && found[old].over(w.opts.Keep, now) {
-		old++
-	}
-	if old == 0 {
-		return
-	}
-	first, err := firstLine(found[old].path)
-	if err == nil {
-		err = w.write([]*Record{{Time: now, Kind: deletedKind, Detail: deletedDetail(found[old-1].n, first.seq-1, first.prev), Count: int64(old)}}, true)
-	}
-	for _, s := range found[:old] {
-		if err == nil {
-			err = os.Remove(s.path)
-		}
-	}
-	if err != nil {
-		w.opts.Logger.Warn("old segments of the audit log stay", "err", err)
-	}
-}
-
-// deletedDetail says what the last deleted record was.
-func deletedDetail(segment int, seq uint64, hash digest) string {
-	return fmt.Sprintf("segment=%d seq=%d hash=%s", segment, seq, hash)
 }

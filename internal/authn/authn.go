@@ -303,6 +303,17 @@ func (s *state) roles(id *identity.Identity) []string {
 	return sorted(out)
 }
 
+// rolesByGroup returns the roles that an identity lacks and that some group gives.
+func (s *state) rolesByGroup(id *identity.Identity) []string {
+	var out []string
+	for _, role := range s.policy.Roles {
+		if len(role.Groups) > 0 && !id.HasRole(role.Name) {
+			out = append(out, role.Name)
+		}
+	}
+	return sorted(out)
+}
+
 // sorted returns the texts in order and once each; nil if there are none.
 func sorted(texts []string) []string {
 	if len(texts) == 0 {

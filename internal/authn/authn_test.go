@@ -1,12 +1,14 @@
 package authn_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -279,7 +281,9 @@ func TestEmailIsAPrincipalOnlyIfVerified(t *testing.T) {
 }
 
 func TestEntraOverage(t *testing.T) {
-	inWorld(t, nil, func(w world) {
+	inWorld(t, func(p *authn.Policy, _ *fakeidp.Options) {
+		p.Roles = []authn.Role{{Name: "operator", Principals: []string{"corp:u1"}, Groups: []string{"sre"}}, {Name: "auditor", Groups: []string{"audit"}}, {Name: "other", Principals: []string{"corp:u2"}}}
+	}, func(w world) {
 		for _, claims := range []map[string]any{
 			with("_claim_names", map[string]any{"groups": "src1"}, "_claim_sources", map[string]any{"src1": map[string]any{"endpoint": "https://graph.example"}}),
 			with("hasgroups", true),
@@ -288,6 +292,26 @@ func TestEntraOverage(t *testing.T) {
 			if err != nil || !id.GroupsMissing || len(id.Groups) != 0 {
 				t.Errorf("%v: %+v, %v", claims, id, err)
 			}
+			// A role that only groups give may be one that the caller has.
+			if !slices.Equal(id.Roles, []string{"operator"}) || !slices.Equal(id.RolesMissing, []string{"auditor"}) {
+				t.Errorf("%v: roles %q, not known %q", claims, id.Roles, id.RolesMissing)
+			}
+		}
+		var log bytes.Buffer
+		told := authn.New(authn.Options{Client: w.idp.Client(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		defer told.Close()
+		told.Apply(authn.Policy{PublicURL: public, Issuers: []authn.Issuer{{Name: "corp", Issuer: issuer}}})
+		token := w.idp.Token(with("hasgroups", true))
+		for range 2 {
+			if _, err := told.Authenticate(httptest.NewRequest("POST", "/mcp", nil).WithContext(w.t.Context()), token); err != nil {
+				t.Error(err)
+			}
+		}
+		if text := log.String(); strings.Count(text, "left the groups out") != 1 || !strings.Contains(text, "principal=corp:u1") || strings.Contains(text, token) {
+			t.Errorf("the log says %q", text)
+		}
+		if id, err := w.ask("/mcp", w.idp.Token(with("groups", []string{"dev"}))); err != nil || id.GroupsMissing || id.RolesMissing != nil {
+			t.Errorf("all groups are there: %+v, %v", id, err)
 		}
 	})
 }

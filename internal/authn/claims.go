@@ -55,6 +55,9 @@ func (s *state) identify(from *issuer, claims map[string]any, now time.Time, mus
 		}
 	}
 	id.Roles = s.roles(id)
+	if id.GroupsMissing {
+		id.RolesMissing = s.rolesByGroup(id)
+	}
 	v.id, v.until = id, expires.Add(leeway)
 	if expires.IsZero() {
 		v.until = now.Add(cacheTime)

@@ -145,7 +145,7 @@ func (s *state) askIssuer(ctx context.Context, from *issuer, bearer string) (opi
 	if err != nil {
 		return opinion{why: err.Error(), until: now.Add(inactiveTime)}, nil
 	}
-	v.id.Bearer = secret(bearer)
+	v.id.Bearer, v.id.Revocable = secret(bearer), true
 	until := now.Add(activeTime)
 	if end := v.id.Expires; !end.IsZero() && end.Before(until) {
 		until = end

@@ -29,7 +29,7 @@ func opaque(p *authn.Policy, o *fakeidp.Options) {
 func TestIntrospection(t *testing.T) {
 	inWorld(t, opaque, func(w world) {
 		id, err := w.ask("/mcp", w.idp.Opaque(with("scope", "mcp", "client_id", "cli")))
-		if err != nil || id.Principal != "corp:u1" || !id.HasScope("mcp") || id.Client != "cli" {
+		if err != nil || id.Principal != "corp:u1" || !id.HasScope("mcp") || id.Client != "cli" || !id.Revocable {
 			t.Fatalf("%+v, %v", id, err)
 		}
 		w.wants("unknown", "opaque-x", "unauthorized")
@@ -39,6 +39,9 @@ func TestIntrospection(t *testing.T) {
 		w.wants("no exp", w.idp.Opaque(with("exp", nil)), "")
 		w.wants("a refresh token", w.idp.Opaque(with("token_use", "refresh_token")), "unauthorized")
 		w.wants("a JWT is not sent", w.idp.Token(with()), "")
+		if id, err := w.ask("/mcp", w.idp.Token(with())); err != nil || id.Revocable {
+			t.Errorf("a JWT: %+v, %v", id, err)
+		}
 	})
 }
 

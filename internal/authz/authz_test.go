@@ -172,6 +172,7 @@ func TestConditions(t *testing.T) {
 	}
 	missing := sample()
 	missing.Identity.GroupsMissing = true
+	missing.Identity.RolesMissing = []string{"auditor"}
 	open := sample()
 	open.Unknown = Scopes
 	for _, tt := range []struct {
@@ -189,6 +190,10 @@ func TestConditions(t *testing.T) {
 		{"a principal", &Condition{Principals: []string{"ci", "corp:*"}}, sample(), Yes},
 		{"another principal", &Condition{Principals: []string{"corp:u?2"}}, sample(), No},
 		{"a role", &Condition{Roles: []string{"operator"}}, sample(), Yes},
+		{"a role that a group could give", &Condition{Roles: []string{"auditor"}}, missing, Failed},
+		{"that role or one that the caller has", &Condition{Roles: []string{"auditor", "operator"}}, missing, Yes},
+		{"a role that no group gives", &Condition{Roles: []string{"other"}}, missing, No},
+		{"the lack of a role that a group could give, in an expression", &Condition{When: when(`!("auditor" in roles)`)}, missing, Failed},
 		{"all scopes", &Condition{Scopes: []string{"repo:read"}}, sample(), Yes},
 		{"a scope is missing", &Condition{Scopes: []string{"repo:read", "repo:write"}}, sample(), No},
 		{"a scope could be had", &Condition{Scopes: []string{"repo:write"}}, open, Unknown},

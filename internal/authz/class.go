@@ -59,6 +59,7 @@ func (c *Classes) Of(id *identity.Identity, profile string) Class {
 	}
 	if c.uses&Roles != 0 {
 		w.texts(id.Roles...)
+		w.flag(len(id.RolesMissing) > 0)
 	}
 	if c.uses&Scopes != 0 {
 		w.flag(id.Issuer != "")

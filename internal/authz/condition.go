@@ -130,7 +130,13 @@ func principalsOf(c *Condition, in *Input) Truth {
 }
 
 func rolesOf(c *Condition, in *Input) Truth {
-	return truth(len(c.Roles) == 0 || slices.ContainsFunc(c.Roles, in.Identity.HasRole))
+	switch {
+	case len(c.Roles) == 0 || slices.ContainsFunc(c.Roles, in.Identity.HasRole):
+		return Yes
+	case slices.ContainsFunc(c.Roles, func(role string) bool { return slices.Contains(in.Identity.RolesMissing, role) }):
+		return Failed
+	}
+	return No
 }
 
 func scopesOf(c *Condition, in *Input) Truth {

@@ -144,7 +144,7 @@ func (in *Input) ResolveName(name string) (any, bool) {
 	case "groups":
 		return in.Identity.Groups, !in.Identity.GroupsMissing
 	case "roles":
-		return in.Identity.Roles, true
+		return in.Identity.Roles, len(in.Identity.RolesMissing) == 0
 	case "scopes":
 		return in.Identity.Scopes, true
 	case "claims":

@@ -22,8 +22,16 @@ func followerOf(s *mcp.Session) *follower {
 	return f
 }
 
-// Greeted reports whether a Relay has answered the handshake of a session.
+// Greeted reports whether a Relay has answered the handshake of a session, or goes on with it.
 func Greeted(s *mcp.Session) bool { return followerOf(s) != nil }
+
+// Resume goes on with a session whose handshake an earlier Relay has answered, before its first
+// request.
+func (x *Relay) Resume(ctx context.Context, s *mcp.Session) {
+	if !Greeted(s) {
+		x.attach(mcp.WithCaller(ctx, s), s)
+	}
+}
 
 // attach delivers the server's notifications to an initialized session until it ends.
 func (x *Relay) attach(ctx context.Context, s *mcp.Session) {

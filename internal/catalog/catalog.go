@@ -15,13 +15,15 @@ import (
 // returns an empty one.
 type Catalog struct {
 	limits   Limits
-	segments []*segment // by priority
-	added    int        // upstreams ever added, for segment.seq
+	compiled *compiledSchemas // of all catalogs that derive from the first
+	segments []*segment       // by priority
+	added    int              // upstreams ever added, for segment.seq
 	spaces   map[string]*space
 	pasts    map[string]*past // by namespace, including namespaces without entries
 	held     int              // ids in pasts
 	size     int
 	whole    *Catalog // of which this is a part; nil if it is none
+	base     *Catalog // to which Join has added; nil if it is none
 
 	entriesOnce sync.Once
 	entries     []*Entry
@@ -33,14 +35,14 @@ type Catalog struct {
 
 // New returns an empty catalog with limits on schemas.
 func New(limits Limits) *Catalog {
-	return &Catalog{limits: limits.withDefaults(), spaces: map[string]*space{}, pasts: map[string]*past{}}
+	return &Catalog{limits: limits.withDefaults(), compiled: new(compiledSchemas), spaces: map[string]*space{}, pasts: map[string]*past{}}
 }
 
 // With returns a catalog in which the entries of one upstream are those of a listing, and a report
 // of the problems in the listing. It shares all other entries with c. A bad definition becomes a
 // finding and does not affect others. With does not retain the listing.
 func (c *Catalog) With(l Listing) (*Catalog, Report) {
-	seg := buildSegment(&l, c.limits)
+	seg := buildSegment(&l, c.limits, c.compiled)
 	next := c.derive()
 	var old *segment
 	for i, s := range next.segments {
@@ -109,7 +111,7 @@ func (c *Catalog) Without(upstream string) *Catalog {
 // derive returns a copy of c that the caller may change before publishing it.
 func (c *Catalog) derive() *Catalog {
 	return &Catalog{
-		limits: c.limits, segments: slices.Clone(c.segments), added: c.added,
+		limits: c.limits, compiled: c.compiled, segments: slices.Clone(c.segments), added: c.added,
 		spaces: maps.Clone(c.spaces), pasts: maps.Clone(c.pasts), held: c.held, size: c.size,
 	}
 }
@@ -189,6 +191,16 @@ func (c *Catalog) leaf(id string) *node {
 // Len returns the number of entries.
 func (c *Catalog) Len() int { return c.size }
 
+// Has reports whether there is an entry of a kind.
+func (c *Catalog) Has(kind Kind) bool {
+	for _, s := range c.spaces {
+		if slices.ContainsFunc(s.entries, func(e *Entry) bool { return e.Kind == kind }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Entries returns all entries sorted by id. The slice is shared and must not be
 // changed.
 func (c *Catalog) Entries() []*Entry {
@@ -265,6 +277,9 @@ func (c *Catalog) Hash() string {
 	if c.whole != nil {
 		return c.whole.Hash()
 	}
+	if c.base != nil {
+		return c.base.Hash()
+	}
 	c.hashOnce.Do(func() {
 		h := sha256.New()
 		for _, namespace := range c.Namespaces() {
@@ -311,7 +326,9 @@ type space struct {
 	trees    map[Kind]*tree // by surface
 	disputes []dispute
 	digest   [sha256.Size]byte
-	later    *later // of a part of a space: index and trees are not made yet; nil: they are
+	// later is set in a part of a space and in one of a single principal, whose index and trees are made
+	// when they are first used; nil: they are there.
+	later *later
 }
 
 func buildSpace(namespace string, segments []*segment, a *assigner) *space {
@@ -319,7 +336,11 @@ func buildSpace(namespace string, segments []*segment, a *assigner) *space {
 	s.entries = a.assign(namespace, segments)
 	s.disputes = a.disputes
 	slices.SortFunc(s.entries, compareEntries)
-	s.plant(namespace)
+	if len(segments) == 1 && segments[0].reads != nil {
+		s.later = &later{namespace: namespace} // most principals never ask for paths
+	} else {
+		s.plant(namespace)
+	}
 	s.digest = digestOf(namespace, segments)
 	return s
 }

@@ -142,12 +142,12 @@ func TestCostlyPatterns(t *testing.T) {
 	} {
 		e := entryWith(t, c.schema)
 		_ = e.Validate(nil)
-		g, err := e.check.guarded.take(e.check.schema)
+		g, err := e.check.checker().guarded.take(e.check.schema)
 		if err != nil || g.most != maxPatterns {
 			t.Fatalf("%d units, %v", g.most, err)
 		}
 		g.most = 2_000_000 // the same, sooner
-		e.check.guarded.give(g)
+		e.check.checker().guarded.give(g)
 		m := work.NewMeter(t.Context(), work.Options{})
 		var refused *Error
 		if got := e.ValidateWithin(json.RawMessage(c.args), func() *work.Meter { return m }); !errors.As(got, &refused) || refused.Code != ArgsInvalid || !strings.Contains(refused.Message, "too expensive for an argument of") {
@@ -234,7 +234,7 @@ func TestErrorsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := e.check.guarded.take(e.check.schema)
+		g, err := e.check.checker().guarded.take(e.check.schema)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestGuardedConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := len(e.check.guarded.idle); n == 0 || n > maxIdle {
+	if n := len(e.check.checker().guarded.idle); n == 0 || n > maxIdle {
 		t.Errorf("%d programs are kept", n)
 	}
 }

@@ -57,11 +57,18 @@ type Entry struct {
 	// them; the card does not.
 	Hidden visible.Kinds
 
+	// Own says that the server has listed the entry for one principal; see Lists.
+	Own bool
+
 	cost    float64
+	note    string   // on the card; see Listing.Notes
 	digest  [32]byte // of Raw
 	check   *validator
 	problem error // why InputSchema is invalid
 }
+
+// Digest returns a hash of the definition.
+func (e *Entry) Digest() [32]byte { return e.digest }
 
 // abstractDomains is the parameter of a resource tool (spec/tables §2).
 const abstractDomains = "abstract_domains"
@@ -98,6 +105,8 @@ type Listing struct {
 	// Cut describes the lists that were not read completely: what is missing, and why. Each becomes
 	// a finding.
 	Cut []string
+
+	reading *reading // nil: the listing is for all callers
 }
 
 // Greeting is what a server says of itself in the handshake.
@@ -180,7 +189,7 @@ type ingest struct {
 
 // readEntry makes an entry from a definition. Problems become findings; only a definition that
 // cannot be called has no entry.
-func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in ingest) {
+func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared *compiledSchemas) (in ingest) {
 	found := func(kind FindingKind, name, format string, args ...any) {
 		in.findings = append(in.findings, Finding{Kind: kind, Upstream: l.Upstream, Name: name, Message: fmt.Sprintf(format, args...)})
 	}
@@ -277,7 +286,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 		found(FoundRejected, key, "%s %q of server %q is left out: schema_limits.on_invalid is reject", kind.surface(), key, l.Upstream)
 		return in
 	}
-	e.check = &validator{schema: e.InputSchema}
+	e.check = &validator{schema: e.InputSchema, shared: shared}
 
 	mapped := e.identify(l.Namespace)
 	if mapped != "" {
@@ -286,10 +295,8 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits) (in in
 	if collapse(e.Description) == "" {
 		found(FoundNoText, key, "%s %q of server %q has no description: agents cannot tell what it does", kind.surface(), key, l.Upstream)
 	}
+	e.note = l.Notes[e.Key()]
 	e.buildCard()
-	if note := l.Notes[e.Key()]; note != "" {
-		e.Card = e.Card.Noted(note)
-	}
 	if e.overBudget() {
 		found(FoundOverBudget, key, "%s", e.budgetFinding())
 	}
@@ -496,6 +503,9 @@ func (e *Entry) buildCard() {
 		description = e.Title
 	}
 	e.Card.fit(description)
+	if e.note != "" {
+		e.Card = e.Card.Noted(e.note)
+	}
 }
 
 // overBudget reports whether the card exceeds cardHardCap although its description is empty. Such

@@ -12,7 +12,7 @@ import (
 // Nothing in the result tells of the other entries, except Hash, Findings, Partial and Upstreams.
 // Use the result to look things up: With and Without must not be called on it.
 func (c *Catalog) Only(keep func(*Entry) bool) *Catalog {
-	out := &Catalog{limits: c.limits, segments: c.segments, added: c.added, spaces: make(map[string]*space, len(c.spaces)), pasts: c.pasts, held: c.held, whole: c}
+	out := &Catalog{limits: c.limits, compiled: c.compiled, segments: c.segments, added: c.added, spaces: make(map[string]*space, len(c.spaces)), pasts: c.pasts, held: c.held, whole: c}
 	for namespace, s := range c.spaces {
 		kept := s.only(namespace, keep)
 		if kept == nil {

@@ -18,9 +18,10 @@ type segment struct {
 	namespaces map[string][]*Entry // in listing order
 	findings   []Finding
 	omitted    int
-	partial    bool   // a part of the listing was left out
-	about      string // what the card of the server says of it
-	presented  string // title, description and instructions, for a search
+	partial    bool      // a part of the listing was left out
+	about      string    // what the card of the server says of it
+	presented  string    // title, description and instructions, for a search
+	reads      []*ingest // of a listing for one principal: kept for other listings; see Reader
 }
 
 // compareSegments sorts by priority: the first segment keeps a contested id.
@@ -31,7 +32,7 @@ func (s *segment) rank() rank { return rank{s.found, s.order, s.seq} }
 // parallelFrom is the number of definitions from which several goroutines read a listing.
 const parallelFrom = 64
 
-func buildSegment(l *Listing, limits Limits) *segment {
+func buildSegment(l *Listing, limits Limits, shared *compiledSchemas) *segment {
 	type job struct {
 		raw  json.RawMessage
 		kind Kind
@@ -49,8 +50,15 @@ func buildSegment(l *Listing, limits Limits) *segment {
 	if configured != "" {
 		l.Namespace = MapNamespace(configured)
 	}
-	results := make([]ingest, len(jobs))
-	read := func(i int) { results[i] = readEntry(jobs[i].raw, jobs[i].kind, l, limits) }
+	results := make([]*ingest, len(jobs))
+	read := func(i int) {
+		if l.reading != nil {
+			results[i] = l.reading.entry(jobs[i].raw, jobs[i].kind, l)
+			return
+		}
+		in := readEntry(jobs[i].raw, jobs[i].kind, l, limits, shared)
+		results[i] = &in
+	}
 	if workers := runtime.GOMAXPROCS(0); workers > 1 && len(jobs) >= parallelFrom {
 		var next atomic.Int64
 		var wg sync.WaitGroup
@@ -85,9 +93,12 @@ func buildSegment(l *Listing, limits Limits) *segment {
 	s := segmentBuilder{seg: seg, report: &report, keys: map[string]bool{}}
 	for _, in := range results {
 		seg.partial = seg.partial || in.partial
-		s.add(in)
+		s.add(*in)
 	}
 	seg.findings, seg.omitted = report.Findings, report.Omitted
+	if l.reading != nil {
+		seg.reads = results
+	}
 	return seg
 }
 

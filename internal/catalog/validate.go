@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -18,30 +17,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/work"
 )
-
-// validator compiles a schema when it is first needed. Entries that differ only in their id share
-// one.
-type validator struct {
-	schema  json.RawMessage // if absent, any object is valid
-	once    sync.Once
-	program *jsonschema.Schema // for light arguments; used concurrently
-	weight  weight             // weight of program
-	guarded programs           // for other arguments
-	clip    int                // see textClip
-	err     error
-}
-
-func (v *validator) compile() {
-	var p patterns
-	v.clip = textClip(v.schema)
-	c, err := compileFree(v.schema, &p)
-	if err != nil {
-		v.err = err
-		return
-	}
-	v.program, v.weight = c.schema, weigh(c.schema, map[*jsonschema.Schema]weight{})
-	v.guarded.patterns = &p
-}
 
 // Validate validates arguments as ValidateWithin does, without a Meter: only the limits of a single
 // validation apply.
@@ -60,10 +35,11 @@ func (e *Entry) ValidateWithin(args json.RawMessage, meter func() *work.Meter) e
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
 	}
-	v, clip := e.check, 0
-	if v != nil && !absent(v.schema) {
-		v.once.Do(v.compile)
-		clip = v.clip
+	var c *checker // nil: any object is valid
+	clip := 0
+	if v := e.check; v != nil && !absent(v.schema) {
+		c = v.checker()
+		clip = c.clip
 	}
 	value, err := decoder{keys: uniqueKeys, clip: clip}.decode(args)
 	if err != nil {
@@ -72,13 +48,13 @@ func (e *Entry) ValidateWithin(args json.RawMessage, meter func() *work.Meter) e
 	if _, ok := value.(map[string]any); !ok {
 		return argsError(e.ID, []Problem{{Keyword: "type", Message: "must be an object, got " + kindOf(args)}})
 	}
-	if v == nil || absent(v.schema) {
+	if c == nil {
 		return nil
 	}
-	if v.err != nil {
-		return e.brokenSchema(v.err)
+	if c.err != nil {
+		return e.brokenSchema(c.err)
 	}
-	if err := v.run(meter, value, len(args)); err != nil {
+	if err := c.run(e.check.schema, meter, value, len(args)); err != nil {
 		return e.invalid(err)
 	}
 	return nil
@@ -126,14 +102,15 @@ func inCircle(ve *jsonschema.ValidationError) bool {
 // errNotApplied reports that the validator stopped unexpectedly.
 var errNotApplied = errors.New("schema cannot be applied")
 
-// run validates a value of size bytes. It converts panics that a hostile schema causes into errors.
-func (v *validator) run(meter func() *work.Meter, value any, size int) (err error) {
-	if !v.weight.light(value, size) {
-		g, err := v.guarded.take(v.schema)
+// run validates a value of size bytes against schema, of which c is the compiled form. It
+// converts panics that a hostile schema causes into errors.
+func (c *checker) run(schema []byte, meter func() *work.Meter, value any, size int) (err error) {
+	if !c.weight.light(value, size) {
+		g, err := c.guarded.take(schema)
 		if err != nil { // cannot happen: it compiled before
 			return fmt.Errorf("%w: %w", errNotApplied, err)
 		}
-		defer v.guarded.give(g)
+		defer c.guarded.give(g)
 		var m *work.Meter
 		if meter != nil {
 			m = meter()
@@ -145,7 +122,7 @@ func (v *validator) run(meter func() *work.Meter, value any, size int) (err erro
 			err = fmt.Errorf("%w: %v", errNotApplied, p)
 		}
 	}()
-	return v.program.Validate(value)
+	return c.program.Validate(value)
 }
 
 // flatten returns the distinct leaf problems of a validation error, sorted and bounded.

@@ -105,10 +105,7 @@ func addPublishedBundle(a *process, ctx context.Context, m *firstrun.Machine, b 
 
 // addPublished plans to add the server of a document of the registry.
 func addPublished(a *process, ctx context.Context, m *firstrun.Machine, server mcpregistry.Server, r addRequest) (*firstrun.Plan, error) {
-	plan, err := mcpregistry.NewPlan(server, mcpregistry.Machine{Has: func(program string) bool {
-		_, err := exec.LookPath(program)
-		return err == nil
-	}})
+	plan, err := runsHere(server)
 	if err != nil {
 		return nil, err
 	}
@@ -122,13 +119,34 @@ func addPublished(a *process, ctx context.Context, m *firstrun.Machine, server m
 	if err != nil {
 		return nil, err
 	}
+	a.note("%s %s, %s", server.Name, server.Version, plan.Kind)
+	p, err := planPublished(m, plan, r.name, answers)
+	if errors.Is(err, errAnswers) {
+		err = fmt.Errorf("%w; give settings with --set NAME=VALUE, or --env", err)
+	}
+	return p, err
+}
+
+// runsHere plans how a server of the registry runs on this machine.
+func runsHere(server mcpregistry.Server) (*mcpregistry.Plan, error) {
+	return mcpregistry.NewPlan(server, mcpregistry.Machine{Has: func(program string) bool {
+		_, err := exec.LookPath(program)
+		return err == nil
+	}})
+}
+
+// errAnswers is the error for answers that a server of the registry cannot run with.
+var errAnswers = errors.New("the settings do not fit")
+
+// planPublished plans to add a server of the registry with some answers. name is its name; "" is the
+// end of its id.
+func planPublished(m *firstrun.Machine, plan *mcpregistry.Plan, name string, answers map[string]string) (*firstrun.Plan, error) {
 	entry, err := plan.Fill(answers)
 	if err != nil {
-		return nil, fmt.Errorf("%w; give settings with --set NAME=VALUE, or --env", err)
+		return nil, fmt.Errorf("%w: %w", errAnswers, err)
 	}
-	name := r.name
 	if name == "" {
-		name = server.Name[strings.LastIndexByte(server.Name, '/')+1:]
+		name = plan.Server[strings.LastIndexByte(plan.Server, '/')+1:]
 	}
 	var secrets []clients.Secret
 	for _, q := range plan.Questions {
@@ -143,7 +161,6 @@ func addPublished(a *process, ctx context.Context, m *firstrun.Machine, server m
 			s.Transport = clients.SSE
 		}
 	}
-	a.note("%s %s, %s", server.Name, server.Version, plan.Kind)
 	return m.Add(s, secrets...)
 }
 

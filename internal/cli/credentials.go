@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/internal/secret"
@@ -54,30 +55,31 @@ func credentialsOf(a *process, c *config.Config) (*vault.File, error) {
 }
 
 // chosenCredentials returns the sign-ins that a command works on: those of a configuration, if one is
-// named or found, else those of this user.
-func chosenCredentials(a *process, ctx context.Context, path string) (*vault.File, error) {
+// named or found, else those of this user. The log tells of what the command changes in them.
+func chosenCredentials(a *process, ctx context.Context, path, command string) (*vault.File, *credentialLog, error) {
 	if _, err := findConfig(a, path); path == "" && errors.Is(err, config.ErrNotFound) {
-		return personalCredentials(a)
+		store, err := personalCredentials(a)
+		return store, &credentialLog{}, err
 	}
 	c, err := configForLogin(a, ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	store, err := credentialsOf(a, c)
 	if err == nil && store == nil {
 		err = inMemory()
 	}
-	return store, err
-}
-
-// chosenSignIns returns the credentials of some kinds in chosenCredentials, and the store that has them.
-func chosenSignIns(a *process, ctx context.Context, path string, kinds ...vault.Kind) (*vault.File, []vault.Entry, error) {
-	store, err := chosenCredentials(a, ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
+	records, err := newCredentialLog(a, c, path, command)
+	return store, records, err
+}
+
+// ofKinds returns the entries of a store that have some kinds.
+func ofKinds(ctx context.Context, store vault.Store, kinds ...vault.Kind) ([]vault.Entry, error) {
 	entries, err := store.List(ctx)
-	return store, slices.DeleteFunc(entries, func(e vault.Entry) bool { return !slices.Contains(kinds, e.Kind) }), err
+	return slices.DeleteFunc(entries, func(e vault.Entry) bool { return !slices.Contains(kinds, e.Kind) }), err
 }
 
 // configuredServers returns how to find a server of the configuration by its name, for a sign-out. It
@@ -171,7 +173,11 @@ func credentialsLsCommand(a *process) *cobra.Command {
 		Short: "List the sign-ins at servers and the credentials of callers",
 		Args:  positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, entries, err := chosenSignIns(a, cmd.Context(), path, vault.Token, vault.Text)
+			store, _, err := chosenCredentials(a, cmd.Context(), path, "")
+			if err != nil {
+				return err
+			}
+			entries, err := ofKinds(cmd.Context(), store, vault.Token, vault.Text)
 			if err != nil {
 				return err
 			}
@@ -209,7 +215,10 @@ new one before the old one, restart weir, run this command, and remove the old k
 Running gateways may go on meanwhile.`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := chosenCredentials(a, cmd.Context(), path)
+			store, records, err := chosenCredentials(a, cmd.Context(), path, "weir credentials rekey")
+			if err == nil {
+				err = records.tell(cmd.Context(), &audit.CredentialChange{Command: records.command, Kind: audit.Credential, Decision: "rekeyed"})
+			}
 			if err != nil {
 				return err
 			}
@@ -242,11 +251,15 @@ credentials: user all callers are signed out, or the one that --as names.`,
 			if all == (len(args) == 1) {
 				return failf(exitUsage, "name a server, or give --all")
 			}
-			store, entries, err := chosenSignIns(a, cmd.Context(), path, vault.Token)
+			store, records, err := chosenCredentials(a, cmd.Context(), path, "weir logout")
 			if err != nil {
 				return err
 			}
-			client := oauth.New(oauth.Options{Store: store, Configured: configuredServers(a, cmd.Context(), path)})
+			entries, err := ofKinds(cmd.Context(), store, vault.Token)
+			if err != nil {
+				return err
+			}
+			client := oauth.New(oauth.Options{Store: records.store(store, false), Configured: configuredServers(a, cmd.Context(), path)})
 			removed, failed := []string{}, []error(nil)
 			for _, e := range entries {
 				name := oauth.ServerName(e.ID)
@@ -269,6 +282,9 @@ credentials: user all callers are signed out, or the one that --as names.`,
 				failed = append(failed, printJSON(a.stdout, map[string][]string{"signed_out": removed}))
 			case len(removed) > 0:
 				_, err := fmt.Fprintf(a.stdout, "Signed out of %s.\n", text.Line(joinNames(removed), 300))
+				failed = append(failed, err)
+			case all && len(failed) == 0:
+				_, err := fmt.Fprintln(a.stdout, "There is no sign-in.")
 				failed = append(failed, err)
 			}
 			if len(removed) == 0 && len(failed) == 0 && !all {

@@ -29,8 +29,9 @@ func (r *credentialRequest) flags(cmd *cobra.Command) {
 	credentialsConfig(cmd, &r.config)
 }
 
-// open returns the store of a configuration, and the record that a command works on.
-func (r *credentialRequest) open(a *process, ctx context.Context, name string) (store *vault.File, id vault.ID, err error) {
+// open returns the store of a configuration, and the record that a command works on. The audit log
+// tells of what the command changes.
+func (r *credentialRequest) open(a *process, ctx context.Context, name, command string) (store vault.Store, id vault.ID, err error) {
 	if err := config.CheckCredentialName(name); err != nil {
 		return nil, id, &failure{exitUsage, err}
 	}
@@ -42,10 +43,18 @@ func (r *credentialRequest) open(a *process, ctx context.Context, name string) (
 	if err != nil {
 		return nil, id, err
 	}
-	if store, err = credentialsOf(a, c); err == nil && store == nil {
+	file, err := credentialsOf(a, c)
+	if err == nil && file == nil {
 		err = inMemory()
 	}
-	return store, app.TextID(name, principal), err
+	if err != nil {
+		return nil, id, err
+	}
+	records, err := newCredentialLog(a, c, r.config, command)
+	if err != nil {
+		return nil, id, err
+	}
+	return records.store(file, false), app.TextID(name, principal), nil
 }
 
 func credentialsSetCommand(a *process) *cobra.Command {
@@ -61,7 +70,7 @@ gateway uses it within seconds, and a program when it is started the next time.`
   pass show jira | weir credentials set jira --as ann`,
 		Args: positional(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, id, err := r.open(a, cmd.Context(), args[0])
+			store, id, err := r.open(a, cmd.Context(), args[0], "weir credentials set")
 			if err != nil {
 				return err
 			}
@@ -90,7 +99,7 @@ func credentialsRmCommand(a *process) *cobra.Command {
 		Short: "Remove a credential that weir credentials set has stored",
 		Args:  positional(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, id, err := r.open(a, cmd.Context(), args[0])
+			store, id, err := r.open(a, cmd.Context(), args[0], "weir credentials rm")
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/doctor"
+	"github.com/weir-mcp/weir/internal/serverlog"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
@@ -47,7 +48,7 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 	}
 	d.end = func() { closeEngine(e) }
 	_ = e.Settled(ctx) // the states say what has failed, and what is late
-	report := reportOf(e.Health(), e.CatalogInfo())
+	report := reportOf(app.HealthSeen(ctx, e), app.CatalogSeen(ctx, e))
 	report.Listed = listedNames(c, e.Tools(ctx, listedQuery(c)))
 	log.fill(report.Servers)
 	return report, nil
@@ -88,18 +89,24 @@ func runningOutput(ctx context.Context, a *process, path string, servers []docto
 		if err := o.get(ctx, serverPath(s.Name, "log")+"?lines="+strconv.Itoa(keptLines), &found); err != nil {
 			return
 		}
-		ended := false // the program that wrote the lines so far
-		for _, line := range found.Lines {
-			switch {
-			case line.Mark:
-				ended = true
-			case ended:
-				servers[i].Stderr, ended = []string{line.Text}, false
-			default:
-				servers[i].Stderr = append(servers[i].Stderr, line.Text)
-			}
+		servers[i].Stderr = lastOutput(found.Lines)
+	}
+}
+
+// lastOutput returns what the last program of a server that wrote anything has written.
+func lastOutput(lines []serverlog.Line) (out []string) {
+	ended := false // the program that wrote the lines so far
+	for _, line := range lines {
+		switch {
+		case line.Mark:
+			ended = true
+		case ended:
+			out, ended = []string{line.Text}, false
+		default:
+			out = append(out, line.Text)
 		}
 	}
+	return out
 }
 
 // settleLimit is how long the servers of a running gateway may go on starting, so that time is left

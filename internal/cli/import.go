@@ -197,10 +197,12 @@ change; comments, order and every other byte stay.
 
 The entry starts "weir attach", which holds no secret. Where "weir service" runs the
 gateway, no token is wanted and the client speaks HTTP, the entry is the gateway's URL;
---attach and --url choose otherwise. With --keep the client's own
-servers stay. With --project the entry goes into this folder's file of the client.
+--attach and --url choose otherwise. With --profile the client gets a profile in place
+of the whole catalog, and keeps it when it is connected again. With --keep the client's
+own servers stay. With --project the entry goes into this folder's file of the client.
 With --print nothing is written: what to paste, and a link if the client has one.`,
 		Example: `  weir connect claude-code cursor
+  weir connect cursor --profile frontend
   weir connect zed --print`,
 		Args:              positional(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: a.completeClients(false),
@@ -214,7 +216,7 @@ With --print nothing is written: what to paste, and a link if the client has one
 			if err != nil {
 				return err
 			}
-			if err := by.choose(&m.How); err != nil {
+			if err := by.choose(cmd.Context(), cmd, &m.How, m.Config); err != nil {
 				return err
 			}
 			if err := lasting(m.How); err != nil {
@@ -362,6 +364,21 @@ func clientsCommand(a *process) *cobra.Command {
 	return cmd
 }
 
+// stateOfSource says whether weir stands in a source, and counts its other servers.
+func stateOfSource(s firstrun.Source) (state string, servers int) {
+	switch {
+	case s.Err != nil:
+		return "unreadable", len(s.Servers)
+	case s.Client.Pasted():
+		return "paste", len(s.Servers)
+	case s.Wired:
+		return "wired", len(s.Servers) - 1
+	case !s.Exists:
+		return "no file", len(s.Servers)
+	}
+	return "not wired", len(s.Servers)
+}
+
 // printSources lists clients with their files.
 func printSources(a *process, sources []firstrun.Source, asJSON bool) error {
 	type line struct {
@@ -374,21 +391,12 @@ func printSources(a *process, sources []firstrun.Source, asJSON bool) error {
 	}
 	lines, rows, notes := []line{}, [][]cell{}, []string{}
 	for _, s := range sources {
-		l := line{Client: s.Client.ID, Name: s.Client.Name, File: s.File, Servers: len(s.Servers)}
-		style := ""
-		switch {
-		case s.Err != nil:
-			l.State, l.Error, style = "unreadable", s.Err.Error(), red
-		case s.Client.Pasted():
-			l.State = "paste"
-		case s.Wired:
-			l.State, style = "wired", green
-			l.Servers--
-		case !s.Exists:
-			l.State, style = "no file", dim
-		default:
-			l.State, style = "not wired", yellow
+		state, servers := stateOfSource(s)
+		l := line{Client: s.Client.ID, Name: s.Client.Name, State: state, File: s.File, Servers: servers}
+		if s.Err != nil {
+			l.Error = s.Err.Error()
 		}
+		style := map[string]string{"unreadable": red, "wired": green, "no file": dim, "not wired": yellow}[state]
 		lines = append(lines, l)
 		rows = append(rows, []cell{{cyan, l.Client}, {style, l.State}, {"", fmt.Sprint(l.Servers)}, {"", a.tilde(l.File)}})
 		notes = append(notes, l.Error)

@@ -72,6 +72,9 @@ yours. For a gateway that tells callers apart, --as names the caller.`,
 	return cmd
 }
 
+// inputUnasked stands in for the values of inputs, in configurations that are read without asking.
+const inputUnasked = "unknown"
+
 // configForLogin reads the configuration without asking for inputs: servers with a sign-in need none.
 func configForLogin(a *process, ctx context.Context, path string) (*config.Config, error) {
 	found, err := findConfig(a, path)
@@ -83,7 +86,7 @@ func configForLogin(a *process, ctx context.Context, path string) (*config.Confi
 	}
 	opts := configOptions(a, ctx)
 	found.guard(&opts)
-	opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil }
+	opts.Inputs = func(config.Input) (string, bool, error) { return inputUnasked, true, nil }
 	c, _, err := config.Load(found.path, opts)
 	return c, err
 }
@@ -112,14 +115,21 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 	if store == nil {
 		return inMemory()
 	}
-	client := oauth.New(oauth.Options{Store: store, PublicURL: func() string { return c.PublicURL }})
+	records, err := newCredentialLog(a, c, r.config, "weir login")
+	if err == nil {
+		err = records.ready(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	client := oauth.New(oauth.Options{Store: records.store(store, true), PublicURL: func() string { return c.PublicURL }})
 	if why := client.Ended(ctx, server, principal); why != "" {
 		a.note("%s needs a new sign-in: %s.", name, why)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, errors.New("the sign-in was not finished within 10 minutes"))
 	defer cancel()
 	switch {
-	case server.Flow == oauth.FlowClientCredentials:
+	case server.Flow.Alone():
 		err = client.Machine(ctx, server, principal)
 	case r.other || server.Flow == oauth.FlowDevice && !r.noBrowser:
 		err = client.Device(ctx, server, principal, func(code oauth.Code) error { return showCode(a, code) })

@@ -38,6 +38,10 @@ func TestPassthroughIsCounted(t *testing.T) {
 		`weir_upstream_request_duration_seconds_count{upstream="fake"}`,
 		`weir_upstream_restarts_total{upstream="fake"} 0`,
 		`weir_build_info{`,
+		`mcp_server_operation_duration_seconds_count{error_type="",mcp_method_name="tools/call"} `,
+		`mcp_server_operation_duration_seconds_count{error_type="tool_error",mcp_method_name="tools/call"} 1`,
+		`mcp_client_operation_duration_seconds_count{error_type="",mcp_method_name="tools/call"} 2`,
+		`mcp_client_operation_duration_seconds_count{error_type="tool_error",mcp_method_name="tools/call"} 1`,
 	}
 	for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
 		_, metrics := get(t, s.base+"/metrics")

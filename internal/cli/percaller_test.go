@@ -13,19 +13,20 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/oauth/oauthtest"
 )
 
 // perCaller starts a server that wants a sign-in, and a gateway for ann and bob, each of whom signs in.
-func perCaller(t *testing.T) (idpURL string, s *server, config string, env []string, signIn func(name string)) {
+func perCaller(t *testing.T) (idp *oauthtest.Server, s *server, config string, env []string, signIn func(name string)) {
 	t.Helper()
-	idp := protected(t)
+	idp = protected(t)
 	sum := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
 	config = writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nauth: {tokens: [{name: ann, sha256: "+sum("ann-token")+"}, {name: bob, sha256: "+sum("bob-token")+"}]}\n"+
 		"credentials: {store: \"file:"+t.TempDir()+"\", keys: [0123456789abcdef]}\n"+
 		"mcpServers: {notes: {url: \""+idp.URL+"/mcp\", credentials: user}}\n")
 	env = []string{"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
 	s = startWith(t, env, config, "serve", "--config", config)
-	return idp.URL, s, config, env, func(name string) {
+	return idp, s, config, env, func(name string) {
 		t.Helper()
 		p, at := newBrowser(t), s.base+"/connect/notes"
 		p.get(at)
@@ -68,7 +69,10 @@ func TestSignInOfEachCaller(t *testing.T) {
 		}
 	}
 	ofAnn := leak("ann")
-	piped(t, "", as("bob"), "call", "notes:leak").want(t, exitRefused, where, "AUTH_FAILED")
+	piped(t, "", as("bob"), "call", "notes:sign_in").want(t, exitRefused, where, "AUTH_FAILED")
+	if done := piped(t, "", as("bob"), "call", "notes:leak"); !strings.Contains(done.stderr, "no tool has the id") {
+		t.Errorf("bob calls what ann's account lists: %+v", done)
+	}
 	_, body := exchange(t, http.MethodPost, s.base+"/mcps/notes/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 		"Authorization", "Bearer bob-token", "Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2025-11-25")
 	if !strings.Contains(body, where) {
@@ -84,12 +88,12 @@ func TestSignInOfEachCaller(t *testing.T) {
 	if !strings.Contains(body, "you sent "+strings.TrimSpace(ofAnn)) {
 		t.Errorf("ann at /mcps/notes/mcp: %s", body)
 	}
-	piped(t, "", env, "credentials", "ls", "--config", config).want(t, exitOK, "notes", "ann", "bob", idp)
+	piped(t, "", env, "credentials", "ls", "--config", config).want(t, exitOK, "notes", "ann", "bob", idp.URL)
 
 	piped(t, "", env, "logout", "--config", config, "notes", "--as", "ann").want(t, exitOK, "Signed out of notes.")
 	piped(t, "", env, "logout", "--config", config, "notes", "--as", "ann").want(t, exitUsage, "no sign-in")
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if done := piped(t, "", as("ann"), "call", "notes:leak"); strings.Contains(done.stdout+done.stderr, "AUTH_FAILED") {
+		if done := piped(t, "", as("ann"), "call", "notes:sign_in"); strings.Contains(done.stdout+done.stderr, "AUTH_FAILED") {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatalf("ann is signed out: %+v", done)
@@ -99,6 +103,15 @@ func TestSignInOfEachCaller(t *testing.T) {
 		t.Error("bob is signed out, too")
 	}
 	piped(t, "", env, "login", "--config", config, "notes", "--no-browser").want(t, exitUsage, "--as PRINCIPAL", "/connect/NAME")
+
+	piped(t, "", env, "logout", "--config", config, "--all", "--as", "ann").want(t, exitOK, "There is no sign-in.")
+	signIn("ann")
+	revoked := idp.Count("revoked")
+	piped(t, "", env, "logout", "--config", config, "--all").want(t, exitOK, "Signed out of notes, notes.")
+	if n := idp.Count("revoked") - revoked; n != 2 {
+		t.Errorf("%d of two sign-ins are revoked", n)
+	}
+	piped(t, "", env, "credentials", "ls", "--config", config, "--json").want(t, exitOK, "[]")
 }
 
 // TestLoginOfLocalPerson signs the person of a gateway in by the command: the sign-in is the one that the
@@ -150,10 +163,10 @@ func TestCredentialOfEachCaller(t *testing.T) {
 	piped(t, "\n", env, "credentials", "set", "jira", "--config", config, "--as", "ann").want(t, exitUsage, "no value")
 	piped(t, "secret1\n", env, "credentials", "set", "no name", "--config", config, "--as", "ann").want(t, exitUsage, "cannot be the name")
 	piped(t, "secret1\n", env, "credentials", "set", "jira", "--config", config, "--as", "ann").want(t, exitOK, "stored for the caller ann", "${user:jira}")
-	leaks := func(name, want string) {
+	calls := func(name, tool, want string) {
 		t.Helper()
 		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			done := piped(t, "", as(name), "call", "jira:leak")
+			done := piped(t, "", as(name), "call", tool)
 			if strings.Contains(done.stdout+done.stderr, want) {
 				return
 			}
@@ -162,15 +175,15 @@ func TestCredentialOfEachCaller(t *testing.T) {
 			}
 		}
 	}
-	leaks("ann", "you sent s-e-c-r-e-t-1")
-	leaks("bob", "weir credentials set jira --as bob")
+	calls("ann", "jira:leak", "you sent s-e-c-r-e-t-1")
+	calls("bob", "jira:sign_in", "weir credentials set jira --as bob")
 	piped(t, "secret2\n", env, "credentials", "set", "jira", "--config", config, "--as", "bob").want(t, exitOK)
-	leaks("bob", "you sent s-e-c-r-e-t-2")
-	leaks("ann", "you sent s-e-c-r-e-t-1")
+	calls("bob", "jira:leak", "you sent s-e-c-r-e-t-2")
+	calls("ann", "jira:leak", "you sent s-e-c-r-e-t-1")
 	piped(t, "secret3\n", env, "credentials", "set", "jira", "--config", config, "--as", "ann").want(t, exitOK)
-	leaks("ann", "you sent s-e-c-r-e-t-3")
+	calls("ann", "jira:leak", "you sent s-e-c-r-e-t-3")
 	piped(t, "", env, "credentials", "ls", "--config", config).want(t, exitOK, "jira", "ann", "bob", "${user:jira}")
 	piped(t, "", env, "credentials", "rm", "jira", "--config", config, "--as", "bob").want(t, exitOK, "removed")
-	leaks("bob", "AUTH_FAILED")
+	calls("bob", "jira:sign_in", "AUTH_FAILED")
 	piped(t, "", env, "credentials", "rm", "jira", "--config", config, "--as", "bob").want(t, exitUsage, "no credential")
 }

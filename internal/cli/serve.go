@@ -262,7 +262,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	} else {
 		server := web.New(e, c, listener, logger.Logger)
 		if path != "" {
-			server.SetEdits(newServerEdits(a, e, path, opts))
+			server.SetMachine(machineOf(a, e, listener.Local()+"/mcp", path, opts))
 		}
 		if f, token = server, server.Token(); idle > 0 {
 			unused = server.Idle(idle)

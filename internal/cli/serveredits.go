@@ -6,6 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,9 +17,11 @@ import (
 	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/app/web"
+	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/firstrun"
 	"github.com/weir-mcp/weir/internal/journal"
+	"github.com/weir-mcp/weir/internal/mcpregistry"
 	"github.com/weir-mcp/weir/internal/splice"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -30,12 +36,19 @@ type serverEdits struct {
 	open   func() (*firstrun.Machine, error)
 	engine *app.Engine
 	opts   config.Options
+	shelf  *shelf
 
 	mu sync.Mutex // held by a change
 }
 
 func newServerEdits(a *process, e *app.Engine, path string, opts config.Options) *serverEdits {
-	return &serverEdits{open: func() (*firstrun.Machine, error) { return a.machine(path) }, engine: e, opts: opts}
+	return &serverEdits{open: func() (*firstrun.Machine, error) { return a.machine(path) }, engine: e, opts: opts, shelf: &shelf{a: a, engine: e}}
+}
+
+// machineOf returns what operators change of the machine of a running gateway.
+func machineOf(a *process, e *app.Engine, url, path string, opts config.Options) api.Machine {
+	edits := newServerEdits(a, e, path, opts)
+	return api.Machine{Edits: edits, Registry: edits.shelf, Checks: &checkup{a: a, engine: e, path: path, url: url}, Clients: &wiring{edits}}
 }
 
 // Entry implements api.Edits.
@@ -57,7 +70,7 @@ func (s *serverEdits) Entry(name string) (api.Entry, error) {
 }
 
 // Plan implements api.Edits.
-func (s *serverEdits) Plan(given api.Addition) (api.Edited, error) {
+func (s *serverEdits) Plan(ctx context.Context, given api.Addition) (api.Edited, error) {
 	m, err := s.open()
 	if err != nil {
 		return api.Edited{}, err
@@ -66,17 +79,29 @@ func (s *serverEdits) Plan(given api.Addition) (api.Edited, error) {
 	if err != nil {
 		return api.Edited{}, err
 	}
-	p, err := m.Paste(given.Text, given.Name)
+	p, asked, err := s.plan(ctx, m, given)
 	if err != nil {
 		return api.Edited{}, notEdited(err)
 	}
-	return editedOf(m, p, tag), nil
+	out := editedOf(m, p, tag)
+	out.Questions = asked
+	return out, nil
+}
+
+// plan plans an addition. What a server of the registry asks comes with the plan, which adds nothing
+// if a needed answer is missing.
+func (s *serverEdits) plan(ctx context.Context, m *firstrun.Machine, given api.Addition) (*firstrun.Plan, []api.Question, error) {
+	if given.Published != "" {
+		return s.shelf.plan(ctx, m, given)
+	}
+	p, err := m.Paste(given.Text, given.Name)
+	return p, nil, err
 }
 
 // Add implements api.Edits.
 func (s *serverEdits) Add(ctx context.Context, tag string, given api.Addition) (api.Edited, error) {
 	return s.change(ctx, tag, func(m *firstrun.Machine) (*firstrun.Plan, []string, error) {
-		p, err := m.Paste(given.Text, given.Name)
+		p, _, err := s.plan(ctx, m, given)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -129,20 +154,28 @@ func (s *serverEdits) change(ctx context.Context, tag string, plan func(m *first
 		return editedOf(m, p, tag), nil
 	}
 	p.Against = tag
+	m.Journal = m.Journal.AtOnce() // the gateway follows the file
 	next := s.engine.Reloads.Next()
 	r, err := p.Apply(context.WithoutCancel(ctx), firstrun.Store)
 	if err != nil {
 		return api.Edited{}, notEdited(err)
 	}
-	doc, err := os.ReadFile(m.Config)
-	if err != nil {
-		return api.Edited{}, err
-	}
-	if tag, err = m.Digest(); err != nil {
-		return api.Edited{}, err
-	}
 	out := editedOf(m, p, tag)
 	out.Operation = r.Record.N
+	err = s.await(ctx, m, &out, tag, next, names)
+	return out, err
+}
+
+// await waits until the gateway uses the changed file, and completes what an edit tells. was is the tag
+// of the file before: the gateway does not read a file again that is as it was.
+func (s *serverEdits) await(ctx context.Context, m *firstrun.Machine, out *api.Edited, was string, next <-chan struct{}, names []string) error {
+	doc, err := os.ReadFile(m.Config)
+	if err != nil {
+		return err
+	}
+	if out.Tag, err = m.Digest(); err != nil || out.Tag == was {
+		return err
+	}
 	waiting, cancel := context.WithTimeout(ctx, editWait)
 	defer cancel()
 	states, err := s.engine.Operator.Edited(waiting, next, s.opts.Sum(doc), names)
@@ -152,7 +185,104 @@ func (s *serverEdits) change(ctx context.Context, tag string, plan func(m *first
 	for _, u := range states {
 		out.Servers = append(out.Servers, web.ServerOf(u))
 	}
-	return out, nil
+	return nil
+}
+
+// Undo implements api.Edits.
+func (s *serverEdits) Undo(ctx context.Context, n int, own bool) (api.Edited, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.open()
+	if err != nil {
+		return api.Edited{}, err
+	}
+	before, err := m.Servers()
+	if err != nil {
+		return api.Edited{}, err
+	}
+	tag, err := m.Digest()
+	if err != nil {
+		return api.Edited{}, err
+	}
+	others, err := undoable(m, n, own)
+	if err != nil {
+		return api.Edited{}, err
+	}
+	if !others {
+		m.Journal = m.Journal.AtOnce()
+	}
+	next := s.engine.Reloads.Next()
+	u, err := m.Undo(context.WithoutCancel(ctx), n)
+	if err != nil {
+		return api.Edited{}, notEdited(err)
+	}
+	after, err := m.Servers()
+	if err != nil {
+		return api.Edited{}, err
+	}
+	out := editedOf(m, &firstrun.Plan{}, "")
+	out.Operation = u.By
+	for _, step := range u.Steps {
+		if step.Do == firstrun.RemoveSecret {
+			out.Operation = 0 // The way back needs the secret.
+			out.Notes = append(out.Notes, "the secret "+step.Name+" is removed; to take operation "+strconv.Itoa(u.By)+" back, store it again: weir secret set "+step.Name)
+		}
+	}
+	for _, f := range u.Files {
+		for _, path := range f.Kept {
+			out.Notes = append(out.Notes, f.File+": "+path.String()+" is another entry by now, and stays")
+		}
+		for _, path := range f.Taken {
+			out.Notes = append(out.Notes, f.File+": "+path.String()+" did not come back, because the name is taken by now")
+		}
+	}
+	err = s.await(ctx, m, &out, tag, next, different(before, after))
+	return out, err
+}
+
+// different returns the names of the servers that two readings of a file do not have in common.
+func different(before, after []clients.Server) (names []string) {
+	lacks := func(all []clients.Server, one clients.Server) bool {
+		return !slices.ContainsFunc(all, func(s clients.Server) bool { return reflect.DeepEqual(s, one) })
+	}
+	for _, s := range after {
+		if lacks(before, s) {
+			names = append(names, s.Name)
+		}
+	}
+	for _, s := range before {
+		if lacks(after, s) && !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// undoable checks that a gateway may take back an operation. It reports whether the operation changed
+// other files than the configuration.
+func undoable(m *firstrun.Machine, n int, own bool) (others bool, err error) {
+	all, err := m.Journal.List()
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(all, func(r journal.Record) bool { return r.N == n })
+	if at < 0 {
+		return false, mcp.Errorf(mcp.KindNotFound, "there is no operation %d; weir undo --list shows them", n)
+	}
+	if slices.ContainsFunc(all[at].Steps, func(s journal.Step) bool { return s.Do == firstrun.RestoreService }) {
+		return false, mcp.Errorf(mcp.KindInvalidParams, "operation %d installed the service, which may run this gateway: weir undo %d takes it back, in a shell", n, n)
+	}
+	config := m.Config
+	if real, err := filepath.EvalSymlinks(config); err == nil {
+		config = real
+	}
+	for _, f := range all[at].Files {
+		others = others || f.File != config
+	}
+	if others && !own {
+		return false, mcp.Errorf(mcp.KindPermissionDenied, "operation %d changed other files than the configuration: the user who runs the gateway takes it back, in the console that weir open opens or with weir undo %d", n, n)
+	}
+	return others, nil
 }
 
 // notEdited is an error of a plan as the API tells it.
@@ -160,7 +290,7 @@ func notEdited(err error) error {
 	switch {
 	case errors.Is(err, journal.ErrChanged):
 		return api.ErrChanged
-	case errors.Is(err, firstrun.ErrNoServer):
+	case errors.Is(err, firstrun.ErrNoServer), errors.Is(err, journal.ErrNothing), errors.Is(err, mcpregistry.ErrMissing):
 		return mcp.Errorf(mcp.KindNotFound, "%s", text.Line(err.Error(), 1000))
 	}
 	return mcp.Errorf(mcp.KindInvalidParams, "%s", text.Line(err.Error(), 1000))

@@ -1,25 +1,37 @@
 package cli
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // operate sends a request of an operator and reads the answer.
 func (s *server) operate(method, path, tag, body string) (int, string) {
 	s.t.Helper()
+	return s.operateAs(operatorsKey(s.t), method, path, tag, body)
+}
+
+// operateAs is operate with a bearer token.
+func (s *server) operateAs(bearer, method, path, tag, body string) (int, string) {
+	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, strings.TrimSuffix(s.url, "/mcp")+api.Path+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+operatorsKey(s.t))
+	r.Header.Set("Authorization", "Bearer "+bearer)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("If-Match", `"`+tag+`"`)
 	response, err := http.DefaultClient.Do(r)
@@ -82,4 +94,214 @@ func TestServersAreEditedOverTheAPI(t *testing.T) {
 	if status, answer := s.operate("DELETE", "servers/more", gone.Tag, `{}`); status != 404 {
 		t.Errorf("removed again: %d %s", status, answer)
 	}
+}
+
+// serveHome starts a gateway in a home, and returns it with the operator's key of its user.
+func serveHome(t *testing.T, h *aHome, config string) (*server, string) {
+	t.Helper()
+	path := writeConfig(t, "weir.yaml", config)
+	s := startWith(t, slices.DeleteFunc(slices.Clone(h.env), func(v string) bool { return v[0] == '@' }), path, "serve", "--config", path, "--listen", "127.0.0.1:0")
+	state, err := filepath.Glob(filepath.Join(h.dir, "*", "*", "weir", place.OperatorKey))
+	if more, _ := filepath.Glob(filepath.Join(h.dir, "*", "*", "*", "weir", place.OperatorKey)); err == nil {
+		state = append(state, more...)
+	}
+	if len(state) != 1 {
+		t.Fatalf("the keys in %s: %q, %v", h.dir, state, err)
+	}
+	key, err := place.ReadKey(state[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, key
+}
+
+// annsToken is the token of an operator who is not the user of the gateway.
+const annsToken = "0123456789-token-of-ann"
+
+func withAnn() string {
+	return fmt.Sprintf("auth: {tokens: [{name: ann, operator: true, sha256: %x}]}\n", sha256.Sum256([]byte(annsToken)))
+}
+
+// TestUndoOverTheAPI takes back changes by their numbers. The user of the gateway takes back changes of
+// clients' files as well; an operator with a token takes back changes of the configuration alone.
+func TestUndoOverTheAPI(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	s, key := serveHome(t, h, "# mine\nmcpServers: {}\n"+withAnn())
+	before, _ := os.ReadFile(s.config)
+	edited := func(bearer, method, path, tag, body string) (e api.Edited) {
+		t.Helper()
+		status, answer := s.operateAs(bearer, method, path, tag, body)
+		if err := json.Unmarshal([]byte(answer), &e); err != nil || status != 200 || e.Problem != "" {
+			t.Fatalf("%s %s: %d %s", method, path, status, answer)
+		}
+		return e
+	}
+	planned := edited(annsToken, "POST", "servers", "", `{"plan":true,"text":"`+fakeBin+`"}`)
+	added := edited(annsToken, "POST", "servers", planned.Tag, `{"name":"one","text":"`+fakeBin+`"}`)
+	undone := edited(annsToken, "POST", fmt.Sprintf("operations/%d/undo", added.Operation), "", `{}`)
+	if now, _ := os.ReadFile(s.config); string(now) != string(before) || undone.Tag != planned.Tag || len(undone.Servers) != 0 {
+		t.Errorf("undone: %+v, the file\n%s", undone, now)
+	}
+	again := edited(annsToken, "POST", fmt.Sprintf("operations/%d/undo", undone.Operation), "", `{}`)
+	if len(again.Servers) != 1 || again.Servers[0].Name != "one" || again.Servers[0].Tools == 0 {
+		t.Errorf("the undo of the undo: %+v", again)
+	}
+	mine := theirs(h.files(t))
+	done := decode[struct{ Done int }](t, h.weir(t, "connect", "cursor", "--yes", "--json").want(t, exitOK).stdout)
+	for _, one := range []struct {
+		bearer, n string
+		want      int
+	}{{annsToken, fmt.Sprint(done.Done), 403}, {key, fmt.Sprint(done.Done), 200}, {key, fmt.Sprint(done.Done), 404}, {key, "99", 404}, {key, "0", 400}, {key, "x", 400}} {
+		if status, answer := s.operateAs(one.bearer, "POST", "operations/"+one.n+"/undo", "", `{}`); status != one.want {
+			t.Errorf("undo of %s: %d, want %d: %s", one.n, status, one.want, answer)
+		}
+	}
+	sameFiles(t, "after the undo", theirs(h.files(t)), mine)
+}
+
+// TestRegistryOverTheAPI searches the registry, reads what a server needs, and adds it. Texts of the
+// registry come as they are, and the secret goes into the store.
+func TestRegistryOverTheAPI(t *testing.T) {
+	t.Parallel()
+	needsShell(t)
+	const hostile = "<script>alert(1)</script>"
+	const server = `{"name":"io.github.me/echo","description":"says it again ` + hostile + `","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
+		`"version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"ECHO_TOKEN","description":"` + hostile + `","isRequired":true,"isSecret":true}]}]}`
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v0.1/servers":
+			fmt.Fprintf(w, `{"servers":[{"server":%s,"_meta":{}}],"metadata":{"count":1}}`, server)
+		case strings.Contains(r.URL.Path, "echo"):
+			fmt.Fprintf(w, `{"server":%s,"_meta":{}}`, server)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(registry.Close)
+	h := newHome(t)
+	h.installed(t, "npx")
+	s, key := serveHome(t, h, "mcpServers: {}\nregistry: {url: "+registry.URL+"}\n")
+	status, answer := s.operateAs(key, "GET", "registry?query=say+again", "", "")
+	var found api.Published
+	if err := json.Unmarshal([]byte(answer), &found); err != nil || status != 200 || len(found.Servers) != 1 || found.Servers[0].ID != "io.github.me/echo" || !strings.Contains(found.Servers[0].Description, hostile) {
+		t.Fatalf("found: %d %s", status, answer)
+	}
+	for _, query := range []string{"", "query=+", "query=" + strings.Repeat("x", 201)} {
+		if status, answer := s.operateAs(key, "GET", "registry?"+query, "", ""); status != 400 {
+			t.Errorf("%.20q: %d %s", query, status, answer)
+		}
+	}
+	var planned, added api.Edited
+	status, answer = s.operateAs(key, "POST", "servers", "", `{"plan":true,"published":"io.github.me/echo"}`)
+	if err := json.Unmarshal([]byte(answer), &planned); err != nil || status != 200 || len(planned.Questions) != 1 || !planned.Questions[0].Secret || !planned.Questions[0].Needed || len(planned.Adds) != 0 {
+		t.Fatalf("the plan: %d %s", status, answer)
+	}
+	if status, answer = s.operateAs(key, "POST", "servers", planned.Tag, `{"published":"io.github.me/echo"}`); status != 400 || !strings.Contains(answer, "ECHO_TOKEN") {
+		t.Errorf("without its answer: %d %s", status, answer)
+	}
+	if status, answer = s.operateAs(key, "POST", "servers", planned.Tag, `{"published":"io.github.me/nothing"}`); status != 404 {
+		t.Errorf("of no such server: %d %s", status, answer)
+	}
+	status, answer = s.operateAs(key, "POST", "servers", planned.Tag, `{"published":"io.github.me/echo","answers":{"ECHO_TOKEN":"abcdefgh12345678"}}`)
+	conf, _ := os.ReadFile(s.config)
+	if err := json.Unmarshal([]byte(answer), &added); err != nil || status != 200 || len(added.Servers) != 1 || len(added.Secrets) != 1 || strings.Contains(answer+string(conf), "abcdefgh") || !strings.Contains(string(conf), "echo-mcp@1.0.0") {
+		t.Errorf("added: %d %s\n%s", status, answer, conf)
+	}
+}
+
+// TestDoctorOverTheAPI: a running gateway tells what weir doctor finds, with the output of a server that
+// ended, of one server or of all.
+func TestDoctorOverTheAPI(t *testing.T) {
+	t.Parallel()
+	needsShell(t)
+	const hostile = "<script>alert(1)</script>"
+	h := newHome(t)
+	s, key := serveHome(t, h, `{"mcpServers":{"good":{"command":"%FAKE%"},"bad":{"command":"sh","args":["-c","echo '`+hostile+`' >&2; exit 7"]}}}`)
+	s.await("bad", func(h app.Health) bool { return h.Upstreams["bad"].Error != "" && h.Upstreams["good"].Tools > 0 })
+	look := func(query string) []api.Finding {
+		t.Helper()
+		status, answer := s.operateAs(key, "GET", "doctor"+query, "", "")
+		if status != 200 {
+			t.Fatalf("doctor%s: %d %s", query, status, answer)
+		}
+		return decode[struct{ Findings []api.Finding }](t, answer).Findings
+	}
+	level := func(list []api.Finding, thing string) (levels, lines string) {
+		for _, f := range list {
+			if strings.Contains(f.Thing, thing) {
+				levels, lines = levels+f.Level+" ", lines+strings.Join(f.Lines, "\n")
+			}
+		}
+		return levels, lines
+	}
+	all := look("")
+	if levels, lines := level(all, "bad"); !strings.Contains(levels, "fail") || !strings.Contains(lines, hostile) {
+		t.Errorf("of bad: %s, %s in %+v", levels, lines, all)
+	}
+	if levels, _ := level(all, "good"); !strings.Contains(levels, "ok") || strings.Contains(levels, "fail") {
+		t.Errorf("of good: %s in %+v", levels, all)
+	}
+	if levels, _ := level(all, s.url); !strings.Contains(levels, "ok") {
+		t.Errorf("of the gateway: %s in %+v", levels, all)
+	}
+	if one := look("?name=bad"); len(one) == 0 || len(one) >= len(all) {
+		t.Errorf("of one server: %+v", one)
+	}
+	if status, answer := s.operateAs(key, "GET", "doctor?name=nothing", "", ""); status != 404 {
+		t.Errorf("of no server: %d %s", status, answer)
+	}
+}
+
+// TestClientsOverTheAPI: the user of the gateway plans, makes and takes back changes of clients. A plan
+// changes nothing, a change of the files in between is seen, and secrets stay out of answers.
+func TestClientsOverTheAPI(t *testing.T) {
+	t.Parallel()
+	needsShell(t)
+	h := newHome(t)
+	h.write(t, ".cursor/mcp.json", `{"mcpServers":{"mine":{"command":"`+fakeBin+`","env":{"API_KEY":"`+secretsOfHome[0]+`"}}}}`)
+	s, key := serveHome(t, h, "mcpServers: {}\n"+withAnn())
+	mine := theirs(h.files(t))
+	for _, method := range []string{"GET", "POST"} {
+		if status, answer := s.operateAs(annsToken, method, "clients", "", `{"do":"import","plan":true}`); status != 403 {
+			t.Errorf("%s of another operator: %d %s", method, status, answer)
+		}
+	}
+	_, answer := s.operateAs(key, "GET", "clients", "", "")
+	states := map[string]string{}
+	for _, c := range decode[struct{ Clients []api.Client }](t, answer).Clients {
+		states[c.ID] = c.State
+	}
+	if states["cursor"] != "not wired" {
+		t.Fatalf("the clients are %s", answer)
+	}
+	const connect = `{"do":"connect","clients":["cursor"]`
+	_, answer = s.operateAs(key, "POST", "clients", "", connect+`,"plan":true}`)
+	planned := decode[api.Wired](t, answer)
+	if len(planned.Files) != 1 || len(planned.Adds) == 0 || planned.Operation != 0 {
+		t.Fatalf("the plan is %s", answer)
+	}
+	sameFiles(t, "after the plan", theirs(h.files(t)), mine)
+	for body, want := range map[string]int{`{"do":"import"}`: 409, `{"do":"sell","clients":["cursor"]}`: 400, `{"do":"connect"}`: 400, `{"do":"connect","clients":["none"]}`: 404} {
+		if status, answer := s.operateAs(key, "POST", "clients", "another", body); status != want {
+			t.Errorf("%s: %d, want %d: %s", body, status, want, answer)
+		}
+	}
+	status, answer := s.operateAs(key, "POST", "clients", planned.Tag, connect+"}")
+	done := decode[api.Wired](t, answer)
+	if status != 200 || done.Operation == 0 || len(done.Servers) == 0 || done.Problem != "" {
+		t.Fatalf("connected: %d %s", status, answer)
+	}
+	noSecrets(t, map[string]string{"the answer": answer})
+	if status, answer = s.operateAs(key, "POST", "clients", planned.Tag, connect+"}"); status != 409 {
+		t.Errorf("with the tag of older files: %d %s", status, answer)
+	}
+	_, answer = s.operateAs(key, "POST", "clients", "", `{"do":"disconnect","clients":["cursor"],"plan":true}`)
+	if off := decode[api.Wired](t, answer); len(off.Files) != 1 || len(off.Files[0].Brings) == 0 {
+		t.Errorf("the plan to disconnect is %s", answer)
+	}
+	if status, answer = s.operateAs(key, "POST", fmt.Sprintf("operations/%d/undo", done.Operation), "", `{}`); status != 200 {
+		t.Errorf("undone: %d %s", status, answer)
+	}
+	sameFiles(t, "after the undo", theirs(h.files(t)), mine)
 }

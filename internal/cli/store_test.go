@@ -1,15 +1,19 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/fakemcp"
 )
@@ -150,4 +154,168 @@ func TestKilledTasks(t *testing.T) {
 		}
 		return body
 	})
+}
+
+// TestKilledResults: a result that was held back is there after kill -9, and the same result has the same
+// handle afterwards.
+func TestKilledResults(t *testing.T) {
+	t.Parallel()
+	r := startKept(t, "mcpServers: {fake: {command: %FAKE%}}")
+	c := newPlainClient(t, r.url)
+	call := func() string {
+		t.Helper()
+		_, body := c.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+r.tool("fake:echo")+`","args":{"size":50000}}}`)
+		handle := handlePattern.FindString(body)
+		if handle == "" {
+			t.Fatalf("no handle in %s", body)
+		}
+		return handle
+	}
+	handle := call()
+	for range 2 {
+		r.kill(t)
+		if status, body := c.ask(t, "tools/call", `{"name":"tool_view","arguments":{"handle":"`+handle+`","selector":{"type":"head","chars":10,"start":49990}}}`); status != http.StatusOK || !strings.Contains(body, "xxxxxxxxxx") {
+			t.Errorf("after a kill: %d %s", status, body)
+		}
+	}
+	if again := call(); again != handle {
+		t.Errorf("the same result has the handle %s after a restart, and had %s", again, handle)
+	}
+	files, err := os.ReadDir(filepath.Join(filepath.Dir(r.path), "state", "artifacts"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("files: %v, %v", files, err)
+	}
+}
+
+// TestKilledAgents: an agent that has registered itself can be called after kill -9, before its next
+// heartbeat.
+func TestKilledAgents(t *testing.T) {
+	t.Parallel()
+	far, err := fakemcp.New(fakemcp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	web := httptest.NewServer(far)
+	defer web.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(web.URL, "http://"), ":")
+	r := startKept(t, "mcpServers: {}")
+	if status, body := send(t, http.MethodPost, r.base+"/agents", "", `{"name":"guest","instance":"1","port":`+port+`}`); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	secret := func() string {
+		t.Helper()
+		_, body := send(t, http.MethodPost, r.base+"/agents", "", `{"name":"guest","instance":"1","port":`+port+`}`)
+		return body
+	}
+	before := secret()
+	r.kill(t)
+	until(t, `"echo"`, func() string { _, body := ask(t, r.base+"/mcps/guest/mcp", "", "tools/list", "{}"); return body })
+	if after := secret(); !strings.Contains(after, "secret") || after != before {
+		t.Errorf("the agent has another secret: %s, was %s", after, before)
+	}
+}
+
+// plainServer is an MCP server over HTTP with one result for each method. seen returns what it was sent,
+// each as METHOD PARAMS.
+func plainServer(t *testing.T, results map[string]string) (base string, seen func() []string) {
+	t.Helper()
+	var mu sync.Mutex // guards all
+	var all []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID, Params json.RawMessage
+			Method     string
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		mu.Lock()
+		all = append(all, m.Method+" "+string(m.Params))
+		mu.Unlock()
+		result := results[m.Method]
+		if m.ID == nil || result == "" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		if m.Method == "resources/list" {
+			time.Sleep(300 * time.Millisecond) // a gateway that has just started does not know them yet
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+	}))
+	t.Cleanup(web.Close)
+	return web.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// TestKilledTaskOwners: at /mcps/NAME/mcp, a task is its principal's after kill -9, and no other's.
+func TestKilledTaskOwners(t *testing.T) {
+	t.Parallel()
+	web, _ := plainServer(t, map[string]string{
+		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{}},"serverInfo":{"name":"s","version":"1"}}`,
+		"tools/list": `{"tools":[{"name":"later","inputSchema":{"type":"object"}}]}`,
+		"tools/call": `{"task":{"taskId":"t1","status":"working"}}`,
+		"tasks/get":  `{"taskId":"t1","status":"completed"}`,
+	})
+	// What a policy judges is not forwarded byte by byte: weir knows whose each task is.
+	r := startKept(t, tokens("ann:", "bob:")+"policy: {rules: [{action: deny, tool: other}]}\nmcpServers: {s: {url: '"+web+"/mcp'}}\n")
+	at := r.base + "/mcps/s/mcp"
+	if _, body := ask(t, at, "ann", "tools/call", `{"name":"later","arguments":{},"task":{}}`); !strings.Contains(body, `"t1"`) {
+		t.Fatal(body)
+	}
+	r.kill(t)
+	if _, body := ask(t, at, "bob", "tasks/get", `{"taskId":"t1"}`); !strings.Contains(body, `"error"`) || strings.Contains(body, "completed") {
+		t.Errorf("another principal reads it: %s", body)
+	}
+	if _, body := ask(t, at, "ann", "tasks/get", `{"taskId":"t1"}`); !strings.Contains(body, `"completed"`) {
+		t.Errorf("its principal has lost it: %s", body)
+	}
+}
+
+// TestKilledSubscriptions: after kill -9, the first request of a session, whatever it is, brings back
+// its log level and its subscriptions, except those that it has ended.
+func TestKilledSubscriptions(t *testing.T) {
+	t.Parallel()
+	web, seen := plainServer(t, map[string]string{
+		"initialize":            `{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true},"logging":{}},"serverInfo":{"name":"s","version":"1"}}`,
+		"resources/list":        `{"resources":[{"uri":"x:a","name":"a"},{"uri":"x:b","name":"b"},{"uri":"x:c","name":"c"}]}`,
+		"resources/subscribe":   `{}`,
+		"resources/unsubscribe": `{}`,
+		"logging/setLevel":      `{}`,
+	})
+	// What a policy judges is not forwarded byte by byte: the subscriptions are weir's.
+	r := startKept(t, "policy: {rules: [{action: deny, tool: other}]}\nmcpServers: {s: {url: '"+web+"/mcp'}}\n")
+	one, other := newPlainClient(t, r.base+"/mcp"), newPlainClient(t, r.base+"/mcps/s/mcp")
+	do := func(c *plainClient, method, params string) {
+		t.Helper()
+		if status, body := c.ask(t, method, params); status != http.StatusOK || strings.Contains(body, `"error"`) {
+			t.Errorf("%s %s: %d %s", method, params, status, body)
+		}
+	}
+	do(one, "resources/subscribe", `{"uri":"x:a"}`)
+	do(other, "logging/setLevel", `{"level":"critical"}`)
+	do(other, "resources/subscribe", `{"uri":"x:b"}`)
+	do(other, "resources/subscribe", `{"uri":"x:c"}`)
+	do(other, "resources/unsubscribe", `{"uri":"x:c"}`)
+	before := len(seen())
+	r.kill(t)
+	do(one, "ping", `{}`)
+	do(other, "ping", `{}`)
+	var after string
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) { // a slow machine restores on in the background
+		after = strings.Join(seen()[before:], "\n")
+		if strings.Count(after, "x:a") > 0 && strings.Count(after, "x:b") > 0 && strings.Contains(after, "setLevel") || time.Now().After(end) {
+			break
+		}
+	}
+	for want, n := range map[string]int{`resources/subscribe {"uri":"x:a"}`: 1, `resources/subscribe {"uri":"x:b"}`: 1, `logging/setLevel {"level":"critical"}`: 1, `"x:c"`: 0} {
+		if strings.Count(after, want) != n {
+			t.Errorf("%s: %d times in\n%s", want, strings.Count(after, want), after)
+		}
+	}
 }

@@ -35,6 +35,7 @@ const (
 // absent.
 type target struct {
 	url, token, config string
+	profile            string  // "" is the whole catalog
 	person             *person // answers what calls ask; nil if the command makes no calls
 }
 
@@ -219,7 +220,10 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 		u.Path = "/mcp"
 	}
 	mcpURL = u.String()
-	shown := u.Redacted() // messages may be logged
+	if t.profile != "" {
+		u = u.JoinPath(url.PathEscape(t.profile))
+	}
+	endpoint, shown := u.String(), u.Redacted() // messages may be logged
 	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
@@ -232,7 +236,7 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := streamable.Dial(dialing, streamable.ClientOptions{
-		URL: mcpURL, Name: "the gateway at " + shown, Header: header,
+		URL: endpoint, Name: "the gateway at " + shown, Header: header,
 		ClientInfo: app.Identity(a.version), Capabilities: t.capabilities(), ProtocolVersion: mcp.V20260728,
 	})
 	if err != nil {
@@ -242,6 +246,8 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 			return nil, ctx.Err()
 		case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
 			return nil, errToken(shown, token)
+		case t.profile != "":
+			return nil, failf(exitUnavailable, "%w (--profile %s needs a profile of this name that is open to the caller)", err, t.profile)
 		case errors.As(err, &status) && status.Status == http.StatusNotFound:
 			return nil, failf(exitUnavailable, "there is no MCP server at %s (404): a weir gateway is at /mcp", shown)
 		}
@@ -314,8 +320,8 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		peer:    conn,
 		where:   path,
 		own:     true,
-		health:  func(context.Context) (*app.Health, error) { return e.Health(), nil },
-		catalog: func(context.Context) (*app.CatalogInfo, error) { return e.CatalogInfo(), nil },
+		health:  func(ctx context.Context) (*app.Health, error) { return app.HealthSeen(ctx, e), nil },
+		catalog: func(ctx context.Context) (*app.CatalogInfo, error) { return app.CatalogSeen(ctx, e), nil },
 		tools:   func(ctx context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Tools(ctx, q), nil },
 
 		definitions: ownDefinitions{e.Definitions},

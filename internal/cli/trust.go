@@ -199,6 +199,9 @@ func whatStarts(path string, data []byte) (list []string) {
 	for _, h := range c.Hubs {
 		list = append(list, h.Name+": "+h.URL)
 	}
+	for i, h := range c.Guards.Hooks {
+		list = append(list, h.Place(i)+": "+strings.TrimSpace(strings.Join(h.Command, " ")+" "+h.URL))
+	}
 	if url := c.Search.Embedding.URL; url != "" {
 		list = append(list, "search.embedding: "+url)
 	}

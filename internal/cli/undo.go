@@ -197,6 +197,11 @@ func showUndone(a *process, c *changing, u *journal.Undone) error {
 			item(a.stdout, yellow, "!", path, "did not come back: the name is taken by now")
 		}
 	}
+	for _, step := range u.Steps {
+		if step.Do == firstrun.RemoveSecret {
+			item(a.stdout, yellow, "!", step.Name, "is out of the store; the way back needs it: weir secret set "+step.Name)
+		}
+	}
 	_, err := fmt.Fprintf(a.stdout, "%s Undone. To take that back: weir undo %d\n", a.stdout.paint(green, "✓"), u.By)
 	return err
 }

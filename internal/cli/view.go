@@ -45,7 +45,8 @@ func viewCommand(a *process) *cobra.Command {
 		Short: "Show a part of a long result",
 		Long: `Show a part of a result that weir call kept, by its handle. Without a selector it
 is the beginning. Handles live in the gateway that gave them: view asks the one
-that runs, with the token that made the call.
+that runs, with the token that made the call. With --profile it asks at a profile,
+where the handles of the calls at that profile work, as for its clients.
 
 ` + selectorHelp,
 		Example: `  weir view art_… rows 0 5
@@ -91,6 +92,7 @@ that runs, with the token that made the call.
 		},
 	}
 	t.flags(cmd)
+	cmd.Flags().StringVar(&t.profile, "profile", "", "ask at this profile of the catalog")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the selector that goes on")
 	return cmd
 }

@@ -3,7 +3,6 @@ package clients
 import (
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
@@ -70,7 +69,7 @@ func (f *concealer) member(parent, key string, v any) any {
 	switch v := v.(type) {
 	case string:
 		if parent == "" && strings.HasSuffix(strings.ToLower(key), "url") {
-			return f.within(name, where, v, redact.InURL(v))
+			return f.url(name, where, v)
 		}
 		return f.value(name, where, v)
 	case splice.Object:

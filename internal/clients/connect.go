@@ -21,7 +21,7 @@ type Edit struct {
 
 // Connect plans the edits that put weir's entry into a client's file and remove the moved servers.
 // Without moved servers it only adds. It updates an existing entry of weir in its place, and
-// removes further ones. If an entry has the name of a moved server but is for another server, it
+// removes further ones. Without a profile in h it leaves the entry its own. If an entry has the name of a moved server but is for another server, it
 // stays: clients have several files, and users edit them meanwhile. The result is empty if the file
 // needs no change.
 func (c *Client) Connect(doc []byte, h How, moved []Server, env Environment) ([]Edit, error) {
@@ -40,6 +40,9 @@ func (c *Client) Connect(doc []byte, h How, moved []Server, env Environment) ([]
 		case s.Project != "":
 		case h.IsOurs(s) && !placed:
 			placed, place = true, s.Path
+			if profile := h.profileOf(s); h.Profile == nil {
+				h.Profile = &profile
+			}
 		case h.IsOurs(s):
 			edits = append(edits, Edit{Path: s.Path, Server: s.Name})
 		default:

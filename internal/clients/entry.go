@@ -24,16 +24,70 @@ type How struct {
 	// Config is the configuration of the started weir; "" for the one that it finds.
 	Config string
 
+	// Profile is the part of the catalog that clients get; "" is all of it. With nil an entry of weir
+	// that is there keeps its profile, and a new one has the whole catalog.
+	Profile *string
+
 	// Windows writes commands so that Windows can start them.
 	Windows bool
 }
 
-// IsOurs reports whether an entry is weir itself, by its command or its URL. The name of the entry
-// does not count.
+// IsOurs reports whether an entry is weir itself or one of its profiles, by its command or its URL. The
+// name of the entry does not count.
 func (h How) IsOurs(s Server) bool {
-	return s.Ours || s.URL != "" && slices.ContainsFunc(append([]string{h.URL}, h.Known...), func(own string) bool {
-		return own != "" && address(own) == address(s.URL)
-	})
+	_, ok := h.profileAt(s.URL)
+	return s.Ours || ok
+}
+
+// profileAt returns the profile whose URL a text is, "" for that of the whole catalog. ok is false for a
+// URL that is none of the gateway's.
+func (h How) profileAt(text string) (profile string, ok bool) {
+	if text == "" {
+		return "", false
+	}
+	at := address(text)
+	for _, own := range append([]string{h.URL}, h.Known...) {
+		if own == "" {
+			continue
+		}
+		rest, ok := strings.CutPrefix(at, address(own))
+		if ok && rest == "" {
+			return "", true
+		}
+		if name, ok := strings.CutPrefix(rest, "/"); ok && strings.HasSuffix(address(own), "/mcp") && !strings.Contains(name, "/") {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// profileOf returns the profile of an entry of weir, "" for the whole catalog.
+func (h How) profileOf(s Server) string {
+	if s.URL != "" {
+		profile, _ := h.profileAt(s.URL)
+		return profile
+	}
+	for i, arg := range s.Args {
+		if value, ok := strings.CutPrefix(arg, "--profile="); ok {
+			return value
+		}
+		if arg == "--profile" && i+1 < len(s.Args) {
+			return s.Args[i+1]
+		}
+	}
+	return ""
+}
+
+// url returns the URL that is written: that of the profile, if there is one.
+func (h How) url() string {
+	if h.Profile == nil || *h.Profile == "" {
+		return h.URL
+	}
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return h.URL
+	}
+	return u.JoinPath(url.PathEscape(*h.Profile)).String()
 }
 
 // address returns a URL in a form to compare. All names of this machine become one, and a slash at
@@ -57,12 +111,15 @@ func (c *Client) Entry(h How) splice.Object {
 	var out splice.Object
 	if f.url != "" && h.URL != "" {
 		out = append(out, f.http...)
-		out = append(out, splice.Member{Key: f.url, Value: h.URL})
+		out = append(out, splice.Member{Key: f.url, Value: h.url()})
 		return append(out, f.more...)
 	}
 	argv := append(startable(h), "attach", "--client", c.ID)
 	if h.Config != "" {
 		argv = append(argv, "--config", h.Config)
+	}
+	if h.Profile != nil && *h.Profile != "" {
+		argv = append(argv, "--profile", *h.Profile)
 	}
 	if c.vars == shell {
 		for i, text := range argv {

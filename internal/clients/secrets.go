@@ -62,7 +62,7 @@ func (p *Plan) conceal() {
 			c.Headers[name] = f.value(s.Name+"_"+name, "headers."+name, c.Headers[name])
 		}
 		f.arguments(c.Args)
-		c.URL = f.within(s.Name+"_URL", "url", c.URL, redact.InURL(c.URL))
+		c.URL = f.url(s.Name+"_URL", "url", c.URL)
 	}
 }
 
@@ -74,29 +74,50 @@ type concealer struct {
 
 // value replaces the value of a variable or header, or the secret in it.
 func (f *concealer) value(name, where, text string) string {
+	telling := tellingName().MatchString(where) && !strings.Contains(strings.ToUpper(where), "MAX_TOKENS")
 	if hasVariable(text) {
-		return text
+		m := split(text)
+		return f.around(name, where, m, m.valued(0, telling))
 	}
 	if strings.Contains(text, "://") && !prefix().MatchString(text) {
 		return f.within(name, where, text, redact.InURL(text))
 	}
 	before := scheme().FindString(text)
 	bare := text[len(before):]
-	telling := tellingName().MatchString(where) && !strings.Contains(strings.ToUpper(where), "MAX_TOKENS")
 	if harmless().MatchString(strings.TrimSpace(bare)) || !telling && !prefix().MatchString(text) {
 		return text
 	}
 	return before + f.secret(name, where, unescape(bare))
 }
 
+// url replaces the secrets in a URL.
+func (f *concealer) url(name, where, text string) string {
+	if hasVariable(text) {
+		m := split(text)
+		return f.around(name, where, m, append(m.shaped(), m.where(redact.InURL(m.flat))...))
+	}
+	return f.within(name, where, text, redact.InURL(text))
+}
+
 // arguments replaces the secrets in a program's arguments.
 func (f *concealer) arguments(args []string) {
-	found := redact.InArgs(args)
+	flat := slices.Clone(args)
 	for i, arg := range args {
 		if hasVariable(arg) {
+			flat[i] = split(arg).flat
+		}
+	}
+	found := redact.InArgs(flat)
+	for i, arg := range args {
+		where := "args[" + strconv.Itoa(i) + "]"
+		if hasVariable(arg) {
+			option := ""
+			if i > 0 {
+				option = flat[i-1]
+			}
+			args[i] = f.argument(where, option, arg, found)
 			continue
 		}
-		where := "args[" + strconv.Itoa(i) + "]"
 		option, value, joined := strings.Cut(arg, "=")
 		switch {
 		case joined && tellingName().MatchString(option) && !strings.ContainsAny(option, " \t:/") && !harmless().MatchString(value):
@@ -113,9 +134,6 @@ func (f *concealer) arguments(args []string) {
 
 // within replaces the secrets that stand in a text, the longest first.
 func (f *concealer) within(name, where, text string, secrets []string) string {
-	if hasVariable(text) {
-		return text
-	}
 	secrets = slices.Clone(secrets)
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string

@@ -16,10 +16,14 @@ type Audit struct {
 	Required bool   `key:"required" default:"false" doc:"A call waits until the record of its begin is on disk, and is refused (audit_unavailable) while that fails. Default: records are dropped then, and counted."`
 	Key      Secret `key:"key" doc:"A secret of 32 characters or more, best as ${VAR}, from which the keys of signatures and of argument hashes are derived. Default: the file key in dir, which weir makes."`
 	Keep     string `key:"keep" doc:"How long records are kept, such as 400d or 48h. Default: for ever."`
+	MaxBytes Bytes  `key:"max_bytes" default:"0" min:"0" doc:"How many bytes the files of the log have together, 4MB or more. The oldest files are deleted over it, which a record tells; 0 sets no bound."`
 }
 
 // minAuditKey is the shortest secret that signatures may come from.
 const minAuditKey = 32
+
+// minAuditBytes is the smallest bound of the log. Records of calls have up to 64 KB of arguments.
+const minAuditBytes = 4 << 20
 
 // Kept returns how long records are kept; 0 is for ever.
 func (a *Audit) Kept() time.Duration {
@@ -53,6 +57,9 @@ func checkAudit(d *decoder, c *Config) {
 	}
 	if n := len(a.Key.Reveal()); n > 0 && n < minAuditKey {
 		d.Fail(d.At("audit.key"), "audit.key", "audit.key must have %d characters or more, not %d: signatures are worth what it is (openssl rand -base64 32 makes one)", minAuditKey, n)
+	}
+	if a.MaxBytes > 0 && a.MaxBytes < minAuditBytes {
+		d.Fail(d.At("audit.max_bytes"), "audit.max_bytes", "audit.max_bytes must be 4MB or more, or 0 for no bound, not %d bytes", int64(a.MaxBytes))
 	}
 	if _, ok := parseDays(a.Keep); !ok {
 		d.Fail(d.At("audit.keep"), "audit.keep", "audit.keep must be a number of days such as 400d, or a duration of an hour or more, not %q", strict.Clip(a.Keep))

@@ -38,6 +38,7 @@ func (d *decoder) check(c *Config) {
 	checkProfiles(d, c)
 	d.checkSearch(c)
 	checkOTLP(d, c)
+	checkHooks(d, c)
 	checkStore(d, c)
 	if c.PublicURL != "" {
 		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && !c.Auth.Required() && !address.Loopback(u.Hostname()) {
@@ -211,6 +212,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	d.checkHeaders(s.Headers, path)
 	checkOAuth(d, s, path)
 	checkPerPrincipal(d, s, path)
+	checkLists(d, s, path)
 	checkUserTexts(d, s, path)
 	d.checkPatterns(s, path)
 	if d.startable != nil && s.Command != "" && len(d.Faults(path)) == 0 {

@@ -57,7 +57,7 @@ type Config struct {
 	Tasks         Tasks        `key:"tasks" doc:"Calls that a server answers with a task: long work, whose result comes later."`
 	Pin           Pin          `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	Trust         TrustMode    `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
-	Guards        Guards       `key:"guards" safety:"true" doc:"Checks of what servers send."`
+	Guards        Guards       `key:"guards" safety:"true" doc:"Checks of what servers send and get."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
 	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: servers, the catalog with forms, calls, tables and reviews. If auth.tokens are set, it asks for one without agents. The paths below /api/v1 that it reads stay."`
 	HTTP          HTTP         `key:"http" safety:"true" doc:"The HTTP listener."`
@@ -153,6 +153,7 @@ type Server struct {
 	URL          string            `key:"url" doc:"The server's http or https URL. Together with command: weir starts the program and speaks to it here."`
 	Headers      map[string]Secret `key:"headers" doc:"HTTP headers sent with each request to url."`
 	Credentials  CredentialsMode   `key:"credentials" safety:"true" default:"shared" enum:"shared,user,forward" doc:"Whose credential weir shows the server. shared: all callers use one sign-in. user: each caller signs in, or has the credentials that ${user:NAME} names in headers and env, and no caller's calls use another's. forward: the token that the caller shows weir, if its aud names the server, too; see signin.md."`
+	Lists        ListsMode         `key:"lists" safety:"true" enum:"caller,shared" doc:"Whose lists of tools, resources and prompts callers see of a server with credentials: user or forward. caller: each caller sees what the server lists for its own credential. shared: all callers see what it lists for one of them. Default: caller."`
 	OAuth        OAuth             `key:"oauth" doc:"How weir signs in at the server at url. Without it weir follows what the server says; see signin.md."`
 	Type         Transport         `key:"type" enum:"stdio,http,streamable-http,sse" doc:"How to speak to the server. Default: http with a url, else stdio. http and streamable-http are the same; sse is the HTTP+SSE transport of 2024-11-05."`
 	Namespace    string            `key:"namespace" doc:"First part of this server's tool ids. Default: made from its name."`
@@ -317,7 +318,7 @@ type HTTP struct {
 	AllowedOrigins []string      `key:"allowed_origins" doc:"Origins of web pages that may call weir, such as https://app.example.com, in addition to loopback ones."`
 	AllowedHosts   []string      `key:"allowed_hosts" doc:"Values of the Host header that are answered, in addition to loopback ones and those of listen and public_url."`
 	MaxBodyBytes   Bytes         `key:"max_body_bytes" default:"10MB" min:"1" doc:"Largest request body."`
-	SessionIdle    time.Duration `key:"session_idle" default:"30m" min:"1s" doc:"A session that was not used for so long is ended. With store: file:DIR its next request makes it anew, for 30 days after it began; its log level and subscriptions begin anew."`
+	SessionIdle    time.Duration `key:"session_idle" default:"30m" min:"1s" doc:"A session that was not used for so long is ended. With store: file:DIR its next request makes it anew, for 30 days after it began, with its log level and its subscriptions."`
 	KeepAlive      time.Duration `key:"keep_alive" default:"15s" doc:"Time between keep-alive comments on an event stream; 0 sends none."`
 }
 

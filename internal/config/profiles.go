@@ -27,12 +27,15 @@ type Profile struct {
 // profileName is what profiles may be called: one segment of a path.
 var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
+// IsProfileName reports whether a profile may have a name.
+func IsProfileName(name string) bool { return profileName.MatchString(name) }
+
 // checkProfiles checks the profiles, and the rules of the policy that name them.
 func checkProfiles(d *decoder, c *Config) {
 	for _, p := range c.Profiles {
 		at := "profiles." + p.Name
 		switch server := slices.IndexFunc(c.Servers, func(s *Server) bool { return strings.EqualFold(s.Name, p.Name) }); {
-		case !profileName.MatchString(p.Name):
+		case !IsProfileName(p.Name):
 			d.Fail(d.At(at), at, "%s: the name stands in the URL /mcp/NAME, so it has 1 to 64 letters, digits, dots, dashes and underscores", strict.Clip(at))
 		case strings.EqualFold(p.Name, "mcp"):
 			d.Fail(d.At(at), at, "%s: the name mcp is taken: /mcp/mcp would read like an endpoint of its own; give the profile another name", at)

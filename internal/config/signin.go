@@ -44,6 +44,33 @@ func (s *Server) PerPrincipal() bool {
 	return (s.Credentials == credentialsUser || s.Forwards()) && !s.Agent && (s.URL == "" || s.Command == "")
 }
 
+// ListsMode says whose lists callers see of a server at which each of them has a credential: "caller"
+// or "shared".
+type ListsMode string
+
+const (
+	listsCaller ListsMode = "caller"
+	listsShared ListsMode = "shared"
+)
+
+// ListsPerCaller reports whether each principal sees what the server lists for its own credential. That
+// is so unless the configuration says otherwise.
+func (s *Server) ListsPerCaller() bool {
+	return s.PerPrincipal() && s.Lists != listsShared
+}
+
+// checkLists checks whose lists callers see.
+func checkLists(d *decoder, s *Server, path string) {
+	key := strict.Join(path, "lists")
+	switch {
+	case s.Lists == "" || s.PerPrincipal():
+	case s.Lists == listsCaller:
+		d.Fail(d.At(key), key, "%s: caller needs a credential of each caller, %s.credentials: user or forward, at a server with a url or a command alone, and without agent", key, path)
+	default:
+		d.Warn(d.At(key), key, "%s has no effect: the server lists the same for all callers without %s.credentials: user or forward", key, path)
+	}
+}
+
 // Forwards reports whether the server gets the tokens that callers show weir. A program never does.
 func (s *Server) Forwards() bool {
 	return s.Credentials == credentialsForward && s.URL != "" && s.Command == "" && !s.Agent
@@ -78,6 +105,7 @@ const (
 	OAuthCode              OAuthFlow = "code"
 	OAuthDevice            OAuthFlow = "device"
 	OAuthClientCredentials OAuthFlow = "client_credentials"
+	OAuthJWTBearer         OAuthFlow = "jwt_bearer"
 	OAuthTokenExchange     OAuthFlow = "token_exchange"
 	OAuthOnBehalfOf        OAuthFlow = "on_behalf_of"
 	OAuthIDJAG             OAuthFlow = "id_jag"
@@ -100,12 +128,12 @@ type Provider struct {
 type OAuth struct {
 	given bool // the entry has the key
 
-	Flow          OAuthFlow         `key:"flow" enum:"code,device,client_credentials,token_exchange,on_behalf_of,id_jag" doc:"Default: code. code: a person at a browser. device: a person with a code at another device. client_credentials: weir by itself, as client_id. token_exchange (RFC 8693), on_behalf_of (Entra), id_jag (MCP's enterprise-managed authorization): weir gets a token for the one that the caller shows; they need credentials: user."`
+	Flow          OAuthFlow         `key:"flow" enum:"code,device,client_credentials,jwt_bearer,token_exchange,on_behalf_of,id_jag" doc:"Default: code. code: a person at a browser. device: a person with a code at another device. client_credentials: weir by itself, as client_id. jwt_bearer (workload identity): weir by itself, with the JWT of assertion_file as the grant. token_exchange (RFC 8693), on_behalf_of (Entra), id_jag (MCP's enterprise-managed authorization): weir gets a token for the one that the caller shows; they need credentials: user."`
 	ClientID      string            `key:"client_id" doc:"The client that weir is at the authorization server. Its redirects are PUBLIC_URL/connect/callback for a gateway, and http://127.0.0.1:33419/callback for weir login. Default: weir makes itself known."`
 	ClientSecret  Secret            `key:"client_secret" doc:"The secret of client_id, best as ${secret:NAME}."`
 	AuthMethod    string            `key:"auth_method" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" doc:"How client_id proves itself. Default: what the authorization server supports."`
 	PrivateKey    Secret            `key:"private_key" doc:"A private key in PEM with which client_id signs assertions (private_key_jwt)."`
-	AssertionFile string            `key:"assertion_file" doc:"A file with a JWT that the platform renews, in place of a secret. A relative path is relative to this file."`
+	AssertionFile string            `key:"assertion_file" doc:"A file with a JWT that the platform renews, in place of a secret; with flow: jwt_bearer, the grant. A relative path is relative to this file."`
 	Scopes        []string          `key:"scopes" doc:"Scopes to ask for, unless the server asks for others. Default: those of the server's metadata."`
 	Issuer        string            `key:"issuer" doc:"The authorization server. Default: the one that the server names. client_secret, private_key and assertion_file need it: they go there alone."`
 	Resource      string            `key:"resource" doc:"The identifier of the server as a resource (RFC 8707). Default: what the server's metadata say, else url. none: send no parameter resource, for authorization servers that refuse it, such as Entra's."`
@@ -174,8 +202,8 @@ func checkPerPrincipal(d *decoder, s *Server, path string) {
 		d.Fail(d.At(key), key, "%s: user has no effect on a program without a credential of the caller in %s.env, such as TOKEN: \"${user:%s}\"", key, path, s.Name)
 	case s.Authorized():
 		d.Fail(d.At(key), key, "%s: user and headers.Authorization exclude each other, unless the header has a credential of the caller, such as \"Bearer ${user:%s}\"", key, s.Name)
-	case s.OAuth.Flow == OAuthClientCredentials:
-		d.Fail(d.At(key), key, "%s: user and the flow client_credentials exclude each other: in that flow weir signs in as itself", key)
+	case s.OAuth.Flow == OAuthClientCredentials, s.OAuth.Flow == OAuthJWTBearer:
+		d.Fail(d.At(key), key, "%s: user and the flow %s exclude each other: in that flow weir signs in as itself", key, s.OAuth.Flow)
 	}
 }
 
@@ -293,7 +321,7 @@ func checkOAuth(d *decoder, s *Server, path string) {
 			proofs++
 		}
 	}
-	if proofs > 1 {
+	if proofs > 1 && (o.Flow != OAuthJWTBearer || o.PrivateKey != "" && o.ClientSecret != "") {
 		d.Warn(d.At(key), key, "%s has more than one of assertion_file, private_key and client_secret: the first of them is used", key)
 	}
 	switch {
@@ -301,6 +329,10 @@ func checkOAuth(d *decoder, s *Server, path string) {
 		fail("", "has a secret of a client and no client_id")
 	case o.Flow == OAuthClientCredentials && (o.ClientID == "" || proofs == 0):
 		fail("flow", "is client_credentials, which needs client_id and one of client_secret, private_key and assertion_file")
+	case o.Flow == OAuthJWTBearer && (o.ClientID == "" || o.AssertionFile == ""):
+		fail("flow", "is jwt_bearer, which needs client_id and assertion_file")
+	case o.AuthMethod == "private_key_jwt" && o.PrivateKey == "" && o.Flow == OAuthJWTBearer:
+		fail("auth_method", "is private_key_jwt, which needs private_key: in the flow jwt_bearer the assertion_file is the grant")
 	case o.AuthMethod == "private_key_jwt" && o.PrivateKey == "" && o.AssertionFile == "":
 		fail("auth_method", "is private_key_jwt, which needs private_key or assertion_file")
 	case strings.HasPrefix(o.AuthMethod, "client_secret_") && o.ClientSecret == "":

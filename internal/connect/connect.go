@@ -66,6 +66,8 @@ type Front struct {
 	// SignedIn is called for each person who signs in at the gateway by Login for longer than one
 	// page. The context has the person's identity. It may be nil.
 	SignedIn func(ctx context.Context)
+	// SignedOut is called when a person has signed out at the gateway. It may be nil.
+	SignedOut func()
 }
 
 // Pages serves the pages. It is safe for concurrent use. The caller checks the headers Host and

@@ -5,10 +5,9 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
@@ -146,6 +145,9 @@ func (p *Pages) ServeLogin(w http.ResponseWriter, r *http.Request) {
 		}
 		p.people.known.Take(p.people.slot(text))
 		p.people.set(w, "", -1)
+		if front.SignedOut != nil {
+			front.SignedOut()
+		}
 		answer(w, http.StatusOK, signedIn{Login: front.Login.Name()})
 	default:
 		w.Header().Set("Allow", "GET, POST, DELETE")
@@ -170,7 +172,7 @@ func (s *people) who(r *http.Request, front *Front) signedIn {
 // under another name of the gateway is sent to the name to which the issuer will send the browser back,
 // because its cookies would not be there.
 func (s *people) begin(w http.ResponseWriter, r *http.Request, front *Front) {
-	if home, err := url.Parse(front.Base); err == nil && r.Header.Get("Origin") != "" && !strings.EqualFold(r.Header.Get("Origin"), home.Scheme+"://"+home.Host) {
+	if origin := r.Header.Get("Origin"); origin != "" && address.Origin(origin) != address.Origin(front.Base) {
 		answer(w, http.StatusOK, map[string]string{"address": front.Base + consolePath})
 		return
 	}

@@ -14,12 +14,21 @@ import (
 )
 
 // errHidden is the error for a change that would write what stands for a secret.
-var errHidden = errors.New("the change has the text " + clients.Hidden + ", which stands for a secret: leave that value out to keep it, or give a new one")
+var errHidden = errors.New("the change has the text " + clients.Hidden + ", which stands for a secret: leave that value out to keep it, or give a new one. Of several in a list, each keeps its option before it")
 
 // Digest identifies the contents of weir.yaml.
 func (m *Machine) Digest() (string, error) {
 	doc, _, err := readFile(m.Config)
 	return digest(doc), err
+}
+
+// DigestWith identifies the contents of weir.yaml and of the sources' files.
+func (m *Machine) DigestWith(sources []Source) (string, error) {
+	all, err := m.Digest()
+	for _, s := range sources {
+		all += s.File + digest(s.doc)
+	}
+	return digest([]byte(all)), err
 }
 
 func digest(doc []byte) string {
@@ -58,12 +67,14 @@ func (m *Machine) entry(name string) (splice.Path, splice.Object, error) {
 }
 
 // Amend plans a change of a server's entry in weir.yaml. The change is a merge patch (RFC 7396): null
-// takes a member out. Secrets in it go into the store.
+// takes a member out. Secrets in it go into the store. An element of a list that Entry shows with a
+// hidden secret stays as it is.
 func (m *Machine) Amend(name string, change splice.Object) (*Plan, error) {
 	at, entry, err := m.entry(name)
 	if err != nil {
 		return nil, err
 	}
+	change = unhide(change, entry, clients.Hide(name, entry))
 	hidden := false
 	clients.MapTexts(change, func(text string) string {
 		hidden = hidden || strings.Contains(text, clients.Hidden)
@@ -87,6 +98,72 @@ func (m *Machine) Amend(name string, change splice.Object) (*Plan, error) {
 		p.Files = []File{{File: m.Config, Adds: []string{name}, format: m.format(), edits: edits}}
 	}
 	return p, nil
+}
+
+// unhide returns a change in which the elements of lists that were shown with a hidden secret are what
+// they stand for. entry and shown are the same entry, as it is and as it was shown. An element that
+// could stand for several secrets stays hidden.
+func unhide(change, entry, shown splice.Object) splice.Object {
+	out := slices.Clone(change)
+	for i, m := range out {
+		switch v := m.Value.(type) {
+		case splice.Object:
+			inner, _ := entry.Get(m.Key).(splice.Object)
+			seen, _ := shown.Get(m.Key).(splice.Object)
+			out[i].Value = unhide(v, inner, seen)
+		case []any:
+			inner, _ := entry.Get(m.Key).([]any)
+			seen, _ := shown.Get(m.Key).([]any)
+			out[i].Value = unhideList(v, inner, seen)
+		}
+	}
+	return out
+}
+
+// unhideList is unhide for the elements of a list. Elements that look the same stand for the original
+// ones in their order, if all are there, each after the same element. Otherwise the option before an
+// element must tell which one it is.
+func unhideList(list, entry, shown []any) []any {
+	out := slices.Clone(list)
+	for i, one := range list {
+		text, isText := one.(string)
+		if !isText || !strings.Contains(text, clients.Hidden) {
+			continue
+		}
+		given, seen := places(list, text), places(shown, text)
+		n := slices.Index(given, i)
+		if len(seen) > 1 && !slices.EqualFunc(given, seen, func(g, s int) bool { return before(list, g) == before(shown, s) }) {
+			option := before(list, i)
+			other := func(all []any) func(int) bool { return func(at int) bool { return before(all, at) != option } }
+			given, seen, n = slices.DeleteFunc(given, other(list)), slices.DeleteFunc(seen, other(shown)), 0
+			if len(given) != 1 || !strings.HasPrefix(option, "-") {
+				continue
+			}
+		}
+		if len(given) == len(seen) {
+			out[i] = entry[seen[n]]
+		}
+	}
+	return out
+}
+
+// places returns the indices of a text in a list.
+func places(list []any, text string) (at []int) {
+	for i, one := range list {
+		if have, ok := one.(string); ok && have == text {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// before returns the text before an element of a list.
+func before(list []any, i int) string {
+	if i == 0 {
+		return ""
+	}
+	text, _ := list[i-1].(string)
+	return text
 }
 
 // amendments returns the edits of a merge patch at a path.

@@ -139,21 +139,31 @@ const RestoreService = "restore the service"
 
 // Undo takes back an operation by its number, 0 for the last one, and removes the secrets that it
 // kept, and the folder that it made. The service is as before. If the files could not be changed,
-// these stay.
+// these stay. A secret that weir.yaml still names stays, too, and its step is not in the result.
 func (m *Machine) Undo(ctx context.Context, n int) (*journal.Undone, error) {
+	if err := m.restorable(n); err != nil {
+		return nil, err
+	}
 	u, err := m.Journal.Undo(ctx, n)
 	if u == nil || u.By == 0 {
 		return u, err
 	}
+	var done []journal.Step
 	for _, step := range u.Steps {
 		switch {
-		case step.Do == removeSecret && m.Secrets != nil:
-			err = errors.Join(err, m.Secrets.Remove(step.Name))
+		case step.Do == RemoveSecret && m.Secrets != nil:
+			removed, failed := m.forget(step.Name)
+			err = errors.Join(err, failed)
+			if !removed {
+				continue
+			}
 		case step.Do == removeFolder:
 			err = errors.Join(err, m.dropFolder(u.Record, step.Name))
 		case step.Do == RestoreService && m.Service != nil:
 			err = errors.Join(err, m.Service.Restore(ctx, step.Name))
 		}
+		done = append(done, step)
 	}
+	u.Steps = done
 	return u, err
 }

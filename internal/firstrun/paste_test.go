@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/journal"
 	"github.com/weir-mcp/weir/internal/splice"
 )
@@ -139,6 +140,35 @@ func testAmend(t *testing.T) {
 		t.Errorf("after the undo:\n%s\n%v", got, m.Secrets)
 	}
 	if _, err := m.Amend("files", change(`{"env":{"API_KEY":"•••"}}`)); !errors.Is(err, errHidden) {
+		t.Error(err)
+	}
+}
+
+// TestAmendKeepsHiddenElements: an element of a list that was shown with a hidden secret keeps it, where
+// its list changes. One that stands for nothing is refused.
+func TestAmendKeepsHiddenElements(t *testing.T) {
+	const key = "ghp_0123456789abcdefghijABCDEFGHIJ456789"
+	m := machineWith(t, "mcpServers:\n  files:\n    command: x\n    args: [--verbose, --token="+key+"]\n")
+	shown, err := m.Entry("files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := shown.Get("args").([]any)
+	if args[1] == "--token="+key || !strings.Contains(args[1].(string), clients.Hidden) {
+		t.Fatalf("shown: %v", args)
+	}
+	p, err := m.Amend("files", splice.Object{{Key: "args", Value: []any{args[1], "--quiet"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Import.Secrets) != 1 || p.Import.Secrets[0].Value != key {
+		t.Errorf("the secrets are %v", p.Import.Secrets)
+	}
+	list := p.Files[0].edits[0].Value.([]any)
+	if text := list[0].(string); !strings.HasPrefix(text, "--token=${secret:") || list[1] != "--quiet" {
+		t.Errorf("the list becomes %v", list)
+	}
+	if _, err := m.Amend("files", splice.Object{{Key: "args", Value: []any{"--other=" + clients.Hidden}}}); !errors.Is(err, errHidden) {
 		t.Error(err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/weir-mcp/weir/internal/splice"
 )
 
-// removeSecret is the step of an undo that removes a secret.
-const removeSecret = "remove secret"
+// RemoveSecret is the step of an undo that removes a secret.
+const RemoveSecret = "remove secret"
 
 // Place is where the secrets of an import go.
 type Place string
@@ -211,15 +211,19 @@ type Result struct {
 type Stored struct{ Name, Where string }
 
 // Apply makes the folder and keeps the secrets, then changes weir.yaml and the other files as one
-// operation. If that fails, the folder goes, the secrets are forgotten again and files are as they
-// were.
+// operation. If that fails and the files are as they were, the folder goes and the secrets are
+// forgotten again. Otherwise they stay, and the Result has the number of the operation: the files may
+// need them.
 func (p *Plan) Apply(ctx context.Context, where Place) (Result, error) {
 	if err := p.Unpack(); err != nil {
 		return Result{}, err
 	}
 	r, err := p.apply(ctx, where)
-	if err != nil {
+	switch {
+	case err != nil && r.Record.N == 0:
 		err = errors.Join(err, p.Discard())
+	case err != nil:
+		err = fmt.Errorf("%w; files have changed: weir undo %d takes the changes back", err, r.Record.N)
 	}
 	return r, err
 }
@@ -262,8 +266,8 @@ func (p *Plan) apply(ctx context.Context, where Place) (Result, error) {
 		}
 	}
 	if r.Record, err = op.Apply(ctx); err != nil {
-		for _, s := range r.Secrets {
-			err = errors.Join(err, p.m.Secrets.Remove(s.Name))
+		if r.Record.N == 0 {
+			err = errors.Join(err, p.drop(r.Secrets))
 		}
 		return r, err
 	}
@@ -271,8 +275,11 @@ func (p *Plan) apply(ctx context.Context, where Place) (Result, error) {
 		return r, nil
 	}
 	if err := p.Service.Install(ctx); err != nil {
-		_, undone := p.m.Undo(context.WithoutCancel(ctx), r.Record.N)
-		return r, errors.Join(fmt.Errorf("the service cannot be installed, and nothing has changed: %w", err), undone)
+		u, undone := p.m.Undo(context.WithoutCancel(ctx), r.Record.N)
+		if u == nil || u.By == 0 {
+			return r, errors.Join(fmt.Errorf("the service cannot be installed: %w", err), undone)
+		}
+		return Result{}, errors.Join(fmt.Errorf("the service cannot be installed, and nothing has changed: %w", err), undone)
 	}
 	return r, nil
 }
@@ -282,19 +289,31 @@ func (p *Plan) keep(op *journal.Operation) (stored []Stored, err error) {
 	for _, s := range p.Import.Secrets {
 		name := p.SecretName(s)
 		if _, known, err := p.m.Secrets.Lookup(name); err == nil && known {
-			continue // with the same value, and others use it
+			ours, err := p.m.keeps(name)
+			if err != nil {
+				return nil, errors.Join(err, p.drop(stored))
+			}
+			if ours {
+				op.OnUndo(RemoveSecret, name) // The last undo of those that share it removes it.
+			}
+			continue
 		}
 		place, err := p.m.Secrets.Set(name, s.Value)
 		if err != nil {
-			for _, done := range stored {
-				err = errors.Join(err, p.m.Secrets.Remove(done.Name))
-			}
-			return nil, err
+			return nil, errors.Join(err, p.drop(stored))
 		}
-		op.OnUndo(removeSecret, name)
+		op.OnUndo(RemoveSecret, name)
 		stored = append(stored, Stored{name, place})
 	}
 	return stored, nil
+}
+
+// drop removes what keep stored.
+func (p *Plan) drop(stored []Stored) (err error) {
+	for _, s := range stored {
+		err = errors.Join(err, p.m.Secrets.Remove(s.Name))
+	}
+	return err
 }
 
 // ownEdits returns the edits of weir.yaml.

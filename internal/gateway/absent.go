@@ -25,6 +25,13 @@ type reportsMissing interface {
 	Missing() []Missing
 }
 
+// reportsOwn is an optional interface of Upstreams.
+type reportsOwn interface {
+	// MissingOwn returns what agents hear of servers whose lists for the caller are not known. Missing
+	// does not return such servers.
+	MissingOwn(servers []string) []Missing
+}
+
 // reportsDown is an optional interface of Upstreams.
 type reportsDown interface {
 	// Down returns the upstreams whose entries are found although calls to them fail now.

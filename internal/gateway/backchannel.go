@@ -22,6 +22,7 @@ type caller struct {
 	state     *State
 	redactor  *result.Redactor
 	redact    bool // removes secrets from results
+	screen    result.Screen
 	logger    *slog.Logger
 	taskTTL   time.Duration // how long servers are asked to keep a task
 }
@@ -70,11 +71,12 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	if back.Level, err = a.levelOf(ctx, c, peer); err != nil {
 		return nil, err
 	}
-	result, err := bridge.Call(ctx, peer, method, params, &back)
+	server := a.screen.Peer(peer)
+	result, err := bridge.Call(ctx, server, method, params, &back)
 	if page := signInPage(err); page != "" && canOpenPages(c.Request) {
 		c.Asked = true
 		if signIn(ctx, c.Request, peer, c.Entry.Upstream, page) {
-			result, err = bridge.Call(ctx, peer, method, params, &back)
+			result, err = bridge.Call(ctx, server, method, params, &back)
 		}
 	}
 	c.Asked = c.Asked || back.Asked()

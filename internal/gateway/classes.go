@@ -20,7 +20,8 @@ import (
 //
 //	request ─▶ Gateway ─▶ classes: profile, identity ─▶ Gateway of the class ─▶ part ─▶ Upstreams
 //
-// Without Policy.Hide and profiles, no class exists, and requests go the direct way.
+// Without Policy.Hide, profiles and servers that list for each caller, no class exists, and requests go
+// the direct way.
 
 // maxClasses bounds the classes that are kept. A class beyond it takes the place of the one that was
 // not used for the longest time, and its lists are made anew when it comes back.
@@ -38,11 +39,12 @@ type classes struct {
 type viewClass struct {
 	profile string
 	callers authz.Class
+	lists   string // the key of the lists of their own; see composer
 }
 
 // newClasses returns nil if every caller sees everything.
 func newClasses(g *Gateway) *classes {
-	if !g.opts.Policy.Hides() && len(g.opts.Profiles) == 0 {
+	if !g.opts.Policy.Hides() && len(g.opts.Profiles) == 0 && g.composer == nil {
 		return nil
 	}
 	c := &classes{whole: g, of: bounded.New(bounded.Options[viewClass, *Gateway]{MaxCount: maxClasses, KeepUsed: true})}
@@ -58,53 +60,62 @@ func (g *Gateway) viewed(by viewer) *Gateway { return g.seenBy(by, true) }
 // seenBy returns the gateway that a viewer sees. If displace is false, a class that is not kept takes
 // no other's place.
 func (g *Gateway) seenBy(by viewer, displace bool) *Gateway {
+	class, lists := g.classOf(&by, displace)
+	return g.seenIn(class, lists, by, displace)
+}
+
+// seenIn is seenBy for a viewer whose class is known.
+func (g *Gateway) seenIn(class viewClass, lists *own, by viewer, displace bool) *Gateway {
 	c := g.classes
-	if by.id == nil {
-		by.id = identity.From(context.Background())
-	}
 	switch {
-	case by.profile == "" && (c == nil || c.callers == nil):
+	case by.profile == "" && lists == nil && (c == nil || c.callers == nil):
 		return g
 	case c == nil: // the last profile was removed while the request was on its way
-		return (&classes{whole: g}).make(by)
+		return (&classes{whole: g}).make(by, lists)
 	}
-	key := c.classOf(by)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.of.Get(key); ok {
+	if known, ok := c.of.Get(class); ok {
 		return known
 	}
-	of := c.make(viewer{by.id.WithoutCredential(), by.profile})
+	of := c.make(viewer{by.id.WithoutCredential(), by.profile}, lists)
 	if displace || c.of.Len() < maxClasses {
-		c.of.Put(key, of, 0)
+		c.of.Put(class, of, 0)
 	}
 	return of
 }
 
-// classOf returns the class of a viewer. A nil c has one class.
-func (c *classes) classOf(by viewer) viewClass {
-	if c == nil {
-		return viewClass{}
+// classOf returns the class of a viewer, and the whole of its own lists, nil if it has none. It gives
+// a viewer without an identity the local one.
+func (g *Gateway) classOf(by *viewer, displace bool) (class viewClass, lists *own) {
+	if by.id == nil {
+		by.id = identity.From(context.Background())
 	}
-	class := viewClass{profile: by.profile}
-	if c.callers != nil {
+	class.profile = by.profile
+	if c := g.classes; c != nil && c.callers != nil {
 		class.callers = c.callers.Of(by.id, by.profile)
 	}
-	return class
+	lists, class.lists = g.composer.of(by.id, displace)
+	return class, lists
 }
 
-// make returns the gateway of a class with a viewer.
-func (c *classes) make(by viewer) *Gateway {
-	opts := c.whole.opts
+// make returns the gateway of a class with a viewer. Its lists are nil if it has none of its own.
+func (c *classes) make(by viewer, lists *own) *Gateway {
+	opts, whole := c.whole.opts, c.whole.opts.Upstreams
+	if lists != nil {
+		whole = lists
+	}
 	selected, profile := extentOf(opts.Profiles, by.profile)
 	if profile != nil && profile.Mode != nil {
 		opts.Mode = *profile.Mode
 	}
-	seen := &part{Upstreams: c.whole.opts.Upstreams, policy: opts.Policy, by: by, selected: selected}
+	seen := &part{Upstreams: whole, policy: opts.Policy, by: by, selected: selected}
 	opts.Upstreams = seen
-	g := newFaces(opts, c.whole.opts.Upstreams, c.whole.ctl, c.whole.kept)
+	g := newFaces(opts, whole, c.whole.ctl, c.whole.kept)
 	for mode, face := range g.faces.of {
-		face.lists.main = c.whole.faces.of[mode].lists
+		if face.lists.main = c.whole.faces.of[mode].lists; lists != nil {
+			face.lists.main = face.lists.main.with(lists)
+		}
 	}
 	if opts.Audit != nil {
 		g.accounts.audit.probes = &probes{to: opts.Audit, part: seen, faces: g.faces}
@@ -155,11 +166,21 @@ func (p *part) partOf(s *Snapshot) *Snapshot {
 		_, known := c.Lookup(id)
 		return known
 	}
-	return &Snapshot{
-		Catalog: c, Index: s.Index.Only(found), Resources: s.Resources.Only(found), Prompts: s.Prompts.Only(found),
-		templates: new(templates), keys: new(keys),
+	only := func() indexes {
+		ix := s.indexes()
+		return indexes{ix.tools.Only(found), ix.resources.Only(found), ix.prompts.Only(found)}
+	}
+	out := &Snapshot{
+		Catalog: c, templates: new(templates), keys: new(keys),
 		readableURI: func(e *catalog.Entry, uri string) bool { return p.reads(s, e, uri) },
 	}
+	if s.later != nil {
+		out.later = makeLater(c, only)
+	} else {
+		ix := only()
+		out.Index, out.Resources, out.Prompts = ix.tools, ix.resources, ix.prompts
+	}
+	return out
 }
 
 // sight returns what the policy lets the viewers of the class see.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
@@ -457,5 +458,33 @@ func TestRefusalsAreEvents(t *testing.T) {
 		if len(events) != 1 || !strings.HasSuffix(events[0].Name, ".failed") || events[0].Code != "PERMISSION_DENIED" || events[0].Principal != "ann" {
 			t.Errorf("%s, direct %v: %+v", r.name, r.direct, events)
 		}
+		if e := events[0]; e.Decision != "deny" || e.Rule != "policy.default" {
+			t.Errorf("%s, direct %v: %q by %q", r.name, r.direct, e.Decision, e.Rule)
+		}
+	}
+}
+
+// TestEventsNameRuleAndClient: an event says which rule admitted a call, and which client called.
+func TestEventsNameRuleAndClient(t *testing.T) {
+	var events []Event
+	h := newHarness(t, Options{
+		Policy:  &dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "none:*"}, {Action: dispatch.Allow, Tool: "files:*"}}},
+		OnEvent: func(e Event) { events = append(events, e) },
+	})
+	h.session.SetClient(json.RawMessage(`{"name":"an \u202e\nagent `+strings.Repeat("x", 500)+`","version":"1"}`), nil)
+	h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`)
+	if len(events) != 1 || events[0].Decision != "allow" || events[0].Rule != "policy.rules[1]" {
+		t.Fatalf("%+v", events)
+	}
+	if got := events[0].Client; !strings.HasPrefix(got, "an agent xx") || utf8.RuneCountInString(got) > 100 {
+		t.Errorf("the client is %q", got)
+	}
+	if _, err := h.g.Serve(t.Context(), &mcp.Request{ID: "2", Session: h.session, Peer: mcp.NoPeer, Version: mcp.V20260728, Method: "tools/call", Params: json.RawMessage(`{"name":"tool_browse","arguments":{"query":"read"},"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"modern"}}}`)}); err != nil || events[1].Client != "modern" {
+		t.Errorf("a request that names its client: %q, %v", events[1].Client, err)
+	}
+	h.session.SetClient(nil, nil)
+	h.tool(t, ToolBrowse, `{"query":"read"}`)
+	if e := events[2]; e.Client != "" || e.Rule != "" {
+		t.Errorf("without a client and a call: %q, %q", e.Client, e.Rule)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/hook"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -31,10 +33,14 @@ var listed = map[string]struct {
 	"resources/templates/list": {"resourceTemplates", catalog.KindTemplate, "uriTemplate"},
 }
 
-// Shown returns the result of a direct call of a method without the entries that the policy hides
-// from the caller. It returns the result itself if it lists none. A list that it cannot read is an
-// error.
-func (d *DirectCalls) Shown(ctx context.Context, places []Place, method string, result json.RawMessage) (json.RawMessage, error) {
+// Shown returns the result of a direct call without the entries that the policy hides from the
+// caller. It returns the result itself if it lists none. A list that it cannot read is an error, and
+// so is a result that a hook refuses.
+func (d *DirectCalls) Shown(ctx context.Context, places []Place, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
+	if err := d.admitResult(ctx, places, r, result); err != nil {
+		return nil, err
+	}
+	method := r.Method
 	of, lists := listed[method]
 	if !lists || len(places) == 0 || !d.ctl.Policy.Hides() {
 		return result, nil
@@ -46,7 +52,8 @@ func (d *DirectCalls) Shown(ctx context.Context, places []Place, method string, 
 	if list == nil {
 		return result, nil
 	}
-	to := target{snapshot: d.upstreams.Snapshot(), places: places}
+	d.await(ctx, places)
+	to := target{snapshot: d.whole(ctx), places: places}
 	sight := d.ctl.Policy.SightOf(identity.From(ctx), "")
 	out, hidden := []byte{'['}, 0
 	err = rawjson.EachElement(list, func(v []byte) bool {
@@ -68,6 +75,19 @@ func (d *DirectCalls) Shown(ctx context.Context, places []Place, method string, 
 		return result, nil
 	}
 	return rawjson.Set(result, of.key, append(out, ']'))
+}
+
+// admitResult asks the hooks about the result of a direct call. Lists are no results of calls.
+func (d *DirectCalls) admitResult(ctx context.Context, places []Place, r *mcp.Request, result json.RawMessage) error {
+	if !d.ctl.Hooks.Asks(hook.Result) || len(places) == 0 || slices.Contains(freeMethods, r.Method) || r.Method == methodListen {
+		return nil
+	}
+	to := target{snapshot: d.whole(ctx), places: places}
+	a := dispatch.Act{Request: r, Verb: ToolExecute, Direct: true}
+	if err := to.read(&a); err != nil {
+		return err // cannot happen: Judge has read it
+	}
+	return asProtocol(d.ctl.AdmitResult(ctx, &a, result))
 }
 
 // shows reports whether an entry that a server lists exists for a caller.
@@ -137,6 +157,10 @@ func (t *target) notThere(a *dispatch.Act) error {
 	}
 	return mcp.Errorf(mcp.KindInvalidParams, "unknown tool %q: tools/list shows the tools here", text.Fit(t.name, 120))
 }
+
+// Whole returns all entries that may exist for the caller of a request, whatever policy and profile
+// say.
+func (d *DirectCalls) Whole(ctx context.Context) *Snapshot { return d.whole(ctx) }
 
 // View returns the part of the catalog that exists for the caller of a request; see Gateway.View.
 func (d *DirectCalls) View(ctx context.Context) *Snapshot { return d.state.front.Load().View(ctx) }

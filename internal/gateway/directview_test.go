@@ -56,16 +56,16 @@ func TestHiddenFromDirectCalls(t *testing.T) {
 		"resources/templates/list": {`{"resourceTemplates":[{"uriTemplate":"secret://of/{name}"}]}`, `{"resourceTemplates":[]}`},
 		"tools/call":               {`{"tools":[{"name":"secret_read"}]}`, `{"tools":[{"name":"secret_read"}]}`},
 	} {
-		got, err := d.Shown(identity.With(t.Context(), dev), places, method, json.RawMessage(tt[0]))
+		got, err := d.Shown(identity.With(t.Context(), dev), places, &mcp.Request{Method: method}, json.RawMessage(tt[0]))
 		if err != nil || string(got) != tt[1] {
 			t.Errorf("%s: %s %v, want %s", method, got, err, tt[1])
 		}
 	}
-	if _, err := d.Shown(identity.With(t.Context(), dev), places, "tools/list", json.RawMessage(`{"tools":[],"tools":[{"name":"secret_read"}]}`)); err == nil {
+	if _, err := d.Shown(identity.With(t.Context(), dev), places, &mcp.Request{Method: "tools/list"}, json.RawMessage(`{"tools":[],"tools":[{"name":"secret_read"}]}`)); err == nil {
 		t.Error("a list that two readers read differently is shown")
 	}
 	raw := json.RawMessage(`{"tools":[{"name":"secret_read"},{"name":"open"}]}`)
-	if got, err := d.Shown(identity.With(t.Context(), sre), places, "tools/list", raw); err != nil || &got[0] != &raw[0] {
+	if got, err := d.Shown(identity.With(t.Context(), sre), places, &mcp.Request{Method: "tools/list"}, raw); err != nil || &got[0] != &raw[0] {
 		t.Errorf("%s %v", got, err)
 	}
 }

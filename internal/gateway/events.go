@@ -11,7 +11,9 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -67,6 +69,8 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 	if c.Entry != nil {
 		e.Upstream, e.ToolID = c.Entry.Upstream, shownID(c)
 	}
+	e.Client = clientOf(c.Request)
+	e.Decision, e.Rule = decisionOf(c, err)
 	var own *result.Error
 	switch {
 	case errors.As(err, &own):
@@ -83,6 +87,38 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 		e.Name = strings.TrimPrefix(c.Verb, "tool_") + ".failed"
 	}
 	return e
+}
+
+// maxClient bounds the name of a client in an event, in characters.
+const maxClient = 100
+
+// clientOf returns the name that the client of a request gives itself: in the request (modern era)
+// or in the handshake (legacy era).
+func clientOf(r *mcp.Request) string {
+	if r == nil || r.Session == nil {
+		return ""
+	}
+	info, _ := r.Session.Client()
+	if r.Modern() {
+		if m, err := r.Fields().Meta(); err == nil {
+			info = m.ClientInfo
+		}
+	}
+	if info == nil {
+		return ""
+	}
+	return text.Line(rawjson.Text(rawjson.Get(info, "name")), maxClient)
+}
+
+// decisionOf returns what the policy decided about a call, and the rule that did: of a call that it
+// admitted, or of one that it refused with err.
+func decisionOf(c *dispatch.Call, err error) (decided, rule string) {
+	if own := (*result.Error)(nil); errors.As(err, &own) && own.Code == result.PermissionDenied {
+		if rule = rawjson.Text(rawjson.Get(own.Details, "rule")); rule != "" {
+			return rawjson.Text(rawjson.Get(own.Details, "action")), rule
+		}
+	}
+	return c.Decision()
 }
 
 // shownID returns the id of a call's entry for events and the audit log. It is "" for a resource that

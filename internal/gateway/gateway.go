@@ -13,7 +13,9 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
+	"github.com/weir-mcp/weir/internal/hook"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/internal/work"
@@ -35,6 +37,8 @@ type Upstreams interface {
 type Options struct {
 	Upstreams Upstreams
 	Artifacts tables.Store
+	// Own gives servers' lists for single principals; nil says that all servers list the same for all.
+	Own OwnLists
 	// Tables configures the data planes that rows pass between.
 	Tables tables.Options
 
@@ -87,6 +91,13 @@ type Options struct {
 	// Redactor removes secrets from errors, from descriptions of results and from the log. Nil
 	// knows no configured secrets.
 	Redactor *result.Redactor
+	// Screen treats text in answers of servers that people do not see. It runs before everything else
+	// that reads an answer.
+	Screen result.Screen
+	// Leaks finds secrets that no server may get in arguments; nil lets all pass.
+	Leaks *redact.Finder
+	// Hooks are asked about calls and results; nil asks none.
+	Hooks *hook.Set
 	// RedactResults also replaces the Redactor's secrets in results and in the definitions that
 	// meta-tools show.
 	RedactResults bool
@@ -120,6 +131,8 @@ type Gateway struct {
 	whole   Upstreams       // what the controls look at; opts.Upstreams may be a part of it
 	kept    *dispatch.Cache // of results; nil: there is none
 	classes *classes        // the parts that callers see; nil: all callers see all that there is
+	// composer makes the wholes of callers with lists of their own; nil: there are none
+	composer *composer
 }
 
 // defaultAutoTokens is the default of Options.AutoTokens.
@@ -152,9 +165,11 @@ func New(opts Options) *Gateway {
 		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
 	}
 	ctl := dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started, opts.Logger)
+	ctl.Leaks, ctl.Hooks = opts.Leaks, opts.Hooks
 	ctl.SetOperators(opts.Operators)
 	g := newFaces(opts, opts.Upstreams, ctl, newCache(&opts))
-	g.direct = &DirectCalls{upstreams: opts.Upstreams, state: g.state, ctl: ctl, accounts: g.accounts}
+	g.direct = &DirectCalls{whole: g.wholeOf, await: g.awaitServers, state: g.state, ctl: ctl, accounts: g.accounts}
+	g.composer = newComposer(opts.Own, opts.Upstreams)
 	g.classes = newClasses(g)
 	g.state.front.Store(g)
 	return g
@@ -166,7 +181,7 @@ func newFaces(opts Options, whole Upstreams, ctl *dispatch.Controls, kept *dispa
 	g := &Gateway{
 		opts: opts, state: opts.State, ctl: ctl, whole: whole, kept: kept,
 		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
-		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, logger: opts.Logger},
+		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, screen: opts.Screen, logger: opts.Logger},
 	}
 	if g.caller.taskTTL = opts.Tasks.TTL; g.caller.taskTTL <= 0 {
 		g.caller.taskTTL = tasks.DefaultTTL
@@ -214,7 +229,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	}
 	if mode == ModeGateway {
 		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.whole))}
-		reads = append(reads, g.accounts.audit.begin)
+		reads = append(reads, g.accounts.audit.begin, dispatch.Results(g.ctl))
 		if g.opts.Retry.MaxAttempts > 1 {
 			reads = append(reads, dispatch.Retry(g.opts.Retry))
 		}
@@ -262,7 +277,7 @@ func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache, work *taskCalls) [
 	if g.opts.Audit != nil {
 		links = append(links, g.accounts.audit.begin)
 	}
-	links = append(links, work.client.Link())
+	links = append(links, dispatch.Results(g.ctl), work.client.Link())
 	if g.opts.Retry.MaxAttempts > 1 {
 		links = append(links, dispatch.Retry(g.opts.Retry))
 	}
@@ -291,6 +306,9 @@ func newCache(opts *Options) *dispatch.Cache {
 // Capabilities returns the capabilities for mcp.Lifecycle. Prompts, resources and completions are
 // declared while an upstream offers them to the caller of ctx.
 func (g *Gateway) Capabilities(ctx context.Context) json.RawMessage {
+	if g.misses(ctx) {
+		return g.CapabilitiesOfStart()
+	}
 	s := g.View(ctx)
 	return capabilities(s.hasPrompts(), s.hasResources())
 }
@@ -316,6 +334,7 @@ func capabilities(prompts, resources bool) json.RawMessage {
 
 // Serve implements mcp.Handler for the requests that an mcp.Lifecycle passes on.
 func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	g.await(ctx, r)
 	seen := g.viewed(viewerOf(ctx))
 	raw, err := seen.serve(ctx, r)
 	seen.accounts.audit.probes.failed(ctx, r, err)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -183,6 +184,96 @@ func TestHiddenCharactersHideNoSecret(t *testing.T) {
 		doc := h.asJSON(t, ToolExecute, `{"tool_id":"`+h.id(t, server, "read_file")+`","args":{"path":"a"}}`)
 		if told := s.Content[0].Text + doc.env.Summary; strings.Contains(told, configured) || !strings.Contains(told, redact.Mark) {
 			t.Errorf("%s tells %s", server, told)
+		}
+	}
+}
+
+// TestScreenOfResults: with a Screen, results, resources, and errors in results have no hidden text, and
+// an answer that is withheld does not reach the agent. Without one they pass as they are.
+func TestScreenOfResults(t *testing.T) {
+	const said = "one\u200b\U000E0049 word"
+	for screen, want := range map[result.Screen]string{result.ScreenOff: said, result.ScreenStrip: "one word", result.ScreenRefuse: ""} {
+		h := newHarness(t, Options{Screen: screen})
+		h.add("odd", say(textResult(said)), readTool)
+		got := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "odd", "read_file")+`","args":{"path":"a"}}`)
+		text := got.Content[0].Text
+		if want != "" && text != want {
+			t.Errorf("%v: %+q", screen, text)
+		}
+		if want == "" && (failure(t, got).Error != "PERMISSION_DENIED" || visible.Find(text) != 0) {
+			t.Errorf("%v: %+q", screen, text)
+		}
+		l, up := library(t, Options{Screen: screen})
+		up.mu.Lock()
+		up.answers = map[string]string{"resources/read file:///docs/readme.md": `{"contents":[{"uri":"file:///docs/readme.md","text":"` + said + `"}]}`}
+		up.mu.Unlock()
+		raw, err := l.ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`)
+		if want == "" != (err != nil) || err == nil && !strings.Contains(string(raw), want) {
+			t.Errorf("%v: %s, %v", screen, raw, err)
+		}
+	}
+}
+
+// TestScreenOfViews: what weir decodes itself has no hidden text in any view, nor in what is told of it:
+// JSON in a text, and base64.
+func TestScreenOfViews(t *testing.T) {
+	const tag = "\U000E0049\U000E0067"
+	rows := `[` + strings.Repeat(`{"id":1,"say":"find\udb40\udc49\udb40\udc67me","odd\udb40\udc49":2},`, 200) + `{"id":2,"say":"find"}]`
+	object := `{"resource_url":"https://a.test/\udb40\udc49","odd\udb40\udc49":{"say":"find\udb40\udc49me"},"more":"` + strings.Repeat("x ", 3000) + `"}`
+	page := "# Top" + tag + "\n" + strings.Repeat("find"+tag+"me\n", 1000)
+	csv := "id,odd" + tag + "\n" + strings.Repeat("1,find"+tag+"me\n", 1000)
+	blob := func(mime, data string) string {
+		block := map[string]any{"type": "resource", "resource": map[string]any{"uri": "x://a", "mimeType": mime, "blob": base64.StdEncoding.EncodeToString([]byte(data))}}
+		raw, err := json.Marshal(map[string]any{"content": []any{block}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	answers := map[string]string{
+		"rows": textResult(rows), "object": textResult(object),
+		"page": blob("text/markdown", page), "csv": blob("text/csv", csv), "json": blob("application/json", strings.ReplaceAll(rows, `\udb40\udc49`, tag[:4])),
+	}
+	for _, screen := range []result.Screen{result.ScreenOff, result.ScreenStrip, result.ScreenRefuse} {
+		h := newHarness(t, Options{Screen: screen})
+		shown := 0
+		for name, answer := range answers {
+			h.add(name, say(answer), readTool)
+			told := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, name, "read_file")+`","args":{"path":"a"}}`)
+			env := h.asJSON(t, ToolExecute, `{"tool_id":"`+h.id(t, name, "read_file")+`","args":{"path":"a"}}`).env
+			if len(env.Artifacts) != 1 {
+				t.Fatalf("%s: %+v", name, env)
+			}
+			texts := []string{told.Content[0].Text, env.Summary, strings.Join(env.Facts, "\n")}
+			for _, view := range env.Views {
+				var selector any
+				if err := json.Unmarshal(view, &selector); err != nil {
+					t.Fatal(err)
+				}
+				eachText(selector, func(text string) { texts = append(texts, text) })
+			}
+			for i, text := range texts {
+				if kinds := visible.Find(text); kinds != 0 {
+					t.Errorf("%v %s: text %d of the description has %s: %+q", screen, name, i, kinds, text)
+				}
+			}
+			for _, selector := range []string{
+				`{"type":"search","pattern":"find"}`, `{"type":"search","pattern":"odd"}`, `{"type":"head","chars":500}`, `{"type":"lines","start":0,"end":9}`, `{"type":"tail","lines":5}`,
+				`{"type":"headings"}`, `{"type":"section","heading":"none"}`, `{"type":"json_keys","keys":["say"]}`, `{"type":"rows","start":0,"end":3}`, `{"type":"json_path","path":"$[0].say"}`,
+				`{"type":"json_path","path":"$.none"}`, `{"type":"table","group_by":["say"]}`, `{"type":"table","select":["none"]}`,
+			} {
+				got := h.tool(t, ToolView, `{"handle":"`+env.Artifacts[0].Handle+`","selector":`+selector+`}`)
+				for _, part := range got.Content {
+					if kinds := visible.Find(part.Text); kinds != 0 && screen != result.ScreenOff {
+						t.Errorf("%v %s %s: %s in %+q", screen, name, selector, kinds, part.Text)
+					} else if kinds != 0 {
+						shown++
+					}
+				}
+			}
+		}
+		if (shown > 0) != (screen == result.ScreenOff) {
+			t.Errorf("%v: %d views have hidden text", screen, shown)
 		}
 	}
 }

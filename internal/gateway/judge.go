@@ -37,10 +37,11 @@ type Place struct {
 // DirectCalls applies the controls to calls that bypass the meta-tools. It is safe for concurrent
 // use.
 type DirectCalls struct {
-	upstreams Upstreams
-	state     *State
-	ctl       *dispatch.Controls
-	accounts  *accounts
+	whole    func(ctx context.Context) *Snapshot // all that may exist for the caller of a request
+	await    func(ctx context.Context, places []Place)
+	state    *State
+	ctl      *dispatch.Controls
+	accounts *accounts
 }
 
 // Judges reports whether any control could refuse a direct call at the places. If it returns false,
@@ -90,7 +91,8 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 		return r.Params, nil
 	}
 	start := time.Now()
-	to := target{snapshot: d.upstreams.Snapshot(), places: places, taskTool: taskTool}
+	d.await(ctx, places)
+	to := target{snapshot: d.whole(ctx), places: places, taskTool: taskTool}
 	a := dispatch.Act{Request: r, Verb: ToolExecute, Direct: true, Catalog: to.snapshot.Catalog}
 	switch {
 	case slices.Contains(freeMethods, r.Method):
@@ -134,7 +136,7 @@ func (d *DirectCalls) Refuses(ctx context.Context, places []Place, method, name 
 	if len(places) == 0 || d.ctl.None() {
 		return false
 	}
-	to := target{snapshot: d.upstreams.Snapshot(), places: places}
+	to := target{snapshot: d.whole(ctx), places: places}
 	if d.ctl.Pin.Check(to.snapshot.Catalog) != nil {
 		return true
 	}

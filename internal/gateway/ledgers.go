@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -56,6 +57,9 @@ func (l *ledgers) hold(principal string) (ledger *dispatch.Ledger, release func(
 // own returns the ledger of a session of the legacy era.
 func (l *ledgers) own(of *mcp.Session) *dispatch.Ledger {
 	own := &dispatch.Ledger{Started: time.Now(), Leases: l.leases("session", of.ID())}
+	if born, ok := sessionid.Born(of); ok {
+		own.Started = born
+	}
 	if own.Leases != nil {
 		of.OnClose(own.End)
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -211,10 +212,18 @@ func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*di
 	}
 	call.Attempts++
 	result, err = n.caller.callUpstream(ctx, call, call.Method, sent)
-	n.accounts.audit.ended(call, result, err)
-	if err != nil {
+	refused := error(nil)
+	if err == nil {
+		refused = n.ctl.AdmitAnswer(ctx, call, result)
+	}
+	n.accounts.audit.ended(call, result, cmp.Or(err, refused))
+	switch {
+	case err != nil:
 		failure = dispatch.Classify(ctx, call.Entry.Upstream, err)
 		return nil, n.caller.redactError(err)
+	case refused != nil:
+		failure = refused
+		return nil, asProtocol(refused)
 	}
 	if n.caller.redact {
 		result = n.caller.redactor.Results(result)

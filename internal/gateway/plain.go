@@ -59,18 +59,26 @@ func (l *listing) naming() *naming {
 
 // assign names the tools of a catalog. Those of a part have the names that they have in the whole.
 func (l *listing) assign(c *catalog.Catalog) *naming {
-	if l.main == nil {
+	switch {
+	case l.common != nil:
+		return assignOwn(l.common.namingOf(c.Base()), c)
+	case l.main == nil:
 		return l.given.assign(c)
 	}
-	all := l.main.naming()
-	if all.of != c.Whole() {
-		all = l.given.assign(c.Whole())
-	}
+	all := l.main.namingOf(c.Whole())
 	out := &naming{of: c, names: make(map[*catalog.Entry]string, c.Len()), ids: make(map[string]string, c.Len())}
 	for _, e := range toolsOf(c) {
 		out.names[e], out.ids[all.names[e]] = all.names[e], e.ID
 	}
 	return out
+}
+
+// namingOf returns the names of the tools of a catalog, which is the current one or was it before.
+func (l *listing) namingOf(c *catalog.Catalog) *naming {
+	if now := l.naming(); now.of == c {
+		return now
+	}
+	return l.assign(c)
 }
 
 // plain returns the list of plain mode for the current snapshot.

@@ -56,12 +56,18 @@ type listing struct {
 	redact    func([]byte) []byte // removes secrets; nil removes none
 	given     *toolNames
 	main      *listing // of all that there is, if this one is of a part; else nil
+	common    *listing // of the entries that all callers share, if some entries here are of one; else nil
 
 	named   atomic.Pointer[naming] // of the newest snapshot seen, as all below
 	plained atomic.Pointer[plainList]
 	costs   atomic.Pointer[cost]
 	proxied atomic.Pointer[proxyList] // of the newest snapshot seen
 	tagged  atomic.Pointer[listTags]  // likewise
+}
+
+// with returns a listing of all entries that may exist for callers with lists of their own.
+func (l *listing) with(o *own) *listing {
+	return &listing{upstreams: o, meta: l.meta, mode: l.mode, names: l.names, redact: l.redact, given: l.given, common: l}
 }
 
 // tools returns the result of tools/list over a snapshot, and the catalog that it lists.
@@ -135,7 +141,7 @@ func (l *listing) idOf(name string) string {
 	case ModePlain:
 		id = l.naming().ids[name]
 	}
-	if id == "" && l.main == nil && (l.mode == ModePlain || l.names == NamePlain) {
+	if id == "" && l.main == nil && l.common == nil && (l.mode == ModePlain || l.names == NamePlain) {
 		id = l.given.last(name)
 	}
 	return id

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"hash/maphash"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/bridge"
@@ -166,16 +168,26 @@ func (w *followers) follow(by choice, r *mcp.Request, st *sessionState) {
 // of the upstreams' definitions since the previous Refresh.
 func (s *State) Refresh(c *catalog.Catalog) []catalog.Change {
 	changes := s.drift.observe(c)
-	g := s.front.Load()
-	if g == nil {
-		return changes
+	switch g := s.front.Load(); {
+	case g == nil:
+	case g.composer != nil:
+		s.compareLater(true, "")
+	default:
+		g.compareAll(context.Background(), s.followersOf(func(viewer) bool { return true }))
 	}
+	return changes
+}
+
+// followersOf returns the followers whose viewers satisfy fits.
+func (s *State) followersOf(fits func(by viewer) bool) []*follower {
 	s.mu.Lock()
-	followers := make([]*follower, 0, len(s.follow))
-	for f := range s.follow {
-		followers = append(followers, f)
-	}
+	all := slices.Collect(maps.Keys(s.follow))
 	s.mu.Unlock()
+	return slices.DeleteFunc(all, func(f *follower) bool { return !fits(f.choice().by) })
+}
+
+// compareAll notifies followers of the lists that differ from those they have seen, until ctx ends.
+func (g *Gateway) compareAll(ctx context.Context, followers []*follower) {
 	// A refresh looks at the lists of every class. They may be more than are kept, so it looks once at
 	// each, and displaces none.
 	type lists struct {
@@ -185,16 +197,19 @@ func (s *State) Refresh(c *catalog.Catalog) []catalog.Change {
 	}
 	now := map[lists]listTags{}
 	for _, f := range followers {
+		if ctx.Err() != nil {
+			return
+		}
 		by := f.choice()
-		of := lists{g.classes.classOf(by.by), by.mode, by.made}
+		class, own := g.classOf(&by.by, false)
+		of := lists{class, by.mode, by.made}
 		tags, known := now[of]
 		if !known {
-			tags = g.seenBy(by.by, false).faces.choose(by).lists.tags()
+			tags = g.seenIn(class, own, by.by, false).faces.choose(by).lists.tags()
 			now[of] = tags
 		}
 		f.compare(tags)
 	}
-	return changes
 }
 
 // Changes returns how all definitions differ from the first ones of this State: additions,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/search"
@@ -19,6 +20,10 @@ type Snapshot struct {
 	// Resources and Prompts are separate indexes, so that cards of two kinds never mix
 	// (spec/gateway §6.4). Templates belong to the resources.
 	Resources, Prompts *search.Index
+
+	// later makes the indexes of a snapshot for single callers, when they are first used; nil: they are
+	// the fields above.
+	later *laterIndexes
 
 	templates *templates
 	keys      *keys
@@ -80,18 +85,63 @@ func (s *Snapshot) Adopt(from *Snapshot) *Snapshot {
 
 // index returns the index of the entries of a kind.
 func (s *Snapshot) index(kind catalog.Kind) *search.Index {
+	ix := s.indexes()
 	switch kind {
 	case catalog.KindResource:
-		return s.Resources
+		return ix.resources
 	case catalog.KindPrompt:
-		return s.Prompts
+		return ix.prompts
 	}
-	return s.Index
+	return ix.tools
+}
+
+// indexes are the indexes of a snapshot.
+type indexes struct{ tools, resources, prompts *search.Index }
+
+// indexes returns the indexes, and makes them if they are still to be made.
+func (s *Snapshot) indexes() indexes {
+	if s.later != nil {
+		return s.later.get()
+	}
+	return indexes{s.Index, s.Resources, s.Prompts}
+}
+
+// laterIndexes are indexes that are made when a search first needs them. Most callers list and call
+// tools, and never search.
+type laterIndexes struct {
+	has struct{ resources, prompts bool }
+
+	once sync.Once
+	make func() indexes
+	made indexes
+}
+
+// makeLater returns the indexes that a function makes of the entries of a catalog.
+func makeLater(of *catalog.Catalog, make func() indexes) *laterIndexes {
+	l := &laterIndexes{make: make}
+	l.has.resources, l.has.prompts = of.Has(catalog.KindResource) || of.Has(catalog.KindTemplate), of.Has(catalog.KindPrompt)
+	return l
+}
+
+func (l *laterIndexes) get() indexes {
+	l.once.Do(func() { l.made, l.make = l.make(), nil })
+	return l.made
 }
 
 // hasResources and hasPrompts report whether any upstream offers the primitive.
-func (s *Snapshot) hasResources() bool { return s.Resources.Len() > 0 }
-func (s *Snapshot) hasPrompts() bool   { return s.Prompts.Len() > 0 }
+func (s *Snapshot) hasResources() bool {
+	if s.later != nil {
+		return s.later.has.resources
+	}
+	return s.Resources.Len() > 0
+}
+
+func (s *Snapshot) hasPrompts() bool {
+	if s.later != nil {
+		return s.later.has.prompts
+	}
+	return s.Prompts.Len() > 0
+}
 
 // With returns a snapshot in which l replaces the entries of its upstream, and a report of the
 // faults in l. Call Prepare on the last of several snapshots before sharing it.

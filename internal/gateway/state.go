@@ -28,21 +28,22 @@ const maxOffered = 4096
 // tools, and the usage. A gateway with a new configuration gets the State of its predecessor, so
 // that a reload resets no quota. State is safe for concurrent use.
 //
-// Its goroutines exist only while there is work: one counts the tokens of large results, and each
-// session with notifications has one that delivers them. Close waits for them.
+// Its goroutines exist only while there is work: one counts the tokens of large results, one compares
+// lists, and each session with notifications has one that delivers them. Close waits for them.
 type State struct {
-	started time.Time
-	key     *sessionKey
-	account usage.Account
-	front   atomic.Pointer[Gateway]        // the newest gateway with this State
-	cache   atomic.Pointer[dispatch.Cache] // of front; nil: it has none
-	fan     bridge.Fan                     // delivers notifications to sessions
-	leveled sync.Map                       // upstream → *bridge.Levels
-	drift   drift
-	names   toolNames // under which tools are listed
-	tasks   *tasks.Registry
-	links   *links
-	ledgers ledgers
+	started  time.Time
+	key      *sessionKey
+	account  usage.Account
+	front    atomic.Pointer[Gateway]        // the newest gateway with this State
+	cache    atomic.Pointer[dispatch.Cache] // of front; nil: it has none
+	fan      bridge.Fan                     // delivers notifications to sessions
+	leveled  sync.Map                       // upstream → *bridge.Levels
+	drift    drift
+	names    toolNames // under which tools are listed
+	tasks    *tasks.Registry
+	links    *links
+	ledgers  ledgers
+	comparer comparer
 
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
@@ -143,6 +144,8 @@ func (n *natives) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	if !r.Modern() {
 		return nil, mcp.MethodNotFound(r.Method)
 	}
+	ctx, end := guard.Lasting(ctx)
+	defer end()
 	s := n.caller.upstreams.Snapshot()
 	wish, err := bridge.ReadWish(r.Params, capabilities(s.hasPrompts(), s.hasResources()))
 	if err != nil {
@@ -187,6 +190,11 @@ func (n *natives) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 				n.caller.logger.DebugContext(ctx, "an agent was not told of a change", "session", st.tag, "method", notice.Method, "err", err)
 			}
 		})
+	}
+	if err := context.Cause(ctx); err != nil {
+		if kind, _ := mcp.KindOf(err); kind == mcp.KindUnauthorized {
+			return nil, err // the credential of the caller has ended
+		}
 	}
 	return bridge.WithSubscription(json.RawMessage("{}"), r.ID)
 }

@@ -67,7 +67,7 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 			return fmt.Sprintf(`tool_execute {"tool_id":%q,"args":{}}`, handle), fmt.Sprintf(`tool_execute {"tool_id":%q,"args":{"cancel":true}}`, handle)
 		},
 	}, g.opts.Tasks)
-	t.resume = dispatch.Chain(dispatch.DispatcherFunc(t.client.Resume), shape.tools, g.tables(views).Columns())
+	t.resume = dispatch.Chain(dispatch.DispatcherFunc(t.client.Resume), shape.tools, g.tables(views).Columns(), dispatch.Results(g.ctl))
 	return t
 }
 
@@ -112,7 +112,7 @@ func (a *caller) askTask(ctx context.Context, c *dispatch.Call, modern bool, met
 	if server, ok := peer.(taskPeer); ok {
 		peer = server.Era(modern)
 	}
-	return peer.Call(ctx, method, params, back)
+	return a.screen.Peer(peer).Call(ctx, method, params, back)
 }
 
 // view continues the task of a handle: it waits for the result, or cancels the task.

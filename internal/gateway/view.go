@@ -54,7 +54,7 @@ func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawM
 	}
 	defer lease.Close()
 	a := lease.Artifact
-	v, err := result.Select(ctx, lease, out[1], result.ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns})
+	v, err := result.Select(ctx, lease, out[1], result.ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns, Screen: g.opts.Screen})
 	if err != nil {
 		return nil, err
 	}

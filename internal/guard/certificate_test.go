@@ -18,6 +18,7 @@ func TestCertificateOfPages(t *testing.T) {
 	}
 	listed := New(Options{Authenticate: authenticate, Origins: []string{"https://App.example.com/"}})
 	anyone := New(Options{Authenticate: authenticate, Origins: []string{"*"}})
+	public := New(Options{Authenticate: authenticate, Origins: []string{"https://Weir.example.com:443"}})
 	own := New(Options{Authenticate: authenticate, OwnPages: true})
 	for _, tt := range []struct {
 		name                 string
@@ -34,6 +35,9 @@ func TestCertificateOfPages(t *testing.T) {
 		{"the same in an old browser", listed, "http://127.0.0.1:3000", "", "", http.StatusUnauthorized},
 		{"the same without an Origin", listed, "", "same-site", "", http.StatusUnauthorized},
 		{"the same with a token", listed, "http://localhost:3000", "same-site", "t", http.StatusOK},
+		{"a page of public_url", public, "https://weir.example.com", "same-origin", "", http.StatusOK},
+		{"a page of public_url in an old browser", public, "https://weir.example.com", "", "", http.StatusOK},
+		{"a page of another port of public_url", public, "https://weir.example.com:8443", "same-site", "", http.StatusForbidden},
 		{"any page", anyone, "https://evil.example", "cross-site", "", http.StatusUnauthorized},
 		{"any page with a token", anyone, "https://evil.example", "cross-site", "t", http.StatusOK},
 		{"a page of forms", own, "https://localhost", "same-origin", "", http.StatusOK},

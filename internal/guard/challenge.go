@@ -48,7 +48,7 @@ func SetChallenge(ctx context.Context, h http.Header, err error) bool {
 	if k, ours := mcp.KindOf(err); !ours || k != mcp.KindInsufficientScope {
 		return false
 	}
-	if c, ok := ctx.Value(challengeKey{}).(challenger); ok {
+	if c, ok := ctx.Value(challengeKey{}).(challenger); ok && c.g.challenge != nil {
 		h.Set("WWW-Authenticate", c.g.challengeValue(c.r, err, true))
 	}
 	return true
@@ -58,8 +58,9 @@ type challengeKey struct{}
 
 // challenger makes challenges for one request.
 type challenger struct {
-	g *Guard
-	r *http.Request
+	g     *Guard
+	r     *http.Request
+	check Check // of CheckedBy; nil: none
 }
 
 // Identify returns who made a request, as Wrap finds out. Use it to check again who is at the other

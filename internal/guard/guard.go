@@ -46,6 +46,8 @@ type Options struct {
 	// Admit returns an error if an authenticated caller may not pass; the response is 403. It is
 	// called concurrently. Nil admits all.
 	Admit func(id *identity.Identity) error
+	// Streams ends streams with the credentials of their callers; see [Lasting]. Nil ends none.
+	Streams *Streams
 	// HostsKey and OriginsKey are what messages call Hosts and Origins, such as the
 	// key of a configuration; "the allowed hosts" and "the allowed origins" where
 	// empty.
@@ -68,6 +70,7 @@ type Guard struct {
 	login        func(*http.Request) (*identity.Identity, error)
 	challenge    func(*http.Request) (string, []string)
 	admit        func(*identity.Identity) error
+	streams      *Streams
 	realm        string
 	hostsKey     string
 	originsKey   string
@@ -77,17 +80,21 @@ type Guard struct {
 
 // New returns a Guard.
 func New(o Options) *Guard {
-	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, ownPages: o.OwnPages, authenticate: o.Authenticate, login: o.Login, challenge: o.Challenge, admit: o.Admit, realm: o.Realm, log: o.Logger, refused: o.Refused,
+	g := &Guard{hosts: map[string]bool{}, origins: map[string]bool{}, ownPages: o.OwnPages, authenticate: o.Authenticate, login: o.Login, challenge: o.Challenge, admit: o.Admit, streams: o.Streams, realm: o.Realm, log: o.Logger, refused: o.Refused,
 		hostsKey: cmp.Or(o.HostsKey, "the allowed hosts"), originsKey: cmp.Or(o.OriginsKey, "the allowed origins")}
 	for _, h := range o.Hosts {
-		g.hosts[strings.ToLower(strings.TrimSpace(h))] = true
+		h = strings.TrimSpace(h)
+		name := hostname(h)
+		g.hosts[strings.ToLower(strings.Replace(h, name, address.ASCIIHost(name), 1))] = true
 	}
 	for _, origin := range o.Origins {
 		if origin = strings.TrimSpace(origin); origin == "*" {
 			g.anyOrigin = true
 			continue
 		}
-		g.origins[strings.ToLower(strings.TrimSuffix(origin, "/"))] = true
+		if origin != "" {
+			g.origins[spelled(origin)] = true
+		}
 	}
 	if g.realm == "" {
 		g.realm = "weir"
@@ -126,6 +133,9 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			}
 		}
 		if g.authenticate == nil {
+			if g.streams != nil && begins(r) {
+				r = r.WithContext(context.WithValue(r.Context(), challengeKey{}, challenger{g: g, r: r}))
+			}
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -141,8 +151,8 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			}
 		}
 		ctx := identity.With(r.Context(), id)
-		if g.challenge != nil {
-			ctx = context.WithValue(ctx, challengeKey{}, challenger{g, r})
+		if g.challenge != nil || g.streams != nil && begins(r) {
+			ctx = context.WithValue(ctx, challengeKey{}, challenger{g: g, r: r})
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -192,12 +202,12 @@ func (g *Guard) CheckOrigin(r *http.Request) error {
 		}
 		return nil
 	}
-	if g.anyOrigin || g.origins[strings.ToLower(origin)] {
+	if g.anyOrigin || g.named(origin) {
 		return nil
 	}
 	u, err := url.Parse(origin)
 	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
-		if strings.EqualFold(u.Host, r.Host) || address.Loopback(u.Hostname()) {
+		if sameHost(origin, r.Host) || address.Loopback(u.Hostname()) {
 			return nil
 		}
 	}
@@ -216,7 +226,7 @@ func (g *Guard) allowOrigin(h http.Header, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Expose-Headers", exposed)
-	if !g.anyOrigin || g.origins[strings.ToLower(origin)] {
+	if !g.anyOrigin || g.named(origin) {
 		h.Set("Access-Control-Allow-Credentials", "true")
 	}
 }

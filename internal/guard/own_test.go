@@ -47,3 +47,50 @@ func TestOwnPages(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnOriginSpelled: public_url may have its default port, capitals or letters beyond ASCII.
+// Browsers send none of them, and the pages of that origin are the gateway's own.
+func TestOwnOriginSpelled(t *testing.T) {
+	for _, test := range []struct {
+		public, origin, host string
+		own                  bool
+	}{
+		{"https://weir.example:443", "https://weir.example", "10.0.0.7:8088", true},
+		{"https://weir.example", "https://weir.example:443", "10.0.0.7:8088", true},
+		{"HTTPS://Weir.Example/base", "https://weir.example", "10.0.0.7:8088", true},
+		{"https://Bücher.example", "https://xn--bcher-kva.example", "10.0.0.7:8088", true},
+		{"http://weir.example:80", "http://weir.example", "10.0.0.7:8088", true},
+		{"", "https://weir.example", "weir.example:443", true},
+		{"https://weir.example:443", "http://weir.example", "10.0.0.7:8088", false},
+		{"https://weir.example:8443", "https://weir.example", "10.0.0.7:8088", false},
+		{"https://weir.example", "null", "10.0.0.7:8088", false},
+		{"", "null", "10.0.0.7:8088", false},
+	} {
+		r := httptest.NewRequest("POST", "http://"+test.host+"/console", nil)
+		r.Header.Set("Origin", test.origin)
+		if err := guard.OwnOrigin(r, test.public); (err == nil) != test.own {
+			t.Errorf("%s at %s for public_url %q: %v", test.origin, test.host, test.public, err)
+		}
+		pages := guard.New(guard.Options{OwnPages: true, Origins: []string{test.public}, Hosts: []string{test.host}}).
+			Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		w := httptest.NewRecorder()
+		if pages.ServeHTTP(w, r); (w.Code == 200) != test.own {
+			t.Errorf("pages: %s at %s for public_url %q: %d", test.origin, test.host, test.public, w.Code)
+		}
+	}
+}
+
+// TestHostSpelled: browsers send the ASCII form of a permitted host.
+func TestHostSpelled(t *testing.T) {
+	g := guard.New(guard.Options{Hosts: []string{"Bücher.example", "Öl.example:8088", "2001:db8::1"}})
+	for host, want := range map[string]bool{
+		"xn--bcher-kva.example": true, "xn--bcher-kva.example:443": true, "xn--l-0ga.example:8088": true, "[2001:db8::1]:8088": true,
+		"xn--l-0ga.example:9": false, "bucher.example": false,
+	} {
+		r := httptest.NewRequest("GET", "http://127.0.0.1/", nil)
+		r.Host = host
+		if err := g.CheckHost(r); (err == nil) != want {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -16,7 +17,11 @@ const (
 	// Kept is the number of events that a Book remembers.
 	Kept = 1000
 	// maxWatchers bounds concurrent Watchers.
-	maxWatchers = 16
+	maxWatchers = 64
+	// maxOfPrincipal bounds those of one principal, so that no principal takes the places of others,
+	// and maxOfLocal those of all callers of a gateway without authentication.
+	maxOfPrincipal = 4
+	maxOfLocal     = 16
 	// maxDetail bounds the text of an event that has no limit of its own, in characters.
 	maxDetail = 500
 )
@@ -34,12 +39,14 @@ type Book struct {
 	events   []telemetry.Event
 	next     uint64 // the number of the next event; the first is 0
 	watchers map[*Watcher]struct{}
-	steps    []step // the step of a time is at its number modulo steps
+	of       map[string]int // the number of Watchers by principal
+	steps    []step         // the step of a time is at its number modulo steps
 }
 
 // A Watcher is one reader that follows the events of a Book.
 type Watcher struct {
 	book *Book
+	of   string        // a principal
 	wake chan struct{} // capacity 1: there is more
 }
 
@@ -111,18 +118,24 @@ func (b *Book) Recent(before uint64, n int, fits func(*telemetry.Event) bool) (f
 	return found, false
 }
 
-// Watch begins to follow the events. The caller must call Leave. The error is errTooMany.
-func (b *Book) Watch() (*Watcher, error) {
+// Watch begins to follow the events for a principal. The caller must call Leave. The error is
+// errTooMany.
+func (b *Book) Watch(principal string) (*Watcher, error) {
+	most := maxOfPrincipal
+	if principal == identity.Local {
+		most = maxOfLocal
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.watchers) >= maxWatchers {
+	if len(b.watchers) >= maxWatchers || b.of[principal] >= most {
 		return nil, errTooMany
 	}
 	if b.watchers == nil {
-		b.watchers = map[*Watcher]struct{}{}
+		b.watchers, b.of = map[*Watcher]struct{}{}, map[string]int{}
 	}
-	w := &Watcher{book: b, wake: make(chan struct{}, 1)}
+	w := &Watcher{book: b, of: principal, wake: make(chan struct{}, 1)}
 	b.watchers[w] = struct{}{}
+	b.of[principal]++
 	return w, nil
 }
 
@@ -130,7 +143,13 @@ func (b *Book) Watch() (*Watcher, error) {
 func (w *Watcher) Leave() {
 	w.book.mu.Lock()
 	defer w.book.mu.Unlock()
+	if _, follows := w.book.watchers[w]; !follows {
+		return
+	}
 	delete(w.book.watchers, w)
+	if w.book.of[w.of]--; w.book.of[w.of] == 0 {
+		delete(w.book.of, w.of)
+	}
 }
 
 // More returns a channel that receives when there are new events.

@@ -89,6 +89,7 @@ var places = []place{
 	{"internal/doctor", middle, []string{"internal/clients", "internal/config", "internal/journal"}, "judges what others tell of configuration, servers and clients, and looks at the machine; starts no server"},
 	{"internal/sessionid", middle, nil, "makes ids of legacy sessions that outlast weir; knows no transport, which asks it through an interface"},
 	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},
+	{"internal/hook", middle, nil, "asks programs of the operator about calls and results; knows neither MCP nor the configuration"},
 	{"internal/audit", middle, nil, "writes, verifies and reads the audit log; knows no gateway and no MCP"},
 	{"internal/audit/calls", middle, []string{"internal/audit", "internal/telemetry", "internal/trace"}, "calls as records of the audit log; gateway and router tell it, and it knows neither; sessions have the tag that events have, and a record names the trace of its call"},
 	{"internal/vault", middle, nil, "keeps credentials sealed, in memory or in a folder; knows neither OAuth nor HTTP"},

@@ -30,8 +30,13 @@ type Identity struct {
 	// GroupsMissing means that the issuer has more groups of the caller than it wrote down. A rule
 	// that allows by group does not match then.
 	GroupsMissing bool
+	// RolesMissing are the roles that groups give and that the caller might have, because groups are
+	// missing; sorted. A rule by such a role denies and asks, and never allows.
+	RolesMissing []string
 	// Expires is when the credential ends; zero if it does not.
 	Expires time.Time
+	// Revocable means that the issuer may end the credential before, and is asked again meanwhile.
+	Revocable bool
 	// Bearer is the token that the caller showed. It goes to an upstream only where the operator
 	// said so and the token names that upstream; it is never written anywhere.
 	Bearer Secret

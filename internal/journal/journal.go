@@ -51,6 +51,11 @@ func Open(dir string) (*Journal, error) {
 	return &Journal{dir: dir, now: time.Now, settle: 2 * time.Second}, nil
 }
 
+// AtOnce returns the journal for a caller that follows the files itself: a change ends when it is
+// written. Otherwise the files are read again after two seconds, because clients write theirs from
+// memory.
+func (j *Journal) AtOnce() *Journal { return &Journal{dir: j.dir, now: j.now} }
+
 // Record is an operation in the journal.
 type Record struct {
 	N        int          `json:"n"`

@@ -180,7 +180,8 @@ func (c *Change) holds(data []byte) bool {
 }
 
 // Apply writes the operation into the journal, then changes the files. If one cannot be changed, those
-// before it are put back. The Record has the number for Undo.
+// before it are put back. The Record has the number for Undo. With an error, the number is 0 if all
+// files are as they were.
 func (op *Operation) Apply(ctx context.Context) (Record, error) {
 	if len(op.changes) == 0 && len(op.record.Steps) == 0 {
 		return Record{}, errors.New("the operation changes nothing")
@@ -192,11 +193,11 @@ func (op *Operation) Apply(ctx context.Context) (Record, error) {
 		}
 		op.record.N, op.record.Time = n, op.j.now().UTC()
 		if err := op.save(); err != nil {
-			return err
+			return op.forget(err)
 		}
 		if err := op.write(ctx); err != nil {
 			if op.unchanged() {
-				return errors.Join(err, os.RemoveAll(op.j.folder(n)))
+				return op.forget(err)
 			}
 			return errors.Join(err, op.save())
 		}
@@ -204,6 +205,14 @@ func (op *Operation) Apply(ctx context.Context) (Record, error) {
 		return errors.Join(op.save(), op.j.prune())
 	})
 	return op.record, err
+}
+
+// forget takes an operation that changed nothing out of the journal. It returns the error that ended
+// the operation.
+func (op *Operation) forget(err error) error {
+	n := op.record.N
+	op.record.N = 0
+	return errors.Join(err, os.RemoveAll(op.j.folder(n)))
 }
 
 // unchanged reports whether all files are as they were.

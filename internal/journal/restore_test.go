@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/splice"
@@ -39,5 +40,39 @@ func TestRestoreOfACut(t *testing.T) {
 	}
 	if _, err := j.Undo(t.Context(), 0); err != nil || contents(t, name) != connected {
 		t.Errorf("undo: %v\n%s\nwant\n%s", err, contents(t, name), connected)
+	}
+}
+
+// TestUndoKeepsAServerLikeTheAddedOne: two servers may have one command with other variables. The undo
+// of the second keeps the first, also where the file has changed since.
+func TestUndoKeepsAServerLikeTheAddedOne(t *testing.T) {
+	const before = `{"mcpServers":{"first":{"command":"x","args":["y"],"env":{"A":"1"}}}}`
+	for name, change := range map[string]func(text string) string{
+		"as it was left": func(text string) string { return text },
+		"another server": func(text string) string {
+			return strings.Replace(text, `{"mcpServers":{`, `{"mcpServers":{"third":{"command":"z"},`, 1)
+		},
+		"removed by hand": func(string) string { return strings.Replace(before, `"1"`, `"2"`, 1) },
+		"renamed":         func(text string) string { return strings.Replace(text, `"second"`, `"other"`, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJournal(t)
+			file := write(t, filepath.Join(t.TempDir(), "weir.json"), before)
+			op := j.Begin("add", "second")
+			if _, err := op.Edit(file, splice.JSON, []Edit{{Path: splice.Path{"mcpServers", "second"}, Value: splice.Object{{Key: "command", Value: "x"}, {Key: "args", Value: []any{"y"}}}}}); err != nil {
+				t.Fatal(err)
+			}
+			r, err := op.Apply(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, file, change(contents(t, file)))
+			if _, err := j.Undo(t.Context(), r.N); err != nil {
+				t.Fatal(err)
+			}
+			if text := contents(t, file); !strings.Contains(text, `"first"`) || strings.Contains(text, `"second"`) || strings.Contains(text, `"other"`) {
+				t.Errorf("after the undo: %s", text)
+			}
+		})
 	}
 }

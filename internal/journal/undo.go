@@ -33,6 +33,7 @@ type UndoneFile struct {
 type undoing struct {
 	record FileRecord
 	was    file
+	stays  []byte // contents whose entries are not weir's
 	next   []byte
 	gone   bool // the file is removed
 	report UndoneFile
@@ -122,6 +123,11 @@ func (j *Journal) unmake(r Record, f FileRecord) (*undoing, error) {
 		return u, nil
 	}
 	u.next = u.was.data
+	if f.Existed {
+		if u.stays, err = os.ReadFile(filepath.Join(j.folder(r.N), f.Original)); err != nil {
+			return nil, fmt.Errorf("journal: %w", err)
+		}
+	}
 	for _, e := range slices.Backward(f.Edits) {
 		if err := u.takeBack(e); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.File, err)
@@ -193,7 +199,7 @@ func (u *undoing) removeParents(e EditRecord) error {
 
 // ours returns the current place of the entry that an edit set, or nil if the entry is gone. It
 // knows an entry by its URL or command. So it finds a renamed entry, and keeps another server that
-// has the name.
+// has the name. Servers of before the operation are not its own, even with the same URL or command.
 func (u *undoing) ours(e EditRecord) (splice.Path, error) {
 	want, err := splice.Decode(e.Value, splice.JSON)
 	if err != nil {
@@ -214,7 +220,14 @@ func (u *undoing) ours(e EditRecord) (splice.Path, error) {
 		return nil, err
 	}
 	o, _ := v.(splice.Object)
+	if v, _, err = splice.Lookup(u.stays, f, parent); err != nil {
+		return nil, err
+	}
+	before, _ := v.(splice.Object)
 	for _, m := range o {
+		if slices.ContainsFunc(before, func(b splice.Member) bool { return b.Key == m.Key }) {
+			continue
+		}
 		if _, isEntry := want.(splice.Object); isEntry && same(m.Value, want) {
 			return append(slices.Clone(parent), m.Key), nil
 		}
@@ -336,7 +349,7 @@ func (u *undoing) again(mend bool) (bool, error) {
 	if err != nil || !now.exists {
 		return false, err
 	}
-	next := &undoing{record: u.record, was: now, next: now.data}
+	next := &undoing{record: u.record, was: now, next: now.data, stays: u.next}
 	for _, e := range slices.Backward(u.record.Edits) {
 		if !e.Set || e.Cut != nil {
 			continue

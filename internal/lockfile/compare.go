@@ -82,15 +82,7 @@ func (d Difference) Key() Key { return Key{d.Kind, d.Name} }
 func compareServer(locked *lockedServer, now *observedServer) []Difference {
 	var all []Difference
 	for k, seen := range now.definitions {
-		before := locked.get(k)
-		switch {
-		case before == nil:
-			all = append(all, Difference{Server: now.Server, Kind: k.Kind, Name: k.Name, Change: catalog.EntryAdded, Hash: seen.hash, Members: members(nil, seen.raw)})
-		case before.Hash != seen.hash:
-			d := Difference{Server: now.Server, Kind: k.Kind, Name: k.Name, Change: catalog.EntryChanged, Hash: seen.hash, Members: members(before.Text, seen.raw)}
-			if before.Text == nil { // too long to be kept
-				d.Members = []Member{{Path: "(hash)", Before: before.Hash, After: seen.hash}}
-			}
+		if d, differs := compareOne(now.Server, k, locked.get(k), seen); differs {
 			all = append(all, d)
 		}
 	}
@@ -108,6 +100,22 @@ func compareServer(locked *lockedServer, now *observedServer) []Difference {
 		return cmp.Or(compareKeys(a.Key(), b.Key()), cmp.Compare(b2i(a.Notice), b2i(b.Notice)))
 	})
 	return all
+}
+
+// compareOne compares a definition with the lock, which may not have it.
+func compareOne(server string, k Key, before *definition, seen observed) (d Difference, differs bool) {
+	d = Difference{Server: server, Kind: k.Kind, Name: k.Name, Change: catalog.EntryChanged, Hash: seen.hash}
+	switch {
+	case before.accepts(seen.hash):
+		return d, false
+	case before == nil:
+		d.Change, d.Members = catalog.EntryAdded, members(nil, seen.raw)
+	case before.Text == nil: // too long to be kept
+		d.Members = []Member{{Path: "(hash)", Before: before.Hash, After: seen.hash}}
+	default:
+		d.Members = members(before.Text, seen.raw)
+	}
+	return d, true
 }
 
 func b2i(b bool) int {

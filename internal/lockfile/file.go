@@ -20,8 +20,11 @@ import (
 // Name is the name of the file, next to the configuration.
 const Name = "weir.lock"
 
-// format is the version of the file's form.
-const format = 1
+// The versions of the file's form. A file has the later one if a definition in it has others.
+const (
+	format         = 1
+	formatVariants = 2
+)
 
 // Bounds of the file.
 const (
@@ -56,6 +59,9 @@ type definition struct {
 	FirstSeen string `json:"first_seen"` // date in UTC
 	// Text is the definition itself, for weir trust diff. It is absent if it is long, see textOf.
 	Text json.RawMessage `json:"definition,omitempty"`
+	// Others are further definitions of the same key that were agreed to, the newest first. A server that
+	// lists for each principal may have a definition for each. They have no others.
+	Others []*definition `json:"others,omitempty"`
 }
 
 // errBroken is wrapped by errors about a file that exists and cannot be used.
@@ -115,8 +121,8 @@ func parse(data []byte) (*lock, error) {
 		return nil, fmt.Errorf("it does not have the form of a lock (%v)", err)
 	}
 	switch {
-	case f.Version != format:
-		return nil, fmt.Errorf("its version is %d, and this weir reads version %d", f.Version, format)
+	case f.Version != format && f.Version != formatVariants:
+		return nil, fmt.Errorf("its version is %d, and this weir reads versions %d and %d", f.Version, format, formatVariants)
 	case len(f.Servers) > maxServers:
 		return nil, fmt.Errorf("it has more than %d servers", maxServers)
 	}
@@ -126,8 +132,8 @@ func parse(data []byte) (*lock, error) {
 		}
 		for kind, all := range s.kinds() {
 			for key, d := range all {
-				if d == nil || d.Hash == "" {
-					return nil, fmt.Errorf("%s %q of server %q has no hash", kind, key, name)
+				if err := d.check(); err != nil {
+					return nil, fmt.Errorf("%s %q of server %q %w", kind, key, name, err)
 				}
 			}
 		}
@@ -153,10 +159,24 @@ func (f *lock) encode() ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(f); err != nil {
+	if err := e.Encode(&lock{f.version(), f.Servers}); err != nil {
 		return nil, err
 	}
 	return visible.JSON(b.Bytes()), nil
+}
+
+// version returns the version that the contents need.
+func (f *lock) version() int {
+	for _, s := range f.Servers {
+		for _, all := range s.kinds() {
+			for _, d := range all {
+				if len(d.Others) > 0 {
+					return formatVariants
+				}
+			}
+		}
+	}
+	return format
 }
 
 // withoutTexts returns a copy that has the hashes of definitions alone.
@@ -183,7 +203,11 @@ func (d *definition) withoutText() *definition {
 	if d == nil {
 		return nil
 	}
-	return &definition{Hash: d.Hash, FirstSeen: d.FirstSeen}
+	out := &definition{Hash: d.Hash, FirstSeen: d.FirstSeen}
+	for _, o := range d.Others {
+		out.Others = append(out.Others, o.withoutText())
+	}
+	return out
 }
 
 // Times of the turns that processes take with a file.

@@ -45,6 +45,8 @@ type Options struct {
 	Conceal func(catalog.Listing) catalog.Listing
 	// Sink gets the listings that may be served.
 	Sink Sink
+	// Own has the listings that go through Judge; nil if no server lists for each principal.
+	Own OwnLists
 	// Neighbours returns the tools of all servers, for findings; nil finds no shadowing.
 	Neighbours func() []Neighbour
 	// Changed is told of differences that were not there before; nil discards them. It must not
@@ -82,6 +84,7 @@ type watched struct {
 	now     *observedServer
 	locked  *lockedServer
 	verdict verdict
+	own     *ownRecord // of a server that lists for each principal, which has none of the above
 }
 
 // New returns a Keeper with the file as it is now. A file that cannot be used is logged; servers in
@@ -119,7 +122,7 @@ func (k *Keeper) Update(l catalog.Listing) {
 	}
 	kept := cloned(k.opts.Conceal(l))
 	w.mu.Lock()
-	w.listing = &kept
+	w.listing, w.own = &kept, nil
 	w.mu.Unlock()
 	k.hand(w)
 }
@@ -166,7 +169,7 @@ func (k *Keeper) known(server string) *watched {
 // forget drops what is known of a server. The caller holds w.turn.
 func (k *Keeper) forget(w *watched) {
 	w.mu.Lock()
-	w.listing, w.now, w.locked, w.verdict = nil, nil, nil, verdict{}
+	w.listing, w.now, w.locked, w.verdict, w.own = nil, nil, nil, verdict{}, nil
 	w.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,7 +206,7 @@ func (k *Keeper) hand(w *watched) {
 	w.now, w.locked, w.verdict = now, locked, v
 	w.mu.Unlock()
 	k.opts.Sink.Update(v.filter(*listing))
-	k.tell(w.name, before, v)
+	k.tell(w.name, v.fresh(before), v, before.err)
 }
 
 // locked returns a server as the lock has it. A server that the lock does not know is written to it
@@ -314,8 +317,14 @@ func (k *Keeper) Follow() {
 func (k *Keeper) Again() {
 	for _, w := range k.all() {
 		w.turn.Lock()
+		w.mu.Lock()
+		own := w.own != nil
+		w.mu.Unlock()
 		k.hand(w)
 		w.turn.Unlock()
+		if own {
+			k.opts.Own.JudgeOwnLists(w.name)
+		}
 	}
 }
 
@@ -344,8 +353,11 @@ func (k *Keeper) Accept(ctx context.Context, a Acceptance) ([]Difference, error)
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	w.mu.Lock()
-	now, locked, all := w.now, w.locked, w.verdict.differences
+	now, locked, all, own := w.now, w.locked, w.verdict.differences, w.own != nil
 	w.mu.Unlock()
+	if own {
+		return k.acceptOwn(ctx, w, a)
+	}
 	if now == nil {
 		return nil, unknown(a.Server)
 	}
@@ -407,24 +419,23 @@ func moot(server string) error {
 	return mcp.Errorf(mcp.KindInvalidRequest, "server %q has changed again since you looked: weir trust diff %s shows what it offers now", server, server)
 }
 
-// tell logs the differences that are new, and the end of the last ones.
-func (k *Keeper) tell(server string, before, now verdict) {
-	type told struct {
-		Key
-		hash   string
-		notice bool
-	}
+// fresh returns the differences that a verdict before did not have.
+func (v *verdict) fresh(before verdict) (fresh []Difference) {
 	known := map[told]bool{}
 	for _, d := range before.differences {
 		known[told{d.Key(), d.Hash, d.Notice}] = true
 	}
-	var fresh []Difference
-	for _, d := range now.differences {
+	for _, d := range v.differences {
 		if !known[told{d.Key(), d.Hash, d.Notice}] {
 			fresh = append(fresh, d)
 		}
 	}
-	if now.err != nil && (before.err == nil || before.err.Error() != now.err.Error()) {
+	return fresh
+}
+
+// tell logs the differences that are new, and why the lock cannot be used unless failed says the same.
+func (k *Keeper) tell(server string, fresh []Difference, now verdict, failed error) {
+	if now.err != nil && (failed == nil || failed.Error() != now.err.Error()) {
 		k.opts.Logger.Error("weir.lock cannot be used"+now.consequence(), "upstream", server, "err", now.err)
 	}
 	for i, d := range fresh {

@@ -286,7 +286,7 @@ func TestFile(t *testing.T) {
 // TestBroken: a file that cannot be used is not overwritten, and servers are held.
 func TestBroken(t *testing.T) {
 	for name, text := range map[string]string{
-		"conflict": "<<<<<<< HEAD\n{}", "form": `{"version":1,"servers":{"a":{"tools":{"t":{}}}}}`, "version": `{"version":2,"servers":{}}`,
+		"conflict": "<<<<<<< HEAD\n{}", "form": `{"version":1,"servers":{"a":{"tools":{"t":{}}}}}`, "version": `{"version":3,"servers":{}}`,
 		"null": `{"version":1,"servers":{"a":null}}`, "unknown": `{"version":1,"servers":{},"more":1}`,
 	} {
 		path := filepath.Join(t.TempDir(), Name)

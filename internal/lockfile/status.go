@@ -62,12 +62,17 @@ func (k *Keeper) Status() *Status {
 	room := maxStatusMembers
 	for _, w := range k.all() {
 		w.mu.Lock()
-		now, locked, v := w.now, w.locked, w.verdict
+		now, locked, v, own := w.now, w.locked, w.verdict, w.own != nil
 		w.mu.Unlock()
-		if now == nil {
+		var one ServerStatus
+		switch {
+		case own:
+			one = k.ownStatus(w.name, names)
+		case now == nil:
 			continue
+		default:
+			one = statusOf(now, locked, &v, names)
 		}
-		one := statusOf(now, locked, &v, names)
 		for i := range one.Differences {
 			if d := &one.Differences[i]; room >= len(d.Members) {
 				room -= len(d.Members)
@@ -134,7 +139,8 @@ type Summary struct {
 	Note    string // says what differs and how to accept it; "" if nothing differs
 }
 
-// Summary returns how a server differs from the lock. It is cheap.
+// Summary returns how a server differs from the lock. It is cheap. All callers read it, so it is empty
+// for a server that lists for each principal.
 func (k *Keeper) Summary(server string) Summary {
 	w := k.known(server)
 	if w == nil {

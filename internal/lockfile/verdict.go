@@ -16,7 +16,8 @@ type verdict struct {
 	mode        Mode
 	locked      *lockedServer
 	differences []Difference
-	err         error // the lock cannot be used
+	err         error           // the lock cannot be used
+	own         *observedServer // what one principal is listed; nil: all callers are listed the same
 }
 
 // judge compares a listing with the lock.
@@ -26,11 +27,16 @@ func judge(mode Mode, locked *lockedServer, now *observedServer, err error) verd
 		return v
 	}
 	v.differences = compareServer(locked, now)
+	v.hold()
+	return v
+}
+
+// hold marks the differences that hide their entry.
+func (v *verdict) hold() {
 	for i := range v.differences {
 		d := &v.differences[i]
-		d.Held = !d.Notice && (mode == refuse || mode == hold && d.Change != catalog.EntryRemoved)
+		d.Held = !d.Notice && (v.mode == refuse || v.mode == hold && d.Change != catalog.EntryRemoved)
 	}
-	return v
 }
 
 // refused reports whether nothing of the server is served.
@@ -89,8 +95,12 @@ func counted(n int) string {
 	return fmt.Sprintf("%d definitions differ", n)
 }
 
-// cardNote is the note on the cards of changed entries in mode warn.
-const cardNote = "changed since it was trusted"
+// The notes on the cards of entries that differ, in mode warn. The one for a listing of one principal
+// does not say whether the lock has another definition of the name, which others are listed.
+const (
+	cardNote    = "changed since it was trusted"
+	ownCardNote = "not in weir.lock"
+)
 
 // filter returns the part of a listing that may be served.
 func (v *verdict) filter(l catalog.Listing) catalog.Listing {
@@ -111,10 +121,14 @@ func (v *verdict) filter(l catalog.Listing) catalog.Listing {
 			l.Title, l.About, l.Instructions, l.Greeting = "", "", "", catalog.Greeting{}
 		}
 	case v.count() > 0:
+		note := cardNote
+		if v.own != nil {
+			note = ownCardNote
+		}
 		l.Notes = map[catalog.Key]string{}
 		for _, d := range v.differences {
 			if d.Kind != KindServer && d.Change != catalog.EntryRemoved {
-				l.Notes[catalog.Key{Upstream: l.Upstream, Kind: d.Kind, Name: d.Name}] = cardNote
+				l.Notes[catalog.Key{Upstream: l.Upstream, Kind: d.Kind, Name: d.Name}] = note
 			}
 		}
 	}
@@ -130,8 +144,7 @@ func (v *verdict) shows(kind catalog.Kind, raw []byte) bool {
 	if !ok {
 		return true
 	}
-	d := v.locked.get(k)
-	return d != nil && d.Hash == hashOf(raw)
+	return v.locked.get(k).accepts(hashOf(raw))
 }
 
 // differs reports whether a definition differs from the lock.
@@ -206,12 +219,15 @@ func (g *Gate) Shows(kind catalog.Kind, raw []byte) bool {
 }
 
 // Allows reports whether a tool or prompt may be used. A held one and one that the lock does not have
-// look alike.
+// look alike. So does one that only other principals are listed: the lock is that of all of them.
 func (g *Gate) Allows(kind catalog.Kind, name string) bool {
 	if g == nil {
 		return true
 	}
 	k := Key{kind, name}
+	if own := g.v.own; own != nil && own.definitions[k].hash == "" {
+		return false
+	}
 	return !g.v.refused() && g.v.locked.get(k) != nil && !g.v.differs(k)
 }
 

@@ -44,7 +44,7 @@ func wanted(s *Server, f *found, had *cached) []string {
 // The browser comes back to redirect with the state in its query, and the caller hands the query to
 // [Client.Finish] within 10 minutes.
 func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect string) (address, state string, err error) {
-	if s.Flow == FlowClientCredentials || s.Flow.FromCaller() {
+	if s.Flow.Alone() || s.Flow.FromCaller() {
 		return "", "", fmt.Errorf("weir signs in at %q by itself (mcpServers.%[1]s.oauth.flow): no person does", s.Name)
 	}
 	byBrowser := *s

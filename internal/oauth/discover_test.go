@@ -147,6 +147,24 @@ func TestDiscoveryStops(t *testing.T) {
 	}
 }
 
+// TestNextAuthorizationServer signs in at a server that names several authorization servers: the first
+// one that can be used is. If none can, the error says why of each.
+func TestNextAuthorizationServer(t *testing.T) {
+	w := newWorld(t)
+	w.idp.Resource = map[string]any{"authorization_servers": []string{w.idp.URL + "/gone", w.idp.URL + "/", w.idp.URL}}
+	w.signIn("me")
+	w.welcome("me")
+	w = newWorld(t)
+	w.idp.Resource = map[string]any{"authorization_servers": []string{w.idp.URL + "/gone", w.idp.URL + "/"}}
+	err := w.trySignIn("me")
+	if err == nil || !strings.Contains(err.Error(), w.idp.URL+"/gone of ") || !strings.Contains(err.Error(), "both texts have to be the same") {
+		t.Errorf("no authorization server that serves: %v", err)
+	}
+	if n := w.idp.Count("/register") + w.idp.Count("/authorize"); n != 0 {
+		t.Errorf("%d requests to authorization servers that cannot be used", n)
+	}
+}
+
 // TestConfiguredIssuer signs in at a server that tells of no issuer.
 func TestConfiguredIssuer(t *testing.T) {
 	w := newWorld(t)

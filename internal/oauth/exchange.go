@@ -48,6 +48,9 @@ func (f Flow) FromCaller() bool {
 	return f == FlowTokenExchange || f == FlowOnBehalfOf || f == FlowIDJAG
 }
 
+// Alone reports whether weir signs in by itself, without a person and without the token of a caller.
+func (f Flow) Alone() bool { return f == FlowClientCredentials || f == FlowJWTBearer }
+
 // Exchanger gets tokens for those of callers, and keeps them in memory alone. All methods are safe for
 // concurrent use.
 //

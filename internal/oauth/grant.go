@@ -196,7 +196,7 @@ func (s *Server) foreign(g *grant) string {
 		return fmt.Sprintf("the earlier one was made by the client %.100q, and %s.client_id is %.100q now", g.Client.ID, entry, s.ClientID)
 	case s.ClientID == "" && g.Named:
 		return fmt.Sprintf("the earlier one was made by the client %.100q, which %s.client_id does not name any more", g.Client.ID, entry)
-	case (s.Flow == FlowClientCredentials) != (g.Flow == FlowClientCredentials):
+	case s.Flow.Alone() != g.Flow.Alone():
 		return fmt.Sprintf("the earlier one was made by the flow %s, and %s.flow is %s now", g.Flow, entry, s.Flow)
 	}
 	return ""

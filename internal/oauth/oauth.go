@@ -29,6 +29,7 @@ const (
 	FlowCode              Flow = "code"
 	FlowDevice            Flow = "device"
 	FlowClientCredentials Flow = "client_credentials"
+	FlowJWTBearer         Flow = "jwt_bearer"     // RFC 7523 §2.1: the platform's JWT is the grant
 	FlowTokenExchange     Flow = "token_exchange" // RFC 8693
 	FlowOnBehalfOf        Flow = "on_behalf_of"   // of Microsoft Entra
 	FlowIDJAG             Flow = "id_jag"         // MCP's enterprise-managed authorization

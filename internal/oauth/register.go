@@ -110,7 +110,7 @@ func (s *Server) configured(f *found) (credentials, error) {
 	}
 	supports := func(method string) bool { return slices.Contains(f.AuthMethods, method) }
 	switch {
-	case s.PrivateKey != "" || s.AssertionFile != "":
+	case s.PrivateKey != "" || s.AssertionFile != "" && s.Flow != FlowJWTBearer:
 		c.Method = methodKey
 	case c.Secret == "":
 		c.Method = methodNone

@@ -49,7 +49,7 @@ func (c *Client) Token(ctx context.Context, s *Server, principal string) (identi
 	switch {
 	case !stale:
 		return secretOf(g), nil
-	case g.Refresh == "" && s.Flow != FlowClientCredentials:
+	case g.Refresh == "" && !s.Flow.Alone():
 		if dead {
 			return "", &SignInError{Server: s.Name, Reason: noRefresh}
 		}
@@ -70,7 +70,7 @@ func (c *Client) SignedIn(ctx context.Context, s *Server, principal string) bool
 		return false
 	}
 	_, dead := found.grant.stale(c.now())
-	return !dead || found.grant.Refresh != "" || s.Flow == FlowClientCredentials
+	return !dead || found.grant.Refresh != "" || s.Flow.Alone()
 }
 
 func signIn(s *Server, found *cached) error {
@@ -100,7 +100,7 @@ func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused
 		return secretOf(g), nil // a sibling was faster
 	case ch.Error == "insufficient_scope":
 		return c.stepUp(ctx, s, id, found, ch)
-	case g.Refresh == "" && s.Flow != FlowClientCredentials:
+	case g.Refresh == "" && !s.Flow.Alone():
 		why := "the server refuses the token, and the issuer gave no refresh token"
 		if dead {
 			why = noRefresh
@@ -113,7 +113,7 @@ func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused
 // first returns a token for a principal without a sign-in: one of client credentials, or the error that
 // says how to sign in. The last sign-in may be nil.
 func (c *Client) first(ctx context.Context, s *Server, id vault.ID, last *cached) (identity.Secret, error) {
-	if s.Flow == FlowClientCredentials {
+	if s.Flow.Alone() {
 		return c.again(ctx, s, id, "")
 	}
 	return "", signIn(s, last)
@@ -133,7 +133,7 @@ func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached
 		return "", fmt.Errorf("the server %q has asked for further scopes %d times; sign out and in again to allow more: weir logout %s", s.Name, maxStepUps, s.Name)
 	}
 	next.StepUps++
-	if s.Flow == FlowClientCredentials {
+	if s.Flow.Alone() {
 		free, err := c.unsaved.reserve(id)
 		if err != nil {
 			return "", err
@@ -193,7 +193,7 @@ func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used 
 			return found.grant, nil // a sibling has refreshed it
 		}
 	}
-	if s.Flow != FlowClientCredentials && (!found.signedIn() || found.grant.Refresh == "") {
+	if !s.Flow.Alone() && (!found.signedIn() || found.grant.Refresh == "") {
 		return nil, signIn(s, found)
 	}
 	free, err := c.unsaved.reserve(id)
@@ -201,7 +201,7 @@ func (c *Client) refreshAlone(ctx context.Context, s *Server, id vault.ID, used 
 		return nil, err
 	}
 	defer free()
-	if s.Flow == FlowClientCredentials {
+	if s.Flow.Alone() {
 		g, err := c.machine(ctx, s, id, s.Scopes, 0)
 		if err != nil {
 			return nil, c.wait(id, err)
@@ -283,7 +283,7 @@ func (c *Client) machine(ctx context.Context, s *Server, id vault.ID, scopes []s
 		return nil, err
 	}
 	if s.ClientID == "" {
-		return nil, fmt.Errorf("mcpServers.%s.oauth.flow client_credentials needs oauth.client_id", s.Name)
+		return nil, fmt.Errorf("mcpServers.%s.oauth.flow %s needs oauth.client_id", s.Name, s.Flow)
 	}
 	cred, err := s.configured(f)
 	if err != nil {
@@ -299,16 +299,24 @@ func (c *Client) machine(ctx context.Context, s *Server, id vault.ID, scopes []s
 	if len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
 	}
-	g := newGrant(s, f, cred, FlowClientCredentials)
+	if s.Flow == FlowJWTBearer {
+		assertion, err := readAssertion(s)
+		if err != nil {
+			return nil, err
+		}
+		form.Set("grant_type", grantAssertion)
+		form.Set("assertion", string(assertion))
+	}
+	g := newGrant(s, f, cred, s.Flow)
 	g.StepUps = stepUps
 	if g, err = c.ask(ctx, s, r, g, form, scopes); err != nil {
 		return nil, fmt.Errorf("the authorization server %s gave no token for %q: %w", f.Issuer, s.Name, err)
 	}
-	g.Refresh = "" // client credentials need none
+	g.Refresh = "" // weir asks again
 	return g, nil
 }
 
-// Machine signs weir itself in at a server whose flow is client_credentials.
+// Machine signs weir itself in at a server whose flow needs no person (Flow.Alone).
 func (c *Client) Machine(ctx context.Context, s *Server, principal string) error {
 	id := s.id(principal)
 	g, err := c.machine(ctx, s, id, s.Scopes, 0)

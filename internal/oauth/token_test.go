@@ -127,8 +127,11 @@ func TestStepUp(t *testing.T) {
 		w.welcome("me")
 	}
 	found, err := w.client.load(t.Context(), w.server.id("me"))
-	if err != nil || !slices.Equal(found.grant.Scopes, []string{"c", "b", "a", "read"}) && len(found.grant.Scopes) != 4 {
-		t.Errorf("scopes %q", found.grant.Scopes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(slices.Values(found.grant.Scopes)); !slices.Equal(got, []string{"a", "b", "c", "read"}) {
+		t.Errorf("scopes %q: a further sign-in asks for those that it had, too", got)
 	}
 	w.idp.Scope = "d"
 	_, err = w.get("me")
@@ -138,6 +141,44 @@ func TestStepUp(t *testing.T) {
 }
 
 // TestMachine has weir sign in by itself, with a secret, a key and a file.
+// TestWorkload signs weir in with the JWT of its platform as the grant, as the file has it each time. One
+// that the issuer refuses is shown once, and no other grant is tried.
+func TestWorkload(t *testing.T) {
+	for _, secret := range []string{"", "hunter2"} {
+		w := newWorld(t)
+		file := filepath.Join(t.TempDir(), "token")
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("a.b.c")
+		w.idp.Secret, w.idp.Workload = secret, "a.b.c"
+		w.server.Flow, w.server.ClientID, w.server.ClientSecret, w.server.Issuer, w.server.Configured, w.server.AssertionFile = FlowJWTBearer, "configured", identity.Secret(secret), w.idp.URL, true, file
+		if _, _, err := w.client.Begin(t.Context(), w.server, "me", redirect); err == nil {
+			t.Error("a person is sent to the issuer")
+		}
+		w.welcome(Shared)
+		w.idp.Workload = "d.e.f"
+		write("d.e.f") // the platform has renewed it
+		w.pass(50 * time.Minute)
+		w.welcome(Shared)
+		if n := w.idp.Count("sign-in"); n != 2 {
+			t.Errorf("%d tokens", n)
+		}
+		write("no JWT")
+		w.idp.Expire()
+		asked := w.idp.Count("/token")
+		if _, err := w.get(Shared); err == nil || !strings.Contains(err.Error(), "mcpServers.notes.oauth.assertion_file") {
+			t.Errorf("a file without a JWT: %v", err)
+		}
+		if n := w.idp.Count("/token") - asked; n != 0 {
+			t.Errorf("%d requests without a JWT", n)
+		}
+	}
+}
+
 func TestMachine(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

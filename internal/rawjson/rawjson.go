@@ -2,10 +2,8 @@ package rawjson
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 )
 
 // MaxDepth bounds how deep arrays and objects may nest. Deeper input is
@@ -183,76 +181,6 @@ func skipNumber(data []byte, i int) (int, error) {
 		}
 	}
 	return i, nil
-}
-
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-
-	// After so many words, a string counts as long, and is looked through in
-	// pieces of so many bytes.
-	shortWords = 8
-	longPiece  = 1024
-)
-
-// special has the high bit of a byte set if w has a quote, a backslash or a control character
-// there; above the lowest such byte, others may be set as well. Flipping bit 2 makes the quote,
-// 0x22, adjacent to the control characters.
-func special(w uint64) uint64 {
-	slash := w ^ '\\'*ones
-	return ((w^2*ones-0x21*ones)&^w | (slash-ones)&^slash) & highs
-}
-
-// printable has the high bit of each byte set that is no control character; its other bits have no
-// meaning.
-func printable(w uint64) uint64 { return (w&^highs + 0x60*ones) | w }
-
-// skipPlain returns the index of the first byte at or after i that is a quote, a backslash or a
-// control character, or len(data). It examines eight bytes at once. For a long string it uses the
-// search for single bytes, whose vector instructions are worth their start there.
-func skipPlain(data []byte, i int) int {
-	for n := 0; n < shortWords && i+8 <= len(data); n++ {
-		if stop := special(binary.LittleEndian.Uint64(data[i:])); stop != 0 {
-			return i + bits.TrailingZeros64(stop)/8
-		}
-		i += 8
-	}
-	for i < len(data) {
-		piece := data[i:min(i+longPiece, len(data))]
-		whole := len(piece)
-		if n := bytes.IndexByte(piece, '"'); n >= 0 {
-			piece = piece[:n]
-		}
-		if n := bytes.IndexByte(piece, '\\'); n >= 0 {
-			piece = piece[:n]
-		}
-		if n := indexControl(piece); n >= 0 {
-			piece = piece[:n]
-		}
-		i += len(piece)
-		if len(piece) < whole {
-			return i
-		}
-	}
-	return i
-}
-
-func indexControl(data []byte) int {
-	rest := data
-	for len(rest) >= 32 {
-		a, b := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:])
-		c, d := binary.LittleEndian.Uint64(rest[16:]), binary.LittleEndian.Uint64(rest[24:])
-		if printable(a)&printable(b)&printable(c)&printable(d)&highs != highs {
-			break
-		}
-		rest = rest[32:]
-	}
-	for n, c := range rest {
-		if c < 0x20 {
-			return len(data) - len(rest) + n
-		}
-	}
-	return -1
 }
 
 // skipString expects data[i] == '"'.

@@ -60,6 +60,30 @@ func TestSkipPlain(t *testing.T) {
 	}
 }
 
+// Blocks of vector instructions end where those of words do: before the block with the first byte
+// that is not plain.
+func TestPlainBlocks(t *testing.T) {
+	data := bytes.Repeat([]byte("é~ \x7f!#[]\xff\x80"), 40)
+	for length := range data {
+		if got, want := plainBlocks(data[:length]), length/blockBytes*blockBytes; got != want {
+			t.Fatalf("%d plain bytes have blocks of %d, want %d", length, got, want)
+		}
+	}
+	for c := range 256 {
+		for at := range 3 * blockBytes {
+			own := bytes.Clone(data[3 : 3+5*blockBytes]) // 3: no alignment
+			own[at] = byte(c)
+			want := len(own)
+			if c < 0x20 || c == '"' || c == '\\' {
+				want = at / blockBytes * blockBytes
+			}
+			if got, words := plainBlocks(own), plainWords(own); got != want || words != want {
+				t.Fatalf("%#x at %d ends blocks at %d, words at %d, want %d", c, at, got, words, want)
+			}
+		}
+	}
+}
+
 func TestFields(t *testing.T) {
 	in := []byte(` {"b" : [1, 2] ,"A":0,"a":{"x":1},"\u0063":"v"} `)
 	out := make([][]byte, 4)

@@ -125,6 +125,16 @@ func (r *Recent) Replace(text string) string {
 	return r.set.Replace(text)
 }
 
+// Holds reports whether a secret stands in text.
+func (r *Recent) Holds(text string) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.set.Holds(text)
+}
+
 // add puts a form in its place: the longest form is first.
 func (s *Set) add(w written) {
 	first := [2]byte{w.text[0], w.text[1]}

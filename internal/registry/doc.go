@@ -12,6 +12,9 @@
 // wait until the lease of the old one has run out, which is what keeps a second agent
 // from taking the calls of the first.
 //
+// With Options.Kept, registrations are documents in a store, and their leases begin anew with the
+// next process.
+//
 // The protocol of registration is told in package agentserver, whose other end
 // this is. The package knows what an agent is called and where it is, and
 // nothing of MCP but how errors look.

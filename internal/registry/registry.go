@@ -77,6 +77,9 @@ type Options struct {
 	// Changed is called after agents were added, removed or moved, without locks, on the goroutine
 	// that made the change. Calls may overlap. May be nil.
 	Changed func()
+	// Kept makes registrations outlast the process, and restores those of an earlier one. Nil keeps
+	// none.
+	Kept *Kept
 	// Logger gets changes of agents; nil discards them.
 	Logger *slog.Logger
 }
@@ -88,6 +91,8 @@ type Registry struct {
 	log  *slog.Logger
 	ways transports
 
+	keeper *keeper // nil: registrations end with the process. Set before the first use
+
 	mu     sync.Mutex // guards below
 	routes []Route
 	leases map[string]Agent
@@ -95,7 +100,7 @@ type Registry struct {
 	unused map[string]bool // routes whose names are another owner's
 }
 
-// New returns a Registry without agents. Leases expire while Run runs.
+// New returns a Registry whose agents are those of Options.Kept. Leases expire while Run runs.
 func New(o Options) *Registry {
 	o.Lease = cmp.Or(o.Lease, defaultLease)
 	o.Max = cmp.Or(o.Max, defaultMax)
@@ -122,6 +127,7 @@ func New(o Options) *Registry {
 	}
 	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}, lost: map[string]bool{}, unused: map[string]bool{}}
 	r.ways = transports{r: r, byName: map[string]*hop.Transport{}}
+	r.restore(o.Kept)
 	return r
 }
 
@@ -204,6 +210,7 @@ func (r *Registry) Run(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			r.expire(now)
+			r.keeper.sweep()
 		}
 	}
 }
@@ -220,6 +227,7 @@ func (r *Registry) expire(now time.Time) {
 	}
 	r.mu.Unlock()
 	for _, l := range gone {
+		r.keeper.sync(l.Name)
 		r.ways.forget(l.Name)
 		r.log.Warn("an agent stopped renewing its registration and is forgotten", "agent", l.Name, "url", l.URL)
 	}
@@ -287,6 +295,7 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 	if err != nil {
 		return err
 	}
+	r.keeper.sync(a.Name)
 	if !live || old.Instance != a.Instance {
 		r.log.Info("an agent has registered", "agent", a.Name, "url", a.URL, "principal", a.Principal)
 	}
@@ -335,6 +344,7 @@ func (r *Registry) leave(principal, name, instance string) {
 	}
 	r.mu.Unlock()
 	if mine {
+		r.keeper.sync(name)
 		r.ways.forget(name)
 		r.log.Info("an agent has left", "agent", name, "url", l.URL)
 		r.o.Changed()

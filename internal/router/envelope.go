@@ -14,6 +14,7 @@ import (
 type envelope struct {
 	id     jsonrpc.ID // of the request; "" for anything else and for a batch
 	method string     // "" for a response and for a batch
+	params []byte     // of the request, a part of the body
 	modern bool
 	tool   string // of a tools/call, if a token must name it
 	// bounded is the number of messages of the body that Limits bound.
@@ -30,7 +31,7 @@ func readEnvelope(h http.Header, data []byte, signed bool) (e envelope, err erro
 		return e, e.readBatch(h, data)
 	}
 	m, err := jsonrpc.Parse(data)
-	e.id, e.method = m.ID, m.Method
+	e.id, e.method, e.params = m.ID, m.Method, m.Params
 	if err != nil {
 		return e, err
 	}

@@ -41,6 +41,9 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f.pass = newPassthrough(name, up, rt.log)
 	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
 	f.pass.judge, f.pass.audit, f.pass.observer = rt.o.Judge, rt.o.Audit, rt.o.Observer
+	if rt.o.Docs != nil {
+		f.pass.tasks.docs = &taskDocs{docs: rt.o.Docs, log: rt.log, name: name, target: up.Target}
+	}
 	o := streamable.ServerOptions{
 		Handler: rt.o.Trace.Handler(name, telemetry.TraceContext(f.pass, streamable.Header)), Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
@@ -48,7 +51,8 @@ func newFace(rt *Router, name string, up Upstream) *face {
 		Logger: rt.log,
 	}
 	if f.ids = rt.o.sessions(name); f.ids != nil {
-		o.Sessions = f.ids
+		kept := f.ids.Around(o.Handler, f.pass.relay.Resume)
+		o.Handler, o.Sessions = kept, kept
 	}
 	f.server = streamable.NewServer(o)
 	return f
@@ -92,12 +96,13 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 		}
 		defer f.limiter.leave(e.bounded)
 	}
+	if e.method == "subscriptions/listen" {
+		ctx, end := guard.Lasting(r.Context())
+		defer end()
+		r = r.WithContext(ctx)
+	}
 	if target, overHTTP := f.target(); overHTTP {
-		handled, lost := f.hand(w, r, target, e, b, target.Process)
-		if lost != nil {
-			handled, _ = f.hand(w, r, target, e, b, false)
-		}
-		if handled {
+		if f.handOn(w, r, target, e, b) {
 			return
 		}
 	}
@@ -116,13 +121,25 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	f.server.ServeHTTP(w, r2)
 }
 
+// handOn forwards messages as hand does, to a program that has just ended once again.
+func (f *face) handOn(w http.ResponseWriter, r *http.Request, t Target, e envelope, b *body) (handled bool) {
+	var records handed
+	defer records.end()
+	handled, lost := f.hand(w, r, t, e, b, &records, t.Process)
+	if lost != nil {
+		handled, _ = f.hand(w, r, t, e, b, &records, false)
+	}
+	return handled
+}
+
 // hand forwards messages to an HTTP upstream unchanged, and keeps its program running meanwhile.
 // handled is false if they have to go the other way. lost is set if they did not reach the program
 // because it has just ended; nothing has been answered then, and the caller may try again.
-func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope, b *body, again bool) (handled bool, lost error) {
+func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope, b *body, records *handed, again bool) (handled bool, lost error) {
 	if t.Process {
 		release, err := f.up.Hold(r.Context(), e.method == "subscriptions/listen")
 		if err != nil {
+			records.err = err
 			f.unready(w, r, e, b, err)
 			return true, nil
 		}
@@ -131,7 +148,7 @@ func (f *face) hand(w http.ResponseWriter, r *http.Request, t Target, e envelope
 	if !f.forwards(r.Context(), t, r.Header, e) {
 		return false, nil
 	}
-	return true, f.rt.forward.serve(w, r, f, t, e, b, again)
+	return true, f.rt.forward.serve(w, r, f, t, e, b, records, again)
 }
 
 // unready answers a request whose upstream is unavailable. b is nil if the request has no body.
@@ -144,6 +161,11 @@ func (f *face) unready(w http.ResponseWriter, r *http.Request, e envelope, b *bo
 
 // serveOther serves GET and DELETE.
 func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		ctx, end := guard.Lasting(r.Context())
+		defer end()
+		r = r.WithContext(ctx)
+	}
 	target, overHTTP := f.target()
 	if overHTTP {
 		if target.Process {
@@ -156,7 +178,7 @@ func (f *face) serveOther(w http.ResponseWriter, r *http.Request) {
 		}
 		modern := r.Header.Get(streamable.HeaderSession) == "" && mcp.IsModern(r.Header.Get(streamable.HeaderVersion))
 		if f.takes(r.Context(), target, modern) {
-			_ = f.rt.forward.serve(w, r, f, target, envelope{modern: modern}, nil, false)
+			_ = f.rt.forward.serve(w, r, f, target, envelope{modern: modern}, nil, &handed{}, false)
 			return
 		}
 	}

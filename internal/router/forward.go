@@ -93,10 +93,13 @@ type exchange struct {
 	peer    http.RoundTripper // of an upstream that has registered itself, or nil
 	trace   trace.Forwarded   // zero for a stream, a notification, a response and a batch
 	edit    trace.Edit        // of b, which puts the context of the trace into it
+	handed  *handed           // records of the requests in b
 
 	began time.Time // if the Observer is told
 	err   error     // why the agent did not get the upstream's answer whole; nil if it did
 	again bool      // nothing was written: the caller retries
+	// agentGone says that the response could not be written to the agent.
+	agentGone bool
 
 	ctx    context.Context // of the request to the upstream
 	cancel context.CancelCauseFunc
@@ -111,7 +114,7 @@ var (
 // serve forwards one request. b is nil for GET and DELETE. It always writes a response, with one
 // exception: if the caller retries and the connection is refused, it writes nothing and returns the
 // error.
-func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body, again bool) (lost error) {
+func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Target, e envelope, b *body, records *handed, again bool) (lost error) {
 	session, lasts := f.ownSession(r, &t)
 	key := bindingKey{f.name, guard.Principal(r.Context()), session}
 	shared := true
@@ -119,11 +122,12 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		owned, several := fw.sessions.owns(key)
 		shared = several || !owned // a Router that has just started does not know
 		if !owned && !lasts {
-			writeError(w, e.id, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one"))
+			records.err = mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one")
+			writeError(w, e.id, records.err)
 			return nil
 		}
 	}
-	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b, session: session, peer: fw.o.peer(f.name)}
+	x := &exchange{fw: fw, f: f, w: w, r: r, t: t, e: e, b: b, handed: records, session: session, peer: fw.o.peer(f.name)}
 	if !shared && e.id != "" {
 		x.call = callKey{f.name, session, e.id}
 	}
@@ -131,6 +135,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
 	defer x.cancel(nil)
 	if err := fw.enter(x); err != nil {
+		records.err = err
 		writeError(w, e.id, err)
 		return nil
 	}
@@ -138,6 +143,12 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 	x.observe()
 	defer x.observeEnd()
 	defer x.follow()()
+	defer x.recordEnd()
+	if err := x.record(); err != nil {
+		x.err = err
+		e.writeError(w, err)
+		return nil
+	}
 	if !x.endless && t.Timeout > 0 {
 		x.limit = t.Timeout
 		timer := time.AfterFunc(t.Timeout, func() { x.cancel(errTimeout) })
@@ -146,7 +157,7 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 	resp, err := x.roundTrip()
 	if err != nil {
 		if again && x.ctx.Err() == nil && errors.Is(err, syscall.ECONNREFUSED) {
-			x.again = true
+			x.again, x.err = true, transportFailure(x.f.name, err)
 			return err
 		}
 		x.fail(err)

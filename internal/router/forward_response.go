@@ -57,6 +57,7 @@ func (x *exchange) respond(resp *http.Response) {
 		}
 		x.trace.Read(buf.buf)
 	}
+	x.heard(resp, buf.buf, whole)
 	h := x.w.Header()
 	copyResponseHeader(h, resp.Header)
 	switch {
@@ -75,7 +76,8 @@ func (x *exchange) respond(resp *http.Response) {
 	}
 	if len(buf.buf) > 0 {
 		if _, err := x.w.Write(buf.buf); err != nil {
-			return // the agent is gone
+			x.agentGone = true
+			return
 		}
 	}
 	if !whole {
@@ -83,10 +85,27 @@ func (x *exchange) respond(resp *http.Response) {
 	}
 }
 
+// heard shows the records the response, or its start if it is long.
+func (x *exchange) heard(resp *http.Response, data []byte, whole bool) {
+	switch a := &x.handed.answers; {
+	case !a.waits():
+	case !plain(resp):
+		a.unread = true
+		a.end(nil)
+	case whole:
+		a.message(data)
+	default:
+		a.add(data)
+	}
+}
+
+// plain reports whether a response is not compressed.
+func plain(resp *http.Response) bool { return resp.Header.Get("Content-Encoding") == "" }
+
 // asText makes a response be read as UTF-8: a single invalid byte of an upstream makes many clients
 // fail. A compressed response, which weir does not request, passes unchanged.
 func asText(resp *http.Response) {
-	if resp.Header.Get("Content-Encoding") != "" {
+	if !plain(resp) {
 		return
 	}
 	resp.Body = struct {
@@ -99,7 +118,7 @@ func asText(resp *http.Response) {
 // result that does not begin with its content is parsed, and gets an empty content if it has none:
 // clients depend on it.
 func (x *exchange) mend(resp *http.Response, b *body) error {
-	if resp.Header.Get("Content-Encoding") != "" {
+	if !plain(resp) {
 		return nil
 	}
 	text := bytes.TrimSpace(b.buf)
@@ -160,12 +179,15 @@ func (x *exchange) copyRest(resp *http.Response, b *body, rc *http.ResponseContr
 			err = mcp.Errorf(mcp.KindUpstreamProtocol, "the response of upstream %q has more bytes than the bound of %d", x.f.name, x.fw.o.MaxResponse)
 		}
 		if n > 0 && !tooLong {
+			x.handed.answers.add(buf[:n])
 			_ = rc.SetWriteDeadline(time.Now().Add(x.fw.o.WriteTimeout))
 			if _, err := x.w.Write(buf[:n]); err != nil {
+				x.agentGone = true
 				return
 			}
 		}
 		if err == io.EOF {
+			x.handed.answers.finish()
 			return
 		}
 		if err != nil {
@@ -193,9 +215,10 @@ func (x *exchange) respondStream(resp *http.Response) {
 	_ = out.rc.SetReadDeadline(time.Time{})
 	x.w.WriteHeader(resp.StatusCode)
 	if !out.write(nil) {
+		x.agentGone = true
 		return
 	}
-	if resp.Header.Get("Content-Encoding") == "" {
+	if plain(resp) {
 		out.keepAlive(x.fw.o.KeepAlive)
 	}
 	defer out.end()
@@ -210,10 +233,17 @@ func (x *exchange) respondStream(resp *http.Response) {
 		tail = &streamTail{}
 		defer func() { x.trace.Read(tail.response()) }()
 	}
+	heard := eventData{add: x.handed.answers.add, finish: x.handed.answers.finish}
+	reads := x.handed.answers.waits() && plain(resp)
+	x.handed.answers.unread = !plain(resp)
 	for {
 		n, err := resp.Body.Read(buf)
 		tail.add(buf[:n])
+		if reads {
+			heard.feed(buf[:n])
+		}
 		if n > 0 && !out.write(buf[:n]) {
+			x.agentGone = true
 			return
 		}
 		if err == io.EOF {

@@ -24,9 +24,10 @@ type Judge interface {
 	// call. taskTool is the tool that made the task of r, by the name that the agent used; "" if it
 	// is unknown.
 	Judge(ctx context.Context, upstream string, r *mcp.Request, taskTool string) (json.RawMessage, error)
-	// Shown returns the result of a request without the entries that do not exist for the caller, or
-	// the result itself. It is called for each result of a judged upstream, and must not keep it.
-	Shown(ctx context.Context, upstream, method string, result json.RawMessage) (json.RawMessage, error)
+	// Shown returns the result of an admitted request without the entries that do not exist for the
+	// caller, or the result itself, or the error that the agent gets instead. It is called for each
+	// result of a judged upstream, and must not keep it.
+	Shown(ctx context.Context, upstream string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error)
 	// Refuses reports, without asking or counting, whether Judge certainly refuses a call:
 	// "resources/read" of a URI, or "tools/call" of a tool, where "" is an unknown tool. Agents get
 	// no notifications about resources or tools that they may not use. ctx says who the agent is. It
@@ -34,8 +35,11 @@ type Judge interface {
 	Refuses(ctx context.Context, upstream, method, name string) bool
 }
 
-// judged reports whether a Judge applies to the upstream.
-func (p *passthrough) judged() bool { return p.judge != nil && p.judge.Judges(p.name) }
+// judged reports whether a Judge applies to the upstream. With an Auditor each message is judged:
+// the log must have what the upstream reads.
+func (p *passthrough) judged() bool {
+	return p.judge != nil && (audits(p.audit) || p.judge.Judges(p.name))
+}
 
 // admit lets the Judge decide about a message to the upstream, and returns the judged message.
 func (p *passthrough) admit(ctx context.Context, r *mcp.Request) (*mcp.Request, error) {
@@ -43,11 +47,11 @@ func (p *passthrough) admit(ctx context.Context, r *mcp.Request) (*mcp.Request, 
 		return r, nil
 	}
 	if r.IsNotification() && !strings.HasPrefix(r.Method, "notifications/") {
-		return nil, mcp.Errorf(mcp.KindInvalidRequest, "%s is a request: without an id nobody can be told what became of it", clip(r.Method))
+		return nil, needsID(r.Method)
 	}
 	tool := ""
 	if isTaskMethod(r.Method) {
-		tool = p.tasks.tool(r.Session.Principal(), taskID(r.Params))
+		tool = p.tasks.tool(ctx, r.Session.Principal(), taskID(r.Params))
 	}
 	params, err := p.judge.Judge(ctx, p.name, r, tool)
 	if err != nil {
@@ -58,12 +62,18 @@ func (p *passthrough) admit(ctx context.Context, r *mcp.Request) (*mcp.Request, 
 	return &q, nil
 }
 
-// shown removes from a result what the Judge does not show to the caller.
+// needsID returns the error for a request without an id. A server may do its work, and no answer says
+// so.
+func needsID(method string) error {
+	return mcp.Errorf(mcp.KindInvalidRequest, "%s is a request: without an id nobody can be told what became of it", clip(method))
+}
+
+// shown removes from a result what the Judge does not show to the caller, or refuses it.
 func (p *passthrough) shown(ctx context.Context, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	if !p.judged() {
 		return result, nil
 	}
-	return p.judge.Shown(ctx, p.name, r.Method, result)
+	return p.judge.Shown(ctx, p.name, r, result)
 }
 
 // tellsOf reports whether an agent may get an update. It must not name a resource that the agent

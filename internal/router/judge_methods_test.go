@@ -42,7 +42,7 @@ func (j *strictJudge) Judge(_ context.Context, upstream string, r *mcp.Request, 
 	return rawjson.AppendRewritten(nil, r.Params)
 }
 
-func (j *strictJudge) Shown(_ context.Context, _, _ string, result json.RawMessage) (json.RawMessage, error) {
+func (j *strictJudge) Shown(_ context.Context, _ string, _ *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	return result, nil
 }
 

@@ -27,7 +27,7 @@ func (f judgeFunc) Judge(ctx context.Context, upstream string, r *mcp.Request, _
 	return r.Params, f(ctx, upstream, r)
 }
 
-func (judgeFunc) Shown(_ context.Context, _, _ string, result json.RawMessage) (json.RawMessage, error) {
+func (judgeFunc) Shown(_ context.Context, _ string, _ *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	return result, nil
 }
 
@@ -40,7 +40,7 @@ type noCounter struct{ not atomic.Bool }
 
 func (*noCounter) Judges(string) bool { return true }
 
-func (*noCounter) Shown(_ context.Context, _, _ string, result json.RawMessage) (json.RawMessage, error) {
+func (*noCounter) Shown(_ context.Context, _ string, _ *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	return result, nil
 }
 
@@ -191,7 +191,7 @@ func (s *switched) Judge(_ context.Context, _ string, r *mcp.Request, _ string) 
 	return r.Params, nil
 }
 
-func (s *switched) Shown(_ context.Context, _, _ string, result json.RawMessage) (json.RawMessage, error) {
+func (s *switched) Shown(_ context.Context, _ string, _ *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	return result, nil
 }
 

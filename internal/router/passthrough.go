@@ -43,6 +43,7 @@ func (p *passthrough) close() {
 	p.rounds.Drain()
 	p.sessionless.close()
 	p.relay.Close()
+	p.tasks.docs.close()
 }
 
 // Serve implements mcp.Handler.
@@ -87,7 +88,7 @@ func (p *passthrough) call(ctx context.Context, r *mcp.Request) (json.RawMessage
 		}
 	}
 	owner := r.Session.Principal()
-	if err := p.checkTask(owner, r.Method, r.Params); err != nil {
+	if err := p.checkTask(ctx, owner, r.Method, r.Params); err != nil {
 		return nil, err
 	}
 	result, err := p.relay.Call(ctx, r)
@@ -110,5 +111,5 @@ func (p *passthrough) checkParamHeaders(ctx context.Context, r *mcp.Request) err
 	if r.Method != "tools/call" || h == nil {
 		return nil
 	}
-	return p.up.CheckParamHeaders(rawjson.Text(r.Fields().Name), r.Params, h)
+	return p.up.CheckParamHeaders(ctx, rawjson.Text(r.Fields().Name), r.Params, h)
 }

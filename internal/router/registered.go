@@ -61,7 +61,8 @@ func peerHeader(r *http.Request, modern bool, further []string) http.Header {
 // not MCP; none of it may be shown then.
 func (x *exchange) vet(resp *http.Response) error {
 	keepMCP(resp.Header)
-	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+	switch code := resp.StatusCode; {
+	case code >= 300 && code < 400, code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
 		return nil // refusal handles it
 	}
 	switch kind := mediaType(resp.Header); {

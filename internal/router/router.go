@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/sessionid"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -65,6 +66,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// MaxBody bounds a request body: 10 MB.
 	MaxBody int64
+	// Docs keeps the owners of tasks over a restart; nil keeps none.
+	Docs store.Docs
 	// Memory counts the bytes of request bodies; nil sets no bound.
 	Memory *memory.Pool
 	// MaxResponse bounds one JSON response of an upstream: 256 MB. The response is copied without

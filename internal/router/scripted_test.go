@@ -34,7 +34,9 @@ func (s *scripted) Call(ctx context.Context, method string, params json.RawMessa
 
 func (s *scripted) Notify(context.Context, string, json.RawMessage) error { return nil }
 
-func (s *scripted) CheckParamHeaders(string, json.RawMessage, http.Header) error { return nil }
+func (s *scripted) CheckParamHeaders(context.Context, string, json.RawMessage, http.Header) error {
+	return nil
+}
 
 func (s *scripted) Subscribe(_ context.Context, fn func(string, json.RawMessage)) func() {
 	s.subscribers.Add(1)

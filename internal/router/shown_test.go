@@ -3,18 +3,22 @@ package router_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/fakemcp"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // shownJudge shows no tools.
 type shownJudge struct{ judgeFunc }
 
-func (shownJudge) Shown(_ context.Context, upstream, method string, result json.RawMessage) (json.RawMessage, error) {
-	if upstream == "fake" && method == "tools/list" {
+func (shownJudge) Shown(_ context.Context, upstream string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
+	if upstream == "fake" && r.Method == "tools/list" {
 		return json.RawMessage(`{"tools":[{"name":"shown","inputSchema":{"type":"object"}}]}`), nil
 	}
 	return result, nil
@@ -43,4 +47,23 @@ func TestJudgeShows(t *testing.T) {
 			}
 		}
 	})
+}
+
+// refusingJudge refuses the answers about tasks.
+type refusingJudge struct{ judgeFunc }
+
+func (refusingJudge) Shown(_ context.Context, _ string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
+	if r.Method == "tasks/result" && rawjson.Text(rawjson.Get(r.Params, "taskId")) == "t-1" {
+		return nil, mcp.Errorf(mcp.KindPermissionDenied, "not today")
+	}
+	return result, nil
+}
+
+// TestJudgeRefusesTasks: what the Judge refuses of a task is not told without a message, either.
+func TestJudgeRefusesTasks(t *testing.T) {
+	e, _ := startAgent(t, func(_ *config.Server, o *router.Options) { o.Judge = refusingJudge{everything} })
+	res := e.do(e.request(t.Context(), http.MethodGet, "/mcps/fake/task?taskId=t-1", ""))
+	if !strings.Contains(res.body, "not today") || strings.Contains(res.body, "running") {
+		t.Errorf("%d %s", res.status, res.body)
+	}
 }

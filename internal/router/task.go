@@ -48,47 +48,73 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 	defer f.limiter.leave(1)
 	ctx, cancel := context.WithTimeout(r.Context(), taskTimeout)
 	defer cancel()
-	if err := f.pass.admitTask(ctx, guard.Principal(r.Context()), id, r.Method == http.MethodDelete); err != nil {
+	asked := f.pass.taskRequest(guard.Principal(r.Context()), id, r.Method == http.MethodDelete)
+	if f.pass.judged() {
+		if _, err := f.pass.admit(mcp.WithCaller(ctx, asked.Session), asked); err != nil {
+			writeError(w, "", err)
+			return
+		}
+	}
+	recorded, err := begin(ctx, f.pass.audit, f.name, asked)
+	if err != nil {
 		writeError(w, "", err)
 		return
 	}
+	answer, err := f.answerTask(ctx, w, r, id)
+	if recorded != nil {
+		recorded.Ended(answer, err)
+	}
+}
+
+// answerTask writes what the server tells of a task. It returns the answer, for the audit log.
+func (f *face) answerTask(ctx context.Context, w http.ResponseWriter, r *http.Request, id string) ([]byte, error) {
 	if t, ok := f.up.Target(); ok {
 		if t.Process {
 			release, err := f.up.Hold(ctx, false)
 			if err != nil {
 				f.unready(w, r, envelope{}, nil, err)
-				return
+				return nil, err
 			}
 			defer release(nil)
 		}
-		if f.agentTask(ctx, w, r, t, id) {
-			return
+		if ok, answer, err := f.agentTask(ctx, w, r, t, id); ok {
+			return answer, err
 		}
 	}
 	answer, err := f.peerTask(ctx, guard.Principal(r.Context()), id, r.Method == http.MethodDelete)
+	if err == nil {
+		answer, err = f.pass.shownTask(ctx, guard.Principal(r.Context()), id, answer)
+	}
 	if err != nil {
+		err = taskFailure(err)
 		if r.Context().Err() == nil {
-			writeError(w, "", taskFailure(err))
+			writeError(w, "", err)
 		}
-		return
+		return nil, err
 	}
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = []string{streamable.ContentJSON}, []string{"no-store"}
 	_, _ = w.Write(answer)
+	return answer, nil
 }
 
-// admitTask is admit for a task that is requested without a message. There is no session in which a
-// person could be asked.
-func (p *passthrough) admitTask(ctx context.Context, principal, id string, cancel bool) error {
-	if !p.judged() {
-		return nil
-	}
+// taskRequest returns the message that stands for a request about a task without one: a task that is
+// told of may come with its result. There is no session in which a person could be asked.
+func (p *passthrough) taskRequest(principal, id string, cancel bool) *mcp.Request {
 	r := &mcp.Request{ID: "1", Method: "tasks/result", Params: taskParams(id), Session: p.sessionless.of(principal), Peer: mcp.NoPeer}
 	if cancel {
 		r.Method = "tasks/cancel"
 	}
-	_, err := p.admit(mcp.WithCaller(ctx, r.Session), r)
-	return err
+	return r
+}
+
+// shownTask is shown for the answer about a task that is requested without a message.
+func (p *passthrough) shownTask(ctx context.Context, principal, id string, answer json.RawMessage) (json.RawMessage, error) {
+	if !p.judged() {
+		return answer, nil
+	}
+	r := p.taskRequest(principal, id, false)
+	return p.shown(mcp.WithCaller(ctx, r.Session), r, answer)
 }
 
 func taskParams(id string) json.RawMessage {
@@ -97,7 +123,7 @@ func taskParams(id string) json.RawMessage {
 
 // agentTask asks an agent server. If the upstream is not an agent server, it returns false and
 // writes nothing.
-func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Request, t Target, id string) bool {
+func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Request, t Target, id string) (ok bool, answer []byte, err error) {
 	to := mcptask.AgentTaskURL(t.URL, id)
 	var h http.Header
 	transport := f.rt.o.peer(f.name)
@@ -109,7 +135,7 @@ func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Req
 	f.rt.o.Loops.set(h, f.via)
 	if err := f.rt.o.Sign.set(h, f.name, guard.Principal(r.Context()), ""); err != nil {
 		writeError(w, "", err)
-		return true
+		return true, nil, err
 	}
 	req := (&http.Request{
 		Method: r.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h,
@@ -118,32 +144,53 @@ func (f *face) agentTask(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if err != nil {
 		switch {
 		case r.Context().Err() != nil:
+			return true, nil, r.Context().Err()
 		case ctx.Err() != nil:
-			writeError(w, "", tooSlow(f.name, "getTaskStatus", taskTimeout))
+			err = tooSlow(f.name, "getTaskStatus", taskTimeout)
 		default:
-			writeError(w, "", transportFailure(f.name, err))
+			err = transportFailure(f.name, err)
 		}
-		return true
+		writeError(w, "", err)
+		return true, nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTask+1))
 	switch {
 	case err != nil && r.Context().Err() == nil:
-		writeError(w, "", transportFailure(f.name, err))
-		return true
+		err = transportFailure(f.name, err)
+		writeError(w, "", err)
+		return true, nil, err
 	case len(body) > maxTask:
-		writeError(w, "", mcp.Errorf(mcp.KindUpstreamProtocol, "agent %q told more than %d bytes of a task", f.name, maxTask))
-		return true
+		err = mcp.Errorf(mcp.KindUpstreamProtocol, "agent %q told more than %d bytes of a task", f.name, maxTask)
+		writeError(w, "", err)
+		return true, nil, err
 	}
 	body = rawjson.RepairText(body)
 	if !rawjson.IsObject(body) || !json.Valid(body) || !aboutTask(body) {
-		return false // another program answers there, or none
+		return false, nil, nil // another program answers there, or none
+	}
+	if body, err = f.pass.shownTask(ctx, guard.Principal(r.Context()), id, body); err != nil {
+		writeError(w, "", err)
+		return true, nil, err
 	}
 	out := w.Header()
 	out["Content-Type"], out["Cache-Control"] = []string{streamable.ContentJSON}, []string{"no-store"}
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(body)
-	return true
+	return true, body, taskError(body)
+}
+
+// taskError returns the error in an agent's answer about a task, nil if there is none.
+func taskError(body []byte) error {
+	raw := rawjson.Get(body, "error")
+	if !rawjson.IsObject(raw) {
+		return nil
+	}
+	e := &jsonrpc.Error{}
+	if json.Unmarshal(raw, e) != nil {
+		return mcp.Errorf(mcp.KindUpstreamProtocol, "the error of the agent cannot be read")
+	}
+	return e
 }
 
 // aboutTask reports whether an answer comes from an agent server: it is a task, or an error with a
@@ -167,7 +214,10 @@ func (f *face) peerTask(ctx context.Context, principal, id string, cancel bool) 
 	if cancel {
 		method = "tasks/cancel"
 	}
-	if f.pass.checkTask(principal, method, params) != nil {
+	if err := f.pass.checkTask(ctx, principal, method, params); err != nil {
+		if kind, _ := mcp.KindOf(err); kind == mcp.KindStoreUnavailable {
+			return nil, err
+		}
 		return nil, mcp.Errorf(mcp.KindNotFound, "task not found: %s", clip(id))
 	}
 	back := &mcp.Mux{}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"encoding/json"
@@ -20,6 +21,8 @@ const maxTasks = 10_000
 // Principals share the connection to the upstream, which takes them for one client that may read
 // all tasks.
 type taskOwners struct {
+	docs *taskDocs // nil: owners end with the process
+
 	mu   sync.Mutex // guards below
 	byID map[string]*list.Element
 	used list.List // of taskOwner, the latest in front
@@ -27,31 +30,46 @@ type taskOwners struct {
 
 type taskOwner struct{ id, principal, tool string }
 
+// clone returns a copy that keeps no message in memory.
+func (t taskOwner) clone() taskOwner {
+	return taskOwner{strings.Clone(t.id), strings.Clone(t.principal), strings.Clone(t.tool)}
+}
+
 // maxTaskTool bounds the name of a task's tool. A longer one is forgotten.
 const maxTaskTool = 512
 
 // made records a task that a call has made. An older task with the id is forgotten: the server has
 // begun anew and counts its tasks again.
-func (o *taskOwners) made(id, principal, tool string) { o.record(id, principal, tool, true) }
-
-// named records a task that a call has named, unless it is known: it may be an older one.
-func (o *taskOwners) named(id, principal, tool string) { o.record(id, principal, tool, false) }
-
-func (o *taskOwners) record(id, principal, tool string, anew bool) {
+func (o *taskOwners) made(ctx context.Context, id, principal, tool string) {
 	if id == "" || len(id) > maxTaskID {
 		return
 	}
 	if len(tool) > maxTaskTool {
 		tool = ""
 	}
+	t := taskOwner{id, principal, tool}
+	o.docs.write(ctx, t)
+	o.record(t, true)
+}
+
+// named records a task that a call has named, unless it is known: it may be an older one.
+func (o *taskOwners) named(ctx context.Context, id, principal, tool string) {
+	if _, known, err := o.find(ctx, id); !known && err == nil {
+		o.made(ctx, id, principal, tool)
+	}
+}
+
+// record keeps a task in memory.
+func (o *taskOwners) record(t taskOwner, anew bool) {
+	t = t.clone()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byID == nil {
 		o.byID = map[string]*list.Element{}
 	}
-	if e := o.byID[id]; e != nil {
+	if e := o.byID[t.id]; e != nil {
 		if anew {
-			e.Value = taskOwner{e.Value.(taskOwner).id, strings.Clone(principal), strings.Clone(tool)}
+			e.Value = t
 			o.used.MoveToFront(e)
 		}
 		return
@@ -61,31 +79,50 @@ func (o *taskOwners) record(id, principal, tool string, anew bool) {
 		delete(o.byID, oldest.Value.(taskOwner).id)
 		o.used.Remove(oldest)
 	}
-	id = strings.Clone(id)
-	o.byID[id] = o.used.PushFront(taskOwner{id, strings.Clone(principal), strings.Clone(tool)})
+	o.byID[t.id] = o.used.PushFront(t)
+}
+
+// find returns the owner of a task, from the store if an earlier process has recorded it.
+func (o *taskOwners) find(ctx context.Context, id string) (t taskOwner, ok bool, err error) {
+	if id == "" || len(id) > maxTaskID {
+		return t, false, nil
+	}
+	o.mu.Lock()
+	e := o.byID[id]
+	if e != nil {
+		t = e.Value.(taskOwner)
+	}
+	o.mu.Unlock()
+	if e != nil {
+		return t, true, nil
+	}
+	if t, ok, err = o.docs.read(ctx, id); ok {
+		o.record(t, false)
+	}
+	return t, ok, err
 }
 
 // tool returns the tool that made a principal's task, "" if it is unknown.
-func (o *taskOwners) tool(principal, id string) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	e := o.byID[id]
-	if e == nil || e.Value.(taskOwner).principal != principal {
+func (o *taskOwners) tool(ctx context.Context, principal, id string) string {
+	t, _, _ := o.find(ctx, id) // check tells of a store that does not answer
+	if t.principal != principal {
 		return ""
 	}
-	return e.Value.(taskOwner).tool
+	return t.tool
 }
 
 // owns reports whether a task is a principal's.
-func (o *taskOwners) owns(principal, id string) bool {
+func (o *taskOwners) owns(ctx context.Context, principal, id string) (bool, error) {
+	t, ok, err := o.find(ctx, id)
+	if !ok || t.principal != principal {
+		return false, err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	e := o.byID[id]
-	if e == nil || e.Value.(taskOwner).principal != principal {
-		return false
+	if e := o.byID[id]; e != nil {
+		o.used.MoveToFront(e)
 	}
-	o.used.MoveToFront(e)
-	return true
+	return true, nil
 }
 
 // isTaskMethod reports whether a method is about one task.
@@ -94,11 +131,11 @@ func isTaskMethod(method string) bool {
 }
 
 // checkTask prevents one principal from accessing another's task if the upstream does not.
-func (p *passthrough) checkTask(principal, method string, params json.RawMessage) error {
+func (p *passthrough) checkTask(ctx context.Context, principal, method string, params json.RawMessage) error {
 	if !isTaskMethod(method) || p.apart != nil && p.apart() {
 		return nil
 	}
-	return p.tasks.check(principal, method, params)
+	return p.tasks.check(ctx, principal, method, params)
 }
 
 // ownTasks records the task in a call's result. From a list it removes tasks of other principals,
@@ -109,12 +146,12 @@ func (p *passthrough) ownTasks(ctx context.Context, principal string, r *mcp.Req
 		made, ok := mcptask.Made(result)
 		tool := rawjson.Text(r.Fields().Name)
 		if ok {
-			p.tasks.made(made.ID, principal, tool)
+			p.tasks.made(ctx, made.ID, principal, tool)
 			break
 		}
 		// Agent servers answer so to callers that know no tasks.
 		if id := rawjson.Text(rawjson.GetPath(result, "_meta", "taskId")); id != "" && p.apart != nil && p.apart() {
-			p.tasks.named(id, principal, tool)
+			p.tasks.named(ctx, id, principal, tool)
 		}
 	case "tasks/list":
 		owned := principal != mcp.LocalPrincipal && (p.apart == nil || !p.apart())
@@ -122,8 +159,17 @@ func (p *passthrough) ownTasks(ctx context.Context, principal string, r *mcp.Req
 		if !owned && !judged {
 			break
 		}
-		return keepTasks(result, func(id string) bool {
-			return (!owned || p.tasks.owns(principal, id)) && (!judged || !p.judge.Refuses(ctx, p.name, "tools/call", p.tasks.tool(principal, id)))
+		return keepTasks(result, func(id string) (bool, error) {
+			t, known, err := p.tasks.find(ctx, id)
+			switch {
+			case err != nil && (owned || judged):
+				return false, err
+			case owned && (!known || t.principal != principal):
+				return false, nil
+			case t.principal != principal:
+				t.tool = ""
+			}
+			return !judged || !p.judge.Refuses(ctx, p.name, "tools/call", t.tool), nil
 		})
 	}
 	return result, nil
@@ -131,16 +177,16 @@ func (p *passthrough) ownTasks(ctx context.Context, principal string, r *mcp.Req
 
 // check refuses access to another principal's task. If there is only one principal, it checks
 // nothing.
-func (o *taskOwners) check(principal, method string, params json.RawMessage) error {
+func (o *taskOwners) check(ctx context.Context, principal, method string, params json.RawMessage) error {
 	if principal == mcp.LocalPrincipal || !isTaskMethod(method) {
 		return nil
 	}
 	id := taskID(params)
-	switch {
-	case id == "":
+	if id == "" {
 		return mcp.Errorf(mcp.KindInvalidParams, "%s needs one taskId, a text", clip(method))
-	case o.owns(principal, id):
-		return nil
+	}
+	if mine, err := o.owns(ctx, principal, id); mine || err != nil {
+		return err
 	}
 	e := mcp.Errorf(mcp.KindInvalidParams, "no such task: %s", clip(id))
 	e.Data, _ = json.Marshal(map[string]string{"kind": mcp.KindNotFound.String(), "taskId": clip(id)})
@@ -156,15 +202,24 @@ func taskID(params json.RawMessage) string {
 	return rawjson.Text(id)
 }
 
-// keepTasks filters the tasks in the result of tasks/list.
-func keepTasks(result json.RawMessage, keep func(id string) bool) (json.RawMessage, error) {
+// keepTasks filters the tasks in the result of tasks/list. It asks once for each id.
+func keepTasks(result json.RawMessage, keep func(id string) (bool, error)) (json.RawMessage, error) {
 	raw := rawjson.Get(result, "tasks")
 	if !rawjson.IsArray(raw) {
 		return result, nil
 	}
-	out := []byte{'['}
+	out, kept := []byte{'['}, map[string]bool{}
+	var failed error
 	err := rawjson.EachElement(raw, func(task []byte) bool {
-		if keep(rawjson.Text(rawjson.Get(task, "taskId"))) {
+		id := rawjson.Text(rawjson.Get(task, "taskId"))
+		keeps, asked := kept[id]
+		if !asked {
+			if keeps, failed = keep(id); failed != nil {
+				return false
+			}
+			kept[id] = keeps
+		}
+		if keeps {
 			if len(out) > 1 {
 				out = append(out, ',')
 			}
@@ -172,7 +227,7 @@ func keepTasks(result json.RawMessage, keep func(id string) bool) (json.RawMessa
 		}
 		return true
 	})
-	if err != nil {
+	if err = cmp.Or(failed, err); err != nil {
 		return nil, err
 	}
 	return rawjson.Set(result, "tasks", append(out, ']'))

@@ -25,7 +25,7 @@ type Upstream interface {
 	// CheckParamHeaders compares the Mcp-Param-* headers of a modern tools/call with its params; a
 	// mismatch is an error of mcp.KindHeaderMismatch. Only the upstream knows which arguments its
 	// tools repeat.
-	CheckParamHeaders(tool string, params json.RawMessage, h http.Header) error
+	CheckParamHeaders(ctx context.Context, tool string, params json.RawMessage, h http.Header) error
 }
 
 // Greeting returns the server's part of the handshake.
@@ -87,6 +87,12 @@ const (
 
 // TaskStatusPath is the path for tasks at an agent server, which the parameter agent names.
 const TaskStatusPath = "/getTaskStatus"
+
+// Name returns the name of the upstream in the URL of a request to a Router.
+func Name(u *url.URL) (name string, ok bool) {
+	name, _, ok = nameOf(u)
+	return name, ok
+}
 
 // nameOf returns the upstream's name in /mcps/{name}/mcp, /mcp/{name}/mcp, the same with task or
 // getTaskStatus at the end, or /getTaskStatus?agent={name}. what is the kind of request.

@@ -33,6 +33,17 @@ func NewKey(text string) (*Key, error) {
 	return &Key{secret: secret, aeads: map[string]cipher.AEAD{}}, nil
 }
 
+// Secret returns 32 bytes for a purpose that is no sealing, the same ones each time.
+func (k *Key) Secret(purpose string) []byte { return k.derive("weir/secret/" + purpose) }
+
+func (k *Key) derive(info string) []byte {
+	secret, err := hkdf.Key(sha256.New, k.secret, nil, info, keyBytes)
+	if err != nil {
+		panic(err) // cannot happen: the length is fine
+	}
+	return secret
+}
+
 // aead returns the cipher of a purpose. Purposes are constants of the program.
 func (k *Key) aead(purpose string) cipher.AEAD {
 	k.mu.Lock()
@@ -40,11 +51,7 @@ func (k *Key) aead(purpose string) cipher.AEAD {
 	if a := k.aeads[purpose]; a != nil {
 		return a
 	}
-	secret, err := hkdf.Key(sha256.New, k.secret, nil, "weir/"+purpose, keyBytes)
-	if err != nil {
-		panic(err) // cannot happen: the length is fine
-	}
-	block, err := aes.NewCipher(secret)
+	block, err := aes.NewCipher(k.derive("weir/" + purpose))
 	if err != nil {
 		panic(err) // cannot happen: see above
 	}

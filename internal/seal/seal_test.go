@@ -53,3 +53,14 @@ func TestSeal(t *testing.T) {
 		}
 	}
 }
+
+// TestSecret: a secret is the same for its key and its purpose, and for nothing else.
+func TestSecret(t *testing.T) {
+	mine := string(key(t, "a").Secret("results"))
+	if len(mine) != keyBytes || mine != string(key(t, "a").Secret("results")) {
+		t.Errorf("%d bytes, or others the second time", len(mine))
+	}
+	if mine == string(key(t, "b").Secret("results")) || mine == string(key(t, "a").Secret("others")) {
+		t.Error("two secrets are equal")
+	}
+}

@@ -31,7 +31,7 @@ func (ix *Index) Fit(query, upstream, id string) float64 {
 	var met, all float32
 	for _, w := range s.words {
 		weight := w.weight * rarest
-		if id, ok := ix.view.dict[string(w.stem)]; ok {
+		if id, ok := ix.view.dict.find(termHash(w.stem)); ok {
 			weight = w.weight * ix.view.idf[id]
 		}
 		all += weight

@@ -110,6 +110,28 @@ func (ix *Index) Without(upstream string) *Index {
 	return ix.of(slices.Delete(slices.Clone(ix.segments), at, at+1))
 }
 
+// Join returns an index with the documents of ix and of another index with the same options. The
+// documents of other replace those of ix of the same upstreams. It shares all segments.
+func (ix *Index) Join(other *Index) *Index {
+	if len(other.segments) == 0 {
+		return ix
+	}
+	segments := slices.Clone(ix.segments)
+	out := ix.of(segments)
+	for _, s := range other.segments {
+		at, found := out.find(s.upstream)
+		if found {
+			out.segments[at] = s
+		} else {
+			out.segments = slices.Insert(out.segments, at, s)
+		}
+	}
+	return out
+}
+
+// Empty returns an index with the options of ix and without documents.
+func (ix *Index) Empty() *Index { return ix.of(nil) }
+
 // of returns an index with the same options and other segments.
 func (ix *Index) of(segments []*segment) *Index {
 	return &Index{tuning: ix.tuning, embedder: ix.embedder, queries: ix.queries, segments: segments}

@@ -142,6 +142,12 @@ func (b *builder) split(s string) []string {
 	return words
 }
 
+// asks reports whether the query has the term with this hash.
+func (s *scratch) asks(hash uint64) bool {
+	id, _ := s.v.dict.find(hash)
+	return s.terms[id].lexical != 0
+}
+
 // agree raises the found documents whose act is the query's and lowers those with another one. A
 // question prefers documents that read.
 func (s *scratch) agree() {
@@ -157,7 +163,7 @@ func (s *scratch) agree() {
 			c.score *= 1 + t.agreed
 		case s.reader.intent() == intentAct && l.kinds != 0:
 			c.score *= 1 - t.other
-		case l.verb != noVerb && s.terms[s.v.dict[seg.terms[l.verb]]].lexical == 0:
+		case l.verb != noVerb && !s.asks(seg.hashes[l.verb]):
 			c.score *= 1 - t.unasked
 		}
 	}

@@ -83,7 +83,7 @@ func (s *scratch) weigh() {
 		wantTerm(s, w.stem, w.weight, unlimited)
 		// A synonym that is rarer in this catalog must not count more than the word itself.
 		limit := unlimited
-		if id, ok := v.dict[string(w.stem)]; ok {
+		if id, ok := v.dict.find(termHash(w.stem)); ok {
 			limit = v.idf[id]
 		}
 		for _, other := range verbSynonyms()[string(w.stem)] {
@@ -101,7 +101,7 @@ const unlimited float32 = math.MaxFloat32
 
 // wantTerm raises the weight of a term to x times its idf; limit bounds the idf.
 func wantTerm[T string | []byte](s *scratch, term T, x, limit float32) {
-	id, ok := s.v.dict[string(term)]
+	id, ok := s.v.dict.find(termHash(term))
 	if !ok {
 		return
 	}

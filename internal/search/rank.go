@@ -222,7 +222,7 @@ func (s *scratch) named() {
 		seg := s.v.segments[c.segment]
 		var asked, all float32
 		for _, l := range seg.name(c.doc) {
-			id := s.v.dict[seg.terms[l]]
+			id, _ := s.v.dict.find(seg.hashes[l])
 			asked += s.terms[id].lexical
 			all += s.v.idf[id]
 		}
@@ -240,8 +240,8 @@ func (s *scratch) neighbours(top float32) {
 	}
 	for i := range max(0, len(s.words)-1) {
 		a, b := s.words[i].stem, s.words[i+1].stem
-		ia, oka := s.v.dict[string(a)]
-		ib, okb := s.v.dict[string(b)]
+		ia, oka := s.v.dict.find(termHash(a))
+		ib, okb := s.v.dict.find(termHash(b))
 		if !oka || !okb {
 			continue
 		}

@@ -43,7 +43,9 @@ type segment struct {
 	upstream string
 	ids      []string
 	servers  []string // server of each document
+	single   bool     // all documents have the same server
 	terms    []string // raw tokens, and stems prefixed with stemMark
+	hashes   []uint64 // of terms
 	starts   []uint32 // the postings of terms[i] are postings[starts[i]:starts[i+1]]
 	postings []posting
 	pairs    []uint32 // sorted pair hashes of each document
@@ -136,6 +138,7 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 		b.doc(uint32(i), d)
 		s.labels[i] = b.label(d)
 	}
+	s.single = !slices.ContainsFunc(s.servers, func(name string) bool { return name != s.servers[0] })
 	b.pack()
 	return s
 }
@@ -157,9 +160,11 @@ func (b *builder) pack() {
 		all.WriteString(term)
 	}
 	rest := all.String()
+	s.hashes = make([]uint64, len(s.terms))
 	order := make([]uint32, len(s.terms)) // position of each term by its number during building
 	for i, term := range s.terms {
 		order[b.ids[term]] = uint32(i)
+		s.hashes[i] = termHash(term)
 		s.terms[i], rest = rest[:len(term)], rest[len(term):]
 	}
 	s.starts = make([]uint32, len(s.terms)+1)

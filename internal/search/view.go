@@ -14,7 +14,7 @@ type view struct {
 	t        *tuning
 	segments []*segment
 	base     []int // number of each segment's first document
-	dict     map[string]uint32
+	dict     vocabulary
 	idf      []float32
 	refs     []ref    // references to postings; those of term i are refs[starts[i]:starts[i+1]]
 	starts   []uint32 // number of terms + 1
@@ -42,18 +42,16 @@ func newView(t *tuning, segments []*segment) *view {
 		all += len(s.terms)
 		most = max(most, len(s.terms))
 	}
-	v.dict = make(map[string]uint32, most)
+	v.dict = newVocabulary(most)
 	terms := make([]string, 0, most)
 	df := make([]uint32, 0, most)
 	counts := make([]uint32, 0, most)
 	numbers := make([]uint32, 0, all) // of the terms of all segments, one segment after the other
 	for _, s := range segments {
-		for l, term := range s.terms {
-			id, ok := v.dict[term]
-			if !ok {
-				id = uint32(len(terms))
-				v.dict[term] = id
-				terms = append(terms, term)
+		for l, hash := range s.hashes {
+			id, fresh := v.dict.number(hash)
+			if fresh {
+				terms = append(terms, s.terms[l])
 				df = append(df, 0)
 				counts = append(counts, 0)
 			}
@@ -122,14 +120,24 @@ func (v *view) measure(numbers []uint32) {
 func (v *view) group() {
 	v.server = make([]uint32, 0, v.docs)
 	numbers := map[string]uint32{}
+	number := func(name string) uint32 {
+		id, ok := numbers[name]
+		if !ok {
+			id = uint32(len(numbers))
+			numbers[name] = id
+		}
+		return id
+	}
 	for _, s := range v.segments {
-		for _, name := range s.servers {
-			id, ok := numbers[name]
-			if !ok {
-				id = uint32(len(numbers))
-				numbers[name] = id
+		if s.single {
+			id := number(s.servers[0])
+			for range s.servers {
+				v.server = append(v.server, id)
 			}
-			v.server = append(v.server, id)
+			continue
+		}
+		for _, name := range s.servers {
+			v.server = append(v.server, number(name))
 		}
 	}
 	v.servers = len(numbers)

@@ -3,7 +3,7 @@ package sessionid
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"hash/maphash"
 	"strings"
 	"time"
 
@@ -30,15 +30,23 @@ type Sealer interface {
 
 // Ids makes and opens ids. It is safe for concurrent use.
 type Ids struct {
-	seal Sealer
-	docs store.Docs
+	seal  Sealer
+	docs  store.Docs
+	seed  maphash.Seed
+	turns [turns]chan struct{} // at a hash of a slot's key: changes of one slot wait for each other
 }
 
 // New returns Ids whose ends are kept in a store.
-func New(s Sealer, d store.Docs) *Ids { return &Ids{s, d} }
+func New(s Sealer, d store.Docs) *Ids {
+	i := &Ids{seal: s, docs: d, seed: maphash.MakeSeed()}
+	for n := range i.turns {
+		i.turns[n] = make(chan struct{}, 1)
+	}
+	return i
+}
 
-// Endpoint is Ids for one endpoint: an id of one endpoint is unknown at another. It is what
-// streamable.ServerOptions.Sessions asks for.
+// Endpoint is Ids for one endpoint: an id of one endpoint is unknown at another. With Around it is
+// what streamable.ServerOptions.Sessions asks for.
 type Endpoint struct {
 	ids  *Ids
 	path []byte
@@ -62,17 +70,27 @@ const stateVersion = 1
 // Name returns the id for the client of a session. A session whose client tells too much of itself
 // for an id keeps its own id, with which it cannot be adopted.
 func (e *Endpoint) Name(s *mcp.Session) string {
-	st := state{V: stateVersion, Principal: s.Principal(), Version: s.Version(), Born: time.Now().Unix()}
+	born, ok := Born(s)
+	if !ok {
+		born = time.Now()
+	}
+	plain, ok := sealable(s, born)
+	if !ok {
+		return s.ID()
+	}
+	return prefix + s.ID() + "." + e.ids.seal.Seal(purpose, plain, e.context(s.ID()))
+}
+
+// sealable returns what the id of a session says. It returns false if that is too long for an id.
+func sealable(s *mcp.Session, born time.Time) (plain []byte, ok bool) {
+	st := state{V: stateVersion, Principal: s.Principal(), Version: s.Version(), Born: born.Unix()}
 	st.Info, st.Capabilities = s.Client()
 	plain, err := json.Marshal(st)
 	if len(plain) > maxState && err == nil {
 		st.Info = shortInfo(st.Info)
 		plain, err = json.Marshal(st)
 	}
-	if err != nil || len(plain) > maxState {
-		return s.ID()
-	}
-	return prefix + s.ID() + "." + e.ids.seal.Seal(purpose, plain, e.context(s.ID()))
+	return plain, err == nil && len(plain) <= maxState
 }
 
 // shortInfo keeps the members of a clientInfo that name it, and leaves out its icons.
@@ -116,15 +134,17 @@ func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Sessio
 	if !ok || st.Principal != principal || left(st) <= 0 {
 		return nil, nil
 	}
-	switch doc, err := e.ids.docs.Get(ctx, key(own)); {
+	kept, err := e.ids.get(ctx, placeOf(principal, own, st.Born))
+	switch {
 	case err != nil:
 		return nil, unavailable(err)
-	case doc.Rev != 0:
+	case kept.Ended:
 		return nil, nil
 	}
 	s := mcp.NewSession(own, principal)
 	s.SetVersion(st.Version)
 	s.SetClient(st.Info, st.Capabilities)
+	s.Value(memoKey{}, func() any { return &memo{time.Unix(st.Born, 0), kept} })
 	return s, nil
 }
 
@@ -134,17 +154,18 @@ func (e *Endpoint) End(ctx context.Context, id string) error {
 	if !ok || left(st) <= 0 {
 		return nil
 	}
-	_, err := e.ids.docs.Set(ctx, key(own), []byte(`{"v":1,"ended":true}`), 0, left(st))
-	if err == nil || errors.Is(err, store.ErrConflict) { // it was ended before
-		return nil
+	err := e.ids.change(ctx, placeOf(st.Principal, own, st.Born), func(r *record) bool {
+		*r = record{Born: st.Born, Ended: true}
+		return true
+	})
+	if err != nil {
+		return unavailable(err)
 	}
-	return unavailable(err)
+	return nil
 }
 
 // left returns how long a session can be adopted from now on.
 func left(st state) time.Duration { return time.Until(time.Unix(st.Born, 0).Add(life)) }
-
-func key(own string) string { return "s." + store.Hash(own) }
 
 // retryAfter is when a client may ask again while the store does not answer.
 const retryAfter = 2 * time.Second

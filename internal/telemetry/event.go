@@ -39,6 +39,7 @@ type Event struct {
 
 	Session   string // SessionTag of the session's id
 	Principal string
+	Client    string // the name that the client gives itself, "" if it gives none
 	MetaTool  string // "tool_execute"
 	Method    string // of a call that passed no meta-tool: "tools/call"
 	ToolID    string
@@ -50,6 +51,9 @@ type Event struct {
 	IsError  bool   // the tool itself answered an error
 	DryRun   bool
 	Scope    string // of the quota that was breached
+	// Decision is what the policy decided, and Rule what decided: "policy.rules[2]". They are ""
+	// without a policy, and for calls that no policy is asked about.
+	Decision, Rule string
 	// Unread means that the response was forwarded byte by byte, so its outcome is unknown.
 	Unread bool
 
@@ -89,6 +93,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	}
 	str("session", e.Session)
 	str("principal", e.Principal)
+	str("client", e.Client)
 	str("meta_tool", e.MetaTool)
 	str("method", e.Method)
 	str("tool_id", e.ToolID)
@@ -105,6 +110,8 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	flag("dry_run", e.DryRun)
 	flag("unread", e.Unread)
 	str("scope", e.Scope)
+	str("decision", e.Decision)
+	str("rule", e.Rule)
 	if e.Counted {
 		number("tokens_read", e.TokensRead)
 		number("tokens_raw", e.TokensRaw)

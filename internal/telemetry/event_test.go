@@ -25,6 +25,8 @@ func TestEventJSON(t *testing.T) {
 			`{"time":"2026-07-28T10:00:00.005Z","event":"execute.completed","session":"0123","principal":"an\"n","meta_tool":"tool_execute","tool_id":"a:b@1","upstream":"a","duration_ms":1.5,"attempts":2,"tokens_read":3,"tokens_raw":4}`},
 		{Event{Time: moment, Name: ExecuteFailed, MetaTool: "tool_execute", Code: "RATE_LIMITED", Scope: "tool_execute/minute", IsError: true, DryRun: true},
 			`{"time":"2026-07-28T10:00:00.005Z","event":"execute.failed","meta_tool":"tool_execute","duration_ms":0,"code":"RATE_LIMITED","is_error":true,"dry_run":true,"scope":"tool_execute/minute"}`},
+		{Event{Time: moment, Name: ExecuteCompleted, Client: "an\"agent", MetaTool: "tool_execute", Decision: "approved", Rule: "policy.rules[2]"},
+			`{"time":"2026-07-28T10:00:00.005Z","event":"execute.completed","client":"an\"agent","meta_tool":"tool_execute","duration_ms":0,"decision":"approved","rule":"policy.rules[2]"}`},
 		{Event{Time: moment, Name: CatalogRefresh, Upstream: "a", Tools: 3, Hash: "ff", Findings: 1, Detail: "one\nline"},
 			`{"time":"2026-07-28T10:00:00.005Z","event":"catalog.refresh","upstream":"a","tools":3,"resources":0,"prompts":0,"findings":1,"hash":"ff","detail":"one\nline"}`},
 	} {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -75,6 +76,14 @@ func (f *Forwarded) Traceparent() string {
 		return ""
 	}
 	return f.client.traceparent()
+}
+
+// Context returns ctx with the span of the agent's request, ctx itself without one.
+func (f *Forwarded) Context(ctx context.Context) context.Context {
+	if f.server == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, spanKey{}, f.server)
 }
 
 // Read takes the outcome from the response. It ignores any other message. It is for spans alone:

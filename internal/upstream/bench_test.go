@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"encoding/json"
+	"runtime"
 	"testing"
 	"time"
 
@@ -40,4 +41,25 @@ func BenchmarkCall(b *testing.B) {
 	b.StopTimer()
 	baseline := measure(direct)
 	b.ReportMetric(float64(over)/float64(max(baseline, 1)), "x_baseline")
+}
+
+// BenchmarkOwnLists keeps the listings of many principals, of 1,000 tools each, which differ in one
+// tool. It prints the heap that a principal takes.
+func BenchmarkOwnLists(b *testing.B) {
+	const principals, tools = 50, 1000
+	for b.Loop() {
+		s := newShelf()
+		first := s.put(rosterOf(tools, 0), nil)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range principals {
+			s.put(rosterOf(tools, i+1), nil)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/principals, "B/principal")
+		runtime.KeepAlive(first)
+		runtime.KeepAlive(s)
+	}
 }

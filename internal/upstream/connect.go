@@ -279,7 +279,7 @@ func (srv *server) connectHTTP(ctx context.Context, s *slot, version string) (*l
 	}
 	c, err := streamable.Dial(ctx, streamable.ClientOptions{
 		URL: srv.cfg.URL, Name: srv.who, Header: srv.header, ClientInfo: srv.opts.ClientInfo, Capabilities: s.capabilities(),
-		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: s.u.lists.setParamHeaders, Logger: srv.log,
+		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: s.setParamHeaders, Logger: srv.log,
 		Timeouts: streamable.ClientTimeouts{Handshake: srv.opts.StartTimeout}, Wrap: wrap,
 		MaxResponse: srv.maxResponse(), MaxResponseKey: srv.maxResponseKey(), Room: srv.room(),
 	})

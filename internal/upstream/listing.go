@@ -24,6 +24,7 @@ const (
 	maxEntries  = 20_000
 	maxListKept = 32 << 20 // bytes of the definitions in the catalog
 	maxListRead = 64 << 20 // bytes of the pages
+	maxOwnKept  = 8 << 20  // bytes of the definitions in all lists of one principal
 	pageTimeout = 30 * time.Second
 	// debounce is the time between list_changed and reading the lists: a server that changes ten
 	// tools sends ten notifications.
@@ -39,12 +40,12 @@ type lists struct {
 	found   bool   // the server is not configured
 	refresh func() // makes the lists be read again
 
-	order   atomic.Int64
-	listed  atomic.Bool // the Sink has the entries
-	asks    atomic.Bool // the Sink has signInTool in their place
-	headers atomic.Pointer[toolHeaders]
-	barred  atomic.Pointer[map[string]error] // tools that offered has left out, with the reasons
-	out     outlet
+	order  atomic.Int64
+	listed atomic.Bool // the Sink has the entries
+	asks   atomic.Bool // the Sink has signInTool in their place
+	rules  atomic.Pointer[toolRules]
+	out    outlet
+	own    *members // of a server that lists for each principal, which tells the Sink nothing; else nil
 
 	learning chan struct{} // holds the one goroutine that lists the tools for their headers
 	learned  time.Time     // the last time of that; guarded by learning
@@ -58,7 +59,11 @@ type lists struct {
 // setOrder sets the place in the configuration, which decides between two servers that offer the
 // same id. A change takes effect with a new listing.
 func (ls *lists) setOrder(i int) {
-	if ls.order.Swap(int64(i)) != int64(i) {
+	switch {
+	case ls.order.Swap(int64(i)) == int64(i):
+	case ls.own != nil:
+		ls.own.again()
+	default:
 		ls.refresh()
 	}
 }
@@ -79,8 +84,17 @@ func (ls *lists) state() (counts [3]int, err error) {
 
 // listBytes bounds the bytes of one list.
 type listBytes struct {
-	kept int // of the definitions in the catalog
-	read int // of the pages
+	kept  int // of the definitions in the catalog
+	read  int // of the pages
+	whole int // of the definitions in all lists of one principal; 0 if each list has a bound of its own
+}
+
+// exceeded says that a list has more than kept.
+func (b listBytes) exceeded() string {
+	if b.whole > 0 {
+		return fmt.Sprintf("the lists of one principal have more than %d bytes of definitions", b.whole)
+	}
+	return fmt.Sprintf("its definitions have more than %d bytes", b.kept)
 }
 
 // list reads the lists and hands them to the Sink, once for the connection and again whenever the
@@ -98,7 +112,7 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 			return
 		}
 		u.lists.failed(err)
-		if s.refusesHolder(err) {
+		if refusesHolder(u.cfg, err) {
 			u.log.Warn("the lists cannot be read with the credential of this principal, or without one", "err", err)
 			u.lists.offerSignIn()
 			s.calls.lose(l, holderError{err})
@@ -140,12 +154,33 @@ func (s *slot) list(ctx context.Context, l *link, listed chan<- struct{}) {
 	}
 }
 
-// read reads all lists of the server and hands them on. It returns an error if the tools cannot be
-// listed. Other lists that cannot be read are logged and left out.
+// read reads all lists of the server and hands them on.
 func (ls *lists) read(ctx context.Context, l *link) error {
-	out := catalog.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags}
+	out, rules, err := ls.gather(ctx, l)
+	if err != nil {
+		return err
+	}
+	ls.rules.Store(rules)
+	ls.deliver(out)
+	return nil
+}
+
+// listing returns a listing of the server without entries.
+func (ls *lists) listing() catalog.Listing {
+	return catalog.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags}
+}
+
+// gather reads all lists of the server over a connection. It returns an error if the tools cannot be
+// listed. Other lists that cannot be read are logged and left out.
+func (ls *lists) gather(ctx context.Context, l *link) (catalog.Listing, *toolRules, error) {
+	out := ls.listing()
 	caps := l.hello.Capabilities
 	has := func(name string) bool { return rawjson.Get(caps, name) != nil }
+	limit := ls.srv.opts.listBytes
+	if ls.own != nil {
+		limit.whole = min(limit.kept, maxOwnKept)
+		limit.kept = limit.whole
+	}
 	silent := !has("tools") && !has("resources") && !has("prompts")
 	for _, list := range []struct {
 		capability, method, key string
@@ -160,32 +195,36 @@ func (ls *lists) read(ctx context.Context, l *link) error {
 		if !has(list.capability) && !(silent && list.capability == "tools") {
 			continue
 		}
-		entries, cut, err := ls.readList(ctx, l, list.method, list.key)
+		entries, cut, err := ls.readList(ctx, l, list.method, list.key, limit)
 		var wire *jsonrpc.Error
 		switch {
 		case err == nil:
 			*list.into = entries
+			if ls.own != nil {
+				for _, raw := range entries {
+					limit.kept -= catalog.KeptSize(raw)
+				}
+			}
 			if cut != "" {
 				out.Cut = append(out.Cut, cut)
 			}
 		case errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound && (silent || list.capability != "tools"):
 		case list.capability == "tools":
-			return mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %s: %w", ls.srv.who, list.method, err)
+			return out, nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %s: %w", ls.srv.who, list.method, err)
 		default:
 			ls.srv.log.Warn("a list cannot be read and is left out", "method", list.method, "err", err)
 		}
 	}
-	out.Tools = ls.offered(l, out.Tools)
-	ls.deliver(out.Presented(l.hello.ServerInfo, l.hello.Instructions))
-	return nil
+	var rules *toolRules
+	out.Tools, rules = ls.offered(l, out.Tools)
+	return out.Presented(l.hello.ServerInfo, l.hello.Instructions), rules, nil
 }
 
 // readList reads all pages of one list. If a list is endless, or too large for a catalog, readList
 // returns its beginning, and cut is the reason.
-func (ls *lists) readList(ctx context.Context, l *link, method, key string) (entries []json.RawMessage, cut string, err error) {
+func (ls *lists) readList(ctx context.Context, l *link, method, key string, limit listBytes) (entries []json.RawMessage, cut string, err error) {
 	var params json.RawMessage
 	seen := map[string]bool{}
-	limit := ls.srv.opts.listBytes
 	read, kept := 0, 0
 	for page := 1; ; page++ {
 		result, err := l.Call(ctx, pageTimeout, method, params, nil)
@@ -205,7 +244,7 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string) (ent
 					return false
 				}
 				if kept += catalog.KeptSize(value); kept > limit.kept {
-					why = fmt.Sprintf("its definitions have more than %d bytes", limit.kept)
+					why = limit.exceeded()
 					return false
 				}
 				entries = append(entries, value)
@@ -236,10 +275,11 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string) (ent
 }
 
 // offered returns the tools that the configuration allows. Over modern HTTP a tool whose schema
-// requires impossible headers cannot be called and is left out, too (2026-07-28).
-func (ls *lists) offered(l *link, tools []json.RawMessage) []json.RawMessage {
-	headers, barred := toolHeaders{}, map[string]error{}
-	kept := tools[:0]
+// requires impossible headers cannot be called and is left out, too (2026-07-28). offered also returns
+// what calls of the tools must keep to.
+func (ls *lists) offered(l *link, tools []json.RawMessage) (kept []json.RawMessage, rules *toolRules) {
+	rules = &toolRules{}
+	kept = tools[:0]
 	for _, tool := range tools {
 		var id, schema []byte
 		if rawjson.Scan(tool, rawjson.Key("name", &id), rawjson.Key("inputSchema", &schema)) != nil {
@@ -253,17 +293,15 @@ func (ls *lists) offered(l *link, tools []json.RawMessage) []json.RawMessage {
 		h, err := streamable.ParseParamHeaders(schema)
 		if err != nil && l.http && l.hello.Modern {
 			ls.srv.log.Warn("a tool is left out", "tool", name, "err", err)
-			barred[name] = err
+			rules.bar(name, err)
 			continue
 		}
 		if err == nil && len(h) > 0 {
-			headers[name] = h
+			rules.demand(name, h)
 		}
 		kept = append(kept, tool)
 	}
-	ls.headers.Store(&headers)
-	ls.barred.Store(&barred)
-	return kept
+	return kept, rules
 }
 
 // listingSeed makes hashes of listings comparable within this process.

@@ -68,6 +68,15 @@ type Options struct {
 	Log *serverlog.Book
 	// Sink receives the listings; nil drops them.
 	Sink Sink
+	// Conceal returns the part of what a server lists for one principal that may be kept, and Judge the
+	// part of that which may be served. They do not change their argument. Sinks do both for the other
+	// listings. Nil keeps, and serves, all.
+	Conceal func(catalog.Listing) catalog.Listing
+	Judge   func(*catalog.Listing) catalog.Listing
+	// ListsChanged is called after what the servers that list for each principal list for one has
+	// changed; see Manager.OwnLists. grant is that of Owner. It is called from goroutines of the
+	// upstreams and must not block for long. Nil is not called.
+	ListsChanged func(principal, grant string)
 	// Memory counts the bytes of servers' messages; nil sets no bound.
 	Memory *memory.Pool
 	// Transport wraps the transport of a connection to a server at a URL, for example to sign
@@ -207,10 +216,13 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 			delete(byName, name)
 		}
 	}
+	var ended []*Upstream
 	for _, name := range slices.Concat(change.Removed, change.Changed) {
 		u := byName[name]
 		delete(byName, name)
-		m.end(u, slices.Contains(change.Removed, name), u.cfg.Drain)
+		ended = append(ended, u)
+		gone := slices.Contains(change.Removed, name) || slices.ContainsFunc(next.Servers, func(s *config.Server) bool { return s.Name == name && s.ListsPerCaller() && u.lists.own == nil })
+		m.end(u, gone, u.cfg.Drain)
 	}
 	for i, s := range next.Servers {
 		if s.Disabled || s.Faulty() {
@@ -224,6 +236,17 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 		u.lists.setOrder(i)
 	}
 	m.table.Store(&table{byName: byName, order: next.Servers, attached: attached})
+	m.forgetLists(ended...)
+}
+
+// forgetLists ends the listings of principals at upstreams that are no longer in the table. The caller
+// holds mu.
+func (m *Manager) forgetLists(ended ...*Upstream) {
+	for _, u := range ended {
+		if u.lists.own != nil {
+			m.wg.Go(u.lists.own.end)
+		}
+	}
 }
 
 // end drains and closes u in the background. If it is gone for good, end removes its entries. The
@@ -351,7 +374,8 @@ func (m *Manager) Ready(ctx context.Context) error {
 		case <-u.settled:
 		case <-ctx.Done():
 		}
-		if !s.Required || u.lists.listed.Load() || u.leftOut.Load() {
+		own := u.lists.own
+		if !s.Required || u.lists.listed.Load() || u.leftOut.Load() || own != nil && own.reachable() {
 			continue
 		}
 		err := u.shared.calls.lastError()

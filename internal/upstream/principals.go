@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"strings"
 	"time"
@@ -16,7 +17,9 @@ import (
 // each of them (spec/signin §8):
 //
 //	calls of a principal ─▶ slot of the principal ─▶ link with the principal's credential
-//	lists                ─▶ shared slot ───────────▶ link with the credential of one of them
+//	lists: caller        ─▶ slot of the principal; the shared slot asks as a stranger whether the
+//	                        server is there
+//	lists: shared        ─▶ shared slot ───────────▶ link with the credential of one of them
 //
 // No call and no notification for a session passes over the shared slot.
 
@@ -36,6 +39,9 @@ type Credentials interface {
 	// Shown returns why the token that the caller of ctx showed weir gives no credential at a server
 	// that takes it from there; nil if it gives one.
 	Shown(ctx context.Context, server string) error
+	// Digest identifies the token of a caller that requests of a connection carry now. It changes with
+	// the token, and is zero if there is none.
+	Digest(server string, of Owner) [sha256.Size]byte
 }
 
 // Owner says whose a connection is.
@@ -66,7 +72,7 @@ func (s *slot) chooseHolder() {
 		return
 	}
 	s.holder = oauth.Anonymous
-	if c := s.u.opts.Credentials; c != nil {
+	if c := s.u.opts.Credentials; c != nil && s.u.lists.own == nil {
 		if holder := c.Holder(s.u.name, s.failedHolder); holder != "" {
 			s.holder = holder
 		}
@@ -80,8 +86,8 @@ func (e holderError) Unwrap() error { return e.error }
 
 // refusesHolder reports whether the lists cannot be read because of the credential of the connection,
 // or because it has none. Another principal's may serve.
-func (s *slot) refusesHolder(err error) bool {
-	if !s.u.cfg.PerPrincipal() {
+func refusesHolder(cfg *config.Server, err error) bool {
+	if !cfg.PerPrincipal() {
 		return false
 	}
 	if needsSignIn(err) {
@@ -98,7 +104,7 @@ func (s *slot) refusesHolder(err error) bool {
 // watchHolders returns a channel that says when to look whether a principal has a credential. It
 // never does for a connection that has one. The caller stops it.
 func (s *slot) watchHolders() (look <-chan time.Time, stop func()) {
-	if !s.isShared() || !s.u.cfg.PerPrincipal() || s.holder != oauth.Anonymous || s.u.opts.Credentials == nil {
+	if !s.isShared() || !s.u.cfg.PerPrincipal() || s.u.lists.own != nil || s.holder != oauth.Anonymous || s.u.opts.Credentials == nil {
 		return nil, func() {}
 	}
 	ticker := time.NewTicker(signInPause)
@@ -121,7 +127,7 @@ func (s *slot) text(ctx context.Context, value config.Secret, texts *[]string) (
 // signedIn reports whether the next connection of the slot can have a credential.
 func (s *slot) signedIn() bool {
 	if s.isShared() && s.u.cfg.PerPrincipal() {
-		if s.u.opts.Credentials == nil {
+		if s.u.opts.Credentials == nil || s.u.lists.own != nil {
 			return false
 		}
 		holder := s.u.opts.Credentials.Holder(s.u.name, s.failedHolder)

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/redact"
@@ -31,11 +34,12 @@ type accounts struct {
 	dead     map[string]bool   // whose tokens the server refuses
 	sessions map[string]string // whose token made an MCP session
 	crossed  []string          // requests in the session of another principal
+	shown    map[string]string // the tokens that callers show weir
 	listed   []string          // whose token came with tools/list
 }
 
 func newAccounts() *accounts {
-	return &accounts{signed: map[string]bool{}, dead: map[string]bool{}, sessions: map[string]string{}}
+	return &accounts{signed: map[string]bool{}, dead: map[string]bool{}, shown: map[string]string{}, sessions: map[string]string{}}
 }
 
 func (a *accounts) sign(principal string, in bool) {
@@ -77,6 +81,12 @@ func (a *accounts) Text(_ context.Context, server, name string, of Owner) (strin
 		return "", missing.Refused()
 	}
 	return name + " of " + of.Principal, nil
+}
+
+func (a *accounts) Digest(_ string, of Owner) [sha256.Size]byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return sha256.Sum256([]byte(a.shown[of.Principal]))
 }
 
 func (a *accounts) Shown(context.Context, string) error { return nil }
@@ -138,6 +148,8 @@ func (a *accounts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "tools/list":
 		a.listed = append(a.listed, token)
 		result = `{"tools":[{"name":"whoami","inputSchema":{"type":"object"}}]}`
+	case "resources/subscribe", "resources/unsubscribe":
+		result = `{}`
 	case "tools/call":
 		result = fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, token)
 	default:
@@ -147,9 +159,9 @@ func (a *accounts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-// perPrincipal is a server with a credential for each principal.
+// perPrincipal is a server with a credential for each principal, which lists the same for all.
 func perPrincipal(name string) *config.Server {
-	return &config.Server{Name: name, Namespace: name, URL: "https://" + name + ".example.com/mcp", Type: config.TransportHTTP, Credentials: "user", Timeout: 20 * time.Second}
+	return &config.Server{Name: name, Namespace: name, URL: "https://" + name + ".example.com/mcp", Type: config.TransportHTTP, Credentials: "user", Lists: "shared", Timeout: 20 * time.Second}
 }
 
 // TestPrincipals follows a server with a credential for each principal from no sign-in to two: no
@@ -234,7 +246,7 @@ func TestHolderEnds(t *testing.T) {
 func TestPrincipalsBounded(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	cfg := &config.Server{Credentials: "user", Lists: "shared", IdleTimeout: time.Hour}
 	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		if st := u.Status(); st.State != StateIdle || f.started() != 1 {
@@ -281,7 +293,7 @@ func TestPrincipalsHear(t *testing.T) {
 		}
 		return nil, nil
 	}
-	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	cfg := &config.Server{Credentials: "user", Lists: "shared", IdleTimeout: time.Hour}
 	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		var mu sync.Mutex
@@ -335,7 +347,7 @@ func TestProgramOfPrincipal(t *testing.T) {
 	t.Parallel()
 	a := newAccounts()
 	cfg := program("local")
-	cfg.Credentials = "user"
+	cfg.Credentials, cfg.Lists = "user", "shared"
 	loaded, _, err := config.Parse("weir.yaml", []byte(`mcpServers: {local: {command: cat, credentials: user, env: {TOKEN: "<${user:local}>"}}}`), config.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -507,7 +519,7 @@ func TestHeldTexts(t *testing.T) {
 	t.Parallel()
 	a, tokens := newAccounts(), redact.NewRecent(2)
 	cfg := program("local")
-	cfg.Credentials = "user"
+	cfg.Credentials, cfg.Lists = "user", "shared"
 	loaded, _, err := config.Parse("weir.yaml", []byte(`mcpServers: {local: {command: cat, credentials: user, env: {TOKEN: "<${user:local}>"}}}`), config.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -537,4 +549,69 @@ func TestHeldTexts(t *testing.T) {
 	if got := tokens.Replace("it is local of ann"); got != "it is local of ann" || tokens.Len() != 2 {
 		t.Errorf("after its end: %q, and %d tokens are known", got, tokens.Len())
 	}
+}
+
+// TestRefusedTokenOfCaller: a subscription holds the connection of a caller whose token the server
+// refuses. The token is shown ever more seldom, a new one within a second.
+func TestRefusedTokenOfCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccounts()
+		a.sign("ann", true)
+		a.shown["ann"] = "first"
+		tries, made := 0, 0 // requests with ann's token, and those that the server served
+		counting := func(name string, of Owner, base http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				resp, err := a.transport(name, of, base).RoundTrip(r)
+				if of.Principal == "ann" && !of.Lists {
+					a.mu.Lock()
+					defer a.mu.Unlock()
+					if tries++; err == nil && resp.StatusCode == http.StatusOK {
+						made++
+					}
+				}
+				return resp, err
+			})
+		}
+		cfg := perPrincipal("notes")
+		cfg.Credentials, cfg.IdleTimeout = "forward", time.Hour
+		m := New(Options{Transport: counting, Credentials: a, Sink: &sink{}, Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		defer func() { _ = m.Close(context.Background()) }()
+		m.Apply([]*config.Server{cfg})
+		synctest.Wait()
+		ctx := identity.With(as(t.Context(), agent("ann", "{}")), &identity.Identity{Principal: "ann", Bearer: "first"})
+		u := upstreamOf(t, m, "notes")
+		stop, err := u.SubscribeResource(ctx, "file:///x", func(json.RawMessage) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := func(dead bool, token string, wait time.Duration) int {
+			a.mu.Lock()
+			a.dead["ann"], a.shown["ann"], tries, made = dead, token, 0, 0
+			a.mu.Unlock()
+			time.Sleep(wait)
+			synctest.Wait()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return tries
+		}
+		change(true, "first", 0)
+		u.slotsMu.Lock()
+		for key, s := range u.slots {
+			if key.principal == "ann" {
+				s.calls.lose(s.calls.current(), &mcp.Error{Kind: mcp.KindUnauthorized, Err: &oauth.SignInError{Server: "notes"}})
+			}
+		}
+		u.slotsMu.Unlock()
+		if n := change(true, "first", time.Hour); n < 15 || n > 30 { // 1, 2, 4 … 256 s, then every 5 minutes
+			t.Errorf("%d attempts in an hour", n)
+		}
+		if n := change(true, "second", 1500*time.Millisecond); n != 1 {
+			t.Errorf("%d attempts with a new token", n)
+		}
+		if change(false, "third", 2*time.Second); made == 0 {
+			t.Error("a good token makes no connection")
+		}
+		stop()
+	})
 }

@@ -8,7 +8,7 @@ import (
 
 // Restart ends a server and starts it anew with the same configuration. Calls in flight continue for
 // the drain time of its entry and fail then; new calls wait for the new start. The old entries stay
-// listed until the server has been listed again. Restart does not wait: the returned Upstream's
+// listed until the server has been listed again, except those of single principals. Restart does not wait: the returned Upstream's
 // Settled does. The error is an *mcp.Error of KindNotFound or KindUpstreamUnavailable if no such
 // server can run.
 func (m *Manager) Restart(name string) (*Upstream, error) {
@@ -28,5 +28,6 @@ func (m *Manager) Restart(name string) (*Upstream, error) {
 	next.byName = maps.Clone(t.byName)
 	next.byName[name] = newUpstream(m.opts, old.cfg, at, m.freeOf(name), old.open)
 	m.table.Store(&next)
+	m.forgetLists(old)
 	return next.byName[name], nil
 }

@@ -149,13 +149,32 @@ func (srv *server) kill() {
 	}
 }
 
+// noteEra records what the handshake of a principal tells about the server itself, where strangers
+// are not greeted.
+func noteEra(srv *server, l *link) {
+	srv.tasks.Store(declaresTasks(l))
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.hello.ServerInfo == nil {
+		srv.hello, srv.modernOnly = mcp.Hello{Version: l.hello.Version, Modern: l.hello.Modern}, l.hello.Modern
+	}
+}
+
+// declaresTasks reports whether a server may answer calls with tasks, of either era.
+func declaresTasks(l *link) bool {
+	return mcptask.Declares(l.hello.Capabilities) || rawjson.IsObject(rawjson.Get(l.hello.Capabilities, "tasks"))
+}
+
 // greeted records the handshake of a slot's new connection.
 func (srv *server) greeted(s *slot, l *link) {
 	if !s.isShared() {
+		if s.key.principal != "" && !s.key.modern && srv.cfg.ListsPerCaller() {
+			noteEra(srv, l)
+		}
 		return
 	}
 	srv.noModern.Store(false)
-	srv.tasks.Store(mcptask.Declares(l.hello.Capabilities) || rawjson.IsObject(rawjson.Get(l.hello.Capabilities, "tasks")))
+	srv.tasks.Store(declaresTasks(l))
 	srv.mu.Lock()
 	srv.hello, srv.modernOnly = l.hello, l.hello.Modern
 	srv.mu.Unlock()

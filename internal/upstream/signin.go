@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"time"
@@ -25,26 +27,89 @@ var signedInText = json.RawMessage(`{"content":[{"type":"text","text":"The serve
 
 // offerSignIn offers signInTool in the place of entries that nothing can list.
 func (ls *lists) offerSignIn() {
-	if ls.listed.Load() || ls.asks.Swap(true) || ls.srv.opts.Sink == nil {
+	if ls.own != nil || ls.listed.Load() || ls.asks.Swap(true) || ls.srv.opts.Sink == nil {
 		return
 	}
-	tool := rawjson.AppendString([]byte(`{"name":"`+signInTool+`","title":`), "Sign in at "+ls.srv.name)
-	tool = rawjson.AppendString(append(tool, `,"description":`...), "The server "+ls.srv.name+" wants a person to sign in before its tools can be listed. This tool says how; tell the person, and call it again afterwards.")
-	tool = append(tool, `,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}`...)
-	l := catalog.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags, Tools: []json.RawMessage{tool}}
+	l := ls.signIn()
 	ls.out.tell(func() { ls.srv.opts.Sink.Update(l) })
 }
 
+// signIn returns the listing that has signInTool alone.
+func (ls *lists) signIn() catalog.Listing {
+	tool := rawjson.AppendString([]byte(`{"name":"`+signInTool+`","title":`), "Sign in at "+ls.srv.name)
+	tool = rawjson.AppendString(append(tool, `,"description":`...), "The server "+ls.srv.name+" wants a person to sign in before its tools can be listed. This tool says how; tell the person, and call it again afterwards.")
+	tool = append(tool, `,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}`...)
+	l := ls.listing()
+	l.Tools = []json.RawMessage{tool}
+	return l
+}
+
 // isSignIn reports whether a request is a call of the offered signInTool.
-func (ls *lists) isSignIn(method string, params json.RawMessage) bool {
-	return method == "tools/call" && ls.asks.Load() && rawjson.Text(rawjson.Get(params, "name")) == signInTool
+func (ls *lists) isSignIn(ctx context.Context, method string, params json.RawMessage) bool {
+	if method != "tools/call" || ls.own == nil && !ls.asks.Load() || rawjson.Text(rawjson.Get(params, "name")) != signInTool {
+		return false
+	}
+	return ls.own == nil || ls.own.offersSignIn(ctx)
+}
+
+// signInWait bounds the wait of a call of signInTool for the listing of a caller that has signed in.
+const signInWait = 5 * time.Second
+
+// signedIn returns the result of signInTool for a caller that has a connection.
+func (ls *lists) signedIn(ctx context.Context) (json.RawMessage, error) {
+	if ls.own != nil {
+		if err := ls.own.signedInError(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return signedInText, nil
 }
 
 // due returns a channel that says when to look whether the next attempt is due, and a function that
 // looks. A server that needs a sign-in is not asked again before there is one (spec/signin §4).
 func (s *slot) due() (at *time.Timer, now func() bool) {
-	if needsSignIn(s.calls.lastError()) {
+	switch {
+	case !needsSignIn(s.calls.lastError()):
+		return time.NewTimer(time.Until(s.calls.nextTry())), func() bool { return true }
+	case s.isShared() && s.u.lists.own != nil:
+		return time.NewTimer(never), func() bool { return false } // it stays a stranger
+	case s.isShared():
 		return time.NewTimer(signInPause), s.signedIn
 	}
-	return time.NewTimer(time.Until(s.calls.nextTry())), func() bool { return true }
+	look := s.refusals.note(s.digest(), time.Now())
+	return time.NewTimer(signInPause), func() bool {
+		return s.signedIn() && (s.digest() != s.refusals.digest || !time.Now().Before(look))
+	}
+}
+
+// digest identifies the token of a caller that the next connection carries.
+func (s *slot) digest() (digest [sha256.Size]byte) {
+	if c := s.u.opts.Credentials; c != nil && s.u.cfg.FromCaller() {
+		digest = c.Digest(s.u.name, s.owner())
+	}
+	return digest
+}
+
+// maxSignInBackoff is the longest time between two attempts with one token that the server refuses.
+const maxSignInBackoff = 5 * time.Minute
+
+// refusals are consecutive refusals of one token by a server. A held subscription would otherwise
+// show the server a refused token each second, for as long as the caller stays.
+type refusals struct {
+	digest [sha256.Size]byte
+	n      int
+	last   time.Time
+}
+
+// note records a refusal, and returns the time of the next attempt with the same token.
+func (r *refusals) note(digest [sha256.Size]byte, now time.Time) (next time.Time) {
+	if digest != r.digest || now.Sub(r.last) > 2*maxSignInBackoff {
+		r.n = 0 // another token, or one that has worked in between
+	}
+	wait := maxSignInBackoff
+	if r.n < 9 {
+		wait = min(signInPause<<r.n, maxSignInBackoff)
+	}
+	r.digest, r.n, r.last = digest, r.n+1, now
+	return now.Add(wait)
 }

@@ -58,6 +58,7 @@ type slot struct {
 	holder   string         // the principal whose credential the connection has; see chooseHolder
 	// failedHolder is the principal with whose credential the last attempt failed, or could not list.
 	failedHolder string
+	refusals     refusals // of a caller's token
 }
 
 func newSlot(u *Upstream, key slotKey) *slot {
@@ -92,7 +93,10 @@ func (s *slot) refresh() { nudge(s.relist) }
 
 // missedNotices is called after a time in which the server could not report changes.
 func (s *slot) missedNotices() {
-	if s.isShared() {
+	switch own := s.u.lists.own; {
+	case own != nil && s.key.principal != "":
+		own.changed(memberKey{s.key.principal, s.key.grant}, false)
+	case s.isShared():
 		s.refresh()
 	}
 }
@@ -258,7 +262,12 @@ func (s *slot) serve(l *link) bool {
 	ctx, cancel := context.WithCancel(s.ctx)
 	var tasks sync.WaitGroup
 	listed := make(chan struct{})
-	if s.isShared() {
+	switch {
+	case !s.isShared():
+	case s.u.lists.own != nil: // no account lists for others
+		s.u.settle()
+		close(listed)
+	default:
 		tasks.Go(func() { s.list(ctx, l, listed) })
 	}
 	tasks.Go(func() { s.line.Renew(ctx, l) })

@@ -37,6 +37,9 @@ type Status struct {
 	ServerInfo json.RawMessage `json:"server_info,omitempty"`
 	Pid        int             `json:"pid,omitempty"` // of its program while it runs
 
+	// OwnLists says that the server lists for each principal. Listed is true then, and the numbers are
+	// those of no principal: see Manager.OwnLists.
+	OwnLists  bool `json:"own_lists,omitempty"`
 	Listed    bool `json:"listed"`
 	Tools     int  `json:"tools"`
 	Resources int  `json:"resources"` // templates included
@@ -79,6 +82,9 @@ func (u *Upstream) Status() Status {
 	u.shared.calls.report(&st, u.opts.Redact)
 	if st.State == StateFailed && needsSignIn(u.shared.calls.lastError()) {
 		st.State, st.NextTry = StateSignIn, time.Time{}
+	}
+	if own := u.lists.own; own != nil {
+		own.report(&st)
 	}
 	if d := time.Since(st.Since); st.State == StateStarting && st.LastError == "" && d >= slowStart {
 		st.Note = "has not answered for " + d.Round(time.Second).String()

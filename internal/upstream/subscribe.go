@@ -100,8 +100,15 @@ func (u *Upstream) grantOf(session *mcp.Session) (grant string, known bool) {
 
 // ListChanged implements subscription.Server. It makes the lists be read again, over the shared
 // connection. It ignores a notification of a session's own connection in its first second, because
-// many servers send one to each new client.
+// many servers send one to each new client. At a server that lists for each principal, the listing of
+// the principal of the connection alone is fetched anew.
 func (s listeningServer) ListChanged(from *subscription.Line) {
+	if own := s.u.lists.own; own != nil {
+		if key, ok := s.keyOf(from); ok {
+			own.changed(memberKey{key.principal, key.grant}, false)
+		}
+		return
+	}
 	shared := s.u.shared
 	if from == shared.line {
 		shared.refresh()
@@ -114,6 +121,18 @@ func (s listeningServer) ListChanged(from *subscription.Line) {
 	if state, _ := shared.calls.now(); state == StateIdle {
 		nudge(shared.calls.wake) // it lists when it is back
 	}
+}
+
+// keyOf returns the key of a Line of a principal.
+func (s listeningServer) keyOf(line *subscription.Line) (key slotKey, ok bool) {
+	s.u.slotsMu.Lock()
+	defer s.u.slotsMu.Unlock()
+	for key, slot := range s.u.slots {
+		if slot.line == line {
+			return key, key.principal != ""
+		}
+	}
+	return slotKey{}, false
 }
 
 // isYoung reports whether the connection of a Line was made less than a second ago, or is gone.

@@ -53,7 +53,7 @@ type Upstream struct {
 
 	homes taskHomes
 
-	// Lock order: a lock of subscription that is held during calls, slotsMu, admission.mu, all others.
+	// Lock order: a lock of subscription that is held during calls, members.mu, slotsMu, admission.mu, all others.
 	slotsMu sync.Mutex // guards below
 	closed  bool
 	slots   map[slotKey]*slot // in addition to shared
@@ -75,6 +75,9 @@ func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{},
 	u.lists.srv, u.lists.found, u.lists.learning = &u.server, at.found, make(chan struct{}, 1)
 	u.lists.refresh = func() { u.shared.refresh() }
 	u.lists.order.Store(int64(at.order))
+	if cfg.ListsPerCaller() {
+		u.lists.own = newMembers(u)
+	}
 	u.subs = subscription.NewRegistry(listeningServer{u}, u.who, u.log)
 	u.legacy, u.modern = eraPeer{u, false}, eraPeer{u, true}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
@@ -101,13 +104,15 @@ func (u *Upstream) close() {
 	close(u.ended)
 }
 
-// spawn runs f in a goroutine that close waits for. On a closed upstream it does nothing.
-func (u *Upstream) spawn(f func()) {
+// spawn runs f in a goroutine that close waits for. On a closed upstream it does nothing and returns
+// false.
+func (u *Upstream) spawn(f func()) bool {
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
 	if !u.closed {
 		u.wg.Go(f)
 	}
+	return !u.closed
 }
 
 func (u *Upstream) settle() { u.settleOnce.Do(func() { close(u.settled) }) }
@@ -234,7 +239,7 @@ func (u *Upstream) Notify(ctx context.Context, method string, params json.RawMes
 }
 
 func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	if err := u.lists.callable(method, params); err != nil {
+	if err := u.lists.callable(u.lists.rulesOf(ctx), method, params); err != nil {
 		return nil, err
 	}
 	if method != "subscriptions/listen" { // the caller bounds a subscription
@@ -264,16 +269,16 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 func (u *Upstream) ask(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	u.calls.Add(1)
 	var result json.RawMessage
-	signIn := u.lists.isSignIn(method, params)
+	signIn := u.lists.isSignIn(ctx, method, params)
 	err := u.with(ctx, modern, taskOf(method, params), func(l *link) (err error) {
 		if signIn {
-			result = signedInText
-			return nil
+			result, err = u.lists.signedIn(ctx)
+			return err
 		}
-		sent := u.lists.headers.Load()
+		sent := u.lists.rulesOf(ctx)
 		result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 		if refusedHeaders(l, method, err) && u.lists.relearn(ctx, l, params, sent) {
-			if err = u.lists.callable(method, params); err == nil {
+			if err = u.lists.callable(u.lists.rulesOf(ctx), method, params); err == nil {
 				result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 			}
 		}
@@ -287,6 +292,9 @@ func (u *Upstream) ask(ctx context.Context, modern bool, method string, params j
 	}
 	if err == nil {
 		return result, nil
+	}
+	if own := u.lists.own; own != nil && needsSignIn(err) && !signIn {
+		own.changed(own.keyOf(ctx), true) // the credential may serve for the lists still
 	}
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {

@@ -69,6 +69,15 @@ func Text(s string) string {
 	return b.String()
 }
 
+// Suspects reports whether a text has characters that can be invisible. Text and Find judge them where
+// they stand. It costs less than they do.
+func Suspects(s string) bool { return suspicious(s, 0) < len(s) }
+
+// SuspectsRune is Suspects for one character.
+func SuspectsRune(c rune) bool {
+	return (c >= utf8.RuneSelf || !plain[byte(c)]) && mayHide(c, utf8.RuneLen(c))
+}
+
 // Find returns the kinds of characters that Text would remove from s. It ignores line ends, a
 // leading byte order mark and invalid UTF-8.
 func Find(s string) (kinds Kinds) {

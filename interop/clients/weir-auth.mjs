@@ -5,10 +5,10 @@
 //
 // The suite's issuer asks nobody and sends the browser back at once. What a person does here is: sign in, call, and sign in
 // again when a call says so.
-import { mkdirSync, mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { basename, join, relative } from 'node:path';
 import { aloneIn, signIn } from './sign-in.mjs';
-import { main, startWeir, work, writeConfig } from '../harness.mjs';
+import { main, scratch, startWeir, writeConfig } from '../harness.mjs';
 
 const [weir, server] = process.argv.slice(2);
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO;
@@ -19,19 +19,21 @@ const patience = 5;
 
 // What the suite hands to a client stands in the configuration, with the issuer that the client is known at: an operator
 // reads it where the server says it.
-const machine = scenario.startsWith('auth/client-credentials');
+const workload = scenario === 'auth/wif-jwt-bearer';
+const machine = workload || scenario.startsWith('auth/client-credentials');
 const at = new URL(server);
 const metadata = context.client_id && await (await fetch(`${at.origin}/.well-known/oauth-protected-resource${at.pathname}`)).json();
 const oauth = context.client_id && {
   client_id: context.client_id, client_secret: context.client_secret, private_key: context.private_key_pem,
-  issuer: metadata.authorization_servers[0], ...(machine && { flow: 'client_credentials' }),
+  issuer: metadata.authorization_servers[0], ...(machine && { flow: workload ? 'jwt_bearer' : 'client_credentials' }),
 };
 
 await main(async () => {
-  mkdirSync(join(work, 'signed-in'), { recursive: true });
-  const home = mkdtempSync(join(work, 'signed-in', `${scenario.replaceAll('/', '-')}-`));
-  const name = relative(work, home);
+  mkdirSync(join(scratch, 'signed-in'), { recursive: true });
+  const home = mkdtempSync(join(scratch, 'signed-in', `${scenario.replaceAll('/', '-')}-`));
+  const name = relative(scratch, home);
   const config = { mcpServers: { conf: { type: 'http', url: server, oauth } } };
+  if (workload) writeFileSync(oauth.assertion_file = join(home, 'platform.jwt'), context.valid_jwt);
   if (scenario === 'auth/basic-cimd') config.public_url = 'https://conformance-test.local';
   const file = writeConfig(join(name, 'weir'), config);
   const person = () => signIn(weir, basename(home), 'conf', ['--config', file], aloneIn(home));

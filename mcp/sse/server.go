@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
@@ -72,6 +73,9 @@ type Server struct {
 type serverConn struct {
 	principal string
 	stream    *serverStream
+	// newest has the credential of the latest message. A client whose token was renewed keeps its
+	// stream.
+	newest atomic.Pointer[http.Request]
 }
 
 // NewServer returns a Server. It starts nothing before the first request.
@@ -145,7 +149,8 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 		w: w, rc: http.NewResponseController(w), timeout: s.o.WriteTimeout,
 		in: make(chan posted, maxIncoming), closed: make(chan struct{}), answered: make(chan struct{}, 1),
 	}
-	if err := s.open(session.ID(), &serverConn{principal: principal, stream: stream}); err != nil {
+	c := &serverConn{principal: principal, stream: stream}
+	if err := s.open(session.ID(), c); err != nil {
 		refuse(w, "", err)
 		return
 	}
@@ -168,6 +173,8 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 	}
 	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: "the client", Handler: mcp.HandlerFunc(serve), Session: session, Logger: s.log})
 	defer conn.Close()
+	lasting, end := guard.Lasting(r.Context())
+	defer func() { end() }()
 	keepAlive := time.NewTicker(s.o.KeepAlive)
 	defer keepAlive.Stop()
 	for {
@@ -176,8 +183,13 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-stream.closed:
 			return
-		case <-r.Context().Done():
-			return
+		case <-lasting.Done():
+			later := c.newest.Swap(nil)
+			if later == nil || r.Context().Err() != nil {
+				return
+			}
+			end()
+			lasting, end = guard.LastingBy(r.Context(), later)
 		case <-keepAlive.C:
 			if stream.write(streamable.AppendComment(nil, "keep-alive")) != nil {
 				return
@@ -265,6 +277,8 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 		refuse(w, "", mcp.Errorf(mcp.KindSessionNotFound, "no such session: its event stream has ended or never was"))
 		return
 	}
+	c.newest.Store((&http.Request{Method: http.MethodPost, URL: r.URL, Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS}).
+		WithContext(context.WithoutCancel(r.Context())))
 	room := s.o.Memory.Hold("principal ", c.principal)
 	defer room.Release()
 	body, err := guard.ReadBody(w, r, s.o.MaxBody, nil, &room)

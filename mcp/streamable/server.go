@@ -50,6 +50,9 @@ type ServerOptions struct {
 		// End was not called. It returns nil if there is none. It is called for ids that this Server
 		// does not have: after a restart, or once the session was ended for its idleness.
 		Adopt(ctx context.Context, id, principal string) (*mcp.Session, error)
+		// Restore is called for an adopted session that goes on here. All requests that name it wait
+		// until Restore returns. ctx ends with the session, and not with the first request.
+		Restore(ctx context.Context, s *mcp.Session)
 		// End is called when the client ends its session. The client learns of an error, and tries
 		// again.
 		End(ctx context.Context, id string) error

@@ -25,7 +25,8 @@ func lasting(t *testing.T, d store.Docs, h mcp.Handler) streamable.ServerOptions
 	if err != nil {
 		t.Fatal(err)
 	}
-	return streamable.ServerOptions{Handler: h, Sessions: sessionid.New(k, d).At("/mcp")}
+	kept := sessionid.New(k, d).At("/mcp").Around(h, nil)
+	return streamable.ServerOptions{Handler: kept, Sessions: kept}
 }
 
 // seen is a tool that says what it sees of its session.
@@ -143,4 +144,67 @@ func TestServerStoreAway(t *testing.T) {
 			t.Errorf("with the store again: %d %s", status, body)
 		}
 	})
+}
+
+// slowly is a Handler whose subscriptions take five seconds. It writes down what it has done.
+type slowly struct {
+	next mcp.Handler
+	mu   sync.Mutex // guards done
+	done []string
+}
+
+func (h *slowly) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if !strings.HasPrefix(r.Method, "resources/") {
+		return h.next.Serve(ctx, r)
+	}
+	if r.Method == "resources/subscribe" {
+		select {
+		case <-time.After(5 * time.Second):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.done = append(h.done, r.Method)
+	return json.RawMessage("{}"), nil
+}
+
+// TestServerAdoptsFirst: no request of an adopted session overtakes what is restored, and what is
+// restored does not depend on the patience of the first one.
+func TestServerAdoptsFirst(t *testing.T) {
+	docs := store.NewMemory()
+	const subscribe = `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"x:a"}}`
+	start := func() *slowly { return &slowly{next: serverOf(map[string]toolFunc{"seen": seen})} }
+	var id string
+	inBubble(t, lasting(t, docs, start()), func(t *testing.T, a *agent) {
+		a.initialize(mcp.V20251125)
+		id = a.session
+		if status, body := a.ask(subscribe); status != 200 {
+			t.Errorf("subscribe: %d %s", status, body)
+		}
+	})
+	h := start()
+	inBubble(t, lasting(t, docs, h), func(t *testing.T, a *agent) {
+		a.session, a.version = id, mcp.V20251125
+		first, giveUp := context.WithTimeout(t.Context(), time.Second)
+		defer giveUp()
+		var all sync.WaitGroup
+		all.Go(func() {
+			if resp := a.send(first, "POST", callOf(1, "seen")); resp != nil {
+				resp.Body.Close()
+				t.Error("the first request did not give up")
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if status, body := a.ask(strings.Replace(subscribe, "/subscribe", "/unsubscribe", 1)); status != 200 {
+				t.Errorf("unsubscribe: %d %s", status, body)
+			}
+		})
+		all.Wait()
+	})
+	if got := strings.Join(h.done, " "); got != "resources/subscribe resources/unsubscribe" {
+		t.Errorf("done: %s", got)
+	}
 }

@@ -145,4 +145,11 @@ func TestServerInsufficientScope(t *testing.T) {
 			t.Errorf("modern %t: %s", modern, body)
 		}
 	}
+	// The other messages of a batch have answers of their own: one of them decides no status.
+	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer ann"}, "Mcp-Protocol-Version": {"2025-03-26"}}
+	resp := post(t, hs.URL, header, `[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`)
+	body, err := io.ReadAll(resp.Body)
+	if got := resp.Header.Get("WWW-Authenticate"); err != nil || resp.StatusCode != 200 || got != "" || strings.Count(string(body), `"insufficient_scope"`) < 1 {
+		t.Errorf("a batch: %d, %q, %s, %v", resp.StatusCode, got, body, err)
+	}
 }

@@ -41,8 +41,9 @@ type serverSession struct {
 	mcp   *mcp.Session
 	ctx   context.Context // of everything that runs in the session; ends with it
 	end   context.CancelCauseFunc
-	held  budget // bytes of events of its streams
-	id    string // in Server.sessions; the client's once it is named. Guarded by Server.mu
+	held  budget        // bytes of events of its streams
+	id    string        // in Server.sessions; the client's once it is named. Guarded by Server.mu
+	ready chan struct{} // closed when an adopted session has been restored; nil in others
 
 	mu       sync.Mutex               // guards below
 	calls    []*serverCall            // few: a slice keeps less than a map when it is empty
@@ -130,6 +131,7 @@ func (s *Server) addSession(kind sessionKind, p *principalState, id string, of *
 	case legacySession:
 		own := ownStreamID
 		if adopted {
+			sess.ready = make(chan struct{})
 			own += "." + rand.Text()[:8]
 		}
 		sess.own = s.newStream(sess, own)
@@ -184,7 +186,7 @@ func (s *Server) acquire(ctx context.Context, id, principal string) (*serverSess
 	if sess == nil || sess.kind != legacySession || sess.owner.name != principal || !sess.use() {
 		return nil, mcp.Errorf(mcp.KindSessionNotFound, "no such session: it ended or never was; send initialize to start a new one")
 	}
-	return sess, nil
+	return sess, sess.restored(ctx)
 }
 
 // name gives a session the id that its client gets, once. The handshake may still run: a response

@@ -123,7 +123,9 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) 
 	}
 	c, from := st.attach(after)
 	out := s.openEvents(w, st, true, sess.mcp.Version(), from)
-	out.pump(r.Context(), c)
+	ctx, end := guard.Lasting(r.Context())
+	defer end()
+	out.pump(ctx, c)
 	if st == sess.own {
 		st.detach(c)
 		return
@@ -217,16 +219,40 @@ func (s *Server) adopt(ctx context.Context, id, principal string) (*serverSessio
 		return nil, err
 	}
 	sess, err := s.enter(legacySession, principal, id, of)
-	if err != nil || sess.mcp != of {
-		return sess, err
+	if err != nil {
+		return nil, err
 	}
+	if sess.mcp != of {
+		return sess, sess.restored(ctx)
+	}
+	defer close(sess.ready)
 	// A DELETE may have ended it after the question and before it was in the table again.
 	if of, err = s.o.Sessions.Adopt(ctx, id, principal); err != nil || of == nil {
 		sess.close(mcp.Errorf(mcp.KindCancelled, "the client ended the session"))
 		sess.release()
 		return nil, err
 	}
+	// The client may give up on this request. What is restored is for all of its requests.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(sess.ctx, cancel)
+	defer stop()
+	s.o.Sessions.Restore(ctx, sess.mcp)
 	return sess, nil
+}
+
+// restored waits until an adopted session is restored. It releases the session if the wait fails.
+func (s *serverSession) restored(ctx context.Context) error {
+	if s.ready == nil {
+		return nil
+	}
+	select {
+	case <-s.ready:
+		return nil
+	case <-ctx.Done():
+		s.release()
+		return context.Cause(ctx)
+	}
 }
 
 // checkLegacyVersion checks the header MCP-Protocol-Version of a request with a session id

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/stdio"
@@ -75,14 +77,15 @@ func (a *attached) serve(w http.ResponseWriter, r *http.Request) {
 	principal := guard.Principal(r.Context())
 	stream.Count(a.memory.Account(principal))
 	client := text.Line(r.Header.Get(attach.ClientHeader), 64)
-	c := mcp.NewConn(stream, mcp.ConnOptions{
-		Name: "the client", Handler: a.with(r), Session: mcp.NewSession("", principal), Logger: a.log,
+	m := &mutable{Stream: stream, heard: make(chan struct{}, 1)}
+	c := mcp.NewConn(m, mcp.ConnOptions{
+		Name: "the client", Handler: a.with(r, m), Session: mcp.NewSession("", principal), Logger: a.log,
 	})
 	a.mu.Lock()
 	a.conns[c] = true
 	a.mu.Unlock()
 	a.log.Debug("a client is attached", "client", client)
-	<-c.Done()
+	m.await(r.Context(), c)
 	_ = c.Close()
 	a.mu.Lock()
 	delete(a.conns, c)
@@ -90,10 +93,70 @@ func (a *attached) serve(w http.ResponseWriter, r *http.Request) {
 	a.log.Debug("a client has left", "client", client)
 }
 
+// mutable is the stream of one client. While it is mute, the client gets no notifications.
+type mutable struct {
+	*stdio.Stream
+	mute  atomic.Bool
+	heard chan struct{} // capacity 1: a request has passed the check
+}
+
+// Write implements mcp.Stream.
+func (m *mutable) Write(msg []byte) error {
+	if m.mute.Load() && rawjson.Get(msg, "id") == nil {
+		return nil
+	}
+	return m.Stream.Write(msg)
+}
+
+// WriteAll writes several messages at once.
+func (m *mutable) WriteAll(msgs [][]byte) error {
+	if m.mute.Load() {
+		msgs = slices.DeleteFunc(slices.Clone(msgs), func(msg []byte) bool { return rawjson.Get(msg, "id") == nil })
+	}
+	return m.Stream.WriteAll(msgs)
+}
+
+// await waits for the end of a connection. It mutes the stream while the credential of the upgrade
+// does not admit the client. Requests are checked one by one, and the next one that passes, after a
+// change of the configuration, makes the client hear again.
+func (m *mutable) await(ctx context.Context, c *mcp.Conn) {
+	for {
+		lasting, end := guard.Lasting(ctx)
+		select {
+		case <-c.Done():
+			end()
+			return
+		case <-lasting.Done():
+			end()
+		}
+		select {
+		case <-m.heard: // before the end
+		default:
+		}
+		m.mute.Store(true)
+		select {
+		case <-c.Done():
+			return
+		case <-m.heard:
+			m.mute.Store(false)
+		}
+	}
+}
+
+// passed says that a request has passed the check.
+func (m *mutable) passed() {
+	if m.mute.Load() {
+		select {
+		case m.heard <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // with returns the handler of one client. Its requests see the values of the upgrade. Each is
 // checked like a request over HTTP: the token may have expired, and the configuration may have
 // changed.
-func (a *attached) with(upgrade *http.Request) mcp.Handler {
+func (a *attached) with(upgrade *http.Request, m *mutable) mcp.Handler {
 	values := context.WithoutCancel(upgrade.Context())
 	principal := guard.Principal(values)
 	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
@@ -104,6 +167,7 @@ func (a *attached) with(upgrade *http.Request) mcp.Handler {
 		case err == nil && a.draining.Load() && !r.IsNotification():
 			err = mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; try again when it is back")
 		case err == nil:
+			m.passed()
 			return a.handler.Serve(identity.With(inherited{ctx, values}, id), r)
 		}
 		if r.IsNotification() {

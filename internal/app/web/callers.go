@@ -8,12 +8,13 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/router"
 )
 
 // guardOptions returns the request checks of a configuration, with authentication if auth has any.
 func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options {
 	o := app.GuardOptions(c, f.log)
-	o.Refused = f.engine.Auditor.Refused
+	o.Refused, o.Streams = f.engine.Auditor.Refused, &f.streams
 	if auth.Required() {
 		o.Authenticate = f.authenticate
 	}
@@ -21,6 +22,21 @@ func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options
 		o.Challenge = f.callers.Challenge
 	}
 	return o
+}
+
+// admits returns who makes the request of a stream, or why the caller may have the stream no longer.
+// Path and credential are those of the request, the rules those of a guard and a configuration.
+func admits(g *guard.Guard, auth config.Auth) func(r *http.Request) (*identity.Identity, error) {
+	return func(r *http.Request) (*identity.Identity, error) {
+		id, err := g.Identify(r)
+		if err != nil || !auth.Scoped(id.Principal) {
+			return id, err
+		}
+		if name, ok := router.Name(r.URL); ok && auth.Reaches(id.Principal, name) {
+			return id, nil
+		}
+		return nil, errScoped(id.Principal, r.URL.Path)
+	}
 }
 
 // authenticate finds out who makes a request, for guard.Options.

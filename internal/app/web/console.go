@@ -199,6 +199,6 @@ func (s *viewed) View(ctx context.Context, principal, handle string, selector js
 		return "", "", err
 	}
 	defer lease.Close()
-	v, err := result.Select(ctx, lease, selector, result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns})
+	v, err := result.Select(ctx, lease, selector, result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns, Screen: app.ScreenOf(s.engine.Config())})
 	return v.Text, v.Notice, err
 }

@@ -143,12 +143,12 @@ func TestExchangedTokenOfTooFewScopes(t *testing.T) {
 }
 
 // TestExchangeErrorsAtGateway: what the issuer says to the client of a person is in the details of the
-// call at /mcp, too.
+// call at /mcp, too. The server lists nothing for that person, so the call is that of sign_in.
 func TestExchangeErrorsAtGateway(t *testing.T) {
 	e := startExchanging(t, `flow: on_behalf_of, scopes: ["api://crm/.default"]`)
 	e.wants(e.token("u1", "")) // lists the server
 	e.as.FailExchanges(map[string]any{"error": "interaction_required", "claims": `{"access_token":{"polids":{"essential":true}}}`})
-	body := executed(e.protected, e.token("u2", ""), "crm echo", "crm:echo")
+	body := executed(e.protected, e.token("u2", ""), "crm sign in", "crm:sign_in", "{}")
 	if !strings.Contains(body, "AUTH_FAILED") || !strings.Contains(body, "polids") {
 		t.Error(body)
 	}

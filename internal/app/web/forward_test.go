@@ -155,7 +155,7 @@ func callEcho(t *testing.T, p *protected, server, token string) string {
 }
 
 // executed calls a tool of a server at /mcp, by the id that a query finds, and returns the answer.
-func executed(p *protected, token, query, tool string) string {
+func executed(p *protected, token, query, tool, args string) string {
 	p.t.Helper()
 	resp, _ := p.do("POST", "/mcp", token, initialize)
 	session := []string{"Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id")}
@@ -168,7 +168,7 @@ func executed(p *protected, token, query, tool string) string {
 			p.t.Fatalf("%q finds %s", query, found)
 		}
 	}
-	_, body := p.do("POST", "/mcp", token, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{"text":"hello"}}}}`, session...)
+	_, body := p.do("POST", "/mcp", token, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":`+args+`}}}`, session...)
 	return body
 }
 
@@ -191,7 +191,7 @@ func TestForwardedTokenOfTooFewScopes(t *testing.T) {
 	listed := `"scopes":["crm.read","crm.write"]`
 	at := map[string]string{
 		"/mcps/crm/mcp": callEcho(t, p, "crm", narrow),
-		"/mcp":          executed(p, narrow, "crm echo", "crm:echo"),
+		"/mcp":          executed(p, narrow, "crm echo", "crm:echo", `{"text":"hello"}`),
 	}
 	for path, body := range at {
 		plain := strings.ReplaceAll(body, `\"`, `"`)

@@ -19,10 +19,10 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Desk: f.desk, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
 	o.PublicURL = c.PublicURL
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Guard: f.wholly(closed)}
-	o.Edits = func() api.Edits { return f.edits }
+	o.Machine = func() api.Machine { return f.machine }
 	o.Calls = f.engine.Loops().Refuse(f.unscoped(inMode(f.stream)))
 	if f.engine.Auditor.Enabled() {
-		o.Audit = f.engine.Auditor
+		o.Audit, o.Changed = f.engine.Auditor, f.engine.Auditor.ChangedByCommand
 	}
 	if auth.Required() {
 		o.Tokens = closed.Wrap

@@ -22,7 +22,7 @@ const OfferPath = "/s2sp/offer/"
 //	GET  /s2sp/health
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
-	mux.Handle("/s2sp/", open.Wrap(auditFetches(f.engine.Auditor, f.engine.Plane.Handler())))
+	mux.Handle("/s2sp/", open.Wrap(f.engine.Plane.Handler()))
 	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine, w, r) })
 	mux.Handle(OfferPath, closed.Wrap(f.unscoped(offers)))
 }

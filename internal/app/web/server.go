@@ -68,9 +68,10 @@ type Server struct {
 	presence presence
 	signIns  *connect.Pages // made by the first Apply
 	desk     *api.Desk      // operators' tokens, which a reload does not end
-	edits    api.Edits      // set before Start; nil: the console changes no file
+	machine  api.Machine    // set before Start; without members the console changes no file
 	token    string         // opens /mcp, in addition to what auth says
 	callers  *authn.Authenticator
+	streams  guard.Streams // end with the credentials of their callers
 
 	draining atomic.Bool
 	ended    chan struct{}  // closed when the listener has stopped accepting
@@ -82,8 +83,8 @@ func New(e *app.Engine, c *config.Config, l *Listener, log *slog.Logger) *Server
 	return build(e, c, l, l.Local(), log)
 }
 
-// SetEdits lets operators change the configuration file. It must be called before Start.
-func (f *Server) SetEdits(e api.Edits) { f.edits = e }
+// SetMachine lets operators change the configuration file and more. It must be called before Start.
+func (f *Server) SetMachine(m api.Machine) { f.machine = m }
 
 // NewHandler returns a Server without a Listener. The caller serves its ServeHTTP at base, a URL
 // without a path, and must not call Start.
@@ -100,7 +101,8 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 			Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
 		}
 		if ids := e.Store.Sessions(path); ids != nil {
-			o.Sessions = ids
+			kept := ids.Around(o.Handler, nil)
+			o.Handler, o.Sessions = kept, kept
 		}
 		return streamable.NewServer(o)
 	}
@@ -205,6 +207,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	metadata := f.metadata(c)
 	mux.Handle(authn.MetadataPath, metadata)
 	mux.Handle(authn.MetadataPath+"/", metadata)
+	f.streams.Follow(admits(front, auth))
 	routes := located(&c.Policy, f.engine.Auditor.Enabled(), mux)
 	f.routes.Store(&routes)
 	if before := f.quiet.Swap(&quiet); before != nil {

@@ -25,8 +25,8 @@ import (
 func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *config.Auth) {
 	checks := f.guardOptions(c, &config.Auth{})
 	checks.OwnPages, checks.Origins = true, nil
-	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
-		checks.Origins = []string{u.Scheme + "://" + u.Host} // a proxy may change the Host
+	if origin := address.Origin(c.PublicURL); origin != "" {
+		checks.Origins = []string{origin} // a proxy may change the Host
 	}
 	base := strings.TrimSuffix(strings.TrimSuffix(planeURL(c, f.base), "/"), "/mcp")
 	front := connect.Front{Base: base}
@@ -35,6 +35,7 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	}
 	if auth.Login.Issuer != "" {
 		front.Login = browserLogin{f.callers, auth.Login.Issuer}
+		front.SignedOut = f.streams.Recheck
 		front.SignedIn = func(ctx context.Context) { f.engine.Auditor.Operated(ctx, audit.SignIn, "", "", "", "console") }
 	}
 	if f.signIns == nil {

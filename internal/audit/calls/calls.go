@@ -139,13 +139,30 @@ func (o *Open) End(outcome string, result []byte) {
 	if o == nil {
 		return
 	}
+	digest := ""
+	if o.by.form != audit.FormNone {
+		digest = o.by.log.Keys().Digest(result)
+	}
+	o.EndDigest(outcome, digest)
+}
+
+// Digest returns a digest for a result that arrives in pieces, nil if the log has none.
+func (o *Open) Digest() *audit.Digest {
+	if o == nil || o.by.form == audit.FormNone {
+		return nil
+	}
+	return o.by.log.Keys().NewDigest()
+}
+
+// EndDigest is End for a result of which the digest is known, "" for none.
+func (o *Open) EndDigest(outcome, digest string) {
+	if o == nil {
+		return
+	}
 	end := &o.end
 	*end = o.begun
 	end.Kind, end.Time, end.Args, end.Decision, end.Rule = audit.End, time.Now(), nil, "", ""
-	end.Took, end.Outcome = end.Time.Sub(o.begun.Time), outcome
-	if o.by.form != audit.FormNone {
-		end.Result = o.by.log.Keys().Digest(result)
-	}
+	end.Took, end.Outcome, end.Result = end.Time.Sub(o.begun.Time), outcome, digest
 	o.by.log.Add(end)
 }
 

@@ -65,6 +65,10 @@ export const get = async (path, parameters = {}, signal = undefined) => (await s
 export const post = async (path, body = {}) =>
   (await send(pathOf(path, {}), { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })).json();
 
+// change changes what is under a tag: the answer is 409 if another change came first.
+export const change = async (method, path, body, tag) =>
+  (await send(pathOf(path, {}), { method, headers: { 'Content-Type': 'application/json', 'If-Match': `"${tag}"` }, body: JSON.stringify(body) })).json();
+
 // follow reads the stream of calls until it ends: on is called with the kind, the data and the id of each. EventSource
 // cannot send a header, so this reads the stream itself.
 export async function follow(after, signal, on) {

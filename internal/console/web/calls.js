@@ -94,11 +94,11 @@ export function view(_data, frame) {
       filters.map(([name, text]) => el('button', { type: 'button', class: 'tag', click: () => change({ [name]: '' }) }, `${text}: ${filter[name]} ✕`)),
       el('span', { class: 'soft', role: 'status' }, state === 'live' ? '● live' : state, lost ? `, ${countText(lost, 'call')} came faster than this page reads` : '')),
     calls.length === 0 ? empty(filters.length || filter.errors ? 'No call fits' : 'No calls yet', el('p', {}, filters.length || filter.errors ? el('a', { href: '#/calls' }, 'Show all calls') : ['Call a tool from a client, or ', el('a', { href: '#/catalog' }, 'try one here'), '.']))
-      : table([['Time', 'time'], ['Tool', 'name'], ['Result'], ['Took', 'number'], ['Tokens', 'number'], ['Without weir', 'number'], ['Session'], ['Server', 'name']],
+      : table([['Time', 'time'], ['Tool', 'name'], ['Result'], ['Took', 'number'], ['Tokens', 'number'], ['Without weir', 'number'], ['Session'], ['Server', 'name'], ['Client', 'name']],
         calls.map((e) => ({ key: e.id, class: failed(e) ? 'failure' : undefined, cells: [
           el('a', { href: `#/calls/${e.id}` }, clockText(e.time)), el('span', { title: e.tool_id }, shortID(e.tool_id) || e.meta_tool || e.method), ended(e), durationText(e.duration_ms),
           e.tokens_read === undefined ? '' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : numberText(e.tokens_raw),
-          el('button', { type: 'button', class: 'quiet', title: 'Only this session', click: () => change({ session: e.session }) }, e.session?.slice(0, 6) ?? ''), e.upstream ?? ''] })), 'Calls'),
+          el('button', { type: 'button', class: 'quiet', title: 'Only this session', click: () => change({ session: e.session }) }, e.session?.slice(0, 6) ?? ''), e.upstream ?? '', e.client ?? ''] })), 'Calls'),
     before ? el('p', {}, el('button', { type: 'button', click: () => frame.run(async () => {
       const older = await get('calls', { ...filter, before, limit: 200 });
       calls.push(...older.calls);
@@ -116,8 +116,8 @@ function detail(e) {
     e.detail ? el('p', { class: failed(e) ? 'notice bad' : 'notice' }, e.detail) : '',
     el('dl', { class: 'facts' }, fact('Result', ended(e)), fact('Took', durationText(e.duration_ms), e.attempts === undefined ? 'the server was not asked' : countText(e.attempts, 'attempt')),
       fact('Tokens', e.tokens_read === undefined ? 'not counted yet' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : `${numberText(e.tokens_raw)} without weir`)),
-    card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Session', e.session], ['Method', e.meta_tool ?? e.method],
-      ['Server', e.upstream && el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)], ['Tool', e.tool_id && el('a', { href: `#/catalog/${encodeURIComponent(e.tool_id)}` }, e.tool_id)], ['Error', e.code], ['Limit', e.scope]]
+    card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Client', e.client], ['Session', e.session], ['Method', e.meta_tool ?? e.method],
+      ['Server', e.upstream && el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)], ['Tool', e.tool_id && el('a', { href: `#/catalog/${encodeURIComponent(e.tool_id)}` }, e.tool_id)], ['Policy', e.rule && `${e.decision}, by ${e.rule}`], ['Error', e.code], ['Limit', e.scope]]
       .filter(([, value]) => value).map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))),
     session.length > 1 ? card('Its session', el('ol', { class: 'timeline' }, session.map((one) => el('li', { 'data-key': one.id, class: one.id === e.id ? 'chosen' : undefined },
       el('a', { href: `#/calls/${one.id}` }, clockText(one.time)), ' ', shortID(one.tool_id) || one.meta_tool || one.method, ' ', ended(one))))) : '',

@@ -1,17 +1,20 @@
 // What can be called: found as agents find it or by path, all of an entry, and a call of it.
 import { get, tool } from './api.js';
-import { card, code, copyButton, countText, el, empty, heading, numberText, pretty } from './dom.js';
+import { card, code, copyButton, countText, el, empty, heading, numberText, own, pretty } from './dom.js';
 import { form, schemaOf } from './form.js';
+import { pageSize, Tree } from './tree.js';
 
 export const live = true; // what a person reads and enters stays where it is
 export const keepsFocus = true;
 
-let query = '', kind = 'tool', found, timer, asked = 0;
+let query = '', kind = 'tool', found, timer, again, asked = 0;
+let tree; // of what is found without a query: { of, key, view }
+const unfolded = { tool: new Set(), resource: new Set(), prompt: new Set() }; // paths
 let trial; // { id, form, result, … } of the entry that is shown
 
 export async function load(route) {
   const [id] = route.rest;
-  if (!found) await search();
+  if (!found || !document.getElementById('found')) await search(); // what servers offer may have changed since
   if (!id) { trial = undefined; return {}; }
   const [entry, why] = await Promise.all([get('catalog/entry', { id }), query ? get('catalog/why', { id, query }).catch(() => undefined) : undefined]);
   if (trial?.id !== id) trial = begin(entry);
@@ -20,7 +23,7 @@ export async function load(route) {
 
 async function search() {
   const turn = ++asked;
-  const answer = await get('catalog', query ? { kind, query, limit: 50 } : { kind, path: '/', limit: 500 });
+  const answer = await get('catalog', query ? { kind, query, limit: 50 } : { kind, path: '/', limit: pageSize });
   if (turn === asked) found = answer;
 }
 
@@ -31,10 +34,10 @@ export function view(data, context) {
   return [
     heading('Catalog', 'Search as an agent does, or look through the servers'),
     el('form', { class: 'controls', role: 'search', submit: (event) => { event.preventDefault(); soon(); } },
-      el('input', { type: 'search', id: 'query', maxlength: '1000', placeholder: 'what it should do', 'aria-label': 'Search the catalog', autocomplete: 'off', input: (event) => { query = event.target.value.trim(); soon(); } }),
+      el('input', { type: 'search', id: 'query', maxlength: '1000', placeholder: 'what it should do', 'aria-label': 'Search the catalog', autocomplete: 'off', value: query, input: (event) => { query = event.target.value.trim(); soon(); } }),
       el('select', { id: 'kind', 'aria-label': 'Kind', change: (event) => { kind = event.target.value; soon(); } }, [['tool', 'Tools'], ['resource', 'Resources'], ['prompt', 'Prompts']].map(([value, text]) => el('option', { value, selected: value === kind }, text)))),
     el('div', { class: `split${data.entry ? ' chosen' : ''}` },
-      el('div', { id: 'found', class: 'list' }, found.query ? hits(data) : tree(context, data)),
+      el('div', { id: 'found', class: 'list' }, found.query ? hits(data) : paths(context, data)),
       el('div', { id: 'entry' }, data.entry ? entryOf(data, context) : empty('Choose an entry', el('p', { class: 'soft' }, 'Its definition, what it costs in tokens, and a form to try it.')))),
   ];
 }
@@ -46,30 +49,18 @@ function hits(data) {
     el('p', { class: 'score' }, el('meter', { min: '0', max: '1', value: String(Math.min(1, one.score / (found.cards[0].score || 1))), 'aria-label': 'score' }), el('span', { class: 'soft' }, ` ${one.score?.toFixed(3) ?? 0}`), one.side_effects ? el('span', { class: 'tag' }, 'side effects') : ''))));
 }
 
-// tree shows the paths; the level below one is asked for when it is opened.
-function tree(context, data) {
+// paths shows what there is by path; the level below one is asked for when it is opened.
+function paths(context, data) {
+  clearTimeout(again);
+  if (found.cards.length === 0) again = setTimeout(() => context.route.page === 'catalog' && !query && context.run(async () => { await search(); context.draw(); }), 1000); // servers may still start
   if (found.cards.length === 0) return el('p', { class: 'soft' }, `There are no ${kind}s yet.`);
-  return el('ul', { class: 'tree' }, found.cards.map((one) => leaf(context, one, data)));
-}
-
-function leaf(context, one, data) {
-  if (!one.folder) return el('li', { 'data-key': one.id, class: data.entry?.id === one.id ? 'chosen' : undefined }, el('a', { href: address(one.id), title: one.description }, one.name), one.side_effects ? el('span', { class: 'tag' }, 'side effects') : '');
-  return el('li', { 'data-key': `${kind}${one.id}` }, el('details', { 'data-own': true, toggle: (event) => below(context, event.target, one.id) }, el('summary', {}, one.name, ' ', el('span', { class: 'soft' }, /^\d+ \w+/.exec(one.description)?.[0]))));
-}
-
-async function below(context, folder, path) {
-  if (!folder.open || folder.dataset.asked) return;
-  folder.dataset.asked = 'yes';
-  const at = el('ul', {});
-  folder.append(at);
-  const more = async (offset) => {
-    const { cards, page } = await get('catalog', { kind, path, offset, limit: 500 });
-    at.append(...cards.map((one) => leaf(context, one, {})));
-    if (offset + page.limit >= page.total) return;
-    const next = el('li', {}, el('button', { type: 'button', class: 'quiet', click: () => { next.remove(); context.run(() => more(offset + page.limit)); } }, `${numberText(page.total - offset - page.limit)} more`));
-    at.append(next);
-  };
-  if (!await context.run(() => more(0))) { delete folder.dataset.asked; at.remove(); folder.open = false; }
+  if (tree?.of !== found) {
+    const mine = kind;
+    const ask = async (path, offset) => { let answer; await context.run(async () => { answer = await get('catalog', { kind: mine, path, offset, limit: pageSize }); }); return answer; };
+    tree = { of: found, key: `tree ${asked}`, view: new Tree(`All ${kind}s`, found, ask, address, unfolded[mine]) };
+  }
+  tree.view.choose(data.entry?.id);
+  return own(tree.key, tree.view.node);
 }
 
 const part = (title, doc) => (doc ? el('details', {}, el('summary', {}, title), code(doc.text, title), doc.cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : '') : '');
@@ -89,10 +80,13 @@ function entryOf({ entry: e, why }, context) {
 }
 
 // reasons shows what each word of the query adds to the score.
-const reasons = (why) => card(`Why it is number ${numberText(why.rank)}`, el('dl', { class: 'why' }, why.words.map((one) => el('div', {},
+const reasons = (why) => keyed('why', card(`Why it is number ${numberText(why.rank)}`, el('dl', { class: 'why' }, why.words.map((one) => el('div', {},
   el('dt', {}, one.word), el('dd', {}, el('meter', { min: '0', max: '1', value: String(one.share), 'aria-label': `share of ${one.word}` }), ' ',
     one.share ? `${Math.round(100 * one.share)} %${one.through && one.through !== one.word ? ` through ${one.through}` : ''}` : 'not in it')))),
-  el('p', { class: 'soft' }, 'Shares of the best match by words.'));
+  el('p', { class: 'soft' }, 'Shares of the best match by words.')));
+
+// keyed makes a part keep its place: a part before it may come and go.
+const keyed = (key, node) => { node.dataset.key = key; return node; };
 
 // begin makes the form of an entry that can be tried.
 function begin(e) {
@@ -134,15 +128,13 @@ function tryIt(e, context) {
     mine.running = undefined;
     if (mine === trial) context.draw();
   };
-  const place = el('div', { 'data-own': true, 'data-key': `form ${e.id}` });
-  if (mine.form) place.append(mine.form.node);
-  return card('Try it', place,
+  return keyed('try', card('Try it', mine.form ? own(`form ${e.id}`, mine.form.node) : '',
     el('p', { class: 'row' }, el('button', { type: 'button', id: 'call', class: 'primary', disabled: Boolean(mine.running), click: go(false) }, mine.running ? 'Running…' : 'Call'),
       e.kind === 'tool' ? el('button', { type: 'button', disabled: Boolean(mine.running), click: go(true) }, 'Dry run') : '',
       mine.running ? el('button', { type: 'button', click: () => mine.running?.abort() }, 'Cancel') : '',
       e.kind === 'tool' && mine.form ? el('button', { type: 'button', class: 'quiet', click: async (event) => { const raw = mine.form.raw(); if (raw === undefined) return; const button = event.currentTarget; await navigator.clipboard.writeText(shell(e.id, raw)); button.textContent = 'Copied'; } }, 'Copy as weir call') : ''),
     el('p', { class: 'soft' }, 'A call has your rights at ', el('code', {}, '/mcp'), ', and counts as one of an agent.', e.destructive ? ' This tool may destroy data.' : ''),
-    mine.failed ? el('p', { class: 'notice bad', role: 'alert' }, mine.failed) : '', mine.answer ? outcome(mine, context) : '');
+    mine.failed ? el('p', { class: 'notice bad', role: 'alert' }, mine.failed) : '', mine.answer ? outcome(mine, context) : ''));
 }
 
 const shell = (id, raw) => `weir call '${id.replaceAll("'", "'\\''")}' --json='${raw.replaceAll("'", "'\\''")}'`;

@@ -21,7 +21,7 @@ const pages = {
 const names = Object.keys(pages);
 const byId = (id) => document.getElementById(id);
 const every = 5000;
-let timer, turn = 0, shown = '', data;
+let timer, turn = 0, shown = '', shownPage = '', data;
 
 const context = {
   me: undefined,
@@ -68,7 +68,7 @@ function login(why) {
   calls.stop();
   clearTimeout(timer);
   context.me = undefined;
-  shown = '';
+  shown = shownPage = '';
   byId('page').replaceChildren();
   byId('pages').hidden = true;
   byId('forget').hidden = true;
@@ -106,7 +106,8 @@ async function show() {
       render(byId('summary'), stateText(state.status), el('span', { class: 'soft' }, ` · up ${timeText(state.uptime)} · ${state.mode} mode`));
       data = fresh;
       if (moved) {
-        byId('page').replaceChildren();
+        if (!page.keepsFocus || shownPage !== context.route.page) byId('page').replaceChildren();
+        shownPage = context.route.page;
         document.title = `${context.route.rest[0] ? `${context.route.rest[0]} · ` : ''}${page.title} · weir`;
       }
       draw();

@@ -1,7 +1,9 @@
 // What needs a person, and what the gateway did in the last day.
 import { get } from './api.js';
 import * as chart from './chart.js';
-import { card, countText, durationText, el, empty, fact, heading, numberText, savedText, stateText, timeText } from './dom.js';
+import { importing, plan, wiringPlan } from './clients.js';
+import { addPanel, told } from './edit.js';
+import { card, countText, durationText, el, fact, heading, numberText, savedText, stateText, timeText } from './dom.js';
 
 export async function load(_route, context) {
   const [overview, figures, approvals, definitions] = await Promise.all([
@@ -25,9 +27,9 @@ function needs({ overview, approvals, definitions }) {
 
 const stateMark = (state) => el('span', { class: `mark ${state}`, 'aria-hidden': 'true' }, state === 'failed' ? '▲ ' : '◐ ');
 
-export function view(data) {
+export function view(data, context) {
   const { overview, figures } = data;
-  if (overview.page.total === 0) return [heading('Home'), begin()];
+  if (overview.page.total === 0) return begin(context);
   const { total } = figures;
   const all = needs(data), bins = chart.day(figures);
   const usage = overview.usage;
@@ -49,10 +51,13 @@ export function view(data) {
 }
 
 // begin is the first step of a gateway without servers.
-const begin = () => empty('No servers yet',
-  el('p', {}, 'A gateway needs servers. In a shell, one of these adds them; they appear here at once:'),
-  el('ul', { class: 'steps' },
+const begin = (context) => [
+  heading('Home', 'No servers yet: add the first, and it appears here at once'), told(context),
+  context.me.owns ? card('From your clients', el('p', { class: 'row' }, el('button', { type: 'button', class: 'primary', click: () => plan({ do: 'import' }, 'The servers of clients are imported.', context) }, 'Import…'), el('span', { class: 'soft' }, 'The servers of the MCP clients on this machine come into weir. You see the plan first, and the clients’ files stay as they are.')),
+    importing() ? wiringPlan(context) : '') : '',
+  ...addPanel(context),
+  card('In a shell', el('ul', { class: 'steps' },
     el('li', {}, el('code', {}, 'weir init'), ' imports the servers of the MCP clients on this machine'),
-    el('li', {}, el('code', {}, 'weir add NAME -- COMMAND'), ' adds a program, ', el('code', {}, 'weir add NAME URL'), ' a remote server'),
-    el('li', {}, el('code', {}, 'weir find WORDS'), ' searches the MCP Registry')),
-  el('p', {}, to('clients', 'Then connect a client')));
+    el('li', {}, el('code', {}, 'weir add NAME -- COMMAND'), ' adds a program, ', el('code', {}, 'weir add NAME URL'), ' a remote server')),
+  el('p', {}, to('clients', 'Then connect a client'))),
+];

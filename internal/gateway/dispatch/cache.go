@@ -71,6 +71,9 @@ type Cache struct {
 type cacheKey struct {
 	principal, toolID string
 	args              [sha256.Size]byte // of the canonical arguments
+	// definition is a hash of the definition of an entry that is not in the catalog of the cache,
+	// because its server has listed it for the principal alone.
+	definition [sha256.Size]byte
 }
 
 type cached struct {
@@ -123,7 +126,11 @@ func (k *Cache) keyOf(c *Call) (cacheKey, bool) {
 	if !ok {
 		return cacheKey{}, false
 	}
-	return cacheKey{c.Request.Session.Principal(), c.Entry.ID, sha256.Sum256(canonical)}, true
+	key := cacheKey{principal: c.Request.Session.Principal(), toolID: c.Entry.ID, args: sha256.Sum256(canonical)}
+	if c.Entry.Own {
+		key.definition = c.Entry.Digest()
+	}
+	return key, true
 }
 
 // Link answers calls from the cache and caches other results. Equal concurrent calls are made once
@@ -136,14 +143,14 @@ func (k *Cache) Link() Link {
 				return next.Dispatch(ctx, c)
 			}
 			for {
-				if result := k.get(key, c.Catalog.Whole()); result != nil {
+				if result := k.get(key, c.Catalog.Base()); result != nil {
 					c.Provenance.CacheHit = true
 					return result, nil
 				}
-				f, mine := k.flights.join(flightKey{key, c.Catalog.Whole()})
+				f, mine := k.flights.join(flightKey{key, c.Catalog.Base()})
 				if mine {
-					if result := k.get(key, c.Catalog.Whole()); result != nil { // it was stored just before
-						k.flights.land(flightKey{key, c.Catalog.Whole()}, f, result, false)
+					if result := k.get(key, c.Catalog.Base()); result != nil { // it was stored just before
+						k.flights.land(flightKey{key, c.Catalog.Base()}, f, result, false)
 						c.Provenance.CacheHit = true
 						return result, nil
 					}
@@ -164,13 +171,13 @@ func (k *Cache) Link() Link {
 
 // fly makes the call that other callers may wait for.
 func (k *Cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next Dispatcher) (result json.RawMessage, err error) {
-	at := flightKey{key, c.Catalog.Whole()}
+	at := flightKey{key, c.Catalog.Base()}
 	var shared json.RawMessage
 	defer func() { k.flights.land(at, f, shared, ctx.Err() != nil) }()
 	c.OnAsk = func() { k.flights.land(at, f, nil, false) }
 	result, err = next.Dispatch(ctx, c)
 	if err == nil && !c.Asked && c.Task == "" && Cacheable(result) {
-		if shared = k.put(key, c.Catalog.Whole(), result); shared == nil && k.flights.awaited(f) {
+		if shared = k.put(key, c.Catalog.Base(), result); shared == nil && k.flights.awaited(f) {
 			shared = slices.Clone(result)
 		}
 	}

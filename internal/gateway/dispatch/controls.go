@@ -11,7 +11,9 @@ import (
 	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/hook"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
@@ -19,15 +21,19 @@ import (
 
 // Controls are the operator's rules for calls. They apply here, once, to all methods and all URLs:
 //
-//	tools/call, resource_read, prompts/get,      ┌─ admit ───────────────────────────────┐
-//	resources/subscribe, completion/complete, ──▶│ one reading ▶ pin ▶ policy ▶ quota    │──▶ pass ──▶ upstream
-//	tasks/*, methods that weir does not know     │                      └▶ asks a person │
-//	                                             └───────────────────────────────────────┘
+//	tools/call, resource_read, prompts/get,      ┌─ admit ─────────────────────────────────────────────────┐
+//	resources/subscribe, completion/complete, ──▶│ one reading ▶ pin ▶ secrets ▶ policy ▶ quota ▶ hooks    │──▶ pass ──▶ upstream
+//	tasks/*, methods that weir does not know     │                                └▶ asks a person         │
+//	                                             └─────────────────────────────────────────────────────────┘
 //
 // Each path to an upstream requires a pass, and only admit creates one.
 type Controls struct {
 	Pin    Pin
 	Policy *Policy
+	// Leaks finds the secrets that may not be in what a server gets; nil lets all pass.
+	Leaks *redact.Finder
+	// Hooks are asked about what a server gets, and what an agent gets of it; nil asks none.
+	Hooks  *hook.Set
 	limits RateLimits
 
 	operators Operators
@@ -46,16 +52,18 @@ func NewControls(pin Pin, policy *Policy, limits RateLimits, redactor *result.Re
 }
 
 // None reports whether there are no rules, so that every call passes unchanged.
-func (c *Controls) None() bool { return c.Policy == nil && c.limits.empty() && !c.Pin.refuses() }
+func (c *Controls) None() bool {
+	return c.Policy == nil && c.limits.empty() && !c.Pin.refuses() && c.Leaks == nil && c.Hooks == nil
+}
 
 // OfUpstreams reports whether any rule concerns calls that run or read something at a server.
 func (c *Controls) OfUpstreams() bool {
-	return c.Pin.refuses() || len(c.limits.Tools) > 0 || c.Policy != nil
+	return c.Pin.refuses() || len(c.limits.Tools) > 0 || c.Policy != nil || c.Leaks != nil || c.Hooks != nil
 }
 
 // Concern reports whether any rule could refuse a call that runs or reads something in a namespace.
 func (c *Controls) Concern(namespace string) bool {
-	if c.Pin.refuses() {
+	if c.Pin.refuses() || c.Leaks != nil || c.Hooks != nil {
 		return true
 	}
 	for id := range c.limits.Tools {
@@ -145,6 +153,9 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 		if err := c.Pin.CheckSeen(a.About); err != nil {
 			return pass{}, err
 		}
+		if err := c.leak(ctx, a); err != nil {
+			return pass{}, err
+		}
 	}
 	in, how := c.input(ctx, a), strictly
 	if a.Free {
@@ -182,6 +193,9 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	}
 	if c.conditional && !a.dryRun && ActsOnUpstream(a.Verb) && a.Ledger != nil {
 		a.Ledger.calls.Add(1)
+	}
+	if err := c.askOfCall(ctx, a, s); err != nil {
+		return pass{}, err
 	}
 	return pass{true}, nil
 }
@@ -264,7 +278,7 @@ func (v verdict) refusal(a *Act, s Subject, why string) *result.Error {
 		v.reason = ""
 	}
 	message := a.name(s) + ": " + why
-	if a.Direct && v.rule != oddName {
+	if a.Direct && v.rule != oddName && v.rule != byHook {
 		message += ", by " + v.decidedBy()
 	}
 	details := append(rawjson.AppendString([]byte(`{"meta_tool":`), a.Verb), `,"action":`...)

@@ -4,6 +4,7 @@
 //
 //	[Normalise] ▶ $table (a look) ▶ [Validate] ▶ [Admission] ▶ [DryRun] ▶ $table ▶ [Cache] ▶ [Retry] ▶ Peer
 //
-// Admission applies [Controls]: the pin, the policy and the quotas. Every call to an upstream needs
-// a pass from Controls.Admit, regardless of its method and URL.
+// Admission applies [Controls]: the pin, the policy, the quotas and the hooks. Every call to an
+// upstream needs a pass from Controls.Admit, regardless of its method and URL. [Results] asks the
+// hooks about what upstreams answer.
 package dispatch

@@ -26,7 +26,7 @@ func TestPossible(t *testing.T) {
 		}
 		return []string{pick(list...)}
 	}
-	atoms := []string{`args.n < 4`, `args.q == "a"`, `has(args.n)`, `"g1" in groups`, `"s1" in scopes`, `tool.destructive`, `tool.read_only`, `claims.dept == "it"`, `session.calls < 1`, `now > timestamp("2020-01-01T00:00:00Z")`, `principal == "corp:a"`, `args.list.exists(x, x == 1)`}
+	atoms := []string{`args.n < 4`, `args.q == "a"`, `has(args.n)`, `"g1" in groups`, `"auditor" in roles`, `"s1" in scopes`, `tool.destructive`, `tool.read_only`, `claims.dept == "it"`, `session.calls < 1`, `now > timestamp("2020-01-01T00:00:00Z")`, `principal == "corp:a"`, `args.list.exists(x, x == 1)`}
 	expression := func() string {
 		a, b, c := pick(atoms...), pick(atoms...), pick(atoms...)
 		return pick(a, "!("+a+")", a+" && "+b, a+" || "+b, "("+a+" || "+b+") && !("+c+")")
@@ -45,7 +45,7 @@ func TestPossible(t *testing.T) {
 				break
 			}
 			rule := PolicyRule{Action: Action(pick("allow", "deny", "require_approval")), Namespace: pick("", "", "bank", "web"), Tool: pick("", "", "dr*", "pay"), Observe: r.IntN(8) == 0}
-			rule.If = &authz.Condition{Groups: maybe("g1", "g2"), Scopes: maybe("s1", "s2"), Principals: maybe("corp:*", "ci")}
+			rule.If = &authz.Condition{Groups: maybe("g1", "g2"), Roles: maybe("operator", "auditor"), Scopes: maybe("s1", "s2"), Principals: maybe("corp:*", "ci")}
 			if r.IntN(2) == 0 {
 				text := expression()
 				if compiled[text] == nil {
@@ -59,7 +59,10 @@ func TestPossible(t *testing.T) {
 			}
 			p.Rules = append(p.Rules, rule)
 		}
-		id := &identity.Identity{Principal: pick("corp:a", "ci"), Groups: maybe("g1", "g2"), Scopes: maybe("s1", "s2"), GroupsMissing: r.IntN(10) == 0}
+		id := &identity.Identity{Principal: pick("corp:a", "ci"), Groups: maybe("g1", "g2"), Scopes: maybe("s1", "s2"), GroupsMissing: r.IntN(10) == 0, Roles: maybe("operator")}
+		if id.GroupsMissing {
+			id.RolesMissing = []string{"auditor"}
+		}
 		if id.Principal != "ci" {
 			id.Issuer = "corp"
 			if r.IntN(2) == 0 {

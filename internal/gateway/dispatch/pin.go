@@ -35,8 +35,9 @@ func (p Pin) Check(c *catalog.Catalog) error {
 		"The operator finds out what with `weir ls --changes`, and then sets pin.expected_hash")
 }
 
-// CheckSeen refuses an act about an entry whose definition contains invisible text if the pin is
-// strict or Seen is set, because an operator cannot have read it.
+// CheckSeen refuses an act about an entry whose definition an operator cannot have read, if the pin
+// is strict or Seen is set: the definition contains invisible text. A strict pin also refuses entries
+// that a server lists for single principals, because no hash of the catalog covers these.
 func (p Pin) CheckSeen(about []Subject) error {
 	why := "guards.unicode is refuse"
 	if p.Strict && p.Hash != "" {
@@ -45,6 +46,10 @@ func (p Pin) CheckSeen(about []Subject) error {
 		return nil
 	}
 	for _, s := range about {
+		if e := s.Entry; e != nil && e.Own && p.Strict && p.Hash != "" {
+			return result.NewError(result.PermissionDenied, fmt.Sprintf("%s does not run: the pin is strict, and server %q lists it for its caller alone. The operator sets mcpServers.%s.lists to shared, or leaves out pin.expected_hash",
+				e.ID, e.Upstream, e.Upstream))
+		}
 		if e := s.Entry; e != nil && e.Hidden != 0 {
 			return result.NewError(result.PermissionDenied, fmt.Sprintf("%s does not run: its definition holds %s, which nobody sees, and %s; its owner, server %q, has to take them out",
 				e.ID, e.Hidden, why, e.Upstream))

@@ -72,11 +72,18 @@ type verdict struct {
 	action Action
 	reason string
 	rule   int // its index, -1 for the default
+	hook   string
 }
 
 // oddName is the rule number of a verdict without a rule: the name could be confused with another
 // name.
 const oddName = -2
+
+// heldSecret is the rule number of a verdict without a rule: a secret stands in the arguments.
+const heldSecret = -3
+
+// byHook is the rule number of a verdict without a rule: a hook has refused.
+const byHook = -4
 
 // decidedBy names the origin of a verdict as the configuration writes it.
 func (v verdict) decidedBy() string {
@@ -85,6 +92,10 @@ func (v verdict) decidedBy() string {
 		return "policy.default"
 	case oddName:
 		return "a name that reads like another"
+	case heldSecret:
+		return "guards.secrets.args"
+	case byHook:
+		return v.hook
 	}
 	return fmt.Sprintf("policy.rules[%d]", v.rule)
 }
@@ -115,15 +126,15 @@ type Subject struct {
 // they fail.
 func (p *Policy) decide(in *authz.Input, how reading, verb string, s Subject) verdict {
 	if p == nil {
-		return verdict{Allow, "", -1}
+		return verdict{action: Allow, rule: -1}
 	}
-	perhaps := verdict{Allow, "", -1}
+	perhaps := verdict{action: Allow, rule: -1}
 	if in != nil {
 		inputOf(in, verb, s)
 	}
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		v := verdict{r.Action, r.Reason, i}
+		v := verdict{action: r.Action, reason: r.Reason, rule: i}
 		switch {
 		case r.Observe:
 		case s.Known == KnownPlace && r.Action == Allow && r.Tool != "": // it may be another tool's name
@@ -140,7 +151,7 @@ func (p *Policy) decide(in *authz.Input, how reading, verb string, s Subject) ve
 	if p.Default == "" || !ActsOnUpstream(verb) {
 		return perhaps
 	}
-	return perhaps.orStricter(verdict{p.Default, "", -1})
+	return perhaps.orStricter(verdict{action: p.Default, rule: -1})
 }
 
 // holds reports whether the condition of a rule counts as met by a call of the subject of an input.
@@ -199,7 +210,7 @@ func (p *Policy) strictest(in *authz.Input, how reading, verb string, about []Su
 	for i, one := range about {
 		decided := p.decide(in, how, verb, one)
 		if one.Odd != "" {
-			decided = verdict{Deny, one.Odd, oddName}
+			decided = verdict{action: Deny, reason: one.Odd, rule: oddName}
 		}
 		if i == 0 || decided.action.severity() > v.action.severity() {
 			s, v = one, decided

@@ -268,12 +268,15 @@ func spliceMeta(result, meta, envelope []byte) ([]byte, error) {
 // maxSummaryChars bounds an envelope's summary of a result that was held back.
 const maxSummaryChars = 500
 
+// cleanedSummary is how many characters are cleaned before a summary is cut.
+const cleanedSummary = 8 * maxSummaryChars
+
 // summarize returns the first paragraph of text in at most maxSummaryChars characters. It cuts
 // after a sentence if possible; "…" marks a cut. It removes secrets before the cut, because half a
 // secret is not recognised.
 func summarize(content string, clean func(string) string) string {
-	p := firstParagraph(content)
-	head := text.Cut(p, 8*maxSummaryChars)
+	p := firstParagraph(content, utf8.UTFMax*cleanedSummary)
+	head := text.Cut(p, cleanedSummary)
 	whole := len(head) == len(p)
 	p = clean(head)
 	if utf8.RuneCountInString(p) <= maxSummaryChars {
@@ -294,11 +297,12 @@ func summarize(content string, clean func(string) string) string {
 	return p + "…"
 }
 
-// firstParagraph returns the text before the first blank line, without surrounding white space.
-func firstParagraph(text string) string {
+// firstParagraph returns the text before the first blank line, without surrounding white space. It
+// does not look for the end of a paragraph of more than enough bytes, and returns all text.
+func firstParagraph(text string, enough int) string {
 	text = trimSpace(text)
 	for at := 0; ; {
-		n := strings.IndexByte(text[at:], '\n')
+		n := strings.IndexByte(text[at:max(at, min(len(text), enough))], '\n')
 		if n < 0 {
 			return text
 		}
@@ -326,11 +330,8 @@ func factsOf(text string) []string {
 	for len(text) > 0 && len(facts) < maxFacts {
 		var line string
 		line, text, _ = strings.Cut(text, "\n")
-		if strings.IndexByte(line, ':') < 0 {
-			continue
-		}
 		line = trimSpace(line)
-		if utf8.RuneCountInString(line) < maxFactChars {
+		if len(line) < utf8.UTFMax*maxFactChars && strings.IndexByte(line, ':') >= 0 && utf8.RuneCountInString(line) < maxFactChars {
 			facts = append(facts, line)
 		}
 	}

@@ -70,13 +70,17 @@ type ViewOptions struct {
 	MaxWork int64
 	// Turns, if set, is where views that compute much wait for each other.
 	Turns *work.Turns
+	// Screen removes hidden text from what is shown. Views decode what the Screen of the answer has
+	// seen as it was written: JSON in a text, and base64.
+	Screen Screen
 }
 
 // Select applies a selector to an artifact's bytes (spec/gateway §4.2; the
 // selectors are those of tool_view). Every failure is an *Error of code ViewFailed
 // whose message names the parameter, or ctx's error.
 func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
-	return selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, opts)
+	view, err := selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, opts)
+	return opts.Screen.view(view), opts.Screen.viewError(err)
 }
 
 // selectFrom is Select with a reader that gives the bytes as a table.

@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/visible"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -51,13 +53,22 @@ type doc struct {
 func describe(data []byte, opts tables.DetectOptions, clean func(string) string) doc {
 	d := doc{mediaType: "text/plain", chars: runeCount(data), clean: clean}
 	d.look(data, opts)
-	d.columns = clean(d.columns)
+	d.columns, d.resourceURL = clean(d.columns), visible.Text(d.resourceURL)
+	if d.views = slices.DeleteFunc(d.views, hides); len(d.views) == 0 {
+		d.views = [][]byte{[]byte(`{"type":"head","chars":2000}`)}
+	}
 	for _, lines := range [][]string{d.structure, d.samples, d.facts, d.named} {
 		for i := range lines {
 			lines[i] = clean(lines[i])
 		}
 	}
 	return d
+}
+
+// hides reports whether a JSON text has hidden text in its strings: a name without it is another name.
+func hides(selector []byte) bool {
+	_, kinds, _ := seen(selector)
+	return kinds != 0
 }
 
 func (d *doc) look(data []byte, opts tables.DetectOptions) {
@@ -74,13 +85,20 @@ func (d *doc) look(data []byte, opts tables.DetectOptions) {
 		d.describeJSON(body)
 		return
 	}
-	if t := csvTable(data, opts.CSV); t != nil {
-		d.describeCSV(t)
-		return
+	flat := unifyBreaks(data)
+	breaks := bytes.Count(flat, []byte{'\n'})
+	if breaks > 0 { // between names and values
+		if t := csvTable(data, opts.CSV); t != nil {
+			d.describeCSV(t)
+			return
+		}
 	}
-	content := unsafe.String(unsafe.SliceData(data), len(data)) // not a copy, which may be hundreds of megabytes; data does not change
-	d.describeText(content, countLines(unifyBreaks(data)))
+	d.describeText(stringOf(data), stringOf(flat), breaks)
 }
+
+// stringOf returns data as a string that is not a copy, which may be hundreds of megabytes. data must
+// not change.
+func stringOf(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }
 
 // Types of JSON values as a set: a column may hold several.
 const (

@@ -24,16 +24,17 @@ const (
 
 // describeText tells of a text: its first and its last lines with their numbers, and the headings of
 // Markdown. Of a text that begins with a paragraph in one line, it tells the first sentences and the
-// lines that state something by name, each name once.
-func (d *doc) describeText(content string, lines int) {
+// lines that state something by name, each name once. flat is content with LF at the end of each
+// line, and breaks their number. A text can be long, so each pass over all of it counts.
+func (d *doc) describeText(content, flat string, breaks int) {
+	lines := breaks
+	if len(flat) > 0 && flat[len(flat)-1] != '\n' { // a line break at the very end begins no new line
+		lines++
+	}
 	d.headline = "text: " + text.Plural(d.chars, "character") + ", " + text.Plural(lines, "line")
 	d.summary = summarize(content, d.clean)
 	d.facts = factsOf(content)
-	flat := content
-	if strings.IndexByte(flat, '\r') >= 0 {
-		flat = string(unifyBreaks([]byte(flat)))
-	}
-	first, _, _ := strings.Cut(flat, "\n")
+	first, _, _ := strings.Cut(flat[:min(len(flat), utf8.UTFMax*(shownLine+1))], "\n")
 	prose := utf8.RuneCountInString(text.Cut(first, shownLine+1)) > shownLine
 	from := 0 // the first line that is not shown
 	if prose {
@@ -52,7 +53,7 @@ func (d *doc) describeText(content string, lines int) {
 	if all := headingsOf(flat[:min(len(flat), outlineWithin)]); len(all) >= outlineFrom {
 		d.outlineOf(all, lines)
 	}
-	d.ending = d.lastLines(flat, lines, from)
+	d.ending = d.lastLines(flat, breaks, from)
 	d.views = append(d.views, d.textViews(content, lines, from)...)
 }
 
@@ -93,20 +94,22 @@ func (d *doc) firstLines(flat string) (shown []string) {
 	return shown
 }
 
-// lastLines returns the last lines of a text, numbered, without those before line from.
-func (d *doc) lastLines(flat string, lines, from int) (shown []string) {
+// lastLines returns the last lines of a text with so many breaks, numbered, without those before line
+// from.
+func (d *doc) lastLines(flat string, breaks, from int) (shown []string) {
+	all := flat
 	flat = strings.TrimRight(flat, "\r\n\t ")
-	last := strings.Count(flat, "\n")
+	last := breaks - strings.Count(all[len(flat):], "\n")
 	if last < from {
 		return nil
 	}
 	part := lastChars(flat, cleanedChars)
 	part = d.clean(part)
 	room := endChars
-	all := strings.Split(part, "\n")
-	for i := len(all) - 1; i >= 0 && len(shown) < tailLines; i-- {
-		n := last - (len(all) - 1 - i)
-		line := strings.TrimRight(all[i], "\r \t")
+	split := strings.Split(part, "\n")
+	for i := len(split) - 1; i >= 0 && len(shown) < tailLines; i-- {
+		n := last - (len(split) - 1 - i)
+		line := strings.TrimRight(split[i], "\r \t")
 		if utf8.RuneCountInString(line) > shownLine {
 			line = "…" + lastChars(line, shownLine-1)
 		}

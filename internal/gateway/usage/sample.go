@@ -30,8 +30,8 @@ const (
 	// MaxExact is the size up to which the tokens of a result are counted exactly.
 	MaxExact = 32 << 10
 
-	samples      = 16
-	sampleBytes  = 512
+	samples      = 12
+	sampleBytes  = 340
 	maxWordBytes = 32 // how far a sample is moved to begin with a word
 )
 
@@ -81,8 +81,8 @@ func (t *Texts) add(p part) {
 func (t Texts) Size() int { return t.bytes }
 
 // Count returns the number of tokens, and whether it is exact. Of more than MaxExact bytes, it
-// counts 16 samples at equal distances and scales their sum. So a result of any size costs as much
-// as one of 8 KB.
+// counts twelve samples at equal distances and scales their sum. So a result of any size costs as
+// much as one of 4 KB.
 func (t Texts) Count(tokens func(string) int) (n int, exact bool) {
 	if t.bytes <= MaxExact {
 		for _, p := range t.parts {
@@ -93,7 +93,7 @@ func (t Texts) Count(tokens func(string) int) (n int, exact bool) {
 	return t.estimate(tokens), false
 }
 
-// estimate takes samples of all parts as if they were one text: one of each sixteenth, at a place
+// estimate takes samples of all parts as if they were one text: one of each twelfth, at a place
 // that differs, because the content of many texts is periodic.
 func (t Texts) estimate(tokens func(string) int) int {
 	stride := t.bytes / samples

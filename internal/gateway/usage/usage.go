@@ -152,7 +152,7 @@ func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list 
 	}
 	all = append(all, `]}`...)
 	// Catalogs before the newest one would keep their memory.
-	n.kept = slices.DeleteFunc(n.kept, func(k nativeCount) bool { return k.of.Whole() != of.Whole() })
+	n.kept = slices.DeleteFunc(n.kept, func(k nativeCount) bool { return k.of.Base() != of.Base() })
 	if len(n.kept) == maxNative {
 		n.kept = slices.Delete(n.kept, 0, 1)
 	}

@@ -43,6 +43,8 @@ type Server struct {
 	Secret string
 	// Scope is demanded of tokens at /mcp.
 	Scope string
+	// Workload is the JWT that serves as a grant (RFC 7523).
+	Workload string
 	// Handler answers requests to /mcp that have a token; nil says "welcome".
 	Handler http.Handler
 
@@ -272,7 +274,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) known(id string) bool {
 	_, ok := s.clients[id]
-	return ok || id == "configured" && s.Secret != "" || strings.HasSuffix(id, "/oauth/client.json")
+	return ok || id == "configured" && (s.Secret != "" || s.Workload != "") || strings.HasSuffix(id, "/oauth/client.json")
 }
 
 func (s *Server) checkResource(q url.Values) bool { return s.NoResource == (q.Get("resource") == "") }
@@ -331,6 +333,13 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	case "refresh_token":
 		s.renew(w, q, client)
 	case "client_credentials":
+		s.counts["sign-in"]++
+		s.grant(w, &family{client: client, scope: q.Get("scope")}, false)
+	case "urn:ietf:params:oauth:grant-type:jwt-bearer":
+		if s.Workload == "" || q.Get("assertion") != s.Workload || q.Get("client_assertion") != "" {
+			s.problem(w, "invalid_grant", "the assertion %q", q.Get("assertion"))
+			return
+		}
 		s.counts["sign-in"]++
 		s.grant(w, &family{client: client, scope: q.Get("scope")}, false)
 	case "urn:ietf:params:oauth:grant-type:device_code":

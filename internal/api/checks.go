@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Checks look at the gateway, its servers and its machine. No answer has a secret.
+type Checks interface {
+	// Doctor returns what weir doctor finds. name is that of a server or client to look at; "" looks at
+	// all. It takes some seconds. A call while another one runs is an error. The ID of a finding about a
+	// client begins with "client-".
+	Doctor(ctx context.Context, name string) ([]Finding, error)
+}
+
+// A Finding is the result of one check.
+type Finding struct {
+	ID    string `json:"id"`
+	Level string `json:"level"` // ok, warn or fail
+	Thing string `json:"thing"`
+	Text  string `json:"text"`
+	// Owner is who can mend it, and Fix how.
+	Owner string `json:"owner,omitempty"`
+	Fix   string `json:"fix,omitempty"`
+	// Lines are the last lines of a program's output.
+	Lines []string `json:"lines,omitempty"`
+	// Mends says what weir doctor --fix would change; "" if a person has to mend it.
+	Mends string `json:"mends,omitempty"`
+}
+
+// findings is the answer of doctor.
+type findings struct {
+	Findings []Finding `json:"findings"`
+}
+
+// A checkup serves the paths of checks.
+type checkup struct{ o *Options }
+
+// routes are the routes of operators that look at the machine.
+func (a *checkup) routes() []route {
+	return []route{
+		{method: http.MethodGet, path: "doctor", right: mayOperate, summary: "What weir doctor finds, within some seconds", query: []parameter{{"name", "a server or a client to look at alone"}}, answer: findings{}, serve: a.doctor},
+	}
+}
+
+// doctor serves doctor.
+func (a *checkup) doctor(w http.ResponseWriter, r *http.Request) error {
+	checks := a.o.machine().Checks
+	if checks == nil {
+		return mcp.Errorf(mcp.KindNotFound, "this gateway has no configuration file to look at")
+	}
+	name := r.URL.Query().Get("name")
+	if len(name) > 200 {
+		return mcp.Errorf(mcp.KindInvalidParams, "%q is no name", text.Line(name, 40))
+	}
+	found, err := checks.Doctor(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	shown := append([]Finding{}, found...)
+	if !owner(r.Context()) {
+		shown = slices.DeleteFunc(shown, ofClient)
+	}
+	if name != "" && len(shown) == 0 && len(found) > 0 {
+		return mcp.Errorf(mcp.KindNotFound, "%q is no server of this gateway. Findings about clients are for the user who runs it: open the console with weir open, or run weir doctor", text.Line(name, 40))
+	}
+	return write(w, findings{shown})
+}
+
+// ofClient reports whether a finding is about MCP clients. It names files, commands and URLs of the user
+// who runs the gateway, which are not for operators with a token.
+func ofClient(f Finding) bool { return strings.HasPrefix(f.ID, "client-") }

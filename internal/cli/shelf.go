@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/weir-mcp/weir/internal/api"
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/mcpregistry"
+	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// A shelf is the MCP Registry as a running gateway asks it. It implements api.Registry.
+type shelf struct {
+	a      *process
+	engine *app.Engine
+}
+
+// client returns the registry of the configuration.
+func (s *shelf) client() (*mcpregistry.Client, error) {
+	state, err := places(s.a.lookupEnv).State()
+	if err != nil {
+		return nil, err
+	}
+	return mcpregistry.New(mcpregistry.Options{URL: s.engine.Config().Registry.URL, CacheDir: filepath.Join(state, "registry")})
+}
+
+// shelfHits bounds the servers of a search.
+const shelfHits = 20
+
+// Search implements api.Registry.
+func (s *shelf) Search(ctx context.Context, words string) (api.Published, error) {
+	out := api.Published{Servers: []api.PublishedServer{}}
+	registry, err := s.client()
+	if err != nil {
+		return out, err
+	}
+	hits, age, err := registry.Search(ctx, words, shelfHits)
+	if err != nil {
+		return out, mcp.Errorf(mcp.KindUpstreamUnavailable, "the registry: %s", text.Line(err.Error(), 500))
+	}
+	for _, hit := range hits {
+		out.Servers = append(out.Servers, api.PublishedServer{ID: hit.Name, Title: text.Line(hit.Title, 200), Description: text.Line(hit.Description, 500), Version: hit.Version})
+	}
+	out.Age = int64(age.Seconds())
+	return out, nil
+}
+
+// plan plans to add a server of the registry.
+func (s *shelf) plan(ctx context.Context, m *firstrun.Machine, given api.Addition) (*firstrun.Plan, []api.Question, error) {
+	registry, err := s.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	server, _, err := registry.Latest(ctx, given.Published)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := runsHere(server)
+	if err != nil {
+		return nil, nil, err
+	}
+	if plan.Bundle != nil {
+		return nil, nil, mcp.Errorf(mcp.KindInvalidParams, "%s is a bundle, which has files of its own: weir add %s", text.Line(server.Name, 200), text.Line(server.Name, 200))
+	}
+	var asked []api.Question
+	missing := false
+	for _, q := range plan.Questions {
+		asked = append(asked, api.Question{ID: q.ID, Description: q.Description, Default: q.Default, Choices: q.Choices, Secret: q.Secret, Needed: q.Required && q.Default == ""})
+		missing = missing || q.Required && q.Default == "" && given.Answers[q.ID] == ""
+	}
+	if given.Plan && missing {
+		return &firstrun.Plan{Import: &clients.Plan{}}, asked, nil
+	}
+	p, err := planPublished(m, plan, given.Name, given.Answers)
+	if err != nil {
+		return nil, nil, err
+	}
+	if plan.Warning != "" {
+		p.Notes = append(p.Notes, clients.Note{Text: plan.Warning})
+	}
+	p.Notes = append(p.Notes, clients.Note{Text: server.Name + " " + server.Version + ", " + plan.Kind})
+	return p, asked, nil
+}

@@ -1,0 +1,154 @@
+package guard
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// checkPause is the time to the next check of a credential that still admits its caller although it
+// has ended, such as a token within the leeway of clocks, and of one that cannot be checked now.
+const checkPause = 20 * time.Second
+
+// checkAgain is the time to the next check of a credential without an end.
+const checkAgain = 24 * time.Hour
+
+// checkRevocable is the longest time to the next check of a credential that its issuer may revoke.
+const checkRevocable = 5 * time.Minute
+
+// A Check returns who made the request of a stream, by the rules of now. It must be safe for concurrent
+// use.
+type Check func(r *http.Request) (*identity.Identity, error)
+
+// Streams ends streams with the credentials of their callers: each request is checked when it begins,
+// and a stream goes on for days. It checks a stream again at its begin, as the rules may have changed
+// since the headers were read. It checks it when the credential ends, and all streams when Follow or
+// Recheck is called. A credential that its issuer may revoke is checked every five minutes as well. It
+// is safe for concurrent use.
+type Streams struct {
+	mu    sync.Mutex // guards below
+	check Check
+	turn  uint64 // how often all streams were to be checked
+	open  map[*stream]struct{}
+}
+
+// stream is a stream that a request has begun.
+type stream struct {
+	of        *Streams
+	by        Check // nil: that of Streams
+	r         *http.Request
+	principal string
+	end       context.CancelCauseFunc
+	timer     *time.Timer
+}
+
+// Follow makes check find out who makes the requests of all streams from now on.
+func (s *Streams) Follow(check Check) {
+	s.mu.Lock()
+	s.check = check
+	s.mu.Unlock()
+	s.Recheck()
+}
+
+// Recheck checks the credentials of all streams, in the background.
+func (s *Streams) Recheck() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn++
+	for one := range s.open {
+		one.timer.Reset(0)
+	}
+}
+
+// CheckedBy returns a context of which a check of its own says who makes the streams of the request. It
+// is for callers whom the check of Follow does not know.
+func CheckedBy(ctx context.Context, check Check) context.Context {
+	c, ok := ctx.Value(challengeKey{}).(challenger)
+	if !ok {
+		return ctx
+	}
+	c.check = check
+	return context.WithValue(ctx, challengeKey{}, c)
+}
+
+// Lasting returns a context for a stream of the request of ctx, which a Guard with Options.Streams let
+// pass. It ends with ctx, and when the credential of the request admits its caller no longer. Then
+// context.Cause is an error of mcp.KindUnauthorized for the client. Call end after the stream.
+func Lasting(ctx context.Context) (lasting context.Context, end context.CancelFunc) {
+	c, _ := ctx.Value(challengeKey{}).(challenger)
+	return LastingBy(ctx, c.r)
+}
+
+// LastingBy is Lasting for the stream of ctx with the credential of a later request: a client whose
+// token was renewed keeps its stream.
+func LastingBy(ctx context.Context, later *http.Request) (lasting context.Context, end context.CancelFunc) {
+	c, ok := ctx.Value(challengeKey{}).(challenger)
+	if !ok || c.g.streams == nil {
+		return ctx, func() {}
+	}
+	s := c.g.streams
+	lasting, cancel := context.WithCancelCause(ctx)
+	one := &stream{of: s, by: c.check, r: later.WithContext(lasting), principal: identity.From(ctx).Principal, end: cancel}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[*stream]struct{}{}
+	}
+	s.open[one] = struct{}{}
+	one.timer = time.AfterFunc(0, one.recheck)
+	return lasting, func() {
+		s.mu.Lock()
+		delete(s.open, one)
+		one.timer.Stop()
+		s.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// recheck ends the stream if its credential does not admit the caller any more, and else says when to
+// check next.
+func (o *stream) recheck() {
+	o.of.mu.Lock()
+	check, turn, wait := o.of.check, o.of.turn, checkAgain
+	o.of.mu.Unlock()
+	if o.by != nil {
+		check = o.by
+	}
+	if check != nil {
+		id, err := check(o.r)
+		switch kind, _ := mcp.KindOf(err); {
+		case err == nil && id.Principal != o.principal:
+			err = mcp.Errorf(mcp.KindUnauthorized, "the credential names another principal now")
+			fallthrough
+		case err != nil && kind != mcp.KindIdentityUnavailable:
+			o.end(mcp.Errorf(mcp.KindUnauthorized, "the credential with which this stream began is not valid any more; open it again with a new one: %w", err))
+			return
+		case err != nil:
+			wait = checkPause
+		default:
+			if id.Revocable {
+				wait = checkRevocable
+			}
+			if !id.Expires.IsZero() {
+				wait = min(wait, max(time.Until(id.Expires), checkPause))
+			}
+		}
+	}
+	o.of.mu.Lock()
+	defer o.of.mu.Unlock()
+	if turn != o.of.turn {
+		wait = 0 // the rules have changed meanwhile
+	}
+	if _, open := o.of.open[o]; open {
+		o.timer.Reset(wait)
+	}
+}
+
+// begins reports whether a request may begin a stream: a GET, or a subscription of 2026-07-28.
+func begins(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+}

@@ -1,0 +1,113 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// taskDocs keeps the owners of an upstream's tasks over a restart, in a document for each task. The
+// tasks of a server that weir runs end with weir: they are not kept.
+type taskDocs struct {
+	docs   store.Docs
+	log    *slog.Logger
+	name   string
+	target func() (Target, bool)
+	late   lateOwners
+}
+
+const (
+	// taskPrefix begins the keys of the documents.
+	taskPrefix = "k."
+	// taskTTL is how long an owner is kept. Servers keep tasks for a shorter time.
+	taskTTL = 24 * time.Hour
+	// taskTime bounds one request to the store.
+	taskTime = 2 * time.Second
+)
+
+// ownerRecord is the document.
+type ownerRecord struct {
+	V         int    `json:"v"`
+	Principal string `json:"principal"`
+	Tool      string `json:"tool,omitempty"`
+}
+
+const ownerVersion = 1
+
+// key returns the key of a task, false for tasks that are not kept. The URL is in it: another server
+// under the name has other tasks.
+func (d *taskDocs) key(id string) (string, bool) {
+	if d == nil {
+		return "", false
+	}
+	t, ok := d.target()
+	if !ok || t.Process {
+		return "", false
+	}
+	return taskPrefix + store.Hash(d.name+"\x00"+t.URL.String()) + "." + store.Hash(id), true
+}
+
+// write keeps a task's owner. When the store cannot, it is written again later, and until then the
+// store is not asked about the task.
+func (d *taskDocs) write(ctx context.Context, t taskOwner) {
+	if _, ok := d.key(t.id); !ok {
+		return
+	}
+	if d.late.waits() { // behind those that wait: one of them may be an earlier owner of the task
+		d.late.add(t, d.set)
+		return
+	}
+	if err := d.set(ctx, t); err != nil {
+		d.log.Warn("the owner of a task could not be kept for a restart; it is tried again", "upstream", d.name, "err", err)
+		d.late.add(t, d.set)
+	}
+}
+
+// set writes the document of a task.
+func (d *taskDocs) set(ctx context.Context, t taskOwner) error {
+	key, ok := d.key(t.id)
+	if !ok {
+		return nil // another server has the name now
+	}
+	value, err := json.Marshal(ownerRecord{ownerVersion, t.principal, t.tool})
+	if err == nil {
+		// The task is there, whether or not its agent still waits for the answer.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), taskTime)
+		defer cancel()
+		err = store.NewSole(d.docs, key, 0).Write(ctx, value, taskTTL)
+	}
+	return err
+}
+
+// close ends what writes owners later. d may be nil.
+func (d *taskDocs) close() {
+	if d != nil {
+		d.late.close()
+	}
+}
+
+// read returns the owner that an earlier process has kept. ok is false if there is none.
+func (d *taskDocs) read(ctx context.Context, id string) (t taskOwner, ok bool, err error) {
+	key, ok := d.key(id)
+	if !ok {
+		return t, false, nil
+	}
+	if t, ok, err = d.late.find(id); ok || err != nil {
+		return t, ok, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, taskTime)
+	defer cancel()
+	doc, err := d.docs.Get(ctx, key)
+	if err != nil {
+		return t, false, mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked whose task this is; try again: %w", err)
+	}
+	var r ownerRecord
+	if doc.Rev == 0 || json.Unmarshal(doc.Value, &r) != nil || r.V != ownerVersion {
+		return t, false, nil
+	}
+	return taskOwner{id, r.Principal, r.Tool}, true, nil
+}
