@@ -33,6 +33,11 @@ export async function chromium() {
 
 const split = ([command, ...args]) => [command, args];
 
+// Left says that the document of a page was left while a function ran in it: what the function returned is lost.
+class Left extends Wrong {}
+
+const isLeft = (message) => /navigated or closed|context was destroyed|Cannot find (default execution )?context/.test(message);
+
 // A Browser is one browser process.
 export class Browser {
   #socket;
@@ -57,7 +62,7 @@ export class Browser {
       const waiting = browser.#waiting.get(message.id);
       if (!waiting) return;
       browser.#waiting.delete(message.id);
-      if (message.error) waiting.fail(new Wrong(`${waiting.method}: ${message.error.message}`));
+      if (message.error) waiting.fail(new (isLeft(message.error.message) ? Left : Wrong)(`${waiting.method}: ${message.error.message}`));
       else waiting.done(message.result);
     });
     return browser;
@@ -99,6 +104,19 @@ class Page {
     if (exceptionDetails) throw new Wrong(`in the page: ${exceptionDetails.exception?.description ?? exceptionDetails.text}`);
     return result.value;
   }
+
+  // look is run for those who ask again: between two documents it returns undefined.
+  async look(fn, ...args) {
+    try {
+      return await this.run(fn, ...args);
+    } catch (error) {
+      if (error instanceof Left) return undefined;
+      throw error;
+    }
+  }
+
+  // leave runs a function that may lead to another document, before or after its answer.
+  async leave(fn, ...args) { await this.look(fn, ...args); }
 }
 
 if (process.argv[1] === join(here, 'chromium.mjs')) await main(async () => { console.log(await chromium()); return 0; });

@@ -42,8 +42,7 @@ async function startAll(weir) {
 async function shows(page, text) {
   let last;
   for (const end = Date.now() + 20_000; Date.now() < end; await sleep(100)) {
-    // A page that is about to be left can run nothing.
-    last = await page.run((text) => {
+    last = await page.look((text) => {
       if (document.readyState !== 'complete') return '';
       const shown = `${location.origin} ${document.body.innerText}`;
       if (shown.includes(text)) return shown;
@@ -53,13 +52,13 @@ async function shows(page, text) {
       form.dataset.sent = 'yes';
       form.requestSubmit();
       return shown;
-    }, text).catch(() => last);
+    }, text) ?? last;
     if (last?.includes(text)) return last;
   }
   expect(false, `the browser does not come to ${JSON.stringify(text)}`, last);
 }
 
-const press = (page, label) => page.run((label) => [...document.querySelectorAll('button')].find((one) => one.textContent === label).click(), label);
+const press = (page, label) => page.leave((label) => [...document.querySelectorAll('button')].find((one) => one.textContent === label).click(), label);
 
 export async function connectPages({ weir }) {
   const report = new Report('the pages at /connect in a browser');

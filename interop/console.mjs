@@ -85,9 +85,9 @@ async function agent(url, secret) {
 // until waits until a function in the page returns something true, and returns it.
 async function until(page, what, fn, ...args) {
   for (const end = Date.now() + 15_000; ; await sleep(50)) {
-    const got = await page.run(fn, ...args);
+    const got = await page.look(fn, ...args);
     if (got) return got;
-    if (Date.now() > end) expect(false, `${what} did not come`, await page.run(() => document.body.innerText));
+    if (Date.now() > end) expect(false, `${what} did not come`, await page.look(() => document.body.innerText));
   }
 }
 
@@ -153,7 +153,7 @@ async function withoutTokens(report, browser, weir, server) {
   const first = await browser.open(`${gateway.base}/`);
   await report.check('the start page leads to the console', async () => {
     expectEqual(await first.run(() => [...document.links].filter((link) => link.pathname === '/console').length), 1, 'links to the console');
-    await first.run(() => [...document.links].find((link) => link.pathname === '/console').click());
+    await first.leave(() => [...document.links].find((link) => link.pathname === '/console').click());
     await until(first, 'the console', () => location.pathname === '/console' && document.querySelectorAll('.tiles li').length === 2);
   });
 

@@ -25,7 +25,7 @@ const used = [
 
 // ready waits until a function in the page returns something true.
 async function ready(page, fn) {
-  for (const end = Date.now() + 15_000; !(await page.run(fn)); await sleep(50)) {
+  for (const end = Date.now() + 15_000; !(await page.look(fn)); await sleep(50)) {
     if (Date.now() > end) throw new Error(`the page did not get ready: ${await page.run(() => document.body.innerText)}`);
   }
 }
