@@ -258,6 +258,8 @@ var forTests = map[use]string{
 	{"internal/selection", "Property"}:            "tests read the schemas that offer ids",
 	{"internal/splice", "Unproven"}:               "tells a refusal from a document that cannot be read",
 	{"internal/store", "NewMemory"}:               "tests of rooms keep documents without a disk; weir keeps none without a folder",
+	{"internal/store", "NewMemoryBus"}:            "see NewMemory",
+	{"internal/store", "NewMemoryBlobs"}:          "see NewMemory",
 	{"internal/upstream/subscription", "AckTime"}: "tests let it pass in the time of a bubble",
 	{"internal/visible", "Controls"}:              "tests build texts of each class",
 	{"internal/doctor", "Markdown"}:               "docs/troubleshooting.md is tested against the table of findings",

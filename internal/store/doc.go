@@ -8,6 +8,9 @@
 // fails with [ErrConflict] if the document has changed since. There is no other primitive: each
 // promise that several parties could break at the same time stands in one document.
 //
+// In addition, a [Bus] carries messages between the processes of a cluster, and [Blobs] keeps what is
+// too large for a document.
+//
 // The package knows none of the contents. A room that keeps something declares the part of [Docs]
 // that it needs, and package app hands it over. The contract test of package storetest runs over all
 // implementations.

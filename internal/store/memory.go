@@ -10,11 +10,17 @@ import (
 	"time"
 )
 
-// Memory is Docs that last as long as the process. Tests of rooms use it. It has no bound.
+// Memory is Docs that last as long as the process. Tests of rooms use it. It bounds neither the number
+// of documents nor their bytes.
 type Memory struct {
 	mu   sync.Mutex // guards below
 	rev  uint64
 	docs map[string]entry
+	// sweep is the revision at which documents that have ended are removed, even if no caller asks
+	// for them: as many changes apart as there are documents.
+	sweep uint64
+
+	follows map[*follow]struct{}
 }
 
 type entry struct {
@@ -22,15 +28,22 @@ type entry struct {
 	expires time.Time // zero: never
 }
 
+// sweepMin is the least number of changes between two sweeps.
+const sweepMin = 1000
+
+func (e entry) ended() bool { return !e.expires.IsZero() && !time.Now().Before(e.expires) }
+
 var _ Docs = (*Memory)(nil)
 
 // NewMemory returns an empty Memory.
-func NewMemory() *Memory { return &Memory{docs: map[string]entry{}} }
+func NewMemory() *Memory {
+	return &Memory{docs: map[string]entry{}, follows: map[*follow]struct{}{}, sweep: sweepMin}
+}
 
 // get returns the document of a key that has not expired. The caller holds mu.
 func (m *Memory) get(key string) Doc {
 	e, ok := m.docs[key]
-	if ok && !e.expires.IsZero() && !time.Now().Before(e.expires) {
+	if ok && e.ended() {
 		delete(m.docs, key)
 		ok = false
 	}
@@ -68,12 +81,16 @@ func (m *Memory) Set(ctx context.Context, key string, value []byte, rev uint64, 
 	if m.get(key).Rev != rev {
 		return 0, ErrConflict
 	}
-	m.rev++
+	if m.rev++; m.rev >= m.sweep {
+		maps.DeleteFunc(m.docs, func(_ string, e entry) bool { return e.ended() })
+		m.sweep = m.rev + uint64(len(m.docs)) + sweepMin
+	}
 	e := entry{doc: copied(Doc{Key: key, Rev: m.rev, Value: value})}
 	if ttl > 0 {
 		e.expires = time.Now().Add(max(ttl, MinTTL))
 	}
 	m.docs[key] = e
+	m.changed(key)
 	return m.rev, nil
 }
 
@@ -91,6 +108,7 @@ func (m *Memory) Delete(ctx context.Context, key string, rev uint64) error {
 		return ErrConflict
 	}
 	delete(m.docs, key)
+	m.changed(key)
 	return nil
 }
 

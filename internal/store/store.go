@@ -41,6 +41,13 @@ type Docs interface {
 	// List yields the documents whose keys begin with a prefix, which ends with a dot, in no order.
 	// It yields documents that change meanwhile once, and ends with the first error.
 	List(ctx context.Context, prefix string) iter.Seq2[Doc, error]
+	// Follow calls f with the state of a key, or with the documents of a prefix, before it returns,
+	// and afterwards with each that has changed. A document without a revision is not there: Follow
+	// says so of a key at the beginning, and of every document that goes. f sees newer and newer
+	// states of a document and may miss some of them; the last one reaches it, at the latest a minute
+	// after a loss. Calls of f do not overlap. f must return at once, must not call methods of the
+	// store, and owns the values. f may be running when stop returns, and is not called afterwards.
+	Follow(keyOrPrefix string, f func(Doc)) (stop func(), err error)
 }
 
 var (
@@ -51,6 +58,8 @@ var (
 	// ErrUnavailable says that the store has not answered. A change may have been applied: its
 	// caller reads the document and looks for the change.
 	ErrUnavailable = errors.New("the store does not answer")
+	// ErrNobody says that no listener exists for the subject of a question.
+	ErrNobody = errors.New("no listener for the subject")
 )
 
 var encoding = base32.StdEncoding.WithPadding(base32.NoPadding)
@@ -93,4 +102,9 @@ func CheckSet(key string, value []byte) error {
 		return fmt.Errorf("store: the value of %.60q has %d bytes, more than %d: %w", key, len(value), MaxValue, ErrFull)
 	}
 	return CheckKey(key, false)
+}
+
+// checkFollow returns an error for what cannot be followed: neither key nor prefix.
+func checkFollow(keyOrPrefix string) error {
+	return CheckKey(keyOrPrefix, strings.HasSuffix(keyOrPrefix, "."))
 }

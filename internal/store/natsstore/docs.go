@@ -205,3 +205,8 @@ func failure(err error) error {
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
+
+// Follow implements store.Docs.
+func (d *Docs) Follow(keyOrPrefix string, f func(store.Doc)) (stop func(), err error) {
+	return nil, errors.New("not yet")
+}

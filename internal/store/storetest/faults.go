@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +31,17 @@ type Faults struct {
 	Next func() Fault
 	Wait time.Duration
 
-	mu  sync.Mutex // guards below
-	cut bool
+	mu      sync.Mutex // guards below
+	cut     bool
+	follows map[*held]struct{}
+}
+
+// held is a Follow, and what its function is to hear when the store is connected again.
+type held struct {
+	faults *Faults
+	f      func(store.Doc)
+	missed map[string]store.Doc
+	calls  sync.Mutex // held during calls of f; locked before mu
 }
 
 var _ store.Docs = (*Faults)(nil)
@@ -37,8 +49,72 @@ var _ store.Docs = (*Faults)(nil)
 // Cut separates the store, or connects it again.
 func (f *Faults) Cut(cut bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.cut = cut
+	follows := slices.Collect(maps.Keys(f.follows))
+	f.mu.Unlock()
+	if !cut {
+		for _, h := range follows {
+			h.catchUp()
+		}
+	}
+}
+
+// Follow implements store.Docs. While the store is cut, changes are held back.
+func (f *Faults) Follow(keyOrPrefix string, see func(store.Doc)) (stop func(), err error) {
+	f.mu.Lock()
+	if f.cut {
+		f.mu.Unlock()
+		return nil, store.ErrUnavailable
+	}
+	h := &held{faults: f, f: see, missed: map[string]store.Doc{}}
+	if f.follows == nil {
+		f.follows = map[*held]struct{}{}
+	}
+	f.follows[h] = struct{}{}
+	f.mu.Unlock()
+	forget := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.follows, h)
+	}
+	end, err := f.Docs.Follow(keyOrPrefix, h.see)
+	if err != nil {
+		forget()
+		return nil, err
+	}
+	return func() { forget(); end() }, nil
+}
+
+// see hands a change on, or keeps it while the store is cut.
+func (h *held) see(d store.Doc) {
+	h.calls.Lock()
+	defer h.calls.Unlock()
+	h.faults.mu.Lock()
+	if h.faults.cut {
+		h.missed[d.Key] = d
+		h.faults.mu.Unlock()
+		return
+	}
+	delete(h.missed, d.Key)
+	h.faults.mu.Unlock()
+	h.f(d)
+}
+
+// catchUp tells of the last change of each document that was held back.
+func (h *held) catchUp() {
+	h.calls.Lock()
+	defer h.calls.Unlock()
+	h.faults.mu.Lock()
+	_, on := h.faults.follows[h]
+	var missed []store.Doc
+	if on && !h.faults.cut {
+		missed = slices.SortedFunc(maps.Values(h.missed), func(a, b store.Doc) int { return cmp.Compare(a.Key, b.Key) })
+		clear(h.missed)
+	}
+	h.faults.mu.Unlock()
+	for _, d := range missed {
+		h.f(d)
+	}
 }
 
 // before returns the fault of a request that is to be done, or the error of one that is not.
