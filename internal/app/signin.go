@@ -114,7 +114,7 @@ func SignInServer(s *config.Server) (server *oauth.Server, ok bool) {
 	}
 	o := s.OAuth
 	return &oauth.Server{
-		Name: s.Name, URL: s.URL, Configured: o.Given(), Flow: flowOf(o.Flow), Issuer: o.Issuer,
+		Name: s.Name, URL: s.URL, Configured: o.Given(), Flow: flowOf(s), Issuer: o.Issuer,
 		ClientID: o.ClientID, ClientSecret: identity.Secret(o.ClientSecret.Reveal()), AuthMethod: o.AuthMethod,
 		PrivateKey: identity.Secret(o.PrivateKey.Reveal()), AssertionFile: o.AssertionFile,
 		Scopes: o.Scopes, Resource: resourceOf(o.Resource), NoResource: o.Resource == config.ResourceNone, Audience: o.Audience, Provider: oauth.Provider{
@@ -132,8 +132,8 @@ func resourceOf(text string) string {
 }
 
 // flowOf returns the flow of the configuration; entries that were not read from a file have none.
-func flowOf(f config.OAuthFlow) oauth.Flow {
-	switch f {
+func flowOf(s *config.Server) oauth.Flow {
+	switch s.OAuth.Flow {
 	case config.OAuthDevice:
 		return oauth.FlowDevice
 	case config.OAuthClientCredentials:
@@ -145,6 +145,9 @@ func flowOf(f config.OAuthFlow) oauth.Flow {
 	case config.OAuthOnBehalfOf:
 		return oauth.FlowOnBehalfOf
 	case config.OAuthIDJAG:
+		if !s.FromCaller() {
+			return oauth.FlowOwnIDJAG
+		}
 		return oauth.FlowIDJAG
 	}
 	return oauth.FlowCode

@@ -82,6 +82,12 @@ func (s *Server) FromCaller() bool {
 	return s.Forwards() || s.OAuth.Flow.fromCaller() && s.URL != "" && s.PerPrincipal()
 }
 
+// ownAssertion reports whether weir shows an identity provider the ID token in AssertionFile. All
+// callers share what it gets for that.
+func (s *Server) ownAssertion() bool {
+	return s.OAuth.Flow == OAuthIDJAG && s.OAuth.AssertionFile != "" && s.Credentials != credentialsUser && s.Credentials != credentialsForward
+}
+
 // Audiences returns the values of which a forwarded token must have one in aud.
 func (s *Server) Audiences() (all []string) {
 	if r := s.OAuth.Resource; r != "" && r != ResourceNone {
@@ -118,7 +124,7 @@ func (f OAuthFlow) fromCaller() bool {
 
 // Provider is the identity provider of callers, and who weir is there.
 type Provider struct {
-	Issuer       string `key:"issuer" doc:"The identity provider of the callers, which gives weir an identity assertion (ID-JAG) for the token of a caller."`
+	Issuer       string `key:"issuer" doc:"The identity provider of the callers, which gives weir an identity assertion (ID-JAG) for the token of a caller, or for the ID token in assertion_file."`
 	ClientID     string `key:"client_id" doc:"The client that weir is at the identity provider."`
 	ClientSecret Secret `key:"client_secret" doc:"The secret of client_id, best as ${secret:NAME}."`
 	PrivateKey   Secret `key:"private_key" doc:"A private key in PEM with which client_id signs assertions, in place of a secret."`
@@ -128,17 +134,17 @@ type Provider struct {
 type OAuth struct {
 	given bool // the entry has the key
 
-	Flow          OAuthFlow         `key:"flow" enum:"code,device,client_credentials,jwt_bearer,token_exchange,on_behalf_of,id_jag" doc:"Default: code. code: a person at a browser. device: a person with a code at another device. client_credentials: weir by itself, as client_id. jwt_bearer (workload identity): weir by itself, with the JWT of assertion_file as the grant. token_exchange (RFC 8693), on_behalf_of (Entra), id_jag (MCP's enterprise-managed authorization): weir gets a token for the one that the caller shows; they need credentials: user."`
+	Flow          OAuthFlow         `key:"flow" enum:"code,device,client_credentials,jwt_bearer,token_exchange,on_behalf_of,id_jag" doc:"Default: code. code: a person at a browser. device: a person with a code at another device. client_credentials: weir by itself, as client_id. jwt_bearer (workload identity): weir by itself, with the JWT of assertion_file as the grant. token_exchange (RFC 8693), on_behalf_of (Entra), id_jag (MCP's enterprise-managed authorization): weir gets a token for the one that the caller shows; they need credentials: user. id_jag without credentials: user: weir by itself, with the ID token in assertion_file."`
 	ClientID      string            `key:"client_id" doc:"The client that weir is at the authorization server. Its redirects are PUBLIC_URL/connect/callback for a gateway, and http://127.0.0.1:33419/callback for weir login. Default: weir makes itself known."`
 	ClientSecret  Secret            `key:"client_secret" doc:"The secret of client_id, best as ${secret:NAME}."`
 	AuthMethod    string            `key:"auth_method" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" doc:"How client_id proves itself. Default: what the authorization server supports."`
 	PrivateKey    Secret            `key:"private_key" doc:"A private key in PEM with which client_id signs assertions (private_key_jwt)."`
-	AssertionFile string            `key:"assertion_file" doc:"A file with a JWT that the platform renews, in place of a secret; with flow: jwt_bearer, the grant. A relative path is relative to this file."`
+	AssertionFile string            `key:"assertion_file" doc:"A file with a JWT that the platform renews, in place of a secret; with flow: jwt_bearer, the grant; with flow: id_jag and without credentials: user, the ID token that idp takes. A relative path is relative to this file."`
 	Scopes        []string          `key:"scopes" doc:"Scopes to ask for, unless the server asks for others. Default: those of the server's metadata."`
-	Issuer        string            `key:"issuer" doc:"The authorization server. Default: the one that the server names. client_secret, private_key and assertion_file need it: they go there alone."`
+	Issuer        string            `key:"issuer" doc:"The authorization server. Default: the one that the server names. client_secret, private_key and assertion_file need it: they go there alone. An ID token of id_jag goes to idp.issuer."`
 	Resource      string            `key:"resource" doc:"The identifier of the server as a resource (RFC 8707). Default: what the server's metadata say, else url. none: send no parameter resource, for authorization servers that refuse it, such as Entra's."`
 	Audience      string            `key:"audience" doc:"With credentials: forward, what aud of a caller's token must have (default: the resource). With flow token_exchange, the parameter audience."`
-	Provider      Provider          `key:"idp" doc:"The identity provider of the callers, for the flow id_jag."`
+	Provider      Provider          `key:"idp" doc:"The identity provider for the flow id_jag: that of the callers, or of the ID token in assertion_file."`
 	Params        map[string]string `key:"params" doc:"Further parameters of requests to the authorization server, such as audience."`
 	CIMD          bool              `key:"cimd" default:"true" doc:"Be known by the metadata document at PUBLIC_URL/oauth/client.json, if the authorization server reads such documents. Set false if that server cannot reach weir."`
 }
@@ -266,7 +272,11 @@ func checkFromCaller(d *decoder, s *Server, fail func(part, format string, args 
 		if idp != (Provider{}) {
 			d.Warn(d.At(strict.Join(d.paths[s], "oauth.idp")), strict.Join(d.paths[s], "oauth.idp"), "%s.oauth.idp has no effect without flow: id_jag", d.paths[s])
 		}
-	case s.Credentials != credentialsUser:
+	case s.ownAssertion() && (idp.Issuer == "" || idp.ClientID == "" || o.ClientID == ""):
+		fail("flow", "is id_jag with assertion_file, which needs client_id, idp.issuer and idp.client_id")
+	case o.Flow == OAuthIDJAG && s.Credentials != credentialsUser && s.Credentials != credentialsForward && o.AssertionFile == "":
+		fail("flow", "is id_jag, which needs %s.credentials: user, or assertion_file with an ID token of weir's own", d.paths[s])
+	case s.Credentials != credentialsUser && !s.ownAssertion():
 		fail("flow", "is %s, which needs %s.credentials: user: the token of each caller gets one of its own", o.Flow, d.paths[s])
 	case o.ClientID == "":
 		fail("flow", "is %s, which needs client_id: the issuer has to know weir", o.Flow)
@@ -316,7 +326,11 @@ func checkOAuth(d *decoder, s *Server, path string) {
 	checkFromCaller(d, s, fail)
 	o.AssertionFile = d.absolute(o.AssertionFile)
 	proofs := 0
-	for _, proof := range []string{o.ClientSecret.Reveal(), o.PrivateKey.Reveal(), o.AssertionFile} {
+	ofClient := []string{o.ClientSecret.Reveal(), o.PrivateKey.Reveal()}
+	if !s.ownAssertion() {
+		ofClient = append(ofClient, o.AssertionFile)
+	}
+	for _, proof := range ofClient {
 		if proof != "" {
 			proofs++
 		}
@@ -333,6 +347,8 @@ func checkOAuth(d *decoder, s *Server, path string) {
 		fail("flow", "is jwt_bearer, which needs client_id and assertion_file")
 	case o.AuthMethod == "private_key_jwt" && o.PrivateKey == "" && o.Flow == OAuthJWTBearer:
 		fail("auth_method", "is private_key_jwt, which needs private_key: in the flow jwt_bearer the assertion_file is the grant")
+	case o.AuthMethod == "private_key_jwt" && o.PrivateKey == "" && s.ownAssertion():
+		fail("auth_method", "is private_key_jwt, which needs private_key: in the flow id_jag the assertion_file is the ID token")
 	case o.AuthMethod == "private_key_jwt" && o.PrivateKey == "" && o.AssertionFile == "":
 		fail("auth_method", "is private_key_jwt, which needs private_key or assertion_file")
 	case strings.HasPrefix(o.AuthMethod, "client_secret_") && o.ClientSecret == "":

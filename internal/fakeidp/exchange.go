@@ -60,6 +60,7 @@ func (p *Provider) subject(token string) map[string]any {
 const (
 	tokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
 	jwtBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	idToken       = "urn:ietf:params:oauth:token-type:id_token"
 	accessToken   = "urn:ietf:params:oauth:token-type:access_token"
 	idJAG         = "urn:ietf:params:oauth:token-type:id-jag"
 )
@@ -97,7 +98,7 @@ func (p *Provider) exchange(w http.ResponseWriter, r *http.Request, kind string)
 	case from == nil:
 		refuse("invalid_grant", "the token "+shown+" is not known here")
 		return
-	case kind == tokenExchange && form.Get("subject_token_type") != accessToken:
+	case kind == tokenExchange && form.Get("subject_token_type") != accessToken && (form.Get("subject_token_type") != idToken || issued != idJAG):
 		refuse("invalid_request", "subject_token_type")
 		return
 	case kind == tokenExchange && issued == idJAG:

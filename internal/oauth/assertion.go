@@ -27,7 +27,7 @@ const (
 // assertion returns the JWT with which a client proves who it is (RFC 7523 §3): the one in its file,
 // which the platform renews, or one that is signed with its key.
 func (c *Client) assertion(s *Server, clientID, issuer string) (identity.Secret, error) {
-	if s.AssertionFile != "" && s.Flow != FlowJWTBearer {
+	if s.AssertionFile != "" && !s.Flow.usesFile() {
 		return readAssertion(s)
 	}
 	key, method, err := signingKey(string(s.PrivateKey))

@@ -21,6 +21,7 @@ const (
 	grantExchange  = "urn:ietf:params:oauth:grant-type:token-exchange"
 	grantAssertion = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 	typeAccess     = "urn:ietf:params:oauth:token-type:access_token"
+	typeID         = "urn:ietf:params:oauth:token-type:id_token"
 	typeJWT        = "urn:ietf:params:oauth:token-type:jwt"
 	typeIDJAG      = "urn:ietf:params:oauth:token-type:id-jag"
 )
@@ -49,7 +50,13 @@ func (f Flow) FromCaller() bool {
 }
 
 // Alone reports whether weir signs in by itself, without a person and without the token of a caller.
-func (f Flow) Alone() bool { return f == FlowClientCredentials || f == FlowJWTBearer }
+func (f Flow) Alone() bool {
+	return f == FlowClientCredentials || f == FlowJWTBearer || f == FlowOwnIDJAG
+}
+
+// usesFile reports whether the JWT of AssertionFile is what the flow begins with. In the other flows it
+// proves who the client is.
+func (f Flow) usesFile() bool { return f == FlowJWTBearer || f == FlowOwnIDJAG }
 
 // Exchanger gets tokens for those of callers, and keeps them in memory alone. All methods are safe for
 // concurrent use.
@@ -188,7 +195,7 @@ func (e *Exchanger) exchange(ctx context.Context, s *Server, sub *Subject) (*gra
 		form.Set("assertion", string(sub.Token))
 		g.Resource = "" // the scopes name it
 	case FlowIDJAG:
-		assertion, err := e.identityAssertion(ctx, s, f, r, sub)
+		assertion, err := e.client.identityAssertion(ctx, s, f, r, sub.Token, typeAccess, s.Scopes)
 		if err != nil {
 			return nil, err
 		}
@@ -214,8 +221,8 @@ func (e *Exchanger) exchange(ctx context.Context, s *Server, sub *Subject) (*gra
 }
 
 // identityAssertion asks the identity provider for an identity assertion (ID-JAG) that the
-// authorization server of a server takes.
-func (e *Exchanger) identityAssertion(ctx context.Context, s *Server, f *found, r *reach, sub *Subject) (string, error) {
+// authorization server of a server takes. subject is a token of the type kind (RFC 8693 §3).
+func (c *Client) identityAssertion(ctx context.Context, s *Server, f *found, r *reach, subject identity.Secret, kind string, scopes []string) (string, error) {
 	idp := &Server{Name: s.Name, URL: s.URL, Issuer: s.Provider.Issuer, ClientID: s.Provider.ClientID, ClientSecret: s.Provider.ClientSecret, PrivateKey: s.Provider.PrivateKey}
 	meta, err := r.issuer(ctx, idp.Issuer)
 	if err == nil && meta.Token == "" {
@@ -230,20 +237,20 @@ func (e *Exchanger) identityAssertion(ctx context.Context, s *Server, f *found, 
 	}
 	form := url.Values{
 		"grant_type": {grantExchange}, "requested_token_type": {typeIDJAG}, "audience": {f.Issuer},
-		"subject_token": {string(sub.Token)}, "subject_token_type": {typeAccess},
+		"subject_token": {string(subject)}, "subject_token_type": {kind},
 	}
 	if f.resource != "" {
 		form.Set("resource", f.resource)
 	}
-	if len(s.Scopes) > 0 {
-		form.Set("scope", strings.Join(s.Scopes, " "))
+	if len(scopes) > 0 {
+		form.Set("scope", strings.Join(scopes, " "))
 	}
-	header, err := e.client.show(idp, cred, idp.Issuer, form)
+	header, err := c.show(idp, cred, idp.Issuer, form)
 	if err != nil {
 		return "", err
 	}
 	var a tokenAnswer
-	err = r.post(ctx, meta.Token, form, header, &a, string(sub.Token), string(idp.ClientSecret), form.Get("client_assertion"))
+	err = r.post(ctx, meta.Token, form, header, &a, string(subject), string(idp.ClientSecret), form.Get("client_assertion"))
 	switch {
 	case err != nil:
 	case a.Issued != typeIDJAG:

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,6 +104,75 @@ func TestExchangedTokensInTime(t *testing.T) {
 	}
 	if entries, err := store.List(t.Context()); err != nil || len(entries) > 0 {
 		t.Errorf("the store has %d records: %v", len(entries), err)
+	}
+}
+
+// TestOwnIdentityAssertion: with an ID token in a file, weir gets an identity assertion of the identity
+// provider, and for that a token of the server's authorization server. The ID token goes to the identity
+// provider alone, and is read again for each token.
+func TestOwnIdentityAssertion(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Now()
+	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	people, peopleServer := fakeidp.Start(fakeidp.Options{ClientID: "weir-at-idp", Now: clock}, "/people")
+	defer peopleServer.Close()
+	chat, chatServer := fakeidp.Start(fakeidp.Options{ClientID: "weir-at-chat", ClientSecret: "0123456789abcdef", Now: clock}, "/chat")
+	defer chatServer.Close()
+	chat.Trust(people)
+	c := New(Options{Store: vault.NewMemory(nil), Now: clock})
+	defer func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	file := filepath.Join(t.TempDir(), "id.jwt")
+	write := func(name string) string {
+		t.Helper()
+		token := people.Token(map[string]any{"sub": name, "exp": clock().Add(24 * time.Hour).Unix()})
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	first := write("robot")
+	s := &Server{
+		Name: "chat", URL: "http://127.0.0.1:1/mcp", Configured: true, Flow: FlowOwnIDJAG, AssertionFile: file,
+		ClientID: "weir-at-chat", ClientSecret: "0123456789abcdef", Issuer: chat.Issuer(), Scopes: []string{"read"},
+		Provider: Provider{Issuer: people.Issuer(), ClientID: "weir-at-idp"},
+	}
+	if _, _, err := c.Begin(t.Context(), s, "me", redirect); err == nil {
+		t.Error("a person is sent to the issuer")
+	}
+	token, err := c.Token(t.Context(), s, Shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := chat.Claims(string(token)); got["sub"] != "robot" || got["scope"] != "read" || got["aud"] != s.URL {
+		t.Errorf("the token has %v", got)
+	}
+	shown := people.Exchanges()
+	if len(shown) != 1 || shown[0].Get("subject_token") != first || shown[0].Get("subject_token_type") != typeID || shown[0].Get("audience") != chat.Issuer() {
+		t.Fatalf("the identity provider is asked %v", shown)
+	}
+	if at := chat.Exchanges(); len(at) != 1 || at[0].Get("assertion") == first || at[0].Get("assertion") == "" {
+		t.Errorf("the authorization server is asked %v", at)
+	}
+	second := write("robot")
+	mu.Lock()
+	now = now.Add(50 * time.Minute)
+	mu.Unlock()
+	if next, err := c.Token(t.Context(), s, Shared); err != nil || next == token {
+		t.Errorf("after 80 %% of the token's life: %v", err)
+	}
+	if shown := people.Exchanges(); len(shown) != 2 || shown[1].Get("subject_token") != second {
+		t.Error("the file is not read again")
+	}
+	people.FailExchanges(map[string]any{"error": "invalid_grant", "error_description": "the token " + second + " has ended"})
+	mu.Lock()
+	now = now.Add(2 * time.Hour)
+	mu.Unlock()
+	if _, err := c.Token(t.Context(), s, Shared); err == nil || !strings.Contains(err.Error(), people.Issuer()) || strings.Contains(err.Error(), second) {
+		t.Errorf("an identity provider that refuses: %v", err)
 	}
 }
 

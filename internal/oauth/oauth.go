@@ -33,6 +33,7 @@ const (
 	FlowTokenExchange     Flow = "token_exchange" // RFC 8693
 	FlowOnBehalfOf        Flow = "on_behalf_of"   // of Microsoft Entra
 	FlowIDJAG             Flow = "id_jag"         // MCP's enterprise-managed authorization
+	FlowOwnIDJAG          Flow = "id_jag_own"     // the same, for the ID token of weir's own in AssertionFile
 )
 
 // Bounds of a client.
@@ -63,13 +64,13 @@ type Server struct {
 	// metadata decide.
 	AuthMethod    string
 	PrivateKey    identity.Secret // PEM, for private_key_jwt
-	AssertionFile string          // a file with a JWT of the platform, in the place of a secret
+	AssertionFile string          // a file with a JWT of the platform: a client's proof, the grant of FlowJWTBearer, or the ID token of FlowOwnIDJAG
 
 	Scopes     []string
 	Resource   string            // of the configuration; "" for the one that the server names
 	NoResource bool              // send no resource parameter
 	Audience   string            // of token exchanges; "" sends none
-	Provider   Provider          // of FlowIDJAG
+	Provider   Provider          // of FlowIDJAG and FlowOwnIDJAG
 	Params     map[string]string // further parameters of authorization requests
 	NoDocument bool              // weir's client metadata document cannot be reached by the issuer
 }

@@ -91,7 +91,7 @@ const (
 // names its issuers itself. Without the bound it could name one of its own and hear the secret.
 func (s *Server) bound(issuer string) error {
 	switch {
-	case s.ClientSecret == "" && s.PrivateKey == "" && s.AssertionFile == "", s.Issuer == issuer:
+	case s.ClientSecret == "" && s.PrivateKey == "" && (s.AssertionFile == "" || s.Flow == FlowOwnIDJAG), s.Issuer == issuer:
 		return nil
 	case s.Issuer == "":
 		return fmt.Errorf("mcpServers.%s.oauth has the secret of a client, and no oauth.issuer that it is for; if %.200s is right, write oauth.issuer: %[2]q", s.Name, issuer)
@@ -110,7 +110,7 @@ func (s *Server) configured(f *found) (credentials, error) {
 	}
 	supports := func(method string) bool { return slices.Contains(f.AuthMethods, method) }
 	switch {
-	case s.PrivateKey != "" || s.AssertionFile != "" && s.Flow != FlowJWTBearer:
+	case s.PrivateKey != "" || s.AssertionFile != "" && !s.Flow.usesFile():
 		c.Method = methodKey
 	case c.Secret == "":
 		c.Method = methodNone

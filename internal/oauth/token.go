@@ -299,13 +299,19 @@ func (c *Client) machine(ctx context.Context, s *Server, id vault.ID, scopes []s
 	if len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
 	}
-	if s.Flow == FlowJWTBearer {
-		assertion, err := readAssertion(s)
+	if s.Flow.usesFile() {
+		shown, err := readAssertion(s)
 		if err != nil {
 			return nil, err
 		}
+		assertion := string(shown)
+		if s.Flow == FlowOwnIDJAG {
+			if assertion, err = c.identityAssertion(ctx, s, f, r, shown, typeID, scopes); err != nil {
+				return nil, err
+			}
+		}
 		form.Set("grant_type", grantAssertion)
-		form.Set("assertion", string(assertion))
+		form.Set("assertion", assertion)
 	}
 	g := newGrant(s, f, cred, s.Flow)
 	g.StepUps = stepUps

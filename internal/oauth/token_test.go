@@ -140,7 +140,6 @@ func TestStepUp(t *testing.T) {
 	}
 }
 
-// TestMachine has weir sign in by itself, with a secret, a key and a file.
 // TestWorkload signs weir in with the JWT of its platform as the grant, as the file has it each time. One
 // that the issuer refuses is shown once, and no other grant is tried.
 func TestWorkload(t *testing.T) {
@@ -179,6 +178,7 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
+// TestMachine has weir sign in by itself, with a secret, a key and a file.
 func TestMachine(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -20,12 +20,15 @@ const patience = 5;
 // What the suite hands to a client stands in the configuration, with the issuer that the client is known at: an operator
 // reads it where the server says it.
 const workload = scenario === 'auth/wif-jwt-bearer';
-const machine = workload || scenario.startsWith('auth/client-credentials');
+const managed = scenario === 'auth/enterprise-managed-authorization';
+const machine = workload || managed || scenario.startsWith('auth/client-credentials');
+const flow = workload ? 'jwt_bearer' : managed ? 'id_jag' : 'client_credentials';
 const at = new URL(server);
 const metadata = context.client_id && await (await fetch(`${at.origin}/.well-known/oauth-protected-resource${at.pathname}`)).json();
 const oauth = context.client_id && {
   client_id: context.client_id, client_secret: context.client_secret, private_key: context.private_key_pem,
-  issuer: metadata.authorization_servers[0], ...(machine && { flow: workload ? 'jwt_bearer' : 'client_credentials' }),
+  issuer: metadata.authorization_servers[0], ...(machine && { flow }),
+  ...(managed && { idp: { issuer: context.idp_issuer, client_id: context.idp_client_id } }),
 };
 
 await main(async () => {
@@ -33,7 +36,8 @@ await main(async () => {
   const home = mkdtempSync(join(scratch, 'signed-in', `${scenario.replaceAll('/', '-')}-`));
   const name = relative(scratch, home);
   const config = { mcpServers: { conf: { type: 'http', url: server, oauth } } };
-  if (workload) writeFileSync(oauth.assertion_file = join(home, 'platform.jwt'), context.valid_jwt);
+  const given = workload ? context.valid_jwt : context.idp_id_token;
+  if (given) writeFileSync(oauth.assertion_file = join(home, 'given.jwt'), given);
   if (scenario === 'auth/basic-cimd') config.public_url = 'https://conformance-test.local';
   const file = writeConfig(join(name, 'weir'), config);
   const person = () => signIn(weir, basename(home), 'conf', ['--config', file], aloneIn(home));
