@@ -310,12 +310,9 @@ func TestInitAndUndo(t *testing.T) {
 	}
 }
 
-// TestAddFromTheRegistry adds a server with a secret from a registry's stored answers.
-func TestAddFromTheRegistry(t *testing.T) {
-	t.Parallel()
-	needsShell(t)
-	const server = `{"name":"io.github.me/echo","description":"says it again","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
-		`"version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"ECHO_TOKEN","isRequired":true,"isSecret":true}]}]}`
+// registryOf is an MCP Registry with one server, whose ID contains "echo".
+func registryOf(t *testing.T, server string) *httptest.Server {
+	t.Helper()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/v0.1/servers":
@@ -327,6 +324,16 @@ func TestAddFromTheRegistry(t *testing.T) {
 		}
 	}))
 	t.Cleanup(registry.Close)
+	return registry
+}
+
+// TestAddFromTheRegistry adds a server with a secret from a registry's stored answers.
+func TestAddFromTheRegistry(t *testing.T) {
+	t.Parallel()
+	needsShell(t)
+	const server = `{"name":"io.github.me/echo","description":"says it again","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
+		`"version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"ECHO_TOKEN","isRequired":true,"isSecret":true}]}]}`
+	registry := registryOf(t, server)
 	h := newHome(t)
 	h.installed(t, "npx")
 	h.weir(t, "add", "io.github.me/nothing", "--registry", registry.URL).want(t, exitUsage, "no such server")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,17 +167,7 @@ func TestRegistryOverTheAPI(t *testing.T) {
 	const hostile = "<script>alert(1)</script>"
 	const server = `{"name":"io.github.me/echo","description":"says it again ` + hostile + `","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
 		`"version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"ECHO_TOKEN","description":"` + hostile + `","isRequired":true,"isSecret":true}]}]}`
-	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/v0.1/servers":
-			fmt.Fprintf(w, `{"servers":[{"server":%s,"_meta":{}}],"metadata":{"count":1}}`, server)
-		case strings.Contains(r.URL.Path, "echo"):
-			fmt.Fprintf(w, `{"server":%s,"_meta":{}}`, server)
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	t.Cleanup(registry.Close)
+	registry := registryOf(t, server)
 	h := newHome(t)
 	h.installed(t, "npx")
 	s, key := serveHome(t, h, "mcpServers: {}\nregistry: {url: "+registry.URL+"}\n")

@@ -83,17 +83,24 @@ func (c *plainClient) send(t *testing.T, method, body string) (int, string) {
 		"Mcp-Session-Id", c.session, "Mcp-Protocol-Version", "2025-06-18")
 }
 
-// TestKilledSessions: sessions at each endpoint go on after kill -9, and those that were ended before
-// it stay ended.
-func TestKilledSessions(t *testing.T) {
-	t.Parallel()
+// fakeServer is an MCP server over HTTP.
+func fakeServer(t *testing.T) *httptest.Server {
+	t.Helper()
 	far, err := fakemcp.New(fakemcp.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer far.Close()
+	t.Cleanup(far.Close)
 	web := httptest.NewServer(far)
-	defer web.Close()
+	t.Cleanup(web.Close)
+	return web
+}
+
+// TestKilledSessions: sessions at each endpoint go on after kill -9, and those that were ended before
+// it stay ended.
+func TestKilledSessions(t *testing.T) {
+	t.Parallel()
+	web := fakeServer(t)
 	r := startKept(t, "mcpServers: {fake: {command: %FAKE%}, far: {url: '"+web.URL+"/mcp'}}\nprofiles: {some: {include: ['fake:*']}}")
 	var kept, ended []*plainClient
 	for _, path := range []string{"/mcp", "/mcp/some", "/mcps/fake/mcp", "/mcps/far/mcp"} {
@@ -191,13 +198,7 @@ func TestKilledResults(t *testing.T) {
 // heartbeat.
 func TestKilledAgents(t *testing.T) {
 	t.Parallel()
-	far, err := fakemcp.New(fakemcp.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer far.Close()
-	web := httptest.NewServer(far)
-	defer web.Close()
+	web := fakeServer(t)
 	_, port, _ := strings.Cut(strings.TrimPrefix(web.URL, "http://"), ":")
 	r := startKept(t, "mcpServers: {}")
 	if status, body := send(t, http.MethodPost, r.base+"/agents", "", `{"name":"guest","instance":"1","port":`+port+`}`); status != http.StatusOK {

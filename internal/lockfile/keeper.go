@@ -338,6 +338,15 @@ type Acceptance struct {
 	Hash string `json:"hash,omitempty"`
 }
 
+// among returns the differences that have the kind and the name.
+func (a Acceptance) among(all []Difference) ([]Difference, error) {
+	found := slices.DeleteFunc(slices.Clone(all), func(d Difference) bool { return d.Key() != (Key{a.Kind, a.Name}) })
+	if len(found) == 0 {
+		return nil, mcp.Errorf(mcp.KindNotFound, "%s %s of server %q does not differ from weir.lock", a.Kind, shownName(a.Name), a.Server)
+	}
+	return found, nil
+}
+
 // Accept writes what a server offers now to the lock and serves it. It returns the accepted
 // differences. It fails if that is not what the operator has seen.
 func (k *Keeper) Accept(ctx context.Context, a Acceptance) ([]Difference, error) {
@@ -367,9 +376,9 @@ func (k *Keeper) Accept(ctx context.Context, a Acceptance) ([]Difference, error)
 			return nil, moot(a.Server)
 		}
 	} else {
-		accepted = slices.DeleteFunc(slices.Clone(all), func(d Difference) bool { return d.Key() != (Key{a.Kind, a.Name}) })
-		if len(accepted) == 0 {
-			return nil, mcp.Errorf(mcp.KindNotFound, "%s %s of server %q does not differ from weir.lock", a.Kind, shownName(a.Name), a.Server)
+		var err error
+		if accepted, err = a.among(all); err != nil {
+			return nil, err
 		}
 		if !slices.ContainsFunc(accepted, func(d Difference) bool { return d.Hash == a.Hash }) {
 			return nil, moot(a.Server)

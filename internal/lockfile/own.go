@@ -13,7 +13,6 @@ import (
 	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/mcp"
 )
 
 // A server may list for each of its principals. Each listing is judged by itself, and the lock has up to
@@ -281,9 +280,9 @@ func (k *Keeper) acceptOwn(ctx context.Context, w *watched, a Acceptance) ([]Dif
 			return nil, moot(a.Server)
 		}
 	} else {
-		accepted = slices.DeleteFunc(slices.Clone(all), func(d Difference) bool { return d.Key() != (Key{a.Kind, a.Name}) })
-		if len(accepted) == 0 {
-			return nil, mcp.Errorf(mcp.KindNotFound, "%s %s of server %q does not differ from weir.lock", a.Kind, shownName(a.Name), a.Server)
+		var err error
+		if accepted, err = a.among(all); err != nil {
+			return nil, err
 		}
 		accepted = slices.DeleteFunc(accepted, func(d Difference) bool { return d.Hash != a.Hash })
 		if len(accepted) == 0 {

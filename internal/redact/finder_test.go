@@ -122,7 +122,7 @@ func TestFinderKeepsTheRest(t *testing.T) {
 			t.Errorf("%.80v: found at %q", v, at)
 		}
 	}
-	// Nor do the documents and the source of this repository, but for what tests have made.
+	// Nor do the documents and the source of this repository. What tests have made does not count.
 	for _, dir := range []string{"docs", "examples", "internal/demo", "bench/questions"} {
 		_ = filepath.WalkDir(filepath.Join("../..", dir), func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !slices.Contains([]string{".md", ".json", ".jsonl", ".yaml", ".py"}, filepath.Ext(path)) {

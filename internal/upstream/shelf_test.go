@@ -79,7 +79,7 @@ func TestShelfBarred(t *testing.T) {
 	}
 }
 
-// TestOwnListsRoom evicts the listings that nobody has asked for where there is no room, tells of it,
+// TestOwnListsRoom evicts the listings that no one has asked for where there is no room, tells of it,
 // and refuses a listing rather than one that is in use.
 func TestOwnListsRoom(t *testing.T) {
 	t.Parallel()

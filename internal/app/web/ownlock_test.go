@@ -22,7 +22,7 @@ func TestLockOfSingleCallers(t *testing.T) {
 	}
 	for path, name := range map[string]string{plain: "personal__common", direct: "common"} {
 		if got := lists("bobby", path); strings.Contains(got, "diary_of") || strings.Contains(got, name) {
-			t.Errorf("bobby at %s gets what nobody has agreed to: %s", path, got)
+			t.Errorf("bobby at %s gets what no one has agreed to: %s", path, got)
 		}
 		if got, want := p.caller("bobby", path).ask("tools/call", `{"name":"`+name+`"}`), "read by"; strings.Contains(got, want) {
 			t.Errorf("bobby at %s calls it: %s", path, got)
