@@ -43,6 +43,10 @@ func (fixed) Page(context.Context, audit.Query) (audit.Page, error) {
 	return audit.Page{Records: []json.RawMessage{json.RawMessage(`{"seq":1}`)}}, nil
 }
 
+func (fixed) Settings(key string, _ bool) (string, []Setting) {
+	return "/etc/weir.yaml", []Setting{{Key: key + "listen", Value: hostile, Origin: "file", Source: "weir.yaml:1", Line: 1}, {Key: "tags", Value: []string{hostile}}, {Key: "n", Value: 1.5}}
+}
+
 func (fixed) Changed(context.Context, audit.CredentialChange) error { return nil }
 
 func (fixed) Entry(name string) (Entry, error) {
@@ -126,7 +130,7 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	t.Cleanup(func() { cancel(); <-asked })
 	<-shown
 	waiting := room.List()
-	a = New(Options{Look: w.look(&w.book), Key: worldKey, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Changed: fixed{}.Changed, Machine: func() Machine {
+	a = New(Options{Look: w.look(&w.book), Key: worldKey, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Changed: fixed{}.Changed, Settings: fixed{}.Settings, Machine: func() Machine {
 		return Machine{Edits: fixed{}, Registry: fixed{}, Checks: fixed{}, Clients: wiredClients{}}
 	}})
 	t.Cleanup(a.Close)

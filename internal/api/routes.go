@@ -104,6 +104,8 @@ func (a *API) operateRoutes() []route {
 		post("approvals/{id}", "Approve a call, or deny it", Decision{}, approval.Call{}, a.decide),
 		get("audit", "A page of the audit log", audit.Page{}, a.audit, records...),
 		changed,
+		get("config", "The configuration in effect, with its secrets hidden, and where each value comes from", configAnswer{}, a.config,
+			append([]parameter{{"key", "only keys that begin so"}, {"set", "1: without defaults"}}, paged...)...),
 		get("definitions", "How servers differ from weir.lock", lockfile.Status{}, a.definitions),
 		post("definitions/accept", "Agree to a difference, or to all of a server", lockfile.Acceptance{}, Accepted{}, a.accept),
 		post("codes", "A code that a browser of this machine changes for a token, once and within a minute", struct{}{}, Code{}, a.code),

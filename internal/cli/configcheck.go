@@ -20,11 +20,11 @@ import (
 func configCommand(a *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Check a configuration, or print its JSON Schema",
+		Short: "Check or show a configuration, or print its JSON Schema",
 		Args:  positional(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(configCheckCommand(a), configSchemaCommand(a))
+	cmd.AddCommand(configCheckCommand(a), configShowCommand(a), configSchemaCommand(a))
 	return cmd
 }
 

@@ -79,6 +79,7 @@ type Config struct {
 	secrets     []string
 	credentials []string
 	resolved    resolved
+	origins     origins
 }
 
 // Mode is the form of the gateway's endpoint.

@@ -90,6 +90,7 @@ func (d *decoder) text(n *yaml.Node, path string, secret bool) (string, bool) {
 	if !d.expand.active() && !secret {
 		return n.Value, true
 	}
+	d.expand.noteReferences(path, n.Value)
 	text, err := d.expand.text(n.Value, secret)
 	if err == nil {
 		return text, true

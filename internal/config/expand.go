@@ -52,6 +52,7 @@ type expander struct {
 	new    resolved
 
 	hidden hidden
+	from   map[string][]string // the references in a text, by its path
 
 	server string // entry that is being read
 	path   string // its path
@@ -99,6 +100,32 @@ func (e *expander) run(text string, secret bool, depth int) (string, error) {
 		}
 		out.WriteString(value)
 		text = text[i+2+end+1:]
+	}
+}
+
+// noteReferences remembers the references in the text at a path, each as far as it names its source:
+// ${HOME} for ${HOME:-/root}.
+func (e *expander) noteReferences(path, text string) {
+	var found []string
+	for {
+		i := strings.Index(text, "${")
+		if i < 0 {
+			break
+		}
+		end := closing(text[i+2:])
+		if end < 0 {
+			break
+		}
+		if i == 0 || text[i-1] != '$' {
+			name, _, _ := strings.Cut(text[i+2:i+2+end], ":-")
+			if one := "${" + name + "}"; !slices.Contains(found, one) {
+				found = append(found, one)
+			}
+		}
+		text = text[i+2+end+1:]
+	}
+	if len(found) > 0 {
+		e.from[path] = found
 	}
 }
 

@@ -167,7 +167,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	strict.SetDefaults(c)
 	d := newDecoder(name, foreign, opts, &expander{
 		opts: opts, inputs: &c.Inputs, old: opts.before.kept(), dir: opts.Dir, hidden: hidden{},
-		new: resolved{ports: make(map[string]int), answers: make(map[string]string)},
+		new: resolved{ports: make(map[string]int), answers: make(map[string]string)}, from: map[string][]string{},
 	})
 	if root != nil && !strict.IsNull(root) {
 		if root.Kind == yaml.MappingNode {
@@ -200,7 +200,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 		slices.SortStableFunc(problems, strict.ByPlace)
 		return nil, warnings, &Error{Problems: problems}
 	}
-	c.resolved = d.expand.new
+	c.resolved, c.origins = d.expand.new, originsOf(d)
 	d.expand.hidden.noteRest(c)
 	for _, secret := range opts.Secrets {
 		d.expand.hidden.add(secret, true)

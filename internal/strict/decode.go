@@ -102,6 +102,9 @@ func (d *Decoder) Set(path string) bool { return d.at[path] != nil }
 // At returns the place of the key at path, nil where the file does not have it.
 func (d *Decoder) At(path string) *Node { return d.at[path] }
 
+// Places returns the places of all keys that the file has, by their paths. The caller must not change the map.
+func (d *Decoder) Places() map[string]*Node { return d.at }
+
 // Bad reports whether there is a problem at path.
 func (d *Decoder) Bad(path string) bool { return d.bad[path] }
 

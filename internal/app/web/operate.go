@@ -20,6 +20,10 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 	o.PublicURL = c.PublicURL
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Guard: f.wholly(closed)}
 	o.Machine = func() api.Machine { return f.machine }
+	o.Settings = func(key string, set bool) (string, []api.Setting) {
+		now := f.engine.Config()
+		return now.Path(), Settings(now, []string{key}, set)
+	}
 	o.Calls = f.engine.Loops().Refuse(f.unscoped(inMode(f.stream)))
 	if f.engine.Auditor.Enabled() {
 		o.Audit, o.Changed = f.engine.Auditor, f.engine.Auditor.ChangedByCommand

@@ -1,13 +1,25 @@
 // Where the gateway's files are, and what looks after it.
 import { get } from './api.js';
-import { card, clockText, code, countText, el, fact, heading, timeText } from './dom.js';
+import { card, clockText, code, countText, el, empty, fact, heading, table, timeText } from './dom.js';
 import { finding } from './edit.js';
 
+let conf = { key: '', set: true }; // the configuration in effect: what is asked for, and the answer
+let timer;
 let report; // of the doctor: looking, or findings and when they were found
 
-export async function load() {
-  const [setup, overview] = await Promise.all([get('setup'), get('overview', { limit: 1 })]);
+export async function load(_route, context) {
+  const [setup, overview] = await Promise.all([get('setup'), get('overview', { limit: 1 }), context.me.operates ? settings() : undefined]);
   return { setup, overview };
+}
+
+const perPage = 200;
+
+// settings asks for the configuration in effect, or for the page behind what is there.
+async function settings(more = false) {
+  const { key, set } = conf;
+  const answer = await get('config', { key, set: set ? '1' : '', limit: perPage, offset: more ? conf.answer.settings.length : 0 });
+  if (key !== conf.key || set !== conf.set) return; // a later question has been asked
+  conf.answer = more ? { ...answer, settings: [...conf.answer.settings, ...answer.settings] } : answer;
 }
 
 export function view({ setup, overview }, context) {
@@ -18,10 +30,27 @@ export function view({ setup, overview }, context) {
       el('dt', {}, 'Configuration'), el('dd', {}, setup.config ? el('code', {}, setup.config) : 'none: the gateway runs with defaults'),
       el('dt', {}, 'Agreed definitions'), el('dd', {}, setup.lock ? el('code', {}, setup.lock) : 'none')),
     el('p', { class: 'soft' }, 'A change of the configuration applies while the gateway runs.')),
-    check(context),
+    effective(context), check(context),
     card('For programs', el('p', {}, el('a', { href: 'api/v1/openapi.json' }, '/api/v1/openapi.json'), ' describes all that this page reads. ', el('a', { href: 'metrics' }, '/metrics'), ' has figures for Prometheus, ', el('a', { href: 'healthz' }, '/healthz'), ' the state. There are pages for ', el('a', { href: './' }, 'the start'), ' and for ', el('a', { href: 'status' }, 'agents'), '.')),
   ];
 }
+
+// effective shows the configuration in effect, for operators.
+function effective(context) {
+  if (!context.me.operates || !conf.answer) return '';
+  const again = (change, more) => context.run(async () => { Object.assign(conf, change); await settings(more); context.draw(); });
+  const { settings: all, page } = conf.answer;
+  return card('Configuration in effect', el('div', { class: 'controls' },
+    el('input', { type: 'search', id: 'setting', placeholder: 'key, such as mcpServers.files', 'aria-label': 'Only keys that begin so', autocomplete: 'off', maxlength: '200', value: conf.key,
+      input: (event) => { const key = event.target.value.trim(); clearTimeout(timer); timer = setTimeout(() => again({ key }), 150); } }),
+    el('label', {}, el('input', { type: 'checkbox', id: 'defaults', checked: !conf.set, change: (event) => again({ set: !event.target.checked }) }), ' with defaults'),
+    el('span', { class: 'soft', role: 'status' }, countText(page.total, 'key'))),
+  all.length ? table([['Key', 'name'], ['Value', 'text'], ['From', 'name']], all.map((one) => ({ key: one.key, cells: [el('code', {}, one.key), valueOf(one.value), one.source] })), 'Configuration in effect') : empty(conf.key ? 'No such key' : 'Nothing is set', el('p', {}, conf.key ? 'No key that has a value begins so.' : 'All keys have their defaults.')),
+  all.length < page.total ? el('p', {}, el('button', { type: 'button', click: () => again({}, true) }, 'More keys')) : '',
+  el('p', { class: 'soft' }, 'Secrets are ***. ', el('code', {}, 'weir config show --origins'), ' prints the same.'));
+}
+
+const valueOf = (value) => (value === '***' ? el('span', { class: 'soft' }, '*** hidden') : Array.isArray(value) ? value.join(' ') : String(value));
 
 const order = ['fail', 'warn', 'ok'];
 
