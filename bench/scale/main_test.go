@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,5 +25,23 @@ func TestTable(t *testing.T) {
 	}
 	if err := run([]string{"many"}, &out); err == nil {
 		t.Error("a size that is no number passed")
+	}
+}
+
+// BenchmarkRefresh measures a change of one server's list, with what the next search needs.
+func BenchmarkRefresh(b *testing.B) {
+	for _, n := range []int{1000, 10_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s := gateway.NewSnapshot(catalog.Limits{})
+			for server := range n / perServer {
+				s, _ = s.With(listingOf(server, 0))
+			}
+			s.Prepare()
+			b.ReportAllocs()
+			for change := 1; b.Loop(); change++ {
+				s, _ = s.With(listingOf(3, change))
+				s.Prepare()
+			}
+		})
 	}
 }

@@ -25,6 +25,10 @@ type Catalog struct {
 	whole    *Catalog // of which this is a part; nil if it is none
 	base     *Catalog // to which Join has added; nil if it is none
 
+	mark    *mark    // of this catalog
+	from    *mark    // of the one that it was derived from by one change; nil: none
+	touched []string // namespaces of that change
+
 	entriesOnce sync.Once
 	entries     []*Entry
 	hashOnce    sync.Once
@@ -33,9 +37,12 @@ type Catalog struct {
 	nameIndex   *nameIndex
 }
 
+// mark tells a catalog from others without keeping it.
+type mark struct{ _ byte }
+
 // New returns an empty catalog with limits on schemas.
 func New(limits Limits) *Catalog {
-	return &Catalog{limits: limits.withDefaults(), compiled: new(compiledSchemas), spaces: map[string]*space{}, pasts: map[string]*past{}}
+	return &Catalog{limits: limits.withDefaults(), compiled: new(compiledSchemas), spaces: map[string]*space{}, pasts: map[string]*past{}, mark: new(mark)}
 }
 
 // With returns a catalog in which the entries of one upstream are those of a listing, and a report
@@ -113,6 +120,7 @@ func (c *Catalog) derive() *Catalog {
 	return &Catalog{
 		limits: c.limits, compiled: c.compiled, segments: slices.Clone(c.segments), added: c.added,
 		spaces: maps.Clone(c.spaces), pasts: maps.Clone(c.pasts), held: c.held, size: c.size,
+		mark: new(mark), from: c.mark,
 	}
 }
 
@@ -127,6 +135,7 @@ func (c *Catalog) replace(old, seg *segment) {
 		}
 	}
 	for namespace := range affected {
+		c.touched = append(c.touched, namespace)
 		var members []*segment
 		if before := c.spaces[namespace]; before != nil {
 			c.size -= len(before.entries)
@@ -239,9 +248,22 @@ func (c *Catalog) Of(upstream string) []*Entry {
 
 // Changed returns the upstreams with entries in the namespaces that differ between old and c, one of
 // which is derived from the other. Namespaces that a change does not affect are shared, so the cost
-// is that of the change and of a comparison for each namespace.
+// is that of the change, and of a comparison for each namespace unless c is old with one change.
 func (c *Catalog) Changed(old *Catalog) []string {
 	found := map[string]bool{}
+	if c.from != nil && c.from == old.mark {
+		for _, namespace := range c.touched {
+			for _, s := range []*space{old.spaces[namespace], c.spaces[namespace]} {
+				if s == nil {
+					continue
+				}
+				for _, e := range s.entries {
+					found[e.Upstream] = true
+				}
+			}
+		}
+		return slices.Sorted(maps.Keys(found))
+	}
 	compare := func(spaces, others map[string]*space) {
 		for namespace, s := range spaces {
 			if others[namespace] != s {

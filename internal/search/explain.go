@@ -28,8 +28,8 @@ func (ix *Index) Explain(query, id string) Explanation {
 	if at := slices.IndexFunc(hits, func(h Hit) bool { return h.ID == id }); at >= 0 {
 		x.Rank, x.Score = at+1, hits[at].Score
 	}
-	s := ix.view.scratch.Get().(*scratch)
-	defer ix.view.scratch.Put(s)
+	s := ix.view.borrow()
+	defer s.giveBack()
 	s.parse(query)
 	s.weigh()
 	s.accumulate()
@@ -56,7 +56,7 @@ func (s *scratch) explainWord(w word, segment, doc int, top int64) (share float6
 	s.weigh()
 	var sum, best float64
 	for _, id := range s.touched {
-		for _, r := range s.v.of(id) {
+		for _, r := range slices.Concat(s.v.lists(id)[0], s.v.lists(id)[1]) {
 			if int(r.segment) != segment {
 				continue
 			}
@@ -82,7 +82,7 @@ func (s *scratch) explainWord(w word, segment, doc int, top int64) (share float6
 // locateID finds a document by its id.
 func (v *view) locateID(id string) (segment, doc int, ok bool) {
 	for i, s := range v.segments {
-		if d := slices.Index(s.ids, id); d >= 0 {
+		if d := slices.Index(s.ids, id); d >= 0 && !v.without(uint32(i)) {
 			return i, d, true
 		}
 	}

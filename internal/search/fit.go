@@ -21,8 +21,8 @@ func (ix *Index) Fit(query, upstream, id string) float64 {
 	if doc < 0 {
 		return 0
 	}
-	s := ix.view.scratch.Get().(*scratch)
-	defer ix.view.scratch.Put(s)
+	s := ix.view.borrow()
+	defer s.giveBack()
 	s.parse(query)
 	rarest := float32(0)
 	for _, idf := range ix.view.idf {
@@ -31,7 +31,7 @@ func (ix *Index) Fit(query, upstream, id string) float64 {
 	var met, all float32
 	for _, w := range s.words {
 		weight := w.weight * rarest
-		if id, ok := ix.view.dict.find(termHash(w.stem)); ok {
+		if id, ok := ix.view.find(termHash(w.stem)); ok {
 			weight = w.weight * ix.view.idf[id]
 		}
 		all += weight

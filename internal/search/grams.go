@@ -26,13 +26,14 @@ type gramIndex struct {
 }
 
 // newGramIndex indexes the raw tokens in terms. df is the number of documents with each term, docs
-// the number of all documents.
-func newGramIndex(terms []string, df []uint32, docs int) gramIndex {
+// the number of all documents. known, if not nil, has the idf of n-grams that are not new.
+func newGramIndex(terms []string, df []uint32, docs int, known *gramIndex) gramIndex {
 	g := gramIndex{mass: make([]float32, len(terms))}
 	// The first pass numbers the n-grams and records them per term for the second.
 	var word []rune
 	var all, counts []uint32
 	var frequency []uint64
+	var hashes []uint32 // of the n-grams, if known has some
 	ends := make([]uint32, len(terms))
 	for id, term := range terms {
 		if term[0] != stemMark {
@@ -42,6 +43,9 @@ func newGramIndex(terms []string, df []uint32, docs int) gramIndex {
 				if int(i) == len(counts) {
 					counts = append(counts, 0)
 					frequency = append(frequency, 0)
+					if known != nil {
+						hashes = append(hashes, h)
+					}
 				}
 				counts[i]++
 				frequency[i] += uint64(df[id])
@@ -56,6 +60,12 @@ func newGramIndex(terms []string, df []uint32, docs int) gramIndex {
 		g.starts[i+1] = g.starts[i] + counts[i]
 		x := math.Log(1 + float64(docs)/(float64(f)+.5))
 		g.square[i] = float32(x * x)
+		if known == nil {
+			continue
+		}
+		if n, ok := known.slots.find(hashes[i]); ok {
+			g.square[i] = known.square[n]
+		}
 	}
 	g.terms = make([]uint32, len(all))
 	next := counts

@@ -8,7 +8,11 @@ func (ix *Index) Only(keep func(upstream, id string) bool) *Index {
 	out := ix.of(ix.segments)
 	out.once.Do(func() { out.view = ix.view })
 	out.left = make([]bool, 0, ix.view.docs)
-	for _, s := range ix.segments {
+	for i, s := range ix.view.segments {
+		if ix.view.without(uint32(i)) {
+			out.left = append(out.left, make([]bool, len(s.ids))...)
+			continue
+		}
 		for _, id := range s.ids {
 			left := !keep(s.upstream, id)
 			if left {

@@ -83,7 +83,7 @@ func (s *scratch) weigh() {
 		wantTerm(s, w.stem, w.weight, unlimited)
 		// A synonym that is rarer in this catalog must not count more than the word itself.
 		limit := unlimited
-		if id, ok := v.dict.find(termHash(w.stem)); ok {
+		if id, ok := v.find(termHash(w.stem)); ok {
 			limit = v.idf[id]
 		}
 		for _, other := range verbSynonyms()[string(w.stem)] {
@@ -101,7 +101,7 @@ const unlimited float32 = math.MaxFloat32
 
 // wantTerm raises the weight of a term to x times its idf; limit bounds the idf.
 func wantTerm[T string | []byte](s *scratch, term T, x, limit float32) {
-	id, ok := s.v.dict.find(termHash(term))
+	id, ok := s.v.find(termHash(term))
 	if !ok {
 		return
 	}
@@ -120,19 +120,24 @@ func (s *scratch) term(id uint32) *termWeight {
 
 // spread sets the n-gram product of every term that is similar enough to the query.
 func (s *scratch) spread() {
-	g := &s.v.grams
+	add := func(g *gramIndex, first int, h uint32, weight float32) {
+		terms, square := g.find(h)
+		x := square * weight
+		for _, id := range terms {
+			s.term(uint32(first) + id).gram += x
+		}
+	}
 	for _, w := range s.words {
 		s.padded = padded(s.padded, w.raw)
 		eachGram(s.padded, func(h uint32) {
-			terms, square := g.find(h)
-			x := square * w.weight
-			for _, id := range terms {
-				s.term(id).gram += x
+			add(&s.v.grams, 0, h, w.weight)
+			if s.v.delta != nil {
+				add(&s.v.delta.grams, s.v.terms, h, w.weight)
 			}
 		})
 	}
 	for _, id := range s.touched {
-		if w := &s.terms[id]; w.gram < s.v.t.cover*g.mass[id] {
+		if w := &s.terms[id]; w.gram < s.v.t.cover*s.v.mass(id) {
 			w.gram = 0
 		}
 	}

@@ -21,7 +21,7 @@ type docScore struct{ lexical, gram int64 }
 // 2^50.
 const fraction = 1 << 20
 
-// scratch is the working memory of one search at a time, made for one view.
+// scratch is the working memory of one search at a time. Views that share their data share it.
 type scratch struct {
 	v         *view
 	an        analyzer
@@ -49,16 +49,36 @@ type candidate struct {
 // shortlist is the number of documents whose names and neighbouring words are examined.
 const shortlist = 64
 
-func newScratch(v *view) *scratch {
-	s := &scratch{
-		v:     v,
-		terms: make([]termWeight, len(v.idf)),
-		docs:  make([]docScore, v.docs),
-		total: make([]float32, v.docs),
-		best:  make([]float32, v.servers*v.t.siblings),
-	}
+func newScratch() *scratch {
+	s := &scratch{}
 	s.an.emit = s.word
 	return s
+}
+
+// borrow returns working memory for the view, to be given back.
+func (v *view) borrow() *scratch {
+	s := v.scratch.Get().(*scratch)
+	s.v = v
+	s.terms = sized(s.terms, len(v.idf))
+	s.docs = sized(s.docs, v.docs)
+	s.total = sized(s.total, v.docs)
+	s.best = sized(s.best, len(v.servers)*v.t.siblings)
+	return s
+}
+
+func (s *scratch) giveBack() {
+	pool := s.v.scratch
+	s.v, s.left = nil, nil // a replaced view can be freed
+	pool.Put(s)
+}
+
+// sized returns room, or new memory, with so many elements. The elements are zero if those of room
+// are.
+func sized[T any](room []T, n int) []T {
+	if cap(room) < n {
+		return make([]T, n, n+n/deltaShare)
+	}
+	return room[:n]
 }
 
 // search ranks all documents for the query, without those that are left out, and returns the best k.
@@ -67,8 +87,8 @@ func (v *view) search(query string, vector []float32, k int, left []bool) []Hit 
 	if k <= 0 || v.docs == 0 {
 		return nil
 	}
-	s := v.scratch.Get().(*scratch)
-	defer v.scratch.Put(s)
+	s := v.borrow()
+	defer s.giveBack()
 	s.left = left
 	s.parse(query)
 	if len(s.words) == 0 && vector == nil {
@@ -110,12 +130,17 @@ func (s *scratch) accumulate() {
 			continue
 		}
 		lexical, gram := w.lexical*fraction, w.gram*fraction
-		for _, r := range s.v.of(id) {
-			docs := s.docs[s.v.base[r.segment]:]
-			for _, p := range s.v.segments[r.segment].list(int(r.term)) {
-				d := &docs[p.doc]
-				d.lexical += int64(lexical * p.weight)
-				d.gram += int64(gram * p.weight)
+		for _, refs := range s.v.lists(id) {
+			for _, r := range refs {
+				if s.v.without(r.segment) {
+					continue
+				}
+				docs := s.docs[s.v.base[r.segment]:]
+				for _, p := range s.v.segments[r.segment].list(int(r.term)) {
+					d := &docs[p.doc]
+					d.lexical += int64(lexical * p.weight)
+					d.gram += int64(gram * p.weight)
+				}
 			}
 		}
 	}
@@ -222,7 +247,7 @@ func (s *scratch) named() {
 		seg := s.v.segments[c.segment]
 		var asked, all float32
 		for _, l := range seg.name(c.doc) {
-			id, _ := s.v.dict.find(seg.hashes[l])
+			id, _ := s.v.find(seg.hashes[l])
 			asked += s.terms[id].lexical
 			all += s.v.idf[id]
 		}
@@ -240,8 +265,8 @@ func (s *scratch) neighbours(top float32) {
 	}
 	for i := range max(0, len(s.words)-1) {
 		a, b := s.words[i].stem, s.words[i+1].stem
-		ia, oka := s.v.dict.find(termHash(a))
-		ib, okb := s.v.dict.find(termHash(b))
+		ia, oka := s.v.find(termHash(a))
+		ib, okb := s.v.find(termHash(b))
 		if !oka || !okb {
 			continue
 		}

@@ -10,28 +10,29 @@ import (
 // the statistics over all of them. It reads dictionaries and document frequencies, not texts, so
 // that a new view after a change of one upstream is cheap. It is immutable and safe for concurrent
 // searches.
+//
+// A view after a small change shares all of this with an earlier one; see newDelta.
 type view struct {
 	t        *tuning
 	segments []*segment
 	base     []int // number of each segment's first document
 	dict     vocabulary
+	terms    int // of dict
 	idf      []float32
 	refs     []ref    // references to postings; those of term i are refs[starts[i]:starts[i+1]]
 	starts   []uint32 // number of terms + 1
 	grams    gramIndex
 	norms    []float32 // per document: length of its n-gram vector
 	server   []uint32  // per document
-	servers  int
+	servers  map[string]uint32
 	docs     int
-	embedded bool      // every document has a vector
-	scratch  sync.Pool // of *scratch made for this view
+	embedded bool       // every document has a vector
+	scratch  *sync.Pool // of *scratch
+	delta    *delta     // nil in a view that was made of all its segments
 }
 
 // ref names a term of a segment.
 type ref struct{ segment, term uint32 }
-
-// of returns the references to a term's postings.
-func (v *view) of(term uint32) []ref { return v.refs[v.starts[term]:v.starts[term+1]] }
 
 func newView(t *tuning, segments []*segment) *view {
 	v := &view{t: t, segments: segments, base: make([]int, len(segments))}
@@ -63,15 +64,22 @@ func newView(t *tuning, segments []*segment) *view {
 	v.locate(numbers, counts)
 	v.idf = make([]float32, len(df))
 	for id, n := range df {
-		v.idf[id] = float32(math.Log(1 + (float64(v.docs)-float64(n)+.5)/(float64(n)+.5)))
+		v.idf[id] = idf(v.docs, n)
 	}
-	v.grams = newGramIndex(terms, df, v.docs)
-	v.measure(numbers)
-	v.group()
+	v.terms = len(terms)
+	v.grams = newGramIndex(terms, df, v.docs, nil)
+	v.norms = make([]float32, v.docs)
+	for i, s := range segments {
+		v.measure(i, numbers[:len(s.terms)])
+		numbers = numbers[len(s.terms):]
+	}
+	v.servers = map[string]uint32{}
+	v.server = make([]uint32, 0, v.docs)
+	v.group(segments)
 	v.embedded = len(segments) > 0 && !slices.ContainsFunc(segments, func(s *segment) bool {
 		return s.passages == nil || s.passages.vectors == nil
 	})
-	v.scratch.New = func() any { return newScratch(v) }
+	v.scratch = &sync.Pool{New: func() any { return newScratch() }}
 	return v
 }
 
@@ -94,41 +102,37 @@ func (v *view) locate(numbers, counts []uint32) {
 	}
 }
 
-// measure computes the norms. N-grams that two terms of a document share are counted apart, which moves means over
-// public sets by less than a third of a point, up or down, and saves building every document's vector.
-func (v *view) measure(numbers []uint32) {
-	v.norms = make([]float32, v.docs)
-	for i, s := range v.segments {
-		norms := v.norms[v.base[i]:]
-		for l := range s.terms {
-			mass := v.grams.mass[numbers[l]]
-			if mass == 0 {
-				continue
-			}
-			for _, p := range s.list(l) {
-				norms[p.doc] += p.weight * p.weight * mass
-			}
+// measure computes the norms of the documents of a segment; numbers are those of its terms. N-grams that two terms of a
+// document share are counted apart, which moves means over public sets by less than a third of a point, up or down, and
+// saves building every document's vector.
+func (v *view) measure(segment int, numbers []uint32) {
+	s := v.segments[segment]
+	norms := v.norms[v.base[segment]:][:len(s.ids)]
+	for l := range s.terms {
+		mass := v.mass(numbers[l])
+		if mass == 0 {
+			continue
 		}
-		numbers = numbers[len(s.terms):]
+		for _, p := range s.list(l) {
+			norms[p.doc] += p.weight * p.weight * mass
+		}
 	}
-	for d, x := range v.norms {
-		v.norms[d] = float32(math.Sqrt(float64(x)))
+	for d, x := range norms {
+		norms[d] = float32(math.Sqrt(float64(x)))
 	}
 }
 
-// group numbers the servers.
-func (v *view) group() {
-	v.server = make([]uint32, 0, v.docs)
-	numbers := map[string]uint32{}
+// group numbers the servers of the documents of further segments.
+func (v *view) group(segments []*segment) {
 	number := func(name string) uint32 {
-		id, ok := numbers[name]
+		id, ok := v.servers[name]
 		if !ok {
-			id = uint32(len(numbers))
-			numbers[name] = id
+			id = uint32(len(v.servers))
+			v.servers[name] = id
 		}
 		return id
 	}
-	for _, s := range v.segments {
+	for _, s := range segments {
 		if s.single {
 			id := number(s.servers[0])
 			for range s.servers {
@@ -140,5 +144,4 @@ func (v *view) group() {
 			v.server = append(v.server, number(name))
 		}
 	}
-	v.servers = len(numbers)
 }
