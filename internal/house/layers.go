@@ -120,6 +120,7 @@ var places = []place{
 	{"internal/splice", ground, nil, "edits configuration files of other programs, bytes to bytes; knows no client and no file"},
 	{"internal/approval", ground, nil, "where calls wait for an operator; knows neither policies nor MCP"},
 	{"internal/serverlog", ground, nil, "keeps what server programs write to standard error; knows neither processes nor configurations"},
+	{"internal/clusterkey", ground, []string{"internal/seal"}, "what nodes of a cluster derive from their one secret; knows neither addresses nor connections"},
 	{"internal/store", ground, nil, "documents that outlast the process, changed by compare-and-set; knows none of their contents"},
 	{"internal/store/natsserver", ground, []string{"internal/place"}, "a NATS server in this process, over a folder; knows no documents"},
 	{"internal/store/natsstore", ground, []string{"internal/store"}, "documents in a stream of NATS; knows not where the server runs"},

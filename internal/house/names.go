@@ -262,6 +262,9 @@ var forTests = map[use]string{
 	{"internal/store", "NewMemoryBlobs"}:          "see NewMemory",
 	{"internal/upstream/subscription", "AckTime"}: "tests let it pass in the time of a bubble",
 	{"internal/visible", "Controls"}:              "tests build texts of each class",
+	{"internal/clusterkey", "Parse"}:              "the next commit of the store needs it",
+	{"internal/clusterkey", "NewAuthority"}:       "see Parse",
+	{"internal/clusterkey", "Node"}:               "see Parse",
 	{"internal/doctor", "Markdown"}:               "docs/troubleshooting.md is tested against the table of findings",
 }
 
