@@ -57,12 +57,6 @@ type Meta struct {
 	ProgressToken      json.RawMessage
 }
 
-// ParseMeta reads the _meta of params, as [Params.Meta] does.
-func ParseMeta(params json.RawMessage) (Meta, error) {
-	p := readParams(params)
-	return p.Meta()
-}
-
 // CheckModern returns an error if a modern request cannot be served: its _meta must have a
 // supported version and the client's capabilities. header is the version of the HTTP header, or "".
 func CheckModern(m Meta, header string) error {

@@ -48,6 +48,7 @@ const (
 	KindIdentityUnavailable
 	KindAuditUnavailable
 	KindStoreUnavailable
+	KindNodeGone
 )
 
 // KindInfo is one row of the error table.
@@ -100,6 +101,7 @@ var Kinds = []KindInfo{
 	{KindIdentityUnavailable, "identity_unavailable", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "AUTH_FAILED", true, "The issuer of the caller's token cannot be asked about it now; the token may be good."},
 	{KindAuditUnavailable, "audit_unavailable", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_ERROR", true, "The call was not made because the audit log, which must record it first, cannot be written."},
 	{KindStoreUnavailable, "store_unavailable", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "The store of the configuration does not answer or is full, and the request needs what is in it."},
+	{KindNodeGone, "node_gone", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_UNAVAILABLE", true, "The node of the cluster that ran the request, or that has what it needs, has gone; data says which one, and whether the request may have run."},
 }
 
 // Sessionless has the JSON-RPC codes for a caller that posts to an agent server without session and

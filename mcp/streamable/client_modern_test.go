@@ -78,7 +78,7 @@ func TestClientModern(t *testing.T) {
 			<-r.Context().Done()
 			close(ended)
 		case "tools/call":
-			meta, err := mcp.ParseMeta(m.Params)
+			meta, err := (&mcp.Request{Params: m.Params}).Fields().Meta()
 			if err == nil {
 				err = mcp.CheckModern(meta, r.Header.Get(HeaderVersion))
 			}
@@ -268,7 +268,7 @@ func FuzzClientFrame(f *testing.F) {
 		if got, want := strings.Join(flat(m.Params), "\n"), strings.Join(flat(params), "\n"); got != want {
 			t.Fatalf("%q became %q", params, m.Params)
 		}
-		meta, err := mcp.ParseMeta(m.Params)
+		meta, err := (&mcp.Request{Params: m.Params}).Fields().Meta()
 		if err != nil {
 			return // a _meta that is no object passes to a legacy server as it is
 		}

@@ -37,7 +37,7 @@ func serverHandler() mcp.Handler {
 		case "echo":
 			return text(string(rawjson.Get(r.Params, "arguments")))
 		case "progress":
-			meta, err := mcp.ParseMeta(r.Params)
+			meta, err := r.Fields().Meta()
 			if err != nil {
 				return nil, err
 			}
