@@ -62,7 +62,7 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 	metadata := s.metadata(r)
 	payload := rawjson.NewWriter(make([]byte, 0, len(args)+len(metadata)+32))
 	payload.Object().Key("input").Raw(args).Key("metadata").Raw(metadata).EndObject()
-	spec := taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Payload: payload.Bytes(), Priority: t.Priority, Timeout: t.timeout(s.o.Timeout)}
+	spec := taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Payload: payload.Bytes(), Priority: t.Priority, Idempotent: t.Idempotent, Timeout: t.timeout(s.o.Timeout)}
 	if answer, ok, err := s.callAsTask(r, t, task, spec); ok {
 		return answer, err
 	}
@@ -79,7 +79,7 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
 		return nil, err // the transport reports it
 	}
-	return nil, s.queueError(s.queue, fmt.Sprintf("tool %q", name), err)
+	return nil, s.queueError(fmt.Sprintf("tool %q", name), err)
 }
 
 // timeout returns how long the tool may run.

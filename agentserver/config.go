@@ -35,12 +35,15 @@ type Config struct {
 // QueueConfig is the file's queue. Zero values stand for the defaults of
 // package taskqueue.
 type QueueConfig struct {
-	Max         int
-	Store       string // "memory", or "file:" and a folder
-	RetainCount int
-	RetainBytes int64
-	RetainAge   time.Duration
-	LogBytes    int
+	Max   int
+	Store string // "memory", "file:" and a folder, or "nats:" URLs
+	// Group is the queue that replicas share in a NATS server; only with such a store. Creds, CA,
+	// Cert and Key are files for the connection to it; empty if the file has none.
+	Group, Creds, CA, Cert, Key string
+	RetainCount                 int
+	RetainBytes                 int64
+	RetainAge                   time.Duration
+	LogBytes                    int
 }
 
 // ConfigOptions gives the reader of a configuration access to the environment. With the zero value
@@ -136,9 +139,12 @@ func (d *decoder) config(root *strict.Node, c *Config) {
 		c.Queue.Store = f.Queue.Store
 	case ok && folder != "":
 		c.Queue.Store = "file:" + d.absolute(folder)
+	case sharedStore(f.Queue.Store):
+		c.Queue.Store = f.Queue.Store
 	default:
-		d.Fail(d.At("queue.store"), "queue.store", `queue.store must be "memory" or "file:FOLDER", not %q`, clip(f.Queue.Store))
+		d.Fail(d.At("queue.store"), "queue.store", `queue.store must be "memory", "file:FOLDER" or "nats://HOST", not %q`, clip(f.Queue.Store))
 	}
+	d.shared(&f, c)
 	for i := range f.Tools {
 		d.tool(&f.Tools[i], c)
 	}
@@ -150,18 +156,56 @@ func (d *decoder) config(root *strict.Node, c *Config) {
 	}
 }
 
+// sharedStore reports whether a store is one that replicas share: NATS servers.
+func sharedStore(text string) bool {
+	return strings.HasPrefix(text, "nats://") || strings.HasPrefix(text, "tls://")
+}
+
+// shared reads the keys of a queue that replicas share.
+func (d *decoder) shared(f *fileConfig, c *Config) {
+	q := &f.Queue
+	c.Queue.Group = q.Group
+	for _, file := range []struct {
+		key, path string
+		to        *string
+	}{{"creds", q.Creds, &c.Queue.Creds}, {"ca", q.CA, &c.Queue.CA}, {"cert", q.Cert, &c.Queue.Cert}, {"key", q.Key, &c.Queue.Key}} {
+		if file.path == "" {
+			continue
+		}
+		if *file.to = d.absolute(file.path); !sharedStore(q.Store) {
+			d.Fail(d.At("queue."+file.key), "queue."+file.key, `queue.%s is for the connection to NATS: set queue.store to "nats://HOST"`, file.key)
+		}
+	}
+	switch {
+	case q.Group != "" && !validGroup(q.Group):
+		d.Fail(d.At("queue.group"), "queue.group", "queue.group %q must be 1 to 64 letters, digits, - and _", clip(q.Group))
+	case q.Group != "" && !sharedStore(q.Store):
+		d.Fail(d.At("queue.group"), "queue.group", `queue.group is the queue that replicas share: set queue.store to the NATS server that keeps it, "nats://HOST"`)
+	case q.Group == "" && sharedStore(q.Store):
+		d.Fail(d.At("queue.store"), "queue.store", "with queue.store %q, queue.group names the queue that the replicas share", clip(q.Store))
+	}
+}
+
+// validGroup reports whether a name may be a group's: it is a part of a key of the store.
+func validGroup(name string) bool {
+	return len(name) <= 64 && validName(name) && !strings.Contains(name, ".")
+}
+
 // tool makes a Tool of an entry of tools.
 func (d *decoder) tool(f *fileTool, c *Config) {
 	if !d.named("tool", &f.fileEntry) {
 		return
 	}
-	t := Tool{Name: f.Name, Title: f.Title, Description: f.Description, Async: f.Async, Priority: f.Priority, Timeout: time.Duration(f.TimeoutMs), source: d.source(&f.fileEntry)}
+	t := Tool{Name: f.Name, Title: f.Title, Description: f.Description, Async: f.Async, Priority: f.Priority, Idempotent: f.Idempotent, Timeout: time.Duration(f.TimeoutMs), source: d.source(&f.fileEntry)}
 	if t.Timeout == 0 && t.Async {
 		t.Timeout = time.Duration(f.AsyncTimeout)
 	}
 	who := fmt.Sprintf("tool %q", t.Name)
 	t.run = d.command(&f.fileEntry, who)
 	t.InputSchema = d.inputSchema(cmp.Or(f.InputSchema, f.Input), f.Path+".inputSchema", who, c)
+	if t.Idempotent && !t.Async {
+		d.Fail(f.Node, f.Path+".idempotent", "%s: idempotent is for tools with async: true, whose interrupted tasks are started again", who)
+	}
 	if f.OutputSchema != nil {
 		t.OutputSchema = d.json(f.OutputSchema, f.Path+".outputSchema")
 	}

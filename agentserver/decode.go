@@ -35,6 +35,11 @@ type fileConfig struct {
 	Queue        struct {
 		Max         int          `key:"max" min:"1"`
 		Store       string       `key:"store"`
+		Group       string       `key:"group"`
+		Creds       string       `key:"creds"`
+		CA          string       `key:"ca"`
+		Cert        string       `key:"cert"`
+		Key         string       `key:"key"`
 		Results     int          `key:"results" min:"1"`
 		ResultBytes strict.Bytes `key:"resultBytes" min:"1" max:"1048576GB"`
 		Retain      string       `key:"retain"`
@@ -65,6 +70,7 @@ type fileTool struct {
 	fileEntry
 	Async        bool         `key:"async"`
 	Priority     int          `key:"priority"`
+	Idempotent   bool         `key:"idempotent"`
 	AsyncTimeout millis       `key:"timeout"`
 	InputSchema  *strict.Node `key:"inputSchema"`
 	Input        *strict.Node `key:"input"`

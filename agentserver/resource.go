@@ -158,7 +158,7 @@ func (s *Server) read(ctx context.Context, r *mcp.Request, run runner, name stri
 		return output{}, e
 	}
 	if err != nil {
-		return output{}, s.queueError(s.reads, name, err)
+		return output{}, s.queueError(name, err)
 	}
 	return out, nil
 }

@@ -51,6 +51,9 @@ type Options struct {
 	// Store keeps tasks: "memory" or "file:FOLDER". The default is that of the configuration, or
 	// memory.
 	Store string
+	// Connect opens the NATS server of a configuration with queue.group; nil refuses such a
+	// configuration, because this package does not link NATS. closing ends the connection.
+	Connect func(QueueConfig) (docs taskqueue.Docs, closing func(), err error)
 	// MaxBody bounds a request, in bytes; the default is that of the configuration, or 10 MB.
 	MaxBody int64
 
@@ -85,7 +88,7 @@ type Server struct {
 	name     string
 	info     json.RawMessage // serverInfo
 	offer    atomic.Pointer[offer]
-	queue    *taskqueue.Queue // of tool calls
+	queue    queue            // of tool calls
 	reads    *taskqueue.Queue // of resources and prompts
 	life     *mcp.Lifecycle
 	http     *streamable.Server
@@ -160,12 +163,8 @@ func New(o Options) (*Server, error) {
 	if s.info, err = marshal(map[string]string{"name": s.name, "version": version}); err != nil {
 		return nil, err
 	}
-	store, err := s.openStore(c.Queue.Store)
-	if err != nil {
-		return nil, err
-	}
 	queue := taskqueue.Options{
-		Run: s.execute, Store: store, Timeout: s.o.Timeout, Observe: o.Observe, Logger: s.log,
+		Run: s.execute, Timeout: s.o.Timeout, Observe: o.Observe, Logger: s.log,
 		Concurrency: first(o.Concurrency, c.Concurrency), Max: first(o.QueueMax, c.Queue.Max),
 		RetainCount: c.Queue.RetainCount, RetainBytes: c.Queue.RetainBytes, RetainAge: c.Queue.RetainAge, LogBytes: c.Queue.LogBytes,
 	}
@@ -177,8 +176,8 @@ func New(o Options) (*Server, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if s.queue, err = taskqueue.New(queue); err != nil {
-		return nil, errors.Join(err, store.Close())
+	if s.queue, err = s.openQueue(c, queue); err != nil {
+		return nil, err
 	}
 	s.changes = listchange.New()
 	s.life = &mcp.Lifecycle{
@@ -250,6 +249,53 @@ func (s *Server) Reload() error {
 	}
 	s.changes.Tell(s.offer.Load().changed(before)...)
 	return nil
+}
+
+// queue is where tool calls wait: of this process alone, or shared by replicas.
+type queue interface {
+	Do(ctx context.Context, spec taskqueue.Spec) (json.RawMessage, error)
+	Submit(spec taskqueue.Spec) (taskqueue.Task, error)
+	Get(owner, id string) (taskqueue.Task, error)
+	Wait(ctx context.Context, owner, id string) (taskqueue.Task, error)
+	List(owner, after string, limit int) (tasks []taskqueue.Task, more bool, err error)
+	Cancel(owner, id string) (taskqueue.Task, error)
+	Status() taskqueue.Status
+	Resize(concurrency, max int)
+	Close(ctx context.Context) error
+}
+
+var (
+	_ queue = (*taskqueue.Queue)(nil)
+	_ queue = (*taskqueue.Shared)(nil)
+)
+
+// openQueue opens the queue with the tasks of its store.
+func (s *Server) openQueue(c *Config, o taskqueue.Options) (queue, error) {
+	if s.o.Store == "" && c.Queue.Group != "" {
+		if s.o.Connect == nil {
+			return nil, fmt.Errorf("queue.group %q needs Options.Connect; weir agent has it", c.Queue.Group)
+		}
+		docs, closing, err := s.o.Connect(c.Queue)
+		if err != nil {
+			return nil, fmt.Errorf("queue.store: %w", err)
+		}
+		q, err := taskqueue.NewShared(taskqueue.SharedOptions{Options: o, Docs: docs, Group: c.Queue.Group, Close: closing})
+		if err != nil {
+			closing()
+			return nil, err
+		}
+		return q, nil
+	}
+	store, err := s.openStore(c.Queue.Store)
+	if err != nil {
+		return nil, err
+	}
+	o.Store = store
+	q, err := taskqueue.New(o)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return q, nil
 }
 
 func (s *Server) openStore(configured string) (taskqueue.Store, error) {
@@ -348,7 +394,7 @@ func (s *Server) cacheable(r *mcp.Request, result json.RawMessage) json.RawMessa
 }
 
 // queueError returns the error for a call without a result of its queue.
-func (s *Server) queueError(q *taskqueue.Queue, name string, err error) error {
+func (s *Server) queueError(name string, err error) error {
 	var full *taskqueue.FullError
 	var timeout *taskqueue.TimeoutError
 	withData := func(e *mcp.Error, data map[string]any) error {
@@ -364,6 +410,8 @@ func (s *Server) queueError(q *taskqueue.Queue, name string, err error) error {
 		return withData(mcp.Errorf(mcp.KindTimeout, "%s %v, its limit on the agent %q", name, err, s.name), map[string]any{"timeoutMs": timeout.Limit.Milliseconds()})
 	case errors.Is(err, taskqueue.ErrClosed), errors.Is(err, taskqueue.ErrInterrupted):
 		return &mcp.Error{Kind: mcp.KindShuttingDown, Message: fmt.Sprintf("the agent %q is shutting down; try again when it is back", s.name), Err: err}
+	case errors.Is(err, taskqueue.ErrStore):
+		return &mcp.Error{Kind: mcp.KindStoreUnavailable, Message: fmt.Sprintf("the store of the agent %q did not take the task; try again", s.name), Err: err}
 	case errors.Is(err, context.Canceled), errors.Is(err, taskqueue.ErrCancelled):
 		return &mcp.Error{Kind: mcp.KindCancelled, Message: "the call was cancelled", Err: err}
 	}

@@ -63,7 +63,7 @@ func (s *Server) callAsTask(r *mcp.Request, t *offered, task []byte, spec taskqu
 	}
 	made, err := s.queue.Submit(spec)
 	if err != nil {
-		return nil, true, s.queueError(s.queue, fmt.Sprintf("tool %q", t.Name), err)
+		return nil, true, s.queueError(fmt.Sprintf("tool %q", t.Name), err)
 	}
 	switch {
 	case augmented:
@@ -196,15 +196,19 @@ func taskOf(r *mcp.Request) (id string, err error) {
 	return id, nil
 }
 
-// noTask returns the error for a task that does not exist or belongs to another principal.
-func noTask(id string) error {
+// noTask returns the error for a task that does not exist, belongs to another principal, or cannot be
+// asked for now.
+func noTask(id string, err error) error {
+	if errors.Is(err, taskqueue.ErrStore) {
+		return &mcp.Error{Kind: mcp.KindStoreUnavailable, Message: fmt.Sprintf("the store with the task %s does not answer; try again", clip(id)), Err: err}
+	}
 	e := mcp.Errorf(mcp.KindInvalidParams, "no such task: %s", clip(id))
 	e.Data, _ = json.Marshal(map[string]string{"kind": mcp.KindNotFound.String(), "taskId": clip(id)})
 	return e
 }
 
 // tasks serves the methods tasks/* over the queue of tool calls.
-type tasks struct{ queue *taskqueue.Queue }
+type tasks struct{ queue queue }
 
 // methods returns the handlers of tasks.
 func (q tasks) methods() map[string]mcp.Handler {
@@ -225,7 +229,7 @@ func (q tasks) get(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 	}
 	t, err := q.queue.Get(r.Session.Principal(), id)
 	if err != nil {
-		return nil, noTask(id)
+		return nil, noTask(id, err)
 	}
 	if r.Modern() {
 		return marshal(toModern(t))
@@ -244,8 +248,8 @@ func (q tasks) result(ctx context.Context, r *mcp.Request) (json.RawMessage, err
 	}
 	t, err := q.queue.Wait(ctx, r.Session.Principal(), id)
 	switch {
-	case errors.Is(err, taskqueue.ErrNotFound):
-		return nil, noTask(id)
+	case errors.Is(err, taskqueue.ErrNotFound), errors.Is(err, taskqueue.ErrStore):
+		return nil, noTask(id, err)
 	case err != nil:
 		return nil, err
 	case t.Result == nil:
@@ -291,7 +295,7 @@ func (q tasks) cancel(_ context.Context, r *mcp.Request) (json.RawMessage, error
 	}
 	t, err := q.queue.Cancel(owner, id)
 	if err != nil {
-		return nil, noTask(id)
+		return nil, noTask(id, err)
 	}
 	if r.Modern() {
 		return json.RawMessage("{}"), nil
@@ -309,7 +313,7 @@ func (q tasks) update(_ context.Context, r *mcp.Request) (json.RawMessage, error
 		return nil, err
 	}
 	if _, err := q.queue.Get(r.Session.Principal(), id); err != nil {
-		return nil, noTask(id)
+		return nil, noTask(id, err)
 	}
 	return json.RawMessage("{}"), nil
 }

@@ -25,6 +25,9 @@ type Tool struct {
 	Timeout time.Duration
 	// Priority takes precedence over the order of arrival in the queue; see taskqueue.Spec.
 	Priority int
+	// Idempotent says that an interrupted task of an async tool is started again, three times at
+	// most. The default is false: its effects are unknown, so it has failed.
+	Idempotent bool
 
 	run    runner
 	source string // its origin, for messages

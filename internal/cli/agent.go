@@ -151,7 +151,7 @@ func withoutPassword(text string) string {
 // agentOptions returns the options from flags, or from variables if a flag is absent.
 func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 	o := agentserver.Options{
-		Name: f.name, Version: a.version, Config: f.config, Store: f.store, Advertise: f.advertise, Concurrency: f.concurrency,
+		Name: f.name, Version: a.version, Config: f.config, Store: f.store, Advertise: f.advertise, Concurrency: f.concurrency, Connect: sharedTasks,
 		ConfigOptions: agentserver.ConfigOptions{LookupEnv: a.lookupEnv},
 	}
 	if o.Config == "" {

@@ -21,6 +21,7 @@ var shown = map[use]string{
 	{"internal/memory", "Block"}:        "the bytes of a large message, with their release; see Account",
 	{"internal/child", "Keeper"}:        "weir ends all of its programs together; programs of others leave it nil",
 	{"internal/taskqueue", "Event"}:     "weir counts what becomes of tasks; programs of others leave it nil",
+	{"internal/taskqueue", "Docs"}:      "weir opens the store that replicas share; programs of others leave it nil",
 	{"internal/taskqueue", "Status"}:    "a struct of numbers to read",
 	{"internal/invocation", "Verifier"}: "weir checks tokens of its router; programs of others leave it nil",
 	{"internal/artifact", "Tokens"}:     "the store of tables; made by package s2sp, handed on by its users",

@@ -12,7 +12,10 @@
 //
 // A [Store] keeps submitted tasks across a restart: [NewMemory] within the process, [OpenFile] on
 // disk. After a crash, waiting tasks wait again and results stay readable. A task that was running
-// fails: its effects are unknown, so it is not run twice.
+// fails: its effects are unknown, so it is not run twice, unless it is idempotent.
+//
+// [Shared] is a queue of several processes: its tasks are documents of a store, changed by
+// compare-and-set. If a process is gone, the others end the tasks that it ran.
 //
 // The package knows no protocol and not what a task does: Options.Run does it.
 package taskqueue

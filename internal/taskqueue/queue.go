@@ -129,7 +129,7 @@ type item struct {
 }
 
 // New returns a Queue and restores the tasks in its Store: waiting tasks wait again, and tasks that
-// were running fail with ReasonInterrupted.
+// were running fail with ReasonInterrupted, or wait again if they are idempotent.
 func New(o Options) (*Queue, error) {
 	orDefault(&o.Concurrency, 1)
 	orDefault(&o.Max, 1024)
@@ -166,8 +166,10 @@ func (q *Queue) restore() error {
 		it := q.newItem(r, true)
 		q.seq = max(q.seq, r.Seq)
 		if r.State == Running {
-			it.rec.State, it.rec.Reason, it.rec.Error = Failed, ReasonInterrupted, ErrInterrupted.Error()
-			it.rec.Ended, it.rec.Updated = now, now
+			if !it.rec.again() {
+				it.rec.State, it.rec.Reason, it.rec.Error = Failed, ReasonInterrupted, ErrInterrupted.Error()
+				it.rec.Ended, it.rec.Updated, it.rec.Payload = now, now, nil
+			}
 			if err := q.store.Save(it.rec); err != nil {
 				return fmt.Errorf("save task %s: %w", r.ID, err)
 			}
@@ -203,7 +205,7 @@ func (q *Queue) record(s *Spec) Record {
 	now := time.Now()
 	r := Record{
 		Owner: s.Owner, Name: s.Name, State: Pending, Priority: s.Priority, Timeout: s.Timeout, Retain: s.Retain,
-		Created: now, Updated: now, Payload: s.Payload,
+		Created: now, Updated: now, Payload: s.Payload, Idempotent: s.Idempotent,
 	}
 	if r.Timeout == 0 {
 		r.Timeout = q.o.Timeout

@@ -47,7 +47,10 @@ func (q *Queue) execute(parent context.Context, it *item) (json.RawMessage, erro
 	it.rec.Updated = it.rec.Started
 	it.cancel = cancel
 	payload := it.rec.Payload
-	it.rec.Payload = nil // no longer needed
+	it.rec.Starts++
+	if !it.rec.Idempotent || !it.submitted {
+		it.rec.Payload = nil // no longer needed
+	}
 	q.observe(eventStarted, it)
 	q.mu.Unlock()
 
@@ -115,11 +118,18 @@ func (q *Queue) finish(it *item, a *attempt, result json.RawMessage, err error) 
 	q.mu.Lock()
 	it.cancel = nil
 	if !it.settled {
+		again := it.rec // for the next process
+		requeue := it.submitted && outcomeOf(err).reason == ReasonInterrupted && again.again()
 		it.settle(result, err, now)
 		if it.submitted {
 			q.mu.Unlock()
 			// Save the end before it can be read.
-			unsaved := q.saveEnd(it)
+			var unsaved error
+			if requeue {
+				unsaved = q.store.Save(again)
+			} else {
+				unsaved = q.saveEnd(it)
+			}
 			q.mu.Lock()
 			if unsaved != nil && it.rec.Result != nil {
 				err = it.lose(unsaved)

@@ -40,8 +40,10 @@ var (
 	ErrClosed      = errors.New("the task queue is closed")
 	ErrCancelled   = errors.New("the task was cancelled")
 	ErrInterrupted = errors.New("interrupted: the process ended while the task ran")
-	errFull        = errors.New("the task queue is full")
-	errTimeout     = errors.New("the task took longer than it may")
+	// ErrStore says that the store of a Shared did not answer, or has no room.
+	ErrStore   = errors.New("the store of the shared tasks failed")
+	errFull    = errors.New("the task queue is full")
+	errTimeout = errors.New("the task took longer than it may")
 )
 
 // FullError is errFull with the numbers.
@@ -85,6 +87,9 @@ type Spec struct {
 	// Retain is how long the task can be read after its end, at most (and where
 	// zero) Options.RetainAge.
 	Retain time.Duration
+	// Idempotent says that an interrupted execution may be repeated: such a task waits again after
+	// its process has ended, until it has been started maxStarts times.
+	Idempotent bool
 	// Value is handed to Run as it is. It does not survive a restart: then Run
 	// finds nil.
 	Value any
@@ -113,8 +118,8 @@ type Task struct {
 	LogTruncated bool
 }
 
-// Record is a task as a [Store] keeps it. A task that no longer waits has no
-// payload.
+// Record is a task as a [Store] keeps it. A task that no longer waits has no payload, unless it may
+// have to be repeated.
 type Record struct {
 	ID       string          `json:"id"`
 	Seq      int64           `json:"seq"` // order of arrival
@@ -135,6 +140,9 @@ type Record struct {
 	LogTail  string          `json:"logTail,omitempty"`
 	LogSeq   int64           `json:"logSeq,omitempty"`
 	LogCut   bool            `json:"logCut,omitempty"`
+	// Idempotent is that of the Spec; Starts counts the executions.
+	Idempotent bool `json:"idempotent,omitempty"`
+	Starts     int  `json:"starts,omitempty"`
 }
 
 // task is the record without what only the queue needs.
