@@ -3,6 +3,7 @@
 //
 //	callers ──┬─────────────────────────▶ upstream      direct
 //	 (1, 16)  ├──▶ httputil.ReverseProxy ─▶ upstream     the baseline
+//	          ├──▶ bare hop ──────────────▶ upstream     what is below weir's passthrough, and nothing else
 //	          ├──▶ weir /mcps/…/mcp ──────▶ upstream     passthrough, both eras
 //	          └──▶ weir /mcp ─────────────▶ upstream     tool_execute: validation and firewall;
 //	          │                                            policy, quotas, cache and retry

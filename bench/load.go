@@ -33,6 +33,7 @@ type system struct {
 const (
 	proxyLegacy = "httputil.ReverseProxy"
 	proxyModern = "httputil.ReverseProxy, modern"
+	bareHop     = "bare hop"
 )
 
 // The targets.
@@ -92,6 +93,7 @@ func systems() []system {
 	return []system{
 		{name: "direct", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.upstream, "/"+legacyName+"/mcp") }, added: none},
 		{name: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.proxy, "/"+legacyName+"/mcp") }, added: none},
+		{name: bareHop, baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.bare, "/"+legacyName+"/mcp") }, added: none},
 		{name: "weir passthrough", baseline: proxyLegacy, at: func(s *stage) endpoint { return legacyAt(s.gateway, "/mcps/"+legacyName+"/mcp") }, least: pass, added: always},
 		{name: proxyModern, at: func(s *stage) endpoint { return modernAt(s.proxy, "/"+modernName+"/mcp") }, added: none},
 		{name: "weir passthrough, modern", baseline: proxyModern, at: func(s *stage) endpoint { return modernAt(s.gateway, "/mcps/"+modernName+"/mcp") }, least: pass, added: always},
@@ -193,12 +195,15 @@ func retry(ctx context.Context, connect func() (*caller, error)) (*caller, error
 type sample struct {
 	perSecond float64
 	p50, p99  time.Duration
+	calls     int
+	processor time.Duration // of the process that was called, and its children
 }
 
-// measureRound has all callers call for a while.
-func measureRound(ctx context.Context, callers []*caller, d time.Duration) (sample, error) {
+// measureRound has all callers call the process for a while.
+func measureRound(ctx context.Context, callers []*caller, pid int, d time.Duration) (sample, error) {
 	hists := make([]histogram, len(callers))
 	errs := make([]error, len(callers))
+	before := processorTime(pid)
 	start := time.Now()
 	var all sync.WaitGroup
 	for i, c := range callers {
@@ -214,7 +219,7 @@ func measureRound(ctx context.Context, callers []*caller, d time.Duration) (samp
 		})
 	}
 	all.Wait()
-	took := time.Since(start)
+	took, spent := time.Since(start), processorTime(pid)-before
 	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
 		return sample{}, err
 	}
@@ -222,13 +227,14 @@ func measureRound(ctx context.Context, callers []*caller, d time.Duration) (samp
 		hists[0].merge(&hists[i+1])
 	}
 	h := &hists[0]
-	return sample{perSecond: float64(h.n) / took.Seconds(), p50: h.quantile(.5), p99: h.quantile(.99)}, nil
+	return sample{perSecond: float64(h.n) / took.Seconds(), p50: h.quantile(.5), p99: h.quantile(.99), calls: int(h.n), processor: spent}, nil
 }
 
 // contender is a system in one table.
 type contender struct {
 	system
 	callers []*caller
+	pid     int      // of the process that is called, 0 if it is not known
 	samples []sample // by round
 }
 
@@ -249,7 +255,7 @@ func measureTable(ctx context.Context, st *stage, set settings, callers, size in
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, &contender{system: sys, callers: conns})
+		list = append(list, &contender{system: sys, callers: conns, pid: st.pid(sys.at(st).host)})
 	}
 	warm := set.round / 5
 	for round := -1; round < set.rounds; round++ {
@@ -259,7 +265,7 @@ func measureTable(ctx context.Context, st *stage, set settings, callers, size in
 			if round < 0 {
 				d = warm
 			}
-			got, err := measureRound(ctx, c.callers, d)
+			got, err := measureRound(ctx, c.callers, c.pid, d)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %d callers, %d bytes: %w", c.name, callers, size, err)
 			}

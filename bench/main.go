@@ -62,6 +62,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			serve = func() error { return serveUpstream(ctx, args[1:], stdin, stdout) }
 		case "stdio":
 			serve = func() error { return serveStdio(stdin, stdout) }
+		case "hop":
+			serve = func() error { return serveHop(ctx, args[1:], stdin, stdout) }
 		case "proxy":
 			serve = func() error { return serveProxy(ctx, args[1:], stdin, stdout) }
 		}

@@ -31,7 +31,7 @@ func (r *report) note(text string) { fmt.Fprintln(r.w, text) }
 
 func (r *report) heading(set settings) {
 	fmt.Fprintf(r.w, "Load over loopback: %d CPUs, %d rounds of %v for each system in turn, medians of the rounds.\n", runtime.NumCPU(), set.rounds, set.round)
-	fmt.Fprintln(r.w, "ratio: throughput over that of the reverse proxy in the same round. added: p50 over the reverse proxy's.")
+	fmt.Fprintln(r.w, "ratio: throughput over that of the reverse proxy in the same round. added: p50 over the reverse proxy's. CPU: processor time of a call in the system's processes.")
 }
 
 // median of values, which it sorts; 0 of none.
@@ -61,6 +61,20 @@ func ratioOf(c, base *contender) float64 {
 	return median(ratios)
 }
 
+// processorOf is the processor time of a call, over all rounds: the system counts it in steps of 10 ms.
+func processorOf(c *contender) string {
+	var spent time.Duration
+	calls := 0
+	for _, s := range c.samples {
+		spent += s.processor
+		calls += s.calls
+	}
+	if spent == 0 || calls == 0 {
+		return ""
+	}
+	return micros(spent / time.Duration(calls))
+}
+
 func micros(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
 
 func sizeName(size int) string {
@@ -81,16 +95,17 @@ func (r *report) table(list []*contender, callers, size int) {
 	}
 	fmt.Fprintf(r.w, "\n%d %s, %s\n", callers, noun, sizeName(size))
 	w := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  system\tcalls/s\tp50\tp99\tratio\t\tadded\t")
+	fmt.Fprintln(w, "  system\tcalls/s\tp50\tp99\tCPU\tratio\t\tadded\t")
 	for _, c := range list {
 		name := c.name
 		if c.holds && size > firewallThreshold {
 			name += ", result held back"
 		}
-		fmt.Fprintf(w, "  %s\t%.0f\t%s\t%s\t", name,
+		fmt.Fprintf(w, "  %s\t%.0f\t%s\t%s\t%s\t", name,
 			medianOf(c.samples, func(s sample) float64 { return s.perSecond }),
 			micros(medianOf(c.samples, func(s sample) time.Duration { return s.p50 })),
-			micros(medianOf(c.samples, func(s sample) time.Duration { return s.p99 })))
+			micros(medianOf(c.samples, func(s sample) time.Duration { return s.p99 })),
+			processorOf(c))
 		base := byName[c.baseline]
 		if base == nil {
 			fmt.Fprintln(w, "\t\t\t")

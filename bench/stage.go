@@ -26,6 +26,7 @@ type stage struct {
 	processes []*process
 
 	upstream, proxy string // hosts
+	bare            string // a proxy with what every gateway on net/http needs
 	gateway, open   string
 	controls        string // a gateway with every control on
 	peers           []peer
@@ -78,6 +79,16 @@ func (s *stage) start(ctx context.Context, name, program string, args ...string)
 	return p.host, nil
 }
 
+// pid returns the process at an address, 0 for one that the user has started.
+func (s *stage) pid(host string) int {
+	for _, p := range s.processes {
+		if p.host == host {
+			return p.cmd.Process.Pid
+		}
+	}
+	return 0
+}
+
 // serveWeir starts a gateway with the servers and whatever else is in the
 // configuration; everything else is as a user finds it.
 func (s *stage) serveWeir(ctx context.Context, name string, config map[string]any) (host string, err error) {
@@ -104,6 +115,9 @@ func (s *stage) startSystems(ctx context.Context, measured time.Duration) error 
 	}
 	var err error
 	if s.proxy, err = s.start(ctx, "the reverse proxy", s.self, "proxy", "http://"+s.upstream); err != nil {
+		return err
+	}
+	if s.bare, err = s.start(ctx, "the bare hop", s.self, "hop", "http://"+s.upstream); err != nil {
 		return err
 	}
 	if s.gateway, err = s.serveWeir(ctx, "gateway", map[string]any{"mcpServers": servers()}); err != nil {
