@@ -29,6 +29,7 @@ type SignIns struct {
 	shown   *shown
 	inUse   func(token string)
 	config  func() *config.Config
+	known   atomic.Pointer[knownServers]
 	pages   atomic.Pointer[string] // the base URL of the pages on which people sign in; nil: there are none
 }
 
@@ -162,17 +163,45 @@ func (s *SignIns) server(name string) (*oauth.Server, bool) {
 	return SignInServer(c)
 }
 
+// knownServers are the servers of a configuration, for SignedIn: each request asks it.
+type knownServers struct {
+	in *config.Config
+	of map[string]knownServer
+}
+
+// knownServer is a server of the configuration, and as SignInServer describes it, nil if it does not.
+type knownServer struct {
+	*config.Server
+	signIn *oauth.Server // must not be changed
+}
+
+// lookup returns a server of the current configuration.
+func (s *SignIns) lookup(name string) (knownServer, bool) {
+	c, known := s.config(), s.known.Load()
+	if known == nil || known.in != c {
+		known = &knownServers{c, make(map[string]knownServer, len(c.Servers))}
+		for _, server := range c.Servers {
+			signIn, _ := SignInServer(server)
+			known.of[server.Name] = knownServer{server, signIn}
+		}
+		s.known.Store(known)
+	}
+	found, ok := known.of[name]
+	return found, ok
+}
+
 // SignedIn implements upstream.Credentials.
 func (s *SignIns) SignedIn(name, principal string) bool {
-	c, ok := s.config().Server(name)
+	c, ok := s.lookup(name)
 	switch {
-	case ok && c.FromCaller():
-		return s.shown.refusal(c, s.shown.get(principal, "")) == nil
-	case ok && len(s.textsOf(name)) > 0:
-		return s.texts.all(c, principal)
+	case !ok:
+		return false
+	case c.FromCaller():
+		return s.shown.refusal(c.Server, s.shown.get(principal, "")) == nil
+	case c.PerPrincipal() && len(c.UserTexts()) > 0:
+		return s.texts.all(c.Server, principal)
 	}
-	server, ok := s.server(name)
-	return ok && s.client.SignedIn(context.Background(), server, principal)
+	return c.signIn != nil && s.client.SignedIn(context.Background(), c.signIn, principal)
 }
 
 // Holder implements upstream.Credentials.

@@ -47,6 +47,10 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte, r
 		return &finder
 	}
 	tooLarge := func() ([]byte, error) { return buf[:0], tooLargeError(limit, drain()) }
+	whole := func() ([]byte, error) {
+		_ = r.Body.Close() // or net/http looks for more of it before it writes the response
+		return buf, nil
+	}
 	buf = buf[:0]
 	if r.Body == nil || r.Body == http.NoBody {
 		return buf, nil
@@ -66,7 +70,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte, r
 		if len(buf) == cap(buf) {
 			if int64(len(buf)) == r.ContentLength {
 				// The body said its length and has told its end by now.
-				return buf, nil
+				return whole()
 			}
 			grown := max(2*cap(buf), 512)
 			if r.ContentLength > 0 {
@@ -84,7 +88,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte, r
 			return tooLarge()
 		}
 		if errors.Is(err, io.EOF) {
-			return buf, nil
+			return whole()
 		}
 		if err != nil {
 			w.Header().Set("Connection", "close")

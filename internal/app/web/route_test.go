@@ -25,3 +25,20 @@ func TestLocated(t *testing.T) {
 		}
 	}
 }
+
+// Paths that a ServeMux would change go to it.
+func TestCalls(t *testing.T) {
+	says := func(name string, got *string) http.Handler {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { *got = name })
+	}
+	for path, want := range map[string]string{
+		"/mcp": "all", "/mcps/files/mcp": "each", "/mcps/a%2Fb/mcp": "each",
+		"/mcp/": "mux", "/mcp/team": "mux", "/mcps": "mux", "/mcps//mcp": "mux", "/mcps/../mcp": "mux", "/mcps/%2e%2e/mcp": "mux", "/mcps/a/./mcp": "mux", "/": "mux",
+	} {
+		var got string
+		calls(says("all", &got), says("each", &got), says("mux", &got)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", path, nil))
+		if got != want {
+			t.Errorf("%s: %q instead of %q", path, got, want)
+		}
+	}
+}
