@@ -269,7 +269,7 @@ func (c *Client) Close() error {
 	if st := c.wire.Load(); forget && st.session != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), c.opts.Timeouts.Close)
 		defer cancel()
-		if resp, err := c.do(ctx, http.MethodDelete, st.bare, nil); err == nil {
+		if resp, err := c.do(ctx, http.MethodDelete, st.bare); err == nil {
 			discard(resp)
 		} else {
 			c.opts.Logger.Debug("the session could not be deleted", "peer", c.who, "err", transportCause(err))

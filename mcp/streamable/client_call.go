@@ -69,6 +69,7 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 	if err != nil {
 		return nil, err
 	}
+	defer out.large.release()
 	cl.token = out.token
 	cl.httpCtx, cl.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { cl.cancel(ctx.Err()) })
@@ -128,7 +129,7 @@ func (c *Client) notSent() error {
 // open body to the end.
 func (cl *clientCall) run(out outgoing) (json.RawMessage, *http.Response, error) {
 	c := cl.c
-	resp, err := c.do(cl.httpCtx, http.MethodPost, out.header, out.body)
+	resp, err := c.post(cl.httpCtx, out)
 	if err != nil {
 		return nil, nil, c.transportError(err)
 	}
@@ -490,6 +491,7 @@ func (c *Client) Notify(ctx context.Context, method string, params json.RawMessa
 	if err != nil {
 		return err
 	}
+	defer out.large.release()
 	return c.tell(ctx, out)
 }
 
@@ -497,7 +499,7 @@ func (c *Client) Notify(ctx context.Context, method string, params json.RawMessa
 func (c *Client) tell(ctx context.Context, out outgoing) error {
 	sctx, cancel := context.WithTimeout(ctx, c.opts.Timeouts.Send)
 	defer cancel()
-	resp, err := c.do(sctx, http.MethodPost, out.header, out.body)
+	resp, err := c.post(sctx, out)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()

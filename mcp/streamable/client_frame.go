@@ -75,13 +75,15 @@ func (c *Client) keepSession(h http.Header) error {
 type outgoing struct {
 	method  string
 	body    []byte
+	large   *requestBody // has body; nil for a small one
 	header  http.Header
 	token   json.RawMessage // the caller's progress token, a slice of its params
 	modern  bool
 	session bool // the header has a session id
 }
 
-// frame builds the POST of a request or, without an id, of a notification.
+// frame builds the POST of a request or, without an id, of a notification. The caller releases large of
+// the result when it has the answer.
 func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (outgoing, error) {
 	st := c.wire.Load()
 	out := outgoing{method: method, modern: st.modern, header: st.post, session: st.session != "" && !st.modern}
@@ -103,7 +105,13 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 			out.modern = out.modern || mcp.IsModern(v)
 		}
 	}
-	body := make([]byte, 0, len(params)+len(method)+64+len(st.meta[0])+len(st.meta[1])+len(st.meta[2]))
+	var body []byte
+	if room := len(params) + len(method) + 64 + len(st.meta[0]) + len(st.meta[1]) + len(st.meta[2]); room >= pooledBody {
+		out.large = newRequestBody(room)
+		body = out.large.buf[:0]
+	} else {
+		body = make([]byte, 0, room)
+	}
 	body = append(body, `{"jsonrpc":"2.0"`...)
 	if id != "" {
 		body = append(append(body, `,"id":`...), id...)
@@ -123,7 +131,9 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 		body = append(body, `,"params":`...)
 		body = p.splice(body, params, missing, id)
 	}
-	out.body = append(body, '}')
+	if out.body = append(body, '}'); out.large != nil {
+		out.large.buf = out.body
+	}
 	switch {
 	case out.modern:
 		shared := out.header
@@ -271,15 +281,25 @@ func (p *located) splice(dst, params []byte, missing [][]byte, id jsonrpc.ID) []
 	return append(dst, params[rest:]...)
 }
 
-// do sends one HTTP request. It does not change header.
-func (c *Client) do(ctx context.Context, method string, header http.Header, body []byte) (*http.Response, error) {
+// do sends one HTTP request without a body. It does not change header.
+func (c *Client) do(ctx context.Context, method string, header http.Header) (*http.Response, error) {
 	req := c.template.WithContext(ctx)
 	req.Method, req.Header = method, header
-	if body != nil {
-		req.ContentLength = int64(len(body))
+	return c.http.Do(req)
+}
+
+// post sends a message. It does not change its header.
+func (c *Client) post(ctx context.Context, out outgoing) (*http.Response, error) {
+	req := c.template.WithContext(ctx)
+	req.Method, req.Header, req.ContentLength = http.MethodPost, out.header, int64(len(out.body))
+	// GetBody lets net/http repeat a request if an idle connection had died before anything was
+	// written.
+	if large := out.large; large != nil {
+		req.Body = large.reader()
+		req.GetBody = func() (io.ReadCloser, error) { return large.reader(), nil }
+	} else {
+		body := out.body
 		req.Body = io.NopCloser(bytes.NewReader(body))
-		// GetBody lets net/http repeat a request if an idle connection had died before anything was
-		// written.
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
 	return c.http.Do(req)

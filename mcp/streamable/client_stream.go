@@ -174,7 +174,7 @@ func (c *Client) open(ctx context.Context, lastID string) (*http.Response, error
 	if lastID != "" {
 		header[HeaderLastEventID] = []string{lastID}
 	}
-	resp, err := c.do(ctx, http.MethodGet, header, nil)
+	resp, err := c.do(ctx, http.MethodGet, header)
 	if err != nil {
 		return nil, c.transportError(err)
 	}
