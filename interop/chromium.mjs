@@ -81,7 +81,7 @@ export class Browser {
   async open(url) {
     const { targetId } = await this.send('Target.createTarget', { url });
     const { sessionId } = await this.send('Target.attachToTarget', { targetId, flatten: true });
-    const page = new Page(this, sessionId);
+    const page = new Page(this, sessionId, targetId);
     for (const end = Date.now() + 15_000; ; await sleep(20)) {
       const [at, state] = await page.run(() => [location.href, document.readyState]).catch(() => []); // between two documents
       if (state === 'complete' && at !== 'about:blank') return page;
@@ -91,10 +91,13 @@ export class Browser {
 }
 
 class Page {
-  constructor(browser, session) {
+  constructor(browser, session, target) {
     this.browser = browser;
     this.session = session;
+    this.target = target;
   }
+
+  async close() { await this.browser.send('Target.closeTarget', { targetId: this.target }); }
 
   // run runs a function, which may be async, in the page and returns what it returns, as JSON. What it throws is thrown.
   async run(fn, ...args) {

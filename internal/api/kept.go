@@ -83,6 +83,8 @@ type viewAnswer struct {
 	Columns []string   `json:"columns,omitempty"`
 	More    int        `json:"more_columns,omitempty"`
 	Rows    [][]string `json:"rows,omitempty"`
+	// Total is the number of rows or groups that fit, before offset and limit.
+	Total *int `json:"total,omitempty"`
 	// Notice says which part of the whole this is.
 	Notice string `json:"notice,omitempty"`
 	// Selector is that of tool_view, by which an agent reads the same.
@@ -100,40 +102,41 @@ func (a *API) artifact(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	selector, asked, err := tableSelector(r, p)
+	selector, asked, err := tableSelector(r, `{"type":"table","offset":`+strconv.Itoa(p.Offset)+`,"limit":`+strconv.Itoa(p.Limit)+`}`)
 	if err != nil {
 		return err
 	}
-	view := func(selector json.RawMessage) (string, string, error) {
+	view := func(selector json.RawMessage) (Excerpt, error) {
 		return a.o.Look.Artifacts.View(r.Context(), identity.From(r.Context()).Principal, handle, selector)
 	}
 	out := viewAnswer{Handle: clip(handle, 200), Selector: selector}
-	shown, notice, err := view(selector)
+	shown, err := view(selector)
 	if err == nil {
 		var names []string
-		if names, out.Rows, err = cells(shown); err == nil {
+		if names, out.Rows, err = cells(shown.Text); err == nil {
 			out.Columns, out.More = columns(names)
+			out.Total = &shown.Matched
 		}
 	}
 	if err != nil && !asked { // no table
 		out.Selector = json.RawMessage(`{"type":"head","chars":` + strconv.Itoa(previewChars) + `}`)
-		out.Text, notice, err = view(out.Selector)
-		out.Columns, out.Rows = nil, nil
+		shown, err = view(out.Selector)
+		out.Text, out.Columns, out.Rows = shown.Text, nil, nil
 	}
 	if err != nil {
 		return mcp.Errorf(mcp.KindNotFound, "%s", clip(err.Error(), maxError))
 	}
-	out.Notice = notice
+	out.Notice = shown.Notice
 	return write(w, out)
 }
 
 // tableParts are the parameters of artifacts/{handle} that go into the selector as they are.
 var tableParts = []string{"columns", "where", "order_by", "group_by", "aggregate"}
 
-// tableSelector returns the selector of a request. asked reports whether the request wants a table
+// tableSelector adds the parameters of a request to a selector. asked reports whether the request wants a table
 // and nothing else.
-func tableSelector(r *http.Request, p page) (selector json.RawMessage, asked bool, err error) {
-	selector = json.RawMessage(`{"type":"table","offset":` + strconv.Itoa(p.Offset) + `,"limit":` + strconv.Itoa(p.Limit) + `}`)
+func tableSelector(r *http.Request, base string) (selector json.RawMessage, asked bool, err error) {
+	selector = json.RawMessage(base)
 	for name, values := range r.URL.Query() {
 		if !slices.Contains(tableParts, name) || values[0] == "" {
 			continue

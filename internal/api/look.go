@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Look is what viewers of the gateway read. A viewer may be any caller who may use the whole gateway.
@@ -67,7 +68,25 @@ type Artifacts interface {
 	List(principal string) []artifact.Held
 	// View returns the part of an artifact that a selector of tool_view selects. Its error is shown
 	// to the viewer.
-	View(ctx context.Context, principal, handle string, selector json.RawMessage) (text, notice string, err error)
+	View(ctx context.Context, principal, handle string, selector json.RawMessage) (Excerpt, error)
+	// Open opens an artifact, whole. Its error is shown to the viewer.
+	Open(ctx context.Context, principal, handle string) (Kept, error)
+}
+
+// Excerpt is a part of an artifact.
+type Excerpt struct {
+	Text    string
+	Notice  string // which part of the whole it is
+	Matched int    // the rows that a selector of type table matches, before its offset and limit
+}
+
+// Kept is an artifact that is read by one goroutine until Close.
+type Kept interface {
+	// Content returns the bytes, which are not changed, and their media type.
+	Content() (mediaType string, data []byte)
+	// Rows returns the rows that a selector of type table selects; without a limit in it, all.
+	Rows(ctx context.Context, selector json.RawMessage) (table.View, error)
+	Close()
 }
 
 // Overview is the state of a gateway.

@@ -44,6 +44,9 @@ func (a *API) routes() []route {
 	return slices.Concat(a.lookRoutes(), a.operateRoutes(), (&editor{&a.o}).routes(), (&checkup{&a.o}).routes(), (&wirer{&a.o}).routes())
 }
 
+// tableQuery are the parameters that go into the selector "table" of tool_view.
+var tableQuery = []parameter{{"columns", "JSON array of names"}, {"where", "JSON array of conditions"}, {"order_by", "JSON"}, {"group_by", "JSON array of names"}, {"aggregate", "JSON"}}
+
 var paged = []parameter{{"offset", "the number of the first element, from 0"}, {"limit", "the number of elements"}}
 
 // lookRoutes are the routes of viewers. None of them changes anything, except by a call of a tool.
@@ -55,6 +58,8 @@ func (a *API) lookRoutes() []route {
 	}
 	stream := get("calls/stream", "Follow the calls, as server-sent events", nil, a.stream, parameter{"after", "the id of the last event that was received"})
 	stream.stream = "text/event-stream"
+	file := get("artifacts/{handle}/file", "All rows that fit, or what is kept byte for byte, as a file", nil, a.save, append([]parameter{{"format", formNames() + "; csv without it"}}, tableQuery...)...)
+	file.stream = "*/*"
 	return []route{
 		get("openapi.json", "This document", map[string]any{}, a.openapi),
 		get("me", "Who the viewer is, and what the viewer may do", me{}, a.me),
@@ -70,8 +75,8 @@ func (a *API) lookRoutes() []route {
 		stream,
 		get("figures", "Calls, errors, tokens and durations of the last day, in steps of five minutes", figuresAnswer{}, a.figures),
 		get("artifacts", "A page of what is kept for the viewer", artifactsAnswer{}, a.artifacts, paged...),
-		get("artifacts/{handle}", "Rows of a kept table, or the beginning of a kept text", viewAnswer{}, a.artifact,
-			append([]parameter{{"columns", "JSON array of names"}, {"where", "JSON array of conditions"}, {"order_by", "JSON"}, {"group_by", "JSON array of names"}, {"aggregate", "JSON"}}, paged...)...),
+		get("artifacts/{handle}", "Rows of a kept table, or the beginning of a kept text", viewAnswer{}, a.artifact, slices.Concat(tableQuery, paged)...),
+		file,
 		{method: http.MethodPost, path: "mcp", right: mayCall, summary: "A message of MCP, of the era without sessions, as at /mcp", body: map[string]any{}, answer: map[string]any{}, serve: a.mcp},
 		get("offices", "Members of the hub, and Computers with their servers", officesAnswer{}, a.offices, paged...),
 		get("setup", "The address for clients, and texts to paste into them", Setup{}, a.setup),

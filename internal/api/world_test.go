@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/history"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 const hostile = `</script><script>alert(1)</script><img src=x onerror=alert(2)>` + "\u202e\u2028"
@@ -92,15 +93,42 @@ func (w *world) Entry(_ context.Context, id string) (*catalog.Entry, string, boo
 func (w *world) List(principal string) []artifact.Held { return w.store.List(principal) }
 
 // View shows rows of what begins as an array, as tool_view does, and the text of everything else.
-func (w *world) View(ctx context.Context, principal, handle string, selector json.RawMessage) (string, string, error) {
+func (w *world) View(ctx context.Context, principal, handle string, selector json.RawMessage) (Excerpt, error) {
 	a, data, err := w.store.Get(ctx, principal, handle)
 	if err != nil {
-		return "", "", err
+		return Excerpt{}, err
 	}
 	if strings.Contains(string(selector), `"table"`) && data[0] != '[' {
-		return "", "", errors.New("no rows")
+		return Excerpt{}, errors.New("no rows")
 	}
-	return string(data), a.Label, nil
+	return Excerpt{Text: string(data), Notice: a.Label, Matched: 7}, nil
+}
+
+// Open opens what is kept, and reads its rows with the columns, conditions and order of a selector.
+func (w *world) Open(ctx context.Context, principal, handle string) (Kept, error) {
+	lease, err := w.store.Open(ctx, principal, handle)
+	if err != nil {
+		return nil, err
+	}
+	return worldKept{lease}, nil
+}
+
+type worldKept struct{ *artifact.Lease }
+
+func (k worldKept) Content() (string, []byte) { return k.MediaType, k.Bytes() }
+
+func (k worldKept) Rows(ctx context.Context, selector json.RawMessage) (table.View, error) {
+	q, err := table.ParseQuery(selector)
+	if err != nil {
+		return table.View{}, err
+	}
+	t, err := k.Table(table.DetectOptions{})
+	if err != nil {
+		return table.View{}, err
+	}
+	q.Limit = 0
+	found, err := t.View().Query(ctx, q)
+	return found.View, err
 }
 
 // Why explains with what it was asked.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // A KeptResult is an artifact that is being read. Data is valid until Close.
@@ -25,7 +26,7 @@ func (e *Engine) OpenArtifact(ctx context.Context, principal, handle string) (*K
 		return nil, err
 	}
 	result := &KeptResult{Lease: lease, Data: lease.Bytes()}
-	if c := e.config.Load(); !c.Artifacts.Redact && !e.opts.RedactResults {
+	if !redacts(e) {
 		return result, nil
 	}
 	redactor := e.redact.Load()
@@ -42,4 +43,28 @@ func (e *Engine) OpenArtifact(ctx context.Context, principal, handle string) (*K
 		result.Data, result.Redacted = clean, true
 	}
 	return result, nil
+}
+
+// redacts reports whether results have no secrets.
+func redacts(e *Engine) bool { return e.config.Load().Artifacts.Redact || e.opts.RedactResults }
+
+// Shown returns a part of a kept result as the gateway gives it to agents: if results are redacted,
+// it has no secrets.
+func Shown(e *Engine, part string) string {
+	if !redacts(e) {
+		return part
+	}
+	if rawjson.Valid([]byte(part)) == nil {
+		return string(e.redact.Load().Results([]byte(part)))
+	}
+	return e.redact.Load().Text(part)
+}
+
+// Table reads the result as a table, without secrets if they were replaced. The table is invalid
+// after Close.
+func (r *KeptResult) Table(opts table.DetectOptions) (*table.Table, error) {
+	if r.Redacted {
+		return table.Detect(r.Data, opts)
+	}
+	return r.Lease.Table(opts)
 }

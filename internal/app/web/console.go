@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/search"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // mountConsole serves /console unless the configuration disables it.
@@ -190,15 +191,45 @@ func (s *viewed) List(principal string) []artifact.Held {
 }
 
 // viewChars bounds one view; it leaves room for the notice.
-const viewChars = 20_000
+const viewChars = 64_000
 
 // View implements api.Artifacts.
-func (s *viewed) View(ctx context.Context, principal, handle string, selector json.RawMessage) (text, notice string, err error) {
+func (s *viewed) View(ctx context.Context, principal, handle string, selector json.RawMessage) (api.Excerpt, error) {
 	lease, err := s.engine.Results.Open(ctx, principal, handle)
 	if err != nil {
-		return "", "", err
+		return api.Excerpt{}, err
 	}
 	defer lease.Close()
-	v, err := result.Select(ctx, lease, selector, result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns, Screen: app.ScreenOf(s.engine.Config())})
-	return v.Text, v.Notice, err
+	v, err := result.Select(ctx, lease, selector, s.viewOptions())
+	if err != nil {
+		return api.Excerpt{}, err
+	}
+	return api.Excerpt{Text: app.Shown(s.engine, v.Text), Notice: v.Notice, Matched: v.Matched}, nil
+}
+
+func (s *viewed) viewOptions() result.ViewOptions {
+	return result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns, Screen: app.ScreenOf(s.engine.Config())}
+}
+
+// Open implements api.Artifacts.
+func (s *viewed) Open(ctx context.Context, principal, handle string) (api.Kept, error) {
+	kept, err := s.engine.OpenArtifact(ctx, principal, handle)
+	if err != nil {
+		return nil, err // no Kept that is nil inside
+	}
+	return &opened{kept, s}, nil
+}
+
+// opened implements api.Kept.
+type opened struct {
+	*app.KeptResult
+	s *viewed
+}
+
+// Content implements api.Kept.
+func (o *opened) Content() (mediaType string, data []byte) { return o.MediaType, o.Data }
+
+// Rows implements api.Kept.
+func (o *opened) Rows(ctx context.Context, selector json.RawMessage) (table.View, error) {
+	return result.Rows(ctx, o.Artifact, o.Data, o.Table, selector, o.s.viewOptions())
 }

@@ -33,6 +33,9 @@ type View struct {
 	Notice string
 	// Next is the selector that goes on where this view ends, nil at the end.
 	Next json.RawMessage
+	// Matched is the number of rows or groups that a selector of type table matches, before its
+	// offset and limit; 0 for other types.
+	Matched int
 }
 
 // selectorTypes are the types of selectors in the order in which they are
@@ -85,28 +88,39 @@ func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, op
 
 // selectFrom is Select with a reader that gives the bytes as a table.
 func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (View, error) {
+	var view View
+	err := within(ctx, opts, func(m *work.Meter) (err error) {
+		view, err = viewFrom(m, ctx, a, data, read, selector, opts.MaxChars)
+		return err
+	})
+	return view, err
+}
+
+// within runs a view with the bounds of opts on its work and its time.
+func within(ctx context.Context, opts ViewOptions, view func(*work.Meter) error) error {
 	if opts.MaxWork <= 0 {
 		opts.MaxWork = maxViewWork
 	}
 	m := work.NewMeter(ctx, work.Options{Turns: opts.Turns, Limit: opts.MaxWork, Timeout: maxViewTime})
 	defer m.Close()
-	view, err := viewFrom(m, ctx, a, data, read, selector, opts.MaxChars)
+	err := view(m)
 	switch {
 	case errors.Is(err, work.ErrLimit):
-		return View{}, viewFailed("the view asks for too much; narrow it")
+		return viewFailed("the view asks for too much; narrow it")
 	case errors.Is(err, work.ErrTime):
-		return View{}, viewFailed("the view took longer than %s; narrow it, or try again later", maxViewTime)
+		return viewFailed("the view took longer than %s; narrow it, or try again later", maxViewTime)
 	}
-	return view, err
+	return err
 }
 
-func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
+// newViewing reads the members of a selector.
+func newViewing(m *work.Meter, ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (*viewing, error) {
 	if maxChars <= 0 {
 		maxChars = maxViewChars
 	}
 	maxChars = max(maxChars, 2*noticeChars)
 	if !rawjson.IsObject(selector) {
-		return View{}, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", text.Value(selector))
+		return nil, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", text.Value(selector))
 	}
 	v := &viewing{ctx: ctx, meter: m, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
 	var duplicates []string
@@ -120,10 +134,18 @@ func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []by
 		return true
 	})
 	if err != nil {
-		return View{}, viewFailed("selector: %v", err)
+		return nil, viewFailed("selector: %v", err)
 	}
 	if len(duplicates) > 0 {
-		return View{}, viewFailed("selector has %q twice", duplicates[0])
+		return nil, viewFailed("selector has %q twice", duplicates[0])
+	}
+	return v, nil
+}
+
+func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, maxChars int) (View, error) {
+	v, err := newViewing(m, ctx, a, data, read, selector, maxChars)
+	if err != nil {
+		return View{}, err
 	}
 	kind := "head"
 	if raw, ok := v.params["type"]; ok {

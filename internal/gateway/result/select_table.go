@@ -2,14 +2,17 @@ package result
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/work"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -35,45 +38,84 @@ func (v *viewing) tableAt(path string, placed bool) (*tables.Table, error) {
 	return tables.Detect(array, tables.DetectOptions{})
 }
 
-// table shows rows and columns by what they hold. Rows come with their _row_id,
-// by which a $table reference and a fetch select; those at a path of their own have none.
-func (v *viewing) table() (View, error) {
+// answered is what a selector of type table selects.
+type answered struct {
+	tables.Answer
+	tables.Query
+	of              *tables.Table
+	placed, grouped bool
+}
+
+// tableQuery runs the query of a selector of type table. change may change it before.
+func (v *viewing) tableQuery(change func(*tables.Query)) (a answered, err error) {
 	path, placed, err := v.str("path")
 	if err != nil {
-		return View{}, err
+		return a, err
 	}
 	query := v.selector
 	if _, ok := v.params["path"]; ok {
 		if query, err = rawjson.Delete(query, "path"); err != nil {
-			return View{}, viewFailed("selector: %v", err)
+			return a, viewFailed("selector: %v", err)
 		}
 	}
 	q, err := tables.ParseQuery(query)
 	if err != nil {
-		return View{}, tableFailed(err)
+		return a, tableFailed(err)
 	}
+	change(&q)
 	t, err := v.tableAt(path, placed)
 	if err != nil {
 		var failed *Error
 		if errors.As(err, &failed) || v.meter.Err() != nil {
-			return View{}, err
+			return a, err
 		}
 		if errors.Is(err, tables.ErrNotTable) {
-			return View{}, viewFailed("type \"table\" needs rows and %s has none: %s; name an array of objects by path, or use head, lines, json_path or search", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
+			return a, viewFailed("type \"table\" needs rows and %s has none: %s; name an array of objects by path, or use head, lines, json_path or search", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
 		}
-		return View{}, viewFailed("%s cannot be read as a table: %s", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
+		return a, viewFailed("%s cannot be read as a table: %s", v.artifact.Handle, text.Line(err.Error(), text.MaxMessageChars))
 	}
 	grouped := len(q.Aggregate) > 0 || len(q.GroupBy) > 0
 	if !grouped && len(q.Columns) > 0 && t.Has(tables.RowID) && !slices.Contains(q.Columns, tables.RowID) {
 		q.Columns = append([]string{tables.RowID}, q.Columns...)
 	}
-	a, err := t.View().QueryWithin(v.meter, q)
+	found, err := t.View().QueryWithin(v.meter, q)
 	if err != nil {
 		if ended := v.meter.Err(); errors.Is(err, ended) {
-			return View{}, ended
+			return a, ended
 		}
-		return View{}, tableFailed(err)
+		return a, tableFailed(err)
 	}
+	return answered{Answer: found, Query: q, of: t, placed: placed, grouped: grouped}, nil
+}
+
+// Rows returns the rows that a selector of type table selects; without a limit in it, all of them.
+// data and read are of the artifact: its bytes, and these as a table. The rows are invalid when the
+// bytes are. Errors are those of Select.
+func Rows(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (rows tables.View, err error) {
+	err = within(ctx, opts, func(m *work.Meter) error {
+		v, err := newViewing(m, ctx, a, data, read, selector, opts.MaxChars)
+		if err != nil {
+			return err
+		}
+		found, err := v.tableQuery(func(q *tables.Query) {
+			if _, limited := v.params["limit"]; !limited {
+				q.Limit = 0
+			}
+		})
+		rows = found.View
+		return err
+	})
+	return rows, opts.Screen.viewError(err)
+}
+
+// table shows rows and columns by what they hold. Rows come with their _row_id,
+// by which a $table reference and a fetch select; those at a path of their own have none.
+func (v *viewing) table() (View, error) {
+	a, err := v.tableQuery(func(*tables.Query) {})
+	if err != nil {
+		return View{}, err
+	}
+	q, t, placed, grouped := a.Query, a.of, a.placed, a.grouped
 	rows := a.View
 	if !grouped && !placed && !t.Has(tables.RowID) {
 		rows = rows.WithRowID()
@@ -102,7 +144,9 @@ func (v *viewing) table() (View, error) {
 		}
 		next = compact(nil, next)
 	}
-	return v.finish(list.text(), notice, next), nil
+	view := v.finish(list.text(), notice, next)
+	view.Matched = a.Matched
+	return view, nil
 }
 
 func compactRow(dst []byte, rows tables.View, i int) []byte {
