@@ -66,6 +66,10 @@ func TestFilesAreHarmless(t *testing.T) {
 	if err != nil || len(names) < 8 {
 		t.Fatalf("%d files, %v", len(names), err)
 	}
+	index, err := web.ReadFile("web/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
 	total, all := 0, []byte(nil)
 	for _, name := range names {
 		data, err := web.ReadFile(name)
@@ -79,8 +83,12 @@ func TestFilesAreHarmless(t *testing.T) {
 			t.Errorf("%s has %q", name, found)
 		}
 		for _, m := range relative.FindAllSubmatch(data, -1) {
-			if _, err := web.ReadFile("web/" + strings.TrimPrefix(string(m[1]), "./")); err != nil {
+			file := strings.TrimPrefix(string(m[1]), "./")
+			if _, err := web.ReadFile("web/" + file); err != nil {
 				t.Errorf("%s imports %s: %v", name, m[1], err)
+			}
+			if !bytes.Contains(index, []byte(`<link rel="modulepreload" href="console/static/`+file+`">`)) {
+				t.Errorf("%s imports %s, which index.html does not preload: the page comes later", name, file)
 			}
 		}
 	}

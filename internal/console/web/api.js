@@ -62,6 +62,9 @@ function pathOf(path, parameters) {
 
 export const get = async (path, parameters = {}, signal = undefined) => (await send(pathOf(path, parameters), { signal })).json();
 
+// file asks for bytes to save; it returns the Response.
+export const file = (path, parameters = {}) => send(pathOf(path, parameters), {});
+
 export const post = async (path, body = {}) =>
   (await send(pathOf(path, {}), { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })).json();
 

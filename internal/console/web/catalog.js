@@ -42,6 +42,24 @@ export function view(data, context) {
   ];
 }
 
+const narrow = matchMedia('(max-width: 60rem)'); // the list or an entry is shown, as in console.css
+let last; // the entry that was shown
+
+// drawn gives the focus to an entry that takes the place of the list, and back to its row when the list is there again.
+export function drawn(data) {
+  const id = data.entry?.id;
+  if (id === last) return;
+  if (id && narrow.matches) {
+    scrollTo(0, 0);
+    /** @type {HTMLElement | null} */ (document.querySelector('#entry h2'))?.focus();
+  } else if (!id && last && (narrow.matches || document.activeElement === document.body)) {
+    const hit = [...document.querySelectorAll('.hits li')].find((one) => /** @type {HTMLElement} */ (one).dataset.key === last)?.querySelector('a');
+    if (hit) hit.focus();
+    else if (!found.query && tree?.view.find(last)) { /* the row has the focus */ } else document.getElementById('query')?.focus();
+  }
+  last = id;
+}
+
 function hits(data) {
   if (found.cards.length === 0) return el('p', { role: 'status' }, `No ${kind} fits. Try other words.`);
   return el('ol', { class: 'hits' }, found.cards.map((one) => el('li', { 'data-key': one.id, class: data.entry?.id === one.id ? 'chosen' : undefined },
@@ -68,7 +86,7 @@ const part = (title, doc) => (doc ? el('details', {}, el('summary', {}, title), 
 function entryOf({ entry: e, why }, context) {
   return el('article', { 'data-key': e.id },
     el('p', { class: 'crumbs' }, el('a', { href: '#/catalog' }, 'Catalog'), ' / ', el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)),
-    el('h2', { class: 'big' }, e.title || e.raw_name),
+    el('h2', { class: 'big', tabindex: '-1' }, e.title || e.raw_name),
     el('p', { class: 'id' }, el('code', { id: 'tool-id' }, e.id), ' ', copyButton(e.id)),
     el('p', {}, (e.tags ?? []).map((tag) => el('span', { class: `tag ${{ 'read-only': 'good', destructive: 'danger' }[tag] ?? ''}` }, tag)), el('span', { class: 'soft' }, countText(e.tokens, 'token'))),
     e.uri ? el('p', {}, el('code', {}, e.uri)) : '',

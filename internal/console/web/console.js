@@ -12,14 +12,15 @@ import * as setup from './setup.js';
 import * as tables from './tables.js';
 
 // A page has load(route, context), which asks the gateway, and view(data, context), which makes its elements. Its key
-// follows g. A page with live true is not asked again from time to time.
+// follows g. A page with live true is not asked again from time to time. drawn(data) comes after a page is drawn; one with
+// keepsFocus gives the focus itself.
 const pages = {
   home: { ...home, title: 'Home', key: 'h' }, servers: { ...servers, title: 'Servers', key: 's' }, catalog: { ...catalog, title: 'Catalog', key: 'c' },
   calls: { ...calls, title: 'Calls', key: 'l' }, tables: { ...tables, title: 'Tables', key: 't' }, review: { ...review, title: 'Review', key: 'r' },
   offices: { ...offices, title: 'Offices', key: 'o' }, clients: { ...clients, title: 'Clients', key: 'k' }, setup: { ...setup, title: 'Setup', key: 'u' },
 };
 const names = Object.keys(pages);
-const byId = (id) => document.getElementById(id);
+const byId = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
 const every = 5000;
 let timer, turn = 0, shown = '', shownPage = '', data;
 
@@ -111,6 +112,7 @@ async function show() {
         document.title = `${context.route.rest[0] ? `${context.route.rest[0]} · ` : ''}${page.title} · weir`;
       }
       draw();
+      page.drawn?.(data);
       if (moved && shown !== '' && !page.keepsFocus) { byId('page').querySelector('h1')?.focus(); scrollTo(0, 0); }
       shown = location.hash;
     });
@@ -178,9 +180,10 @@ byId('help').addEventListener('click', () => byId('keys').showModal());
 let going = 0; // when g was pressed
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
-  const typing = event.target.matches?.('input, textarea, select, [contenteditable]');
+  const target = /** @type {HTMLElement} */ (event.target);
+  const typing = target.matches?.('input, textarea, select, [contenteditable]');
   if (event.key === 'Escape') {
-    if (typing) event.target.blur();
+    if (typing) target.blur();
     else if (context.route.rest.length) context.open(context.route.page);
     return;
   }

@@ -208,6 +208,7 @@ const lines = (text) => text.split('\n').map((line) => line.trim()).filter(Boole
 const isPlain = (value) => typeof value === 'string' && !value.includes('\n') && value === value.trim() && value !== '';
 
 // Members of an entry with a field of their own. read takes what is in the field; a value that does not fit stays in the JSON.
+/** @type {[string, string, string, (value: any) => boolean, (value: any) => any, (text: string) => any][]} */
 const fields = [
   ['command', 'Command', 'The program that is started', (v) => typeof v === 'string', (v) => v, (text) => text.trim() || undefined],
   ['args', 'Arguments', 'One on each line', (v) => Array.isArray(v) && v.every(isPlain), (v) => v.join('\n'), (text) => (lines(text).length ? lines(text) : undefined)],

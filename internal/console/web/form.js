@@ -152,7 +152,7 @@ function fits(schema, value) {
 // object has the needed members first.
 function object(schema, root, label, required, depth) {
   const needed = new Set(schema.required ?? []);
-  const members = Object.entries(schema.properties).sort(([a], [b]) => needed.has(b) - needed.has(a)).map(([name, one]) => [name, field(one, root, name, needed.has(name), depth + 1)]);
+  const members = Object.entries(schema.properties).sort(([a], [b]) => Number(needed.has(b)) - Number(needed.has(a))).map(([name, one]) => [name, field(one, root, name, needed.has(name), depth + 1)]);
   return {
     node: label ? el('fieldset', { class: 'field' }, el('legend', {}, label), about(schema, 'x'), members.map(([, one]) => one.node)) : el('div', {}, members.map(([, one]) => one.node)),
     raw() {
@@ -189,7 +189,7 @@ function array(schema, root, label, required, depth) {
 class Exact { constructor(text) { this.text = text; } }
 
 // exactly reads JSON and keeps the spelling of numbers.
-export const exactly = (text) => JSON.parse(text, (_key, value, context) => (typeof value === 'number' ? new Exact(context?.source ?? String(value)) : value));
+export const exactly = (text) => JSON.parse(text, /** @type {any} */ ((_key, value, context) => (typeof value === 'number' ? new Exact(context?.source ?? String(value)) : value)));
 
 // spell is the JSON text of a value of exactly.
 export function spell(value) {

@@ -1,6 +1,6 @@
 // What waits for a person: calls that need a yes, and definitions that changed.
 import { get, post } from './api.js';
-import { card, clockText, countText, el, empty, heading, timeText } from './dom.js';
+import { clockText, countText, el, empty, heading, timeText } from './dom.js';
 
 let reasons = {};
 

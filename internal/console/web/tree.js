@@ -37,6 +37,13 @@ export class Tree {
     for (const [node, row] of this.#shown) row.classList.toggle('chosen', node.card?.id === id);
   }
 
+  // find gives the focus to the row of an entry, if its folders are open, and says so.
+  find(id) {
+    const node = this.#rows.find((one) => one.card?.id === id);
+    if (node) this.#go(node.row);
+    return Boolean(node);
+  }
+
   // #take puts a page of cards at its place in a folder.
   #take(folder, { cards, page }) {
     const had = folder.children ?? [];
