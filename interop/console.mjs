@@ -17,7 +17,7 @@ const token = 'console-interop-token-0123456789';
 const single = 'console-interop-single-012345678';
 const sha256 = (text) => createHash('sha256').update(text).digest('hex');
 
-const hostile = '</pre></script><script>window.owned = 1</script><img src=x onerror="window.owned = 2"><b>bold</b> \u202egnirts';
+export const hostile = '</pre></script><script>window.owned = 1</script><img src=x onerror="window.owned = 2"><b>bold</b> \u202egnirts';
 
 // hostileServer is an MCP server whose every text tries to become part of a page.
 async function hostileServer() {
@@ -63,7 +63,7 @@ async function hostileServer() {
 }
 
 // agent calls meta-tools over streamable HTTP.
-async function agent(url, secret) {
+export async function agent(url, secret) {
   const post = async (body, session) => fetch(url, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': '2025-11-25', ...(session && { 'Mcp-Session-Id': session }), ...(secret && { Authorization: `Bearer ${secret}` }) },
@@ -83,7 +83,7 @@ async function agent(url, secret) {
 }
 
 // until waits until a function in the page returns something true, and returns it.
-async function until(page, what, fn, ...args) {
+export async function until(page, what, fn, ...args) {
   for (const end = Date.now() + 15_000; ; await sleep(50)) {
     const got = await page.look(fn, ...args);
     if (got) return got;
@@ -92,27 +92,27 @@ async function until(page, what, fn, ...args) {
 }
 
 // A page tells what its policy refused, and what a hostile text did.
-const watchPolicy = () => {
+export const watchPolicy = () => {
   window.refused = [];
   document.addEventListener('securitypolicyviolation', (event) => window.refused.push(`${event.violatedDirective} ${event.blockedURI}`));
 };
 
-const nothingHappened = async (page, where) => {
+export const nothingHappened = async (page, where) => {
   expectEqual(await page.run(() => [window.owned ?? null, document.querySelectorAll('main img, main script, main b, main i').length, window.refused]), [null, 0, []], `what hostile texts did ${where}`);
 };
 
 // visit goes to a page of the console and waits until it is drawn.
-async function visit(page, hash, what, fn, ...args) {
+export async function visit(page, hash, what, fn, ...args) {
   await page.run((hash) => { document.getElementById('page').replaceChildren(); if (location.hash === hash) dispatchEvent(new Event('hashchange')); location.hash = hash; }, hash);
   return until(page, what, fn, ...args);
 }
 
-const title = (text) => document.querySelector('#page h1')?.textContent === text;
+export const title = (text) => document.querySelector('#page h1')?.textContent === text;
 
 const axeSource = readFileSync(join(here, 'node_modules', 'axe-core', 'axe.min.js'), 'utf8');
 
 // violations are the rules of WCAG 2.2 AA and of good practice that a page breaks.
-async function violations(page) {
+export async function violations(page) {
   if (!await page.run(() => 'axe' in window)) await page.browser.send('Runtime.evaluate', { expression: axeSource }, page.session);
   return page.run(async () => {
     const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
@@ -121,7 +121,7 @@ async function violations(page) {
 }
 
 // operate makes a page one of an operator, with a code of weir open.
-async function operate(page, weir, gateway) {
+export async function operate(page, weir, gateway) {
   const open = start('open', weir, ['open', '--no-browser', '--url', gateway.url], { stdout: 'pipe' });
   await open.ended;
   const [, code] = /within a minute: (\S+)/.exec(readFileSync(open.log, 'utf8')) ?? [];
@@ -131,14 +131,14 @@ async function operate(page, weir, gateway) {
 }
 
 // press presses a key as a person does.
-async function press(page, key) {
+export async function press(page, key) {
   const named = { Enter: 13, Escape: 27, Tab: 9, PageUp: 33, End: 35, Home: 36, ArrowUp: 38, ArrowDown: 40 }[key];
   for (const type of ['keyDown', 'keyUp']) {
     await page.browser.send('Input.dispatchKeyEvent', { type, key, text: type === 'keyDown' ? (key === 'Enter' ? '\r' : named ? undefined : key) : undefined, windowsVirtualKeyCode: named ?? key.toUpperCase().charCodeAt(0) }, page.session);
   }
 }
 
-const idOf = async (ask, query) => {
+export const idOf = async (ask, query) => {
   const found = await ask('tool_browse', { query });
   const [id] = /[a-z0-9_-]+:[a-z0-9_.-]+@?[^\s"\\]*/i.exec(found.slice(found.indexOf('"text"') + 8)) ?? [];
   expect(id, `no tool for ${query}`, found);
