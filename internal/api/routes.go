@@ -58,7 +58,7 @@ func (a *API) lookRoutes() []route {
 	}
 	stream := get("calls/stream", "Follow the calls, as server-sent events", nil, a.stream, parameter{"after", "the id of the last event that was received"})
 	stream.stream = "text/event-stream"
-	file := get("artifacts/{handle}/file", "All rows that fit, or what is kept byte for byte, as a file", nil, a.save, append([]parameter{{"format", formNames() + "; csv without it"}}, tableQuery...)...)
+	file := get("artifacts/{handle}/file", "All rows that fit, or what is kept byte for byte, as a file", nil, saver{a.o.Look.Artifacts}.save, append([]parameter{{"format", formNames() + "; csv without it"}}, tableQuery...)...)
 	file.stream = "*/*"
 	return []route{
 		get("openapi.json", "This document", map[string]any{}, a.openapi),

@@ -43,6 +43,9 @@ func formNames() string {
 	return strings.Join(append(names, formBytes), ", ")
 }
 
+// saver serves files of what is kept.
+type saver struct{ kept Artifacts }
+
 // save serves artifacts/{handle}/file: rows in a form, those of all pages, as they are written; or
 // what is kept, byte for byte.
 //
@@ -51,7 +54,7 @@ func formNames() string {
 //
 // If the connection or the writing fails midway, the connection ends before the end of the body, so
 // that no client takes a part for the whole.
-func (a *API) save(w http.ResponseWriter, r *http.Request) error {
+func (s saver) save(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("format")
 	if name == "" {
 		name = forms[0].name
@@ -67,7 +70,7 @@ func (a *API) save(w http.ResponseWriter, r *http.Request) error {
 	if asked && name == formBytes {
 		return mcp.Errorf(mcp.KindInvalidParams, "format=%s is of all that is kept: it takes no columns, conditions or order", formBytes)
 	}
-	kept, err := a.o.Look.Artifacts.Open(r.Context(), identity.From(r.Context()).Principal, r.PathValue("handle"))
+	kept, err := s.kept.Open(r.Context(), identity.From(r.Context()).Principal, r.PathValue("handle"))
 	if err != nil {
 		return mcp.Errorf(mcp.KindNotFound, "%s", clip(err.Error(), maxError))
 	}
