@@ -125,16 +125,30 @@ func ask(g *gateway.Gateway, arguments ...string) (took []time.Duration, err err
 	return took, nil
 }
 
-// refreshes measures changes of one server's list, with what the next search needs.
+// refreshes measures changes of one server's list: with what the next search needs, what operators
+// are told of the change, and the figures of the catalog.
 func refreshes(s *gateway.Snapshot) (took []time.Duration) {
-	for change := range 20 {
+	state := gateway.NewState()
+	defer state.Close()
+	state.Refresh(s.Catalog)
+	for change := range 40 {
 		l := listingOf(3, change+1)
 		start := time.Now()
-		s, _ = s.With(l)
-		s.Prepare()
+		s = refresh(state, s, l)
 		took = append(took, time.Since(start))
 	}
 	return took
+}
+
+// refresh takes over a listing as a gateway does.
+func refresh(state *gateway.State, s *gateway.Snapshot, l catalog.Listing) *gateway.Snapshot {
+	s, _ = s.With(l)
+	s.Prepare()
+	state.Refresh(s.Catalog)
+	s.Catalog.Kinds()
+	s.Catalog.Findings()
+	s.Catalog.Hash()
+	return s
 }
 
 // at returns a percentile for a table.

@@ -37,10 +37,12 @@ func BenchmarkRefresh(b *testing.B) {
 				s, _ = s.With(listingOf(server, 0))
 			}
 			s.Prepare()
+			state := gateway.NewState()
+			defer state.Close()
+			state.Refresh(s.Catalog)
 			b.ReportAllocs()
 			for change := 1; b.Loop(); change++ {
-				s, _ = s.With(listingOf(3, change))
-				s.Prepare()
+				s = refresh(state, s, listingOf(3, change))
 			}
 		})
 	}

@@ -124,15 +124,7 @@ func (e *Engine) artifactUsage() (count int, bytes int64) {
 }
 
 // Kinds counts a catalog's entries by kind.
-func Kinds(c *catalog.Catalog) map[catalog.Kind]int { return kindsOf(c.Entries()) }
-
-func kindsOf(entries []*catalog.Entry) map[catalog.Kind]int {
-	n := map[catalog.Kind]int{}
-	for _, e := range entries {
-		n[e.Kind]++
-	}
-	return n
-}
+func Kinds(c *catalog.Catalog) map[catalog.Kind]int { return c.Kinds() }
 
 // Stats returns the response of /stats for the caller of a request: all calls for operators and where
 // there is only one principal, otherwise the caller's own.

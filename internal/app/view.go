@@ -50,7 +50,10 @@ func HideFrom(ctx context.Context, e *Engine, h *Health) {
 		case len(some) == 0 && len(all) > 0:
 			delete(h.Upstreams, name)
 		default:
-			n := kindsOf(some)
+			n := map[catalog.Kind]int{}
+			for _, e := range some {
+				n[e.Kind]++
+			}
 			u.Tools, u.Prompts = n[catalog.KindTool], n[catalog.KindPrompt]
 			u.Resources = n[catalog.KindResource] + n[catalog.KindTemplate]
 			h.Upstreams[name] = u

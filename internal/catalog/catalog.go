@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Catalog is an immutable snapshot of everything that can be called, safe for concurrent use. New
@@ -21,7 +23,7 @@ type Catalog struct {
 	spaces   map[string]*space
 	pasts    map[string]*past // by namespace, including namespaces without entries
 	held     int              // ids in pasts
-	size     int
+	kinds    tally
 	whole    *Catalog // of which this is a part; nil if it is none
 	base     *Catalog // to which Join has added; nil if it is none
 
@@ -29,6 +31,7 @@ type Catalog struct {
 	from    *mark    // of the one that it was derived from by one change; nil: none
 	touched []string // namespaces of that change
 
+	order       atomic.Pointer[[]string] // the namespaces, sorted; nil: not sorted yet
 	entriesOnce sync.Once
 	entries     []*Entry
 	hashOnce    sync.Once
@@ -117,11 +120,13 @@ func (c *Catalog) Without(upstream string) *Catalog {
 
 // derive returns a copy of c that the caller may change before publishing it.
 func (c *Catalog) derive() *Catalog {
-	return &Catalog{
+	next := &Catalog{
 		limits: c.limits, compiled: c.compiled, segments: slices.Clone(c.segments), added: c.added,
-		spaces: maps.Clone(c.spaces), pasts: maps.Clone(c.pasts), held: c.held, size: c.size,
+		spaces: maps.Clone(c.spaces), pasts: maps.Clone(c.pasts), held: c.held, kinds: c.kinds,
 		mark: new(mark), from: c.mark,
 	}
+	next.order.Store(c.order.Load())
+	return next
 }
 
 // replace rebuilds the namespaces of the old and the new segment of an upstream.
@@ -138,7 +143,7 @@ func (c *Catalog) replace(old, seg *segment) {
 		c.touched = append(c.touched, namespace)
 		var members []*segment
 		if before := c.spaces[namespace]; before != nil {
-			c.size -= len(before.entries)
+			c.kinds.add(before.kinds, -1)
 			members = slices.DeleteFunc(slices.Clone(before.segments), func(s *segment) bool { return s == old })
 		}
 		if seg != nil && seg.namespaces[namespace] != nil {
@@ -160,9 +165,12 @@ func (c *Catalog) put(namespace string, members []*segment) {
 	if len(members) > 0 {
 		now = buildSpace(namespace, members, a)
 		c.spaces[namespace] = now
-		c.size += len(now.entries)
+		c.kinds.add(now.kinds, 1)
 	} else {
 		delete(c.spaces, namespace)
+	}
+	if (before == nil) != (now == nil) {
+		c.order.Store(nil)
 	}
 	if next := was.after(before, now, a.disputed, maxPastTotal-c.held); next != was {
 		c.pasts[namespace] = next
@@ -198,23 +206,88 @@ func (c *Catalog) leaf(id string) *node {
 }
 
 // Len returns the number of entries.
-func (c *Catalog) Len() int { return c.size }
+func (c *Catalog) Len() int { return c.kinds.all() }
 
 // Has reports whether there is an entry of a kind.
-func (c *Catalog) Has(kind Kind) bool {
+func (c *Catalog) Has(kind Kind) bool { return c.kinds[kind.ordinal()] > 0 }
+
+// Kinds returns the number of entries of each kind.
+func (c *Catalog) Kinds() map[Kind]int {
+	n := map[Kind]int{}
+	for i, kind := range kinds {
+		n[kind] = c.kinds[i]
+	}
+	return n
+}
+
+// tally is a number of entries by kind, in the order of kinds.
+type tally [4]int
+
+var kinds = [4]Kind{KindTool, KindResource, KindTemplate, KindPrompt}
+
+// ordinal returns the place of a kind in a tally.
+func (k Kind) ordinal() int { return slices.Index(kinds[:], k) }
+
+func tallyOf(entries []*Entry) (t tally) {
+	for _, e := range entries {
+		t[e.Kind.ordinal()]++
+	}
+	return t
+}
+
+// add adds another tally so many times.
+func (t *tally) add(other tally, times int) {
+	for i, n := range other {
+		t[i] += n * times
+	}
+}
+
+// all returns the number of entries.
+func (t *tally) all() int {
+	sum := 0
+	for _, n := range t {
+		sum += n
+	}
+	return sum
+}
+
+// onlyTools reports whether all entries are tools.
+func (t *tally) onlyTools() bool { return t.all() == t[0] }
+
+// Content returns a hash of the definitions on a surface other than that of tools: of resources with
+// their templates, or of prompts. It tells two catalogs of this process apart. Catalogs share the
+// hashes of the namespaces that they share, so it costs a step for each namespace.
+func (c *Catalog) Content(surface Kind) uint64 {
+	sum := uint64(0)
+	if c.kinds.onlyTools() {
+		return sum
+	}
 	for _, s := range c.spaces {
-		if slices.ContainsFunc(s.entries, func(e *Entry) bool { return e.Kind == kind }) {
-			return true
+		if !s.kinds.onlyTools() {
+			s.contentsOnce.Do(s.hashContents)
+			sum += s.contents[surface]
 		}
 	}
-	return false
+	return sum
+}
+
+var contentSeed = maphash.MakeSeed()
+
+func (s *space) hashContents() {
+	s.contents = map[Kind]uint64{}
+	for _, e := range s.entries {
+		if e.Kind != KindTool {
+			// The order is that of the ids, and shows in the hash.
+			s.contents[e.Kind.surface()] = s.contents[e.Kind.surface()]*31 + maphash.Bytes(contentSeed, e.Raw)
+		}
+	}
 }
 
 // Entries returns all entries sorted by id. The slice is shared and must not be
 // changed.
 func (c *Catalog) Entries() []*Entry {
 	c.entriesOnce.Do(func() {
-		c.entries = make([]*Entry, 0, c.size)
+		c.entries = make([]*Entry, 0, c.Len())
 		for _, s := range c.spaces {
 			c.entries = append(c.entries, s.entries...)
 		}
@@ -278,9 +351,15 @@ func (c *Catalog) Changed(old *Catalog) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Namespaces returns the namespaces of all entries, sorted.
+// Namespaces returns the namespaces of all entries, sorted. The slice is shared and must not be
+// changed.
 func (c *Catalog) Namespaces() []string {
-	return slices.Sorted(maps.Keys(c.spaces))
+	if known := c.order.Load(); known != nil {
+		return *known
+	}
+	order := slices.Sorted(maps.Keys(c.spaces))
+	c.order.Store(&order)
+	return order
 }
 
 // Upstreams returns all upstreams that have been listed, by priority, including those without
@@ -344,10 +423,15 @@ func compareEntries(a, b *Entry) int { return strings.Compare(a.ID, b.ID) }
 type space struct {
 	segments []*segment // by priority
 	entries  []*Entry   // sorted by id
+	kinds    tally
 	index    map[string]*node
 	trees    map[Kind]*tree // by surface
 	disputes []dispute
 	digest   [sha256.Size]byte
+
+	contentsOnce sync.Once
+	contents     map[Kind]uint64 // by surface; see Content
+
 	// later is set in a part of a space and in one of a single principal, whose index and trees are made
 	// when they are first used; nil: they are there.
 	later *later
@@ -358,6 +442,7 @@ func buildSpace(namespace string, segments []*segment, a *assigner) *space {
 	s.entries = a.assign(namespace, segments)
 	s.disputes = a.disputes
 	slices.SortFunc(s.entries, compareEntries)
+	s.kinds = tallyOf(s.entries)
 	if len(segments) == 1 && segments[0].reads != nil {
 		s.later = &later{namespace: namespace} // most principals never ask for paths
 	} else {

@@ -31,3 +31,44 @@ func TestChanged(t *testing.T) {
 		}
 	}
 }
+
+// The numbers of entries and the hashes of surfaces follow each change.
+func TestKindsAndContent(t *testing.T) {
+	with := func(c *Catalog, upstream, prompt string) *Catalog {
+		l := Listing{Upstream: upstream, Namespace: upstream, Tools: raws(`{"name":"read"}`)}
+		if prompt != "" {
+			l.Prompts = raws(`{"name":"` + prompt + `"}`)
+		}
+		next, _ := c.With(l)
+		return next
+	}
+	plain := with(with(New(Limits{}), "a", ""), "b", "")
+	asked := with(plain, "b", "ask")
+	for name, tt := range map[string]struct {
+		of                      *Catalog
+		all, tools, prompts     int
+		like                    *Catalog // with the same prompts
+		unlike                  *Catalog
+		hasPrompts, hasTemplate bool
+	}{
+		"tools alone":          {plain, 2, 2, 0, New(Limits{}), asked, false, false},
+		"a prompt":             {asked, 3, 2, 1, with(asked, "a", ""), with(plain, "b", "other"), true, false},
+		"without its server":   {asked.Without("b"), 1, 1, 0, plain, asked, false, false},
+		"a part":               {asked.Only(func(e *Entry) bool { return e.Kind == KindPrompt }), 1, 0, 1, asked, plain, true, false},
+		"joined with a prompt": {plain.Join(plain.Reader().Read(&Listing{Upstream: "b", Namespace: "b", Prompts: raws(`{"name":"ask"}`)})), 2, 1, 1, asked, plain, true, false},
+	} {
+		n := tt.of.Kinds()
+		if tt.of.Len() != tt.all || n[KindTool] != tt.tools || n[KindPrompt] != tt.prompts || len(tt.of.Entries()) != tt.all {
+			t.Errorf("%s: %d entries, %v", name, tt.of.Len(), n)
+		}
+		if tt.of.Has(KindPrompt) != tt.hasPrompts || tt.of.Has(KindTemplate) != tt.hasTemplate {
+			t.Errorf("%s: prompts %t, templates %t", name, tt.of.Has(KindPrompt), tt.of.Has(KindTemplate))
+		}
+		if tt.of.Content(KindPrompt) != tt.like.Content(KindPrompt) {
+			t.Errorf("%s: other prompts than where they are the same", name)
+		}
+		if tt.of.Content(KindPrompt) == tt.unlike.Content(KindPrompt) {
+			t.Errorf("%s: the same prompts as where they differ", name)
+		}
+	}
+}

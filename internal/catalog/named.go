@@ -83,6 +83,9 @@ func (c *Catalog) names() *nameIndex {
 			ix.ranks[s.upstream] = s.rank()
 		}
 		for _, s := range c.spaces {
+			if s.kinds.onlyTools() {
+				continue
+			}
 			for _, e := range s.entries {
 				if e.Kind != KindTool {
 					key := nameKey{e.Kind, e.key()}
@@ -109,6 +112,9 @@ func (c *Catalog) names() *nameIndex {
 // sharedNames returns a finding for each name that several upstreams list, at most maxFindings. If
 // upstream is set, it must be among them.
 func (c *Catalog) sharedNames(upstream string) []Finding {
+	if c.kinds.onlyTools() {
+		return nil // and no index of names is made
+	}
 	var findings []Finding
 	for _, key := range c.names().shared {
 		entries := c.Named(key.kind, key.name)

@@ -19,7 +19,7 @@ func (c *Catalog) Only(keep func(*Entry) bool) *Catalog {
 			continue
 		}
 		out.spaces[namespace] = kept
-		out.size += len(kept.entries)
+		out.kinds.add(kept.kinds, 1)
 	}
 	return out
 }
@@ -38,7 +38,7 @@ func (s *space) only(namespace string, keep func(*Entry) bool) *space {
 	case 0:
 		return nil
 	}
-	return &space{segments: s.segments, entries: slices.Clip(kept), disputes: s.disputes, digest: s.digest, later: &later{namespace: namespace}}
+	return &space{segments: s.segments, entries: slices.Clip(kept), kinds: tallyOf(kept), disputes: s.disputes, digest: s.digest, later: &later{namespace: namespace}}
 }
 
 // later is the part of a space that is made when it is first asked for.

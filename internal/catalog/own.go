@@ -149,12 +149,15 @@ func (c *Catalog) join(own *Catalog, seg *segment) {
 	for namespace := range seg.namespaces {
 		if c.spaces[namespace] == nil && c.pasts[namespace] == nil {
 			c.spaces[namespace] = own.spaces[namespace]
-			c.size += len(own.spaces[namespace].entries)
+			c.touched = append(c.touched, namespace)
+			c.order.Store(nil)
+			c.kinds.add(own.spaces[namespace].kinds, 1)
 			continue
 		}
+		c.touched = append(c.touched, namespace)
 		var members []*segment
 		if before := c.spaces[namespace]; before != nil {
-			c.size -= len(before.entries)
+			c.kinds.add(before.kinds, -1)
 			members = slices.Clone(before.segments)
 		}
 		at, _ := slices.BinarySearchFunc(members, &placed, compareSegments)

@@ -48,6 +48,10 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 		stdin: stdin, stdout: newTerminal(stdout, os.LookupEnv), stderr: newTerminal(stderr, os.LookupEnv),
 		lookupEnv: os.LookupEnv, environ: os.Environ, version: version,
 	}
+	if len(args) == 1 && (args[0] == "--version" || args[0] == "-v") {
+		fmt.Fprintf(a.stdout, "weir %s\n", version) // without the tree of commands, and without cobra's templates; see markup
+		return exitOK
+	}
 	root := rootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -105,7 +109,6 @@ the parts it wants of a result that is too long to read.`,
 		SilenceErrors: true,
 		Version:       a.version,
 	}
-	root.SetVersionTemplate("weir {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failf(exitUsage, "%s: %w\nUsage: %s", cmd.CommandPath(), err, cmd.UseLine())
 	})

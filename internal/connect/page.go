@@ -4,10 +4,11 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
+	"sync"
 
+	"github.com/weir-mcp/weir/internal/markup"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/visible"
 )
@@ -15,18 +16,17 @@ import (
 //go:embed page.html
 var pageSource string
 
-var page = template.Must(template.New("connect").Parse(pageSource))
+var page = sync.OnceValue(func() *markup.Page { return markup.New(pageSource) })
 
 // view is the data of page.html.
 type view struct {
-	Nonce, Title, Text, Problem, Caller string
+	Title, Text, Problem, Caller string
 
 	Form    string // the token of the form; "" for a page without one
 	Ask, Go bool   // which form
 	Texts   []Text // forms for credentials
 	Login   string // name of the identity provider; "" if there is none
 	Next    string // where the browser goes by itself
-	Host    string // of Next
 	Again   string // the page to begin again at
 }
 
@@ -42,16 +42,23 @@ func protect(h http.Header) {
 
 // write answers with a page.
 func write(w http.ResponseWriter, status int, v view) {
-	v.Nonce, v.Problem = rand.Text(), text.Line(visible.Text(v.Problem), 600)
+	nonce, host := rand.Text(), ""
 	if u, err := url.Parse(v.Next); err == nil {
-		v.Host = u.Host
+		host = u.Host
+	}
+	var texts []markup.Values
+	for _, t := range v.Texts {
+		texts = append(texts, markup.Values{"name": t.Name, "stored": t.Stored})
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'", v.Nonce))
+	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'", nonce))
 	if v.Next != "" {
 		h.Set("Refresh", "0;url="+v.Next)
 	}
 	w.WriteHeader(status)
-	_ = page.Execute(w, v) // the browser may be gone
+	_ = page().Write(w, markup.Values{ // the browser may be gone
+		"nonce": nonce, "title": v.Title, "text": v.Text, "problem": text.Line(visible.Text(v.Problem), 600), "caller": v.Caller, "form": v.Form, "ask": v.Ask, "go": v.Go,
+		"texts": texts, "login": v.Login, "next": v.Next, "host": host, "again": v.Again,
+	})
 }

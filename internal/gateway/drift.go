@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -29,22 +30,18 @@ func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
 	if d.of == c {
 		return nil
 	}
-	d.of = c
 	if d.seen == nil {
-		d.seen = map[string]*drifting{}
-	}
-	now := map[string]map[catalog.Key]*catalog.Entry{}
-	for _, upstream := range c.Upstreams() {
-		now[upstream] = map[catalog.Key]*catalog.Entry{}
-	}
-	for _, e := range c.Entries() {
-		// If the upstream lists two entries of one name, the first counts.
-		if key := e.Key(); now[e.Upstream][key] == nil {
-			now[e.Upstream][key] = e
-		}
+		d.of, d.seen = catalog.New(catalog.Limits{}), map[string]*drifting{}
 	}
 	var changes []catalog.Change
-	for upstream, entries := range now {
+	for _, upstream := range d.touched(c) {
+		entries := map[catalog.Key]*catalog.Entry{}
+		for _, e := range c.Of(upstream) {
+			// If the upstream lists two entries of one name, the first counts.
+			if key := e.Key(); entries[key] == nil {
+				entries[key] = e
+			}
+		}
 		u := d.seen[upstream]
 		switch {
 		case u != nil:
@@ -54,8 +51,21 @@ func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
 			d.seen[upstream] = &drifting{entries, entries}
 		}
 	}
+	d.of = c
 	catalog.SortChanges(changes)
 	return changes
+}
+
+// touched returns the listed upstreams that may differ from the previous catalog, and those that are
+// listed for the first time.
+func (d *drift) touched(c *catalog.Catalog) []string {
+	changed := c.Changed(d.of)
+	return slices.DeleteFunc(c.Upstreams(), func(upstream string) bool {
+		if _, found := slices.BinarySearch(changed, upstream); found {
+			return false
+		}
+		return d.seen[upstream] != nil || len(d.seen) >= maxDrift
+	})
 }
 
 // changes compares the first definitions with the last.

@@ -27,10 +27,7 @@ type listTags struct {
 	tools, resources, prompts uint64
 }
 
-var (
-	tagSeed  = maphash.MakeSeed()
-	emptyTag = maphash.Bytes(tagSeed, nil) // of an empty list
-)
+var tagSeed = maphash.MakeSeed()
 
 // tags returns the tags of the gateway's current lists.
 func (l *listing) tags() listTags {
@@ -38,26 +35,9 @@ func (l *listing) tags() listTags {
 	if t := l.tagged.Load(); t != nil && t.of == s.Catalog {
 		return *t
 	}
-	t := listTags{of: s.Catalog, resources: emptyTag, prompts: emptyTag}
+	t := listTags{of: s.Catalog, resources: s.Catalog.Content(catalog.KindResource), prompts: s.Catalog.Content(catalog.KindPrompt)}
 	_, list := l.tools(s)
 	t.tools = maphash.Bytes(tagSeed, list)
-	if s.hasResources() || s.hasPrompts() {
-		var resources, prompts maphash.Hash
-		resources.SetSeed(tagSeed)
-		prompts.SetSeed(tagSeed)
-		for _, e := range s.Catalog.Entries() {
-			h := &resources
-			switch e.Kind {
-			case catalog.KindTool:
-				continue
-			case catalog.KindPrompt:
-				h = &prompts
-			}
-			_, _ = h.Write(e.Raw) // a hash never fails
-			_ = h.WriteByte(0)
-		}
-		t.resources, t.prompts = resources.Sum64(), prompts.Sum64()
-	}
 	l.tagged.Store(&t)
 	return t
 }

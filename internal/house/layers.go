@@ -135,6 +135,7 @@ var places = []place{
 	{"internal/ownership", ground, nil, "whose the names of servers are: registry, Computers and the configuration ask one ledger, and none of them may import another"},
 	{"internal/uritemplate", ground, nil, "RFC 6570; knows no MCP"},
 	{"internal/redact", ground, []string{"internal/rawjson"}, "takes secrets out of texts; the configuration, the gateway and Computers use it, and it knows none of them"},
+	{"internal/markup", ground, nil, "pages for browsers: HTML with places for values; knows not what a page is for"},
 	{"internal/text", ground, []string{"internal/rawjson", "internal/visible"}, "one line, one bound, for the texts of every package"},
 	{"internal/visible", ground, nil, "keeps text to what is seen; knows not what it is for"},
 	{"internal/memory", ground, nil, "bounds the bytes that are held at one time; knows none of them, so that every reader can stand on it"},
@@ -232,7 +233,24 @@ func layerRules() []Rule {
 			Reason: "its typed decoding drops fields it does not know, rounds large integers and costs several times the throughput",
 			Find:   findSDK,
 		},
+		{
+			Name:   "no template calls methods by name",
+			Reason: "with one such call in the program, the linker keeps every exported method of every type: 5 MB; internal/markup writes pages",
+			Find:   findTemplates,
+		},
 	}
+}
+
+func findTemplates(t *Tree) []string {
+	var found []string
+	for _, p := range t.Packages {
+		for _, e := range t.imports(p) {
+			if !e.Test && (e.To == "html/template" || e.To == "text/template") {
+				found = append(found, fmt.Sprintf("%s: %s imports %s: use internal/markup", e.Where, p.Path, e.To))
+			}
+		}
+	}
+	return found
 }
 
 // placeOf finds the line of a package, an exact one before a pattern.

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"log/slog"
 	"math"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/markup"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
@@ -22,6 +22,8 @@ import (
 
 //go:embed web/status.html
 var statusSource string
+
+var statusPage = sync.OnceValue(func() *markup.Page { return markup.New(statusSource) })
 
 const (
 	probeTimeout = 2 * time.Second
@@ -86,8 +88,7 @@ type StatusOptions struct {
 // Status reports the state of each agent: Page is for people, Data for programs. It is safe for
 // concurrent use and starts nothing that outlives a request.
 type Status struct {
-	o    StatusOptions
-	page *template.Template
+	o StatusOptions
 
 	mu     sync.Mutex // guards below
 	probes map[string]*probe
@@ -111,7 +112,7 @@ func NewStatus(o StatusOptions) *Status {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Status{o: o, page: template.Must(template.New("status").Parse(statusSource)), probes: map[string]*probe{}}
+	return &Status{o: o, probes: map[string]*probe{}}
 }
 
 // Page serves the page. It contains no data, so loading it reveals nothing; it requests Data with
@@ -127,7 +128,7 @@ func (s *Status) Page(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%[1]s'; script-src 'nonce-%[1]s'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce))
-	if err := s.page.Execute(w, map[string]string{"Nonce": nonce, "Name": s.o.Name, "Version": s.o.Version}); err != nil {
+	if err := statusPage().Write(w, markup.Values{"nonce": nonce, "name": s.o.Name, "version": s.o.Version}); err != nil {
 		s.o.Logger.Debug("the page was not sent", "err", err)
 	}
 }

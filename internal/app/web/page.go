@@ -1,35 +1,30 @@
 package web
 
 import (
+	"cmp"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
-	"crypto/rand"
-
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/markup"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
 //go:embed page.html
 var pageSource string
 
-// A snippet is a text to copy into a client's configuration.
-type snippet struct{ Name, Where, Text string }
+var page = sync.OnceValue(func() *markup.Page { return markup.New(pageSource) })
 
-// pageData is the data of page.html.
-type pageData struct {
-	Nonce, Version, URL, Mode, Config string
-	Uptime                            string
-	Tokens                            bool
-	Upstreams                         []app.UpstreamHealth // empty if tokens are required
-	Snippets                          []snippet
-	Tools                             int
-	Console                           bool
-}
+// A snippet is a text to copy into a client's configuration.
+type snippet struct{ name, where, text string }
 
 // servePage answers / with a page for browsers and a few facts as JSON for programs. It answers 404
 // for other paths.
@@ -48,26 +43,46 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 		return
 	}
 	h := f.engine.Health()
-	data := pageData{
-		Nonce: rand.Text(), Version: h.Version, URL: f.publicURL(), Mode: h.Mode, Tokens: tokens, Console: f.engine.Config().Console,
-		Uptime: text.Since(time.Duration(h.Uptime * float64(time.Second))), Snippets: snippets(f.publicURL(), tokens),
+	nonce := rand.Text()
+	data := markup.Values{
+		"nonce": nonce, "version": h.Version, "url": f.publicURL(), "mode": h.Mode, "tokens": tokens, "console": f.engine.Config().Console,
+		"uptime": text.Since(time.Duration(h.Uptime * float64(time.Second))),
 	}
+	var list []markup.Values
+	for _, s := range snippets(f.publicURL(), tokens) {
+		list = append(list, markup.Values{"name": s.name, "where": s.where, "text": s.text})
+	}
+	data["snippets"] = list
 	if !tokens {
-		data.Config = h.Config
-		data.Upstreams = h.List()
-		for _, u := range data.Upstreams {
-			data.Tools += u.Tools
+		servers, tools := []markup.Values{}, 0
+		for _, u := range h.List() {
+			servers = append(servers, markup.Values{"name": u.Name, "state": u.State, "note": cmp.Or(u.Error, u.Note), "transport": u.Transport, "tools": strconv.Itoa(u.Tools)})
+			tools += u.Tools
 		}
+		data["config"], data["servers"], data["tools"], data["shown"] = h.Config, servers, strconv.Itoa(tools), shownIn(h.Mode)
 	}
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%[1]s'; script-src 'nonce-%[1]s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", data.Nonce))
-	if err := f.page.Execute(w, data); err != nil {
+	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%[1]s'; script-src 'nonce-%[1]s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce))
+	if err := page().Write(w, data); err != nil {
 		f.log.Debug("the page was not sent", "err", err)
 	}
+}
+
+// shownIn says what a client sees of the tools in a mode.
+func shownIn(mode string) string {
+	switch config.Mode(mode) {
+	case config.ModeProxy:
+		return "A client sees each of them without its schema, which tool_hydrate gives, and tool_execute."
+	case config.ModePlain:
+		return "A client sees each of them, with its schema."
+	case config.ModeAuto:
+		return "A client sees each of them while all definitions are small, else tool_browse, tool_execute and tool_view in their place."
+	}
+	return "A client sees three instead: tool_browse finds, tool_execute runs, tool_view reads more of a long result. Where servers have resources or prompts, four more do the same for these."
 }
 
 // publicURL returns the URL that clients use.

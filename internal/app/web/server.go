@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -61,7 +60,6 @@ type Server struct {
 	profiles *profiles
 	sse      *sse.Server
 	router   *router.Router
-	page     *template.Template
 	http     *http.Server
 
 	attached *attached
@@ -93,7 +91,7 @@ func NewHandler(e *app.Engine, c *config.Config, base string, log *slog.Logger) 
 }
 
 func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.Logger) *Server {
-	f := &Server{engine: e, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, page: template.Must(template.New("page").Parse(pageSource)), token: rand.Text(), ended: make(chan struct{})}
+	f := &Server{engine: e, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
 	f.attached = &attached{handler: app.WithinProfile(e, f.MCP()), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
 	endpoint := func(path string) *streamable.Server {
