@@ -256,8 +256,8 @@ func (all methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func fail(w http.ResponseWriter, err error) {
 	kind, _ := mcp.KindOf(err)
 	status := kind.Info().HTTP
-	if errors.Is(err, ErrChanged) {
-		status = http.StatusConflict
+	if errors.Is(err, ErrChanged) || errors.Is(err, ErrPublished) {
+		status, err = http.StatusConflict, mcp.Errorf(mcp.KindInvalidRequest, "%s", err)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	guard.WriteError(w, status, "", err)

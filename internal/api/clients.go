@@ -11,7 +11,8 @@ import (
 )
 
 // Clients are the MCP clients of the user who runs the gateway. The methods are called concurrently.
-// Each change can be taken back by weir undo. No answer has a secret.
+// Each change can be taken back by weir undo. An error says that nothing has changed; Edited.Failed
+// tells what failed after a change. No answer has a secret.
 type Clients interface {
 	// Found returns the clients on the machine.
 	Found(ctx context.Context) ([]Client, error)
@@ -141,6 +142,6 @@ func (a *wirer) wire(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.o.Operated(r.Context(), audit.Role, "", "", "", what)
+	a.o.Operated(r.Context(), audit.Role, "", "", "", done.told(what))
 	return write(w, done)
 }

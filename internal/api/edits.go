@@ -18,15 +18,20 @@ import (
 // seen. The answer has the status 409.
 var ErrChanged = errors.New("the configuration has changed since you saw it: look at it again")
 
+// ErrPublished is the error for a server of the registry that is another one than the plan has shown.
+// The answer has the status 409.
+var ErrPublished = errors.New("the registry has another answer for this server than the plan that you saw: plan it again, and look at it")
+
 // Edits change the servers of the configuration file. The methods are called concurrently. Each
 // change is for the file with the given tag, waits until the gateway uses the new file, and can be
-// taken back by weir undo. No answer has a secret.
+// taken back by weir undo. An error says that nothing has changed; Edited.Failed tells what failed
+// after a change. No answer has a secret.
 type Edits interface {
 	// Entry returns the entry of a server.
 	Entry(name string) (Entry, error)
 	// Plan plans to add servers and changes nothing.
 	Plan(context.Context, Addition) (Edited, error)
-	// Add adds servers.
+	// Add adds servers. For a server of the registry, the tag is that of its plan.
 	Add(ctx context.Context, tag string, a Addition) (Edited, error)
 	// Amend changes the entry of a server.
 	Amend(ctx context.Context, tag, name string, change json.RawMessage) (Edited, error)
@@ -97,7 +102,7 @@ type amendment struct {
 // Edited is a change of the configuration, or the plan of one.
 type Edited struct {
 	File    string          `json:"file"`
-	Tag     string          `json:"tag"` // of the file, for If-Match
+	Tag     string          `json:"tag"` // of the file and of what the registry answered, for If-Match
 	Adds    []PlannedServer `json:"adds"`
 	Stay    []PlannedServer `json:"stay"`    // servers that weir does not take
 	Secrets []string        `json:"secrets"` // names that go into the store
@@ -112,6 +117,9 @@ type Edited struct {
 	Servers []Server `json:"servers"`
 	// Problem says why the gateway does not use the new file.
 	Problem string `json:"problem,omitempty"`
+	// Failed says which later step failed, after files had changed. The change stands, and Operation
+	// takes it back.
+	Failed string `json:"failed,omitempty"`
 }
 
 // A Question is a setting of a server of the registry.
@@ -229,8 +237,16 @@ func (a *editor) edit(w http.ResponseWriter, r *http.Request, what string, chang
 	if err != nil {
 		return err
 	}
-	a.o.Operated(r.Context(), audit.Role, "", r.PathValue("name"), "", what)
+	a.o.Operated(r.Context(), audit.Role, "", r.PathValue("name"), "", done.told(what))
 	return write(w, done)
+}
+
+// told returns what the audit log says of a change.
+func (e *Edited) told(what string) string {
+	if e.Failed != "" {
+		return what + "; a later step failed: " + text.Line(e.Failed, 300)
+	}
+	return what
 }
 
 // undo serves operations/{n}/undo.
@@ -252,7 +268,7 @@ func (a *editor) undo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.o.Operated(r.Context(), audit.Role, "", "", "", what)
+	a.o.Operated(r.Context(), audit.Role, "", "", "", done.told(what))
 	return write(w, done)
 }
 

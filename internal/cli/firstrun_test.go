@@ -311,14 +311,14 @@ func TestInitAndUndo(t *testing.T) {
 }
 
 // registryOf is an MCP Registry with one server, whose ID contains "echo".
-func registryOf(t *testing.T, server string) *httptest.Server {
+func registryOf(t *testing.T, server func() string) *httptest.Server {
 	t.Helper()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/v0.1/servers":
-			fmt.Fprintf(w, `{"servers":[{"server":%s,"_meta":{}}],"metadata":{"count":1}}`, server)
+			fmt.Fprintf(w, `{"servers":[{"server":%s,"_meta":{}}],"metadata":{"count":1}}`, server())
 		case strings.Contains(r.URL.Path, "echo"):
-			fmt.Fprintf(w, `{"server":%s,"_meta":{}}`, server)
+			fmt.Fprintf(w, `{"server":%s,"_meta":{}}`, server())
 		default:
 			http.NotFound(w, r)
 		}
@@ -333,7 +333,7 @@ func TestAddFromTheRegistry(t *testing.T) {
 	needsShell(t)
 	const server = `{"name":"io.github.me/echo","description":"says it again","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
 		`"version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"ECHO_TOKEN","isRequired":true,"isSecret":true}]}]}`
-	registry := registryOf(t, server)
+	registry := registryOf(t, func() string { return server })
 	h := newHome(t)
 	h.installed(t, "npx")
 	h.weir(t, "add", "io.github.me/nothing", "--registry", registry.URL).want(t, exitUsage, "no such server")

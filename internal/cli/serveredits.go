@@ -79,31 +79,36 @@ func (s *serverEdits) Plan(ctx context.Context, given api.Addition) (api.Edited,
 	if err != nil {
 		return api.Edited{}, err
 	}
-	p, asked, err := s.plan(ctx, m, given)
+	p, asked, published, err := s.plan(ctx, m, given)
 	if err != nil {
 		return api.Edited{}, notEdited(err)
 	}
-	out := editedOf(m, p, tag)
+	out := editedOf(m, p, tag+published)
 	out.Questions = asked
 	return out, nil
 }
 
 // plan plans an addition. What a server of the registry asks comes with the plan, which adds nothing
-// if a needed answer is missing.
-func (s *serverEdits) plan(ctx context.Context, m *firstrun.Machine, given api.Addition) (*firstrun.Plan, []api.Question, error) {
+// if a needed answer is missing. published is what the tag of the plan has in addition to that of the
+// file: it begins with a dot and names what the registry answered, or is "".
+func (s *serverEdits) plan(ctx context.Context, m *firstrun.Machine, given api.Addition) (p *firstrun.Plan, asked []api.Question, published string, err error) {
 	if given.Published != "" {
 		return s.shelf.plan(ctx, m, given)
 	}
-	p, err := m.Paste(given.Text, given.Name)
-	return p, nil, err
+	p, err = m.Paste(given.Text, given.Name)
+	return p, nil, "", err
 }
 
 // Add implements api.Edits.
 func (s *serverEdits) Add(ctx context.Context, tag string, given api.Addition) (api.Edited, error) {
-	return s.change(ctx, tag, func(m *firstrun.Machine) (*firstrun.Plan, []string, error) {
-		p, _, err := s.plan(ctx, m, given)
+	file, shown, _ := strings.Cut(tag, ".")
+	return s.change(ctx, file, func(m *firstrun.Machine) (*firstrun.Plan, []string, error) {
+		p, _, published, err := s.plan(ctx, m, given)
 		if err != nil {
 			return nil, nil, err
+		}
+		if strings.TrimPrefix(published, ".") != shown {
+			return nil, nil, api.ErrPublished
 		}
 		var names []string
 		for _, planned := range p.Import.Servers {
@@ -157,24 +162,33 @@ func (s *serverEdits) change(ctx context.Context, tag string, plan func(m *first
 	m.Journal = m.Journal.AtOnce() // the gateway follows the file
 	next := s.engine.Reloads.Next()
 	r, err := p.Apply(context.WithoutCancel(ctx), firstrun.Store)
-	if err != nil {
+	if err != nil && r.Record.N == 0 {
 		return api.Edited{}, notEdited(err)
 	}
 	out := editedOf(m, p, tag)
 	out.Operation = r.Record.N
-	err = s.await(ctx, m, &out, tag, next, names)
-	return out, err
+	failed(&out, err)
+	s.await(ctx, m, &out, tag, next, names)
+	return out, nil
+}
+
+// failed notes what failed after a change was made, if err is not nil.
+func failed(out *api.Edited, err error) {
+	if err != nil {
+		out.Failed = text.Line(strings.TrimPrefix(out.Failed+"; "+err.Error(), "; "), 1000)
+	}
 }
 
 // await waits until the gateway uses the changed file, and completes what an edit tells. was is the tag
 // of the file before: the gateway does not read a file again that is as it was.
-func (s *serverEdits) await(ctx context.Context, m *firstrun.Machine, out *api.Edited, was string, next <-chan struct{}, names []string) error {
+func (s *serverEdits) await(ctx context.Context, m *firstrun.Machine, out *api.Edited, was string, next <-chan struct{}, names []string) {
 	doc, err := os.ReadFile(m.Config)
-	if err != nil {
-		return err
+	if err == nil {
+		out.Tag, err = m.Digest()
 	}
-	if out.Tag, err = m.Digest(); err != nil || out.Tag == was {
-		return err
+	if err != nil || out.Tag == was {
+		failed(out, err)
+		return
 	}
 	waiting, cancel := context.WithTimeout(ctx, editWait)
 	defer cancel()
@@ -185,7 +199,6 @@ func (s *serverEdits) await(ctx context.Context, m *firstrun.Machine, out *api.E
 	for _, u := range states {
 		out.Servers = append(out.Servers, web.ServerOf(u))
 	}
-	return nil
 }
 
 // Undo implements api.Edits.
@@ -213,15 +226,14 @@ func (s *serverEdits) Undo(ctx context.Context, n int, own bool) (api.Edited, er
 	}
 	next := s.engine.Reloads.Next()
 	u, err := m.Undo(context.WithoutCancel(ctx), n)
-	if err != nil {
+	if u == nil || u.By == 0 {
 		return api.Edited{}, notEdited(err)
-	}
-	after, err := m.Servers()
-	if err != nil {
-		return api.Edited{}, err
 	}
 	out := editedOf(m, &firstrun.Plan{}, "")
 	out.Operation = u.By
+	failed(&out, err)
+	after, err := m.Servers()
+	failed(&out, err)
 	for _, step := range u.Steps {
 		if step.Do == firstrun.RemoveSecret {
 			out.Operation = 0 // The way back needs the secret.
@@ -236,8 +248,8 @@ func (s *serverEdits) Undo(ctx context.Context, n int, own bool) (api.Edited, er
 			out.Notes = append(out.Notes, f.File+": "+path.String()+" did not come back, because the name is taken by now")
 		}
 	}
-	err = s.await(ctx, m, &out, tag, next, different(before, after))
-	return out, err
+	s.await(ctx, m, &out, tag, next, different(before, after))
+	return out, nil
 }
 
 // different returns the names of the servers that two readings of a file do not have in common.
@@ -290,6 +302,8 @@ func notEdited(err error) error {
 	switch {
 	case errors.Is(err, journal.ErrChanged):
 		return api.ErrChanged
+	case errors.Is(err, api.ErrPublished):
+		return err
 	case errors.Is(err, firstrun.ErrNoServer), errors.Is(err, journal.ErrNothing), errors.Is(err, mcpregistry.ErrMissing):
 		return mcp.Errorf(mcp.KindNotFound, "%s", text.Line(err.Error(), 1000))
 	}

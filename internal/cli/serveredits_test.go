@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
@@ -74,7 +76,7 @@ func TestServersAreEditedOverTheAPI(t *testing.T) {
 	if len(added.Servers) != 1 || added.Servers[0].Tools == 0 || added.Operation == 0 || len(added.Secrets) != 1 {
 		t.Errorf("added: %+v", added)
 	}
-	if status, answer := s.operate("POST", "servers", planned.Tag, `{"text":"uvx other"}`); status != 409 {
+	if status, answer := s.operate("POST", "servers", planned.Tag, `{"text":"uvx other"}`); status != 409 || !strings.Contains(answer, "look at it again") {
 		t.Errorf("with the tag of an older file: %d %s", status, answer)
 	}
 	_, shown := s.operate("GET", "servers/more/entry", "", "")
@@ -159,15 +161,75 @@ func TestUndoOverTheAPI(t *testing.T) {
 	sameFiles(t, "after the undo", theirs(h.files(t)), mine)
 }
 
+// TestChangesThatFailLaterOverTheAPI: a change that is made, and of which a later step fails, is answered
+// as made, with the error and the number that takes it back. The audit log has it.
+func TestChangesThatFailLaterOverTheAPI(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	log := filepath.Join(t.TempDir(), "audit")
+	s, key := serveHome(t, h, "mcpServers: {}\naudit: {dir: "+log+"}\n")
+	before, _ := os.ReadFile(s.config)
+	edited := func(method, path, tag, body string) (e api.Edited) {
+		t.Helper()
+		status, answer := s.operateAs(key, method, path, tag, body)
+		if err := json.Unmarshal([]byte(answer), &e); err != nil || status != 200 {
+			t.Fatalf("%s %s: %d %s", method, path, status, answer)
+		}
+		return e
+	}
+	pasted, err := json.Marshal(api.Addition{Text: `{"mcpServers":{"more":{"command":"` + fakeBin + `","env":{"TOKEN":"ghp_0123456789abcdefghijABCDEFGHIJ456789"}}}}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := edited("POST", "servers", "", `{"plan":true,`+string(pasted)[1:])
+	added := edited("POST", "servers", planned.Tag, string(pasted))
+	stores, err := filepath.Glob(filepath.Join(h.dir, "*", "*", "secrets.yaml"))
+	if more, _ := filepath.Glob(filepath.Join(h.dir, "*", "*", "*", "secrets.yaml")); err == nil {
+		stores = append(stores, more...)
+	}
+	if len(stores) != 1 || added.Failed != "" {
+		t.Fatalf("added %+v, with the stores %q", added, stores)
+	}
+	if err := os.WriteFile(stores[0], []byte("{"), 0o600); err != nil { // the undo cannot remove the secret
+		t.Fatal(err)
+	}
+	undone := edited("POST", fmt.Sprintf("operations/%d/undo", added.Operation), "", `{}`)
+	if now, _ := os.ReadFile(s.config); string(now) != string(before) || undone.Failed == "" || undone.Tag != planned.Tag {
+		t.Errorf("undone: %+v, the file\n%s", undone, now)
+	}
+	want := fmt.Sprintf("takes back operation %d; a later step failed: ", added.Operation)
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		segments, _ := filepath.Glob(filepath.Join(log, "*"))
+		var all []byte
+		for _, segment := range segments {
+			data, _ := os.ReadFile(segment)
+			all = append(all, data...)
+		}
+		if strings.Contains(string(all), want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the audit log has no record %q:\n%s", want, all)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // TestRegistryOverTheAPI searches the registry, reads what a server needs, and adds it. Texts of the
 // registry come as they are, and the secret goes into the store.
 func TestRegistryOverTheAPI(t *testing.T) {
 	t.Parallel()
 	needsShell(t)
 	const hostile = "<script>alert(1)</script>"
-	const server = `{"name":"io.github.me/echo","description":"says it again ` + hostile + `","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
+	server := `{"name":"io.github.me/echo","description":"says it again ` + hostile + `","version":"1.0.0","packages":[{"registryType":"npm","identifier":"echo-mcp",` +
 		`"version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"ECHO_TOKEN","description":"` + hostile + `","isRequired":true,"isSecret":true}]}]}`
-	registry := registryOf(t, server)
+	var mu sync.Mutex // guards server
+	registry := registryOf(t, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return server
+	})
 	h := newHome(t)
 	h.installed(t, "npx")
 	s, key := serveHome(t, h, "mcpServers: {}\nregistry: {url: "+registry.URL+"}\n")
@@ -192,7 +254,24 @@ func TestRegistryOverTheAPI(t *testing.T) {
 	if status, answer = s.operateAs(key, "POST", "servers", planned.Tag, `{"published":"io.github.me/nothing"}`); status != 404 {
 		t.Errorf("of no such server: %d %s", status, answer)
 	}
-	status, answer = s.operateAs(key, "POST", "servers", planned.Tag, `{"published":"io.github.me/echo","answers":{"ECHO_TOKEN":"abcdefgh12345678"}}`)
+	const answered = `"published":"io.github.me/echo","answers":{"ECHO_TOKEN":"abcdefgh12345678"}}`
+	mu.Lock()
+	first := server
+	server = strings.ReplaceAll(server, "1.0.0", "1.0.1") // published after the plan was shown
+	mu.Unlock()
+	file, _, _ := strings.Cut(planned.Tag, ".")
+	for _, tag := range []string{planned.Tag, file} {
+		if status, answer = s.operateAs(key, "POST", "servers", tag, `{`+answered); status != 409 || !strings.Contains(answer, "plan it again") {
+			t.Errorf("a version that no plan showed, with the tag %q: %d %s", tag, status, answer)
+		}
+	}
+	if status, answer = s.operateAs(key, "POST", "servers", "", `{"plan":true,`+answered); status != 200 || !strings.Contains(answer, "1.0.1") || strings.Contains(answer, planned.Tag) {
+		t.Errorf("planned again: %d %s", status, answer)
+	}
+	mu.Lock()
+	server = first
+	mu.Unlock()
+	status, answer = s.operateAs(key, "POST", "servers", planned.Tag, `{`+answered)
 	conf, _ := os.ReadFile(s.config)
 	if err := json.Unmarshal([]byte(answer), &added); err != nil || status != 200 || len(added.Servers) != 1 || len(added.Secrets) != 1 || strings.Contains(answer+string(conf), "abcdefgh") || !strings.Contains(string(conf), "echo-mcp@1.0.0") {
 		t.Errorf("added: %d %s\n%s", status, answer, conf)

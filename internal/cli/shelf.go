@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 
 	"github.com/weir-mcp/weir/internal/api"
@@ -49,39 +52,43 @@ func (s *shelf) Search(ctx context.Context, words string) (api.Published, error)
 	return out, nil
 }
 
-// plan plans to add a server of the registry.
-func (s *shelf) plan(ctx context.Context, m *firstrun.Machine, given api.Addition) (*firstrun.Plan, []api.Question, error) {
+// plan plans to add a server of the registry. published binds the plan to the registry's answer.
+func (s *shelf) plan(ctx context.Context, m *firstrun.Machine, given api.Addition) (p *firstrun.Plan, asked []api.Question, published string, err error) {
 	registry, err := s.client()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	server, _, err := registry.Latest(ctx, given.Published)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
+	document, err := json.Marshal(server)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	published = fmt.Sprintf(".%x", sha256.Sum256(document))
 	plan, err := runsHere(server)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if plan.Bundle != nil {
-		return nil, nil, mcp.Errorf(mcp.KindInvalidParams, "%s is a bundle, which has files of its own: weir add %s", text.Line(server.Name, 200), text.Line(server.Name, 200))
+		return nil, nil, "", mcp.Errorf(mcp.KindInvalidParams, "%s is a bundle, which has files of its own: weir add %s", text.Line(server.Name, 200), text.Line(server.Name, 200))
 	}
-	var asked []api.Question
 	missing := false
 	for _, q := range plan.Questions {
 		asked = append(asked, api.Question{ID: q.ID, Description: q.Description, Default: q.Default, Choices: q.Choices, Secret: q.Secret, Needed: q.Required && q.Default == ""})
 		missing = missing || q.Required && q.Default == "" && given.Answers[q.ID] == ""
 	}
 	if given.Plan && missing {
-		return &firstrun.Plan{Import: &clients.Plan{}}, asked, nil
+		return &firstrun.Plan{Import: &clients.Plan{}}, asked, published, nil
 	}
-	p, err := planPublished(m, plan, given.Name, given.Answers)
+	p, err = planPublished(m, plan, given.Name, given.Answers)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if plan.Warning != "" {
 		p.Notes = append(p.Notes, clients.Note{Text: plan.Warning})
 	}
 	p.Notes = append(p.Notes, clients.Note{Text: server.Name + " " + server.Version + ", " + plan.Kind})
-	return p, asked, nil
+	return p, asked, published, nil
 }

@@ -72,17 +72,18 @@ func (w *wiring) Wire(ctx context.Context, tag string, given api.Wiring) (api.Wi
 	}
 	next := w.edits.engine.Reloads.Next()
 	r, err := p.Apply(context.WithoutCancel(ctx), firstrun.Store)
-	if err != nil {
+	if err != nil && r.Record.N == 0 {
 		return api.Wired{}, notEdited(err)
 	}
 	out := wiredOf(m, p, "")
 	out.Operation = r.Record.N
+	failed(&out.Edited, err)
 	var names []string
 	for _, s := range out.Adds {
 		names = append(names, s.Name)
 	}
-	err = w.edits.await(ctx, m, &out.Edited, p.Against, next, names)
-	return out, err
+	w.edits.await(ctx, m, &out.Edited, p.Against, next, names)
+	return out, nil
 }
 
 // planWiring plans a change of clients. The tag is that of all files that the plan is made of.

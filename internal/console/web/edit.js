@@ -10,11 +10,12 @@ let last;
 // told says what the last change did, with the way back.
 export function told(context) {
   if (!last) return '';
-  const { text, operation, problem, servers = [], notes = [], busy, findings } = last;
-  return el('div', { class: `notice ${problem || servers.some((one) => one.error) ? 'bad' : ''}`, role: 'status', 'data-key': 'told' },
+  const { text, operation, problem, failed, servers = [], notes = [], busy, findings } = last;
+  return el('div', { class: `notice ${problem || failed || servers.some((one) => one.error) ? 'bad' : ''}`, role: 'status', 'data-key': 'told' },
     el('p', {}, text, ' ', operation ? el('button', { type: 'button', class: 'quiet', disabled: busy, click: () => undo(context) }, busy ? 'Taking it back…' : 'Undo') : '',
       el('button', { type: 'button', class: 'quiet', click: () => { last = undefined; context.draw(); } }, 'Close')),
     problem ? el('p', { class: 'text' }, `The gateway does not use the new file: ${problem}`) : '',
+    failed ? el('p', { class: 'text' }, `It is made, and a later step failed: ${failed}`) : '',
     servers.length ? el('ul', { class: 'rows' }, servers.map((one) => el('li', {}, el('a', { href: `#/${at(one.name)}` }, one.name), ' ', stateText(one.state), ' ', one.error ? el('span', { class: 'text' }, one.error) : countText(one.tools, 'tool')))) : '',
     (findings ?? []).map((one) => finding(one)), notes.map((one) => el('p', { class: 'soft' }, one)));
 }
