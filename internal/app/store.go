@@ -78,7 +78,7 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	if err != nil {
 		return err
 	}
-	s.docs, s.ids, s.key = docs, sessionid.New(key, docs), key
+	s.docs, s.ids, s.key = docs, sessionid.New(key, docs, log), key
 	s.shelf = &artifact.Shelf{Docs: docs, Dir: filepath.Join(dir, storeResults), Late: c.Store.Sync == config.SyncInterval}
 	return place.MakeFolder(s.shelf.Dir)
 }

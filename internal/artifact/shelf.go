@@ -193,7 +193,7 @@ func (c *copyOnDisk) confirm(l *ledger, it *item) (withdraw bool, err error) {
 	if err == nil {
 		return false, nil
 	}
-	err = &Error{Kind: ErrFull, Detail: fmt.Sprintf("the store of this gateway cannot keep a result of %d bytes: %v", r.Size, err)}
+	err = &Error{Kind: ErrFull, Detail: fmt.Sprintf("the store of this gateway cannot keep a result of %d bytes: %v; %s", r.Size, err, store.Remedy(err))}
 	if c.doc.There() {
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package artifact_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -338,6 +339,25 @@ func TestShelfDamagedTables(t *testing.T) {
 			})
 		})
 	}
+}
+
+// full is a store without room for another document.
+type full struct{ docs.Docs }
+
+func (full) Set(context.Context, string, []byte, uint64, time.Duration) (uint64, error) {
+	return 0, fmt.Errorf("%w: insufficient storage", docs.ErrFull)
+}
+
+// TestFullShelf: the error of a result that a full store cannot keep names the setting that mends it.
+func TestFullShelf(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newShelf(t)
+		h.docs.Docs = full{h.docs.Docs}
+		s := h.open(t, artifact.Options{})
+		if _, err := s.Put(t.Context(), "ann", "", "", []byte("new")); !errors.Is(err, artifact.ErrFull) || !strings.Contains(err.Error(), "store.max_bytes") {
+			t.Errorf("in a full store: %v", err)
+		}
+	})
 }
 
 // TestShelfFaults: an artifact that the store cannot keep has no handle and leaves nothing, and one

@@ -375,6 +375,18 @@ func TestQuotasCountEverySpelling(t *testing.T) {
 	}
 }
 
+// TestSubscriptionsOfAnotherEra: the modern era subscribes by subscriptions/listen alone. A request of the
+// legacy form is refused, also where no mcp.Lifecycle stands before the gateway.
+func TestSubscriptionsOfAnotherEra(t *testing.T) {
+	h, _ := library(t, Options{})
+	for _, method := range []string{"resources/subscribe", "resources/unsubscribe"} {
+		_, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: method, Version: mcp.V20260728, Session: mcp.NewSession("", "ann"), Peer: mcp.NoPeer, Params: json.RawMessage(`{"uri":"file:///docs/readme.md"}`)})
+		if protocolKind(err) != mcp.KindMethodNotFound {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+}
+
 // TestSubscriptionsAreReads: what may not be read is not listened to, in both
 // eras, and what changes below an allowed resource is told of only where that may
 // be read.

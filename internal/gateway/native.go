@@ -35,6 +35,9 @@ type natives struct {
 
 // serveResources answers the methods of resources.
 func (n *natives) serveResources(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.Modern() && (r.Method == methodSubscribe || r.Method == "resources/unsubscribe") {
+		return nil, mcp.MethodNotFound(r.Method) // mcp.Lifecycle refuses them as well, where it stands before the gateway
+	}
 	switch r.Method {
 	case "resources/list":
 		return n.listEntries(ctx, r, catalog.KindResource, "resources")
@@ -42,7 +45,7 @@ func (n *natives) serveResources(ctx context.Context, r *mcp.Request) (json.RawM
 		return n.listEntries(ctx, r, catalog.KindTemplate, "resourceTemplates")
 	case dispatch.MethodRead:
 		return n.read(ctx, r)
-	case "resources/subscribe":
+	case methodSubscribe:
 		return n.subscribe(ctx, r)
 	case "resources/unsubscribe":
 		return n.unsubscribe(r)

@@ -87,7 +87,7 @@ var places = []place{
 	{"internal/clients", middle, nil, "the MCP clients of a machine and their files; asks no person and writes no file"},
 	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"internal/doctor", middle, []string{"internal/clients", "internal/config", "internal/journal"}, "judges what others tell of configuration, servers and clients, and looks at the machine; starts no server"},
-	{"internal/sessionid", middle, nil, "makes ids of legacy sessions that outlast weir; knows no transport, which asks it through an interface"},
+	{"internal/sessionid", middle, []string{"internal/telemetry"}, "makes ids of legacy sessions that outlast weir; knows no transport, which asks it through an interface; the log names a session by the tag that events have"},
 	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},
 	{"internal/hook", middle, nil, "asks programs of the operator about calls and results; knows neither MCP nor the configuration"},
 	{"internal/audit", middle, nil, "writes, verifies and reads the audit log; knows no gateway and no MCP"},

@@ -3,10 +3,14 @@ package sessionid
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -35,7 +39,27 @@ type memoKey struct{}
 // memo is what an Endpoint knows of a session that can be adopted.
 type memo struct {
 	born time.Time
-	kept record // of before the adoption
+	full atomic.Bool // the log was told
+
+	mu   sync.Mutex // guards below
+	kept record     // of before the adoption, with the subscriptions as they are kept now
+}
+
+// holds reports whether a subscription is known to be kept.
+func (m *memo) holds(uri string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.kept.Resources, uri)
+}
+
+// hold notes whether a subscription is kept.
+func (m *memo) hold(uri string, has bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept.Resources = slices.DeleteFunc(m.kept.Resources, func(one string) bool { return one == uri })
+	if has {
+		m.kept.Resources = append(m.kept.Resources, uri)
+	}
 }
 
 // Serve implements mcp.Handler.
@@ -44,49 +68,91 @@ func (k *Keeper) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 		// Before the answer: the id, which is made meanwhile, never says an earlier birth than this.
 		r.Session.Value(memoKey{}, func() any { return &memo{born: time.Now()} })
 	}
-	answer, err := k.next.Serve(ctx, r)
-	if err != nil || r.Modern() {
-		return answer, err
+	m, _ := r.Session.Value(memoKey{}, nil).(*memo)
+	if m == nil || r.Modern() || !recorded(r.Method) {
+		return k.next.Serve(ctx, r) // no record, or none of this: the session may end with its request
 	}
-	var change func(*record) bool
+	if _, ok := sealable(r.Session, m.born); !ok {
+		return k.next.Serve(ctx, r) // it ends with the process
+	}
+	uri := rawjson.Text(r.Fields().URI)
 	switch r.Method {
-	case "logging/setLevel":
-		change = func(d *record) bool {
-			level := r.Session.LogLevel()
-			differs := d.Level != level
-			d.Level = level
-			return differs
+	case methodUnsubscribe:
+		// The record comes first. If the store does not take it, the subscription stays, as the answer says.
+		if err := k.keep(ctx, r, m, func(d *record) bool {
+			before := len(d.Resources)
+			d.Resources = slices.DeleteFunc(d.Resources, func(one string) bool { return one == uri })
+			return len(d.Resources) < before
+		}); err != nil {
+			return nil, err
 		}
-	case "resources/subscribe":
-		uri := rawjson.Text(r.Fields().URI)
-		change = func(d *record) bool {
+		m.hold(uri, false)
+		return k.next.Serve(ctx, r)
+	case methodSubscribe:
+		answer, err := k.next.Serve(ctx, r)
+		if err != nil || m.holds(uri) {
+			return answer, err
+		}
+		if err := k.keep(ctx, r, m, func(d *record) bool {
 			if slices.Contains(d.Resources, uri) {
 				return false
 			}
 			d.Resources = append(d.Resources, uri)
 			return true
+		}); err != nil {
+			k.withdraw(ctx, r)
+			return nil, err
 		}
-	case "resources/unsubscribe":
-		uri := rawjson.Text(r.Fields().URI)
-		change = func(d *record) bool {
-			before := len(d.Resources)
-			d.Resources = slices.DeleteFunc(d.Resources, func(one string) bool { return one == uri })
-			return len(d.Resources) < before
-		}
-	default:
+		m.hold(uri, true)
 		return answer, nil
 	}
-	m, _ := r.Session.Value(memoKey{}, nil).(*memo)
-	if m == nil {
-		return answer, nil // the session ends with its request
+	answer, err := k.next.Serve(ctx, r)
+	if err != nil {
+		return nil, err
 	}
-	if _, ok := sealable(r.Session, m.born); !ok {
-		return answer, nil // it ends with the process
+	return answer, k.keep(ctx, r, m, func(d *record) bool {
+		level := r.Session.LogLevel()
+		differs := d.Level != level
+		d.Level = level
+		return differs
+	})
+}
+
+// The methods of which a record is kept.
+const (
+	methodLevel       = "logging/setLevel"
+	methodSubscribe   = "resources/subscribe"
+	methodUnsubscribe = "resources/unsubscribe"
+)
+
+func recorded(method string) bool {
+	return method == methodLevel || method == methodSubscribe || method == methodUnsubscribe
+}
+
+// keep changes the record of a session. The error is for the client.
+func (k *Keeper) keep(ctx context.Context, r *mcp.Request, m *memo, change func(*record) bool) error {
+	err := k.ids.change(ctx, placeOf(r.Session.Principal(), r.Session.ID(), m.born.Unix()), change)
+	switch {
+	case errors.Is(err, errLarge):
+		if m.full.CompareAndSwap(false, true) {
+			k.ids.log.Warn("a session has no room for further subscriptions", "session", telemetry.SessionTag(r.Session.ID()), "bytes", recordBytes)
+		}
+		return mcp.Errorf(mcp.KindOverloaded, "the URIs to which this session is subscribed have over %d KB, which is the bound; unsubscribe from some", recordBytes>>10)
+	case err != nil:
+		return unavailable(err)
 	}
-	if err := k.ids.change(ctx, placeOf(r.Session.Principal(), r.Session.ID(), m.born.Unix()), change); err != nil {
-		return nil, unavailable(err)
+	return nil
+}
+
+// withdraw ends a subscription of which the client is told that it failed.
+func (k *Keeper) withdraw(ctx context.Context, r *mcp.Request) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTime)
+	defer cancel()
+	back := *r
+	back.ID, back.Method = `"withdraw"`, methodUnsubscribe
+	if _, err := k.next.Serve(ctx, &back); err != nil {
+		k.ids.log.Warn("a subscription that the store did not keep stays until its session ends", "session", telemetry.SessionTag(r.Session.ID()), "err", err)
 	}
-	return answer, nil
 }
 
 // Restore makes the log level and the subscriptions of an adopted session again. A subscription that a
@@ -106,10 +172,13 @@ func (k *Keeper) Restore(ctx context.Context, s *mcp.Session) {
 		_, _ = k.next.Serve(ctx, &mcp.Request{ID: `"restore"`, Method: method, Params: params, Version: s.Version(), Session: s, Peer: mcp.NoPeer})
 	}
 	if m.kept.Level != "" {
-		again("logging/setLevel", "level", m.kept.Level)
+		again(methodLevel, "level", m.kept.Level)
 	}
-	for _, uri := range m.kept.Resources {
-		again("resources/subscribe", "uri", uri)
+	m.mu.Lock()
+	resources := slices.Clone(m.kept.Resources)
+	m.mu.Unlock()
+	for _, uri := range resources {
+		again(methodSubscribe, "uri", uri)
 	}
 }
 

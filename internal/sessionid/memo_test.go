@@ -1,9 +1,12 @@
 package sessionid
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -122,6 +125,43 @@ func TestRestore(t *testing.T) {
 	})
 }
 
+// TestLargeRecord: the record of one session is bounded. A subscription over the bound is an error, and
+// the log is told once; what is kept stays.
+func TestLargeRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := store.NewMemory()
+		k := newKept(t, docs, session("{}"))
+		var log bytes.Buffer
+		k.ids.log = slog.New(slog.NewTextHandler(&log, nil))
+		long := strings.Repeat("x", 8<<10)
+		n := 0
+		for {
+			uri := fmt.Sprintf("%d:%s", n, long)
+			if _, err := k.Serve(t.Context(), &mcp.Request{ID: "1", Method: "resources/subscribe", Params: json.RawMessage(`{"uri":"` + uri + `"}`), Version: mcp.V20250618, Session: k.s, Peer: mcp.NoPeer}); err != nil {
+				if kind, _ := mcp.KindOf(err); kind != mcp.KindOverloaded || !strings.Contains(err.Error(), "unsubscribe") {
+					t.Errorf("over the bound: %v", err)
+				}
+				break
+			}
+			if n++; n > 100 {
+				t.Fatal("there is no bound")
+			}
+		}
+		if _, bytes := size(t, docs); n != 15 || bytes > recordBytes+1024 {
+			t.Errorf("%d subscriptions in %d bytes", n, bytes)
+		}
+		k.do("resources/subscribe", `{"uri":"another:`+long+`"}`, false)
+		if lines := strings.Count(log.String(), "\n"); lines != 1 {
+			t.Errorf("the log has %d lines: %s", lines, &log)
+		}
+		k.do("resources/unsubscribe", `{"uri":"0:`+long+`"}`, true)
+		k.do("resources/subscribe", `{"uri":"another:`+long+`"}`, true)
+		if _, asked := k.again(docs); strings.Count(asked, "subscribe") != n {
+			t.Errorf("%d are made again, want %d", strings.Count(asked, "subscribe"), n)
+		}
+	})
+}
+
 // TestRestoreFaults: a change is acknowledged when it is kept. Sessions that cannot be adopted, and
 // requests without a session, keep nothing.
 func TestRestoreFaults(t *testing.T) {
@@ -146,9 +186,23 @@ func TestRestoreFaults(t *testing.T) {
 			}
 		}
 		d.Cut(true)
+		k.next.since()
 		k.do("resources/subscribe", `{"uri":"x:z"}`, false)
+		if asked := k.next.since(); !strings.HasSuffix(asked, "resources/unsubscribe {\"uri\":\"x:z\"}") {
+			t.Errorf("a subscription that is answered with an error stays: %s", asked)
+		}
+		k.do("resources/subscribe", `{"uri":"x:a"}`, true) // it is kept already
 		k.do("ping", `{}`, true)
+		k.next.since()
+		k.do("resources/unsubscribe", `{"uri":"x:a"}`, false)
+		if asked := k.next.since(); asked != "" {
+			t.Errorf("a subscription that stays in the store ends: %s", asked)
+		}
 		d.Cut(false)
+		k.do("resources/unsubscribe", `{"uri":"x:a"}`, true)
+		if _, asked := k.again(d); strings.Contains(asked, "x:a") || strings.Contains(asked, "x:z") {
+			t.Errorf("the next process makes %s", asked)
+		}
 		long := newKept(t, d, mcp.NewSession("", "ann"))
 		long.s.SetClient(nil, []byte(`{"x":"`+strings.Repeat("long", 300)+`"}`))
 		long.do("logging/setLevel", `{"level":"error"}`, true)

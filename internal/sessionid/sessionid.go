@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/maphash"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -32,13 +33,18 @@ type Sealer interface {
 type Ids struct {
 	seal  Sealer
 	docs  store.Docs
+	log   *slog.Logger
 	seed  maphash.Seed
 	turns [turns]chan struct{} // at a hash of a slot's key: changes of one slot wait for each other
 }
 
-// New returns Ids whose ends are kept in a store.
-func New(s Sealer, d store.Docs) *Ids {
-	i := &Ids{seal: s, docs: d, seed: maphash.MakeSeed()}
+// New returns Ids whose ends are kept in a store. The logger hears of sessions for which that has no
+// room; nil discards.
+func New(s Sealer, d store.Docs, logger *slog.Logger) *Ids {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	i := &Ids{seal: s, docs: d, log: logger, seed: maphash.MakeSeed()}
 	for n := range i.turns {
 		i.turns[n] = make(chan struct{}, 1)
 	}
@@ -144,7 +150,7 @@ func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Sessio
 	s := mcp.NewSession(own, principal)
 	s.SetVersion(st.Version)
 	s.SetClient(st.Info, st.Capabilities)
-	s.Value(memoKey{}, func() any { return &memo{time.Unix(st.Born, 0), kept} })
+	s.Value(memoKey{}, func() any { return &memo{born: time.Unix(st.Born, 0), kept: kept} })
 	return s, nil
 }
 
@@ -171,7 +177,7 @@ func left(st state) time.Duration { return time.Until(time.Unix(st.Born, 0).Add(
 const retryAfter = 2 * time.Second
 
 func unavailable(err error) error {
-	e := mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked about the session now; try again: %w", err)
+	e := mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked about the session now; %s: %w", store.Remedy(err), err)
 	e.SetRetryAfter(retryAfter)
 	return e
 }

@@ -20,7 +20,7 @@ func ids(t *testing.T, d store.Docs) *Ids {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(k, d)
+	return New(k, d, nil)
 }
 
 func session(info string) *mcp.Session {

@@ -34,13 +34,18 @@ const (
 	slotRecords = 128
 	// slotBytes bounds a slot of more than one record.
 	slotBytes = 64 << 10
+	// recordBytes bounds one record: the URIs of its subscriptions.
+	recordBytes = 128 << 10
 	// changeTries bounds how often a change is repeated after other changes of the document.
 	changeTries = 5
 	// turns is how many slots can be changed at a time.
 	turns = 256
 )
 
-var errBusy = errors.New("the session changes too often")
+var (
+	errBusy  = errors.New("the session changes too often")
+	errLarge = errors.New("the record of the session is over its bound")
+)
 
 // place says where the record of a session is: its slot, and its name there.
 type place struct {
@@ -113,6 +118,12 @@ func (s *slot) raise() {
 	delete(s.Sessions, oldest)
 }
 
+// size returns how many bytes the record has in its slot.
+func (r *record) size() int {
+	value, _ := json.Marshal(r) // texts and numbers alone
+	return len(value)
+}
+
 // get returns the record of a session.
 func (i *Ids) get(ctx context.Context, at place) (record, error) {
 	s, _, err := i.slotAt(ctx, at)
@@ -120,7 +131,8 @@ func (i *Ids) get(ctx context.Context, at place) (record, error) {
 }
 
 // change changes the record of a session that has not been ended. f reports whether there is something
-// to change; it runs again on the newest record if its slot has changed meanwhile.
+// to change; it runs again on the newest record if its slot has changed meanwhile. The error is errLarge
+// if f adds a subscription for which the record has no room.
 func (i *Ids) change(ctx context.Context, at place, f func(*record) bool) error {
 	turn := i.turns[maphash.String(i.seed, at.key)%turns]
 	select {
@@ -136,8 +148,12 @@ func (i *Ids) change(ctx context.Context, at place, f func(*record) bool) error 
 			return failed
 		}
 		r := s.of(at)
+		had := len(r.Resources)
 		if r.Ended || !f(&r) {
 			return nil
+		}
+		if len(r.Resources) > had && r.size() > recordBytes {
+			return errLarge
 		}
 		value, left, failed := s.put(at, r)
 		if failed != nil {

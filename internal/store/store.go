@@ -62,6 +62,14 @@ var (
 	ErrNobody = errors.New("no listener for the subject")
 )
 
+// Remedy says what mends an error of a store, for a message.
+func Remedy(err error) string {
+	if errors.Is(err, ErrFull) {
+		return "the operator raises store.max_bytes"
+	}
+	return "try again"
+}
+
 var encoding = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 // Hash returns the part of a key that stands for a name, whatever characters the name has. A name

@@ -25,7 +25,7 @@ func lasting(t *testing.T, d store.Docs, h mcp.Handler) streamable.ServerOptions
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := sessionid.New(k, d).At("/mcp").Around(h, nil)
+	kept := sessionid.New(k, d, nil).At("/mcp").Around(h, nil)
 	return streamable.ServerOptions{Handler: kept, Sessions: kept}
 }
 
