@@ -47,6 +47,7 @@ type Line struct {
 
 	mu    sync.Mutex // guards below
 	uris  map[string]int
+	sent  map[string]Conn // where each was subscribed to last
 	holds int    // number of subscriptions
 	level string // last sent to the present connection
 }
@@ -55,7 +56,7 @@ type Line struct {
 func (r *Registry) NewLine(o LineOptions) *Line {
 	return &Line{
 		r: r, shared: o.Shared, several: o.Shared || o.Principal != "" && o.Session == nil && !o.Modern, session: o.Session, modern: o.Modern,
-		current: o.Current, resub: make(chan struct{}, 1), uris: map[string]int{},
+		current: o.Current, resub: make(chan struct{}, 1), uris: map[string]int{}, sent: map[string]Conn{},
 	}
 }
 
@@ -151,8 +152,20 @@ func (l *Line) watch(ctx context.Context, conn Conn, uri string) error {
 	_, err := conn.Call(ctx, tellTimeout, "resources/subscribe", uriParams(uri), nil)
 	if err != nil {
 		l.discount(uri)
+		return err
 	}
-	return err
+	l.subscribed(uri, conn)
+	return nil
+}
+
+// subscribed notes that a resource was subscribed to over a connection, so that Renew does not repeat a
+// subscription that had waited for the connection.
+func (l *Line) subscribed(uri string, conn Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.uris[uri] > 0 {
+		l.sent[uri] = conn
+	}
 }
 
 func (l *Line) discount(uri string) (last bool) {
@@ -162,6 +175,7 @@ func (l *Line) discount(uri string) (last bool) {
 	l.uris[uri]--
 	if l.uris[uri] <= 0 {
 		delete(l.uris, uri)
+		delete(l.sent, uri)
 		last = true
 	}
 	return last
@@ -191,12 +205,21 @@ func (l *Line) Renew(ctx context.Context, conn Conn) {
 		return // Listen and the calls themselves send them
 	}
 	for _, uri := range l.resources() {
+		l.mu.Lock()
+		done := l.sent[uri] == conn
+		l.mu.Unlock()
+		if done {
+			continue
+		}
 		_, err := conn.Call(ctx, tellTimeout, "resources/subscribe", uriParams(uri), nil)
 		if err != nil && ctx.Err() == nil {
 			l.r.log.Warn("a subscription could not be renewed", "err", err)
 		}
 		if err != nil && !mcp.IsAnswer(err) {
 			return
+		}
+		if err == nil {
+			l.subscribed(uri, conn)
 		}
 	}
 	if err := l.sendLevel(ctx, conn); err != nil && ctx.Err() == nil {
