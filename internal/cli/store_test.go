@@ -303,6 +303,13 @@ func TestKilledSubscriptions(t *testing.T) {
 	do(other, "resources/subscribe", `{"uri":"x:b"}`)
 	do(other, "resources/subscribe", `{"uri":"x:c"}`)
 	do(other, "resources/unsubscribe", `{"uri":"x:c"}`)
+	// The answer of an unsubscribe does not wait for the server: it is told in the background.
+	until(t, "told", func() string {
+		if all := strings.Join(seen(), "\n"); !strings.Contains(all, `resources/unsubscribe {"uri":"x:c"}`) {
+			return all
+		}
+		return "told"
+	})
 	before := len(seen())
 	r.kill(t)
 	do(one, "ping", `{}`)
