@@ -21,6 +21,7 @@ const maxLoggedChanges = 20
 // changed.
 func (e *Engine) refreshed(c *catalog.Catalog, upstreams []string) {
 	changes := e.state.Refresh(c)
+	e.listings.changed(changes)
 	for i, change := range changes {
 		if i == maxLoggedChanges {
 			e.log.Warn("more has changed", "changes", len(changes))
@@ -139,7 +140,9 @@ type CatalogInfo struct {
 	Prompts   int              `json:"prompts"`
 	Pin       *pinInfo         `json:"pin,omitempty"`
 	Changes   []catalog.Change `json:"changes"`
-	Findings  []string         `json:"findings"`
+	// with ?since=TIME: the changes that weir has seen after it
+	Recent   []TimedChange `json:"recent,omitempty"`
+	Findings []string      `json:"findings"`
 	// the profiles that the caller may open
 	Profiles []ProfileInfo `json:"profiles,omitempty"`
 }
@@ -150,13 +153,16 @@ type pinInfo struct {
 	Holds        bool   `json:"holds"`
 }
 
-// CatalogInfo describes the current catalog.
-func (e *Engine) CatalogInfo() *CatalogInfo {
+// CatalogInfo describes the current catalog. With a time, it has the changes since then.
+func (e *Engine) CatalogInfo(since time.Time) *CatalogInfo {
 	c := e.Snapshot().Catalog
 	n := Kinds(c)
 	info := &CatalogInfo{
 		Hash: c.Hash(), Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
 		Changes: e.state.Changes(), Findings: []string{}, Partial: c.Partial(),
+	}
+	if !since.IsZero() {
+		info.Recent = e.recent.since(since)
 	}
 	select {
 	case <-e.first:

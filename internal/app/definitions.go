@@ -35,7 +35,7 @@ type Definitions struct {
 func newDefinitions(e *Engine, c *config.Config) *Definitions {
 	d := &Definitions{engine: e, path: lockPath(c)}
 	d.Keeper = lockfile.New(lockfile.Options{
-		Path: d.path, Logger: e.log, Sink: e.live, Conceal: e.conceal.listing,
+		Path: d.path, Logger: e.log, Sink: firsts{e.listings, e.live}, Conceal: e.conceal.listing,
 		Mode:     func(server string) lockfile.Mode { return lockfile.Mode(e.config.Load().TrustOf(server)) },
 		Endpoint: d.endpoint, Neighbours: d.neighbours, Changed: d.changed, Own: ownLists{e},
 	})

@@ -78,6 +78,8 @@ type Engine struct {
 	// entries served in addition to the upstreams'; may be nil
 	file        atomic.Pointer[gateway.SnapshotFile]
 	direct      atomic.Pointer[gateway.DirectCalls] // of the current gateway; judges calls that bypass /mcp
+	listings    *listings
+	recent      recentChanges // of definitions
 	owners      *owners
 	agents      *agents
 	hooks       *hooks
@@ -201,13 +203,16 @@ func build(c *config.Config, o Options) (*Engine, error) {
 			vectors.changed()
 		},
 	})
+	if e.listings, err = newListings(e); err != nil {
+		return nil, errors.Join(err, held.close())
+	}
 	e.Definitions = newDefinitions(e, c)
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
 	e.agents = newAgents(e, c, kept)
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, Transport: e.SignIns.over(e.agents.transport), Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Definitions, Observer: observer{engine: e}, Trace: e.Trace,
+		Logger: log, Transport: e.SignIns.over(e.agents.transport), Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
 		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge,
@@ -228,6 +233,8 @@ func (e *Engine) start(c *config.Config) {
 	}
 	e.agents.start(c)
 	e.agents.merge()
+	e.listings.fill()
+	e.listings.start()
 	e.Auditor.configured(c, nil)
 	e.sendSpans(c)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -350,6 +357,7 @@ const CloseTimeout = 4 * time.Second
 // Close leaves the offices, stops the upstreams, killing them when ctx ends, and discards all
 // results. No calls may be in flight.
 func (e *Engine) Close(ctx context.Context) {
+	e.listings.ending()
 	e.Offices.close(ctx)
 	e.firstEnd()
 	var spans sync.WaitGroup
@@ -361,6 +369,7 @@ func (e *Engine) Close(ctx context.Context) {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 	}
 	e.agents.disconnect()
+	e.listings.close()
 	if err := e.SignIns.close(ctx); err != nil {
 		e.log.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
 	}

@@ -41,6 +41,9 @@ func (p *startupWait) Serve(ctx context.Context, r *mcp.Request) (json.RawMessag
 	select {
 	case <-p.engine.first:
 	default:
+		if p.engine.listings.full.Load() {
+			break // the catalog is that of before the restart
+		}
 		if limit := p.limitOf(ctx, r); limit != noWait {
 			p.engine.filled(ctx, limit)
 		}

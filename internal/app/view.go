@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway"
@@ -72,8 +73,8 @@ func HealthSeen(ctx context.Context, e *Engine) *Health {
 
 // CatalogSeen returns the CatalogInfo for the caller of a request: counts of what exists for the caller,
 // changes of those entries alone, and no findings if something is hidden.
-func CatalogSeen(ctx context.Context, e *Engine) *CatalogInfo {
-	info := e.CatalogInfo()
+func CatalogSeen(ctx context.Context, e *Engine, since time.Time) *CatalogInfo {
+	info := e.CatalogInfo(since)
 	info.Profiles = profilesSeen(ctx, e)
 	seen := ViewOf(ctx, e).Catalog
 	n := Kinds(seen)
@@ -82,9 +83,11 @@ func CatalogSeen(ctx context.Context, e *Engine) *CatalogInfo {
 		return info
 	}
 	info.Findings, info.Partial = []string{}, nil
-	info.Changes = slices.DeleteFunc(info.Changes, func(c catalog.Change) bool {
+	unseen := func(c catalog.Change) bool {
 		_, known := seen.Lookup(c.ID)
 		return !known
-	})
+	}
+	info.Changes = slices.DeleteFunc(info.Changes, unseen)
+	info.Recent = slices.DeleteFunc(info.Recent, func(c TimedChange) bool { return unseen(c.Change) })
 	return info
 }

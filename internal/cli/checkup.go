@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
@@ -56,7 +57,7 @@ func (c *checkup) Doctor(ctx context.Context, name string) ([]api.Finding, error
 
 // probe returns the servers as this gateway sees them.
 func (c *checkup) probe(ctx context.Context, conf *config.Config) doctor.Report {
-	report := reportOf(c.engine.Health(), c.engine.CatalogInfo())
+	report := reportOf(c.engine.Health(), c.engine.CatalogInfo(time.Time{}))
 	report.Running, report.URL, report.Version = true, c.url, c.a.version
 	for i, s := range report.Servers {
 		if s.Error == "" && s.State != string(upstream.StateStarting) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/bridge"
@@ -25,7 +26,8 @@ type client struct {
 	// health returns the state of the gateway and its upstreams.
 	health func(context.Context) (*app.Health, error)
 	// catalog returns the state of the gateway's catalog.
-	catalog func(context.Context) (*app.CatalogInfo, error)
+	// catalog describes the catalog; with a time, it has the changes since then.
+	catalog func(ctx context.Context, since time.Time) (*app.CatalogInfo, error)
 	// definitions compare what servers offer with weir.lock; nil for a gateway of another process.
 	definitions definitionSource
 	// tools returns the tools of the gateway's catalog that fit a query.

@@ -48,7 +48,7 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 	}
 	d.end = func() { closeEngine(e) }
 	_ = e.Settled(ctx) // the states say what has failed, and what is late
-	report := reportOf(app.HealthSeen(ctx, e), app.CatalogSeen(ctx, e))
+	report := reportOf(app.HealthSeen(ctx, e), app.CatalogSeen(ctx, e, time.Time{}))
 	report.Listed = listedNames(c, e.Tools(ctx, listedQuery(c)))
 	log.fill(report.Servers)
 	return report, nil

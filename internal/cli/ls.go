@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/catalog"
 )
 
 func lsCommand(a *process) *cobra.Command {
 	var (
 		t                            target
 		tools, hash, changes, asJSON bool
+		since                        string
 	)
 	cmd := &cobra.Command{
 		Use:   "ls",
@@ -24,7 +27,14 @@ func lsCommand(a *process) *cobra.Command {
 With --hash it prints the hash of the catalog, for pin.expected_hash of the
 configuration: any other definition of any server gives another hash. With
 --changes it prints what the servers say differently than when they were listed
-first, and what it was before.`,
+first, and what it was before.
+
+With --since it prints instead what came, went or changed since then: since a
+time (2026-07-28T10:00:00Z), for a duration (24h), or since you looked last
+(last). A gateway with store: file:DIR remembers that over restarts.`,
+		Example: `  weir ls --changes
+  weir ls --changes --since last
+  weir ls --changes --since 24h --json`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := openTarget(a, cmd.Context(), t)
@@ -32,13 +42,25 @@ first, and what it was before.`,
 				return err
 			}
 			defer c.close()
-			if hash || changes {
-				info, err := c.catalog(cmd.Context())
+			if hash || changes || since != "" {
+				var from time.Time
+				if since != "" {
+					if from, err = sinceTime(a, since, c.where, time.Now()); err != nil {
+						return err
+					}
+				}
+				asked := time.Now()
+				info, err := c.catalog(cmd.Context(), from)
+				if err == nil && !hash {
+					looked(a, c.where, asked)
+				}
 				switch {
 				case err != nil:
 					return err
 				case asJSON:
 					return printJSON(a.stdout, info)
+				case since != "":
+					return printRecent(a, info, from)
 				case changes:
 					return printChanges(a, info)
 				}
@@ -76,7 +98,9 @@ first, and what it was before.`,
 	cmd.Flags().BoolVar(&tools, "tools", false, "list all tools")
 	cmd.Flags().BoolVar(&hash, "hash", false, "print the hash of the catalog")
 	cmd.Flags().BoolVar(&changes, "changes", false, "print what the servers say differently than first")
+	cmd.Flags().StringVar(&since, "since", "", "print what changed since a time, for a duration, or since the last look (last)")
 	cmd.MarkFlagsMutuallyExclusive("tools", "hash", "changes")
+	cmd.MarkFlagsMutuallyExclusive("tools", "hash", "since")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -128,17 +152,25 @@ func printChanges(a *process, info *app.CatalogInfo) error {
 		return err
 	}
 	for _, c := range info.Changes {
-		if _, err := fmt.Fprintln(a.stdout, c.String()); err != nil {
+		if err := printChange(a, "", c); err != nil {
 			return err
 		}
-		for _, field := range c.Fields {
-			for _, side := range []struct{ sign, value string }{{"-", field.Before}, {"+", field.After}} {
-				if side.value == "" {
-					continue
-				}
-				if _, err := fmt.Fprintf(a.stdout, "  %s %s: %s\n", side.sign, field.Field, side.value); err != nil {
-					return err
-				}
+	}
+	return nil
+}
+
+// printChange prints one change after a text.
+func printChange(a *process, before string, c catalog.Change) error {
+	if _, err := fmt.Fprintln(a.stdout, before+c.String()); err != nil {
+		return err
+	}
+	for _, field := range c.Fields {
+		for _, side := range []struct{ sign, value string }{{"-", field.Before}, {"+", field.After}} {
+			if side.value == "" {
+				continue
+			}
+			if _, err := fmt.Fprintf(a.stdout, "  %s %s: %s\n", side.sign, field.Field, side.value); err != nil {
+				return err
 			}
 		}
 	}

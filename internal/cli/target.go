@@ -257,9 +257,12 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 		peer:   conn,
 		where:  shown,
 		health: func(ctx context.Context) (*app.Health, error) { return fetchHealth(ctx, mcpURL, token) },
-		catalog: func(ctx context.Context) (*app.CatalogInfo, error) {
-			info := &app.CatalogInfo{}
-			return info, fetchBeside(ctx, mcpURL, token, "catalog", info)
+		catalog: func(ctx context.Context, since time.Time) (*app.CatalogInfo, error) {
+			info, path := &app.CatalogInfo{}, "catalog"
+			if !since.IsZero() {
+				path += "?since=" + url.QueryEscape(since.UTC().Format(time.RFC3339Nano))
+			}
+			return info, fetchBeside(ctx, mcpURL, token, path, info)
 		},
 		tools:  toolsAt(mcpURL, token),
 		person: t.person,
@@ -317,12 +320,14 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		return nil, err
 	}
 	return &client{
-		peer:    conn,
-		where:   path,
-		own:     true,
-		health:  func(ctx context.Context) (*app.Health, error) { return app.HealthSeen(ctx, e), nil },
-		catalog: func(ctx context.Context) (*app.CatalogInfo, error) { return app.CatalogSeen(ctx, e), nil },
-		tools:   func(ctx context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Tools(ctx, q), nil },
+		peer:   conn,
+		where:  path,
+		own:    true,
+		health: func(ctx context.Context) (*app.Health, error) { return app.HealthSeen(ctx, e), nil },
+		catalog: func(ctx context.Context, since time.Time) (*app.CatalogInfo, error) {
+			return app.CatalogSeen(ctx, e, since), nil
+		},
+		tools: func(ctx context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Tools(ctx, q), nil },
 
 		definitions: ownDefinitions{e.Definitions},
 		person:      t.person,

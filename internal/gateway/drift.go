@@ -20,7 +20,7 @@ type drift struct {
 }
 
 type drifting struct {
-	first, last map[catalog.Key]*catalog.Entry
+	first, last map[catalog.Key]*catalog.Entry // last is nil after a restart, until the first listing
 }
 
 // observe compares a catalog with the previous one.
@@ -44,6 +44,8 @@ func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
 		}
 		u := d.seen[upstream]
 		switch {
+		case u != nil && u.last == nil: // the first of this process
+			u.last = entries
 		case u != nil:
 			changes = append(changes, differences(u.last, entries)...)
 			u.last = entries
@@ -74,10 +76,31 @@ func (d *drift) changes() []catalog.Change {
 	defer d.mu.Unlock()
 	changes := []catalog.Change{}
 	for _, u := range d.seen {
+		if u.last == nil {
+			continue // it has not been listed since the restart
+		}
 		changes = append(changes, differences(u.first, u.last)...)
 	}
 	catalog.SortChanges(changes)
 	return changes
+}
+
+// restore says what upstreams listed first in an earlier process.
+func (d *drift) restore(first map[string]*catalog.Catalog) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen == nil {
+		d.seen = map[string]*drifting{}
+	}
+	for upstream, c := range first {
+		u := &drifting{first: map[catalog.Key]*catalog.Entry{}}
+		for _, e := range c.Entries() {
+			if key := e.Key(); u.first[key] == nil {
+				u.first[key] = e
+			}
+		}
+		d.seen[upstream] = u
+	}
 }
 
 func differences(before, after map[catalog.Key]*catalog.Entry) []catalog.Change {

@@ -192,6 +192,10 @@ func (g *Gateway) compareAll(ctx context.Context, followers []*follower) {
 	}
 }
 
+// Restore says what upstreams listed first in an earlier process, each in a catalog of its own. It must
+// be called before the first Refresh.
+func (s *State) Restore(first map[string]*catalog.Catalog) { s.drift.restore(first) }
+
 // Changes returns how all definitions differ from the first ones of this State: additions,
 // removals, and changes with the old and the new value.
 func (s *State) Changes() []catalog.Change { return s.drift.changes() }

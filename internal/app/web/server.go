@@ -442,7 +442,15 @@ func (f *Server) serveCatalog(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	app.WriteJSON(w, http.StatusOK, app.CatalogSeen(r.Context(), f.engine))
+	var since time.Time
+	if text := r.URL.Query().Get("since"); text != "" {
+		var err error
+		if since, err = time.Parse(time.RFC3339, text); err != nil {
+			guard.WriteError(w, http.StatusBadRequest, "", mcp.Errorf(mcp.KindInvalidParams, "since must be a time such as 2026-07-28T10:00:00Z"))
+			return
+		}
+	}
+	app.WriteJSON(w, http.StatusOK, app.CatalogSeen(r.Context(), f.engine, since))
 }
 
 // InstanceHeader is the header of /healthz with the id of this run of the gateway. It is not

@@ -48,8 +48,8 @@ type Line struct {
 	mu    sync.Mutex // guards below
 	uris  map[string]int
 	sent  map[string]Conn // where each was subscribed to last
-	holds int    // number of subscriptions
-	level string // last sent to the present connection
+	holds int             // number of subscriptions
+	level string          // last sent to the present connection
 }
 
 // NewLine returns a Line of a Registry.

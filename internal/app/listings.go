@@ -1,0 +1,364 @@
+package app
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/lockfile"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/upstream"
+)
+
+const (
+	// listingTTL is how long a listing fills the catalog of a later process; listingAgain is when a
+	// running one writes it again.
+	listingTTL   = 24 * time.Hour
+	listingAgain = 8 * time.Hour
+	// listingWait is how long entries of an earlier process stay if their server does not come up, as
+	// those of a server that is down.
+	listingWait = 5 * time.Minute
+	// maxFirsts bounds the servers whose first definitions are kept.
+	maxFirsts = 1024
+	// maxListing bounds a listing after it is read from the store.
+	maxListing = 64 << 20
+)
+
+// listings keeps what servers list, so that the catalog of the next process is filled at once, and what
+// they listed first, so that later definitions are compared with it. Without a store it only hands on.
+//
+//	upstream.Manager ─▶ listings ─▶ lockfile.Keeper ─▶ firsts ─▶ upstream.Live
+//	                      ▲  └─▶ l.HASH, 24 hours        └─▶ f.HASH
+//	                     fill: what an earlier process had, unless the server has another configuration
+type listings struct {
+	e    *Engine
+	docs store.Docs // nil: there is no store
+	key  []byte     // for fingerprints of configurations
+
+	pen    *pen
+	over   atomic.Bool // the gateway ends: what servers say while they end is not kept
+	full   atomic.Bool // every server had a listing of an earlier process
+	end    context.CancelFunc
+	run    sync.WaitGroup
+	filled map[string]bool // set by fill; removed by tidy if they do not come up
+
+	filling sync.Mutex // held while a listing of an earlier process is handed on; guards listed
+	listed  map[string]bool
+
+	mu     sync.Mutex // guards below
+	firsts map[string]bool
+}
+
+var _ upstream.Sink = (*listings)(nil)
+
+// newListings returns the listings of an engine, with the first definitions that the store has.
+func newListings(e *Engine) (*listings, error) {
+	k := &listings{e: e, docs: e.Store.documents(), end: func() {}, listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{}}
+	if k.docs == nil {
+		return k, nil
+	}
+	k.key, k.pen = e.Store.key.Secret("listings"), newPen(k.docs, e.log)
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+	defer cancel()
+	if err := e.recent.restore(ctx, k.docs); err != nil {
+		return nil, err
+	}
+	first := map[string]*catalog.Catalog{}
+	for doc, err := range k.docs.List(ctx, "f.") {
+		if err != nil {
+			return nil, err
+		}
+		l, _, err := decodeListing(doc.Value)
+		if err != nil {
+			e.log.Warn("the first definitions of a server cannot be read, so its current ones count as the first", "key", doc.Key, "err", err)
+			continue
+		}
+		k.firsts[l.Upstream] = true
+		c, _ := catalog.New(limitsOf(e.config.Load().SchemaLimits)).With(l)
+		first[l.Upstream] = c
+	}
+	e.state.Restore(first)
+	return k, nil
+}
+
+// keptListing is the document of a listing, before it is compressed.
+type keptListing struct {
+	V      int       `json:"v"`
+	Config string    `json:"config,omitempty"` // fingerprint of the server's configuration
+	Time   time.Time `json:"time"`
+
+	Upstream, Namespace, Title, About, Instructions string
+	Found                                           bool `json:",omitempty"`
+	Tags                                            []string
+	ServerInfo                                      json.RawMessage `json:",omitempty"`
+	Greeting                                        string          `json:",omitempty"`
+	Tools, Resources, ResourceTemplates, Prompts    []json.RawMessage
+	Cut                                             []string `json:",omitempty"`
+}
+
+// encodeListing returns the document of a listing; it copies the definitions.
+func encodeListing(l catalog.Listing, fingerprint string) ([]byte, error) {
+	return json.Marshal(keptListing{
+		V: 1, Config: fingerprint, Time: time.Now().UTC(), Upstream: l.Upstream, Namespace: l.Namespace, Title: l.Title, About: l.About, Instructions: l.Instructions,
+		Found: l.Found, Tags: l.Tags, ServerInfo: l.Greeting.ServerInfo, Greeting: l.Greeting.Instructions,
+		Tools: l.Tools, Resources: l.Resources, ResourceTemplates: l.ResourceTemplates, Prompts: l.Prompts, Cut: l.Cut,
+	})
+}
+
+func decodeListing(data []byte) (l catalog.Listing, fingerprint string, err error) {
+	text, err := unzip(data)
+	if err != nil {
+		return l, "", err
+	}
+	var k keptListing
+	if json.Unmarshal(text, &k) != nil || k.V != 1 || k.Upstream == "" {
+		return l, "", errors.New("it is of another version")
+	}
+	return catalog.Listing{
+		Upstream: k.Upstream, Namespace: k.Namespace, Title: k.Title, About: k.About, Instructions: k.Instructions, Found: k.Found, Tags: k.Tags,
+		Greeting: catalog.Greeting{ServerInfo: k.ServerInfo, Instructions: k.Greeting},
+		Tools:    k.Tools, Resources: k.Resources, ResourceTemplates: k.ResourceTemplates, Prompts: k.Prompts, Cut: k.Cut,
+	}, k.Config, nil
+}
+
+// Update implements upstream.Sink.
+func (k *listings) Update(l catalog.Listing) {
+	if k.docs == nil {
+		k.e.Definitions.Update(l)
+		return
+	}
+	k.filling.Lock()
+	k.listed[l.Upstream] = true
+	k.filling.Unlock()
+	k.e.Definitions.Update(l)
+	u, ok := k.e.manager.Upstream(l.Upstream)
+	if !ok || k.over.Load() || k.e.manager.Attached(l.Upstream) {
+		return // a Computer lists when it joins
+	}
+	// What is kept has no more than what is shown.
+	if doc, err := encodeListing(k.e.conceal.listing(l), u.Config().Fingerprint(k.key)); err == nil {
+		k.pen.write("l."+store.Hash(l.Upstream), doc, listingTTL)
+	}
+}
+
+// Remove implements upstream.Sink.
+func (k *listings) Remove(upstream string) { k.e.Definitions.Remove(upstream) }
+
+// fill hands on what an earlier process knew of the servers that are starting.
+func (k *listings) fill() {
+	if k.docs == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+	defer cancel()
+	all, order := true, 0
+	k.e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
+		order++
+		if u == nil || s.ListsPerCaller() || k.e.manager.Attached(s.Name) {
+			return
+		}
+		doc, err := k.docs.Get(ctx, "l."+store.Hash(s.Name))
+		if err != nil || doc.Rev == 0 {
+			all = false
+			return
+		}
+		l, fingerprint, err := decodeListing(doc.Value)
+		if err != nil || l.Upstream != s.Name || fingerprint != s.Fingerprint(k.key) {
+			all = false
+			return
+		}
+		l.Order = order - 1
+		k.filling.Lock()
+		defer k.filling.Unlock()
+		if !k.listed[s.Name] {
+			k.filled[s.Name] = true
+			k.e.Definitions.Update(l)
+		}
+	})
+	k.full.Store(all && len(k.filled) > 0)
+}
+
+// start follows up on what fill has handed on.
+func (k *listings) start() {
+	if k.docs == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	k.end = cancel
+	k.run.Go(func() { k.pen.run(ctx) })
+	k.run.Go(func() {
+		select {
+		case <-time.After(listingWait):
+			k.tidy()
+		case <-ctx.Done():
+			return
+		}
+		again := time.NewTicker(listingAgain)
+		defer again.Stop()
+		for {
+			select {
+			case <-again.C:
+				k.again(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// tidy removes the entries of servers that have not come up.
+func (k *listings) tidy() {
+	k.filling.Lock()
+	defer k.filling.Unlock()
+	for name := range k.filled {
+		if !k.listed[name] {
+			k.e.log.Warn("its entries of before the restart are removed: it was unavailable for too long", "upstream", name, "grace", listingWait)
+			k.e.Definitions.Remove(name)
+		}
+	}
+}
+
+// again writes the listings of servers that are there, so that they do not expire.
+func (k *listings) again(ctx context.Context) {
+	for _, name := range k.e.manager.Names() {
+		key := "l." + store.Hash(name)
+		if doc, err := k.docs.Get(ctx, key); err == nil && doc.Rev != 0 {
+			_, _ = k.docs.Set(ctx, key, doc.Value, doc.Rev, listingTTL)
+		}
+	}
+}
+
+// ending says that the gateway is about to end its servers.
+func (k *listings) ending() { k.over.Store(true) }
+
+// close writes what is still to be written.
+func (k *listings) close() {
+	k.end()
+	k.run.Wait()
+}
+
+// firsts is the Sink between the judgement of definitions and the catalog.
+type firsts struct {
+	listings *listings
+	lockfile.Sink
+}
+
+// Update implements lockfile.Sink.
+func (s firsts) Update(l catalog.Listing) {
+	s.Sink.Update(l)
+	s.listings.first(l)
+}
+
+// first keeps what a server lists first.
+func (k *listings) first(l catalog.Listing) {
+	if k == nil || k.docs == nil || k.over.Load() || k.e.manager.Attached(l.Upstream) {
+		return
+	}
+	k.mu.Lock()
+	known := k.firsts[l.Upstream] || len(k.firsts) >= maxFirsts
+	if !known {
+		k.firsts[l.Upstream] = true
+	}
+	k.mu.Unlock()
+	if known {
+		return
+	}
+	if doc, err := encodeListing(k.e.conceal.listing(l), ""); err == nil {
+		k.pen.write("f."+store.Hash(l.Upstream), doc, 0)
+	}
+}
+
+// changed keeps the changes of definitions.
+func (k *listings) changed(changes []catalog.Change) {
+	if k.over.Load() || len(changes) == 0 {
+		return
+	}
+	recent := k.e.recent.add(changes, time.Now())
+	if k.docs == nil {
+		return
+	}
+	if doc, err := json.Marshal(recent); err == nil {
+		k.pen.write(recentKey, doc, 0)
+	}
+}
+
+// recentKey is the document of the last changes.
+const recentKey = "fc.recent"
+
+// TimedChange is a change of a definition, and when weir saw it.
+type TimedChange struct {
+	Time time.Time `json:"time"`
+	catalog.Change
+}
+
+// recentChanges are the last changes of definitions.
+type recentChanges struct {
+	mu  sync.Mutex // guards below
+	all []TimedChange
+}
+
+// maxRecent bounds the changes that are remembered.
+const maxRecent = 500
+
+// add appends changes, and returns all.
+func (r *recentChanges) add(changes []catalog.Change, now time.Time) []TimedChange {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range changes {
+		r.all = append(r.all, TimedChange{now.UTC(), c})
+	}
+	if over := len(r.all) - maxRecent; over > 0 {
+		r.all = slices.Delete(r.all, 0, over)
+	}
+	return slices.Clone(r.all)
+}
+
+// since returns the changes after a time.
+func (r *recentChanges) since(t time.Time) []TimedChange {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := []TimedChange{}
+	for _, c := range r.all {
+		if c.Time.After(t) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// restore reads the changes of earlier processes.
+func (r *recentChanges) restore(ctx context.Context, docs store.Docs) error {
+	if docs == nil {
+		return nil
+	}
+	doc, err := docs.Get(ctx, recentKey)
+	if err != nil || doc.Rev == 0 {
+		return err
+	}
+	text, err := unzip(doc.Value)
+	if err == nil {
+		_ = json.Unmarshal(text, &r.all) // those of another version are forgotten
+	}
+	return nil
+}
+
+func unzip(data []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxListing+1))
+	if err == nil && len(text) > maxListing {
+		err = errors.New("it is too long")
+	}
+	return text, err
+}

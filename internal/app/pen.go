@@ -1,0 +1,119 @@
+package app
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// pen writes documents in the background, compressed: the newest value of each key. What is written
+// may be lost with the process; it is for documents that are made anew.
+type pen struct {
+	docs store.Docs
+	log  *slog.Logger
+	wake chan struct{}
+
+	mu      sync.Mutex // guards below
+	pending map[string]draft
+	written map[string]*store.Sole
+}
+
+type draft struct {
+	value []byte
+	ttl   time.Duration
+}
+
+const (
+	penTimeout = 5 * time.Second  // of one write
+	penRetry   = 30 * time.Second // after a failure
+)
+
+func newPen(docs store.Docs, log *slog.Logger) *pen {
+	return &pen{docs: docs, log: log, wake: make(chan struct{}, 1), pending: map[string]draft{}, written: map[string]*store.Sole{}}
+}
+
+// write writes a document later. It keeps the value.
+func (p *pen) write(key string, value []byte, ttl time.Duration) {
+	p.mu.Lock()
+	p.pending[key] = draft{value, ttl}
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes until ctx ends, and then once more.
+func (p *pen) run(ctx context.Context) {
+	for {
+		retry := time.NewTimer(penRetry)
+		select {
+		case <-p.wake:
+		case <-retry.C:
+		case <-ctx.Done():
+			retry.Stop()
+			p.flush()
+			return
+		}
+		retry.Stop()
+		p.flush()
+	}
+}
+
+// flush writes what is pending. After a failure the rest stays.
+func (p *pen) flush() {
+	for {
+		var key string
+		var d draft
+		p.mu.Lock()
+		for key, d = range p.pending {
+			delete(p.pending, key)
+			break
+		}
+		sole := p.written[key]
+		if key != "" && sole == nil {
+			sole = store.NewSole(p.docs, key, 0)
+			p.written[key] = sole
+		}
+		p.mu.Unlock()
+		if key == "" {
+			return
+		}
+		value, err := zip(d.value)
+		if err == nil && len(value) > store.MaxValue {
+			p.log.Debug("a document is too large to be kept", "key", key, "bytes", len(value))
+			continue
+		}
+		if err == nil {
+			bounded, cancel := context.WithTimeout(context.Background(), penTimeout)
+			err = sole.Write(bounded, value, d.ttl)
+			cancel()
+		}
+		if err != nil {
+			p.log.Warn("the store did not keep what a server lists; weir tries again", "key", key, "err", err)
+			p.mu.Lock()
+			if _, newer := p.pending[key]; !newer {
+				p.pending[key] = d
+			}
+			p.mu.Unlock()
+			return
+		}
+	}
+}
+
+func zip(data []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
