@@ -131,10 +131,32 @@ func (s *slot) signedIn() bool {
 			return false
 		}
 		holder := s.u.opts.Credentials.Holder(s.u.name, s.failedHolder)
-		// The one that has just failed waits, so that the server is not asked each second.
-		return holder != "" && (holder != s.failedHolder || !time.Now().Before(s.calls.nextTry()))
+		// Without the wait, the server would be asked each second: with one refused credential, or with
+		// several in turn.
+		return holder != "" && (s.isUntried(holder) || !time.Now().Before(s.calls.nextTry()))
 	}
 	return s.u.signedIn(s.key.principal)
+}
+
+// maxRefused bounds slot.refused.
+const maxRefused = 1000
+
+// noteFailedHolder notes that an attempt with the credential of the connection failed.
+func (s *slot) noteFailedHolder() {
+	if s.failedHolder = s.holder; !s.isShared() || s.holder == "" || len(s.refused) >= maxRefused {
+		return
+	}
+	if s.refused == nil {
+		s.refused = map[string]struct{}{}
+	}
+	s.refused[s.holder] = struct{}{}
+}
+
+// isUntried reports whether no attempt with the credential of a principal failed since the server was
+// listed.
+func (s *slot) isUntried(holder string) bool {
+	_, failed := s.refused[holder]
+	return !failed && len(s.refused) < maxRefused
 }
 
 // keyOf returns the key of the slot for the caller of ctx. The error says that a server with a

@@ -472,26 +472,34 @@ func TestStrangerMayNotList(t *testing.T) {
 }
 
 // TestNoHolderMayList asks a server that lists for none of its principals at the pace of any other
-// failure.
+// failure, however many they are.
 func TestNoHolderMayList(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newListers(map[string]int{"ann": http.StatusUnauthorized}, "ann")
-		_, s := manage(t, Options{Transport: l.transport, Credentials: l}, perPrincipal("notes"))
-		time.Sleep(10 * time.Minute)
-		l.mu.Lock()
-		asked := len(l.asked)
-		l.mu.Unlock()
-		if got := s.tools("notes"); !slices.Equal(got, []string{"sign_in"}) || asked < 10 || asked > 50 {
-			t.Errorf("%q; the lists were requested %d times in ten minutes", got, asked)
-		}
-		l.sign("bob", true)
-		time.Sleep(2 * maxBackoff)
-		synctest.Wait()
-		if got := s.tools("notes"); !slices.Equal(got, []string{"whoami"}) {
-			t.Errorf("after bob's sign-in: %q", got)
-		}
-	})
+	for _, principals := range [][]string{{"ann"}, {"ann", "ben"}, {"ann", "ben", "cat"}} {
+		t.Run(itoa(len(principals)), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				refused := map[string]int{}
+				for _, principal := range principals {
+					refused[principal] = http.StatusUnauthorized
+				}
+				l := newListers(refused, principals...)
+				_, s := manage(t, Options{Transport: l.transport, Credentials: l}, perPrincipal("notes"))
+				time.Sleep(10 * time.Minute)
+				l.mu.Lock()
+				asked := len(l.asked)
+				l.mu.Unlock()
+				if got := s.tools("notes"); !slices.Equal(got, []string{"sign_in"}) || asked < 10 || asked > 50 {
+					t.Errorf("%q; the lists were requested %d times in ten minutes", got, asked)
+				}
+				l.sign("bob", true)
+				time.Sleep(2 * maxBackoff)
+				synctest.Wait()
+				if got := s.tools("notes"); !slices.Equal(got, []string{"whoami"}) {
+					t.Errorf("after bob's sign-in: %q", got)
+				}
+			})
+		})
+	}
 }
 
 // TestStrangersList takes a principal's credential for the lists once there is one.

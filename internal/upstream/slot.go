@@ -58,7 +58,9 @@ type slot struct {
 	holder   string         // the principal whose credential the connection has; see chooseHolder
 	// failedHolder is the principal with whose credential the last attempt failed, or could not list.
 	failedHolder string
-	refusals     refusals // of a caller's token
+	// refused are the principals with whose credentials attempts failed since the server was listed.
+	refused  map[string]struct{}
+	refusals refusals // of a caller's token
 }
 
 func newSlot(u *Upstream, key slotKey) *slot {
@@ -182,7 +184,7 @@ func (s *slot) fail(err error) {
 	if s.isShared() && s.down.IsZero() {
 		s.down = time.Now()
 	}
-	s.failedHolder = s.holder
+	s.noteFailedHolder()
 	next, same := s.calls.fail(err)
 	switch {
 	case errors.Is(err, errNotModern):
@@ -287,7 +289,7 @@ func (s *slot) serve(l *link) bool {
 	tasks.Wait()
 	refused := errors.As(err, new(holderError))
 	if refused {
-		s.failedHolder = s.holder
+		s.noteFailedHolder()
 	}
 	if !keeps {
 		s.leaveProgram(!idle && s.ctx.Err() == nil)
@@ -342,7 +344,7 @@ func (s *slot) watch(l *link, listed <-chan struct{}) (idle bool, err error) {
 			s.calls.end(StateStarting, nil)
 			return false, errNewHolder
 		case <-listed:
-			listed = nil
+			listed, s.refused = nil, nil
 		case <-timer.C:
 		}
 		left := s.stopIfIdle(listed == nil)
