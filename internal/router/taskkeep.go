@@ -18,6 +18,7 @@ type taskDocs struct {
 	name   string
 	target func() (Target, bool)
 	late   lateOwners
+	shares taskShares
 }
 
 const (
@@ -78,9 +79,30 @@ func (d *taskDocs) set(ctx context.Context, t taskOwner) error {
 		// The task is there, whether or not its agent still waits for the answer.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), taskTime)
 		defer cancel()
-		err = store.NewSole(d.docs, key, 0).Write(ctx, value, taskTTL)
+		err = d.place(ctx, t.principal, key, value)
 	}
 	return err
+}
+
+// place writes a document. A principal that has used up its share replaces the document of an older
+// task with the same id, which has another owner, and makes no further one.
+func (d *taskDocs) place(ctx context.Context, principal, key string, value []byte) error {
+	ok, first := d.shares.take(principal)
+	if ok {
+		err := store.NewSole(d.docs, key, 0).Write(ctx, value, taskTTL)
+		if err != nil {
+			d.shares.back(principal)
+		}
+		return err
+	}
+	if first {
+		d.log.Warn("a principal has made so many tasks that a restart forgets whose its further ones are", "upstream", d.name, "principal", principal, "kept", maxKeptTasks)
+	}
+	doc, err := d.docs.Get(ctx, key)
+	if err != nil || doc.Rev == 0 {
+		return err
+	}
+	return store.NewSole(d.docs, key, doc.Rev).Write(ctx, value, taskTTL)
 }
 
 // close ends what writes owners later. d may be nil.

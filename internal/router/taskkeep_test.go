@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,54 @@ func TestTaskOwnersKept(t *testing.T) {
 	if mine, err := next.owns(t.Context(), "ann", "5"); !mine || err != nil {
 		t.Errorf("a task that could not be kept: %t, %v", mine, err)
 	}
+}
+
+// TestTaskShares: the documents of one principal are bounded. Beyond that no other principal gets its
+// tasks: an older task with the id loses its owner, and a task without one belongs to no principal.
+func TestTaskShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := store.NewMemory()
+		process := func() *taskOwners {
+			u := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
+			return &taskOwners{docs: &taskDocs{docs: docs, log: slog.New(slog.DiscardHandler), name: "s", target: func() (Target, bool) { return Target{URL: u}, true }}}
+		}
+		count := func() (n int) {
+			for _, err := range docs.List(t.Context(), taskPrefix) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			return n
+		}
+		owns := func(o *taskOwners, principal, id string, want bool) {
+			t.Helper()
+			if mine, err := o.owns(t.Context(), principal, id); mine != want || err != nil {
+				t.Errorf("%s has task %s: %t, %v", principal, id, mine, err)
+			}
+		}
+		first := process()
+		first.made(t.Context(), "old", "bob", "slow")
+		for i := range maxKeptTasks + 10 {
+			first.made(t.Context(), strconv.Itoa(i), "ann", "slow")
+		}
+		if n := count(); n != maxKeptTasks+1 {
+			t.Errorf("%d documents", n)
+		}
+		last := strconv.Itoa(maxKeptTasks + 9)
+		first.made(t.Context(), "old", "ann", "slow") // the server counts anew
+		first.made(t.Context(), "bobs", "bob", "slow")
+		owns(first, "ann", last, true)
+		next := process()
+		owns(next, "ann", "0", true)
+		owns(next, "ann", last, false)
+		owns(next, "ann", "old", true)
+		owns(next, "bob", "old", false)
+		owns(next, "bob", "bobs", true)
+		time.Sleep(taskTTL)
+		first.made(t.Context(), "later", "ann", "slow")
+		owns(process(), "ann", "later", true)
+	})
 }
 
 // TestTaskOwnerLate: the owner of a task that the store could not keep is written later, over the
