@@ -1,5 +1,5 @@
 // What operators change in the console: they add servers, edit, switch, remove and take back, by hand and from the MCP Registry.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ export async function withOperations(report, browser, weir, { until, visit, watc
   mkdirSync(folder, { recursive: true });
   const config = join(folder, 'weir.json');
   const registry = await fakeRegistry();
-  writeFileSync(config, JSON.stringify({ registry: { url: registry.url }, mcpServers: {} }, null, 2));
+  writeFileSync(config, JSON.stringify({ registry: { url: registry.url }, console: { capture: true }, mcpServers: {} }, null, 2));
   const read = () => JSON.parse(readFileSync(config, 'utf8'));
   const before = readFileSync(config, 'utf8');
   const home = join(folder, 'home'), file = join(home, '.cursor', 'mcp.json');
@@ -67,6 +67,32 @@ export async function withOperations(report, browser, weir, { until, visit, watc
     expect(!readFileSync(config, 'utf8').includes('ghp_'), 'the secret is in the file');
     await nothingHappened(page, 'in a plan');
   });
+  await report.check('operate: a call has its steps, its arguments and its result, without secrets', async () => {
+    await visit(page, '#/calls', 'the notice', () => document.getElementById('page').innerText.includes('console.capture'));
+    await page.run(async () => {
+      const { get, tool } = await import('/console/static/api.js');
+      const { cards } = await get('catalog', { query: 'echo' });
+      await tool('tool_execute', JSON.stringify({ tool_id: cards[0].id, args: { message: `</pre><img src=x onerror="window.owned = 1"> ghp_0123456789abcdefghijABCDEFGHIJ456789`, password: 'hunter2' } }));
+    });
+    const id = await until(page, 'the call', () => [...document.querySelectorAll('#page tbody tr')].find((row) => row.innerText.includes('echo'))?.dataset.key);
+    await visit(page, `#/calls/${id}`, 'the steps', () => document.querySelectorAll('#steps meter').length === 6);
+    await shows('Without the secrets that weir knows.');
+    const text = await page.run(() => document.getElementById('page').innerText);
+    expect(text.includes('window.owned = 1') && !text.includes('ghp_0123') && !text.includes('hunter2'), 'another text', text);
+    expectEqual(await violations(page), [], 'a call');
+    await nothingHappened(page, 'in a call');
+  });
+  await report.check('operate: the configuration in effect says where each value comes from, and tells no secret', async () => {
+    await visit(page, '#/setup', 'the configuration', () => document.getElementById('setting'));
+    await shows('weir.json:');
+    const text = await page.run(() => document.getElementById('page').innerText);
+    expect(text.includes('mcpServers.everything.env.API_TOKEN') && text.includes('***') && !text.includes('ghp_'), 'another text', text);
+    await page.run(() => document.getElementById('defaults').click());
+    await page.run(() => { const field = document.getElementById('setting'); field.value = 'listen'; field.dispatchEvent(new Event('input')); });
+    await until(page, 'the one key', () => [...document.querySelectorAll('#page tbody tr')].length === 1 && document.querySelector('#page tbody').innerText.includes('listen'));
+    expectEqual(await violations(page), [], 'the configuration');
+    await nothingHappened(page, 'in the configuration');
+  });
   await report.check('operate: an entry is edited as a form and as JSON, and a conflict shows both versions', async () => {
     await visit(page, '#/servers/everything/edit', 'the form', () => document.getElementById('entry-env'));
     const env = await page.run(() => document.getElementById('entry-env').value);
@@ -102,7 +128,9 @@ export async function withOperations(report, browser, weir, { until, visit, watc
   });
   await report.check('operate: a server that fails says who can mend it, and the doctor looks at all', async () => {
     await visit(page, '#/servers/+add', 'the form', () => document.getElementById('paste'));
-    await put('paste', JSON.stringify({ mcpServers: { broken: { command: 'sh', args: ['-c', `printf '%s\\n' '${hostile}' >&2; exit 7`] } } }));
+    const variables = join(folder, 'broken.env');
+    writeFileSync(variables, 'COLOUR=blue\n', { mode: 0o644 });
+    await put('paste', JSON.stringify({ mcpServers: { broken: { env_file: variables, command: 'sh', args: ['-c', `printf '%s\\n' '${hostile}' >&2; exit 7`] } } }));
     await click('Show the plan');
     await click('Add 1 server');
     await until(page, 'the finding', () => document.querySelector('.notice.bad .finding pre')?.textContent.includes('window.owned = 1'));
@@ -114,6 +142,13 @@ export async function withOperations(report, browser, weir, { until, visit, watc
     expect(await page.run(() => document.querySelector('.finding').innerText.includes('broken')), 'the broken server is not first');
     expectEqual(await violations(page), [], 'the findings');
     await nothingHappened(page, 'in the findings');
+    await page.run(() => [...document.querySelectorAll('.finding')].find((one) => one.textContent.includes('broken.env')).parentElement.querySelector('.mend').click());
+    await shows(`weir will: chmod 600 ${variables}`);
+    expectEqual((statSync(variables).mode & 0o777).toString(8), '644', 'the mode after a plan');
+    expectEqual(await violations(page), [], 'a plan of the doctor');
+    await page.run(() => document.getElementById('mend').click());
+    await shows(`Done: chmod 600 ${variables}.`);
+    expectEqual((statSync(variables).mode & 0o777).toString(8), '600', 'the mode');
   });
   await report.check('operate: a server of the registry says what it needs, and its texts are texts', async () => {
     await visit(page, '#/servers/+add?from=registry', 'the search', () => document.querySelector('#page input[type=search]'));

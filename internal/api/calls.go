@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/history"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// aCall is one call, with the member names of the event log. It has no arguments and no results.
+// aCall is one call, with the member names of the event log. It has no arguments and no results: see exchange.
 type aCall struct {
 	ID         string    `json:"id"`
 	Time       time.Time `json:"time"` // of its end
@@ -25,17 +26,19 @@ type aCall struct {
 	ToolID     string    `json:"tool_id,omitempty"`
 	Upstream   string    `json:"upstream,omitempty"`
 	DurationMS float64   `json:"duration_ms"`
-	Attempts   int       `json:"attempts,omitempty"`
-	Code       string    `json:"code,omitempty"`
-	IsError    bool      `json:"is_error,omitempty"`
-	DryRun     bool      `json:"dry_run,omitempty"`
-	Unread     bool      `json:"unread,omitempty"`
-	Scope      string    `json:"scope,omitempty"`
-	Decision   string    `json:"decision,omitempty"`    // of the policy
-	Rule       string    `json:"rule,omitempty"`        // that decided: policy.rules[2]
-	TokensRead *int      `json:"tokens_read,omitempty"` // absent: not counted yet
-	TokensRaw  *int      `json:"tokens_raw,omitempty"`
-	Detail     string    `json:"detail,omitempty"`
+	// Steps is the time of each step of the way through the gateway; absent: it was not measured.
+	Steps      map[string]float64 `json:"steps_ms,omitempty"`
+	Attempts   int                `json:"attempts,omitempty"`
+	Code       string             `json:"code,omitempty"`
+	IsError    bool               `json:"is_error,omitempty"`
+	DryRun     bool               `json:"dry_run,omitempty"`
+	Unread     bool               `json:"unread,omitempty"`
+	Scope      string             `json:"scope,omitempty"`
+	Decision   string             `json:"decision,omitempty"`    // of the policy
+	Rule       string             `json:"rule,omitempty"`        // that decided: policy.rules[2]
+	TokensRead *int               `json:"tokens_read,omitempty"` // absent: not counted yet
+	TokensRaw  *int               `json:"tokens_raw,omitempty"`
+	Detail     string             `json:"detail,omitempty"`
 }
 
 // callsAnswer is the answer of calls.
@@ -43,6 +46,8 @@ type callsAnswer struct {
 	Calls []aCall `json:"calls"` // the newest first
 	// Before is the parameter that asks for older calls; absent: there are none.
 	Before string `json:"before,omitempty"`
+	// Captures: arguments and results of calls are kept for operators.
+	Captures bool `json:"captures"`
 }
 
 // calls serves calls: the history of calls that the viewer may see, the newest first.
@@ -71,7 +76,7 @@ func (a *API) calls(w http.ResponseWriter, r *http.Request) error {
 		return history.IsCall(e) && sees(e) && (session == "" || e.Session == session) && (server == "" || e.Upstream == server) &&
 			(tool == "" || strings.HasPrefix(e.ToolID, tool)) && (!errors || history.Failed(e))
 	})
-	out := callsAnswer{Calls: make([]aCall, len(found))}
+	out := callsAnswer{Calls: make([]aCall, len(found)), Captures: a.o.Look.Captures != nil && a.o.Look.Captures()}
 	for i := range found {
 		out.Calls[i] = callOf(book.ID(found[i].Number), &found[i].Event)
 	}
@@ -84,7 +89,7 @@ func (a *API) calls(w http.ResponseWriter, r *http.Request) error {
 func callOf(id string, e *telemetry.Event) aCall {
 	c := aCall{
 		ID: id, Time: e.Time.UTC(), Event: e.Name, Session: e.Session, Principal: e.Principal, Client: e.Client, MetaTool: e.MetaTool, Method: e.Method, ToolID: e.ToolID,
-		Upstream: e.Upstream, DurationMS: float64(e.Duration.Microseconds()) / 1000, Attempts: e.Attempts, Code: e.Code, IsError: e.IsError,
+		Upstream: e.Upstream, DurationMS: float64(e.Duration.Microseconds()) / 1000, Steps: e.Steps.Milliseconds(), Attempts: e.Attempts, Code: e.Code, IsError: e.IsError,
 		DryRun: e.DryRun, Unread: e.Unread, Scope: e.Scope,
 		Decision: e.Decision, Rule: e.Rule, Detail: e.Detail,
 	}
@@ -92,6 +97,38 @@ func callOf(id string, e *telemetry.Event) aCall {
 		c.TokensRead, c.TokensRaw = &e.TokensRead, &e.TokensRaw
 	}
 	return c
+}
+
+// exchangeAnswer is the answer of calls/{id}/exchange.
+type exchangeAnswer struct {
+	ID        string    `json:"id"`
+	Arguments *document `json:"arguments"`
+	Result    *document `json:"result"`
+}
+
+// exchange serves calls/{id}/exchange: the arguments and the result of a call.
+func (a *API) exchange(w http.ResponseWriter, r *http.Request) error {
+	id, book := r.PathValue("id"), a.o.Look.History
+	number, known := uint64(0), false
+	if book != nil {
+		number, known = book.Number(id)
+	}
+	if !known {
+		return mcp.Errorf(mcp.KindNotFound, "there is no call %q: the gateway was started again", text.Line(id, 40))
+	}
+	kept := book.Exchange(number)
+	if kept == nil {
+		return mcp.Errorf(mcp.KindNotFound, "the arguments and the result of this call are not kept: console.capture was off, the call was at /mcps/NAME/mcp, or %d newer calls have taken its place", history.KeptExchanges)
+	}
+	a.o.Logger.Info("an operator reads the arguments and the result of a call", "operator", identity.From(r.Context()).Principal, "call", id)
+	out := exchangeAnswer{ID: id, Arguments: show(kept.Arguments), Result: show(kept.Result)}
+	if out.Arguments != nil {
+		out.Arguments.Cut = out.Arguments.Cut || kept.ArgumentsCut
+	}
+	if out.Result != nil {
+		out.Result.Cut = out.Result.Cut || kept.ResultCut
+	}
+	return write(w, out)
 }
 
 // figures are sums of calls.

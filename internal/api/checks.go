@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -16,6 +18,22 @@ type Checks interface {
 	// all. It takes some seconds. A call while another one runs is an error. The ID of a finding about a
 	// client begins with "client-".
 	Doctor(ctx context.Context, name string) ([]Finding, error)
+	// Mend looks again, and does what a finding mends if that is still what the caller has seen.
+	Mend(ctx context.Context, m Mending) (Mended, error)
+}
+
+// A Mending names a finding and what it mends, as the caller has seen them.
+type Mending struct {
+	ID    string `json:"id"`
+	Thing string `json:"thing"`
+	Mends string `json:"mends"`
+}
+
+// Mended is what was done about a finding.
+type Mended struct {
+	Mends string `json:"mends"`
+	// Operation is the number for weir undo; 0 for what has no way back.
+	Operation int `json:"operation,omitempty"`
 }
 
 // A Finding is the result of one check.
@@ -45,6 +63,9 @@ type checkup struct{ o *Options }
 func (a *checkup) routes() []route {
 	return []route{
 		{method: http.MethodGet, path: "doctor", right: mayOperate, summary: "What weir doctor finds, within some seconds", query: []parameter{{"name", "a server or a client to look at alone"}}, answer: findings{}, serve: a.doctor},
+		{method: http.MethodPost, path: "doctor/fix", right: mayOperate, summary: "Do what a finding of the doctor says that it mends", body: Mending{}, answer: Mended{}, serve: a.mend},
+		{method: http.MethodGet, path: "config", right: mayOperate, summary: "The configuration in effect, with its secrets hidden, and where each value comes from", answer: configAnswer{},
+			query: append([]parameter{{"key", "only keys that begin so"}, {"set", "1: without defaults"}}, paged...), serve: a.config},
 	}
 }
 
@@ -70,6 +91,31 @@ func (a *checkup) doctor(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindNotFound, "%q is no server of this gateway. Findings about clients are for the user who runs it: open the console with weir open, or run weir doctor", text.Line(name, 40))
 	}
 	return write(w, findings{shown})
+}
+
+// mend serves doctor/fix.
+func (a *checkup) mend(w http.ResponseWriter, r *http.Request) error {
+	var given Mending
+	if err := decode(w, r, &given); err != nil {
+		return err
+	}
+	checks := a.o.machine().Checks
+	switch {
+	case checks == nil:
+		return mcp.Errorf(mcp.KindNotFound, "this gateway has no configuration file to look at")
+	case given.ID == "" || given.Thing == "" || given.Mends == "":
+		return mcp.Errorf(mcp.KindInvalidParams, "id, thing and mends must be those of a finding that says what it mends")
+	case ofClient(Finding{ID: given.ID}) && !owner(r.Context()):
+		return mcp.Errorf(mcp.KindPermissionDenied, "this changes a file of the user who runs the gateway: open the console with weir open, or run weir doctor --fix on that machine, as that user")
+	}
+	what := "mends what the doctor found: " + text.Line(given.Mends, 200)
+	a.o.Logger.Info("an operator "+what, "principal", identity.From(r.Context()).Principal)
+	done, err := checks.Mend(r.Context(), given)
+	if err != nil {
+		return err
+	}
+	a.o.Operated(r.Context(), audit.Role, "", "", "", what)
+	return write(w, done)
 }
 
 // ofClient reports whether a finding is about MCP clients. It names files, commands and URLs of the user

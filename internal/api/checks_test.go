@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/api"
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/identity"
 )
 
@@ -25,6 +26,47 @@ func (doctorsFindings) Doctor(_ context.Context, name string) (found []api.Findi
 		}
 	}
 	return found, nil
+}
+
+func (doctorsFindings) Mend(_ context.Context, m api.Mending) (api.Mended, error) {
+	return api.Mended{Mends: m.Mends, Operation: 7}, nil
+}
+
+// TestMend: operators mend what is the gateway's, and the user who runs it mends clients as well.
+func TestMend(t *testing.T) {
+	var told []string
+	a := api.New(api.Options{Key: key, Operates: func(principal string) bool { return principal == "bob" },
+		Operated: func(_ context.Context, _ audit.Kind, _, _, _, detail string) { told = append(told, detail) },
+		Machine:  func() api.Machine { return api.Machine{Checks: doctorsFindings{}} },
+		Tokens: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next.ServeHTTP(w, r.WithContext(identity.With(r.Context(), &identity.Identity{Principal: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")})))
+			})
+		}})
+	t.Cleanup(a.Close)
+	for _, tt := range []struct {
+		bearer, body string
+		status       int
+	}{
+		{key, `{"id":"client-lost","thing":"cursor","mends":"put it back"}`, 200},
+		{key, `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, 200},
+		{"bob", `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, 200},
+		{"bob", `{"id":"client-lost","thing":"cursor","mends":"put it back"}`, 403},
+		{"ann", `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, 403},
+		{key, `{"id":"config-readable","thing":"f"}`, 400},
+		{key, `{"id":"config-readable","thing":"f","mends":"x","do":"rm -rf /"}`, 400},
+	} {
+		told = nil
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:8088"+api.Path+"doctor/fix", strings.NewReader(tt.body))
+		r.RemoteAddr = "127.0.0.1:9"
+		r.Header.Set("Authorization", "Bearer "+tt.bearer)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		if w.Code != tt.status || (len(told) == 1) != (tt.status == 200) {
+			t.Errorf("%s by %s: %d, told %q: %s", tt.body, tt.bearer, w.Code, told, w.Body)
+		}
+	}
 }
 
 // TestClientsInTheDoctorsFindings: the user who runs the gateway sees what the doctor finds of the

@@ -26,6 +26,8 @@ type Look struct {
 	Artifacts Artifacts
 	// History has the calls.
 	History *history.Book
+	// Captures reports whether the arguments and results of calls are kept. Nil: they are not.
+	Captures func() bool
 	// Guard refuses requests of callers who may not use the whole gateway, and sets the identity of
 	// the others. Nil refuses all.
 	Guard func(next http.Handler) http.Handler

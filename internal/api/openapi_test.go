@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/serverlog"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -80,6 +81,10 @@ func (fixed) Doctor(_ context.Context, name string) ([]Finding, error) {
 	return []Finding{{ID: "server-exit", Level: "fail", Thing: "server " + name, Text: hostile, Lines: []string{hostile}}}, nil
 }
 
+func (fixed) Mend(_ context.Context, m Mending) (Mended, error) {
+	return Mended{Mends: m.Mends, Operation: 3}, nil
+}
+
 func (fixed) Found(context.Context) ([]Client, error) {
 	return []Client{{ID: "cursor", Name: hostile, State: "not wired", Servers: 1, File: "/x"}}, nil
 }
@@ -115,7 +120,10 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	t.Helper()
 	w := newWorld(t)
 	w.offices = &Offices{Hub: true, Members: []Member{{Name: "m"}}, Computers: []Computer{{Name: "desk", Servers: []ComputerServer{{Name: "excel"}}}}}
-	w.book.Observe(call("ann", "many:tool_01"))
+	one := call("ann", "many:tool_01")
+	one.Exchange = &telemetry.Exchange{Arguments: []byte(`{"a":"` + "\u202e" + `</script>"}`), Result: []byte(`{"cut`), ResultCut: true}
+	one.Steps[telemetry.StepServer] = time.Millisecond
+	w.book.Observe(one)
 	kept, err := w.store.Put(t.Context(), "local", "application/json", "rows", []byte(`[{"a":1}]`))
 	if err != nil {
 		t.Fatal(err)
@@ -145,6 +153,8 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 			return path + "?id=" + id
 		case "catalog/why":
 			return path + "?query=x&id=" + id
+		case "calls/" + waiting[0].ID + "/exchange":
+			return "calls/" + w.book.ID(0) + "/exchange"
 		case "registry":
 			return path + "?query=x"
 		}
@@ -168,7 +178,7 @@ func request(method, path, body string) *http.Request {
 }
 
 // bodies are those of the routes that want more than {}.
-var bodies = map[string]string{"approvals/{id}": `{"decision":"deny"}`, "definitions/accept": `{"server":"many"}`, "clients": `{"do":"import"}`}
+var bodies = map[string]string{"approvals/{id}": `{"decision":"deny"}`, "definitions/accept": `{"server":"many"}`, "doctor/fix": `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, "clients": `{"do":"import"}`}
 
 // TestOpenAPI asks each route and checks the answer by the schema of the OpenAPI document.
 func TestOpenAPI(t *testing.T) {

@@ -28,7 +28,7 @@ type configAnswer struct {
 }
 
 // config serves config: the configuration in effect.
-func (a *API) config(w http.ResponseWriter, r *http.Request) error {
+func (a *checkup) config(w http.ResponseWriter, r *http.Request) error {
 	p, err := pageOf(r, maxLimit)
 	if err != nil {
 		return err

@@ -287,6 +287,9 @@ func (e *Engine) apply(c *config.Config) {
 	e.agents.merge()
 	e.Definitions.start(c)
 	e.sendSpans(c)
+	if !c.Console.Capture {
+		e.History.Forget()
+	}
 	if old.Trust != c.Trust { // servers of mcpServers start anew; agents and Computers do not
 		e.Definitions.Again()
 	}
@@ -424,6 +427,9 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
+	}
+	if c.Console.Capture {
+		opts.Capture = captureOf(opts.Redactor)
 	}
 	opts.Own = callersLists(e, c)
 	controls(c, &opts)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,40 @@ type checkup struct {
 
 // Doctor implements api.Checks.
 func (c *checkup) Doctor(ctx context.Context, name string) ([]api.Finding, error) {
+	var out []api.Finding
+	err := c.examine(ctx, name, func(list []doctor.Finding) error {
+		for _, f := range list {
+			found := api.Finding{ID: f.ID, Level: string(f.Level), Thing: f.Thing, Text: f.Text, Owner: f.Owner, Fix: f.Fix, Lines: f.Lines}
+			if f.Repair != nil {
+				found.Mends = f.Repair.Show
+			}
+			out = append(out, found)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Mend implements api.Checks.
+func (c *checkup) Mend(ctx context.Context, m api.Mending) (out api.Mended, err error) {
+	err = c.examine(ctx, "", func(list []doctor.Finding) error {
+		at := slices.IndexFunc(list, func(f doctor.Finding) bool {
+			return f.ID == m.ID && f.Thing == m.Thing && f.Repair != nil && f.Repair.Show == m.Mends
+		})
+		if at < 0 {
+			return mcp.Errorf(mcp.KindNotFound, "the doctor does not find this any more: let it look again")
+		}
+		out.Mends = m.Mends
+		out.Operation, err = list[at].Repair.Do(ctx)
+		return err
+	})
+	return out, err
+}
+
+// examine looks at the gateway and its machine, one examination at a time, and hands the findings to use.
+func (c *checkup) examine(ctx context.Context, name string, use func([]doctor.Finding) error) error {
 	if !c.mu.TryLock() {
-		return nil, mcp.Errorf(mcp.KindOverloaded, "the doctor is looking already: ask again in some seconds")
+		return mcp.Errorf(mcp.KindOverloaded, "the doctor is looking already: ask again in some seconds")
 	}
 	defer c.mu.Unlock()
 	d := &examination{a: c.a, setup: doctor.Setup{Only: name}}
@@ -37,22 +70,14 @@ func (c *checkup) Doctor(ctx context.Context, name string) ([]api.Finding, error
 	var wrong *failure
 	switch err := d.prepare(ctx, c.path); {
 	case errors.As(err, &wrong) && name != "":
-		return nil, mcp.Errorf(mcp.KindNotFound, "%s", text.Line(err.Error(), 1000))
+		return mcp.Errorf(mcp.KindNotFound, "%s", text.Line(err.Error(), 1000))
 	case err != nil:
-		return nil, err
+		return err
 	}
 	if d.setup.Config != nil {
 		d.setup.Probe = func(ctx context.Context) (doctor.Report, error) { return c.probe(ctx, d.setup.Config), nil }
 	}
-	var out []api.Finding
-	for _, f := range doctor.Run(ctx, doctor.System(runtime.GOOS, c.a.lookupEnv), d.setup) {
-		found := api.Finding{ID: f.ID, Level: string(f.Level), Thing: f.Thing, Text: f.Text, Owner: f.Owner, Fix: f.Fix, Lines: f.Lines}
-		if f.Repair != nil {
-			found.Mends = f.Repair.Show
-		}
-		out = append(out, found)
-	}
-	return out, nil
+	return use(doctor.Run(ctx, doctor.System(runtime.GOOS, c.a.lookupEnv), d.setup))
 }
 
 // probe returns the servers as this gateway sees them.

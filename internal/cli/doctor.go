@@ -239,10 +239,14 @@ func repair(a *process, ctx context.Context, list []doctor.Finding) error {
 			continue
 		}
 		fmt.Fprintln(a.stdout, a.stdout.paint(bold, "fix: ")+a.stdout.clean(f.Repair.Show))
-		if err := f.Repair.Do(ctx); err != nil {
+		operation, err := f.Repair.Do(ctx)
+		if err != nil {
 			a.complain(fmt.Errorf("%s: %w", f.Thing, err))
 			left++
 			continue
+		}
+		if operation > 0 {
+			fmt.Fprintf(a.stdout, "     weir undo %d takes it back\n", operation)
 		}
 		mended++
 	}

@@ -59,7 +59,7 @@ type Config struct {
 	Trust         TrustMode    `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
 	Guards        Guards       `key:"guards" safety:"true" doc:"Checks of what servers send and get."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
-	Console       bool         `key:"console" default:"true" doc:"Serve the page /console: servers, the catalog with forms, calls, tables and reviews. If auth.tokens are set, it asks for one without agents. The paths below /api/v1 that it reads stay."`
+	Console       Console      `key:"console" flag:"enabled" doc:"The page /console: servers, the catalog with forms, calls, tables and reviews. If auth.tokens are set, it asks for one without agents. console: false leaves it out; the paths below /api/v1 that it reads stay."`
 	HTTP          HTTP         `key:"http" safety:"true" doc:"The HTTP listener."`
 	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
 	Events        Events       `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
@@ -313,6 +313,12 @@ const (
 	NamesURLEncoded ProxyNames = "url_encoded"
 	NamesAlias      ProxyNames = "alias"
 )
+
+// Console configures the page for people.
+type Console struct {
+	Enabled bool `key:"enabled" default:"true" doc:"Serve the page."`
+	Capture bool `key:"capture" default:"false" doc:"Keep the arguments and the results of the last 200 calls at the gateway in memory, 16 MB at most, for operators at the page Calls. Secrets that weir knows are left out; other data of callers is not."`
+}
 
 // HTTP configures the listener.
 type HTTP struct {

@@ -191,17 +191,17 @@ func (d *doctor) lost(thing, file string, c *clients.Client, e journal.EditRecor
 	f := found("client-lost", thing, "%s: weir's entry is gone since it was put there", file).fix("Quit %s, then run: weir doctor --fix", c.Name)
 	f.Repair = &Repair{
 		Show: fmt.Sprintf("put %s back into %s", e.Path, file),
-		Do: func(ctx context.Context) error {
+		Do: func(ctx context.Context) (int, error) {
 			v, err := decodeValue(e.Value)
 			if err != nil {
-				return fmt.Errorf("the journal's entry for %s: %w", file, err)
+				return 0, fmt.Errorf("the journal's entry for %s: %w", file, err)
 			}
 			op := d.Journal.Begin("doctor", "weir's entry put back into the file of "+c.Name)
 			if _, err := op.Edit(file, c.Format, []journal.Edit{{Path: e.Path, Value: v}}); err != nil {
-				return err
+				return 0, err
 			}
-			_, err = op.Apply(ctx)
-			return err
+			done, err := op.Apply(ctx)
+			return done.N, err
 		},
 	}
 	return f

@@ -77,7 +77,7 @@ func (d *doctor) checkModes(context.Context) []Finding {
 			continue
 		}
 		f := found("config-readable", file, "other users can read the secrets in it (mode %04o)", info.Mode().Perm()).fix("Run: chmod 600 %s", file)
-		f.Repair = &Repair{Show: "chmod 600 " + file, Do: func(context.Context) error { return d.env.Chmod(file, 0o600) }}
+		f.Repair = &Repair{Show: "chmod 600 " + file, Do: func(context.Context) (int, error) { return 0, d.env.Chmod(file, 0o600) }}
 		list = append(list, f)
 	}
 	return list

@@ -271,7 +271,7 @@ func TestRepair(t *testing.T) {
 		if !strings.Contains(f.Repair.Show, f.Thing) {
 			t.Errorf("%q does not name %s", f.Repair.Show, f.Thing)
 		}
-		if err := f.Repair.Do(t.Context()); err != nil {
+		if _, err := f.Repair.Do(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -348,7 +348,7 @@ func TestLost(t *testing.T) {
 	if f.ID != "client-lost" || f.Repair == nil {
 		t.Fatalf("lost: %+v", f)
 	}
-	if err := f.Repair.Do(soon); err != nil {
+	if n, err := f.Repair.Do(soon); err != nil || n == 0 {
 		t.Fatal(err)
 	}
 	if f := look(); f.ID != "client-path" {

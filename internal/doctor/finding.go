@@ -53,10 +53,11 @@ type Finding struct {
 	Repair *Repair `json:"repair,omitempty"`
 }
 
-// Repair is a fix that weir can make by itself. Show says what Do will change.
+// Repair is a fix that weir can make by itself. Show says what Do will change. Do returns the number of
+// the operation that weir undo takes back, 0 if there is none.
 type Repair struct {
-	Show string                      `json:"show"`
-	Do   func(context.Context) error `json:"-"`
+	Show string                             `json:"show"`
+	Do   func(context.Context) (int, error) `json:"-"`
 }
 
 // Failed reports whether a finding is a failure.

@@ -91,7 +91,7 @@ func (d *doctor) checkRecords(ctx context.Context) []Finding {
 	var list []Finding
 	for _, file := range d.Records(ctx) {
 		f := found("gateway-stale", file, "the gateway that wrote it has ended")
-		f.Repair = &Repair{Show: "remove " + file, Do: func(context.Context) error { return d.env.Remove(file) }}
+		f.Repair = &Repair{Show: "remove " + file, Do: func(context.Context) (int, error) { return 0, d.env.Remove(file) }}
 		list = append(list, f)
 	}
 	return list

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -237,10 +238,33 @@ func TestEvents(t *testing.T) {
 		if e.Session != telemetry.SessionTag("s") || e.Principal != "ann" || e.MetaTool != tt.tool || e.Time.IsZero() || e.Duration <= 0 {
 			t.Errorf("%s %s: %s", tt.tool, tt.arguments, line)
 		}
+		var sum time.Duration
+		for _, took := range e.Steps {
+			sum += took
+		}
+		if asked := e.Attempts > 0; sum <= 0 || sum > e.Duration+time.Millisecond || asked != (e.Steps[telemetry.StepServer] >= 2*time.Millisecond) || !strings.Contains(line, `"steps_ms":{"check":`) {
+			t.Errorf("%s %s: the steps are %v of %v", tt.tool, tt.arguments, e.Steps, e.Duration)
+		}
+		e.Steps = telemetry.Steps{}
 		e.Session, e.Principal, e.MetaTool, e.Time, e.Duration, e.TokensRead, e.TokensRaw, e.Counted = "", "", "", time.Time{}, 0, 0, 0, false
 		if e != tt.want {
 			t.Errorf("%s %s: %+v, want %+v", tt.tool, tt.arguments, e, tt.want)
 		}
+	}
+}
+
+// TestCapture: events have the arguments and the answer as the agent reads it, and the log has neither.
+func TestCapture(t *testing.T) {
+	var got Event
+	h := newHarness(t, Options{OnEvent: func(e Event) { got = e }, Capture: func(arguments, result json.RawMessage) *telemetry.Exchange {
+		return &telemetry.Exchange{Arguments: slices.Clone(arguments), Result: slices.Clone(result)}
+	}})
+	answer := h.tool(t, ToolBrowse, `{"query":"private words"}`)
+	if got.Exchange == nil || string(got.Exchange.Arguments) != `{"query":"private words"}` || len(got.Exchange.Result) == 0 {
+		t.Fatalf("the event has %+v of %v", got.Exchange, answer)
+	}
+	if line := string(got.AppendJSON(nil)); strings.Contains(line, "private") {
+		t.Errorf("the log has the arguments: %s", line)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -59,11 +60,13 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	if err := c.Pass.Check(method); err != nil {
 		return nil, err
 	}
+	c.Lap(telemetry.StepPrepare)
 	ctx = mcp.WithCaller(ctx, c.Request.Session)
 	peer, err := a.upstreams.Peer(ctx, c.Entry.Upstream)
-	if err != nil {
+	if c.Lap(telemetry.StepConnect); err != nil {
 		return nil, err
 	}
+	defer c.Lap(telemetry.StepServer)
 	if method == methodCall {
 		ctx = a.offerTask(ctx, c, peer)
 	}

@@ -27,6 +27,7 @@ type accounts struct {
 	faces       *faces
 	countTokens func(string) int
 	onEvent     func(Event) // nil: no events
+	capture     Capture     // nil: events have no Exchange
 	audit       auditing
 }
 
@@ -51,7 +52,14 @@ func (a *accounts) conclude(c *dispatch.Call, scope *memory.Scope, result json.R
 	a.state.account.Call(&sessionOf(c).usage, err != nil)
 	var tell func(n usage.Count, counted bool)
 	if a.onEvent != nil {
+		if !c.Steps.Measured() {
+			c.Lap(telemetry.StepCheck) // it ended before it was admitted
+		}
+		c.Lap(telemetry.StepResult)
 		e := a.event(c, err, took)
+		if a.capture != nil {
+			e.Exchange = a.capture(c.Arguments, result)
+		}
 		tell = func(n usage.Count, counted bool) {
 			e.TokensRead, e.TokensRaw, e.Counted, e.Estimated = n.Read, n.Raw, counted, n.Estimated
 			a.onEvent(e)
@@ -64,7 +72,7 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 	e := Event{
 		Time: time.Now(), Name: strings.TrimPrefix(c.Verb, "tool_") + ".completed",
 		Session: sessionOf(c).tag, Principal: sessionOf(c).principal, MetaTool: c.Verb,
-		Duration: took, Attempts: c.Attempts, DryRun: c.DryRun, IsError: c.IsError,
+		Duration: took, Steps: c.Steps, Attempts: c.Attempts, DryRun: c.DryRun, IsError: c.IsError,
 	}
 	if c.Entry != nil {
 		e.Upstream, e.ToolID = c.Entry.Upstream, shownID(c)

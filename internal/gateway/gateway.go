@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/hook"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/internal/work"
@@ -112,7 +113,13 @@ type Options struct {
 	// OnEvent is called for each event. It may be nil. It may be called concurrently and by the
 	// goroutine that serves a request, so it must not block.
 	OnEvent func(Event)
+	// Capture gives events the arguments and the result of their call; nil gives none.
+	Capture Capture
 }
+
+// A Capture keeps the arguments and the result of a call, which may be nil. It must not change or keep
+// them, and may be called concurrently.
+type Capture func(arguments, result json.RawMessage) *telemetry.Exchange
 
 // Gateway serves tools/list and tools/call of /mcp. Wrap it in an mcp.Lifecycle. It is safe for
 // concurrent use and starts no goroutines; its State does.
@@ -188,7 +195,7 @@ func newFaces(opts Options, whole Upstreams, ctl *dispatch.Controls, kept *dispa
 	}
 	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
 	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
-	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, audit: auditing{to: opts.Audit}}
+	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, capture: opts.Capture, audit: auditing{to: opts.Audit}}
 	for mode := range g.faces.of {
 		g.faces.of[mode] = g.face(Mode(mode), kept)
 	}

@@ -46,6 +46,7 @@ type Event struct {
 	Upstream  string
 
 	Duration time.Duration
+	Steps    Steps  // of Duration
 	Attempts int    // how often the upstream was asked, 0 if it was not
 	Code     string // of the error, where the gateway answered one
 	IsError  bool   // the tool itself answered an error
@@ -68,6 +69,10 @@ type Event struct {
 	Hash                      string // of the catalog
 	Findings                  int    // what is wrong with the entries
 	Detail                    string // one line
+
+	// Exchange holds the arguments and the result, nil unless the operator has switched that on. It is in
+	// no JSON of the event.
+	Exchange *Exchange
 }
 
 // AppendJSON appends the event as one JSON object without a line end.
@@ -101,6 +106,9 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	if e.MetaTool != "" || e.Method != "" {
 		dst = append(dst, `,"duration_ms":`...)
 		dst = strconv.AppendFloat(dst, float64(e.Duration.Microseconds())/1000, 'f', -1, 64)
+	}
+	if e.Steps.Measured() {
+		dst = e.Steps.appendJSON(dst)
 	}
 	if e.Attempts > 0 {
 		number("attempts", e.Attempts)

@@ -22,7 +22,7 @@ import (
 
 // mountConsole serves /console unless the configuration disables it.
 func mountConsole(mux *http.ServeMux, open *guard.Guard, c *config.Config) {
-	if !c.Console {
+	if !c.Console.Enabled {
 		return
 	}
 	page := http.HandlerFunc(console.New().Page)

@@ -45,7 +45,7 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 	h := f.engine.Health()
 	nonce := rand.Text()
 	data := markup.Values{
-		"nonce": nonce, "version": h.Version, "url": f.publicURL(), "mode": h.Mode, "tokens": tokens, "console": f.engine.Config().Console,
+		"nonce": nonce, "version": h.Version, "url": f.publicURL(), "mode": h.Mode, "tokens": tokens, "console": f.engine.Config().Console.Enabled,
 		"uptime": text.Since(time.Duration(h.Uptime * float64(time.Second))),
 	}
 	var list []markup.Values

@@ -5,6 +5,8 @@ import { card, clockText, code, countText, durationText, el, empty, fact, headin
 export const live = true; // the stream tells what is new
 
 const most = 500;
+let exchange; // of the call that is shown: { id, arguments, result } or { id, refused }
+let captures = false; // arguments and results are kept
 let calls = [], before, filter = {}, following, state = '', lost = 0, held = false, drawing = false, context, route;
 
 export async function load(given, frame) {
@@ -14,7 +16,11 @@ export async function load(given, frame) {
   const answer = await get('calls', { ...filter, limit: 200 });
   calls = answer.calls;
   before = answer.before;
+  captures = answer.captures;
   lost = 0;
+  const [id] = given.rest;
+  if (exchange?.id !== id) exchange = undefined;
+  if (id && captures && frame.me.operates && !exchange) exchange = await get(`calls/${encodeURIComponent(id)}/exchange`).catch((error) => ({ id, refused: error.message }));
   start();
   return {};
 }
@@ -86,7 +92,8 @@ export function view(_data, frame) {
   if (route.rest[0]) return chosen ? detail(chosen) : [heading('Calls'), empty('This call is forgotten', el('p', {}, 'The last 1,000 calls are kept. ', el('a', { href: '#/calls' }, 'All calls')))];
   const filters = [['session', 'Session'], ['server', 'Server'], ['tool', 'Tool']].filter(([name]) => filter[name]);
   return [
-    heading('Calls', 'Who called what, and how it ended; never arguments or results'),
+    heading('Calls', 'Who called what, and how it ended'),
+    captures ? el('p', { class: 'notice' }, '◐ The arguments and results of the last 200 calls are kept for operators (', el('code', {}, 'console.capture'), '), without the secrets that weir knows.') : '',
     el('div', { class: 'controls' },
       el('input', { type: 'search', id: 'filter', placeholder: 'tool, such as files:read', 'aria-label': 'Only tools whose id begins so', autocomplete: 'off', value: filter.tool, change: (event) => change({ tool: event.target.value.trim() }) }),
       el('label', {}, el('input', { type: 'checkbox', id: 'errors', checked: Boolean(filter.errors), change: (event) => change({ errors: event.target.checked ? '1' : '' }) }), ' errors only'),
@@ -108,6 +115,25 @@ export function view(_data, frame) {
   ];
 }
 
+const stepNames = [['check', 'Look-up and checks'], ['policy', 'Policy, quotas and approval'], ['prepare', 'Cache, tables and retries'], ['connect', 'Connection'], ['server', 'The server'], ['result', 'Result for the agent']];
+
+// steps shows where the time of a call went.
+function steps(e) {
+  if (!e.steps_ms) return card('Time', el('p', { class: 'soft' }, 'The steps of this call were not measured: it passed at the URL of a single server.'));
+  const all = stepNames.map(([name, text]) => [text, e.steps_ms[name] ?? 0]), most = Math.max(...all.map(([, took]) => took), 0.001);
+  return card('Time', el('dl', { class: 'why', id: 'steps' }, all.map(([text, took]) => el('div', {}, el('dt', {}, text),
+    el('dd', {}, el('meter', { min: '0', max: '1', value: String(took / most), 'aria-label': text }), ' ', took ? durationText(took) : '–')))));
+}
+
+// content shows the arguments and the result of a call, as far as they are kept.
+function content(e) {
+  if (!captures) return card('Arguments and result', el('p', { class: 'soft' }, 'They are not kept. ', el('code', {}, 'console: {capture: true}'), ' in the configuration keeps those of the last 200 calls in memory, for operators.'));
+  if (!context.me.operates) return card('Arguments and result', el('p', { class: 'soft' }, 'They are for operators. ', el('button', { type: 'button', class: 'quiet', click: context.operate }, 'Operate')));
+  if (!exchange || exchange.refused) return card('Arguments and result', el('p', { class: 'soft' }, exchange?.refused ?? 'Asking…'));
+  const part = (title, doc) => [el('h3', {}, title), doc ? code(doc.text, title) : el('p', { class: 'soft' }, 'none'), doc?.cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to keep.') : ''];
+  return card('Arguments and result', part('Arguments', exchange.arguments), part('Result', exchange.result), el('p', { class: 'soft' }, 'Without the secrets that weir knows.'));
+}
+
 function detail(e) {
   const session = calls.filter((one) => one.session && one.session === e.session).slice(0, 50);
   return [
@@ -116,6 +142,7 @@ function detail(e) {
     e.detail ? el('p', { class: failed(e) ? 'notice bad' : 'notice' }, e.detail) : '',
     el('dl', { class: 'facts' }, fact('Result', ended(e)), fact('Took', durationText(e.duration_ms), e.attempts === undefined ? 'the server was not asked' : countText(e.attempts, 'attempt')),
       fact('Tokens', e.tokens_read === undefined ? 'not counted yet' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : `${numberText(e.tokens_raw)} without weir`)),
+    steps(e), content(e),
     card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Client', e.client], ['Session', e.session], ['Method', e.meta_tool ?? e.method],
       ['Server', e.upstream && el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)], ['Tool', e.tool_id && el('a', { href: `#/catalog/${encodeURIComponent(e.tool_id)}` }, e.tool_id)], ['Policy', e.rule && `${e.decision}, by ${e.rule}`], ['Error', e.code], ['Limit', e.scope]]
       .filter(([, value]) => value).map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))),

@@ -20,6 +20,9 @@ export function told(context) {
     (findings ?? []).map((one) => finding(one)), notes.map((one) => el('p', { class: 'soft' }, one)));
 }
 
+// tell says what a change did that told shows.
+export function tell(text, done) { last = { ...done, text }; }
+
 const levels = { ok: ['●', 'ok'], warn: ['◆', 'wait'], fail: ['▲', 'bad'] };
 const levelNames = { ok: 'fine', warn: 'to look at', fail: 'broken' };
 

@@ -1,10 +1,11 @@
 // Where the gateway's files are, and what looks after it.
-import { get } from './api.js';
+import { get, post } from './api.js';
 import { card, clockText, code, countText, el, empty, fact, heading, table, timeText } from './dom.js';
-import { finding } from './edit.js';
+import { finding, tell, told } from './edit.js';
 
 let conf = { key: '', set: true }; // the configuration in effect: what is asked for, and the answer
 let timer;
+let mends; // the finding whose plan is shown
 let report; // of the doctor: looking, or findings and when they were found
 
 export async function load(_route, context) {
@@ -30,7 +31,7 @@ export function view({ setup, overview }, context) {
       el('dt', {}, 'Configuration'), el('dd', {}, setup.config ? el('code', {}, setup.config) : 'none: the gateway runs with defaults'),
       el('dt', {}, 'Agreed definitions'), el('dd', {}, setup.lock ? el('code', {}, setup.lock) : 'none')),
     el('p', { class: 'soft' }, 'A change of the configuration applies while the gateway runs.')),
-    effective(context), check(context),
+    told(context), effective(context), check(context),
     card('For programs', el('p', {}, el('a', { href: 'api/v1/openapi.json' }, '/api/v1/openapi.json'), ' describes all that this page reads. ', el('a', { href: 'metrics' }, '/metrics'), ' has figures for Prometheus, ', el('a', { href: 'healthz' }, '/healthz'), ' the state. There are pages for ', el('a', { href: './' }, 'the start'), ' and for ', el('a', { href: 'status' }, 'agents'), '.')),
   ];
 }
@@ -64,8 +65,21 @@ function check(context) {
   const count = (level) => (findings ?? []).filter((one) => one.level === level).length;
   return card('Check', el('p', { class: 'row' }, el('button', { type: 'button', id: 'check', class: findings ? undefined : 'primary', disabled: looking, click: () => look(context) }, looking ? 'Looking around…' : findings ? 'Look again' : 'Look around'),
     el('span', { class: 'soft', role: 'status' }, findings ? `${clockText(at)}: ${count('fail')} broken, ${count('warn')} to look at, ${count('ok')} fine` : 'The configuration, the programs of servers, the servers, the clients, the service and the disk, as weir doctor does, in 5 seconds at most.')),
-  order.flatMap((level) => (findings ?? []).filter((one) => one.level === level)).map((one) => el('div', { 'data-key': `${one.id} ${one.thing} ${one.text}` }, finding(one))),
-  findings?.some((one) => one.mends) ? el('p', { class: 'soft' }, el('code', {}, 'weir doctor --fix'), ` mends ${countText(findings.filter((one) => one.mends).length, 'finding')} of these: ${findings.filter((one) => one.mends).map((one) => one.mends).join('; ')}.`) : '');
+  order.flatMap((level) => (findings ?? []).filter((one) => one.level === level)).map((one) => el('div', { 'data-key': `${one.id} ${one.thing} ${one.text}` }, finding(one), one.mends ? mending(one, context) : '')));
+}
+
+// mending offers what weir can do about a finding: first the plan, then the change.
+function mending(one, context) {
+  const planned = mends === one;
+  const show = (which) => () => { mends = which; context.draw(); };
+  const mend = () => context.run(async () => {
+    const done = await post('doctor/fix', { id: one.id, thing: one.thing, mends: one.mends });
+    mends = undefined;
+    tell(`Done: ${done.mends}.${done.operation ? '' : ' weir undo does not take it back.'}`, done);
+    await look(context);
+  });
+  return planned ? el('p', { class: 'row notice' }, el('span', {}, 'weir will: ', el('code', {}, one.mends)), el('button', { type: 'button', id: 'mend', class: 'primary', click: mend }, 'Do it'), el('button', { type: 'button', click: show() }, 'Cancel'))
+    : el('p', {}, el('button', { type: 'button', class: 'mend', click: show(one) }, 'Mend…'));
 }
 
 async function look(context) {

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/hook"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
@@ -301,7 +302,9 @@ type SubjectsOf func(e *catalog.Entry, uri string) (*catalog.Catalog, []Subject)
 func Admission(ctl *Controls, from SubjectsOf) Link {
 	return func(next Dispatcher) Dispatcher {
 		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if err := ctl.AdmitCall(ctx, c, from); err != nil {
+			c.Lap(telemetry.StepCheck)
+			err := ctl.AdmitCall(ctx, c, from)
+			if c.Lap(telemetry.StepPolicy); err != nil {
 				return nil, err
 			}
 			return next.Dispatch(ctx, c)

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -71,6 +72,19 @@ type Call struct {
 	IsError bool          // the upstream itself answered an error
 	Passed  int           // tokens of Answer if it passed whole and they are known, otherwise -1
 	Failure *result.Error // the error that the agent got as a result, nil if there was none
+
+	Steps  telemetry.Steps // the time since Start by steps
+	passed time.Duration   // the sum of Steps
+}
+
+// Lap adds the time since the last Lap, or since Start, to a step. Calls without Start are not measured.
+func (c *Call) Lap(s telemetry.Step) {
+	if c.Start.IsZero() {
+		return
+	}
+	now := time.Since(c.Start)
+	c.Steps[s] += now - c.passed
+	c.passed = now
 }
 
 // decision is the policy's decision for a call that was admitted.
