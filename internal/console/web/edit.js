@@ -17,7 +17,7 @@ export function told(context) {
     problem ? el('p', { class: 'text' }, `The gateway does not use the new file: ${problem}`) : '',
     failed ? el('p', { class: 'text' }, `It is made, and a later step failed: ${failed}`) : '',
     servers.length ? el('ul', { class: 'rows' }, servers.map((one) => el('li', {}, el('a', { href: `#/${at(one.name)}` }, one.name), ' ', stateText(one.state), ' ', one.error ? el('span', { class: 'text' }, one.error) : countText(one.tools, 'tool')))) : '',
-    (findings ?? []).map((one) => finding(one)), notes.map((one) => el('p', { class: 'soft' }, one)));
+    (findings ?? []).map((one) => finding(one, ' after the change')), notes.map((one) => el('p', { class: 'soft' }, one)));
 }
 
 // tell says what a change did that told shows.
@@ -27,11 +27,11 @@ const levels = { ok: ['●', 'ok'], warn: ['◆', 'wait'], fail: ['▲', 'bad'] 
 const levelNames = { ok: 'fine', warn: 'to look at', fail: 'broken' };
 
 // finding shows what the doctor found: the thing, what is wrong with it, and who mends it how.
-export function finding(one) {
+export function finding(one, when = '') {
   const [mark, kind] = levels[one.level] ?? levels.warn;
   return el('div', { class: 'finding' },
     el('p', {}, el('span', { class: kind, 'aria-hidden': 'true' }, `${mark} `), el('span', { class: 'hidden' }, `${levelNames[one.level] ?? one.level}: `), el('strong', {}, one.thing), ' ', el('span', { class: 'text' }, one.text)),
-    one.lines?.length ? el('pre', { tabindex: '0', role: 'region', 'aria-label': `What ${one.thing} wrote` }, one.lines.join('\n')) : '',
+    one.lines?.length ? el('pre', { tabindex: '0', role: 'region', 'aria-label': `What ${one.thing} wrote${when}` }, one.lines.join('\n')) : '',
     one.fix ? el('p', { class: 'soft' }, `${one.owner}: ${one.fix}`) : '');
 }
 
