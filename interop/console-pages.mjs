@@ -73,6 +73,7 @@ async function largeTable(report, browser, gateway, handle, rows) {
     await visit(page, `#/tables/${handle}`, 'the rows', () => document.querySelectorAll('.grid tbody tr:not(.hole)').length > 10);
     expectEqual(await page.run(matched).then((text) => text.split('.')[0]), `${number} rows`, 'what is told');
     expect(await page.run(() => document.querySelectorAll('.grid tbody tr').length < 60), 'too many elements');
+    expect(await page.run(() => { const grid = document.querySelector('.grid'); return grid.scrollWidth <= grid.clientWidth && [...grid.querySelectorAll('tbody tr:first-child td')].every((one) => one.getBoundingClientRect().right <= grid.getBoundingClientRect().right); }), 'cells of six narrow columns out of sight');
     expectEqual(await page.run(() => document.querySelector('.grid').getAttribute('aria-rowcount')), String(rows + 1), 'rows for a screen reader');
     expectEqual((await page.run(firstCells))[2], ['2', 'P-2', 'r2', '838', '2.25', '9007199254740995'], 'a row');
   });

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './chromium.mjs';
 import { here, main, run, startWeir, stop } from './harness.mjs';
-import { setup } from './setup.mjs';
+import { npmPackages } from './setup.mjs';
 
 const out = resolve(process.argv.includes('--out') ? process.argv[process.argv.indexOf('--out') + 1] : join(here, '..', 'docs', 'images'));
 // With --every it takes each page at three widths, for the eyes of a reviewer.
@@ -68,7 +68,7 @@ async function idOf(gateway, name) {
 }
 
 await main(async ({ weir }) => {
-  await setup();
+  await npmPackages();
   mkdirSync(out, { recursive: true });
   const gateway = await startWeir(weir, 'weir-shots', resolve(here, '..', 'examples', 'quickstart', 'weir.yaml'));
   try {

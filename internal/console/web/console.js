@@ -199,6 +199,8 @@ document.addEventListener('keydown', (event) => {
   event.preventDefault();
 });
 addEventListener('hashchange', show);
+// Charts have fewer points where there is less room.
+matchMedia('(max-width: 700px)').addEventListener('change', () => { if (context.me && data) draw(); });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) show(); });
 document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); byId('main').focus(); });
 enter();

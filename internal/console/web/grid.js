@@ -25,6 +25,7 @@ export class Grid {
   #active = -1; // the row that the keys have chosen
   #query = 0;
   #drawing = false;
+  #took = 0; // ms that the last page took
   /** @type {{ page: number, stop: AbortController } | undefined} */ #asked;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #settled;
 
@@ -101,7 +102,7 @@ export class Grid {
     });
     this.sizes.replaceChildren(...widths.map((width) => { const col = el('col'); col.style.width = `calc(${width}ch + 1.5rem)`; return col; }));
     const all = widths.reduce((sum, width) => sum + width, 0);
-    this.table.style.minWidth = `calc(${all}ch + ${1.5 * widths.length}rem)`;
+    this.room.style.minWidth = this.table.style.width = `max(100%, calc(${all}ch + ${1.5 * widths.length}rem))`;
   }
 
   // sortable columns have buttons.
@@ -203,7 +204,8 @@ export class Grid {
 
   // #want asks for the first page in sight, or next to it, that is missing.
   async #want(first, count) {
-    const wanted = [first, first + count - 1, first + count + pageSize, first - pageSize].filter((row) => row >= 0 && row < this.#total).map((row) => Math.floor(row / pageSize));
+    const near = this.#took < 200 ? [first + count + pageSize, first - pageSize] : []; // pages of an order are work for weir
+    const wanted = [first, first + count - 1, ...near].filter((row) => row >= 0 && row < this.#total).map((row) => Math.floor(row / pageSize));
     for (const page of wanted.slice().reverse()) { // these are used
       const rows = this.#pages.get(page);
       if (rows) { this.#pages.delete(page); this.#pages.set(page, rows); }
@@ -218,8 +220,10 @@ export class Grid {
     await new Promise((done) => { setTimeout(done, this.#row(first) ? 0 : 40); }); // who drags the scroll bar wants the end of it
     if (mine.stop.signal.aborted) return;
     const had = this.#pages.get(missing)?.length ?? 0;
+    const began = performance.now();
     const answer = await this.ask(missing * pageSize + had, pageSize - had, mine.stop.signal);
     if (mine.stop.signal.aborted || query !== this.#query) return;
+    this.#took = performance.now() - began;
     this.#asked = undefined;
     if (!answer?.rows?.length) { // it went, or a row does not fit an answer
       if (answer) this.#pages.set(missing, [...(this.#pages.get(missing) ?? []), ['(not shown: too long)']]);
