@@ -96,13 +96,13 @@ export class Grid {
   #measure() {
     const sample = [...this.#pages.values()][0] ?? [];
     this.#numeric = this.#columns.map((_, k) => sample.some((row) => row[k]) && sample.every((row) => !row[k] || row[k] === 'null' || isNumber(row[k])));
-    const widths = this.#columns.map((name, k) => {
+    const widths = this.#columns.map((name, k) => { // capitals are wider than digits
       const cells = sample.map((row) => row[k]?.length ?? 0).sort((a, b) => a - b);
-      return Math.max(narrowest, Math.min(widest, Math.max([...name].length + 2, cells[Math.floor(cells.length * 0.9)] ?? 0)));
+      return Math.max(narrowest, Math.min(widest, Math.max([...name].length + 2, cells[Math.floor(cells.length * 0.9)] ?? 0) * 1.1));
     });
-    this.sizes.replaceChildren(...widths.map((width) => { const col = el('col'); col.style.width = `calc(${width}ch + 1.5rem)`; return col; }));
+    this.sizes.replaceChildren(...widths.map((width) => { const col = el('col'); col.style.width = `calc(${width}ch + 2rem)`; return col; }));
     const all = widths.reduce((sum, width) => sum + width, 0);
-    this.room.style.minWidth = this.table.style.width = `max(100%, calc(${all}ch + ${1.5 * widths.length}rem))`;
+    this.room.style.minWidth = this.table.style.width = `max(100%, calc(${all}ch + ${2 * widths.length}rem))`;
   }
 
   // sortable columns have buttons.

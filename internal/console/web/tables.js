@@ -47,6 +47,9 @@ function conditionText({ column, op, value }) {
 
 const rows = (from, limit, signal = undefined) => get(`artifacts/${encodeURIComponent(shown.handle)}`, { ...asked(), offset: from, limit }, signal);
 
+// nameText is where a result is from, without the hash of the tool's id.
+const nameText = (kept) => kept?.label?.replace(/#[0-9a-f]+$/, '') || kept?.handle || shown.handle;
+
 export function view(state, context) { return state.list ? listing(state.list, context) : one(state, context); }
 
 function listing(list, context) {
@@ -57,7 +60,7 @@ function listing(list, context) {
   return [
     heading('Tables', `${countText(list.page.total, 'result')} kept for you, ${sizeText(list.size_bytes)}. Only you see them.`),
     table([['From', 'name'], ['Kind'], ['Rows', 'number'], ['Size', 'number'], ['Age', 'number'], ['Ends in', 'number'], ['Handle']],
-      list.artifacts.map((a) => ({ key: a.handle, cells: [el('a', { href: `#/tables/${encodeURIComponent(a.handle)}` }, a.label || a.handle), a.kind === 'table' ? 'table' : a.media_type, a.rows === undefined ? '' : numberText(a.rows), sizeText(a.size_bytes),
+      list.artifacts.map((a) => ({ key: a.handle, cells: [el('a', { href: `#/tables/${encodeURIComponent(a.handle)}` }, nameText(a)), a.kind === 'table' ? 'table' : a.media_type, a.rows === undefined ? '' : numberText(a.rows), sizeText(a.size_bytes),
         timeText((now - Date.parse(a.created)) / 1000), timeText((Date.parse(a.expires) - now) / 1000), el('span', { class: 'soft' }, a.handle)] })), 'Kept results'),
     pager(list.page, (to) => { offset = to; context.refresh(); }),
   ];
@@ -76,7 +79,7 @@ function one({ kept, data, version }, context) {
   const crumbs = el('p', { class: 'crumbs' }, el('a', { href: '#/tables' }, 'Tables'), ' / ', shown.handle);
   const about = [kept?.rows === undefined ? '' : countText(kept.rows, 'row'), kept ? sizeText(kept.size_bytes) : ''].filter(Boolean).join(', ');
   if (data.text !== undefined && !data.rows) {
-    return [crumbs, heading(kept?.label || shown.handle, about, copyButton(shown.handle, 'Copy the handle'), el('button', { type: 'button', class: 'primary', click: () => context.run(() => save(context, 'bytes')) }, 'Save')),
+    return [crumbs, heading(nameText(kept), about, copyButton(shown.handle, 'Copy the handle'), el('button', { type: 'button', class: 'primary', click: () => context.run(() => save(context, 'bytes')) }, 'Save')),
       el('pre', { tabindex: '0', role: 'region', 'aria-label': 'The beginning of the text' }, data.text), data.notice ? el('p', { class: 'soft' }, data.notice) : '', how(data)];
   }
   const every = (kept?.columns ?? data.columns ?? []).filter((name) => name !== '_row_id');
@@ -86,7 +89,7 @@ function one({ kept, data, version }, context) {
   const total = data.total ?? 0;
   return [
     crumbs,
-    heading(kept?.label || shown.handle, about, copyButton(shown.handle, 'Copy the handle'),
+    heading(nameText(kept), about, copyButton(shown.handle, 'Copy the handle'),
       el('form', { class: 'row', submit: (event) => { event.preventDefault(); const as = new FormData(event.target).get('as'); context.run(() => save(context, as)); } },
         el('select', { name: 'as', 'aria-label': 'Form of the file' }, options(forms)), el('button', { class: 'primary' }, shown.saving ?? 'Save'))),
     filters(every, again),
