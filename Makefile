@@ -8,10 +8,11 @@
 #   make transcript  docs/transcript.txt and docs/transcript-go.txt, recorded anew
 #   make packages  the packages of a release for this machine (Linux), installed into empty places: many minutes at first
 #   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
-#   make bench     all numbers: bench-go, bench-load and bench-scale
+#   make bench     all numbers: bench-go, bench-load, bench-scale and bench-start
 #   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/gateway/... COUNT=5 BENCHTIME=1s
 #   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'; -peers measures nginx and haproxy as well
 #   make bench-scale  a catalog of 1,000, 10,000 and 100,000 tools: build, browse, search, refresh
+#   make bench-start  the version, shell commands and the first browse of 10,000 tools, from the start of the process
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
 #   make chaos     a gateway with store: file:DIR, killed KILLS times while clients work   KILLS=100
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
@@ -19,7 +20,7 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-context chaos fuzz clean
+.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-start bench-context chaos fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -119,6 +120,7 @@ bench:
 	@$(MAKE) --no-print-directory bench-go
 	@$(MAKE) --no-print-directory bench-load
 	@$(MAKE) --no-print-directory bench-scale
+	@$(MAKE) --no-print-directory bench-start
 
 bench-go:
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -timeout 60m -p 1 $(PKG) \
@@ -130,6 +132,9 @@ bench-load: build
 
 bench-scale:
 	$(GO) run ./bench/scale
+
+bench-start: build
+	$(GO) run ./bench/start
 
 bench-context:
 	$(GO) run ./bench/context $(CONTEXT)

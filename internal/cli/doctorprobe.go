@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/doctor"
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/serverlog"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -132,7 +132,7 @@ func settledHealth(ctx context.Context, at, token string) (*app.Health, error) {
 }
 
 // catalogFinding is a line of /catalog: server: kind "name": text.
-var catalogFinding = regexp.MustCompile(`^(.*?): ([a-z_]+) ("(?:[^"\\]|\\.)*"): (.*)$`)
+var catalogFinding = lazy.Pattern(`^(.*?): ([a-z_]+) ("(?:[^"\\]|\\.)*"): (.*)$`)
 
 // reportOf turns what a gateway tells into what the doctor reads.
 func reportOf(h *app.Health, info *app.CatalogInfo) doctor.Report {
@@ -141,7 +141,7 @@ func reportOf(h *app.Health, info *app.CatalogInfo) doctor.Report {
 		r.Servers = append(r.Servers, doctor.Server{Name: u.Name, State: u.State, Error: u.Error, Note: u.Note, Tools: u.Tools, Differs: u.Differs})
 	}
 	for _, line := range info.Findings {
-		if m := catalogFinding.FindStringSubmatch(line); m != nil {
+		if m := catalogFinding().FindStringSubmatch(line); m != nil {
 			r.Findings = append(r.Findings, doctor.CatalogFinding{Server: m[1], Kind: m[2], Name: strings.Trim(m[3], `"`), Text: m[4]})
 		}
 	}

@@ -3,10 +3,10 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
@@ -217,11 +217,11 @@ func exampleCall(id string, params []param) string {
 }
 
 // plainWord are the words that no shell changes.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+var plainWord = lazy.Pattern(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // shellQuote quotes a word for a POSIX shell where it needs that.
 func shellQuote(word string) string {
-	if plainWord.MatchString(word) {
+	if plainWord().MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -243,7 +243,7 @@ func (p *param) example() json.RawMessage {
 			return value
 		}
 	}
-	if told := toldExample.FindStringSubmatch(p.description); told != nil && slices.Equal(p.part.types(), []string{"string"}) {
+	if told := toldExample().FindStringSubmatch(p.description); told != nil && slices.Equal(p.part.types(), []string{"string"}) {
 		return quote(told[1])
 	}
 	return exampleOf(p.name, p.schema, p.part, 0)
@@ -314,7 +314,7 @@ func exampleText(name, format string) string {
 	case "uri", "url":
 		return "https://example.com"
 	}
-	words := nameWords.FindAllString(name, -1)
+	words := nameWords().FindAllString(name, -1)
 	for _, hint := range []struct{ word, text string }{
 		{"url", "https://example.com"}, {"uri", "https://example.com"}, {"email", "ann@example.com"}, {"date", "2026-01-31"},
 		{"path", "README.md"}, {"file", "README.md"}, {"filename", "README.md"}, {"dir", "."}, {"directory", "."}, {"folder", "."},
@@ -327,7 +327,7 @@ func exampleText(name, format string) string {
 }
 
 // nameWords are the words of a parameter's name: file_path, filePath.
-var nameWords = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+var nameWords = lazy.Pattern(`[A-Z]?[a-z]+|[A-Z]+`)
 
 // toldExample is an example in a description: article number, such as BIK-001.
-var toldExample = regexp.MustCompile(`(?i)(?:such as|e\.g\.,?|for example:?)\s+["'` + "`" + `]?([\w@+-](?:[\w./:@+-]*[\w/])?)`)
+var toldExample = lazy.Pattern(`(?i)(?:such as|e\.g\.,?|for example:?)\s+["'` + "`" + `]?([\w@+-](?:[\w./:@+-]*[\w/])?)`)

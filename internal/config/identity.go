@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
@@ -101,7 +101,7 @@ func parseDay(text string) (time.Time, error) {
 
 // issuerName is what auth.issuers may call an issuer. A colon would let two issuers have the same
 // principal.
-var issuerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var issuerName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func checkIssuers(d *decoder, c *Config) {
 	for n, t := range c.Auth.Tokens {
@@ -130,7 +130,7 @@ func checkIssuers(d *decoder, c *Config) {
 	urls, prefixes := map[string]string{}, map[string]string{}
 	for _, i := range c.Auth.Issuers {
 		at := "auth.issuers." + i.Name
-		if !issuerName.MatchString(i.Name) {
+		if !issuerName().MatchString(i.Name) {
 			d.Fail(d.At(at), at, "%s: the name begins principals such as corp:8a7f, so it has 1 to 64 letters, digits, dots, dashes and underscores", strict.Clip(at))
 		}
 		if strings.EqualFold(i.Name, "cert") {

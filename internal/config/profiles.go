@@ -1,13 +1,13 @@
 package config
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
@@ -25,10 +25,10 @@ type Profile struct {
 }
 
 // profileName is what profiles may be called: one segment of a path.
-var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var profileName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // IsProfileName reports whether a profile may have a name.
-func IsProfileName(name string) bool { return profileName.MatchString(name) }
+func IsProfileName(name string) bool { return profileName().MatchString(name) }
 
 // checkProfiles checks the profiles, and the rules of the policy that name them.
 func checkProfiles(d *decoder, c *Config) {
