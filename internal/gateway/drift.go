@@ -30,8 +30,11 @@ func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
 	if d.of == c {
 		return nil
 	}
+	if d.of == nil {
+		d.of = catalog.New(catalog.Limits{})
+	}
 	if d.seen == nil {
-		d.of, d.seen = catalog.New(catalog.Limits{}), map[string]*drifting{}
+		d.seen = map[string]*drifting{}
 	}
 	var changes []catalog.Change
 	for _, upstream := range d.touched(c) {
@@ -66,7 +69,10 @@ func (d *drift) touched(c *catalog.Catalog) []string {
 		if _, found := slices.BinarySearch(changed, upstream); found {
 			return false
 		}
-		return d.seen[upstream] != nil || len(d.seen) >= maxDrift
+		if u := d.seen[upstream]; u != nil {
+			return u.last != nil
+		}
+		return len(d.seen) >= maxDrift
 	})
 }
 
