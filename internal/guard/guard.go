@@ -109,6 +109,10 @@ func New(o Options) *Guard {
 // principal with [Principal].
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := vouched(r.Context()); id != nil {
+			g.pass(w, r, id, next)
+			return
+		}
 		for _, name := range []string{"Authorization", "Origin"} {
 			// What is in front may see the other one of the two.
 			if len(r.Header[name]) > 1 {
@@ -144,18 +148,36 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			g.refuseCaller(w, r, err)
 			return
 		}
-		if g.admit != nil {
-			if err := g.admit(id); err != nil {
-				g.refuse(w, r, http.StatusForbidden, err)
-				return
-			}
-		}
-		ctx := identity.With(r.Context(), id)
-		if g.challenge != nil || g.streams != nil && begins(r) {
-			ctx = context.WithValue(ctx, challengeKey{}, challenger{g: g, r: r})
-		}
-		next.ServeHTTP(w, r.WithContext(ctx))
+		g.pass(w, r, id, next)
 	})
+}
+
+// pass calls next for a caller who is known, if the caller may pass.
+func (g *Guard) pass(w http.ResponseWriter, r *http.Request, id *identity.Identity, next http.Handler) {
+	if g.admit != nil {
+		if err := g.admit(id); err != nil {
+			g.refuse(w, r, http.StatusForbidden, err)
+			return
+		}
+	}
+	ctx := identity.With(r.Context(), id)
+	if g.challenge != nil || g.streams != nil && begins(r) {
+		ctx = context.WithValue(ctx, challengeKey{}, challenger{g: g, r: r})
+	}
+	next.ServeHTTP(w, r.WithContext(ctx))
+}
+
+type vouchedKey struct{}
+
+// Vouch returns the context of a request whose caller another node of this gateway has found out. A Guard
+// checks neither its Host and Origin nor its credentials.
+func Vouch(ctx context.Context, id *identity.Identity) context.Context {
+	return context.WithValue(ctx, vouchedKey{}, id)
+}
+
+func vouched(ctx context.Context) *identity.Identity {
+	id, _ := ctx.Value(vouchedKey{}).(*identity.Identity)
+	return id
 }
 
 // CheckHost returns an error of KindPermissionDenied for a Host header that

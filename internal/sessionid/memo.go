@@ -25,12 +25,14 @@ type Keeper struct {
 	*Endpoint
 	next   mcp.Handler
 	resume func(ctx context.Context, s *mcp.Session)
+	here   func(id string) bool
+	forget func(id string, all bool)
 }
 
 // Around returns a Keeper. resume is called for each adopted session before its subscriptions are made;
 // it may be nil.
 func (e *Endpoint) Around(next mcp.Handler, resume func(ctx context.Context, s *mcp.Session)) *Keeper {
-	return &Keeper{e, next, resume}
+	return &Keeper{Endpoint: e, next: next, resume: resume}
 }
 
 // memoKey is the key of a memo in its session.
@@ -154,6 +156,20 @@ func (k *Keeper) withdraw(ctx context.Context, r *mcp.Request) {
 		k.ids.log.Warn("a subscription that the store did not keep stays until its session ends", "session", telemetry.SessionTag(r.Session.ID()), "err", err)
 	}
 }
+
+// Serves is called by the server of the sessions, before it serves.
+func (k *Keeper) Serves(here func(id string) bool, forget func(id string, all bool)) {
+	k.here, k.forget = here, forget
+}
+
+// Here reports whether a session lives in this process.
+func (k *Keeper) Here(id string) bool { return k.here(id) }
+
+// Forget ends a session in this process, unless it is in use. It may go on in another one.
+func (k *Keeper) Forget(id string) { k.forget(id, false) }
+
+// ForgetAll ends all sessions in this process. They may go on in another one.
+func (k *Keeper) ForgetAll() { k.forget("", true) }
 
 // Restore makes the log level and the subscriptions of an adopted session again. A subscription that a
 // server refuses now, or does not confirm in time, is left to the next adoption.

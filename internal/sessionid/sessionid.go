@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	prefix  = "w1."
-	purpose = "session"
+	prefix = "w1."
+	// nodeMark stands between the incarnation of a node and a session's own id, which has none.
+	nodeMark = "~"
+	purpose  = "session"
 	// maxState bounds what is sealed: the id is in a header of every request, and has at most maxID
 	// characters.
 	maxState = 700
@@ -34,6 +36,7 @@ type Ids struct {
 	seal  Sealer
 	docs  store.Docs
 	log   *slog.Logger
+	node  func() string // the incarnation of this node, for new ids; nil: there is one node
 	seed  maphash.Seed
 	turns [turns]chan struct{} // at a hash of a slot's key: changes of one slot wait for each other
 }
@@ -50,6 +53,10 @@ func New(s Sealer, d store.Docs, logger *slog.Logger) *Ids {
 	}
 	return i
 }
+
+// In makes new ids name the incarnation of this node, which node returns. It must be called before the Ids
+// are used.
+func (i *Ids) In(node func() string) { i.node = node }
 
 // Endpoint is Ids for one endpoint: an id of one endpoint is unknown at another. With Around it is
 // what streamable.ServerOptions.Sessions asks for.
@@ -84,7 +91,11 @@ func (e *Endpoint) Name(s *mcp.Session) string {
 	if !ok {
 		return s.ID()
 	}
-	return prefix + s.ID() + "." + e.ids.seal.Seal(purpose, plain, e.context(s.ID()))
+	name := s.ID()
+	if e.ids.node != nil {
+		name = e.ids.node() + nodeMark + name
+	}
+	return prefix + name + "." + e.ids.seal.Seal(purpose, plain, e.context(name))
 }
 
 // sealable returns what the id of a session says. It returns false if that is too long for an id.
@@ -112,26 +123,47 @@ func shortInfo(info json.RawMessage) json.RawMessage {
 	return short
 }
 
-// context binds a seal to its endpoint and to the session's own id.
-func (e *Endpoint) context(id string) []byte {
-	return append(append([]byte(id), 0), e.path...)
+// context binds a seal to its endpoint, to the session's own id and to the node that made it.
+func (e *Endpoint) context(name string) []byte {
+	return append(append([]byte(name), 0), e.path...)
 }
 
 // open returns the session's own id and its state.
 func (e *Endpoint) open(id string) (own string, st state, ok bool) {
+	_, own, st, ok = e.openAt(id)
+	return own, st, ok
+}
+
+// openAt returns the node that made an id, too: "" for an id of a gateway of one node.
+func (e *Endpoint) openAt(id string) (node, own string, st state, ok bool) {
 	rest, ok := strings.CutPrefix(id, prefix)
 	if !ok {
-		return "", st, false
+		return "", "", st, false
 	}
-	own, sealed, ok := strings.Cut(rest, ".")
+	name, sealed, ok := strings.Cut(rest, ".")
 	if !ok {
-		return "", st, false
+		return "", "", st, false
 	}
-	plain, ok := e.ids.seal.Open(purpose, sealed, e.context(own))
+	plain, ok := e.ids.seal.Open(purpose, sealed, e.context(name))
 	if !ok || json.Unmarshal(plain, &st) != nil || st.V != stateVersion {
-		return "", st, false
+		return "", "", st, false
 	}
-	return own, st, true
+	own = name
+	if node, own, ok = strings.Cut(name, nodeMark); !ok {
+		node, own = "", name
+	}
+	return node, own, st, true
+}
+
+// Owner returns the incarnation of the node that made the session of an id, and the key of the document in
+// which another node says that the session is its own. ok is false for an id that is no session of the
+// principal at this endpoint.
+func (e *Endpoint) Owner(principal, id string) (node, key string, ok bool) {
+	node, own, st, ok := e.openAt(id)
+	if !ok || st.Principal != principal || left(st) <= 0 {
+		return "", "", false
+	}
+	return node, "s." + store.Hash(own), true
 }
 
 // Adopt returns the session of an id, if it belongs to the principal and has not been ended.

@@ -56,6 +56,9 @@ type ServerOptions struct {
 		// End is called when the client ends its session. The client learns of an error, and tries
 		// again.
 		End(ctx context.Context, id string) error
+		// Serves is called once, by NewServer. here reports whether a session lives in the Server. forget
+		// ends it there, so that it can go on elsewhere; one with requests in flight only if all is set.
+		Serves(here func(id string) bool, forget func(id string, all bool))
 	}
 
 	// MaxBody bounds a request body: 10 MB.
@@ -142,6 +145,9 @@ func NewServer(o ServerOptions) *Server {
 	}
 	s := &Server{o: o, log: o.Logger, sessions: map[string]*serverSession{}, principals: map[string]*principalState{}}
 	s.held.max = o.MaxTotalBytes
+	if o.Sessions != nil {
+		o.Sessions.Serves(s.here, s.forget)
+	}
 	return s
 }
 
