@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// owner is the value of a document that says which node owns something.
+type owner struct {
+	V   int    `json:"v"`
+	Inc string `json:"inc"`
+}
+
+// Claim is a thing that this node owns, until Release or until the node is fenced.
+type Claim struct {
+	n    *Node
+	key  string
+	inc  string
+	rev  uint64
+	lost chan struct{}
+	once sync.Once
+}
+
+// heldError says that another node owns what was to be claimed.
+type heldError struct {
+	Key, Inc string
+}
+
+// Error implements error.
+func (e *heldError) Error() string { return fmt.Sprintf("the node %s holds %s", e.Inc, e.Key) }
+
+// claimTries bounds how often a claim is repeated because of other writes.
+const claimTries = 20
+
+// Claim makes this node the owner of a document. It fails with a *heldError while another node holds it. A
+// strict claim waits, besides that the holder is gone, until 20 s after the holder's last renewal: then the
+// holder has fenced itself, so there are never two.
+func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, error) {
+	l := n.current()
+	rev, by, err := n.take(ctx, l, key, 0, strict, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case by != l.inc:
+		return nil, &heldError{key, by}
+	}
+	c := &Claim{n: n, key: key, inc: l.inc, rev: rev, lost: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life != l {
+		return nil, fmt.Errorf("%s was claimed by an incarnation that is over: %w", key, store.ErrUnavailable)
+	}
+	n.claims[c] = struct{}{}
+	return c, nil
+}
+
+// Take makes this node the owner of a document whose owner is gone or drains, or that is not there, and returns the
+// owner's INC: this node's, or that of a node that is there. The document ends after ttl. In a partition two
+// nodes may count as the owner for some seconds.
+func (n *Node) Take(ctx context.Context, key string, ttl time.Duration) (inc string, err error) {
+	_, inc, err = n.take(ctx, n.current(), key, ttl, false, true)
+	return inc, err
+}
+
+// take makes an incarnation the owner of a document. A node that drains has given up what may be drained.
+func (n *Node) take(ctx context.Context, l *life, key string, ttl time.Duration, strict, drained bool) (rev uint64, by string, err error) {
+	mine, err := json.Marshal(owner{1, l.inc})
+	if err != nil {
+		return 0, "", err
+	}
+	for try := range claimTries {
+		if try > 0 {
+			if err := pause(ctx, time.Duration(rand.Int64N(int64(min(try, 8)*int(10*time.Millisecond))))); err != nil {
+				return 0, "", err
+			}
+		}
+		doc, failed := n.o.Docs.Get(ctx, key)
+		if failed != nil {
+			err = failed
+			if !errors.Is(err, store.ErrUnavailable) {
+				return 0, "", err
+			}
+			continue
+		}
+		var held owner
+		if doc.Rev != 0 && json.Unmarshal(doc.Value, &held) == nil && held.Inc != "" {
+			if held.Inc == l.inc {
+				return doc.Rev, l.inc, nil
+			}
+			p, there, failed := n.lookUp(ctx, held.Inc)
+			if failed != nil {
+				err = failed
+				continue
+			}
+			if there && !(drained && p.State == stateDraining) {
+				return doc.Rev, held.Inc, nil
+			}
+			if strict {
+				if err := n.outwait(ctx, held.Inc); err != nil {
+					return 0, "", err
+				}
+			}
+		}
+		if rev, err = n.o.Docs.Set(ctx, key, mine, doc.Rev, ttl); err == nil {
+			return rev, l.inc, nil
+		}
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrUnavailable) {
+			return 0, "", err
+		}
+	}
+	return 0, "", fmt.Errorf("claim %s: %w", key, err)
+}
+
+// outwait waits until a node that is gone has fenced itself: 20 s after its last renewal that was seen, or
+// from now on if none was seen.
+func (n *Node) outwait(ctx context.Context, inc string) error {
+	n.mu.Lock()
+	seen, ok := n.gone[inc]
+	if !ok {
+		seen = time.Now()
+		n.gone[inc] = seen // for a second try; forget bounds the map
+	}
+	n.mu.Unlock()
+	return pause(ctx, nodeTTL-time.Since(seen))
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Lost returns a channel that is closed when this node owns the thing no longer.
+func (c *Claim) Lost() <-chan struct{} { return c.lost }
+
+func (c *Claim) lose() { c.once.Do(func() { close(c.lost) }) }
+
+// Release gives the thing up. Another node can claim it at once.
+func (c *Claim) Release(ctx context.Context) error {
+	c.n.mu.Lock()
+	delete(c.n.claims, c)
+	c.n.mu.Unlock()
+	c.lose()
+	return c.release(ctx)
+}
+
+func (c *Claim) release(ctx context.Context) error {
+	err := c.n.o.Docs.Delete(ctx, c.key, c.rev)
+	if errors.Is(err, store.ErrConflict) {
+		return nil // another owner has it, or an earlier Delete was made
+	}
+	return err
+}

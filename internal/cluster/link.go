@@ -1,0 +1,333 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// Headers of the peer link. Requests of the public lose them.
+const (
+	headerAs    = "Weir-As"    // who makes the request: the entry node has found it out
+	headerFrom  = "Weir-From"  // INC of the entry node
+	headerTo    = "Weir-To"    // INC of the node that the request is for
+	headerHops  = "Weir-Hops"  // how many nodes have passed the request on
+	headerOwner = "Weir-Owner" // in a response of status 421: INC of the owner, "" if the thing has none
+)
+
+// maxHops bounds how often a request is passed on: to its owner, or through a third node.
+const maxHops = 2
+
+// errNotSent says that the other node has got nothing of a request, so it may be sent again.
+var errNotSent = errors.New("the request was not sent")
+
+// dialer notices within seconds that the other machine is gone.
+func dialer() *net.Dialer {
+	return &net.Dialer{
+		Timeout:         2 * time.Second,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 3},
+		Control:         controlConn,
+	}
+}
+
+func newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error), config *tls.Config) *http.Transport {
+	t := &http.Transport{
+		DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 3 * time.Second,
+	}
+	if config == nil {
+		t.DialContext = unsent(dial)
+		return t
+	}
+	t.DialTLSContext = unsent(func(ctx context.Context, network, address string) (net.Conn, error) {
+		raw, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		bounded, cancel := context.WithTimeout(ctx, t.TLSHandshakeTimeout)
+		defer cancel()
+		conn := tls.Client(raw, config)
+		if err := conn.HandshakeContext(bounded); err != nil {
+			_ = raw.Close()
+			return nil, err
+		}
+		return conn, nil
+	})
+	return t
+}
+
+// unsent marks errors of a dial: nothing was sent.
+func unsent(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		}
+		return conn, nil
+	}
+}
+
+// RoundTrip sends a request to the node with an INC. An error that is errNotSent says that the node has got
+// nothing. A node that lives and cannot be dialled is reached through a third one. The body of r is closed
+// if nothing was sent, too.
+func (n *Node) RoundTrip(inc string, r *http.Request) (*http.Response, error) {
+	resp, err := n.send(inc, inc, r)
+	if err == nil || !errors.Is(err, errNotSent) || r.Context().Err() != nil || (r.Body != nil && r.Body != http.NoBody && r.GetBody == nil) {
+		return resp, err
+	}
+	if hops(r.Header) >= maxHops-1 {
+		return nil, err
+	}
+	if failed := n.Ping(r.Context(), inc); failed != nil {
+		return nil, err
+	}
+	for _, p := range n.Peers() {
+		if p.Inc == inc || p.Inc == n.Inc() || p.URL == "" {
+			continue
+		}
+		again := r.Clone(r.Context())
+		if r.GetBody != nil {
+			if again.Body, err = r.GetBody(); err != nil {
+				return nil, fmt.Errorf("%w: %w", errNotSent, err)
+			}
+		}
+		if resp, err = n.send(p.Inc, inc, again); !errors.Is(err, errNotSent) {
+			return resp, err
+		}
+	}
+	return nil, err
+}
+
+// send sends a request for a node to the peer link of via.
+func (n *Node) send(via, inc string, r *http.Request) (*http.Response, error) {
+	p, ok := n.peer(via)
+	if !ok || p.URL == "" {
+		return nil, fmt.Errorf("%w: the node %s is gone", errNotSent, via)
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the node %s has a URL that cannot be read: %w", errNotSent, p.Name, err)
+	}
+	out := r.Clone(r.Context())
+	out.RequestURI = ""
+	out.URL.Scheme, out.URL.Host, out.Host = u.Scheme, u.Host, r.Host
+	if n.o.TLS == nil {
+		out.URL.Scheme = "http"
+	}
+	out.Header.Set(headerTo, inc)
+	out.Header.Set(headerHops, strconv.Itoa(hops(r.Header)+1))
+	if out.Header.Get(headerFrom) == "" {
+		out.Header.Set(headerFrom, n.Inc())
+	}
+	return n.links.RoundTrip(out)
+}
+
+func hops(h http.Header) int {
+	count, err := strconv.Atoi(h.Get(headerHops))
+	if err != nil || count < 0 {
+		return 0
+	}
+	return count
+}
+
+// Strip removes the headers of the peer link from a request of the public.
+func Strip(h http.Header) {
+	for _, name := range []string{headerAs, headerFrom, headerTo, headerHops, headerOwner} {
+		delete(h, name)
+	}
+}
+
+// caller is what headerAs says.
+type caller struct {
+	identity.Identity
+	HasBearer bool // the token is in Authorization
+}
+
+// asHeader returns the value of headerAs for an identity. It is without the credential, which stands in the
+// header Authorization of the same request.
+func asHeader(id *identity.Identity) string {
+	c := caller{*id, id.Bearer != ""}
+	c.Bearer = ""
+	raw, err := json.Marshal(c)
+	if err != nil {
+		raw, _ = json.Marshal(caller{Identity: identity.Identity{Principal: id.Principal}}) // claims that are no JSON
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// readAs returns the identity of a request of the peer link.
+func readAs(h http.Header) (*identity.Identity, bool) {
+	value := h.Get(headerAs)
+	if value == "" {
+		return nil, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(value)
+	var c caller
+	if err != nil || json.Unmarshal(raw, &c) != nil || c.Principal == "" {
+		return nil, false
+	}
+	if scheme, token, ok := strings.Cut(h.Get("Authorization"), " "); c.HasBearer && ok && strings.EqualFold(scheme, "bearer") {
+		c.Bearer = identity.Secret(strings.TrimSpace(token))
+	} else {
+		c.Bearer = ""
+	}
+	return &c.Identity, true
+}
+
+// Caller returns who makes a request that came by the peer link, and the INC of the entry node. ok is false
+// for requests of the public.
+func Caller(ctx context.Context) (id *identity.Identity, from string, ok bool) {
+	c, ok := ctx.Value(callerKey{}).(carried)
+	return c.id, c.from, ok
+}
+
+type callerKey struct{}
+
+type carried struct {
+	id   *identity.Identity
+	from string
+}
+
+// Link serves requests of other nodes.
+type Link struct {
+	server *http.Server
+	done   chan struct{}
+}
+
+// linkHeader bounds the time in which a node sends the header of a request.
+const linkHeader = 10 * time.Second
+
+// Serve serves the requests of other nodes at a listener. handler gets those that are for this node; Caller
+// says who makes them. config asks for certificates of the cluster; nil does not encrypt, for tests.
+func (n *Node) Serve(l net.Listener, config *tls.Config, handler http.Handler) *Link {
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	k := &Link{done: make(chan struct{})}
+	k.server = &http.Server{
+		Handler: n.receive(handler), ReadHeaderTimeout: linkHeader, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 256 << 10,
+		ErrorLog: log.New(linkLog{n}, "", 0),
+	}
+	go func() {
+		defer close(k.done)
+		_ = k.server.Serve(l)
+	}()
+	return k
+}
+
+// linkLog takes the messages of the HTTP server.
+type linkLog struct{ n *Node }
+
+func (l linkLog) Write(p []byte) (int, error) {
+	l.n.log.Debug("peer link", "message", strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// Shutdown waits for the requests until ctx ends, and closes the rest. A nil Link has none.
+func (k *Link) Shutdown(ctx context.Context) {
+	if k == nil {
+		return
+	}
+	if k.server.Shutdown(ctx) != nil {
+		_ = k.server.Close()
+	}
+	<-k.done
+}
+
+// receive checks a request of the peer link.
+func (n *Node) receive(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := r.Header.Get(headerTo)
+		if to != "" && to != n.Inc() {
+			if n.passOn(w, r, to) {
+				return
+			}
+			// It may be for an older incarnation of this process: the handler knows what it owns.
+		}
+		id, ok := readAs(r.Header)
+		if !ok {
+			http.Error(w, "the header Weir-As is missing or cannot be read", http.StatusBadRequest)
+			return
+		}
+		from := r.Header.Get(headerFrom)
+		Strip(r.Header)
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, carried{id, from}))
+		r.TLS = nil // the certificate is the node's, not the caller's
+		next.ServeHTTP(w, r)
+	})
+}
+
+// passOn sends a request on to another node that its sender cannot reach. It returns false if the request
+// must not go further, or that node is gone.
+func (n *Node) passOn(w http.ResponseWriter, r *http.Request, to string) bool {
+	if hops(r.Header) >= maxHops || n.Gone(to) {
+		return false
+	}
+	resp, err := n.send(to, to, r)
+	if err != nil {
+		http.Error(w, "the node cannot be reached from here either", http.StatusBadGateway)
+		return true
+	}
+	_ = copyResponse(w, resp)
+	return true
+}
+
+func isStream(resp *http.Response) bool {
+	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
+}
+
+// copyResponse writes a response of another node, each part as it comes. It closes the body of the response and
+// returns the error of reading it.
+func copyResponse(w http.ResponseWriter, resp *http.Response) error {
+	defer func() { _ = resp.Body.Close() }()
+	h := w.Header()
+	for name, values := range resp.Header {
+		switch name {
+		case "Connection", "Keep-Alive", "Transfer-Encoding", headerOwner:
+			continue
+		}
+		h[name] = values
+	}
+	w.WriteHeader(resp.StatusCode)
+	stream := isStream(resp)
+	rc := http.NewResponseController(w)
+	if stream {
+		_ = rc.SetReadDeadline(time.Time{})
+		_ = rc.Flush()
+	}
+	buf := make([]byte, 32<<10)
+	for {
+		count, err := resp.Body.Read(buf)
+		if count > 0 {
+			_ = rc.SetWriteDeadline(time.Now().Add(writeLimit))
+			if _, failed := w.Write(buf[:count]); failed != nil {
+				return nil // the client is gone
+			}
+			if stream {
+				_ = rc.Flush()
+			}
+		}
+		if err != nil {
+			_ = rc.SetWriteDeadline(time.Time{})
+			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// writeLimit bounds the time in which a client must read one write.
+const writeLimit = 30 * time.Second

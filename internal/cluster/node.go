@@ -1,0 +1,510 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// Times of the documents of nodes. A node fences itself before its document can end, and an election of
+// the store fits in between.
+const (
+	renewEvery = 3 * time.Second
+	fenceAfter = 15 * time.Second // after sending the last renewal that was acknowledged
+	nodeTTL    = 20 * time.Second
+	retryEvery = 500 * time.Millisecond // of a renewal that failed
+	heirTTL    = 24 * time.Hour
+	writeTime  = 5 * time.Second // of one write, at most
+)
+
+// proto is the range of the versions of peer links and documents that this build understands.
+var proto = [2]int{1, 1}
+
+// incLength is the number of characters of an INC.
+const incLength = 6
+
+// States of a node.
+const (
+	stateUp       = "up"
+	stateDraining = "draining"
+)
+
+// Peer is a node of the cluster, as its document says.
+type Peer struct {
+	Inc     string `json:"inc"`
+	Name    string `json:"name"`
+	URL     string `json:"url,omitempty"` // of its peer link; "" if it has none
+	Version string `json:"version,omitempty"`
+	Proto   [2]int `json:"proto"`
+	State   string `json:"state"`
+	Config  string `json:"config,omitempty"` // hash of its configuration
+	Load    int    `json:"load"`             // requests in flight
+	Started int64  `json:"started"`          // seconds
+}
+
+// nodeDoc is the value of n.INC.
+type nodeDoc struct {
+	V int `json:"v"`
+	Peer
+}
+
+// Bus carries messages between the nodes; [store.Bus] describes it.
+type Bus = store.Bus
+
+// Options configures a Node.
+type Options struct {
+	Docs store.Docs
+	Bus  Bus
+	// Name is the node's name for people, such as its host. URL is where other nodes reach its peer
+	// link.
+	Name, URL string
+	Version   string
+	// Config is the hash of the configuration; nodes show whether they have the same one.
+	Config string
+	// Load returns the requests in flight. It is called concurrently. Nil is none.
+	Load func() int
+	// TLS is for connections to the peer links of other nodes. Nil does not encrypt, for tests.
+	TLS *tls.Config
+	// Dial connects to other nodes. Nil dials TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Fenced is called when the node has lost its INC, before it takes another one. What it owned may have
+	// another owner from then on. It must not block.
+	Fenced func(inc string)
+	// Logger gets what happens to nodes; nil discards it.
+	Logger *slog.Logger
+}
+
+// Node is this process in its cluster. It is safe for concurrent use.
+//
+// No method holds the lock while it asks the store or another node.
+type Node struct {
+	o       Options
+	log     *slog.Logger
+	started time.Time
+	links   *http.Transport
+
+	ctx    context.Context // ends with Close
+	end    context.CancelFunc
+	work   sync.WaitGroup // all goroutines
+	unwind []func()       // of Follow and Listen
+	wake   chan struct{}  // the state has changed: renew now
+
+	mu       sync.Mutex // guards below
+	life     *life
+	state    string
+	peers    map[string]*peerState
+	gone     map[string]time.Time // last renewal seen of nodes that are gone; bounded by maxGone
+	claims   map[*Claim]struct{}
+	suspects map[string]*suspicion
+	watches  map[string]*watch
+	endings  map[string]func() // by path: ends the sessions of an endpoint
+}
+
+// life is one incarnation.
+type life struct {
+	inc    string
+	rev    uint64        // of n.INC; owned by the goroutine of run
+	there  bool          // n.INC has been written; owned by run
+	sent   time.Time     // when the last acknowledged renewal was sent; owned by run
+	ready  chan struct{} // closed when n.INC is first acknowledged
+	fenced chan struct{} // closed when the incarnation is over
+	stop   func()        // of its subscriptions
+}
+
+// peerState is a node as it was last seen.
+type peerState struct {
+	Peer
+	rev  uint64
+	seen time.Time // when its last renewal was seen
+}
+
+// maxGone bounds the nodes of which the end is remembered.
+const maxGone = 256
+
+// newInc returns a random INC of lower case letters and digits.
+func newInc() string { return strings.ToLower(rand.Text()[:incLength]) }
+
+// validInc reports whether a text has the form of an INC.
+func validInc(inc string) bool {
+	return len(inc) == incLength && !strings.ContainsFunc(inc, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') })
+}
+
+// Start joins the cluster. It returns when the node is known to the store, or with an error when ctx ends
+// before.
+func Start(ctx context.Context, o Options) (*Node, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Dial == nil {
+		o.Dial = dialer().DialContext
+	}
+	n := &Node{
+		o: o, log: o.Logger, started: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
+		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, wake: make(chan struct{}, 1),
+	}
+	n.links = newTransport(o.Dial, o.TLS)
+	n.ctx, n.end = context.WithCancel(context.Background())
+	stop, err := o.Docs.Follow("n.", n.follow)
+	if err != nil {
+		n.end()
+		return nil, err
+	}
+	n.unwind = append(n.unwind, stop)
+	if n.life, err = n.born(); err != nil {
+		n.Close(ctx)
+		return nil, err
+	}
+	first := n.life
+	n.work.Go(n.run)
+	select {
+	case <-first.ready:
+		return n, nil
+	case <-ctx.Done():
+		n.Close(context.WithoutCancel(ctx))
+		return nil, ctx.Err()
+	}
+}
+
+// born makes an incarnation that listens to the other nodes.
+func (n *Node) born() (*life, error) {
+	l := &life{inc: newInc(), sent: time.Now(), ready: make(chan struct{}), fenced: make(chan struct{})}
+	var err error
+	l.stop, err = n.listen(l.inc)
+	return l, err
+}
+
+// Inc returns the current INC. It changes when the node is fenced.
+func (n *Node) Inc() string { return n.current().inc }
+
+// Name returns the node's name.
+func (n *Node) Name() string { return n.o.Name }
+
+// Fenced returns a channel that is closed when the current incarnation is over.
+func (n *Node) Fenced() <-chan struct{} { return n.current().fenced }
+
+func (n *Node) current() *life {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.life
+}
+
+// Ready reports whether the node may get new work: the store knows it, and it does not drain.
+func (n *Node) Ready() bool {
+	n.mu.Lock()
+	l, state := n.life, n.state
+	n.mu.Unlock()
+	if state != stateUp {
+		return false
+	}
+	select {
+	case <-l.fenced:
+		return false
+	default:
+	}
+	select {
+	case <-l.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// Draining reports whether Drain was called.
+func (n *Node) Draining() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state == stateDraining
+}
+
+// run renews the document of the node until Close.
+func (n *Node) run() {
+	for {
+		l := n.current()
+		wait := n.renew(l)
+		if wait < 0 {
+			if !n.fence(l) {
+				return
+			}
+			wait = retryEvery
+		}
+		select {
+		case <-time.After(wait):
+		case <-n.wake:
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+// renew writes the document once. It returns when to write it again; a negative duration says that the
+// incarnation is over.
+func (n *Node) renew(l *life) time.Duration {
+	left := fenceAfter - time.Since(l.sent)
+	if l.there && left <= 0 {
+		return -1
+	}
+	limit := writeTime
+	if l.there {
+		limit = min(limit, left)
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, limit)
+	defer cancel()
+	sent := time.Now()
+	rev, err := n.o.Docs.Set(ctx, "n."+l.inc, n.document(l.inc), l.rev, nodeTTL)
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
+		// An earlier write may have been made, and its outcome been lost. Only this node writes the
+		// document, others delete it.
+		if doc, failed := n.o.Docs.Get(ctx, "n."+l.inc); failed == nil {
+			if doc.Rev == 0 && l.there {
+				return -1 // another node has found this one dead
+			}
+			l.rev = doc.Rev
+			sent = time.Now()
+			rev, err = n.o.Docs.Set(ctx, "n."+l.inc, n.document(l.inc), l.rev, nodeTTL)
+		}
+	}
+	if err == nil {
+		l.rev, l.sent = rev, sent
+		if !l.there {
+			l.there = true
+			close(l.ready)
+			n.log.Info("this node is in the cluster", "node", n.o.Name, "inc", l.inc)
+		}
+		return renewEvery
+	}
+	if n.ctx.Err() != nil {
+		return renewEvery
+	}
+	n.log.Warn("the store did not take the renewal of this node", "node", n.o.Name, "inc", l.inc, "err", err)
+	if left := fenceAfter - time.Since(l.sent); l.there && left < retryEvery {
+		return max(0, left) // the next attempt ends it
+	}
+	return retryEvery
+}
+
+// document returns the value of n.INC.
+func (n *Node) document(inc string) []byte {
+	load := 0
+	if n.o.Load != nil {
+		load = n.o.Load()
+	}
+	n.mu.Lock()
+	state := n.state
+	n.mu.Unlock()
+	value, err := json.Marshal(nodeDoc{1, Peer{
+		Inc: inc, Name: n.o.Name, URL: n.o.URL, Version: n.o.Version, Proto: proto, State: state, Config: n.o.Config, Load: load, Started: n.started.Unix(),
+	}})
+	if err != nil {
+		panic(err) // cannot happen: texts and numbers
+	}
+	return value
+}
+
+// fence ends an incarnation and begins another one. It returns false when the node is closed.
+func (n *Node) fence(old *life) bool {
+	n.log.Error("the store has not acknowledged this node in time: it gives up what it owned and goes on as another one", "node", n.o.Name, "inc", old.inc)
+	old.stop()
+	var next *life
+	for next == nil {
+		var err error
+		if next, err = n.born(); err != nil {
+			n.log.Warn("the messages of the cluster cannot be received", "err", err)
+			select {
+			case <-time.After(retryEvery):
+			case <-n.ctx.Done():
+				return false
+			}
+		}
+	}
+	n.mu.Lock()
+	n.life = next
+	lost := n.claims
+	n.claims = map[*Claim]struct{}{}
+	endings := slices.Collect(maps.Values(n.endings))
+	n.mu.Unlock()
+	close(old.fenced)
+	for c := range lost {
+		c.lose()
+	}
+	for _, f := range endings {
+		f()
+	}
+	if n.o.Fenced != nil {
+		n.o.Fenced(old.inc)
+	}
+	n.work.Go(func() { n.bequeath(old.inc, next) })
+	return true
+}
+
+// bequeath writes who goes on for an older incarnation of this process.
+func (n *Node) bequeath(old string, next *life) {
+	select {
+	case <-next.ready:
+	case <-next.fenced:
+		return
+	case <-n.ctx.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, writeTime)
+	defer cancel()
+	value, _ := json.Marshal(owner{1, next.inc}) // a text and a number
+	if _, err := n.o.Docs.Set(ctx, "e."+old, value, 0, heirTTL); err != nil {
+		n.log.Warn("the cluster was not told what became of an older incarnation", "inc", old, "err", err)
+	}
+}
+
+// Heir returns the incarnation that goes on for an older one of the same process, "" if there is none.
+func (n *Node) Heir(ctx context.Context, inc string) string {
+	for range 8 { // of heirs of heirs
+		doc, err := n.o.Docs.Get(ctx, "e."+inc)
+		var o owner
+		if err != nil || doc.Rev == 0 || json.Unmarshal(doc.Value, &o) != nil {
+			return ""
+		}
+		if inc = o.Inc; !n.Gone(inc) {
+			return inc
+		}
+	}
+	return ""
+}
+
+// follow takes a change of a node's document. Calls come one after another.
+func (n *Node) follow(d store.Doc) {
+	inc := strings.TrimPrefix(d.Key, "n.")
+	var doc nodeDoc
+	there := d.Rev != 0 && json.Unmarshal(d.Value, &doc) == nil && doc.Inc == inc
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.peers[inc]
+	if _, over := n.gone[inc]; over {
+		return // an incarnation does not come back: this is an older state
+	}
+	switch {
+	case !there && p != nil:
+		n.forget(p)
+	case there && p == nil:
+		n.peers[inc] = &peerState{doc.Peer, d.Rev, time.Now()}
+	case there && d.Rev > p.rev: // the same document again is no renewal
+		p.Peer, p.rev, p.seen = doc.Peer, d.Rev, time.Now()
+	}
+}
+
+// forget removes a node that is gone. The caller holds mu.
+func (n *Node) forget(p *peerState) {
+	delete(n.peers, p.Inc)
+	if len(n.gone) >= maxGone {
+		oldest := ""
+		for inc, at := range n.gone {
+			if oldest == "" || at.Before(n.gone[oldest]) {
+				oldest = inc
+			}
+		}
+		delete(n.gone, oldest)
+	}
+	n.gone[p.Inc] = p.seen
+	if w := n.watches[p.Inc]; w != nil {
+		w.dead()
+	}
+}
+
+// Peers returns the nodes of the cluster, this one included, sorted by name.
+func (n *Node) Peers() []Peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make([]Peer, 0, len(n.peers))
+	for _, p := range n.peers {
+		all = append(all, p.Peer)
+	}
+	slices.SortFunc(all, func(a, b Peer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Inc, b.Inc)) })
+	return all
+}
+
+// Gone reports whether this node knows of no node with an INC. A node that has just joined may count as
+// gone for a moment: a decision asks the store.
+func (n *Node) Gone(inc string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return inc != n.life.inc && n.peers[inc] == nil
+}
+
+// peer returns a node that is not gone.
+func (n *Node) peer(inc string) (Peer, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.peers[inc]; p != nil {
+		return p.Peer, true
+	}
+	return Peer{}, false
+}
+
+// lookUp asks the store for a node. there is false if it is gone.
+func (n *Node) lookUp(ctx context.Context, inc string) (p Peer, there bool, err error) {
+	if !validInc(inc) {
+		return Peer{}, false, nil
+	}
+	doc, err := n.o.Docs.Get(ctx, "n."+inc)
+	if err != nil || doc.Rev == 0 {
+		return Peer{}, false, err
+	}
+	n.follow(doc)
+	var d nodeDoc
+	if json.Unmarshal(doc.Value, &d) != nil {
+		return Peer{Inc: inc, State: stateUp}, true, nil // of a later version
+	}
+	return d.Peer, true, nil
+}
+
+// Drain tells the other nodes that this one takes no new work. What it owns stays until Close.
+func (n *Node) Drain() {
+	n.mu.Lock()
+	n.state = stateDraining
+	n.mu.Unlock()
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close leaves the cluster: claims are free and the node is gone when it returns, if the store answers
+// until ctx ends. It waits for all goroutines.
+func (n *Node) Close(ctx context.Context) {
+	n.end()
+	n.work.Wait()
+	for _, stop := range n.unwind {
+		stop()
+	}
+	n.mu.Lock()
+	l := n.life
+	claims := n.claims
+	n.claims = map[*Claim]struct{}{}
+	n.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.stop()
+	for c := range claims {
+		c.lose()
+		_ = c.release(ctx) // it ends with the node
+	}
+	if l.there {
+		if err := n.o.Docs.Delete(ctx, "n."+l.inc, l.rev); errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
+			if doc, err := n.o.Docs.Get(ctx, "n."+l.inc); err == nil && doc.Rev != 0 {
+				_ = n.o.Docs.Delete(ctx, doc.Key, doc.Rev) // else it ends with its TTL
+			}
+		}
+	}
+	n.links.CloseIdleConnections()
+}

@@ -1,0 +1,456 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// Endpoint is a handler whose sessions live at one node each.
+type Endpoint struct {
+	// Path names the endpoint.
+	Path string
+	// Next serves the sessions of this node, and all requests without a session. It makes a session anew
+	// whose id it does not have.
+	Next http.Handler
+	// ID returns the session that a request names, "" if it names none.
+	ID func(r *http.Request) string
+	// Owner returns the INC of the node that made a session of a principal, and the document in which
+	// another node says that the session is its own. ok is false for an id that no node has made for the
+	// principal.
+	Owner func(principal, id string) (inc, key string, ok bool)
+	// Here reports whether the session lives in this process. Forget ends it here, unless it is in use; it
+	// may go on at another node.
+	Here   func(id string) bool
+	Forget func(id string)
+	// ForgetAll ends all sessions here. They may go on at other nodes.
+	ForgetAll func()
+	// MaxBody bounds the body of a request that is passed on, and Memory counts it.
+	MaxBody int64
+	Memory  *memory.Pool
+}
+
+// Bounds of what a node remembers of sessions.
+const (
+	takenTTL    = 24 * time.Hour
+	takenRenew  = 8 * time.Hour
+	maxSessions = 1 << 14 // of which the owner is remembered; more cost another look
+)
+
+// Sessions returns a handler that serves each session at the node that owns it:
+//
+//	no session, or it lives here ─▶ Next
+//	its owner is another node    ─▶ peer link ─▶ that node's Sessions ─▶ Next there
+//	its owner is gone or drains  ─▶ Take ─▶ Next, which makes the session anew
+//
+// Put it behind the guard: it tells the other node who makes the request.
+func (n *Node) Sessions(e Endpoint) http.Handler {
+	s := &sessions{n: n, e: e, owners: map[string]string{}, taken: map[string]time.Time{}}
+	n.mu.Lock()
+	if n.endings == nil {
+		n.endings = map[string]func(){}
+	}
+	n.endings[e.Path] = s.forgetAll
+	n.mu.Unlock()
+	return s
+}
+
+type sessions struct {
+	n *Node
+	e Endpoint
+
+	mu     sync.Mutex           // guards below
+	owners map[string]string    // by id of the session: its owner, if that did not make it
+	taken  map[string]time.Time // by id: when this node last said that the session is its own
+}
+
+func (s *sessions) forgetAll() {
+	s.mu.Lock()
+	clear(s.owners)
+	clear(s.taken)
+	s.mu.Unlock()
+	s.e.ForgetAll()
+}
+
+func (s *sessions) ownerOf(id, made string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if inc := s.owners[id]; inc != "" {
+		return inc
+	}
+	return made
+}
+
+func (s *sessions) remember(id, inc string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.owners) >= maxSessions {
+		clear(s.owners)
+	}
+	s.owners[id] = inc
+}
+
+// exchange is one request with a session.
+type exchange struct {
+	s         *sessions
+	w         http.ResponseWriter
+	r         *http.Request
+	id        string // of the session
+	made, key string
+	body      []byte
+	read      bool // the body has been read
+	message   jsonrpc.Message
+}
+
+// ServeHTTP implements http.Handler.
+func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := s.e.ID(r)
+	if id == "" {
+		s.e.Next.ServeHTTP(w, r)
+		return
+	}
+	made, key, ok := s.e.Owner(guard.Principal(r.Context()), id)
+	if !ok {
+		s.e.Next.ServeHTTP(w, r)
+		return
+	}
+	x := &exchange{s: s, w: w, r: r, id: id, made: made, key: key}
+	_, _, carried := Caller(r.Context())
+	switch {
+	case s.n.Draining():
+		x.drain(carried)
+	case s.e.Here(id):
+		s.keep(r.Context(), id, key, made)
+		s.e.Next.ServeHTTP(w, r)
+	case carried:
+		x.carried()
+	default:
+		x.route()
+	}
+}
+
+// keep renews the document of a session that this node has taken over.
+func (s *sessions) keep(ctx context.Context, id, key, made string) {
+	if made == s.n.Inc() {
+		return
+	}
+	s.mu.Lock()
+	due := time.Since(s.taken[id]) > takenRenew
+	if due {
+		s.taken[id] = time.Now()
+	}
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	doc, err := s.n.o.Docs.Get(ctx, key)
+	if err == nil && doc.Rev != 0 {
+		_, _ = s.n.o.Docs.Set(ctx, key, doc.Value, doc.Rev, takenTTL) // the next request tries again
+	}
+}
+
+// drain serves a request at a node that takes no new work. Answers and notices of the client go to calls
+// that still run here. Other requests of another node send it away: it takes the session over.
+func (x *exchange) drain(carried bool) {
+	s := x.s
+	if s.e.Here(x.id) && x.r.Method == http.MethodPost {
+		if !x.readBody() {
+			return
+		}
+		if x.message.Kind() != jsonrpc.Request {
+			x.local()
+			return
+		}
+	}
+	if carried {
+		s.e.Forget(x.id)
+		x.misdirected("")
+		return
+	}
+	for _, p := range s.n.Peers() {
+		if p.Inc != s.n.Inc() && p.State == stateUp && p.URL != "" {
+			if x.readBody() {
+				s.e.Forget(x.id)
+				x.routeTo(p.Inc)
+			}
+			return
+		}
+	}
+	x.local()
+}
+
+// misdirected answers another node that the session is not this node's.
+func (x *exchange) misdirected(owner string) {
+	x.w.Header().Set(headerOwner, owner)
+	x.w.WriteHeader(http.StatusMisdirectedRequest)
+}
+
+// carried serves a request that another node has sent to this one as the owner.
+func (x *exchange) carried() {
+	owner, err := x.find(false)
+	switch {
+	case err != nil:
+		x.unavailable(err)
+	case owner == x.s.n.Inc():
+		x.local()
+	default:
+		x.misdirected(owner)
+	}
+}
+
+// find returns the owner of a session. A session whose owner is gone or drains, or that was handed over,
+// becomes this node's.
+func (x *exchange) find(handed bool) (string, error) {
+	n := x.s.n
+	ctx, cancel := context.WithTimeout(x.r.Context(), writeTime)
+	defer cancel()
+	doc, err := n.o.Docs.Get(ctx, x.key)
+	if err != nil {
+		return "", err
+	}
+	if doc.Rev == 0 && !handed {
+		if x.made == n.Inc() {
+			return x.made, nil
+		}
+		p, there, err := n.lookUp(ctx, x.made)
+		if err != nil {
+			return "", err
+		}
+		if there && p.State == stateUp {
+			return x.made, nil
+		}
+	}
+	owner, err := n.Take(ctx, x.key, takenTTL)
+	if err != nil {
+		return "", err
+	}
+	x.s.remember(x.id, owner)
+	if owner == n.Inc() {
+		x.s.mu.Lock()
+		if len(x.s.taken) >= maxSessions {
+			clear(x.s.taken)
+		}
+		x.s.taken[x.id] = time.Now()
+		x.s.mu.Unlock()
+	}
+	return owner, nil
+}
+
+// local serves the request in this process.
+func (x *exchange) local() {
+	if x.read {
+		x.r.Body = io.NopCloser(bytes.NewReader(x.body))
+	}
+	x.s.e.Next.ServeHTTP(x.w, x.r)
+}
+
+// readBody reads the body of the request, so that it can be sent more than once. It writes a response if
+// that fails.
+func (x *exchange) readBody() bool {
+	if x.read {
+		return true
+	}
+	room := x.s.e.Memory.Hold("principal ", guard.Principal(x.r.Context()))
+	defer room.Release()
+	body, err := guard.ReadBody(x.w, x.r, x.s.e.MaxBody, nil, &room)
+	if err != nil {
+		k, _ := mcp.KindOf(err)
+		guard.WriteError(x.w, k.Info().HTTP, guard.RequestID(err), err)
+		return false
+	}
+	x.body, x.read = body, true
+	if x.r.Method == http.MethodPost {
+		x.message, _ = jsonrpc.Parse(body) // the owner refuses what is no message
+	}
+	return true
+}
+
+// route serves a request of the public whose session does not live here.
+func (x *exchange) route() {
+	if x.readBody() {
+		x.routeTo("")
+	}
+}
+
+// moves bounds how often a request follows its session.
+const moves = 4
+
+func (x *exchange) routeTo(to string) {
+	n := x.s.n
+	if to == "" {
+		to = x.s.ownerOf(x.id, x.made)
+	}
+	handed := false
+	for range moves {
+		if p, there := n.peer(to); handed || to == n.Inc() || !there || p.State != stateUp && x.message.Kind() == jsonrpc.Request {
+			owner, err := x.find(handed)
+			if err != nil {
+				x.unavailable(err)
+				return
+			}
+			to, handed = owner, false
+		}
+		if to == n.Inc() {
+			x.local()
+			return
+		}
+		switch next, result := x.forward(to); result {
+		case sent:
+			return
+		case moved:
+			if to, handed = next, next == ""; next != "" {
+				x.s.remember(x.id, next)
+			}
+		case notSent:
+			if !n.Suspect(x.r.Context(), to) {
+				x.gone(to, errors.New("it cannot be reached, although it lives"))
+				return
+			}
+			to = "" // is looked for again
+		}
+	}
+	x.unavailable(errors.New("the session moves too often"))
+}
+
+// outcome says what became of a request to another node.
+type outcome int
+
+const (
+	sent    outcome = iota // a response has been written
+	moved                  // the node is not the owner
+	notSent                // the node has got nothing, or nothing that runs twice
+)
+
+// forward sends the request to another node and copies the response.
+func (x *exchange) forward(to string) (next string, result outcome) {
+	n := x.s.n
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	defer cancel(nil)
+	silent, stop := n.Watch(to)
+	defer stop()
+	watched := make(chan struct{})
+	defer close(watched)
+	go func() { // ends with the exchange
+		select {
+		case <-silent:
+			cancel(errSilent)
+		case <-watched:
+		}
+	}()
+	resp, err := n.RoundTrip(to, x.outgoing(ctx))
+	switch {
+	case err == nil:
+	case x.r.Context().Err() != nil:
+		return "", sent // the client is gone
+	case errors.Is(err, errNotSent), x.repeatable():
+		return "", notSent
+	default:
+		x.gone(to, err)
+		return "", sent
+	}
+	if resp.StatusCode == http.StatusMisdirectedRequest {
+		if owners, ok := resp.Header[headerOwner]; ok {
+			_ = resp.Body.Close()
+			return strings.Join(owners, ""), moved
+		}
+	}
+	if isStream(resp) { // it ends with the credential of its request
+		lasting, end := guard.Lasting(ctx)
+		defer end()
+		defer context.AfterFunc(lasting, func() { cancel(context.Cause(lasting)) })()
+	}
+	if err := copyResponse(x.w, resp); err != nil && x.r.Context().Err() == nil {
+		x.brokenOff(to, resp, err)
+	}
+	return "", sent
+}
+
+var errSilent = errors.New("the node does not answer")
+
+// outgoing returns the request for another node.
+func (x *exchange) outgoing(ctx context.Context) *http.Request {
+	out := x.r.Clone(ctx)
+	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Te", "Upgrade", "Expect"} {
+		out.Header.Del(name)
+	}
+	out.Header.Set(headerAs, asHeader(identity.From(x.r.Context())))
+	out.ContentLength = int64(len(x.body))
+	out.TransferEncoding = nil
+	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
+	if out.Body, _ = out.GetBody(); len(x.body) == 0 {
+		out.Body = http.NoBody
+	}
+	return out
+}
+
+// repeatable reports whether the request may run twice. Calls of tools and prompts may not.
+func (x *exchange) repeatable() bool {
+	if x.r.Method == http.MethodGet {
+		return true
+	}
+	if x.r.Method != http.MethodPost {
+		return false
+	}
+	switch x.message.Kind() {
+	case jsonrpc.Notification:
+		return true
+	case jsonrpc.Request:
+		switch x.message.Method {
+		case "ping", "tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list",
+			"completion/complete", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+			return true
+		}
+	}
+	return false
+}
+
+// unavailable answers that the store cannot be asked for the session.
+func (x *exchange) unavailable(err error) {
+	x.w.Header().Set("Retry-After", "2")
+	guard.WriteError(x.w, http.StatusServiceUnavailable, x.message.ID, mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked where the session lives; try again: %w", err))
+}
+
+// gone answers that the node of the session ended during the request.
+func (x *exchange) gone(inc string, err error) {
+	guard.WriteError(x.w, mcp.KindNodeGone.Info().HTTP, x.message.ID, goneError(x.s.n, inc, err))
+}
+
+func goneError(n *Node, inc string, err error) *mcp.Error {
+	n.log.Warn("a request was at a node that does not answer any more", "inc", inc, "err", err)
+	e := mcp.Errorf(mcp.KindNodeGone, "the node of this session ended during the request, which may have run; the session goes on at another node: make the call again if that does no harm")
+	e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": inc, "maybe_ran": true}) // texts and a bool
+	return e
+}
+
+// brokenOff ends an event stream whose node ended with an answer to its request. Of another response the
+// connection breaks off.
+func (x *exchange) brokenOff(inc string, resp *http.Response, err error) {
+	failed := goneError(x.s.n, inc, err)
+	if !isStream(resp) {
+		panic(http.ErrAbortHandler)
+	}
+	if x.message.Kind() != jsonrpc.Request {
+		return // the client opens the stream again
+	}
+	event := append([]byte("event: message\ndata: "), jsonrpc.AppendError(nil, x.message.ID, mcp.WireError(failed, ""))...)
+	rc := http.NewResponseController(x.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeLimit))
+	if _, err := x.w.Write(append(event, "\n\n"...)); err == nil {
+		_ = rc.Flush()
+	}
+	_ = rc.SetWriteDeadline(time.Time{})
+}

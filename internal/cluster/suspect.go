@@ -1,0 +1,289 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// A node is found dead by three pings without an answer, a dial that fails, and the same word from a third
+// node, if there is one that answers.
+const (
+	pings    = 3
+	pingTime = 600 * time.Millisecond // for one answer
+	pingGap  = 200 * time.Millisecond // after a ping that had no listener
+	dialTime = time.Second
+	wordTime = 4 * time.Second // for the word of a third node
+	maxWords = 64              // questions of other nodes that are answered at a time
+)
+
+// subjectPing and subjectCtl are where a node hears of others.
+func subjectPing(inc string) string { return "n." + inc + ".ping" }
+func subjectCtl(inc string) string  { return "n." + inc + ".ctl" }
+
+// question is what one node asks another at its ctl subject.
+type question struct {
+	Dead string `json:"dead"` // is this node dead?
+}
+
+// verdict is the answer.
+type verdict struct {
+	Dead bool `json:"dead"`
+}
+
+// suspicion is a check of a node that is under way.
+type suspicion struct {
+	done chan struct{}
+	dead bool // set before done is closed
+}
+
+// listen answers the messages of other nodes for an incarnation.
+func (n *Node) listen(inc string) (stop func(), err error) {
+	pinged, err := n.o.Bus.Listen(subjectPing(inc), func(m store.Message) {
+		if m.Reply != nil {
+			_ = m.Reply(nil, nil) // the sender asks again
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	turns := make(chan struct{}, maxWords)
+	asked, err := n.o.Bus.Listen(subjectCtl(inc), func(m store.Message) {
+		var q question
+		if m.Reply == nil || json.Unmarshal(m.Body, &q) != nil || !validInc(q.Dead) {
+			return
+		}
+		select {
+		case turns <- struct{}{}:
+		default:
+			return
+		}
+		n.work.Go(func() {
+			defer func() { <-turns }()
+			answer, _ := json.Marshal(verdict{n.silent(n.ctx, q.Dead)}) // one bool
+			_ = m.Reply(nil, answer)
+		})
+	})
+	if err != nil {
+		pinged()
+		return nil, err
+	}
+	return func() { pinged(); asked() }, nil
+}
+
+// ask sends a message and waits for the answer.
+func (n *Node) ask(ctx context.Context, subject string, body []byte, timeout time.Duration) (store.Message, error) {
+	type answer struct {
+		m   store.Message
+		err error
+	}
+	got := make(chan answer, 1)
+	n.o.Bus.Ask(subject, nil, body, timeout, func(m store.Message, err error) { got <- answer{m, err} })
+	select {
+	case a := <-got:
+		return a.m, a.err
+	case <-ctx.Done():
+		return store.Message{}, ctx.Err()
+	}
+}
+
+// Ping reports whether a node answers within a moment.
+func (n *Node) Ping(ctx context.Context, inc string) error {
+	_, err := n.ask(ctx, subjectPing(inc), nil, pingTime)
+	return err
+}
+
+// Suspect finds out whether a node that did not answer is dead, and reports it. The document of a dead node
+// is deleted, so that all nodes know at once. Callers that suspect the same node share one check.
+func (n *Node) Suspect(ctx context.Context, inc string) (dead bool) {
+	if inc == n.Inc() {
+		return false
+	}
+	n.mu.Lock()
+	s := n.suspects[inc]
+	if s == nil {
+		if n.ctx.Err() != nil {
+			n.mu.Unlock()
+			return false
+		}
+		s = &suspicion{done: make(chan struct{})}
+		n.suspects[inc] = s
+		n.work.Go(func() {
+			s.dead = n.check(n.ctx, inc)
+			n.mu.Lock()
+			delete(n.suspects, inc)
+			n.mu.Unlock()
+			close(s.done)
+		})
+	}
+	n.mu.Unlock()
+	select {
+	case <-s.done:
+		return s.dead
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// check is Suspect without sharing.
+func (n *Node) check(ctx context.Context, inc string) (dead bool) {
+	doc, err := n.o.Docs.Get(ctx, "n."+inc)
+	switch {
+	case err != nil:
+		return false // without the store there is no verdict
+	case doc.Rev == 0:
+		n.follow(store.Doc{Key: "n." + inc})
+		return true
+	}
+	n.follow(doc)
+	if !n.silent(ctx, inc) || !n.agreed(ctx, inc) {
+		return false
+	}
+	// The revision is from before the pings: a node that has renewed meanwhile stays.
+	err = n.o.Docs.Delete(ctx, doc.Key, doc.Rev)
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
+		doc, err = n.o.Docs.Get(ctx, doc.Key)
+		if err == nil && doc.Rev != 0 {
+			return false
+		}
+	}
+	if err != nil {
+		return false
+	}
+	n.log.Warn("a node does not answer: it is out of the cluster", "inc", inc)
+	n.follow(store.Doc{Key: "n." + inc})
+	return true
+}
+
+// silent reports whether a node answers neither pings nor a dial.
+func (n *Node) silent(ctx context.Context, inc string) bool {
+	for i := range pings {
+		err := n.Ping(ctx, inc)
+		if err == nil || ctx.Err() != nil {
+			return false
+		}
+		if errors.Is(err, store.ErrNobody) && i < pings-1 {
+			if pause(ctx, pingGap) != nil {
+				return false
+			}
+		}
+	}
+	p, ok := n.peer(inc)
+	if !ok || p.URL == "" {
+		return true
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return true
+	}
+	bounded, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	conn, err := n.o.Dial(bounded, "tcp", u.Host)
+	if err == nil {
+		_ = conn.Close()
+		return false
+	}
+	return ctx.Err() == nil
+}
+
+// agreed asks a third node whether a node is dead. A third node that is silent has no word, and one that is
+// dead by all signs does not count.
+func (n *Node) agreed(ctx context.Context, inc string) bool {
+	body, _ := json.Marshal(question{inc}) // a text
+	for _, p := range n.Peers() {
+		if p.Inc == inc || p.Inc == n.Inc() {
+			continue
+		}
+		m, err := n.ask(ctx, subjectCtl(p.Inc), body, wordTime)
+		if err != nil {
+			if !errors.Is(err, store.ErrNobody) || !n.silent(ctx, p.Inc) {
+				return false
+			}
+			continue
+		}
+		var v verdict
+		return json.Unmarshal(m.Body, &v) == nil && v.Dead
+	}
+	return ctx.Err() == nil
+}
+
+// watch pings a node while requests to it are in flight.
+type watch struct {
+	users int           // guarded by Node.mu
+	gone  chan struct{} // closed when the node is silent or gone
+	over  bool          // gone is closed; guarded by Node.mu
+	end   context.CancelFunc
+}
+
+// dead tells the users that the node is gone. The caller holds Node.mu.
+func (w *watch) dead() {
+	if !w.over {
+		w.over = true
+		close(w.gone)
+	}
+}
+
+// watchTime is how often a node with requests in flight is pinged.
+const watchTime = time.Second
+
+// Watch returns a channel that is closed when a node with requests in flight leaves three pings
+// unanswered, or is gone. Call stop when the request is over.
+func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := n.watches[inc]
+	if w == nil || w.over {
+		ctx, cancel := context.WithCancel(n.ctx)
+		w = &watch{gone: make(chan struct{}), end: cancel}
+		n.watches[inc] = w
+		if n.ctx.Err() == nil {
+			n.work.Go(func() { n.keepWatch(ctx, inc, w) })
+		}
+	}
+	w.users++
+	return w.gone, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if w.users--; w.users == 0 {
+			w.end()
+			if n.watches[inc] == w {
+				delete(n.watches, inc)
+			}
+		}
+	}
+}
+
+// keepWatch pings until the watch has no users or the node is silent.
+func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
+	for silences := 0; ; {
+		if pause(ctx, watchTime) != nil {
+			return
+		}
+		switch err := n.Ping(ctx, inc); {
+		case err == nil:
+			silences = 0
+			continue
+		case ctx.Err() != nil:
+			return
+		default:
+			silences++
+		}
+		if silences < pings {
+			continue
+		}
+		// If this node does not hear itself, its bus is down and says nothing of the other one: the
+		// requests go on, because their connections do not need the bus.
+		if silences = 0; n.Ping(ctx, n.Inc()) != nil {
+			continue
+		}
+		n.mu.Lock()
+		w.dead()
+		n.mu.Unlock()
+		n.work.Go(func() { n.Suspect(n.ctx, inc) })
+		return
+	}
+}
