@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/place"
@@ -37,6 +38,7 @@ type Store struct {
 	ids    *sessionid.Ids
 	shelf  *artifact.Shelf
 	key    *seal.Key
+	node   *cluster.Node // nil: this gateway is one node
 }
 
 // OpenStore opens the configured store; it returns nil for one in memory. The caller closes it, or
@@ -86,7 +88,7 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 // results makes artifacts with a handle outlast the process, if there is a store and files are
 // allowed.
 func (s *Store) results(o *artifact.Options) {
-	if s != nil {
+	if s != nil && s.shelf != nil {
 		o.Shelf, o.Secret = s.shelf, s.key.Secret("results")
 	}
 }
@@ -94,11 +96,14 @@ func (s *Store) results(o *artifact.Options) {
 // restoreTimeout bounds how long it takes to read what is restored at the start.
 const restoreTimeout = 30 * time.Second
 
+// leaveTimeout bounds how long the end of a node waits for the store.
+const leaveTimeout = 2 * time.Second
+
 // restore returns the state of a gateway and the agents that have registered, with what the store has
 // of an earlier one.
 func (s *Store) restore() (*gateway.State, *registry.Kept, error) {
 	state := gateway.NewState()
-	if s == nil {
+	if s == nil || s.node != nil { // what this keeps has one writer
 		return state, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
@@ -132,7 +137,11 @@ func (s *Store) documents() store.Docs {
 
 // Close ends the store. What was confirmed stays.
 func (s *Store) Close() {
-	if s != nil && s.server != nil {
+	if s == nil {
+		return
+	}
+	s.leave()
+	if s.server != nil {
 		s.server.Close()
 	}
 }

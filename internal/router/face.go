@@ -29,6 +29,7 @@ type face struct {
 	sessionless atomic.Bool
 	limiter     limiter
 	ids         *sessionid.Endpoint // nil: sessions end with the Router
+	located     http.Handler        // finds the node of a session; nil: there is one node
 	via         []string            // the mark of forwarded requests
 }
 
@@ -53,6 +54,9 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	if f.ids = rt.o.sessions(name); f.ids != nil {
 		kept := f.ids.Around(o.Handler, f.pass.relay.Resume)
 		o.Handler, o.Sessions = kept, kept
+		if rt.o.Locate != nil {
+			f.located = rt.o.Locate(endpointPath(name), kept, http.HandlerFunc(f.serve))
+		}
 	}
 	f.server = streamable.NewServer(o)
 	return f
@@ -68,6 +72,19 @@ func (f *face) target() (t Target, ok bool) {
 		return Target{}, false
 	}
 	return t, true
+}
+
+// serve serves a request of an agent at this node.
+func (f *face) serve(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
+		f.servePost(w, r)
+	case http.MethodGet, http.MethodDelete:
+		f.serveOther(w, r)
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: GET, POST, DELETE", r.Method))
+	}
 }
 
 // servePost serves messages of an agent.

@@ -56,6 +56,9 @@ type Options struct {
 	// Sessions makes the sessions of agents at a path outlast the Router; nil, or a nil Endpoint, ends
 	// them with it.
 	Sessions func(path string) *sessionid.Endpoint
+	// Locate returns a handler that serves a session at the node of a cluster that owns it, and calls next
+	// for the sessions of this node. Nil is for a gateway of one node.
+	Locate func(path string, sessions *sessionid.Keeper, next http.Handler) http.Handler
 	// SessionIdle is how long a session of the Router lives without a request or an open stream: 30
 	// minutes.
 	SessionIdle time.Duration
@@ -96,8 +99,11 @@ func (o *Options) sessions(name string) *sessionid.Endpoint {
 	if o.Sessions == nil {
 		return nil
 	}
-	return o.Sessions("/mcps/" + name + "/mcp")
+	return o.Sessions(endpointPath(name))
 }
+
+// endpointPath is the path of an upstream's endpoint.
+func endpointPath(name string) string { return "/mcps/" + name + "/mcp" }
 
 // peer returns the result of Registered for an upstream.
 func (o *Options) peer(name string) http.RoundTripper {
@@ -204,15 +210,11 @@ func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 		f.serveTask(w, r)
 		return
 	}
-	switch r.Method {
-	case http.MethodPost:
-		f.servePost(w, r)
-	case http.MethodGet, http.MethodDelete:
-		f.serveOther(w, r)
-	default:
-		w.Header().Set("Allow", "GET, POST, DELETE")
-		guard.WriteError(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.KindInvalidRequest, "%s is not used here; allowed: GET, POST, DELETE", r.Method))
+	if f.located != nil {
+		f.located.ServeHTTP(w, r)
+		return
 	}
+	f.serve(w, r)
 }
 
 // allowed reports whether a principal may reach an upstream.

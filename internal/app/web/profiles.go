@@ -12,7 +12,6 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
 // Patterns of the endpoints of profiles. ssePath is for clients of the older transport, which post
@@ -29,11 +28,11 @@ const (
 //	                                                      └─▶ router: the answer for an unknown path
 //	/sse/NAME ─▶ guard ─▶ likewise ─▶ sse.Server ─▶ front
 type profiles struct {
-	start func(name string) *streamable.Server
+	start func(name string) *endpoint
 	log   *slog.Logger
 
 	mu      sync.Mutex // guards below
-	of      map[string]*streamable.Server
+	of      map[string]*endpoint
 	closing bool
 	leaving sync.WaitGroup // ends of removed profiles; Add under mu
 
@@ -41,8 +40,8 @@ type profiles struct {
 	cutOff context.CancelFunc
 }
 
-func newProfiles(start func(name string) *streamable.Server, log *slog.Logger) *profiles {
-	p := &profiles{start: start, log: log, of: map[string]*streamable.Server{}}
+func newProfiles(start func(name string) *endpoint, log *slog.Logger) *profiles {
+	p := &profiles{start: start, log: log, of: map[string]*endpoint{}}
 	p.hurry, p.cutOff = context.WithCancel(context.Background())
 	return p
 }
@@ -78,7 +77,7 @@ func (p *profiles) follow(list []*config.Profile) {
 }
 
 // find returns the endpoint of a profile, or nil.
-func (p *profiles) find(name string) *streamable.Server {
+func (p *profiles) find(name string) *endpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.of[name]
@@ -86,7 +85,7 @@ func (p *profiles) find(name string) *streamable.Server {
 
 // serve serves a path with the name of a profile. at returns the endpoint of a profile, and next answers
 // for profiles that do not exist for the caller.
-func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, at func(s *streamable.Server) http.Handler, next http.Handler) http.Handler {
+func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, at func(s *endpoint) http.Handler, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("profile")
 		s := p.find(name)
@@ -132,8 +131,8 @@ func (f *Server) mountProfiles(mux *http.ServeMux, front, closed *guard.Guard, c
 	opens := func(id *identity.Identity, name string) bool {
 		return !c.Auth.Scoped(id.Principal) && app.OpensProfile(c, name, id)
 	}
-	attachable := func(s *streamable.Server) http.Handler { return f.attached.wrap(s) }
+	attachable := func(s *endpoint) http.Handler { return f.attached.wrap(s) }
 	mux.Handle(profilePath, f.engine.Loops().Refuse(front.Wrap(f.profiles.serve(opens, attachable, f.router))))
-	overSSE := func(*streamable.Server) http.Handler { return f.sse }
+	overSSE := func(*endpoint) http.Handler { return f.sse }
 	mux.Handle(ssePath, f.engine.Loops().Refuse(closed.Wrap(f.profiles.serve(opens, overSSE, http.NotFoundHandler()))))
 }

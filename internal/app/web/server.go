@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/authn"
+	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/guard"
@@ -56,7 +57,7 @@ type Server struct {
 	routes atomic.Pointer[http.Handler] // behind the guards
 	quiet  atomic.Pointer[func()]       // ends the streams of viewers and operators
 
-	stream   *streamable.Server
+	stream   *endpoint
 	profiles *profiles
 	sse      *sse.Server
 	router   *router.Router
@@ -70,6 +71,9 @@ type Server struct {
 	token    string         // opens /mcp, in addition to what auth says
 	callers  *authn.Authenticator
 	streams  guard.Streams // end with the credentials of their callers
+
+	cluster *cluster.Node // nil: this gateway is one node
+	link    *cluster.Link // nil until other nodes can reach this one
 
 	draining atomic.Bool
 	ended    chan struct{}  // closed when the listener has stopped accepting
@@ -94,20 +98,18 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	f := &Server{engine: e, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
 	f.attached = &attached{handler: app.WithinProfile(e, f.MCP()), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
-	endpoint := func(path string) *streamable.Server {
-		o := streamable.ServerOptions{
+	at := func(path string) *endpoint {
+		return newEndpoint(e.Store, path, streamable.ServerOptions{
 			Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
-		}
-		if ids := e.Store.Sessions(path); ids != nil {
-			kept := ids.Around(o.Handler, nil)
-			o.Handler, o.Sessions = kept, kept
-		}
-		return streamable.NewServer(o)
+		})
 	}
-	f.stream, f.profiles = endpoint("/mcp"), newProfiles(func(name string) *streamable.Server { return endpoint("/mcp/" + name) }, log)
+	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
 	f.sse = sse.NewServer(sse.ServerOptions{Handler: app.WithinProfile(e, f.MCP()), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log})
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
+	if f.cluster = e.Store.Cluster(); f.cluster != nil {
+		opts.Locate = locating(f.cluster, body, e.Memory)
+	}
 	f.router = router.New(opts)
 	f.callers = authn.New(authn.Options{Logger: log})
 	f.http = app.NewHTTPServer(http.HandlerFunc(f.ServeHTTP), log)
@@ -160,6 +162,9 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.presence.begin(r)()
 	if r.ProtoMajor == 2 {
 		w = newMultiplexed(w, &f.draining)
+	}
+	if f.cluster != nil {
+		cluster.Strip(r.Header) // other nodes come by the peer link
 	}
 	if f.draining.Load() {
 		// This response is the last one on its connection. It waits until the listener is closed:
@@ -263,6 +268,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 		return f.engine.Offices.Hides(r)
 	})
 	mux.Handle("/healthz", withInstance(f.engine.Instance, health))
+	mux.Handle("/readyz", open.Wrap(http.HandlerFunc(f.serveReady)))
 	mountConsole(mux, open, c)
 	mux.Handle(authn.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
 	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
@@ -322,6 +328,21 @@ func (f *Server) serveAlive(w http.ResponseWriter, r *http.Request) {
 	app.WriteJSON(w, code, map[string]string{"status": status})
 }
 
+// serveReady reports whether a balancer should send new requests to this process.
+func (f *Server) serveReady(w http.ResponseWriter, r *http.Request) {
+	if !getOrHead(w, r) {
+		return
+	}
+	status, code := app.StatusOK, http.StatusOK
+	switch {
+	case f.draining.Load():
+		status, code = app.StatusStopping, http.StatusServiceUnavailable
+	case f.cluster != nil && !f.cluster.Ready():
+		status, code = statusApart, http.StatusServiceUnavailable
+	}
+	app.WriteJSON(w, code, map[string]string{"status": status})
+}
+
 // getOrHead refuses all other methods.
 func getOrHead(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -367,6 +388,9 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 // "shutting down", and their connections close. When it returns, the whole Server has stopped.
 func (f *Server) Shutdown(ctx context.Context) error {
 	f.draining.Store(true)
+	if f.cluster != nil {
+		f.cluster.Drain()
+	}
 	if f.listener != nil {
 		f.listener.shut()
 	} else {
@@ -389,6 +413,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	all.Wait()
 	try(f.engine.Offices.Shutdown) // calls in flight may be at a Computer
 	f.callers.Close()
+	f.link.Shutdown(ctx)
 	if failed != nil {
 		f.log.Warn("some requests did not end", "err", failed)
 	}

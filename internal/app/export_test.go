@@ -1,0 +1,15 @@
+package app
+
+import (
+	"context"
+
+	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/seal"
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// JoinedStore returns the Store of a node in a cluster over any documents.
+func JoinedStore(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) (*Store, error) {
+	s := &Store{}
+	return s, s.join(ctx, docs, key, o)
+}

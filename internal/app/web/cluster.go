@@ -1,0 +1,64 @@
+package web
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/sessionid"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// statusApart is the status of a node that the store of its cluster has not acknowledged in time.
+const statusApart = "apart"
+
+// endpoint is a streamable.Server. In a cluster, a request whose session lives at another node goes there.
+type endpoint struct {
+	*streamable.Server
+	front http.Handler
+}
+
+// newEndpoint returns the endpoint at a path.
+func newEndpoint(s *app.Store, path string, o streamable.ServerOptions) *endpoint {
+	ids := s.Sessions(path)
+	if ids == nil {
+		server := streamable.NewServer(o)
+		return &endpoint{server, server}
+	}
+	kept := ids.Around(o.Handler, nil)
+	o.Handler, o.Sessions = kept, kept
+	e := &endpoint{Server: streamable.NewServer(o)}
+	e.front = e.Server
+	if node := s.Cluster(); node != nil {
+		e.front = locating(node, o.MaxBody, o.Memory)(path, kept, e.Server)
+	}
+	return e
+}
+
+// locating returns what finds the nodes of the sessions at a path.
+func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
+	return func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
+		return node.Sessions(cluster.Endpoint{
+			Path: path, Next: next, ID: sessionOf, Owner: kept.Owner, Here: kept.Here, Forget: kept.Forget, ForgetAll: kept.ForgetAll,
+			MaxBody: maxBody, Memory: room,
+		})
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.front.ServeHTTP(w, r) }
+
+func sessionOf(r *http.Request) string { return r.Header.Get(streamable.HeaderSession) }
+
+// Join serves the other nodes of the cluster at a listener, with the same paths as clients have. config
+// asks for their certificates.
+func (f *Server) Join(l net.Listener, config *tls.Config) {
+	f.link = f.cluster.Serve(l, config, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, _, _ := cluster.Caller(r.Context())
+		(*f.routes.Load()).ServeHTTP(w, r.WithContext(guard.Vouch(r.Context(), id)))
+	}))
+}
