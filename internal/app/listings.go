@@ -62,7 +62,7 @@ var _ upstream.Sink = (*listings)(nil)
 
 // newListings returns the listings of an engine, with the first definitions that the store has.
 func newListings(e *Engine) (*listings, error) {
-	k := &listings{e: e, docs: e.Store.documents(), end: func() {}, listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{}}
+	k := &listings{e: e, docs: e.Store.ownDocuments(), end: func() {}, listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{}}
 	if k.docs == nil {
 		return k, nil
 	}

@@ -127,6 +127,14 @@ func (s *Store) invocations(master []byte) {
 	}
 }
 
+// ownDocuments returns the documents that this process alone writes, nil if other nodes share the store.
+func (s *Store) ownDocuments() store.Docs {
+	if s == nil || s.node != nil {
+		return nil
+	}
+	return s.docs
+}
+
 // documents returns the documents of the store, nil without one.
 func (s *Store) documents() store.Docs {
 	if s == nil {
