@@ -32,7 +32,10 @@ async function ready(page, fn) {
 
 async function shoot(page, name, scheme, width) {
   const send = (method, params) => page.browser.send(method, params, page.session);
-  await send('Emulation.setDeviceMetricsOverride', { width, height: every ? 1000 : 800, deviceScaleFactor: 1, mobile: width < 500 });
+  const sized = (height) => send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: width < 500 });
+  await send('Emulation.setScrollbarsHidden', { hidden: true });
+  await sized(every ? 1000 : 800);
+  if (!every) await sized(await page.run(() => Math.min(1200, Math.max(800, document.documentElement.scrollHeight)))); // all of the page
   await send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
   await sleep(300); // colours change with a transition
   const { data } = await send('Page.captureScreenshot', { format: 'png' });

@@ -66,7 +66,7 @@ export class Grid {
     this.body.replaceChildren();
     this.node.setAttribute('aria-rowcount', String(this.#total + 1));
     this.#goTo(0);
-    this.#soon();
+    this.#draw(); // at once, so that no frame is without rows
   }
 
   // kept says how many rows are in memory.
