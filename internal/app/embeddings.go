@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/search/embedding"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -35,10 +36,11 @@ type embeddings struct {
 	wake    chan struct{} // capacity 1; signals that the catalog changed
 	end     context.CancelFunc
 	run     sync.WaitGroup
+	kept    *embedding.Kept // nil: vectors end with the process
 }
 
 // newEmbeddings returns nil if no endpoint is configured. It makes no request.
-func newEmbeddings(c *config.Config, log *slog.Logger) (*embeddings, error) {
+func newEmbeddings(c *config.Config, docs store.Docs, log *slog.Logger) (*embeddings, error) {
 	e := c.Search.Embedding
 	if e.URL == "" {
 		return nil, nil
@@ -49,13 +51,16 @@ func newEmbeddings(c *config.Config, log *slog.Logger) (*embeddings, error) {
 		// Never follow a redirect: the texts and the key are meant for this endpoint only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	client, err := embedding.New(embedding.Config{
-		URL: e.URL, Model: e.Model, Key: string(e.Key), Dimensions: e.Dimensions, Timeout: embedTimeout, HTTP: b.http,
-	})
+	of := embedding.Config{URL: e.URL, Model: e.Model, Key: string(e.Key), Dimensions: e.Dimensions, Timeout: embedTimeout, HTTP: b.http}
+	client, err := embedding.New(of)
 	if err != nil {
 		return nil, err
 	}
 	b.options = search.Options{Embedder: client, Queries: embedding.NewSteady(client, e.Timeout)}
+	if docs != nil {
+		b.kept = embedding.NewKept(client, docs, of)
+		b.options.Embedder = b.kept
+	}
 	return b, nil
 }
 
@@ -125,7 +130,20 @@ func (b *embeddings) follow(ctx context.Context, live *upstream.Live[*gateway.Sn
 				break // no change in the meantime
 			}
 		}
+		b.flush()
 		b.log.Info("entries are ranked by meaning, too", "entries", live.Snapshot().Catalog.Len(), "took", time.Since(began).Round(time.Millisecond))
+	}
+}
+
+// flush keeps the vectors that are new.
+func (b *embeddings) flush() {
+	if b.kept == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), embedTimeout)
+	defer cancel()
+	if err := b.kept.Flush(ctx); err != nil {
+		b.log.Warn("the store did not keep all vectors; the next start asks for them again", "err", err)
 	}
 }
 

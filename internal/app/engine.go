@@ -168,7 +168,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	vectors, err := newEmbeddings(c, log)
+	vectors, err := newEmbeddings(c, o.Store.documents(), log)
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}

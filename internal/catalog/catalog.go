@@ -391,6 +391,15 @@ func (c *Catalog) Hash() string {
 	return c.hash
 }
 
+// Tag returns a text that two catalogs with the same entries have in common; "" if the catalog has
+// entries of single callers, of which the text would say nothing.
+func (c *Catalog) Tag() string {
+	if c.base != nil || c.whole != nil && c.whole.base != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d", c.Hash(), c.Len())
+}
+
 // Findings returns the problems of all current entries, upstream by upstream.
 func (c *Catalog) Findings() []Finding {
 	var findings []Finding

@@ -387,7 +387,10 @@ func (g *Gateway) listTools(ctx context.Context, r *mcp.Request) (json.RawMessag
 	g.natives.followers.follow(by, r, st)
 	if lists.mode != ModeGateway {
 		st.mu.Lock()
-		st.listed = true
+		if !st.listed {
+			st.listed = true
+			st.remember()
+		}
 		st.mu.Unlock()
 	}
 	of, list := lists.tools(g.opts.Upstreams.Snapshot())

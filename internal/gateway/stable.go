@@ -17,7 +17,8 @@ const markerTokens = 12
 // stablePrefix holds the cards that a session has seen, as it first saw them, for cache-stable
 // browsing. It belongs to one catalog.
 type stablePrefix struct {
-	of   *catalog.Catalog
+	of   *catalog.Catalog       // nil: that of before a restart, which tag says
+	tag  string                 // of the catalog: another one with equal entries is the same
 	seen map[string]*frozenCard // nil values: hydrated, and in no answer yet
 }
 
@@ -35,9 +36,13 @@ type shown struct {
 
 // follow resets the prefix if the catalog has changed (spec/gateway §4.6).
 func (p *stablePrefix) follow(of *catalog.Catalog) {
-	if p.of != of {
-		*p = stablePrefix{of: of}
+	if p.of == of {
+		return
 	}
+	if tag := of.Tag(); tag == "" || tag != p.tag {
+		*p = stablePrefix{of: of, tag: tag}
+	}
+	p.of = of
 }
 
 // hydrated records that a session has received a tool's definition.
@@ -85,6 +90,7 @@ func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, score
 		}
 		if seen || len(p.seen) < maxOffered { // without room it counts as new again
 			p.put(id, now)
+			st.remember()
 		}
 	}
 	byID := func(a, b *frozenCard) int { return strings.Compare(a.card.ID, b.card.ID) }

@@ -43,6 +43,7 @@ type State struct {
 	tasks    *tasks.Registry
 	links    *links
 	ledgers  ledgers
+	recalls  recalls
 	comparer comparer
 
 	mu       sync.Mutex // guards below
@@ -59,12 +60,13 @@ func NewState() *State {
 // Keep makes handles of tasks and quotas outlast the process, and restores those of an earlier one.
 // It must be called before the State is used.
 func (s *State) Keep(ctx context.Context, docs store.Docs) error {
-	s.ledgers.docs = docs
+	s.ledgers.docs, s.recalls.docs = docs, docs
 	return s.tasks.Keep(ctx, docs)
 }
 
 // Close forgets the sessions and waits for the goroutines. It may be called more than once.
 func (s *State) Close() {
+	s.recalls.close()
 	s.mu.Lock()
 	stops := s.sessions
 	s.closed, s.sessions = true, nil
@@ -92,6 +94,7 @@ type sessionState struct {
 
 	usage  usage.Counters
 	ledger *dispatch.Ledger // of the session, or of the principal; set before the first use
+	recall *recall          // what of this outlasts the process; nil: nothing. Set before the first use
 
 	mu      sync.Mutex          // guards below
 	offered map[string]struct{} // ids of tools that were browsed or hydrated
@@ -157,6 +160,7 @@ func (s *State) session(r *mcp.Request) *sessionState {
 	}).(*sessionState)
 	st.once.Do(func() {
 		s.count(r, st)
+		s.recalls.join(r, st)
 		s.register(of, st)
 	})
 	return st
@@ -234,6 +238,7 @@ func (st *sessionState) offerLocked(id string) {
 		st.offered = make(map[string]struct{})
 	}
 	st.offered[id] = struct{}{}
+	st.remember()
 }
 
 // offeredIDs returns the ids of tools that the session was shown. In proxy

@@ -41,6 +41,7 @@ type memoKey struct{}
 // memo is what an Endpoint knows of a session that can be adopted.
 type memo struct {
 	born time.Time
+	late bool        // the session is of before the restart, or of before it was idle
 	full atomic.Bool // the log was told
 
 	mu   sync.Mutex // guards below
@@ -206,4 +207,10 @@ func Born(s *mcp.Session) (born time.Time, ok bool) {
 		return born, false
 	}
 	return m.born, true
+}
+
+// Adopted reports whether a session was made again from its id.
+func Adopted(s *mcp.Session) bool {
+	m, ok := s.Value(memoKey{}, nil).(*memo)
+	return ok && m.late
 }

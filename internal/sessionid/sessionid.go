@@ -182,7 +182,7 @@ func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Sessio
 	s := mcp.NewSession(own, principal)
 	s.SetVersion(st.Version)
 	s.SetClient(st.Info, st.Capabilities)
-	s.Value(memoKey{}, func() any { return &memo{born: time.Unix(st.Born, 0), kept: kept} })
+	s.Value(memoKey{}, func() any { return &memo{born: time.Unix(st.Born, 0), late: true, kept: kept} })
 	return s, nil
 }
 

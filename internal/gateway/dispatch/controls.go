@@ -193,7 +193,7 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 		return pass{}, b.error()
 	}
 	if c.conditional && !a.dryRun && ActsOnUpstream(a.Verb) && a.Ledger != nil {
-		a.Ledger.calls.Add(1)
+		a.Ledger.called()
 	}
 	if err := c.askOfCall(ctx, a, s); err != nil {
 		return pass{}, err

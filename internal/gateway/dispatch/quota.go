@@ -89,9 +89,28 @@ type Ledger struct {
 	// first use.
 	Leases *Leases
 	calls  atomic.Int64
+	heard  atomic.Pointer[func()] // of each call that is counted; nil: none
 
 	mu      sync.Mutex // guards below
 	buckets map[string]*bucket
+}
+
+// Resume continues the count of calls of an earlier process. heard is called after each call that is
+// counted; it must be fast.
+func (l *Ledger) Resume(calls int64, heard func()) {
+	l.calls.Add(calls)
+	l.heard.Store(&heard)
+}
+
+// Calls returns the number of calls that were counted for conditions.
+func (l *Ledger) Calls() int64 { return l.calls.Load() }
+
+// called counts a call for conditions.
+func (l *Ledger) called() {
+	l.calls.Add(1)
+	if heard := l.heard.Load(); heard != nil {
+		(*heard)()
+	}
 }
 
 // take counts a call in all scopes. If one of them is exhausted, take counts it in none and returns

@@ -1,0 +1,303 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/sessionid"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+const (
+	recallDelay = time.Second      // what a session was shown is kept so late
+	recallTTL   = 24 * time.Hour   // after the last change
+	recallWrite = 5 * time.Second  // bounds one request to the store
+	recallRetry = 30 * time.Second // after a failure
+	// recallBytes bounds a document: the frozen cards go first, then all.
+	recallBytes = 256 << 10
+)
+
+// recalls keep what sessions, and principals of the modern era, were shown and how often they have
+// called: for corrected ids, stable prefixes and conditions after a restart. A document is written in
+// the background, up to a second late. The zero value keeps nothing. It is safe for concurrent use.
+type recalls struct {
+	docs store.Docs // set before the first use
+
+	mu     sync.Mutex // guards below
+	of     map[string]*recall
+	dirty  map[*recall]struct{}
+	busy   bool // a goroutine writes
+	closed bool
+	end    chan struct{} // closed by close
+	run    sync.WaitGroup
+}
+
+// recall is one document, and the sessions that share it: those of a principal at several endpoints.
+type recall struct {
+	key  string
+	sole *store.Sole // of the writing goroutine
+	last []byte      // what was written; of the same
+
+	changed func(*sessionState) // recalls.mark
+
+	// The next are guarded by recalls.mu.
+	states map[*sessionState]struct{}
+	kept   recallRecord // what there is without states: of before the restart, or of sessions that have ended
+}
+
+// remember says that what outlasts the process has changed.
+func (st *sessionState) remember() {
+	if st.recall != nil {
+		st.recall.changed(st)
+	}
+}
+
+// recallRecord is the document.
+type recallRecord struct {
+	V       int         `json:"v"`
+	Calls   int64       `json:"calls,omitempty"`
+	Listed  bool        `json:"listed,omitempty"`
+	Offered []string    `json:"offered,omitempty"`
+	Tag     string      `json:"catalog,omitempty"` // of the catalog of the cards
+	Seen    []keptCards `json:"seen,omitempty"`
+}
+
+// keptCards is a frozen card; without one, the tool was hydrated and not shown.
+type keptCards struct {
+	ID     string        `json:"id"`
+	Card   *catalog.Card `json:"card,omitempty"`
+	Scored bool          `json:"scored,omitempty"`
+}
+
+// join gives the data of a session what is kept for it.
+func (m *recalls) join(r *mcp.Request, st *sessionState) {
+	if m.docs == nil {
+		return
+	}
+	of := r.Session
+	holder, fresh := "session\x00"+of.ID(), !sessionid.Adopted(of)
+	if r.Modern() {
+		holder, fresh = "principal\x00"+st.principal, false
+	} else if _, ok := sessionid.Born(of); !ok {
+		return // it ends with the process
+	}
+	key := "p." + store.Hash(holder)
+	m.mu.Lock()
+	k := m.of[key]
+	m.mu.Unlock()
+	if k == nil {
+		k = &recall{key: key, sole: store.NewSole(m.docs, key, 0), changed: m.mark, states: map[*sessionState]struct{}{}}
+		if !fresh {
+			k.load(m.docs)
+		}
+	}
+	m.mu.Lock()
+	if other := m.of[key]; other != nil {
+		k = other
+	} else {
+		if m.of == nil {
+			m.of, m.dirty, m.end = map[string]*recall{}, map[*recall]struct{}{}, make(chan struct{})
+		}
+		m.of[key] = k
+	}
+	first := len(k.states) == 0
+	k.states[st] = struct{}{}
+	st.recall = k
+	kept := k.kept
+	m.mu.Unlock()
+	st.mu.Lock()
+	for _, id := range kept.Offered {
+		st.offerLocked(id)
+	}
+	st.listed = st.listed || kept.Listed
+	if st.stable.seen == nil && len(kept.Seen) > 0 {
+		st.stable = stablePrefix{tag: kept.Tag}
+		for _, c := range kept.Seen {
+			if c.Card == nil {
+				st.stable.put(c.ID, nil)
+				continue
+			}
+			st.stable.put(c.ID, &frozenCard{*c.Card, c.Scored})
+		}
+	}
+	st.mu.Unlock()
+	if first && st.ledger != nil {
+		st.ledger.Resume(kept.Calls, func() { m.mark(st) })
+	}
+	of.OnClose(func() { m.leave(st) })
+}
+
+// load reads the document. Without an answer of the store the session begins anew.
+func (k *recall) load(docs store.Docs) {
+	ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
+	defer cancel()
+	doc, err := docs.Get(ctx, k.key)
+	if err != nil || doc.Rev == 0 {
+		return
+	}
+	var r recallRecord
+	if json.Unmarshal(doc.Value, &r) == nil && r.V == 1 {
+		k.kept, k.last, k.sole = r, doc.Value, store.NewSole(docs, k.key, doc.Rev)
+	}
+}
+
+// leave writes what is to be written of a session that has ended, and forgets it.
+func (m *recalls) leave(st *sessionState) {
+	last := snapshotOf([]*sessionState{st})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := st.recall
+	delete(k.states, st)
+	if len(k.states) > 0 {
+		return
+	}
+	k.kept = last
+	if _, dirty := m.dirty[k]; !dirty {
+		delete(m.of, k.key)
+	}
+}
+
+// mark says that what is kept of a session has changed.
+func (m *recalls) mark(st *sessionState) {
+	if st.recall == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirty[st.recall] = struct{}{}
+	if !m.busy && !m.closed {
+		m.busy = true
+		m.run.Go(m.work)
+	}
+}
+
+// work writes until nothing is left to be written.
+func (m *recalls) work() {
+	wait := recallDelay
+	for {
+		select {
+		case <-time.After(wait):
+		case <-m.end:
+		}
+		m.mu.Lock()
+		todo := slices.Collect(maps.Keys(m.dirty))
+		clear(m.dirty)
+		closed := m.closed
+		if len(todo) == 0 {
+			m.busy = false
+			m.mu.Unlock()
+			return
+		}
+		m.mu.Unlock()
+		wait = recallDelay
+		for i, k := range todo {
+			if m.write(k) == nil {
+				continue
+			}
+			wait = recallRetry
+			m.mu.Lock()
+			for _, k := range todo[i:] {
+				m.dirty[k] = struct{}{}
+			}
+			m.mu.Unlock()
+			break
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// write writes a document, unless it is there already.
+func (m *recalls) write(k *recall) error {
+	m.mu.Lock()
+	states, record := slices.Collect(maps.Keys(k.states)), k.kept
+	m.mu.Unlock()
+	if len(states) > 0 {
+		record = snapshotOf(states)
+	}
+	value := record.encode()
+	if value == nil || slices.Equal(value, k.last) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
+	defer cancel()
+	if err := k.sole.Write(ctx, value, recallTTL); err != nil {
+		return err
+	}
+	k.last = value
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, dirty := m.dirty[k]; !dirty && len(k.states) == 0 && m.of[k.key] == k {
+		delete(m.of, k.key)
+	}
+	return nil
+}
+
+// snapshotOf returns what is kept of sessions that share a document.
+func snapshotOf(states []*sessionState) recallRecord {
+	r := recallRecord{V: 1}
+	offered, seen := map[string]struct{}{}, map[string]keptCards{}
+	for _, st := range states {
+		st.mu.Lock()
+		r.Listed = r.Listed || st.listed
+		maps.Copy(offered, st.offered)
+		for id, f := range st.stable.seen {
+			c := keptCards{ID: id}
+			if f != nil {
+				card := f.card
+				c.Card, c.Scored = &card, f.scored
+			}
+			if old, there := seen[id]; !there || old.Card == nil {
+				seen[id] = c
+			}
+		}
+		if len(st.stable.seen) > 0 {
+			r.Tag = st.stable.tag
+		}
+		st.mu.Unlock()
+		if st.ledger != nil {
+			r.Calls = max(r.Calls, st.ledger.Calls())
+		}
+	}
+	r.Offered = slices.Sorted(maps.Keys(offered))
+	if r.Tag != "" {
+		for _, id := range slices.Sorted(maps.Keys(seen)) {
+			r.Seen = append(r.Seen, seen[id])
+		}
+	}
+	return r
+}
+
+// encode returns the document, within its bound.
+func (r recallRecord) encode() []byte {
+	for range 3 {
+		value, err := json.Marshal(r)
+		if err == nil && len(value) <= recallBytes {
+			return value
+		}
+		if len(r.Seen) > 0 {
+			r.Seen, r.Tag = nil, ""
+			continue
+		}
+		r.Offered = nil
+	}
+	return nil
+}
+
+// close writes what is left.
+func (m *recalls) close() {
+	m.mu.Lock()
+	if !m.closed && m.end != nil {
+		close(m.end)
+	}
+	m.closed = true
+	m.mu.Unlock()
+	m.run.Wait()
+}
