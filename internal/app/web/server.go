@@ -255,7 +255,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	mux.Handle("/mcps/", closed.Wrap(f.router))
 	mountClientDocument(mux, open, c.PublicURL)
 	mux.Handle("/sse", front(inMode(f.sse)))
-	mux.Handle("/messages", front(f.sse))
+	mux.Handle("/messages", front(traced(f.sse)))
 	f.mountAgents(mux, open, closed)
 	f.mountPlane(mux, open, closed)
 	hub := f.engine.Offices.Handler() // it checks credentials itself
