@@ -38,8 +38,11 @@ func operates(e *Engine, id *identity.Identity) bool {
 
 // HideFrom removes from a health report the upstreams of which nothing exists for the caller of a
 // request, and counts of others what exists. Of a server that lists for each caller it counts what
-// this one sees.
+// this one sees. A server with a credential for each caller has the state that it has for this one.
 func HideFrom(ctx context.Context, e *Engine, h *Health) {
+	if !SeesAll(ctx, e) {
+		ownStates(e, h, identity.From(ctx).Principal)
+	}
 	whole, seen := wholeOf(ctx, e), viewNow(ctx, e)
 	for name, u := range h.Upstreams {
 		if !u.OwnLists && whole.Catalog.Len() == seen.Catalog.Len() {
@@ -57,6 +60,20 @@ func HideFrom(ctx context.Context, e *Engine, h *Health) {
 			}
 			u.Tools, u.Prompts = n[catalog.KindTool], n[catalog.KindPrompt]
 			u.Resources = n[catalog.KindResource] + n[catalog.KindTemplate]
+			h.Upstreams[name] = u
+		}
+	}
+}
+
+// ownStates replaces the states that tell of the sign-ins of others.
+func ownStates(e *Engine, h *Health, principal string) {
+	for name, u := range h.Upstreams {
+		up, ok := e.manager.Upstream(name)
+		if !ok {
+			continue
+		}
+		if state, own := up.StateOf(principal); own {
+			u.State, u.Since, u.Error = string(state), "", ""
 			h.Upstreams[name] = u
 		}
 	}

@@ -223,6 +223,31 @@ func TestPrincipals(t *testing.T) {
 	}
 }
 
+// TestStateOf: the state of a server for a principal tells nothing of the sign-ins of others.
+func TestStateOf(t *testing.T) {
+	t.Parallel()
+	a := newAccounts()
+	a.sign("ann", true)
+	m, s := manage(t, Options{Transport: a.transport, Credentials: a}, perPrincipal("notes"))
+	eventually(t, "ann's sign-in lists the server", func() bool { return slices.Equal(s.tools("notes"), []string{"whoami"}) })
+	u := upstreamOf(t, m, "notes")
+	eventually(t, "it is ready", func() bool { return u.Status().State == StateReady })
+	for principal, want := range map[string]State{"ann": StateIdle, "bob": StateSignIn, "": StateSignIn} {
+		if got, own := u.StateOf(principal); got != want || !own {
+			t.Errorf("for %q it is %s, want %s", principal, got, want)
+		}
+	}
+	if got := callAs(t, u, agent("ann", "{}"), "whoami", "{}"); got != "ann" {
+		t.Errorf("ann is %s", got)
+	}
+	a.sign("bob", true)
+	for principal, want := range map[string]State{"ann": StateReady, "bob": StateIdle} {
+		if got, own := u.StateOf(principal); got != want || !own {
+			t.Errorf("after a call of ann it is %s for %q, want %s", got, principal, want)
+		}
+	}
+}
+
 // TestHolderEnds lists with the credential of another principal once the server refuses the first.
 func TestHolderEnds(t *testing.T) {
 	t.Parallel()

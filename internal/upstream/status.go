@@ -113,3 +113,27 @@ func (u *Upstream) Status() Status {
 	st.Principals = len(principals)
 	return st
 }
+
+// StateOf returns the state of the server for one principal. Where each principal has a credential of
+// its own, the state of the connection that lists says whether others have signed in. own is false for
+// other servers, and for one that is neither ready nor waits for calls or a sign-in: all principals
+// have its state.
+func (u *Upstream) StateOf(principal string) (state State, own bool) {
+	if !u.cfg.PerPrincipal() || u.opts.Credentials == nil {
+		return "", false
+	}
+	if now := u.Status().State; now != StateSignIn && now != StateIdle && now != StateReady {
+		return now, false
+	}
+	if !u.signedIn(principal) {
+		return StateSignIn, true
+	}
+	u.slotsMu.Lock()
+	defer u.slotsMu.Unlock()
+	for key, s := range u.slots {
+		if now, _ := s.calls.now(); key.principal == principal && now == StateReady {
+			return StateReady, true
+		}
+	}
+	return StateIdle, true
+}
