@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,9 +132,10 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	room := approval.New(approval.Options{Open: func() bool { return true }})
 	ctx, cancel := context.WithCancel(t.Context())
 	asked, shown := make(chan struct{}), make(chan struct{})
+	show := sync.OnceFunc(func() { close(shown) }) // the room tells again from time to time
 	go func() {
 		defer close(asked)
-		_, _ = room.Ask(ctx, approval.Question{Server: "many", Tool: "add"}, time.Hour, func(string, time.Duration) { close(shown) })
+		_, _ = room.Ask(ctx, approval.Question{Server: "many", Tool: "add"}, time.Hour, func(string, time.Duration) { show() })
 	}()
 	t.Cleanup(func() { cancel(); <-asked })
 	<-shown
