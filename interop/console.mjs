@@ -224,6 +224,52 @@ async function withoutTokens(report, browser, weir, server) {
     await visit(page, `#/catalog/${encodeURIComponent(either)}`, 'the form', (id) => document.getElementById('tool-id')?.textContent === id && document.querySelectorAll('.form select option').length === 2, either);
     await nothingHappened(page, 'in a form');
   });
+  await report.check('try: a form gives what was entered as JSON, for each kind of schema', async () => {
+    const object = (properties, more) => ({ type: 'object', properties, ...more });
+    const node = { $defs: { node: object({ name: { type: 'string' }, children: { type: 'array', items: { $ref: '#/$defs/node' } } }) } };
+    // A schema, what the form gives before anything is entered, and texts that pass from JSON to the form and back.
+    const vectors = [
+      ['anyOf at the root', object({ a: { type: 'string' }, b: { type: 'number' } }, { anyOf: [{ required: ['a'] }, { required: ['b'] }] }), null, ['{"b":2}', '{"a":"x"}']],
+      ['an enum', object({ k: { enum: ['a', 'b', 7, null] } }), '{}', ['{"k":"b"}', '{"k":7}', '{"k":null}', '{}']],
+      ['a text or null', object({ n: { type: ['string', 'null'] } }), '{}', ['{"n":null}', '{"n":"x"}', '{}']],
+      ['an object or null', object({ f: { anyOf: [object({ x: { type: 'string' } }), { type: 'null' }] } }), '{}', ['{"f":null}', '{"f":{"x":"1"}}', '{}']],
+      ['an array of objects', object({ r: { type: 'array', items: object({ s: { type: 'string' } }) } }), '{}', ['{"r":[{"s":"X"},{"s":"Y"}]}', '{}']],
+      ['a reference', object({ t: { $ref: '#/$defs/node' } }, node), '{}', ['{"t":{"name":"a"}}']],
+      ['recursion', object({ t: { $ref: '#/$defs/node' } }, node), '{}', ['{"t":{"name":"a","children":[{"name":"b","children":[{"name":"c"}]}]}}']],
+      ['a number over 2^53', object({ i: { type: 'integer' } }), '{}', ['{"i":12345678901234567890}']],
+      ['no properties', { type: 'object' }, '{}', []],
+      ['no schema', {}, '{}', []],
+    ];
+    const wrong = await page.run(async (vectors) => {
+      const { form } = await import('/console/static/form.js');
+      const wrong = [];
+      const compact = (text) => text?.replace(/\s+/g, '');
+      for (const [name, schema, first, texts] of vectors) {
+        const empty = form(schema);
+        document.getElementById('page').append(empty.node);
+        const given = empty.raw();
+        if (first !== null && compact(given) !== first) wrong.push(`${name}: ${given} before anything is entered`);
+        empty.node.remove();
+        for (const text of texts) {
+          const one = form(schema);
+          const toggle = () => one.node.querySelector(':scope > button').click();
+          document.getElementById('page').append(one.node);
+          if (first === null) one.node.querySelectorAll('input').forEach((field) => { field.value = '1'; });
+          toggle();
+          const area = one.node.querySelector('textarea[aria-label="Arguments as JSON"]');
+          if (area) area.value = text; else wrong.push(`${name}: no JSON, ${one.node.innerText}`);
+          toggle();
+          if (compact(one.raw()) !== text) wrong.push(`${name}: ${text} became ${one.raw()}`);
+          toggle();
+          if (compact(one.raw()) !== text) wrong.push(`${name}: ${text} became ${one.raw()} as JSON`);
+          one.node.remove();
+        }
+      }
+      return wrong;
+    }, vectors);
+    expectEqual(wrong, [], 'the forms');
+    await nothingHappened(page, 'in the forms');
+  });
   await report.check('try: an error of a hostile tool is text', async () => {
     await visit(page, `#/catalog/${encodeURIComponent(broken)}`, 'the tool', (id) => document.getElementById('tool-id')?.textContent === id && document.getElementById('call'), broken);
     await page.run(() => document.getElementById('call').click());
