@@ -19,6 +19,7 @@ import (
 type group struct {
 	t    *testing.T
 	docs *store.Memory
+	next func() storetest.Fault // of the replicas that are made; nil: none
 
 	mu     sync.Mutex // guards below
 	starts map[string][]string
@@ -31,7 +32,7 @@ func newGroup(t *testing.T) *group {
 // replica returns a replica that runs tasks one at a time, and the faults of its store.
 func (g *group) replica(name string, o Options) (*Shared, *storetest.Faults) {
 	g.t.Helper()
-	faults := &storetest.Faults{Docs: g.docs}
+	faults := &storetest.Faults{Docs: g.docs, Next: g.next, Wait: time.Millisecond}
 	run := o.Run
 	if run == nil {
 		run = sleeper
@@ -96,6 +97,8 @@ func TestSharedLine(t *testing.T) {
 			t.Errorf("40 tasks of 100 ms at two places took %v", took)
 		}
 		at := map[string]int{}
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		for id, names := range g.starts {
 			if len(names) != 1 {
 				t.Errorf("%s was started %d times", id, len(names))
@@ -151,6 +154,8 @@ func TestSharedPriority(t *testing.T) {
 		}
 		g.wait(a, last, Completed)
 		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if got := strings.Join(order, " "); got != "running urgent first second" {
 			t.Error(got)
 		}
@@ -166,11 +171,14 @@ func TestSharedCancel(t *testing.T) {
 		id := g.submit(a, Spec{Payload: ms(20_000)})
 		waits := g.submit(a, Spec{Payload: ms(20_000)})
 		synctest.Wait()
-		b, _ := g.replica("b", Options{Run: func(context.Context, *Job) (json.RawMessage, error) { return nil, errors.New("not here") }})
+		b, _ := g.replica("b", Options{})
 		for _, id := range []string{waits, id} {
 			if task, err := b.Cancel("bob", id); !errors.Is(err, ErrNotFound) {
 				t.Errorf("by another owner: %v, %v", task, err)
 			}
+		}
+		if task, err := b.Cancel("ann", waits); err != nil || task.State != Cancelled {
+			t.Errorf("of its own, or of none: %+v, %v", task, err)
 		}
 		began := time.Now()
 		if task, err := b.Cancel("ann", id); err != nil || task.State != Cancelled {
@@ -259,7 +267,7 @@ func TestSharedFaults(t *testing.T) {
 		kinds := []storetest.Fault{storetest.None, storetest.None, storetest.Drop, storetest.None, storetest.ApplyThenFail, storetest.ConflictFalsely, storetest.None}
 		var mu sync.Mutex
 		n := 0
-		next := func() storetest.Fault {
+		g.next = func() storetest.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
@@ -267,8 +275,7 @@ func TestSharedFaults(t *testing.T) {
 		}
 		var replicas []*Shared
 		for _, name := range []string{"a", "b", "c"} {
-			s, faults := g.replica(name, Options{})
-			faults.Next, faults.Wait = next, time.Millisecond
+			s, _ := g.replica(name, Options{})
 			replicas = append(replicas, s)
 		}
 		var ids []string
