@@ -261,6 +261,16 @@ func (c *nodes) open(n *node) string {
 	return session
 }
 
+// finds lists tools in a session whose node was just killed. A list may run twice, so it is repeated even if
+// the connection to that node has taken it.
+func (c *nodes) finds(session string) {
+	c.t.Helper()
+	c.call++
+	if resp, body := c.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, c.call)); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"result"`) {
+		c.t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
 // works makes a request in a session at each node.
 func (c *nodes) works(session string) {
 	c.t.Helper()
@@ -304,6 +314,8 @@ func testSessions(t *testing.T, path string) {
 	c.works(session)
 	c.works(other)
 	c.kill(c.all[1])
+	c.finds(session)
+	c.finds(other)
 	c.works(session)
 	c.works(other)
 	c.start("n3")
