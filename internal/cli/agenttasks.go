@@ -46,7 +46,7 @@ func sharedTasks(q agentserver.QueueConfig) (docs taskqueue.Docs, closing func()
 		conn.Close()
 		return nil, nil, fmt.Errorf("%s: %w", withoutPasswords(q.Store), err)
 	}
-	return opened, conn.Close, nil
+	return opened, func() { opened.Close(); conn.Close() }, nil
 }
 
 // withoutPasswords returns URLs with commas in between that are safe to show or log.

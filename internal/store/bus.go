@@ -41,8 +41,8 @@ type Bus interface {
 	Listen(subject string, f func(Message)) (stop func(), err error)
 }
 
-// checkMessage returns an error for a message that no implementation carries.
-func checkMessage(subject string, h Header, body []byte) error {
+// CheckMessage returns an error for a message that no implementation carries.
+func CheckMessage(subject string, h Header, body []byte) error {
 	if err := CheckKey(subject, false); err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 // changed by compare-and-set.
 //
 //	a room ─▶ Docs ─┬─▶ Memory               in tests
-//	                └─▶ natsstore.Docs ─▶ NATS, in this process (natsserver) with store: file:DIR
+//	                └─▶ natsstore.Docs ─▶ NATS, in this process (natsserver) or elsewhere
 //
 // A document has a key, a value and a revision. A change names the revision that it has seen, and
 // fails with [ErrConflict] if the document has changed since. There is no other primitive: each

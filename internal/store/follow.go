@@ -52,7 +52,7 @@ func (w *follow) mark(key string) {
 
 // Follow implements Docs.
 func (m *Memory) Follow(keyOrPrefix string, f func(Doc)) (stop func(), err error) {
-	if err := checkFollow(keyOrPrefix); err != nil {
+	if err := CheckFollow(keyOrPrefix); err != nil {
 		return nil, err
 	}
 	w := &follow{what: keyOrPrefix, f: f, told: map[string]time.Time{}, pending: map[string]struct{}{}, wake: make(chan struct{}, 1)}

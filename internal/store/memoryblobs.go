@@ -36,7 +36,7 @@ func (m *MemoryBlobs) Put(ctx context.Context, name string, r io.Reader, ttl tim
 	case err != nil:
 		return err
 	case len(data) > MaxBlob:
-		return tooLarge(name)
+		return TooLarge(name)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
@@ -50,8 +50,8 @@ func (m *MemoryBlobs) Put(ctx context.Context, name string, r io.Reader, ttl tim
 	return nil
 }
 
-// tooLarge returns the error for a blob of more than MaxBlob bytes.
-func tooLarge(name string) error {
+// TooLarge returns the error for a blob of more than MaxBlob bytes.
+func TooLarge(name string) error {
 	return fmt.Errorf("store: the blob %.60q has more than %d bytes: %w", name, MaxBlob, ErrFull)
 }
 
@@ -71,13 +71,13 @@ func (m *MemoryBlobs) Open(ctx context.Context, name string) (io.ReadCloser, err
 		ok = false
 	}
 	if !ok {
-		return nil, noBlob(name)
+		return nil, NoBlob(name)
 	}
 	return io.NopCloser(bytes.NewReader(b.data)), nil
 }
 
-// noBlob returns the error for a blob that is not there.
-func noBlob(name string) error { return fmt.Errorf("store: the blob %.60q: %w", name, fs.ErrNotExist) }
+// NoBlob returns the error for a blob that is not there.
+func NoBlob(name string) error { return fmt.Errorf("store: the blob %.60q: %w", name, fs.ErrNotExist) }
 
 // Delete implements Blobs.
 func (m *MemoryBlobs) Delete(ctx context.Context, name string) error {

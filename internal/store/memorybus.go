@@ -45,7 +45,7 @@ func (b *MemoryBus) send(m Message) bool {
 
 // Tell implements Bus.
 func (b *MemoryBus) Tell(subject string, h Header, body []byte) error {
-	if err := checkMessage(subject, h, body); err != nil {
+	if err := CheckMessage(subject, h, body); err != nil {
 		return err
 	}
 	b.send(Message{Subject: subject, Header: h, Body: body})
@@ -54,7 +54,7 @@ func (b *MemoryBus) Tell(subject string, h Header, body []byte) error {
 
 // Ask implements Bus.
 func (b *MemoryBus) Ask(subject string, h Header, body []byte, timeout time.Duration, f func(Message, error)) {
-	if err := checkMessage(subject, h, body); err != nil {
+	if err := CheckMessage(subject, h, body); err != nil {
 		go f(Message{}, err)
 		return
 	}
@@ -65,7 +65,7 @@ func (b *MemoryBus) Ask(subject string, h Header, body []byte, timeout time.Dura
 		}
 	})
 	reply := func(h Header, body []byte) error {
-		if err := checkMessage(subject, h, body); err != nil {
+		if err := CheckMessage(subject, h, body); err != nil {
 			return err
 		}
 		if done.CompareAndSwap(false, true) {

@@ -112,7 +112,7 @@ func CheckSet(key string, value []byte) error {
 	return CheckKey(key, false)
 }
 
-// checkFollow returns an error for what cannot be followed: neither key nor prefix.
-func checkFollow(keyOrPrefix string) error {
+// CheckFollow returns an error for what cannot be followed: neither key nor prefix.
+func CheckFollow(keyOrPrefix string) error {
 	return CheckKey(keyOrPrefix, strings.HasSuffix(keyOrPrefix, "."))
 }

@@ -23,6 +23,8 @@ type Options struct {
 	// Late confirms writes before they are on the disk. They reach it within two minutes, and a loss
 	// of power loses them. Otherwise each write is on the disk when it is confirmed.
 	Late bool
+	// Cluster makes the server one of several; nil is a server alone.
+	Cluster *Cluster
 	// Logger gets the server's messages; its notices are of level debug. Nil discards them.
 	Logger *slog.Logger
 }
@@ -73,12 +75,17 @@ func (s *Server) start(o Options) (err error) {
 	if err := place.MakeFolder(files); err != nil {
 		return err
 	}
-	s.server, err = server.NewServer(&server.Options{
+	options := &server.Options{
 		ServerName: "weir", DontListen: true, NoSigs: true, MaxPayload: maxPayload,
 		JetStream: true, StoreDir: files, SyncAlways: !o.Late, DisableJetStreamBanner: true,
 		JetStreamMaxMemory: memoryBytes, JetStreamMaxStore: o.MaxBytes + overhead,
-	})
-	if err != nil {
+	}
+	client := []nats.Option{nats.Name("weir"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1)}
+	if o.Cluster != nil {
+		o.Cluster.join(options)
+		client = append(client, nats.Nkey(o.Cluster.NKey, o.Cluster.Sign))
+	}
+	if s.server, err = server.NewServer(options); err != nil {
 		return fmt.Errorf("start the store: %w", err)
 	}
 	s.server.SetLoggerV2(logger{o.Logger}, false, false, false)
@@ -86,7 +93,7 @@ func (s *Server) start(o Options) (err error) {
 	if !s.server.ReadyForConnections(startTimeout) || !s.server.JetStreamEnabled() {
 		return fmt.Errorf("the store in %s did not start within %v; the log says why", o.Dir, startTimeout)
 	}
-	s.conn, err = nats.Connect("", nats.InProcessServer(s.server), nats.Name("weir"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1))
+	s.conn, err = nats.Connect("", append(client, nats.InProcessServer(s.server))...)
 	if err != nil {
 		return fmt.Errorf("connect to the store: %w", err)
 	}

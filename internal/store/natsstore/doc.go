@@ -5,6 +5,9 @@
 //	Set     a publish that names the last sequence of its subject
 //	Delete  the same with a marker, which ends by itself
 //	List    the subjects of a prefix, then Get of each: no consumer is made
+//	Follow  messages that the leader sends of each change, and reads of what was lost
+//	Bus     core NATS: at most once, in lanes that subscriptions share
+//	Blobs   parts of 128 KB and a description, in the form of object stores
 //
 // The package knows neither where the server runs nor what the documents say.
 package natsstore

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,8 +18,16 @@ import (
 type Options struct {
 	// Bucket is the name of the key-value bucket.
 	Bucket string
+	// Changes is what begins the subjects, before a dot and the key, on which the server tells of
+	// changes. Default: the bucket's name and ".d".
+	Changes string
+	// Replicas is the number of servers that keep each document: 1, 3 or 5. Zero keeps the number of
+	// a bucket that exists; a new one has 3, or 1 at a server that is alone.
+	Replicas int
 	// MaxBytes bounds the documents. At the bound, changes fail with store.ErrFull.
 	MaxBytes int64
+	// Patience is how long Open waits for servers that have no leader yet. Zero does not wait.
+	Patience time.Duration
 	// Existing says that the bucket must exist: Open fails with ErrLost if it does not.
 	Existing bool
 }
@@ -28,6 +37,8 @@ const (
 	markerTTL = time.Minute
 	// requestTimeout bounds one request to the server, if the caller sets no earlier end.
 	requestTimeout = 5 * time.Second
+	// openPause is the wait between attempts to open a store without a leader.
+	openPause = 250 * time.Millisecond
 )
 
 // Headers and values of the key-value form, and of markers that the server writes.
@@ -43,6 +54,7 @@ const (
 const (
 	codeWrongLast           = 10071
 	codeWrongLastReplicated = 10164
+	codeAlone               = 10074 // replicas at a server that is alone
 	codeNoResources         = 10023
 	codeNoStorage           = 10047
 	codeStoreFailed         = 10077 // "maximum bytes exceeded", among others
@@ -53,6 +65,18 @@ type Docs struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	prefix string // of subjects
+
+	conn    *nats.Conn
+	changes string // the prefix of subjects on which changes are told
+	lanes   *lanes
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	reads  sync.WaitGroup // the goroutine that reads again
+
+	mu      sync.Mutex // guards below
+	follows map[*follow]struct{}
+	reading bool // whether that goroutine runs
 }
 
 var _ store.Docs = (*Docs)(nil)
@@ -67,26 +91,79 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 	if err != nil {
 		return nil, false, err
 	}
-	d := &Docs{js: js, prefix: "$KV." + o.Bucket + "."}
+	if o.Changes == "" {
+		o.Changes = o.Bucket + ".d"
+	}
+	d := &Docs{js: js, prefix: "$KV." + o.Bucket + ".", conn: conn, changes: o.Changes + ".", lanes: newLanes(conn, 1), follows: map[*follow]struct{}{}}
+	for end := time.Now().Add(o.Patience); ; {
+		found, err = d.open(ctx, o)
+		if err == nil || errors.Is(err, ErrLost) || !time.Now().Before(end) || ctx.Err() != nil {
+			break
+		}
+		select {
+		case <-time.After(openPause):
+		case <-ctx.Done():
+		}
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d, found, nil
+}
+
+// open makes sure that there is a bucket as o says.
+func (d *Docs) open(ctx context.Context, o Options) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
+	defer cancel()
 	name := "KV_" + o.Bucket
-	switch _, err := js.Stream(ctx, name); {
+	switch stream, err := d.js.Stream(ctx, name); {
 	case err == nil:
-		found = true
+		if found = true; o.Replicas == 0 {
+			o.Replicas = stream.CachedInfo().Config.Replicas
+		}
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, false, fmt.Errorf("open the store: %w", err)
+		return false, fmt.Errorf("open the store: %w", err)
 	case o.Existing:
-		return nil, false, ErrLost
+		return false, ErrLost
 	}
 	// Without direct reads, Get asks the leader and sees each change that has ended.
-	d.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	d.stream, err = createOrUpdate(ctx, d.js, o.Replicas, jetstream.StreamConfig{
 		Name: name, Subjects: []string{d.prefix + ">"}, MaxMsgsPerSubject: 1, MaxBytes: o.MaxBytes, MaxMsgSize: store.MaxValue + 4<<10,
-		Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, Replicas: 1,
+		Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
+		RePublish:  &jetstream.RePublish{Source: d.prefix + ">", Destination: d.changes + ">"},
 		DenyDelete: true, AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("open the store: %w", err)
+		return false, fmt.Errorf("open the store: %w", err)
 	}
-	return d, found, nil
+	return found, nil
+}
+
+// manyReplicas is the number of copies where servers can keep several.
+const manyReplicas = 3
+
+// createOrUpdate makes a stream or changes it. With 0 replicas it makes one of manyReplicas, if there
+// are several servers.
+func createOrUpdate(ctx context.Context, js jetstream.JetStream, replicas int, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	c.Replicas = replicas
+	if replicas == 0 {
+		c.Replicas = manyReplicas
+	}
+	stream, err := js.CreateOrUpdateStream(ctx, c)
+	var api *jetstream.APIError
+	if replicas == 0 && errors.As(err, &api) && api.ErrorCode == codeAlone {
+		c.Replicas = 1
+		stream, err = js.CreateOrUpdateStream(ctx, c)
+	}
+	return stream, err
+}
+
+// Close ends all follows, and waits for that. The connection stays.
+func (d *Docs) Close() {
+	d.cancel()
+	d.lanes.close()
+	d.reads.Wait()
 }
 
 // last returns the last message of a key, or its marker. there is false for a marker, whose Rev
@@ -100,8 +177,11 @@ func (d *Docs) last(ctx context.Context, key string) (doc store.Doc, there bool,
 		return store.Doc{}, false, failure(err)
 	}
 	doc = store.Doc{Key: key, Rev: m.Sequence, Value: m.Data}
-	return doc, m.Header.Get(headerOperation) == "" && m.Header.Get(headerReason) == "", nil
+	return doc, !isMarker(m.Header), nil
 }
+
+// isMarker tells whether a message is what is left of a document.
+func isMarker(h nats.Header) bool { return h.Get(headerOperation) != "" || h.Get(headerReason) != "" }
 
 // Get implements store.Docs.
 func (d *Docs) Get(ctx context.Context, key string) (store.Doc, error) {
@@ -204,9 +284,4 @@ func failure(err error) error {
 		}
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-}
-
-// Follow implements store.Docs.
-func (d *Docs) Follow(keyOrPrefix string, f func(store.Doc)) (stop func(), err error) {
-	return nil, errors.New("not yet")
 }

@@ -25,12 +25,12 @@ func open(t *testing.T, dir string, maxBytes int64) (d *natsstore.Docs, found bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, found, err = natsstore.Open(t.Context(), s.Conn(), natsstore.Options{Bucket: "weir", MaxBytes: maxBytes})
+	d, found, err = natsstore.Open(t.Context(), s.Conn(), natsstore.Options{Bucket: "weir", Changes: "weir.test.d", Replicas: 1, MaxBytes: maxBytes})
 	if err != nil {
 		s.Close()
 		t.Fatal(err)
 	}
-	return d, found, s.Close
+	return d, found, func() { d.Close(); s.Close() }
 }
 
 // TestContract: documents in a stream of one server in this process.
@@ -41,6 +41,25 @@ func TestContract(t *testing.T) {
 		t.Error("a bucket was there before there was one")
 	}
 	storetest.Contract(t, d)
+	storetest.Follow(t, d, d)
+	storetest.Change(t, d)
+}
+
+// TestBusAndBlobs: messages and blobs of one server in this process.
+func TestBusAndBlobs(t *testing.T) {
+	s, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	bus := natsstore.NewBus(s.Conn())
+	defer bus.Close()
+	storetest.Bus(t, bus, bus)
+	blobs, err := natsstore.OpenBlobs(t.Context(), s.Conn(), natsstore.Options{Bucket: "weir_blobs", Replicas: 1, MaxBytes: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Blobs(t, blobs, blobs, store.MaxBlob)
 }
 
 // TestReopen: what was confirmed is there after a restart, and one process at a time has the folder.

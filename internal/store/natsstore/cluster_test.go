@@ -1,0 +1,128 @@
+package natsstore_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/clusterkey"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/natsserver"
+	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/store/storetest"
+)
+
+// three starts a cluster of three servers in this process.
+func three(t testing.TB) (servers [3]*natsserver.Server) {
+	t.Helper()
+	key, err := clusterkey.Parse(strings.Repeat(hex.EncodeToString([]byte{7}), 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addresses []*net.TCPAddr
+	for range servers {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses = append(addresses, l.Addr().(*net.TCPAddr))
+		l.Close()
+	}
+	dir := t.TempDir()
+	failed := make(chan error, len(servers))
+	for i := range servers {
+		var others []string
+		for j, a := range addresses {
+			if j != i {
+				others = append(others, a.String())
+			}
+		}
+		node := fmt.Sprint("node", i)
+		c := &natsserver.Cluster{Name: "weir", Node: node, Listen: addresses[i], Members: others,
+			TLS: clusterkey.NewAuthority(node, key, nil, nil).TLS(), NKey: key.NKey(), Sign: key.Sign}
+		go func() {
+			s, err := natsserver.Open(natsserver.Options{Dir: filepath.Join(dir, node), MaxBytes: 256 << 20, Cluster: c})
+			servers[i] = s
+			failed <- err
+		}()
+	}
+	for range servers {
+		if err := <-failed; err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		for _, s := range servers {
+			s.Close()
+		}
+	})
+	return servers
+}
+
+// replicated opens the documents of each server, as soon as the servers have elected a leader.
+func replicated(t testing.TB, servers [3]*natsserver.Server) (docs [3]*natsstore.Docs) {
+	t.Helper()
+	for i, s := range servers {
+		d, _, err := natsstore.Open(t.Context(), s.Conn(), natsstore.Options{Bucket: "weir_weir", Changes: "weir.weir.d", Replicas: 3, MaxBytes: 64 << 20, Patience: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[i] = d
+		t.Cleanup(d.Close)
+	}
+	return docs
+}
+
+// TestReplicas: documents, messages and blobs of three servers keep the contract, also where one
+// server's changes are another's to see. The loss of a server loses nothing.
+func TestReplicas(t *testing.T) {
+	servers := three(t)
+	docs := replicated(t, servers)
+	storetest.Contract(t, docs[0])
+	storetest.Follow(t, docs[0], docs[1])
+	storetest.Change(t, docs[2])
+
+	var buses [3]*natsstore.Bus
+	for i, s := range servers {
+		buses[i] = natsstore.NewBus(s.Conn())
+		defer buses[i].Close()
+	}
+	storetest.Bus(t, buses[0], buses[1])
+
+	var blobs [2]*natsstore.Blobs
+	for i := range blobs {
+		var err error
+		blobs[i], err = natsstore.OpenBlobs(t.Context(), servers[i].Conn(), natsstore.Options{Bucket: "weir_weir_blobs", Replicas: 3, MaxBytes: 128 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Blobs(t, blobs[0], blobs[1], 8<<20)
+
+	acked, err := docs[1].Set(t.Context(), "kept", []byte("x"), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers[0].Close()
+	doc, err := store.Change(t.Context(), docs[1], "kept", func(now store.Doc) ([]byte, time.Duration, error) {
+		if string(now.Value) == "xy" {
+			return nil, 0, store.ErrKeep
+		}
+		if now.Rev != acked {
+			t.Errorf("the loss of a server changed %+v", now)
+		}
+		return append(now.Value, 'y'), 0, nil
+	})
+	if err != nil || string(doc.Value) != "xy" {
+		t.Errorf("with two of three servers: %+v, %v", doc, err)
+	}
+	began := time.Now()
+	if _, err := docs[0].Get(t.Context(), "kept"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("at the server that has ended: %v after %v", err, time.Since(began))
+	}
+}

@@ -1,0 +1,72 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Servers is where a NATS is that runs elsewhere, and how a client signs in there. Empty fields are
+// not needed by the servers.
+type Servers struct {
+	// URLs are nats:// or tls:// URLs of one cluster.
+	URLs []string
+	// Creds is a file of credentials, CA one of certificates that servers are checked by, and Cert
+	// and Key are files of the client's own certificate.
+	Creds, CA, Cert, Key string
+}
+
+const (
+	// clientPing is how often the client asks for a sign of life, and clientMissed how many may be
+	// missing before it tries another server.
+	clientPing   = time.Second
+	clientMissed = 2
+	// dialTimeout bounds one attempt to connect.
+	dialTimeout = 2 * time.Second
+	// dialPause is the wait between attempts.
+	dialPause, dialJitter = 250 * time.Millisecond, 250 * time.Millisecond
+)
+
+// Dial connects to servers. It tries until ctx ends, unless they refuse the client. The connection
+// comes back after every loss, for as long as it is not closed. While it is down, requests fail at
+// once: nothing waits in a buffer to be sent when its sender has given up.
+func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
+	o := []nats.Option{
+		nats.Name("weir"), nats.Timeout(dialTimeout), nats.PingInterval(clientPing), nats.MaxPingsOutstanding(clientMissed),
+		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.ReconnectWait(dialPause), nats.ReconnectJitter(dialJitter, dialJitter),
+	}
+	if s.Creds != "" {
+		o = append(o, nats.UserCredentials(s.Creds))
+	}
+	if s.CA != "" {
+		o = append(o, nats.RootCAs(s.CA))
+	}
+	if s.Cert != "" {
+		o = append(o, nats.ClientCert(s.Cert, s.Key))
+	}
+	for {
+		conn, err := nats.Connect(strings.Join(s.URLs, ","), o...)
+		if err == nil {
+			return conn, nil
+		}
+		if !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) && !isNetwork(err) {
+			return nil, fmt.Errorf("connect to NATS: %w", err)
+		}
+		select {
+		case <-time.After(dialPause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to NATS: %w", err)
+		}
+	}
+}
+
+// isNetwork tells whether an error is one of the way to a server. The client joins errors of files,
+// such as a missing certificate, in the same form, but those have no address.
+func isNetwork(err error) bool {
+	var op interface{ Timeout() bool }
+	return errors.As(err, &op)
+}
