@@ -53,7 +53,7 @@ type setting struct {
 // restart. ok is false if everything applies at once.
 func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	switch key {
-	case "listen", "tls", "limits", "schema_limits", "search", "hubs", "events", "credentials", "audit", "store":
+	case "listen", "tls", "limits", "schema_limits", "search", "hubs", "events", "credentials", "audit", "store", "cluster":
 		return setting{late: true, name: key}, true
 	case "hub":
 		late := c.Hub

@@ -68,7 +68,9 @@ type Config struct {
 
 	Audit Audit `key:"audit" safety:"true" doc:"The audit log: who called what, when and with which outcome, in files that show a change."`
 
-	Store Store `key:"store" safety:"true" text:"at" doc:"Where weir keeps what outlasts its process, such as sessions: memory, file:DIR, or an object."`
+	Store Store `key:"store" safety:"true" text:"at" doc:"Where weir keeps what outlasts its process, such as sessions: memory, file:DIR, cluster:DIR, nats://HOST:PORT, or an object."`
+
+	Cluster Cluster `key:"cluster" safety:"true" doc:"Gateways that share a store and act as one, with store: cluster:DIR or nats://…."`
 
 	// A later feature adds its key above together with the code that uses it, never before. An
 	// accepted key without effect would mislead the reader.

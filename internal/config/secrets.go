@@ -130,6 +130,14 @@ func (h hidden) noteRest(c *Config) {
 	for _, key := range c.SignIns.Keys {
 		h.certain(key.Reveal())
 	}
+	h.certain(c.Cluster.Key.Reveal())
+	for _, key := range c.Cluster.OldKeys {
+		h.certain(key.Reveal())
+	}
+	for text := range strings.SplitSeq(c.Store.At, ",") {
+		h.url(text)
+		h.password(text)
+	}
 	for _, r := range c.Hubs {
 		h.url(r.URL)
 		h.certain(r.Token.Reveal())

@@ -9,11 +9,18 @@ import (
 
 // Store configures where weir keeps what outlasts its process.
 type Store struct {
-	At       string    `key:"at" default:"memory" doc:"memory: nothing outlasts the process. file:DIR: a folder for this gateway alone; a relative one is relative to this file."`
-	Sync     StoreSync `key:"sync" default:"always" enum:"always,interval" doc:"When a write to the folder is confirmed. always: when it is on the disk. interval: at once, and it reaches the disk within two minutes; a loss of power loses what did not."`
-	MaxBytes Bytes     `key:"max_bytes" default:"1GB" min:"16777216" doc:"The bound on what is kept in the folder."`
+	At       string    `key:"at" default:"memory" doc:"memory: nothing outlasts the process. file:DIR: a folder for this gateway alone. cluster:DIR: a folder at each of cluster.members, kept alike by NATS servers in the gateways. nats://HOST:PORT,…, or tls://: NATS servers 2.12 or newer with JetStream, which any number of gateways share. A relative folder is relative to this file."`
+	Sync     StoreSync `key:"sync" default:"always" enum:"always,interval" doc:"When a write to the folder is confirmed. always: when it is on the disk. interval: at once, and it reaches the disk within two minutes; a loss of power loses what did not. Servers elsewhere have a setting of their own, sync_interval."`
+	MaxBytes Bytes     `key:"max_bytes" default:"1GB" min:"16777216" doc:"The bound on what is kept."`
+	Replicas int       `key:"replicas" default:"0" min:"0" max:"5" doc:"How many servers keep each document, with cluster: and nats://: 1, 3 or 5. 0: 3, or 1 where there is one server."`
+	Creds    string    `key:"creds" doc:"A file of credentials for nats://."`
+	CA       string    `key:"ca" doc:"A file of the authorities whose certificates the servers of nats:// have. Default: those of the system."`
+	Cert     string    `key:"cert" doc:"A file with a client certificate for nats://, with store.key."`
+	Key      string    `key:"key" doc:"The file of the private key of store.cert."`
 
-	dir string
+	dir    string
+	folder string
+	urls   []string
 }
 
 // StoreSync says when a write to the store is confirmed.
@@ -28,40 +35,71 @@ const (
 // Dir returns the folder of a store in files, "" for one in memory.
 func (s *Store) Dir() string { return s.dir }
 
+// Folder returns the folder of a store that several gateways keep alike, "" for all others.
+func (s *Store) Folder() string { return s.folder }
+
+// URLs returns the servers of a store that runs elsewhere; none for all others.
+func (s *Store) URLs() []string { return s.urls }
+
+// Shared reports whether other gateways use the store, too.
+func (s *Store) Shared() bool { return s.folder != "" || len(s.urls) > 0 }
+
 // The forms of store.at.
 const (
-	storeMemory = "memory"
-	storeFile   = "file:"
+	storeMemory  = "memory"
+	storeFile    = "file:"
+	storeCluster = "cluster:"
 )
 
 func checkStore(d *decoder, c *Config) {
 	const key = "store"
 	s := &c.Store
 	at := d.At("store.at")
-	if s.At == storeMemory {
-		for _, other := range []string{"store.sync", "store.max_bytes"} {
-			if d.Set(other) {
-				d.Warn(d.At(other), other, "%s has no effect with store: memory", other)
-			}
-		}
+	folder, inFile := strings.CutPrefix(s.At, storeFile)
+	shared, inCluster := strings.CutPrefix(s.At, storeCluster)
+	elsewhere := strings.HasPrefix(s.At, "nats://") || strings.HasPrefix(s.At, "tls://")
+	switch {
+	case s.At == storeMemory:
+		idle(d, s.At, "store.sync", "store.max_bytes", "store.replicas")
+	case inFile && folder != "":
+		idle(d, s.At, "store.replicas")
+		s.dir = storeFolder(d, s.At, folder)
+	case inCluster && shared != "":
+		s.folder = storeFolder(d, s.At, shared)
+	case elsewhere:
+		idle(d, "nats://…", "store.sync")
+		checkNATS(d, s)
+	default:
+		d.Fail(at, key, "store must be memory, file:DIR, cluster:DIR or nats://HOST:PORT, not %q", strict.Clip(s.At))
 		return
 	}
-	if dir, ok := strings.CutPrefix(s.At, storeFile); ok && dir != "" {
-		if strings.HasPrefix(dir, "//") {
-			d.Fail(at, key, "store: %s names a folder, not a URL: write file:DIR, such as file:state or file:/var/lib/weir", strict.Clip(s.At))
-			return
-		}
-		if !filepath.IsAbs(dir) && d.dir != "" {
-			dir = filepath.Join(d.dir, dir)
-		}
-		s.dir = dir
-		return
+	if !elsewhere {
+		idle(d, s.At, "store.creds", "store.ca", "store.cert", "store.key")
 	}
-	for _, later := range []string{"nats://", "tls://", "cluster:"} {
-		if strings.HasPrefix(s.At, later) {
-			d.Fail(at, key, "store: %s… is not in this version; use memory, or file:DIR for one gateway", later)
-			return
+	if s.Replicas == 2 || s.Replicas == 4 {
+		d.Fail(d.At("store.replicas"), "store.replicas", "store.replicas must be 1, 3 or 5, not %d: with an even number, no more servers may fail", s.Replicas)
+	}
+	checkCluster(d, c)
+}
+
+// idle warns of keys that a store does not read.
+func idle(d *decoder, at string, keys ...string) {
+	for _, key := range keys {
+		if d.Set(key) {
+			d.Warn(d.At(key), key, "%s has no effect with store: %s", key, strict.Clip(at))
 		}
 	}
-	d.Fail(at, key, "store must be memory or file:DIR, not %q", strict.Clip(s.At))
+}
+
+// storeFolder returns the folder of a store.
+func storeFolder(d *decoder, at, dir string) string {
+	if strings.HasPrefix(dir, "//") {
+		kind, _, _ := strings.Cut(at, ":")
+		d.Fail(d.At("store.at"), "store", "store: %s names a folder, not a URL: write %s:DIR, such as %s:state or %s:/var/lib/weir", strict.Clip(at), kind, kind, kind)
+		return dir
+	}
+	if !filepath.IsAbs(dir) && d.dir != "" {
+		dir = filepath.Join(d.dir, dir)
+	}
+	return dir
 }

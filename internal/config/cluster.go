@@ -1,0 +1,210 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/clusterkey"
+	"github.com/weir-mcp/weir/internal/strict"
+)
+
+// Cluster configures a gateway that shares its store with others.
+type Cluster struct {
+	Name      string        `key:"name" default:"weir" doc:"The cluster's name, of letters, digits, - and _. Several clusters may use one NATS under different names."`
+	Key       Secret        `key:"key" doc:"The secret that all nodes share: 32 bytes in base64, best as ${secret:NAME} or ${VAR}; openssl rand -base64 32 makes one. Certificates of nodes, ids of sessions and secrets of agents come from it."`
+	OldKeys   []Secret      `key:"old_keys" doc:"Former keys, and the next one before it is key everywhere: they are trusted and open what they have sealed, and nothing new is made with them."`
+	Node      string        `key:"node" doc:"The node's name, which no other has. Default: the host name."`
+	Listen    string        `key:"listen" default:"0.0.0.0:8090" doc:"The address at which other nodes reach this one, with certificates that come from the key."`
+	Advertise string        `key:"advertise" doc:"The HOST:PORT that other nodes use. Default: the host of node with the port of listen."`
+	Members   []string      `key:"members" doc:"The 3 or 5 nodes that keep the documents with store: cluster:DIR, the same list at each of them, for good: HOST:PORT, or NODE@HOST:PORT where the host does not begin with the node's name. weir listens on the port of its own entry."`
+	Drain     time.Duration `key:"drain" default:"30s" min:"0s" doc:"How long a node that ends hands its sessions over before it leaves."`
+}
+
+// Member is a node that keeps the documents.
+type Member struct {
+	Node    string // its name
+	Address string // HOST:PORT of its NATS server
+}
+
+// Nodes returns the members; self is the index of this node's own. There are none unless the store is
+// cluster:DIR.
+func (c *Cluster) Nodes() (members []Member, self int) {
+	self = -1
+	for i, text := range c.Members {
+		m, _ := parseMember(text)
+		members = append(members, m)
+		if m.Node == c.Node {
+			self = i
+		}
+	}
+	return members, self
+}
+
+// Keys returns the parsed key and old keys of a checked configuration; key is nil without one.
+func (c *Cluster) Keys() (key *clusterkey.Key, old []*clusterkey.Key) {
+	if c.Key == "" {
+		return nil, nil
+	}
+	key, _ = clusterkey.Parse(c.Key.Reveal())
+	for _, text := range c.OldKeys {
+		if k, err := clusterkey.Parse(text.Reveal()); err == nil {
+			old = append(old, k)
+		}
+	}
+	return key, old
+}
+
+// parseMember returns the member that a text names.
+func parseMember(text string) (Member, error) {
+	text = strings.TrimPrefix(text, "nats://")
+	node, addr, named := strings.Cut(text, "@")
+	if !named {
+		addr = text
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" {
+		return Member{}, fmt.Errorf("%q is not HOST:PORT or NODE@HOST:PORT", strict.Clip(text))
+	}
+	if !named {
+		node = host
+		if net.ParseIP(host) == nil {
+			node, _, _ = strings.Cut(host, ".")
+		}
+	}
+	return Member{node, addr}, nil
+}
+
+// checkCluster checks the keys of a cluster and fills in those that follow from others.
+func checkCluster(d *decoder, c *Config) {
+	k := &c.Cluster
+	if !c.Store.Shared() {
+		if d.Set("cluster") {
+			d.Warn(d.At("cluster"), "cluster", "cluster has no effect without store: cluster:DIR or store: nats://HOST:PORT")
+		}
+		return
+	}
+	if k.Node == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			d.Fail(d.At("cluster"), "cluster.node", "cluster.node: this machine has no host name; name the node")
+			return
+		}
+		k.Node, _, _ = strings.Cut(host, ".")
+	}
+	for _, of := range [][2]string{{"cluster.name", k.Name}, {"cluster.node", k.Node}} {
+		key, name := of[0], of[1]
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return r > '~' || !isWord(byte(r)) && r != '-' && (r != '.' || key == "cluster.name")
+		}) {
+			d.Fail(d.At(key), key, "%s must have letters, digits, - and _, not %q", key, strict.Clip(name))
+		}
+	}
+	checkClusterKeys(d, k)
+	checkClusterAddresses(d, k)
+	checkMembers(d, c)
+}
+
+func isWord(b byte) bool {
+	return b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
+}
+
+func checkClusterKeys(d *decoder, k *Cluster) {
+	if k.Key == "" {
+		if !d.Set("cluster.key") {
+			d.Fail(d.At("store"), "cluster.key", "store is shared and cluster.key is missing: all nodes need one secret; make it with: openssl rand -base64 32, and write cluster: {key: \"${secret:CLUSTER_KEY}\"}")
+		}
+		return
+	}
+	for i, text := range append([]Secret{k.Key}, k.OldKeys...) {
+		key := "cluster.key"
+		if i > 0 {
+			key = fmt.Sprintf("cluster.old_keys[%d]", i-1)
+		}
+		if _, err := clusterkey.Parse(text.Reveal()); err != nil {
+			d.Fail(d.At(key), key, "%s: %v", key, err)
+		}
+	}
+}
+
+func checkClusterAddresses(d *decoder, k *Cluster) {
+	_, port, err := net.SplitHostPort(k.Listen)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		d.Fail(d.At("cluster.listen"), "cluster.listen", "cluster.listen must be an address and a port such as 0.0.0.0:8090, not %q", strict.Clip(k.Listen))
+		return
+	}
+	if k.Advertise == "" {
+		k.Advertise = net.JoinHostPort(k.Node, port)
+	} else if host, port, err := net.SplitHostPort(k.Advertise); err != nil || host == "" || port == "" {
+		d.Fail(d.At("cluster.advertise"), "cluster.advertise", "cluster.advertise must be HOST:PORT, not %q", strict.Clip(k.Advertise))
+	}
+}
+
+func checkMembers(d *decoder, c *Config) {
+	const key = "cluster.members"
+	k := &c.Cluster
+	if c.Store.Folder() == "" {
+		if len(k.Members) > 0 {
+			d.Warn(d.At(key), key, "%s has no effect with store: nats://…: the NATS servers know their own members", key)
+		}
+		return
+	}
+	if n := len(k.Members); n != 3 && n != 5 {
+		d.Fail(d.At(key), key, "%s needs 3 or 5 nodes with store: cluster:DIR, not %d: a majority of them must be there to write", key, n)
+		return
+	}
+	if r := c.Store.Replicas; r > len(k.Members) {
+		d.Fail(d.At("store.replicas"), "store.replicas", "store.replicas is %d, and cluster.members are %d", r, len(k.Members))
+	}
+	var nodes, addresses []string
+	for i, text := range k.Members {
+		path := fmt.Sprintf("%s[%d]", key, i)
+		m, err := parseMember(text)
+		switch {
+		case err != nil:
+			d.Fail(d.At(path), path, "%s: %v", path, err)
+			return
+		case slices.Contains(nodes, m.Node):
+			d.Fail(d.At(path), path, "%s: two members are named %q; name them NODE@HOST:PORT", path, strict.Clip(m.Node))
+			return
+		case slices.Contains(addresses, m.Address):
+			d.Fail(d.At(path), path, "%s: two members have the address %q", path, strict.Clip(m.Address))
+			return
+		}
+		nodes, addresses = append(nodes, m.Node), append(addresses, m.Address)
+	}
+	if !slices.Contains(nodes, k.Node) {
+		d.Fail(d.At(key), key, "%s are %s, and this node is %q: set cluster.node to one of them", key, strings.Join(nodes, ", "), strict.Clip(k.Node))
+	}
+}
+
+// checkNATS checks the servers of a NATS that runs elsewhere.
+func checkNATS(d *decoder, s *Store) {
+	const key = "store"
+	at := d.At("store.at")
+	for i, text := range strings.Split(s.At, ",") {
+		text = strings.TrimSpace(text)
+		if i > 0 && !strings.Contains(text, "://") {
+			text = "nats://" + text
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+			d.Fail(at, key, "store: server %d of the list is not nats://HOST:PORT or tls://HOST:PORT", i+1) // without the text, which may have a password
+			return
+		}
+		s.urls = append(s.urls, u.String())
+	}
+	for _, file := range []*string{&s.Creds, &s.CA, &s.Cert, &s.Key} {
+		if *file != "" {
+			*file = d.absolute(*file)
+		}
+	}
+	if (s.Cert == "") != (s.Key == "") {
+		d.Fail(at, key, "store.cert and store.key belong together: the client's certificate and its private key")
+	}
+}
