@@ -25,6 +25,9 @@ import (
 // storeBucket is the bucket of a gateway's documents.
 const storeBucket = "weir"
 
+// storeChanges is what begins the subjects on which its changes are told.
+const storeChanges = "weir.weir.d"
+
 // storeKey is the file of the store's folder with the key that seals what weir gives away.
 const storeKey = "key"
 
@@ -39,17 +42,24 @@ type Store struct {
 	shelf  *artifact.Shelf
 	key    *seal.Key
 	node   *cluster.Node // nil: this gateway is one node
+	shared shared        // with other gateways; empty for a store in files
 }
 
 // OpenStore opens the configured store; it returns nil for one in memory. The caller closes it, or
 // passes it to New.
 func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store, error) {
 	dir := c.Store.Dir()
-	if dir == "" {
+	if dir == "" && !c.Store.Shared() {
 		return nil, nil
 	}
 	s := &Store{}
-	if err := s.open(ctx, dir, c, log); err != nil {
+	var err error
+	if dir == "" {
+		err = s.openShared(ctx, c, log)
+	} else {
+		err = s.open(ctx, dir, c, log)
+	}
+	if err != nil {
 		s.Close()
 		return nil, setupf("store: %w", err)
 	}
@@ -65,7 +75,7 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	// are not made then: the next start would take them for the ones that belong to the key.
 	path := filepath.Join(dir, storeKey)
 	_, missing := os.Stat(path)
-	docs, _, err := natsstore.Open(ctx, s.server.Conn(), natsstore.Options{Bucket: storeBucket, MaxBytes: max, Existing: missing == nil})
+	docs, _, err := natsstore.Open(ctx, s.server.Conn(), natsstore.Options{Bucket: storeBucket, Changes: storeChanges, Replicas: 1, MaxBytes: max, Existing: missing == nil})
 	if errors.Is(err, natsstore.ErrLost) {
 		return fmt.Errorf("%s has a key and no documents: restore all of it from a backup, or remove it to begin anew", dir)
 	}
@@ -103,7 +113,7 @@ const leaveTimeout = 2 * time.Second
 // of an earlier one.
 func (s *Store) restore() (*gateway.State, *registry.Kept, error) {
 	state := gateway.NewState()
-	if s == nil || s.node != nil { // what this keeps has one writer
+	if s == nil || s.node != nil || s.shared.docs != nil { // what this keeps has one writer
 		return state, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
@@ -149,6 +159,7 @@ func (s *Store) Close() {
 		return
 	}
 	s.leave()
+	s.shared.close()
 	if s.server != nil {
 		s.server.Close()
 	}

@@ -124,7 +124,7 @@ var places = []place{
 	{"internal/clusterkey", ground, []string{"internal/seal"}, "what nodes of a cluster derive from their one secret; knows neither addresses nor connections"},
 	{"internal/store", ground, nil, "documents that outlast the process, changed by compare-and-set; knows none of their contents"},
 	{"internal/store/natsserver", ground, []string{"internal/place"}, "a NATS server in this process, over a folder; knows no documents"},
-	{"internal/store/natsstore", ground, []string{"internal/store"}, "documents in a stream of NATS; knows not where the server runs"},
+	{"internal/store/natsstore", ground, []string{"internal/store"}, "documents, messages and blobs in NATS; knows not where the server runs"},
 	{"internal/store/storetest", ground, []string{"internal/store"}, "the contract of a store, and stores that fail, for tests only"},
 	{"internal/seal", ground, nil, "encrypts what weir gives away and gets back; knows none of it"},
 	{"internal/secret", ground, []string{"internal/place"}, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},

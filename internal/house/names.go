@@ -261,11 +261,10 @@ var forTests = map[use]string{
 	{"internal/store", "NewMemory"}:               "tests of rooms keep documents without a disk; weir keeps none without a folder",
 	{"internal/store", "NewMemoryBus"}:            "see NewMemory",
 	{"internal/store", "NewMemoryBlobs"}:          "see NewMemory",
+	{"internal/store/natsstore", "OpenBlobs"}:     "artifacts.backup will keep copies of results with it",
 	{"internal/upstream/subscription", "AckTime"}: "tests let it pass in the time of a bubble",
 	{"internal/visible", "Controls"}:              "tests build texts of each class",
-	{"internal/clusterkey", "Parse"}:              "the next commit of the store needs it",
-	{"internal/clusterkey", "NewAuthority"}:       "see Parse",
-	{"internal/clusterkey", "Node"}:               "see Parse",
+	{"internal/clusterkey", "Node"}:               "the peer link needs it",
 	{"internal/doctor", "Markdown"}:               "docs/troubleshooting.md is tested against the table of findings",
 }
 
