@@ -148,10 +148,11 @@ export async function withOperations(report, browser, weir, { until, visit, watc
     expectEqual(await violations(page), [], 'a plan of the doctor');
     await page.run(() => document.getElementById('mend').click());
     await shows(`Done: chmod 600 ${variables}.`);
+    await until(page, 'the end of the second look', () => document.getElementById('check')?.disabled === false && ![...document.querySelectorAll('.finding')].some((one) => one.textContent.includes('broken.env')));
     expectEqual((statSync(variables).mode & 0o777).toString(8), '600', 'the mode');
   });
   await report.check('operate: a server of the registry says what it needs, and its texts are texts', async () => {
-    await visit(page, '#/servers/+add?from=registry', 'the search', () => document.querySelector('#page input[type=search]'));
+    await visit(page, '#/servers/+add?from=registry', 'the search', () => document.querySelector('#page form')?.words);
     await page.run(() => { const form = document.querySelector('#page form'); form.words.value = 'time'; form.requestSubmit(); });
     await until(page, 'the hit', () => document.querySelector('#page .rows button'));
     expectEqual(await violations(page), [], 'the registry');
