@@ -139,7 +139,7 @@ func (s *Store) invocations(master []byte) {
 
 // ownDocuments returns the documents that this process alone writes, nil if other nodes share the store.
 func (s *Store) ownDocuments() store.Docs {
-	if s == nil || s.node != nil {
+	if s == nil || s.node != nil || s.shared.docs != nil {
 		return nil
 	}
 	return s.docs
