@@ -23,28 +23,13 @@ var hostileTexts = []string{
 // one fits the schema of the document, and no value comes back as a header.
 func TestHostileValues(t *testing.T) {
 	a, concrete := whole(t)
-	w := httptest.NewRecorder()
-	a.ServeHTTP(w, request("GET", "openapi.json", ""))
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(w.Body.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("http://weir.test/openapi.json", document); err != nil {
-		t.Fatal(err)
-	}
-	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
+	document, schemaOf := schemasOf(t, a)
 	asked := 0
 	for _, r := range a.routes() {
 		if r.stream != "" {
 			continue
 		}
-		schemas := map[bool]*jsonschema.Schema{}
-		for ok, status := range map[bool]string{true: "200", false: "default"} {
-			if schemas[ok], err = compiler.Compile("http://weir.test/openapi.json#/paths/" + escape.Replace(Path+r.path) + "/" + strings.ToLower(r.method) + "/responses/" + status + "/content/application~1json/schema"); err != nil {
-				t.Fatal(err)
-			}
-		}
+		schemas := map[bool]*jsonschema.Schema{true: schemaOf(&r, "200", "application/json"), false: schemaOf(&r, "default", "application/json")}
 		ask := func(path, body string) {
 			asked++
 			one := request(r.method, "x", body)

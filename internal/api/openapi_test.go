@@ -182,9 +182,9 @@ func request(method, path, body string) *http.Request {
 // bodies are those of the routes that want more than {}.
 var bodies = map[string]string{"approvals/{id}": `{"decision":"deny"}`, "definitions/accept": `{"server":"many"}`, "doctor/fix": `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, "clients": `{"do":"import"}`}
 
-// TestOpenAPI asks each route and checks the answer by the schema of the OpenAPI document.
-func TestOpenAPI(t *testing.T) {
-	a, concrete := whole(t)
+// schemasOf reads the OpenAPI document. schemaOf returns the schema in it of an answer of a route.
+func schemasOf(t *testing.T, a *API) (document any, schemaOf func(r *route, status, kind string) *jsonschema.Schema) {
+	t.Helper()
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, request("GET", "openapi.json", ""))
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(w.Body.Bytes()))
@@ -197,7 +197,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
-	schemaOf := func(r *route, status, kind string) *jsonschema.Schema {
+	return document, func(r *route, status, kind string) *jsonschema.Schema {
 		t.Helper()
 		s, err := compiler.Compile("http://weir.test/openapi.json#/paths/" + escape.Replace(Path+r.path) + "/" + strings.ToLower(r.method) + "/responses/" + status + "/content/" + escape.Replace(kind) + "/schema")
 		if err != nil {
@@ -205,6 +205,12 @@ func TestOpenAPI(t *testing.T) {
 		}
 		return s
 	}
+}
+
+// TestOpenAPI asks each route and checks the answer by the schema of the OpenAPI document.
+func TestOpenAPI(t *testing.T) {
+	a, concrete := whole(t)
+	_, schemaOf := schemasOf(t, a)
 	check := func(r *route, status string, answer []byte) {
 		t.Helper()
 		got, err := jsonschema.UnmarshalJSON(bytes.NewReader(answer))
