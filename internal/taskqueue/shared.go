@@ -78,6 +78,7 @@ type Shared struct {
 	rev    uint64     // of its holder document
 	fence  *time.Timer
 	seen   map[string]*sharedItem
+	line   map[string]*sharedItem // those of seen that wait
 	held   map[string]*held
 	taken  int // since the task that has waited longest was taken
 	closed bool
@@ -116,7 +117,7 @@ func NewShared(o SharedOptions) (*Shared, error) {
 		return nil, fmt.Errorf("the group of a shared queue has letters, digits, - and _ in its name, not %.40q", o.Group)
 	}
 	s := &Shared{
-		o: o, inc: rand.Text()[:8], wake: make(chan struct{}, 1), seen: map[string]*sharedItem{}, held: map[string]*held{},
+		o: o, inc: rand.Text()[:8], wake: make(chan struct{}, 1), seen: map[string]*sharedItem{}, line: map[string]*sharedItem{}, held: map[string]*held{},
 	}
 	local := o.Options
 	local.Store, local.Run = nil, s.run
@@ -150,6 +151,7 @@ func (s *Shared) follow(d store.Doc) {
 				close(it.ended)
 			}
 			delete(s.seen, id)
+			delete(s.line, id)
 		}
 		s.mu.Unlock()
 		return
@@ -188,6 +190,11 @@ func (s *Shared) saw(rev uint64, rec sharedRecord) {
 		rec.Result = json.RawMessage("{}") // says that there is one
 	}
 	it.rev, it.rec, it.lost = rev, rec, false
+	if rec.State == Pending {
+		s.line[rec.ID] = it
+	} else {
+		delete(s.line, rec.ID)
+	}
 	if rec.State.Final() && !was.Final() {
 		close(it.ended)
 	}
@@ -277,7 +284,7 @@ func (s *Shared) Submit(spec Spec) (Task, error) {
 	rec := sharedRecord{Record: s.q.record(&spec)}
 	rec.ID = rand.Text()
 	s.mu.Lock()
-	closed, waiting := s.closed, s.waiting()
+	closed, waiting := s.closed, len(s.line)
 	s.mu.Unlock()
 	if closed {
 		return Task{}, ErrClosed
@@ -305,16 +312,6 @@ func (s *Shared) Submit(spec Spec) (Task, error) {
 	return rec.task(), nil
 }
 
-// waiting counts the tasks that wait in the group. It is called under mu.
-func (s *Shared) waiting() (n int) {
-	for _, it := range s.seen {
-		if it.rec.State == Pending {
-			n++
-		}
-	}
-	return n
-}
-
 // Do runs a call on this replica; see [Queue.Do].
 func (s *Shared) Do(ctx context.Context, spec Spec) (json.RawMessage, error) {
 	result, err := s.q.Do(ctx, spec)
@@ -328,7 +325,7 @@ func (s *Shared) Status() Status {
 	status := s.q.Status()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	status.Queued += s.waiting()
+	status.Queued += len(s.line)
 	return status
 }
 

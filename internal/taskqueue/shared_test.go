@@ -259,6 +259,51 @@ func TestSharedStops(t *testing.T) {
 	})
 }
 
+// TestSharedDrain: a task that runs when its replica closes may finish for as long as Close waits, and
+// others do not take it for interrupted.
+func TestSharedDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a, _ := g.replica("a", Options{Timeout: time.Hour})
+		synctest.Wait()
+		id := g.submit(a, Spec{Name: "t", Payload: ms(60_000)})
+		time.Sleep(time.Second)
+		b, _ := g.replica("b", Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		if err := a.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		g.wait(b, id, Completed)
+		if d, err := g.docs.Get(t.Context(), a.holder(a.inc)); err != nil || d.Rev != 0 {
+			t.Errorf("the holder that has left is still there: %v, %v", d, err)
+		}
+	})
+}
+
+// TestSharedClaimUnconfirmed: a task whose claim was written and not confirmed waits again.
+func TestSharedClaimUnconfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a, _ := g.replica("a", Options{})
+		synctest.Wait()
+		first := g.submit(a, Spec{Name: "t", Payload: ms(1000)})
+		id := g.submit(a, Spec{Name: "t", Payload: ms(10)}) // it waits for the first
+		if _, _, err := a.change(t.Context(), id, func(rec *sharedRecord) bool {
+			rec.State, rec.Holder, rec.Started, rec.Starts = Running, a.inc, time.Now(), 1
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		g.wait(a, first, Completed)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if task, err := a.Wait(ctx, "ann", id); err != nil || task.State != Completed {
+			t.Errorf("%+v, %v", task, err)
+		}
+	})
+}
+
 // TestSharedFaults: with a store that fails in all its ways, an acknowledged task starts at most once
 // and ends.
 func TestSharedFaults(t *testing.T) {

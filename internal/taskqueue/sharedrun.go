@@ -58,7 +58,7 @@ func (s *Shared) renew() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inc == inc && !s.closed {
+	if s.inc == inc && s.ctx.Err() == nil { // also while Close waits for the running tasks
 		s.rev = now
 		s.fence.Reset(max(0, fenceAfter-time.Since(sent)))
 	}
@@ -79,7 +79,9 @@ func (s *Shared) fenced() {
 		}
 	}
 	s.inc, s.rev = rand.Text()[:8], 0
-	s.fence.Reset(fenceAfter)
+	if s.ctx.Err() == nil {
+		s.fence.Reset(fenceAfter)
+	}
 }
 
 // logs writes the log tails of running tasks that have grown, so that other replicas can tell them.
@@ -104,6 +106,7 @@ func (s *Shared) logs() {
 // reap ends the tasks whose holder is gone, or puts them back.
 func (s *Shared) reap() {
 	s.mu.Lock()
+	inc := s.inc
 	orphans := map[string][]string{}
 	for id, it := range s.seen {
 		if it.rec.State == Running && s.held[id] == nil {
@@ -112,6 +115,12 @@ func (s *Shared) reap() {
 	}
 	s.mu.Unlock()
 	for holder, ids := range orphans {
+		if holder == inc { // claimed by a write of which this replica has not heard: it has not begun
+			for _, id := range ids {
+				s.handBack(id, holder, false)
+			}
+			continue
+		}
 		doc, err := s.o.Docs.Get(s.ctx, s.holder(holder))
 		if err != nil || doc.Rev != 0 {
 			continue // it lives, or nothing is known of it
@@ -176,8 +185,8 @@ func (s *Shared) next() (best *sharedItem, id string) {
 		return nil, "" // without a document of its own, a claim would count as interrupted
 	}
 	var oldest *sharedItem
-	for _, it := range s.seen {
-		if it.rec.State != Pending || it.lost || s.held[it.rec.ID] != nil {
+	for _, it := range s.line {
+		if it.lost || s.held[it.rec.ID] != nil {
 			continue
 		}
 		if oldest == nil || it.rev < oldest.rev {
@@ -228,11 +237,12 @@ func (s *Shared) claim(it *sharedItem, id string) bool {
 	defer s.mu.Unlock()
 	// What Follow has told meanwhile is newer: the task may be cancelled already.
 	now := s.seen[id]
-	ours := err == nil && rec.heldBy(h.inc) && now != nil && now.rec.heldBy(h.inc) && !h.lost
+	wrote := err == nil && rec.heldBy(h.inc)
+	ours := wrote && now != nil && now.rec.heldBy(h.inc) && !h.lost
 	if !ours || s.closed {
 		delete(s.held, id)
 		it.lost = !ours // until the news of its holder come
-		if ours {
+		if wrote {
 			s.loops.Go(func() { s.handBack(id, h.inc, false) })
 		}
 		return err == nil || errors.Is(err, ErrNotFound)
