@@ -139,6 +139,7 @@ func TestTokensOfPrincipals(t *testing.T) {
 	m := upstream.New(upstream.Options{
 		Transport:   s.over(func(name string, _ *mcp.Session, _ http.RoundTripper) http.RoundTripper { return servers[name] }),
 		Credentials: s,
+		ReadyBudget: 5 * time.Minute, // all connections are made at once, on what processor there is
 	})
 	t.Cleanup(func() {
 		if err := errors.Join(m.Close(context.Background()), s.close(context.Background())); err != nil {
@@ -189,7 +190,7 @@ func TestTokensOfPrincipals(t *testing.T) {
 }
 
 func whoami(ctx context.Context, m *upstream.Manager, session *mcp.Session, server string) (string, error) {
-	ctx, cancel := context.WithTimeout(mcp.WithCaller(ctx, session), time.Minute)
+	ctx, cancel := context.WithTimeout(mcp.WithCaller(ctx, session), 5*time.Minute)
 	defer cancel()
 	peer, err := m.Peer(ctx, server)
 	if err != nil {

@@ -49,11 +49,16 @@ func TestSessionMemory(t *testing.T) {
 			post(id, call)
 		}
 	}
-	const n = 1000
+	const n, tries = 1000, 4
 	open(100) // so that tables and pools are there
-	before := kept()
-	open(n)
-	each := (kept() - before) / n
+	var each int64
+	for range tries { // other tests, and maps that grow, may add to one measurement, hardly to all
+		before := kept()
+		open(n)
+		if each = (kept() - before) / n; each <= maxSessionBytes {
+			break
+		}
+	}
 	t.Logf("%d bytes for each session", each)
 	if each > maxSessionBytes {
 		t.Errorf("an idle session keeps %d bytes, the bound is %d", each, maxSessionBytes)
