@@ -142,7 +142,7 @@ func (d *decoder) config(root *strict.Node, c *Config) {
 	case sharedStore(f.Queue.Store):
 		c.Queue.Store = f.Queue.Store
 	default:
-		d.Fail(d.At("queue.store"), "queue.store", `queue.store must be "memory", "file:FOLDER" or "nats://HOST", not %q`, clip(f.Queue.Store))
+		d.Fail(d.At("queue.store"), "queue.store", `queue.store must be "memory", "file:FOLDER" or "nats://HOST", not %q`, clip(withoutUser(f.Queue.Store)))
 	}
 	d.shared(&f, c)
 	for i := range f.Tools {
@@ -159,6 +159,14 @@ func (d *decoder) config(root *strict.Node, c *Config) {
 // sharedStore reports whether a store is one that replicas share: NATS servers.
 func sharedStore(text string) bool {
 	return strings.HasPrefix(text, "nats://") || strings.HasPrefix(text, "tls://")
+}
+
+// withoutUser cuts out what may be a password: all before the last @.
+func withoutUser(text string) string {
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		return "…" + text[at:]
+	}
+	return text
 }
 
 // shared reads the keys of a queue that replicas share.
@@ -182,7 +190,7 @@ func (d *decoder) shared(f *fileConfig, c *Config) {
 	case q.Group != "" && !sharedStore(q.Store):
 		d.Fail(d.At("queue.group"), "queue.group", `queue.group is the queue that replicas share: set queue.store to the NATS server that keeps it, "nats://HOST"`)
 	case q.Group == "" && sharedStore(q.Store):
-		d.Fail(d.At("queue.store"), "queue.store", "with queue.store %q, queue.group names the queue that the replicas share", clip(q.Store))
+		d.Fail(d.At("queue.store"), "queue.store", "with NATS servers in queue.store, queue.group names the queue that the replicas share")
 	}
 }
 

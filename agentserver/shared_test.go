@@ -2,6 +2,7 @@ package agentserver
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,19 @@ import (
 	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/mcp"
 )
+
+// TestStorePasswords: the errors of a queue.store have no password and no token of its URL.
+func TestStorePasswords(t *testing.T) {
+	for _, queue := range []string{"store: 'nats://u:pass-word@a:4222'", "store: 'nats://pass-word@a,b'", "store: 'NATS://pass-word@a', group: jobs", "store: 'nats:/u:pass-word@a'"} {
+		path := filepath.Join(t.TempDir(), "agent.yaml")
+		if err := os.WriteFile(path, []byte(jobs("gate")+"queue: {"+queue+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Options{Config: path}); err == nil || !strings.Contains(err.Error(), "queue.") || strings.Contains(err.Error(), "pass-word") {
+			t.Errorf("%s: %v", queue, err)
+		}
+	}
+}
 
 // TestSharedTasks: replicas with queue.group tell and cancel each other's tasks, and one of them alone
 // runs each.

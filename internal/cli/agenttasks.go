@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -37,6 +38,10 @@ func sharedTasks(q agentserver.QueueConfig) (docs taskqueue.Docs, closing func()
 	}
 	conn, err := nats.Connect(q.Store, o...)
 	if err != nil {
+		var wrong *url.Error
+		if errors.As(err, &wrong) {
+			err = wrong.Err // without the text, which may have a password
+		}
 		return nil, nil, fmt.Errorf("%s: %w", withoutPasswords(q.Store), err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tasksTimeout)
@@ -53,8 +58,9 @@ func sharedTasks(q agentserver.QueueConfig) (docs taskqueue.Docs, closing func()
 func withoutPasswords(text string) string {
 	all := strings.Split(text, ",")
 	for i, one := range all {
-		if u, err := url.Parse(one); err == nil {
-			all[i] = u.Redacted()
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil && u.Host != "" {
+			u.User = nil // a name without a password is a token
+			all[i] = u.String()
 		} else {
 			all[i] = "nats://…"
 		}
