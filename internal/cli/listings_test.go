@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // TestKilledListings: after kill -9 the catalog is there before its server has listed anything, calls
@@ -19,7 +21,10 @@ func TestKilledListings(t *testing.T) {
 	t.Parallel()
 	var about atomic.Value
 	about.Store("Counts sheep")
-	var slow atomic.Bool
+	gate := make(chan struct{}) // closed: the server lists at once
+	close(gate)
+	var slow atomic.Value
+	slow.Store(gate)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {
 			ID     json.RawMessage
@@ -29,8 +34,12 @@ func TestKilledListings(t *testing.T) {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
-		if m.Method == "tools/list" && slow.Load() {
-			time.Sleep(3 * time.Second)
+		if m.Method == "tools/list" {
+			select {
+			case <-slow.Load().(chan struct{}):
+			case <-r.Context().Done():
+				return
+			}
 		}
 		result := map[string]string{
 			"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`,
@@ -44,24 +53,22 @@ func TestKilledListings(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 	}))
-	t.Cleanup(web.Close)
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 	r := startKept(t, "mcpServers: {s: {url: '"+web.URL+"/mcp'}}\n")
 	id := r.tool("s:count")
 	c := newPlainClient(t, r.url)
-	time.Sleep(500 * time.Millisecond) // listings are written in the background
-	slow.Store(true)
+	r.keeps(t, "l."+store.Hash("s"), "f."+store.Hash("s"))
+	gate = make(chan struct{})
+	slow.Store(gate)
 	about.Store("Counts wolves")
 	r.kill(t)
-	began := time.Now()
 	if _, body := c.ask(t, "tools/call", `{"name":"tool_browse","arguments":{"query":"count"}}`); !strings.Contains(body, "sheep") {
 		t.Errorf("browse after a kill: %s", body)
-	}
-	if took := time.Since(began); took > 2500*time.Millisecond {
-		t.Errorf("browse took %v", took)
 	}
 	if _, body := c.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{}}}`); !strings.Contains(body, "forty") {
 		t.Errorf("call after a kill: %s", body)
 	}
+	close(gate)
 	state := "XDG_STATE_HOME=" + t.TempDir()
 	changes := func(args ...string) string {
 		t.Helper()
@@ -80,12 +87,13 @@ func TestKilledListings(t *testing.T) {
 	if text := changes("--since", "last"); !strings.Contains(text, "Nothing has changed since") {
 		t.Errorf("since the last look: %s", text)
 	}
-	time.Sleep(500 * time.Millisecond)
+	r.keeps(t, "fc.recent")
 	r.kill(t)
 	if text := changes("--since", "1h"); !strings.Contains(text, `changed tool "count"`) {
 		t.Errorf("since an hour ago, after another kill: %s", text)
 	}
-	if text := changes(); !strings.Contains(text, "Counts sheep") || !strings.Contains(text, "Counts wolves") {
+	until(t, "Counts wolves", func() string { return changes() })
+	if text := changes(); !strings.Contains(text, "Counts sheep") {
 		t.Errorf("since the first listing, after another kill: %s", text)
 	}
 	weir(t, "ls", "--since", "soon", "--url", r.url).want(t, exitUsage, "it must be a time such as")
@@ -99,10 +107,13 @@ func TestKilledListings(t *testing.T) {
 	if err := os.WriteFile(r.path, []byte(strings.Replace(string(config), "url:", "exclude_tools: [none], url:", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	began = time.Now()
+	gate = make(chan struct{})
+	slow.Store(gate)
+	var open atomic.Bool
+	time.AfterFunc(3*time.Second, func() { open.Store(true); close(gate) })
 	r.again(t)
 	_, body := c.ask(t, "tools/call", `{"name":"tool_browse","arguments":{"query":"count"}}`)
-	if took := time.Since(began); took < 2500*time.Millisecond || !strings.Contains(body, "wolves") {
-		t.Errorf("with another configuration, after %v: %s", took, body)
+	if !open.Load() || !strings.Contains(body, "wolves") {
+		t.Errorf("with another configuration, before a listing: %v, %s", !open.Load(), body)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // TestKilledRecall: after kill -9, conditions still know how often a session has called, and browse
@@ -34,7 +33,7 @@ func TestKilledRecall(t *testing.T) {
 		}
 	}
 	before := browse()
-	time.Sleep(1500 * time.Millisecond) // it is kept up to a second late
+	r.keeps(t, `"calls":2`, `"seen":`)
 	r.kill(t)
 	if body := call(); strings.Contains(body, `"isError":true`) {
 		t.Errorf("the third call: %s", body)

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -43,6 +45,23 @@ func (r *restarted) kill(t *testing.T) {
 	t.Helper()
 	r.end(syscall.SIGKILL)
 	r.again(t)
+}
+
+// keeps waits until the store has texts: keys, or what documents say. What stands in a file outlasts a kill.
+func (r *restarted) keeps(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		until(t, text, func() string {
+			found := "not kept"
+			_ = filepath.WalkDir(filepath.Join(filepath.Dir(r.path), "state"), func(path string, _ fs.DirEntry, _ error) error {
+				if data, err := os.ReadFile(path); err == nil && bytes.Contains(data, []byte(text)) {
+					found = text
+				}
+				return nil // files may go meanwhile
+			})
+			return found
+		})
+	}
 }
 
 // A plainClient is a client of the legacy era with one session.
