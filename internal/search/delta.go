@@ -29,9 +29,9 @@ const (
 	// deltaFrom is from how many documents a view may be a delta. Below, all statistics are exact, and
 	// making them anew costs less than a millisecond.
 	deltaFrom = 4096
-	// deltaShare bounds the documents in which a delta differs from the whole view: one of so many.
-	// Weights of words drift by less than 1/deltaShare, and a view of all segments is made once for so
-	// many documents.
+	// deltaShare bounds the documents in which a delta differs from the whole view: one of so many. A
+	// view of all segments is made once for so many documents. Until then a word that few of the
+	// earlier documents have counts as that rare, however many of the new ones have it.
 	deltaShare = 32
 )
 
