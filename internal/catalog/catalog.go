@@ -254,8 +254,8 @@ func (t *tally) all() int {
 // onlyTools reports whether all entries are tools.
 func (t *tally) onlyTools() bool { return t.all() == t[0] }
 
-// Content returns a hash of the definitions on a surface other than that of tools: of resources with
-// their templates, or of prompts. It tells two catalogs of this process apart. Catalogs share the
+// Content returns a hash of the definitions and ids on a surface other than that of tools: of
+// resources with their templates, or of prompts. It tells two catalogs of this process apart. Catalogs share the
 // hashes of the namespaces that they share, so it costs a step for each namespace.
 func (c *Catalog) Content(surface Kind) uint64 {
 	sum := uint64(0)
@@ -277,8 +277,10 @@ func (s *space) hashContents() {
 	s.contents = map[Kind]uint64{}
 	for _, e := range s.entries {
 		if e.Kind != KindTool {
-			// The order is that of the ids, and shows in the hash.
-			s.contents[e.Kind.surface()] = s.contents[e.Kind.surface()]*31 + maphash.Bytes(contentSeed, e.Raw)
+			// The order is that of the ids, and shows in the hash. So does the id, by which an entry is listed
+			// whose name is also that of another.
+			one := maphash.Bytes(contentSeed, e.Raw)*31 + maphash.String(contentSeed, e.ID)
+			s.contents[e.Kind.surface()] = s.contents[e.Kind.surface()]*31 + one
 		}
 	}
 }

@@ -72,3 +72,16 @@ func TestKindsAndContent(t *testing.T) {
 		}
 	}
 }
+
+// Another id of the same definition is another list: a prompt whose name several servers have is
+// listed by its id.
+func TestContentOfIDs(t *testing.T) {
+	with := func(c *Catalog, upstream string) *Catalog {
+		next, _ := c.With(Listing{Upstream: upstream, Namespace: upstream, Prompts: raws(`{"name":"ask"}`)})
+		return next
+	}
+	one := with(New(Limits{}), "a")
+	if with(one, "b").Content(KindPrompt) == with(one, "c").Content(KindPrompt) {
+		t.Error("b:ask and c:ask have the same hash")
+	}
+}
