@@ -124,6 +124,7 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	one := call("ann", "many:tool_01")
 	one.Exchange = &telemetry.Exchange{Arguments: []byte(`{"a":"` + "\u202e" + `</script>"}`), Result: []byte(`{"cut`), ResultCut: true}
 	one.Steps[telemetry.StepServer] = time.Millisecond
+	w.book.KeepExchanges(true)
 	w.book.Observe(one)
 	kept, err := w.store.Put(t.Context(), "local", "application/json", "rows", []byte(`[{"a":1}]`))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/lazy"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
@@ -19,12 +19,6 @@ const (
 	// last bytes: a secret may begin there.
 	maxSearched = 4 * maxCaptured
 	edge        = 4 << 10
-)
-
-// members finds members of JSON whose value is a text or a number, and inner those of JSON in a text.
-var (
-	members = lazy.Pattern(`("(?:[^"\\]|\\.)*")(\s*:\s*)("(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*)`)
-	inner   = lazy.Pattern(`(\\"[^"\\]*\\")(\s*:\s*)(\\"[^"\\]*\\"|-?[0-9][0-9.eE+-]*)`)
 )
 
 // captureOf returns what keeps the arguments and results of calls, without secrets: those that weir
@@ -40,15 +34,18 @@ func captureOf(r *result.Redactor) gateway.Capture {
 
 // captured returns a copy of raw without secrets, or the beginning of it.
 func captured(r *result.Redactor, raw []byte) (kept []byte, cut bool) {
-	if len(raw) <= maxSearched {
+	begins := len(raw) > maxSearched // only the beginning is searched
+	if !begins {
 		raw = r.Results(raw)
 	} else {
-		raw, cut = raw[:maxSearched], true
+		raw = raw[:maxSearched]
 		raw = []byte(r.Text(string(raw)))
 	}
-	kept = inner().ReplaceAllFunc(members().ReplaceAllFunc(raw, hideTelling), hideTelling)
+	h := hiding{texts: r, raw: raw}
+	kept = h.run()
+	cut = begins || h.cut
 	bound := maxCaptured
-	if cut {
+	if begins {
 		bound = min(bound, max(len(kept)-edge, 0))
 	}
 	if len(kept) > bound {
@@ -58,23 +55,119 @@ func captured(r *result.Redactor, raw []byte) (kept []byte, cut bool) {
 	return bytes.Clone(kept), cut
 }
 
-// hideTelling replaces the value of a member whose name says that it is a secret.
-func hideTelling(member []byte) []byte {
-	m := inner().FindSubmatch(member)
-	if !bytes.HasPrefix(member, []byte(`\`)) {
-		m = members().FindSubmatch(member)
+// maxInner is how deep JSON in texts of JSON is read.
+const maxInner = 4
+
+// hiding copies JSON, or the beginning of some, and hides what stands under names that say that it is a
+// secret: texts and numbers, also in lists and objects and in JSON in texts; and the value of a pair such
+// as {"name": "Authorization", "value": "…"}.
+type hiding struct {
+	texts *result.Redactor
+	raw   []byte
+	inner int // how often JSON stands in a text around raw
+
+	out  []byte
+	open []nest
+	told bool // the next value is a secret by its name
+	cut  bool // a text is not whole: Redactor.Redact reads as much as maxCaptured
+}
+
+// nest is an object or a list that has begun.
+type nest struct {
+	told  bool   // all in it is secret
+	key   string // the name of the member that is read
+	named bool   // a member "name" or "key" has the name of a secret
+}
+
+func (h *hiding) run() []byte {
+	h.open = []nest{{}}
+	for i := 0; i < len(h.raw); {
+		top := &h.open[len(h.open)-1]
+		switch c := h.raw[i]; c {
+		case '"':
+			i = h.text(i)
+			continue
+		case '{', '[':
+			h.open = append(h.open, nest{told: h.told})
+		case '}', ']':
+			if len(h.open) > 1 {
+				h.open = h.open[:len(h.open)-1]
+			}
+			h.told = h.open[len(h.open)-1].told
+		case ',':
+			h.told, top.key = top.told, ""
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			end := i + 1
+			for end < len(h.raw) && strings.IndexByte("0123456789.eE+-", h.raw[end]) >= 0 {
+				end++
+			}
+			if h.told {
+				h.out = rawjson.AppendString(h.out, redact.Mark)
+			} else {
+				h.out = append(h.out, h.raw[i:end]...)
+			}
+			i = end
+			continue
+		}
+		h.out = append(h.out, h.raw[i])
+		i++
 	}
-	name := strings.Trim(string(m[1]), `\"`)
-	var plain string
-	if json.Unmarshal(m[1], &plain) == nil {
-		name = plain // written with escapes
+	return h.out
+}
+
+// text copies the text or the name that begins at i, and returns where it ends.
+func (h *hiding) text(i int) (end int) {
+	whole := false
+	for end = i + 1; end < len(h.raw) && !whole; end++ {
+		switch h.raw[end] {
+		case '\\':
+			end++
+		case '"':
+			whole = true
+		}
 	}
-	if !redact.Telling(name) {
-		return member
+	end = min(end, len(h.raw))
+	quoted := h.raw[i:end]
+	text := unquoted(quoted, whole)
+	h.cut = h.cut || len(text) > maxCaptured
+	top := &h.open[len(h.open)-1]
+	if next := rawjson.SkipSpace(h.raw, end); next < len(h.raw) && h.raw[next] == ':' {
+		top.key = text
+		h.told = top.told || redact.Telling(text) || top.named && text == "value"
+		h.out = append(h.out, quoted...)
+		return end
 	}
-	quote := `"`
-	if bytes.HasPrefix(m[1], []byte(`\`)) {
-		quote = `\"`
+	if top.key == "name" || top.key == "key" {
+		top.named = redact.Telling(text)
 	}
-	return []byte(string(m[1]) + string(m[2]) + quote + redact.Mark + quote)
+	shown := text
+	switch first := strings.TrimLeft(text, " \t\r\n"); {
+	case h.told:
+		if text != "" {
+			shown = redact.Mark
+		}
+	case h.inner < maxInner && first != "" && strings.IndexByte("{[\"", first[0]) >= 0:
+		shown = h.texts.Redact(string((&hiding{texts: h.texts, raw: []byte(text), inner: h.inner + 1}).run()))
+	default:
+		shown = h.texts.Redact(text)
+	}
+	if shown == text {
+		h.out = append(h.out, quoted...)
+	} else {
+		h.out = rawjson.AppendString(h.out, shown)
+	}
+	return end
+}
+
+// unquoted returns the text of a JSON string, of which the end may be missing.
+func unquoted(quoted []byte, whole bool) string {
+	if whole {
+		return rawjson.Text(quoted)
+	}
+	for cut := 0; cut < len(quoted) && cut <= len(`\u0000`); cut++ {
+		if text, err := rawjson.String(append(bytes.Clone(quoted[:len(quoted)-cut]), '"')); err == nil {
+			return text
+		}
+	}
+	return ""
 }

@@ -36,3 +36,37 @@ func TestCapture(t *testing.T) {
 		}
 	}
 }
+
+// TestCaptureHides: what stands under the name of a secret is hidden in every form, whole or cut.
+func TestCaptureHides(t *testing.T) {
+	keep := captureOf(result.NewRedactor(nil))
+	quoted := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+	for _, one := range []string{
+		`{"passwords":["hunter-2"],"city":"Bonn"}`,
+		`{"credentials":{"user":"x","value":["hunter-2",{"a":"hunter-2"}]},"city":"Bonn"}`,
+		`{"password":"a\\b\"hunter-2","city":"Bonn"}`,
+		`{"headers":[{"name":"X-Api-Key","value":"hunter-2"}],"city":"Bonn"}`,
+		`[{"password":"hunter-2"},"Bonn"]`,
+		`{"note":"API_KEY=hunter-2-hunter-2","city":"Bonn"}`,
+	} {
+		for level := range 4 {
+			if x := keep(nil, json.RawMessage(one)); strings.Contains(string(x.Result), "hunter-2") || !strings.Contains(string(x.Result), "Bonn") || !json.Valid(x.Result) || x.ResultCut {
+				t.Errorf("level %d: %s of %s", level, x.Result, one)
+			}
+			rest := strings.Repeat("x", 2*maxSearched)
+			long := `{"text":` + strings.TrimSuffix(quoted(one+rest), `"`) // never ends
+			if x := keep(nil, json.RawMessage(long)); strings.Contains(string(x.Result), "hunter-2") || !strings.Contains(string(x.Result), "Bonn") || !x.ResultCut {
+				t.Errorf("level %d, cut: %.200s of %s", level, x.Result, one)
+			}
+			one = `{"text":` + quoted(one) + `}`
+		}
+	}
+	long := `{"password":"` + strings.Repeat("hunter-2", maxSearched)
+	if x := keep(nil, json.RawMessage(long)); strings.Contains(string(x.Result), "hunter") {
+		t.Errorf("%.100s", x.Result)
+	}
+	same := `{ "a" : [1, -2.5e3, true, null, "é\u0041\n"], "b": {"c": []} }`
+	if x := keep(nil, json.RawMessage(same)); string(x.Result) != same {
+		t.Errorf("%s is kept as %s", same, x.Result)
+	}
+}

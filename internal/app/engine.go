@@ -226,6 +226,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 
 // start starts the upstreams and the background work.
 func (e *Engine) start(c *config.Config) {
+	e.History.KeepExchanges(c.Console.Capture)
 	for _, s := range c.Servers {
 		if reason := c.Omitted(s.Name); reason != "" {
 			e.log.Info(reason)
@@ -287,9 +288,7 @@ func (e *Engine) apply(c *config.Config) {
 	e.agents.merge()
 	e.Definitions.start(c)
 	e.sendSpans(c)
-	if !c.Console.Capture {
-		e.History.Forget()
-	}
+	e.History.KeepExchanges(c.Console.Capture)
 	if old.Trust != c.Trust { // servers of mcpServers start anew; agents and Computers do not
 		e.Definitions.Again()
 	}

@@ -42,7 +42,8 @@ type Book struct {
 	of       map[string]int // the number of Watchers by principal
 	steps    []step         // the step of a time is at its number modulo steps
 
-	exchanges exchanges // of events that bring one
+	keeps     bool // events that bring an exchange have it kept
+	exchanges exchanges
 }
 
 // A Watcher is one reader that follows the events of a Book.
@@ -59,10 +60,10 @@ func (b *Book) Observe(e telemetry.Event) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e.Exchange != nil {
+	if e.Exchange != nil && b.keeps {
 		b.exchanges.add(b.next, e.Exchange)
-		e.Exchange = nil
 	}
+	e.Exchange = nil
 	if len(b.events) < Kept {
 		b.events = append(b.events, e)
 	} else {

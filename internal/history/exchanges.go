@@ -51,9 +51,12 @@ func (b *Book) Exchange(number uint64) *telemetry.Exchange {
 	return nil
 }
 
-// Forget forgets the arguments and results of all calls.
-func (b *Book) Forget() {
+// KeepExchanges says whether arguments and results are kept, which they are not before it. With false it
+// forgets those of all calls; those of calls that end later are not kept either.
+func (b *Book) KeepExchanges(keep bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.exchanges = exchanges{}
+	if b.keeps = keep; !keep {
+		b.exchanges = exchanges{}
+	}
 }

@@ -8,13 +8,19 @@ import (
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
-// TestExchanges: the last ones are kept within the bounds, the ring of events has none, and Forget drops
-// all.
+// TestExchanges: the last ones are kept within the bounds, the ring of events has none, and none is
+// kept unless that is switched on.
 func TestExchanges(t *testing.T) {
 	var b Book
 	observe := func(size int) {
 		b.Observe(telemetry.Event{Time: time.Now(), Name: "x", MetaTool: "tool_execute", Exchange: &telemetry.Exchange{Arguments: bytes.Repeat([]byte("a"), size)}})
 	}
+	observe(1)
+	if b.exchanges.bytes != 0 {
+		t.Error("one is kept that nothing asked for")
+	}
+	b = Book{}
+	b.KeepExchanges(true)
 	for range KeptExchanges + 5 {
 		observe(1)
 	}
@@ -31,7 +37,8 @@ func TestExchanges(t *testing.T) {
 	if n := len(b.exchanges.all); n != 16 || b.exchanges.bytes != maxExchanged || b.Exchange(KeptExchanges+24) == nil {
 		t.Errorf("%d are kept, %d bytes", n, b.exchanges.bytes)
 	}
-	if b.Forget(); b.Exchange(KeptExchanges+24) != nil || b.exchanges.bytes != 0 {
-		t.Error("one is kept after Forget")
+	b.KeepExchanges(false)
+	if observe(1); b.Exchange(KeptExchanges+24) != nil || b.exchanges.bytes != 0 { // of a call that began before
+		t.Error("one is kept that should be forgotten")
 	}
 }

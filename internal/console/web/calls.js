@@ -20,7 +20,10 @@ export async function load(given, frame) {
   lost = 0;
   const [id] = given.rest;
   if (exchange?.id !== id) exchange = undefined;
-  if (id && captures && frame.me.operates && !exchange) exchange = await get(`calls/${encodeURIComponent(id)}/exchange`).catch((error) => ({ id, refused: error.message }));
+  if (id && captures && frame.me.operates && !exchange) {
+    const asked = await get(`calls/${encodeURIComponent(id)}/exchange`).catch((error) => ({ id, refused: error.message }));
+    if (route.rest[0] === id) exchange = asked; // another call may be shown by now
+  }
   start();
   return {};
 }
