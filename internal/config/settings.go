@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/lazy"
 	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/strict"
 )
@@ -236,14 +236,14 @@ func (l *lister) list(path string, v reflect.Value) []string {
 	for i, text := range all {
 		all[i] = l.text(text)
 		name, _, assigned := strings.Cut(text, "=")
-		option := strings.HasPrefix(text, "-") && redact.Telling(strings.TrimLeft(name, "-"))
+		option, telling := strings.HasPrefix(text, "-"), redact.Telling(strings.TrimLeft(name, "-")) && !strings.ContainsAny(name, " \t")
 		switch {
-		case option && assigned: // package redact leaves out short secrets, because they garble other texts
+		case telling && assigned: // also a short one
 			all[i] = name + "=" + hiddenValue
-		case tells && !strings.HasPrefix(text, "-"):
+		case tells && !option:
 			all[i] = hiddenValue
 		}
-		tells = option && !assigned
+		tells = option && telling && !assigned
 		for _, secret := range found {
 			all[i] = strings.ReplaceAll(all[i], secret, hiddenValue)
 		}
@@ -254,15 +254,24 @@ func (l *lister) list(path string, v reflect.Value) []string {
 	return all
 }
 
+// urlPassword finds the passwords of URLs, of which a text may have several, and urlPair the parameters in
+// their queries and fragments.
+var (
+	urlPassword = lazy.Pattern(`://([^/?#\s:@]*):[^/?#\s]*@`)
+	urlPair     = lazy.Pattern(`[?&;#][^=?&;#\s]+=[^&;#\s]*`)
+)
+
 // text hides the secrets within a text.
 func (l *lister) text(text string) string {
-	if u, err := url.Parse(text); err == nil && u.User != nil {
-		if _, has := u.User.Password(); has { // also a short one
-			before, after, _ := strings.Cut(text, "@")
-			if scheme, _, ok := strings.Cut(before, "://"); ok {
-				text = scheme + "://" + url.User(u.User.Username()).String() + ":" + hiddenValue + "@" + after
+	if strings.Contains(text, "://") { // package redact leaves out short secrets, because they garble other texts
+		text = urlPassword().ReplaceAllString(text, "://$1:"+hiddenValue+"@")
+		text = urlPair().ReplaceAllStringFunc(text, func(pair string) string {
+			name, _, _ := strings.Cut(pair, "=")
+			if !redact.Telling(name[1:]) {
+				return pair
 			}
-		}
+			return name + "=" + hiddenValue
+		})
 	}
 	for _, secret := range redact.InURL(text) {
 		text = strings.ReplaceAll(text, secret, hiddenValue)

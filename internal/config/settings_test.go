@@ -85,6 +85,26 @@ hub: {}
 	}
 }
 
+// TestSettingsHide: secrets are hidden wherever they stand, also short ones.
+func TestSettingsHide(t *testing.T) {
+	all := settingsOf(t, "weir.yaml", `store: "nats://ann:zz1@h1:4222,nats://bob:zz2@h2:4222"
+cluster: {name: x, key: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef, listen: "127.0.0.1:1"}
+mcpServers:
+  a: {url: "https://ann:p@zz@example.com/mcp?token=zz&page=1#access_token=zz"}
+  b: {command: docker, args: [run, -e, API_KEY=zz, --dsn=postgres://u:z@zz@db/x, "https://example.com/?api_key=zz"]}
+`, System())
+	for key, want := range map[string]string{
+		"store.at":          "nats://ann:***@h1:4222,nats://bob:***@h2:4222",
+		"cluster.key":       "***",
+		"mcpServers.a.url":  "https://ann:***@example.com/mcp?token=***&page=1#access_token=***",
+		"mcpServers.b.args": "[run -e API_KEY=*** --dsn=*** https://example.com/?api_key=***]",
+	} {
+		if got := fmt.Sprint(all[key].Value); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+}
+
 // TestSettingsOfAllKeys reads the file in which each key is set: each is listed with its line, and no
 // secret of the file is.
 func TestSettingsOfAllKeys(t *testing.T) {
