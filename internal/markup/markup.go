@@ -19,7 +19,7 @@ type part interface {
 }
 
 // New parses a source. It panics if the source is wrong, or has a value anywhere but in text and in
-// quoted attributes: sources belong to the program, and their tests call New.
+// quoted attributes whose value is text or an address: sources belong to the program, and their tests call New.
 func New(source string) *Page {
 	p := &parser{rest: source}
 	parts, end := p.block()
@@ -131,6 +131,8 @@ type parser struct {
 	tag       string // the element whose tag it is in; "": it is in text
 	attribute string // whose quoted value it is in
 	start     bool   // of that value
+	begun     bool   // a value has begun it, and nothing has followed
+	pathed    bool   // it has a / ? or #, behind which no scheme is
 	raw       string // the element in it whose text is no HTML: script or style
 }
 
@@ -151,7 +153,10 @@ func (p *parser) block() (parts []part, end string) {
 			panic("markup: {{ without }}")
 		}
 		p.rest = after
-		word, name, _ := strings.Cut(mark, " ")
+		word, name, named := strings.Cut(mark, " ")
+		if block := word == "if" || word == "each"; !isWord(word) || named != block || named && !isWord(name) {
+			panic("markup: {{" + mark + "}} is no mark")
+		}
 		switch word {
 		case "end", "else":
 			p.inText(mark)
@@ -192,17 +197,30 @@ func (p *parser) hole(name string) hole {
 		panic("markup: {{" + name + "}} is neither in text nor in a quoted attribute")
 	}
 	h := hole{name: name}
-	switch p.attribute {
-	case "href", "src", "action", "formaction":
+	switch a := p.attribute; a {
+	case "", "alt", "class", "for", "id", "lang", "name", "nonce", "placeholder", "title", "value":
+	case "action", "formaction", "href", "src":
+		if !p.start && !p.pathed {
+			panic("markup: {{" + name + "}} may be a part of a scheme")
+		}
 		h.link = p.start
-	case "style", "srcset", "srcdoc":
-		panic("markup: {{" + name + "}} is in the attribute " + p.attribute)
+	default:
+		if !strings.HasPrefix(a, "aria-") && !strings.HasPrefix(a, "data-") {
+			panic("markup: {{" + name + "}} is in the attribute " + a)
+		}
 	}
-	if strings.HasPrefix(p.attribute, "on") {
-		panic("markup: {{" + name + "}} is in the script " + p.attribute)
-	}
-	p.start = false
+	p.start, p.begun = false, h.link
 	return h
+}
+
+// isWord reports whether a text has letters of ASCII, digits and - and nothing else.
+func isWord(text string) bool {
+	for _, r := range text {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' {
+			return false
+		}
+	}
+	return text != ""
 }
 
 // follow follows HTML of the source, which must be as weir writes it: attributes have double quotes.
@@ -221,16 +239,23 @@ func (p *parser) follow(text string) {
 				return
 			}
 			name := after
-			if i := strings.IndexAny(after, " \n>"); i >= 0 {
+			if i := strings.IndexAny(after, " \t\r\n\f>"); i >= 0 {
 				name = after[:i]
+			}
+			if !isWord(strings.Trim(name, "!/")) {
+				panic("markup: <" + name + " is no tag")
 			}
 			p.tag, text = strings.ToLower("<"+name), after[len(name):]
 		case p.attribute != "":
-			_, after, found := strings.Cut(text, `"`)
-			if p.start = false; !found {
+			value, after, found := strings.Cut(text, `"`)
+			if p.begun && value != "" && strings.IndexByte("/?#", value[0]) < 0 {
+				panic(fmt.Sprintf("markup: the value that begins %s has no end before %s", p.attribute, value))
+			}
+			p.pathed = p.pathed || strings.ContainsAny(value, "/?#")
+			if p.start, p.begun = false, p.begun && value == ""; !found {
 				return
 			}
-			text, p.attribute = after, ""
+			text, p.attribute, p.begun = after, "", false
 		default:
 			i := strings.IndexAny(text, `>"'`)
 			if i < 0 {
@@ -246,10 +271,14 @@ func (p *parser) follow(text string) {
 				p.tag = ""
 			default:
 				words := strings.Fields(text[:i])
-				if len(words) == 0 || !strings.HasSuffix(words[len(words)-1], "=") {
+				name, is := "", false
+				if len(words) > 0 {
+					name, is = strings.CutSuffix(words[len(words)-1], "=")
+				}
+				if !is || !isWord(name) {
 					panic(fmt.Sprintf("markup: a quote without an attribute in the tag %s", p.tag))
 				}
-				p.attribute, p.start = strings.ToLower(strings.TrimSuffix(words[len(words)-1], "=")), true
+				p.attribute, p.start, p.pathed = strings.ToLower(name), true, false
 			}
 			text = text[i+1:]
 		}
