@@ -223,3 +223,35 @@ func TestRestoreFaults(t *testing.T) {
 		}
 	})
 }
+
+// TestLargeRecordAmongOthers: a session with many subscriptions neither loses them nor ends other
+// sessions of its principal, which share its document.
+func TestLargeRecordAmongOthers(t *testing.T) {
+	ids := New(nil, store.NewMemory(), nil)
+	began := time.Now().Unix()
+	at := func(n int) place { return place{"s.one.a", fmt.Sprint(n), began + int64(n)} }
+	subscribe := func(n, bytes int) {
+		t.Helper()
+		uri := strings.Repeat("x", bytes)
+		if err := ids.change(t.Context(), at(n), func(r *record) bool { r.Resources = append(r.Resources, uri); return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 10 {
+		subscribe(n, 10)
+	}
+	subscribe(5, slotBytes+1)
+	subscribe(7, 10)
+	for n := range 10 {
+		if r, err := ids.get(t.Context(), at(n)); r.Ended || len(r.Resources) == 0 || err != nil {
+			t.Errorf("session %d: ended %t, %d subscriptions, %v", n, r.Ended, len(r.Resources), err)
+		}
+	}
+	subscribe(9, slotBytes) // two large ones have no room
+	if r, err := ids.get(t.Context(), at(9)); r.Ended || len(r.Resources) != 2 || err != nil {
+		t.Errorf("the newest session: ended %t, %d subscriptions, %v", r.Ended, len(r.Resources), err)
+	}
+	if doc, err := ids.docs.Get(t.Context(), at(0).key); err != nil || len(doc.Value) > slotBytes+recordBytes {
+		t.Errorf("%d bytes, %v", len(doc.Value), err)
+	}
+}

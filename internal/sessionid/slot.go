@@ -32,7 +32,8 @@ const (
 	slotVersion = 2
 	// A principal has one slot for each first character of a hash, 32 in all, each with slotRecords.
 	slotRecords = 128
-	// slotBytes bounds a slot of more than one record.
+	// slotBytes bounds a slot. Its largest record does not count if it has more than half of that: one
+	// session with many subscriptions does not end others.
 	slotBytes = 64 << 10
 	// recordBytes bounds one record: the URIs of its subscriptions.
 	recordBytes = 128 << 10
@@ -99,11 +100,22 @@ func (s *slot) put(at place, r record) (value []byte, left time.Duration, err er
 		if value, err = json.Marshal(s); err != nil {
 			return nil, 0, err
 		}
-		if len(s.Sessions) <= slotRecords && (len(value) <= slotBytes || len(s.Sessions) <= 1) {
+		if len(s.Sessions) <= slotRecords && (len(value) <= slotBytes || len(value)-s.large() <= slotBytes) {
 			return value, time.Until(time.Unix(newest, 0).Add(life)), nil
 		}
 		s.raise()
 	}
+}
+
+// large returns the size of the largest record, 0 if it has at most half of the slot.
+func (s *slot) large() (most int) {
+	for _, r := range s.Sessions {
+		most = max(most, r.size())
+	}
+	if most <= slotBytes/2 {
+		return 0
+	}
+	return most
 }
 
 // raise drops the record of the oldest session.
