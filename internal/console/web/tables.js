@@ -169,12 +169,14 @@ function summing(columns, again) {
 function figuring(columns, _again, context) {
   const { figures } = shown;
   const choose = (column) => context.run(async () => {
+    const of = shown;
     const base = `artifacts/${encodeURIComponent(shown.handle)}`, where = asked().where;
     const all = ['count', 'count_distinct', 'min', 'max', 'sum', 'avg'];
     const [facts, common] = await Promise.all([
       get(base, { where, aggregate: JSON.stringify(all.map((op) => ({ op, column, as: op }))) }),
       get(base, { where, limit: 10, group_by: JSON.stringify([column]), aggregate: JSON.stringify([{ op: 'count', as: 'how many rows' }]), order_by: JSON.stringify([{ column: 'how many rows', desc: true }]) }),
     ]);
+    if (shown !== of) return; // another table is shown by now
     shown.figures = { column, facts: Object.fromEntries(facts.columns.map((name, i) => [name, facts.rows[0][i]])), common };
     context.draw();
   });
