@@ -18,7 +18,8 @@ type Checks interface {
 	// all. It takes some seconds. A call while another one runs is an error. The ID of a finding about a
 	// client begins with "client-".
 	Doctor(ctx context.Context, name string) ([]Finding, error)
-	// Mend looks again, and does what a finding mends if that is still what the caller has seen.
+	// Mend looks again, and does what a finding mends if that is still what the caller has seen. An error
+	// says that nothing has changed; Mended.Failed tells what failed after a change.
 	Mend(ctx context.Context, m Mending) (Mended, error)
 }
 
@@ -34,6 +35,8 @@ type Mended struct {
 	Mends string `json:"mends"`
 	// Operation is the number for weir undo; 0 for what has no way back.
 	Operation int `json:"operation,omitempty"`
+	// Failed says which later step failed. The change stands, and Operation takes it back.
+	Failed string `json:"failed,omitempty"`
 }
 
 // A Finding is the result of one check.
@@ -114,7 +117,7 @@ func (a *checkup) mend(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.o.Operated(r.Context(), audit.Role, "", "", "", what)
+	a.o.Operated(r.Context(), audit.Role, "", "", "", (&Edited{Failed: done.Failed}).told(what))
 	return write(w, done)
 }
 

@@ -29,6 +29,9 @@ func (doctorsFindings) Doctor(_ context.Context, name string) (found []api.Findi
 }
 
 func (doctorsFindings) Mend(_ context.Context, m api.Mending) (api.Mended, error) {
+	if m.Thing == "half" {
+		return api.Mended{Mends: m.Mends, Operation: 7, Failed: "the disk is full"}, nil
+	}
 	return api.Mended{Mends: m.Mends, Operation: 7}, nil
 }
 
@@ -51,6 +54,7 @@ func TestMend(t *testing.T) {
 		{key, `{"id":"client-lost","thing":"cursor","mends":"put it back"}`, 200},
 		{key, `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, 200},
 		{"bob", `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, 200},
+		{"bob", `{"id":"config-readable","thing":"half","mends":"chmod 600 f"}`, 200},
 		{"bob", `{"id":"client-lost","thing":"cursor","mends":"put it back"}`, 403},
 		{"ann", `{"id":"config-readable","thing":"f","mends":"chmod 600 f"}`, 403},
 		{key, `{"id":"config-readable","thing":"f"}`, 400},
@@ -65,6 +69,9 @@ func TestMend(t *testing.T) {
 		a.ServeHTTP(w, r)
 		if w.Code != tt.status || (len(told) == 1) != (tt.status == 200) {
 			t.Errorf("%s by %s: %d, told %q: %s", tt.body, tt.bearer, w.Code, told, w.Body)
+		}
+		if strings.Contains(tt.body, "half") && !(strings.Contains(told[0], "disk is full") && strings.Contains(w.Body.String(), `"failed":"the disk is full"`)) {
+			t.Errorf("what failed later is not told: %q, %s", told, w.Body)
 		}
 	}
 }

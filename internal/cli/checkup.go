@@ -46,16 +46,28 @@ func (c *checkup) Doctor(ctx context.Context, name string) ([]api.Finding, error
 // Mend implements api.Checks.
 func (c *checkup) Mend(ctx context.Context, m api.Mending) (out api.Mended, err error) {
 	err = c.examine(ctx, "", func(list []doctor.Finding) error {
-		at := slices.IndexFunc(list, func(f doctor.Finding) bool {
-			return f.ID == m.ID && f.Thing == m.Thing && f.Repair != nil && f.Repair.Show == m.Mends
-		})
-		if at < 0 {
-			return mcp.Errorf(mcp.KindNotFound, "the doctor does not find this any more: let it look again")
-		}
-		out.Mends = m.Mends
-		out.Operation, err = list[at].Repair.Do(ctx)
+		out, err = mendOne(ctx, list, m)
 		return err
 	})
+	return out, err
+}
+
+// mendOne does what one of the findings mends. A change that has begun goes on when the caller has gone.
+func mendOne(ctx context.Context, list []doctor.Finding, m api.Mending) (api.Mended, error) {
+	at := slices.IndexFunc(list, func(f doctor.Finding) bool {
+		return f.ID == m.ID && f.Thing == m.Thing && f.Repair != nil && f.Repair.Show == m.Mends
+	})
+	if at < 0 {
+		return api.Mended{}, mcp.Errorf(mcp.KindNotFound, "the doctor does not find this any more: let it look again")
+	}
+	if err := ctx.Err(); err != nil {
+		return api.Mended{}, err // and may not have looked at everything
+	}
+	operation, err := list[at].Repair.Do(context.WithoutCancel(ctx))
+	out := api.Mended{Mends: m.Mends, Operation: operation}
+	if err != nil && operation != 0 {
+		out.Failed, err = text.Line(err.Error(), 1000), nil
+	}
 	return out, err
 }
 

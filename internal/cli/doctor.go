@@ -240,13 +240,13 @@ func repair(a *process, ctx context.Context, list []doctor.Finding) error {
 		}
 		fmt.Fprintln(a.stdout, a.stdout.paint(bold, "fix: ")+a.stdout.clean(f.Repair.Show))
 		operation, err := f.Repair.Do(ctx)
+		if operation > 0 { // also if a later step failed
+			fmt.Fprintf(a.stdout, "     weir undo %d takes it back\n", operation)
+		}
 		if err != nil {
 			a.complain(fmt.Errorf("%s: %w", f.Thing, err))
 			left++
 			continue
-		}
-		if operation > 0 {
-			fmt.Fprintf(a.stdout, "     weir undo %d takes it back\n", operation)
 		}
 		mended++
 	}
