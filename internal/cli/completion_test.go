@@ -10,34 +10,38 @@ import (
 )
 
 // TestCompletionIsQuick: a person does not wait for names of servers. What completion adds to a start of
-// the program that does nothing else stays within 50 ms, with 50 servers.
+// the program that does nothing else stays within 50 ms of a processor, with 50 servers, and it waits for
+// nothing.
 func TestCompletionIsQuick(t *testing.T) {
-	const servers, most = 50, 50 * time.Millisecond
+	const servers, most, wait = 50, 50 * time.Millisecond, 2 * time.Second
 	var text strings.Builder
 	text.WriteString("mcpServers:\n")
 	for i := range servers {
 		fmt.Fprintf(&text, "  server-%02d: {command: npx, args: [-y, \"@example/server-%d\"], env: {TOKEN: \"${env:TOKEN_%d}\"}}\n", i, i, i)
 	}
 	dir := "@" + filepath.Dir(writeConfig(t, "weir.yaml", text.String()))
-	took := func(args ...string) time.Duration {
+	run := func(args ...string) (busy, took time.Duration) {
 		began := time.Now()
 		f := weir(t, append([]string{dir}, args...)...).want(t, exitOK)
 		if args[0] == "__complete" && strings.Count(f.stdout, "server-") != servers {
 			t.Fatalf("completion: %s", f.stdout)
 		}
-		return time.Since(began)
+		return f.busy, time.Since(began)
 	}
 	for _, command := range []string{"remove", "doctor", "restart", "login"} {
-		start, complete := time.Hour, time.Hour
+		start, complete, quickest := time.Hour, time.Hour, time.Hour
 		for range 60 { // the best of some runs, as this machine has other work
-			start, complete = min(start, took("version")), min(complete, took("__complete", command, ""))
-			if complete-start <= most/2 {
+			busy, _ := run("version")
+			start = min(start, busy)
+			busy, took := run("__complete", command, "")
+			complete, quickest = min(complete, busy), min(quickest, took)
+			if complete-start <= most/2 && quickest <= wait {
 				break
 			}
 		}
-		t.Logf("weir __complete %s: %s, a start: %s, ratio %.2f", command, complete, start, float64(complete)/float64(start))
-		if complete-start > most {
-			t.Errorf("weir __complete %s takes %s more than a start, want at most %s", command, complete-start, most)
+		t.Logf("weir __complete %s: %s of a processor, a start: %s, ratio %.2f; %s in all", command, complete, start, float64(complete)/float64(start), quickest)
+		if complete-start > most || quickest > wait {
+			t.Errorf("weir __complete %s takes %s of a processor more than a start, and %s in all; want at most %s and %s", command, complete-start, quickest, most, wait)
 		}
 	}
 }

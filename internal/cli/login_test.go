@@ -78,7 +78,7 @@ func logIn(t *testing.T, idp *oauthtest.Server, env []string, args ...string) fi
 		}
 	}
 	_ = cmd.Wait() // the exit code tells
-	return finished{out.String(), said.String(), cmd.ProcessState.ExitCode()}
+	return endOf(cmd, out.String(), said.String())
 }
 
 // TestLogin walks from a server that wants a sign-in to a call, with a gateway that runs meanwhile, and

@@ -105,6 +105,13 @@ func environment(extra ...string) []string {
 type finished struct {
 	stdout, stderr string
 	code           int
+	busy           time.Duration // of processors
+}
+
+// endOf returns how a command has ended.
+func endOf(cmd *exec.Cmd, stdout, stderr string) finished {
+	p := cmd.ProcessState
+	return finished{stdout, stderr, p.ExitCode(), p.UserTime() + p.SystemTime()}
 }
 
 // weir runs a command to its end. Extra environment goes before the arguments,
@@ -132,7 +139,7 @@ func weir(t *testing.T, args ...string) finished {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatalf("weir %q: %v", args, err)
 	}
-	return finished{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return endOf(cmd, stdout.String(), stderr.String())
 }
 
 // want checks how a command ended and that its output holds some texts.

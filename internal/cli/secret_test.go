@@ -19,7 +19,7 @@ func piped(t *testing.T, stdin string, env []string, args ...string) finished {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	_ = cmd.Run() // the exit code tells
-	return finished{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return endOf(cmd, stdout.String(), stderr.String())
 }
 
 // secretHome is the environment of a user who has no keyring.

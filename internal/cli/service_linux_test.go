@@ -140,7 +140,7 @@ func (h *serviceHome) weir(t *testing.T, args ...string) finished {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, time.Second
 	_ = cmd.Run() // the exit code says it all
-	return finished{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return endOf(cmd, stdout.String(), stderr.String())
 }
 
 // configuration writes the user's configuration, with one server that only the shell's PATH has.
