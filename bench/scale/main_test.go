@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
-	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/leak"
 )
 

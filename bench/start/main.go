@@ -154,6 +154,7 @@ func (b *bench) serve() (*gateway, error) {
 	return g, g.process.Start()
 }
 
+// end kills the process. It may be called more than once.
 func (g *gateway) end() {
 	_ = g.process.Process.Kill()
 	_ = g.process.Wait() // killed
@@ -170,6 +171,7 @@ func (g *gateway) browse(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+			g.end() // nothing writes to said after that
 			return fmt.Errorf("no browse was answered: %w: %.500s", err, g.said)
 		case <-time.After(time.Millisecond):
 		}
