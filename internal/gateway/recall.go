@@ -21,6 +21,9 @@ const (
 	recallRetry = 30 * time.Second // after a failure
 	// recallBytes bounds a document: the frozen cards go first, then all.
 	recallBytes = 256 << 10
+	// maxRecallsDirty bounds the documents that are still to be written. With more, because the store does
+	// not answer, those of sessions that end are forgotten.
+	maxRecallsDirty = 4096
 )
 
 // recalls keep what sessions, and principals of the modern era, were shown and how often they have
@@ -48,6 +51,7 @@ type recall struct {
 
 	// The next are guarded by recalls.mu.
 	states map[*sessionState]struct{}
+	due    bool         // marked, and not written since
 	kept   recallRecord // what there is without states: of before the restart, or of sessions that have ended
 }
 
@@ -158,7 +162,15 @@ func (m *recalls) leave(st *sessionState) {
 		return
 	}
 	k.kept = last
-	if _, dirty := m.dirty[k]; !dirty {
+	if !k.due || len(m.dirty) > maxRecallsDirty {
+		delete(m.dirty, k)
+		m.forget(k)
+	}
+}
+
+// forget removes a document without sessions from memory. The caller holds mu.
+func (m *recalls) forget(k *recall) {
+	if m.of[k.key] == k {
 		delete(m.of, k.key)
 	}
 }
@@ -170,6 +182,7 @@ func (m *recalls) mark(st *sessionState) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	st.recall.due = true
 	m.dirty[st.recall] = struct{}{}
 	if !m.busy && !m.closed {
 		m.busy = true
@@ -203,7 +216,9 @@ func (m *recalls) work() {
 			wait = recallRetry
 			m.mu.Lock()
 			for _, k := range todo[i:] {
-				m.dirty[k] = struct{}{}
+				if m.of[k.key] == k {
+					m.dirty[k] = struct{}{}
+				}
 			}
 			m.mu.Unlock()
 			break
@@ -223,19 +238,21 @@ func (m *recalls) write(k *recall) error {
 		record = snapshotOf(states)
 	}
 	value := record.encode()
-	if value == nil || slices.Equal(value, k.last) {
-		return nil
+	if value != nil && !slices.Equal(value, k.last) {
+		ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
+		defer cancel()
+		if err := k.sole.Write(ctx, value, recallTTL); err != nil {
+			return err
+		}
+		k.last = value
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
-	defer cancel()
-	if err := k.sole.Write(ctx, value, recallTTL); err != nil {
-		return err
-	}
-	k.last = value
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, dirty := m.dirty[k]; !dirty && len(k.states) == 0 && m.of[k.key] == k {
-		delete(m.of, k.key)
+	if _, dirty := m.dirty[k]; !dirty {
+		k.due = false
+		if len(k.states) == 0 {
+			m.forget(k)
+		}
 	}
 	return nil
 }

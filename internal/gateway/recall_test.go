@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/storetest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -62,6 +64,51 @@ func TestRecall(t *testing.T) {
 		}
 		if got := strings.Join(ids, " "); got != "a:x "+cacheBreakpointID+" a:b" || again.cards[0].Description != first.cards[0].Description || !again.scored[0] {
 			t.Errorf("after a restart: %s, %+v", got, again.cards)
+		}
+	})
+}
+
+// TestRecallsEnd: nothing stays in memory of sessions that have ended, whether the store keeps it, has it
+// already, or does not answer.
+func TestRecallsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := &storetest.Faults{Docs: store.NewMemory()}
+		m := &recalls{docs: docs}
+		t.Cleanup(m.close)
+		use := func(principal string) *mcp.Session {
+			s := mcp.NewSession("", principal)
+			st := newSessionState(s)
+			m.join(&mcp.Request{Version: mcp.V20260728, Session: s}, st)
+			st.mu.Lock()
+			st.offerLocked("a:x")
+			st.mu.Unlock()
+			m.mark(st)
+			return s
+		}
+		left := func() int {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return len(m.of) + len(m.dirty)
+		}
+		for range 2 { // the second time, the store has it already
+			use("ann").Close()
+			time.Sleep(2 * time.Second)
+			if n := left(); n > 0 {
+				t.Errorf("%d documents stay", n)
+			}
+		}
+		docs.Cut(true)
+		for n := range 2 * maxRecallsDirty {
+			use(fmt.Sprint("p", n)).Close()
+		}
+		if n := left(); n > 2*maxRecallsDirty+2 {
+			t.Errorf("%d documents wait for a store that does not answer", n)
+		}
+		time.Sleep(time.Minute)
+		docs.Cut(false)
+		time.Sleep(time.Minute)
+		if n := left(); n > 0 {
+			t.Errorf("%d documents stay after a while without the store", n)
 		}
 	})
 }
