@@ -23,7 +23,7 @@ const (
 	readAgain = time.Minute
 	// readRetry is the wait after such a read failed.
 	readRetry = time.Second
-	// readTimeout bounds one such read.
+	// readTimeout bounds each request of such a read: a read of many documents over a network takes longer.
 	readTimeout = 12 * time.Second
 )
 
@@ -58,9 +58,7 @@ func (d *Docs) Follow(keyOrPrefix string, f func(store.Doc)) (stop func(), err e
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, readTimeout)
-	defer cancel()
-	if err := w.read(ctx); err != nil {
+	if err := w.read(d.ctx); err != nil {
 		w.stopped.Store(true)
 		unsubscribe()
 		return nil, err
@@ -132,7 +130,9 @@ func (w *follow) see(d store.Doc, gone bool) {
 // has gone with its marker. It is for one goroutine at a time.
 func (w *follow) read(ctx context.Context) error {
 	filter := w.docs.prefix + w.filter()
-	info, err := w.docs.stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	info, err := w.docs.stream.Info(bounded, jetstream.WithSubjectFilter(filter))
+	cancel()
 	if err != nil {
 		return failure(err)
 	}
@@ -140,7 +140,9 @@ func (w *follow) read(ctx context.Context) error {
 	seq := w.floor
 	w.mu.Unlock()
 	for {
-		m, err := w.docs.stream.GetMsg(ctx, seq+1, jetstream.WithGetMsgSubject(filter))
+		bounded, cancel := context.WithTimeout(ctx, readTimeout)
+		m, err := w.docs.stream.GetMsg(bounded, seq+1, jetstream.WithGetMsgSubject(filter))
+		cancel()
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			break
 		} else if err != nil {
@@ -195,11 +197,8 @@ func (d *Docs) readAll() (err error) {
 	follows := slices.Collect(maps.Keys(d.follows))
 	d.mu.Unlock()
 	for _, w := range follows {
-		ctx, cancel := context.WithTimeout(d.ctx, readTimeout)
-		failed := w.read(ctx)
-		cancel()
-		if failed != nil {
-			return fmt.Errorf("read %s again: %w", w.what, failed)
+		if err := w.read(d.ctx); err != nil {
+			return fmt.Errorf("read %s again: %w", w.what, err)
 		}
 	}
 	return nil
