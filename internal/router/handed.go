@@ -65,7 +65,10 @@ func (x *exchange) recordOne(m jsonrpc.Message) error {
 		}
 		return nil
 	}
-	session := mcp.NewSession(x.r.Header.Get(streamable.HeaderSession), guard.Principal(x.r.Context()))
+	session := new(mcp.Session) // NewSession would make an id, which would be that of no session
+	if id := x.r.Header.Get(streamable.HeaderSession); id != "" {
+		session = mcp.NewSession(id, guard.Principal(x.r.Context()))
+	}
 	r := &mcp.Request{ID: m.ID, Method: m.Method, Params: json.RawMessage(m.Params), Session: session, Peer: mcp.NoPeer}
 	to, err := x.fw.o.Audit.Begin(x.trace.Context(x.r.Context()), x.f.name, withHeaders(x.r.Context(), r, x.r.Header))
 	if err != nil || to == nil {

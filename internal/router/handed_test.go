@@ -62,6 +62,35 @@ func (r endOf) Passed() { r.to.note("ok") }
 // Unread implements router.Recorded.
 func (r endOf) Unread() { r.to.note("unread") }
 
+// sessions is an Auditor that notes the ids of sessions.
+type sessions struct {
+	ends
+	ids []string
+}
+
+func (a *sessions) Begin(_ context.Context, _ string, r *mcp.Request) (router.Recorded, error) {
+	a.ids = append(a.ids, r.Session.ID()+" of "+r.Session.Principal())
+	return endOf{&a.ends}, nil
+}
+
+// TestRecordNamesNoSession: a request without a session is recorded without one, not with a new id.
+func TestRecordNamesNoSession(t *testing.T) {
+	up := &refusing{ended: ended{fixed: fixed{target: router.Target{
+		URL: &url.URL{Scheme: "http", Host: "127.0.0.1:1", Path: "/mcp"}, Process: true, Version: mcp.V20251125,
+	}}, comesBack: true}}
+	a := &sessions{}
+	rt := router.New(router.Options{
+		Find: func(string) (router.Upstream, bool) { return up, true }, Names: func() []string { return nil }, Transport: up, Audit: a,
+	})
+	rt.ServeHTTP(httptest.NewRecorder(), postOf(t, initRequest))
+	if want := []string{" of "}; !slices.Equal(a.ids, want) {
+		t.Errorf("recorded sessions %q, want %q", a.ids, want)
+	}
+	if err := rt.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // refusing is an upstream whose program has just ended and, if it does not start again, cannot be
 // held a second time.
 type refusing struct {

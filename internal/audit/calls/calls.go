@@ -81,7 +81,7 @@ func of(request *mcp.Request, out *audit.Record) {
 		out.Method = request.Method
 	}
 	// The session knows its principal also where the context does not tell who calls.
-	if p := request.Session.Principal(); p != out.Principal {
+	if p := request.Session.Principal(); p != "" && p != out.Principal {
 		out.Principal, out.Issuer, out.Client = p, "", ""
 	}
 	if id := request.Session.ID(); id != "" {
