@@ -72,6 +72,16 @@ func (l *link) Call(ctx context.Context, timeout time.Duration, method string, p
 	return result, err
 }
 
+// ended reports whether the connection has ended.
+func (l *link) ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (l *link) notSent() error {
 	err := l.err()
 	return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Message: err.Error(), Err: errors.Join(mcp.ErrNotSent, err)}

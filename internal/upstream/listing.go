@@ -171,7 +171,8 @@ func (ls *lists) listing() catalog.Listing {
 }
 
 // gather reads all lists of the server over a connection. It returns an error if the tools cannot be
-// listed. Other lists that cannot be read are logged and left out.
+// listed, or if ctx or the connection ends before the last list: its entries would seem to be removed.
+// Other lists that cannot be read are logged and left out.
 func (ls *lists) gather(ctx context.Context, l *link) (catalog.Listing, *toolRules, error) {
 	out := ls.listing()
 	caps := l.hello.Capabilities
@@ -209,7 +210,7 @@ func (ls *lists) gather(ctx context.Context, l *link) (catalog.Listing, *toolRul
 				out.Cut = append(out.Cut, cut)
 			}
 		case errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound && (silent || list.capability != "tools"):
-		case list.capability == "tools":
+		case list.capability == "tools" || ctx.Err() != nil || l.ended():
 			return out, nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "%s: %s: %w", ls.srv.who, list.method, err)
 		default:
 			ls.srv.log.Warn("a list cannot be read and is left out", "method", list.method, "err", err)
