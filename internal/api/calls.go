@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/history"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/telemetry"
@@ -121,6 +122,7 @@ func (a *API) exchange(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindNotFound, "the arguments and the result of this call are not kept: console.capture was off, the call was at /mcps/NAME/mcp, or %d newer calls have taken its place", history.KeptExchanges)
 	}
 	a.o.Logger.Info("an operator reads the arguments and the result of a call", "operator", identity.From(r.Context()).Principal, "call", id)
+	a.o.Operated(r.Context(), audit.Role, "", "", "", "reads the arguments and the result of call "+id)
 	out := exchangeAnswer{ID: id, Arguments: show(kept.Arguments), Result: show(kept.Result)}
 	if out.Arguments != nil {
 		out.Arguments.Cut = out.Arguments.Cut || kept.ArgumentsCut
