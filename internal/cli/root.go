@@ -48,7 +48,7 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 		stdin: stdin, stdout: newTerminal(stdout, os.LookupEnv), stderr: newTerminal(stderr, os.LookupEnv),
 		lookupEnv: os.LookupEnv, environ: os.Environ, version: version,
 	}
-	if len(args) == 1 && (args[0] == "--version" || args[0] == "-v") {
+	if len(args) > 0 && (args[0] == "--version" || args[0] == "-v") {
 		fmt.Fprintf(a.stdout, "weir %s\n", version) // without the tree of commands, and without cobra's templates; see markup
 		return exitOK
 	}

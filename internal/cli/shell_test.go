@@ -177,6 +177,9 @@ func TestSmallCommands(t *testing.T) {
 		t.Error("no version in the JSON")
 	}
 	weir(t, "--version").want(t, exitOK, "weir ")
+	if alone, more := weir(t, "--version"), weir(t, "--version", "--help", "x"); more.stdout != alone.stdout || more.code != alone.code {
+		t.Errorf("--version with more arguments: %d %q, alone %d %q", more.code, more.stdout, alone.code, alone.stdout)
+	}
 	weir(t, "help").want(t, exitOK, "serve", "search", "call")
 	if f := weir(t, "help", "exit-codes").want(t, exitOK, exitCodeText()); strings.Contains(f.stdout, "|") {
 		t.Errorf("Markdown for people:\n%s", f.stdout)
