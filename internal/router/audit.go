@@ -15,7 +15,8 @@ type Auditor interface {
 	Enabled() bool
 	// Begin is called before a request reaches the upstream. An error refuses the request. The
 	// Auditor reads r before Begin returns. Where a request of the streaming forward has no session,
-	// r.Session is the zero Session, and ctx alone says who calls. It returns nil for a request that it does not record.
+	// r.Session is the zero Session, and ctx alone says who calls. It returns nil for a request that it
+	// does not record.
 	Begin(ctx context.Context, upstream string, r *mcp.Request) (Recorded, error)
 }
 

@@ -23,11 +23,14 @@ const names = Object.keys(pages);
 const byId = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
 const every = 5000;
 let timer, turn = 0, shown = '', shownPage = '', data;
+let routed, drawable; // the addresses of context.route and of data, which differ while a page loads
 
 const context = {
   me: undefined,
   route: { page: 'home', rest: [], query: new URLSearchParams() },
-  run, refresh: () => show(), draw,
+  run, refresh: () => show(),
+  // draw draws the page again, for answers that come late too: while another page loads, it does nothing.
+  draw: () => { if (drawable === routed) draw(); },
   // open goes to a page.
   open: (...parts) => { location.hash = link(...parts); },
   operate: () => { byId('operator-problem').textContent = ''; byId('operator').showModal(); },
@@ -70,6 +73,7 @@ function login(why) {
   clearTimeout(timer);
   context.me = undefined;
   shown = shownPage = '';
+  drawable = undefined;
   byId('page').replaceChildren();
   byId('pages').hidden = true;
   byId('forget').hidden = true;
@@ -96,9 +100,10 @@ async function show() {
   if (!context.me) return;
   const mine = ++turn;
   clearTimeout(timer);
-  context.route = routeOf(location.hash);
+  const address = routed = location.hash;
+  context.route = routeOf(address);
   const page = pages[context.route.page];
-  const moved = shown !== location.hash;
+  const moved = shown !== address;
   if (moved) drawFrame();
   if (moved || getSelection().isCollapsed) { // a selection is not disturbed
     await run(async () => {
@@ -106,6 +111,7 @@ async function show() {
       if (mine !== turn) return;
       render(byId('summary'), stateText(state.status), el('span', { class: 'soft' }, ` · up ${timeText(state.uptime)} · ${state.mode} mode`));
       data = fresh;
+      drawable = address;
       if (moved) {
         if (!page.keepsFocus || shownPage !== context.route.page) byId('page').replaceChildren();
         shownPage = context.route.page;
@@ -114,7 +120,7 @@ async function show() {
       draw();
       page.drawn?.(data);
       if (moved && shown !== '' && !page.keepsFocus) { byId('page').querySelector('h1')?.focus(); scrollTo(0, 0); }
-      shown = location.hash;
+      shown = address;
     });
   }
   if (mine !== turn || !context.me || page.live) return;
@@ -200,7 +206,7 @@ document.addEventListener('keydown', (event) => {
 });
 addEventListener('hashchange', show);
 // Charts have fewer points where there is less room.
-matchMedia('(max-width: 700px)').addEventListener('change', () => { if (context.me && data) draw(); });
+matchMedia('(max-width: 700px)').addEventListener('change', () => { if (context.me && data) context.draw(); });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) show(); });
 document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); byId('main').focus(); });
 enter();

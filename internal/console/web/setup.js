@@ -13,9 +13,6 @@ export async function load(_route, context) {
   return { setup, overview };
 }
 
-// redraw draws unless the person has gone to another page in the meantime.
-const redraw = (context) => { if (context.route.page === 'setup') context.draw(); };
-
 const perPage = 200;
 
 // settings asks for the configuration in effect, or for the page behind what is there.
@@ -42,7 +39,7 @@ export function view({ setup, overview }, context) {
 // effective shows the configuration in effect, for operators.
 function effective(context) {
   if (!context.me.operates || !conf.answer) return '';
-  const again = (change, more) => context.run(async () => { Object.assign(conf, change); await settings(more); redraw(context); });
+  const again = (change, more) => context.run(async () => { Object.assign(conf, change); await settings(more); context.draw(); });
   const { settings: all, page } = conf.answer;
   return card('Configuration in effect', el('div', { class: 'controls' },
     el('input', { type: 'search', id: 'setting', placeholder: 'key, such as mcpServers.files', 'aria-label': 'Only keys that begin so', autocomplete: 'off', maxlength: '200', value: conf.key,
@@ -74,7 +71,7 @@ function check(context) {
 // mending offers what weir can do about a finding: first the plan, then the change.
 function mending(one, context) {
   const planned = mends === one;
-  const show = (which) => () => { mends = which; redraw(context); };
+  const show = (which) => () => { mends = which; context.draw(); };
   const mend = () => context.run(async () => {
     const done = await post('doctor/fix', { id: one.id, thing: one.thing, mends: one.mends });
     mends = undefined;
@@ -87,9 +84,9 @@ function mending(one, context) {
 
 async function look(context) {
   report = { ...report, looking: true };
-  redraw(context);
+  context.draw();
   const before = report;
   const ok = await context.run(async () => { report = { ...await get('doctor'), at: Date.now() }; });
   if (!ok) report = { ...before, looking: false };
-  redraw(context);
+  context.draw();
 }
