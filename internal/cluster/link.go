@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -175,7 +176,9 @@ func readAs(h http.Header) (*identity.Identity, bool) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(value)
 	var c caller
-	if err != nil || json.Unmarshal(raw, &c) != nil || c.Principal == "" {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // as the guard decodes claims: a number of 17 digits stays what it is
+	if err != nil || d.Decode(&c) != nil || c.Principal == "" {
 		return nil, false
 	}
 	if scheme, token, ok := strings.Cut(h.Get("Authorization"), " "); c.HasBearer && ok && strings.EqualFold(scheme, "bearer") {
