@@ -178,9 +178,10 @@ func (s *Shared) claimAll() {
 // next returns the task that this replica should claim: the first of the highest priority, and every
 // eighth time the one that has waited longest. It returns nil if no task waits or no place is free.
 func (s *Shared) next() (best *sharedItem, id string) {
-	status := s.q.Status()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Under the lock: a task that starts between the two would count neither as coming nor as running.
+	status := s.q.Status()
 	if s.closed || s.rev == 0 {
 		return nil, "" // without a document of its own, a claim would count as interrupted
 	}
