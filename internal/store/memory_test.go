@@ -59,6 +59,7 @@ func TestMemoryBlobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		blobs := store.NewMemoryBlobs()
 		storetest.Blobs(t, blobs, blobs, 1<<20)
+		storetest.BlobBound(t, blobs)
 	})
 }
 

@@ -46,7 +46,7 @@ func three(t testing.TB) (servers [3]*natsserver.Server) {
 		c := &natsserver.Cluster{Name: "weir", Node: node, Listen: addresses[i], Members: others,
 			TLS: clusterkey.NewAuthority(node, key, nil, nil).TLS(), NKey: key.NKey(), Sign: key.Sign}
 		go func() {
-			s, err := natsserver.Open(natsserver.Options{Dir: filepath.Join(dir, node), MaxBytes: 256 << 20, Cluster: c})
+			s, err := natsserver.Open(natsserver.Options{Dir: filepath.Join(dir, node), MaxBytes: 256 << 20, Late: true, Cluster: c})
 			servers[i] = s
 			failed <- err
 		}()
@@ -81,6 +81,7 @@ func replicated(t testing.TB, servers [3]*natsserver.Server) (docs [3]*natsstore
 // TestReplicas: documents, messages and blobs of three servers keep the contract, also where one
 // server's changes are another's to see. The loss of a server loses nothing.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	servers := three(t)
 	docs := replicated(t, servers)
 	storetest.Contract(t, docs[0])

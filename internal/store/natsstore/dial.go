@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -48,6 +50,11 @@ func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
 	if s.Cert != "" {
 		o = append(o, nats.ClientCert(s.Cert, s.Key))
 	}
+	for _, one := range s.URLs {
+		if _, err := url.Parse(one); err != nil {
+			return nil, errors.New("connect to NATS: a URL of the servers cannot be read") // the error has the password in it
+		}
+	}
 	for {
 		conn, err := nats.Connect(strings.Join(s.URLs, ","), o...)
 		if err == nil {
@@ -64,9 +71,10 @@ func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
 	}
 }
 
-// isNetwork tells whether an error is one of the way to a server. The client joins errors of files,
-// such as a missing certificate, in the same form, but those have no address.
+// isNetwork tells whether an error is one of the way to a server, and not one of a file or of a URL, which
+// another attempt does not mend.
 func isNetwork(err error) bool {
-	var op interface{ Timeout() bool }
-	return errors.As(err, &op)
+	var text *url.Error
+	var op net.Error
+	return errors.As(err, &op) && !errors.As(err, &text)
 }

@@ -35,6 +35,7 @@ func open(t *testing.T, dir string, maxBytes int64) (d *natsstore.Docs, found bo
 
 // TestContract: documents in a stream of one server in this process.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	d, found, end := open(t, t.TempDir(), 16<<20)
 	defer end()
 	if found {
@@ -47,7 +48,8 @@ func TestContract(t *testing.T) {
 
 // TestBusAndBlobs: messages and blobs of one server in this process.
 func TestBusAndBlobs(t *testing.T) {
-	s, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 256 << 20})
+	t.Parallel()
+	s, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 256 << 20, Late: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,8 @@ func TestBusAndBlobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Blobs(t, blobs, blobs, store.MaxBlob)
+	storetest.Blobs(t, blobs, blobs, 8<<20)
+	storetest.BlobBound(t, blobs)
 }
 
 // TestReopen: what was confirmed is there after a restart, and one process at a time has the folder.
