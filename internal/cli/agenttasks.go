@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/weir-mcp/weir/agentserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 	"github.com/weir-mcp/weir/internal/taskqueue"
@@ -26,17 +24,9 @@ const (
 
 // sharedTasks connects to the NATS server of a configuration with queue.group.
 func sharedTasks(q agentserver.QueueConfig) (docs taskqueue.Docs, closing func(), err error) {
-	o := []nats.Option{nats.Name("weir agent"), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second), nats.ReconnectBufSize(-1), nats.Timeout(tasksTimeout)}
-	if q.Creds != "" {
-		o = append(o, nats.UserCredentials(q.Creds))
-	}
-	if q.CA != "" {
-		o = append(o, nats.RootCAs(q.CA))
-	}
-	if q.Cert != "" {
-		o = append(o, nats.ClientCert(q.Cert, q.Key))
-	}
-	conn, err := nats.Connect(q.Store, o...)
+	ctx, cancel := context.WithTimeout(context.Background(), tasksTimeout)
+	defer cancel()
+	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: strings.Split(q.Store, ","), Creds: q.Creds, CA: q.CA, Cert: q.Cert, Key: q.Key})
 	if err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {
@@ -44,8 +34,6 @@ func sharedTasks(q agentserver.QueueConfig) (docs taskqueue.Docs, closing func()
 		}
 		return nil, nil, fmt.Errorf("%s: %w", withoutPasswords(q.Store), err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tasksTimeout)
-	defer cancel()
 	opened, _, err := natsstore.Open(ctx, conn, natsstore.Options{Bucket: tasksBucket, MaxBytes: tasksBytes})
 	if err != nil {
 		conn.Close()
