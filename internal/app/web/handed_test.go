@@ -27,14 +27,15 @@ import (
 
 // recordedGateway is a gateway with an audit log, in front of a server with a URL.
 type recordedGateway struct {
-	t        *testing.T
-	front    *httptest.Server
-	dir      string
-	engine   *app.Engine
-	server   *web.Server
-	closed   bool
-	copied   *atomic.Int64 // messages that came to the server as the client sent them
-	sleeping *atomic.Int64 // calls of sleep that came to the server
+	sessionless []string // the trace ids of requests without a session
+	t           *testing.T
+	front       *httptest.Server
+	dir         string
+	engine      *app.Engine
+	server      *web.Server
+	closed      bool
+	copied      *atomic.Int64 // messages that came to the server as the client sent them
+	sleeping    *atomic.Int64 // calls of sleep that came to the server
 }
 
 // agentHeader is a header of the client that reaches the server with bytes that are handed on.
@@ -175,6 +176,9 @@ func (g *recordedGateway) post(body string, header ...string) *http.Response {
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
+	if trace := strings.Split(r.Header.Get("Traceparent"), "-"); len(trace) == 4 && r.Header.Get("Mcp-Session-Id") == "" {
+		g.sessionless = append(g.sessionless, trace[1])
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		g.t.Fatal(err)
@@ -212,14 +216,14 @@ func (g *recordedGateway) records() map[string][]string {
 		}
 		switch kind, _ := r["kind"].(string); kind {
 		case "begin", "end", "refusal":
-			if _, known := r["session"].(string); !known {
+			trace, _ := r["trace"].(string)
+			if _, known := r["session"].(string); !known && !slices.Contains(g.sessionless, trace) {
 				g.t.Errorf("no session: %s", raw)
 			}
 			for _, key := range volatile {
 				delete(r, key)
 			}
 			line, _ := json.Marshal(r)
-			trace, _ := r["trace"].(string)
 			out[trace] = append(out[trace], string(line))
 		}
 		return true
