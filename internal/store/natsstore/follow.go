@@ -130,9 +130,7 @@ func (w *follow) see(d store.Doc, gone bool) {
 // has gone with its marker. It is for one goroutine at a time.
 func (w *follow) read(ctx context.Context) error {
 	filter := w.docs.prefix + w.filter()
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
-	info, err := w.docs.stream.Info(bounded, jetstream.WithSubjectFilter(filter))
-	cancel()
+	info, err := w.info(ctx, filter)
 	if err != nil {
 		return failure(err)
 	}
@@ -166,6 +164,21 @@ func (w *follow) read(ctx context.Context) error {
 	w.floor = max(w.floor, last)
 	maps.DeleteFunc(w.gone, func(_ string, seq uint64) bool { return seq <= w.floor })
 	return nil
+}
+
+// info returns what the stream has. It asks again where servers without a leader do not answer.
+func (w *follow) info(ctx context.Context, filter string) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for limit := unanswered; ; limit *= 2 {
+		attempt, cancel := context.WithTimeout(ctx, limit)
+		info, err := w.docs.stream.Info(attempt, jetstream.WithSubjectFilter(filter))
+		late := attempt.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil {
+			return info, err
+		}
+	}
 }
 
 // readForEver reads again what follows may have missed, one after the other, until Close.
