@@ -157,7 +157,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	n.links = newTransport(o.Dial, o.TLS)
 	n.ctx, n.end = context.WithCancel(context.Background())
-	stop, err := o.Docs.Follow("n.", n.follow)
+	stop, err := followNodes(ctx, o.Docs, n.follow)
 	if err != nil {
 		n.end()
 		return nil, err
@@ -178,12 +178,30 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 }
 
+// followNodes follows the documents of nodes. A store that elects a leader does not answer for a while:
+// it asks again until ctx ends.
+func followNodes(ctx context.Context, docs store.Docs, f func(store.Doc)) (stop func(), err error) {
+	for {
+		stop, err = docs.Follow("n.", f)
+		if err == nil || !errors.Is(err, store.ErrUnavailable) {
+			return stop, err
+		}
+		select {
+		case <-time.After(retryEvery):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
 // born makes an incarnation that listens to the other nodes.
 func (n *Node) born() (*life, error) {
 	l := &life{inc: newInc(), sent: time.Now(), ready: make(chan struct{}), fenced: make(chan struct{})}
 	var err error
-	l.stop, err = n.listen(l.inc)
-	return l, err
+	if l.stop, err = n.listen(l.inc); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Inc returns the current INC. It changes when the node is fenced.

@@ -170,6 +170,37 @@ func TestJoinAndLeave(t *testing.T) {
 	})
 }
 
+// lateDocs does not answer Follow for the first few times, as a store that elects its leader.
+type lateDocs struct {
+	store.Docs
+	left int
+}
+
+func (d *lateDocs) Follow(what string, f func(store.Doc)) (func(), error) {
+	if d.left--; d.left >= 0 {
+		time.Sleep(2 * time.Second)
+		return nil, store.ErrUnavailable
+	}
+	return d.Docs.Follow(what, f)
+}
+
+// TestStartWaits: a node that starts while the store elects a leader waits for it as long as it may.
+func TestStartWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		n, err := Start(ctx, Options{Docs: &lateDocs{w.docs, 3}, Bus: w.bus, Name: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Close(t.Context())
+		if n, err = Start(ctx, Options{Docs: &lateDocs{w.docs, 1000}, Bus: w.bus, Name: "b"}); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%v, %v", n, err)
+		}
+	})
+}
+
 // TestFence: a node that the store does not acknowledge is over 15 seconds after it sent the last renewal that
 // was acknowledged, before its document can end. It goes on as another node, which is its heir.
 func TestFence(t *testing.T) {
