@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/seal"
@@ -15,6 +17,15 @@ func (s *Store) Cluster() *cluster.Node {
 		return nil
 	}
 	return s.node
+}
+
+// Link returns the listener for other nodes, and how they prove that they are nodes; nil if the gateway is
+// one node.
+func (s *Store) Link() (net.Listener, *tls.Config) {
+	if s == nil {
+		return nil, nil
+	}
+	return s.link, s.trust
 }
 
 // join makes this process a node of the cluster that shares a store. Ids of sessions name the node.

@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -42,6 +44,8 @@ type Store struct {
 	shelf  *artifact.Shelf
 	key    *seal.Key
 	node   *cluster.Node // nil: this gateway is one node
+	link   net.Listener  // for other nodes; nil without node
+	trust  *tls.Config   // of link
 	shared shared        // with other gateways; empty for a store in files
 }
 
@@ -159,6 +163,9 @@ func (s *Store) Close() {
 		return
 	}
 	s.leave()
+	if s.link != nil {
+		_ = s.link.Close() // the HTTP server may have closed it
+	}
 	s.shared.close()
 	if s.server != nil {
 		s.server.Close()

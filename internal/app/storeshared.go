@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/clusterkey"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 )
@@ -60,9 +61,35 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 		}
 	}
 	s.shared.docs, s.shared.bus = docs, natsstore.NewBus(conn)
-	s.docs, s.key = docs, key.Seal()
-	s.ids = sessionid.New(s.key, docs, log)
+	authority := clusterkey.NewAuthority(c.Cluster.Node, key, old, nil)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Cluster.Listen)
+	if err != nil {
+		return fmt.Errorf("cluster.listen: other nodes cannot reach this one: %w", err)
+	}
+	s.link, s.trust = listener, authority.TLS()
+	joining, cancel := context.WithTimeout(ctx, slowOpen)
+	defer cancel()
+	err = s.join(joining, docs, key.Seal(), cluster.Options{
+		Bus: s.shared.bus, Name: c.Cluster.Node, URL: "https://" + advertised(&c.Cluster, listener), TLS: authority.TLS(), Logger: log,
+	})
+	if err != nil {
+		return fmt.Errorf("%s does not take this node into the cluster %q: %w", where, name, err)
+	}
 	return nil
+}
+
+// advertised returns the address at which other nodes reach this one. A port that the system has chosen is
+// known by the listener alone.
+func advertised(c *config.Cluster, l net.Listener) string {
+	host, port, _ := net.SplitHostPort(c.Advertise) // the configuration has checked it
+	if port != "0" {
+		return c.Advertise
+	}
+	at := l.Addr().(*net.TCPAddr)
+	if !at.IP.IsUnspecified() {
+		host = at.IP.String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(at.Port))
 }
 
 // connect returns a connection to the NATS of a configuration, and what that is for messages.

@@ -74,7 +74,7 @@ func TestStoreNATS(t *testing.T) {
 		t.Fatal("the server has not started")
 	}
 	node := func(name, password string) string {
-		return fmt.Sprintf("store: {at: 'nats://weir:%s@%s', max_bytes: 16MB}\ncluster: {node: %s, key: %q}", password, s.Addr(), name, sharedKey)
+		return fmt.Sprintf("store: {at: 'nats://weir:%s@%s', max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0'}", password, s.Addr(), name, sharedKey)
 	}
 	stores := openShares(t, node("a", "pass-word"), node("b", "pass-word"))
 	oneStore(t, stores[0], stores[1])
@@ -104,7 +104,7 @@ func TestStoreCluster(t *testing.T) {
 	}
 	var texts []string
 	for _, name := range []string{"a", "b", "c"} {
-		texts = append(texts, fmt.Sprintf("store: {at: %q, max_bytes: 16MB}\ncluster: {node: %s, key: %q, members: [%s]}",
+		texts = append(texts, fmt.Sprintf("store: {at: %q, max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}",
 			"cluster:"+filepath.Join(dir, name), name, sharedKey, strings.Join(members, ", ")))
 	}
 	stores := openShares(t, texts...)

@@ -114,6 +114,9 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	f.callers = authn.New(authn.Options{Logger: log})
 	f.http = app.NewHTTPServer(http.HandlerFunc(f.ServeHTTP), log)
 	f.Apply(nil, c)
+	if l, trust := e.Store.Link(); l != nil {
+		f.Join(l, trust) // other nodes may have sent requests for this one already
+	}
 	return f
 }
 

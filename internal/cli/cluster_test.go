@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// startNATS starts a NATS server and returns its address.
+func startNATS(t *testing.T) string {
+	t.Helper()
+	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(30 * time.Second) {
+		t.Fatal("the NATS server has not started")
+	}
+	return s.Addr().String()
+}
+
+// settles asks for tools in a session at a gateway until that works. A list may run twice.
+func settles(t *testing.T, at *server, session string) {
+	t.Helper()
+	c := &plainClient{at.base + "/mcp", session}
+	var status int
+	var answer string
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if status, answer = c.ask(t, "tools/list", "{}"); status == http.StatusOK && strings.Contains(answer, `"result"`) {
+			return
+		}
+		if status == http.StatusNotFound {
+			break // the client would have to begin anew
+		}
+	}
+	t.Fatalf("the session has not gone on: %d %s", status, answer)
+}
+
+// works calls a tool in a session at each of several gateways in turn.
+func works(t *testing.T, session string, gateways ...*server) {
+	t.Helper()
+	for i := range 2 * len(gateways) {
+		c := &plainClient{gateways[i%len(gateways)].base + "/mcp", session}
+		if status, answer := c.ask(t, "tools/call", `{"name":"tool_browse","arguments":{"query":"echo"}}`); status != http.StatusOK || !strings.Contains(answer, `"result"`) {
+			t.Errorf("a call: %d %s", status, answer)
+		}
+	}
+}
+
+// TestKilledNode: sessions work at each of two gateways that share a store on NATS. They go on at the other
+// one, without a handshake, after one is killed or ends.
+func TestKilledNode(t *testing.T) {
+	t.Parallel()
+	nats, up := startNATS(t), fakeServer(t)
+	node := func(name string) *server {
+		return serve(t, fmt.Sprintf(`
+mode: gateway
+mcpServers: {up: {url: %q, required: true}}
+store: {at: "nats://%s", max_bytes: 16MB}
+cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "127.0.0.1:0"}
+`, up.URL+"/mcp", nats, name))
+	}
+	a, b := node("a"), node("b")
+	first, second := newPlainClient(t, a.base+"/mcp").session, newPlainClient(t, b.base+"/mcp").session
+	works(t, first, a, b)
+	works(t, second, a, b)
+
+	a.end(syscall.SIGKILL)
+	settles(t, b, first)
+	works(t, first, b)
+	works(t, second, b)
+
+	c := node("c")
+	works(t, first, b, c)
+	works(t, second, b, c)
+
+	b.end(syscall.SIGTERM)
+	settles(t, c, first)
+	settles(t, c, second)
+	works(t, first, c)
+	works(t, second, c)
+}
