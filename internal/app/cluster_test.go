@@ -261,13 +261,15 @@ func (c *nodes) open(n *node) string {
 	return session
 }
 
-// finds lists tools in a session whose node was just killed. A list may run twice, so it is repeated even if
+// finds lists tools, at each node, in a session whose node has just ended. A list may run twice, so it is repeated even if
 // the connection to that node has taken it.
 func (c *nodes) finds(session string) {
 	c.t.Helper()
-	c.call++
-	if resp, body := c.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, c.call)); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"result"`) {
-		c.t.Errorf("%d %s", resp.StatusCode, body)
+	for range len(c.all) {
+		c.call++
+		if resp, body := c.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, c.call)); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"result"`) {
+			c.t.Errorf("%d %s", resp.StatusCode, body)
+		}
 	}
 }
 
@@ -311,6 +313,8 @@ func testSessions(t *testing.T, path string) {
 	c.works(session)
 	c.works(other)
 	c.stop(first)
+	c.finds(session)
+	c.finds(other)
 	c.works(session)
 	c.works(other)
 	c.kill(c.all[1])
@@ -322,6 +326,8 @@ func testSessions(t *testing.T, path string) {
 	c.works(session)
 	c.works(other)
 	c.stop(c.all[2])
+	c.finds(session)
+	c.finds(other)
 	c.works(session)
 	c.works(other)
 	resp, body := c.post(strings.Replace(session, "w1.", "w1.x", 1), `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
