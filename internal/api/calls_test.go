@@ -16,6 +16,7 @@ func TestExchangeIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	one := call("ann", "many:tool_01")
 	one.Exchange = &telemetry.Exchange{Arguments: []byte(`{"a":1}`), Result: []byte(`{}`)}
+	w.book.KeepExchanges(true)
 	w.book.Observe(one)
 	w.book.Observe(call("ann", "many:tool_02")) // nothing of it is kept
 	var told []string
