@@ -39,7 +39,7 @@ const (
 	requestTimeout = 5 * time.Second
 	// openPause is the wait between attempts to open a store without a leader.
 	openPause = 250 * time.Millisecond
-	// unanswered is how long the first attempt at a store waits, and each further one waits twice as
+	// unanswered is how long the first request of a follow waits, and each further one waits twice as
 	// long. Servers without a leader do not answer at all, so a request that came before the election
 	// would use up the whole time.
 	unanswered = 2 * time.Second
@@ -99,12 +99,8 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 		o.Changes = o.Bucket + ".d"
 	}
 	d := &Docs{js: js, prefix: "$KV." + o.Bucket + ".", conn: conn, changes: o.Changes + ".", lanes: newLanes(conn, 1), follows: map[*follow]struct{}{}}
-	limit := 2 * requestTimeout
-	if o.Patience > 0 {
-		limit = unanswered
-	}
-	for end := time.Now().Add(o.Patience); ; limit = min(2*limit, 2*requestTimeout) {
-		found, err = d.open(ctx, o, limit)
+	for end := time.Now().Add(o.Patience); ; {
+		found, err = d.open(ctx, o)
 		if err == nil || errors.Is(err, ErrLost) || !time.Now().Before(end) || ctx.Err() != nil {
 			break
 		}
@@ -120,9 +116,9 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 	return d, found, nil
 }
 
-// open makes sure that there is a bucket as o says, within a limit.
-func (d *Docs) open(ctx context.Context, o Options, limit time.Duration) (found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// open makes sure that there is a bucket as o says.
+func (d *Docs) open(ctx context.Context, o Options) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
 	name := "KV_" + o.Bucket
 	switch stream, err := d.js.Stream(ctx, name); {
