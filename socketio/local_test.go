@@ -91,6 +91,7 @@ func TestLocalQueueIsBounded(t *testing.T) {
 		if reason := <-gone; reason != engineio.ReasonTransportClose {
 			t.Errorf("the server was told %q", reason)
 		}
+		synctest.Wait() // the handlers have ended
 		for i, text := range got {
 			if text != string('0'+rune(i%10)) {
 				t.Fatalf("out of order: %q", got)
