@@ -11,8 +11,8 @@
 //	config file changes ─▶ Follow ─▶ Reload ─▶ upstreams, agents, offices, then the Face
 //
 // A gateway shuts down in this order: app/web waits for running calls, the gateway leaves its
-// offices, upstreams stop, and the store discards all results. Engine.Close does all of this except
-// the first step.
+// offices, upstreams stop, and results go that no store keeps. Engine.Close does all of this except the
+// first step.
 //
 // OpenHub runs weir's other service: a hub without a gateway.
 package app

@@ -6,6 +6,6 @@
 //	                           └─▶ seal.Key: ids, states and secrets that any node opens
 //
 // A process that has the key is a node: nothing is handed out, stored or renewed by an operator. Keys
-// of earlier times open and are trusted, and nothing new is made with them. The package knows neither
+// of earlier times are trusted in connections, and nothing new is made with them. The package knows neither
 // addresses nor connections.
 package clusterkey

@@ -8,7 +8,7 @@
 //
 //	docs of an upstream ──With──▶ segment ─┐
 //	docs of another     ──With──▶ segment ─┼─▶ view: numbering, idf, n-grams of the vocabulary, norms
-//	                                       ┘      (made once per Index, from the segments' dictionaries)
+//	                                       ┘      (made once per Index; a small change of a large one shares the last view)
 //
 //	query ─▶ words ─┬─▶ stems, raw tokens, related words ─▶ BM25F score ──────── ÷ best ─┐
 //	                └─▶ character 3–5-grams ─▶ similar terms ─▶ cosine × .5 ──── ÷ best ─┴─▶ sum
