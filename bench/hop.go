@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/weir-mcp/weir/internal/hop"
 )
@@ -27,14 +25,7 @@ func serveHop(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 	if err != nil {
 		return err
 	}
-	client := hop.New(&http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		MaxIdleConns:        2 * maxCallers,
-		MaxIdleConnsPerHost: 2 * maxCallers,
-		IdleConnTimeout:     10 * time.Minute,
-		DisableCompression:  true,
-		ReadBufferSize:      16 << 10,
-	})
+	client := hop.New(toServer())
 	defer client.CloseIdleConnections()
 	return serveHTTP(ctx, freePort, &bare{client: client, host: target.Host}, stdin, stdout)
 }

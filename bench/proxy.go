@@ -12,6 +12,19 @@ import (
 	"time"
 )
 
+// toServer returns the transport of a baseline.
+func toServer() *http.Transport {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConns:        2 * maxCallers,
+		MaxIdleConnsPerHost: 2 * maxCallers,
+		IdleConnTimeout:     10 * time.Minute,
+		DisableCompression:  true,
+		WriteBufferSize:     16 << 10,
+		ReadBufferSize:      16 << 10,
+	}
+}
+
 // serveProxy is the baseline: httputil.ReverseProxy, given what it needs to be
 // as fast as it can be.
 func serveProxy(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
@@ -23,16 +36,8 @@ func serveProxy(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 		return err
 	}
 	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			MaxIdleConns:        2 * maxCallers,
-			MaxIdleConnsPerHost: 2 * maxCallers,
-			IdleConnTimeout:     10 * time.Minute,
-			DisableCompression:  true,
-			WriteBufferSize:     16 << 10,
-			ReadBufferSize:      16 << 10,
-		},
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:  toServer(),
 		BufferPool: &copyBuffers{sync.Pool{New: func() any { return new([32 << 10]byte) }}},
 	}
 	return serveHTTP(ctx, freePort, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
