@@ -45,6 +45,13 @@ func (p *presence) add(n int) {
 	}
 }
 
+// busy reports whether a request is in flight.
+func (p *presence) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open > 0
+}
+
 // wait returns a channel that is closed once no request has been in flight for a time. It may be
 // called once.
 func (p *presence) wait(after time.Duration) <-chan struct{} {

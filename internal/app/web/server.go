@@ -29,9 +29,15 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// linger is how long the HTTP server answers "shutting down" after the last call has ended, so that
-// clients that call again at once get that answer on their open connection.
-const linger = 100 * time.Millisecond
+// The HTTP server answers "shutting down" after the last call has ended, so that clients that call
+// again at once get that answer on their open connection, and not its end. It waits for linger, and
+// where there were calls, until their connections are closed or lingerBusy is over: a client may be
+// slow to call again.
+const (
+	linger     = 100 * time.Millisecond
+	lingerBusy = 500 * time.Millisecond
+	lingerStep = 5 * time.Millisecond
+)
 
 // A Server serves a gateway over HTTP.
 //
@@ -76,6 +82,7 @@ type Server struct {
 	link    *cluster.Link // nil until other nodes can reach this one
 
 	draining atomic.Bool
+	conns    atomic.Int64   // open connections of http
 	ended    chan struct{}  // closed when the listener has stopped accepting
 	door     sync.WaitGroup // serves the door of the listener
 }
@@ -113,6 +120,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	f.router = router.New(opts)
 	f.callers = authn.New(authn.Options{Logger: log})
 	f.http = app.NewHTTPServer(http.HandlerFunc(f.ServeHTTP), log)
+	f.http.ConnState = f.count
 	f.Apply(nil, c)
 	if l, trust := e.Store.Link(); l != nil {
 		f.Join(l, trust) // other nodes may have sent requests for this one already
@@ -399,6 +407,10 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	} else {
 		close(f.ended) // there is no listener to wait for
 	}
+	patience := linger
+	if f.presence.busy() {
+		patience = lingerBusy
+	}
 	(*f.quiet.Load())()
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards failed
@@ -423,10 +435,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	if f.listener == nil {
 		return nil
 	}
-	select {
-	case <-time.After(linger):
-	case <-ctx.Done():
-	}
+	f.linger(ctx, patience)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), linger)
 	defer cancel()
 	if err := f.http.Shutdown(closing); err != nil {
@@ -435,6 +444,33 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	<-f.ended
 	f.door.Wait()
 	return nil
+}
+
+// linger waits for so long, and no longer than connections are open.
+func (f *Server) linger(ctx context.Context, patience time.Duration) {
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	look := time.NewTicker(lingerStep)
+	defer look.Stop()
+	for f.conns.Load() > 0 {
+		select {
+		case <-look.C:
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// count counts the open connections of the HTTP server.
+func (f *Server) count(_ net.Conn, now http.ConnState) {
+	switch now {
+	case http.StateNew:
+		f.conns.Add(1)
+	case http.StateHijacked, http.StateClosed:
+		f.conns.Add(-1)
+	}
 }
 
 // mountAgents adds the paths for agents and for programs that call agents.
