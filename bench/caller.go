@@ -207,7 +207,11 @@ type caller struct {
 	payAt    int
 }
 
-// newCaller connects to e and makes a first call, so that everything on the way
+// firstCalls is how many calls a new caller makes at most. A caller of thousands of tools that called
+// each of them would let the callers before it wait until the gateway closes their connections.
+const firstCalls = 16
+
+// newCaller connects to e and makes first calls, so that everything on the way
 // is there and what it answers is known. n tells callers of one system apart.
 func newCaller(ctx context.Context, e endpoint, calls []func(session string) []byte, payload []byte, n int) (*caller, error) {
 	c, err := dial(ctx, e.host)
@@ -227,7 +231,7 @@ func newCaller(ctx context.Context, e endpoint, calls []func(session string) []b
 		cl.idAt = append(cl.idAt, bytes.Index(r, strconv.AppendInt(nil, firstID, 10)))
 		cl.nonceAt = append(cl.nonceAt, bytes.Index(r, strconv.AppendInt(nil, firstNonce, 10)))
 	}
-	for range cl.requests {
+	for range min(len(cl.requests), firstCalls) {
 		if err := cl.call(); err != nil {
 			c.close()
 			return nil, err
