@@ -24,7 +24,10 @@ import (
 	"github.com/weir-mcp/weir/internal/store/storetest"
 )
 
-const clusterToken = "a-token-of-ann-0123456789"
+const (
+	clusterToken = "a-token-of-ann-0123456789"
+	otherToken   = "a-token-of-bob-0123456789"
+)
 
 // nodes is a cluster of gateways in one process behind a balancer that takes them in turn.
 type nodes struct {
@@ -35,6 +38,7 @@ type nodes struct {
 	up   *httptest.Server // the MCP server behind all of them
 	call int              // ids of requests
 	path string           // of the endpoint
+	more string           // of the configuration
 
 	mu   sync.Mutex // guards below
 	all  []*node
@@ -117,11 +121,17 @@ func (l *linkListener) cut() {
 
 func startNodes(t *testing.T, count int) *nodes {
 	t.Helper()
+	return startNodesWith(t, count, "")
+}
+
+// startNodesWith starts nodes with more in their configuration.
+func startNodesWith(t *testing.T, count int, more string) *nodes {
+	t.Helper()
 	fake, err := fakemcp.New(fakemcp.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &nodes{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp"}
+	c := &nodes{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp", more: more}
 	t.Cleanup(func() { fake.Close(); c.up.Close() })
 	if c.key, err = clusterkey.Parse(strings.Repeat("0123456789abcdef", 4)); err != nil {
 		t.Fatal(err)
@@ -135,7 +145,7 @@ func startNodes(t *testing.T, count int) *nodes {
 // start adds a node.
 func (c *nodes) start(name string) *node {
 	c.t.Helper()
-	text := fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, sha256: %x}]}\npolicy: {rules: [{action: deny, tool: no_such_tool}]}\nmcpServers: {up: {url: %q, required: true}}\n", sha256.Sum256([]byte(clusterToken)), c.up.URL+"/mcp")
+	text := c.more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, sha256: %x}, {name: bob, sha256: %x}]}\npolicy: {rules: [{action: deny, tool: no_such_tool}]}\nmcpServers: {up: {url: %q, required: true}}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), c.up.URL+"/mcp")
 	conf, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
 		c.t.Fatal(err)

@@ -40,6 +40,7 @@ func openStores(c *config.Config, outlasting *Store, log *slog.Logger) (*stores,
 		so.Dir, so.DiskBytes, so.DefaultDir = c.Artifacts.Dir, int64(c.Artifacts.DiskBytes), spillFolder
 		outlasting.results(&so)
 	}
+	so.Nodes = outlasting.nodes()
 	h.pool = memory.NewPool(po)
 	so.Room = h.pool.Account("results")
 	var err error

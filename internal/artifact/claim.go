@@ -3,6 +3,7 @@ package artifact
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -22,6 +23,9 @@ func (s *Local) Claim(ctx context.Context, value string) (*Claim, error) {
 		return nil, err
 	}
 	claim, err := s.claim(sha256.Sum256([]byte(value)))
+	if errors.Is(err, ErrToken) {
+		claim, err = s.claimElsewhere(value)
+	}
 	if err != nil {
 		return nil, err
 	}

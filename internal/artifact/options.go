@@ -50,6 +50,9 @@ type Options struct {
 	// refused. Nil keeps none beyond the process.
 	Shelf *Shelf
 
+	// Nodes is for a store in a node of a cluster. Nil is for a gateway of one node.
+	Nodes *Nodes
+
 	TokenTTL  time.Duration // age at which a token goes; 0 is defaultTokenTTL
 	MaxTokens int           // unspent tokens of one principal, beyond which none is made; 0 is defaultMaxTokens
 

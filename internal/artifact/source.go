@@ -62,7 +62,10 @@ func (c *Claim) Open(ctx context.Context, sel table.Selection, strict bool) (Row
 // which is limited to sel. It closes the rows. If it fails, the rows are lost, and the claim is
 // spent.
 func (c *Claim) Keep(ctx context.Context, rows Rows, sel table.Selection) error {
-	err := c.keep(ctx, rows, sel)
+	err := ErrToken // the token is of another node, which has spent it
+	if c.token.item.space != nil {
+		err = c.keep(ctx, rows, sel)
+	}
 	if cerr := rows.Close(); err == nil {
 		err = cerr
 	}

@@ -27,6 +27,9 @@ func (t *token) place() *int       { return &t.at }
 // tokenBytes is the randomness of a token: 256 bits (spec/tables §4).
 const tokenBytes = 32
 
+// tokenChars is the length of its random part.
+const tokenChars = (tokenBytes*8 + 5) / 6
+
 // newToken returns 256 random bits as a token of letters, digits, "-" and "_". It does not begin
 // with "-", which a command line would take for a flag.
 func newToken() string {
@@ -91,7 +94,7 @@ func (s *Local) TokenOwner(value string) string {
 
 // issue makes a token for an item, which stays at least as long as the token. The caller holds mu.
 func (l *ledger) issue(it *item, ttl time.Duration, now time.Time) Token {
-	value := newToken()
+	value := l.opts.Nodes.mark() + newToken()
 	t := &token{hash: sha256.Sum256([]byte(value)), item: it, expires: now.Add(l.opts.tokenTTL(ttl))}
 	sp := it.space
 	if it.tokens == nil {

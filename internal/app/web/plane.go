@@ -7,8 +7,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -22,10 +24,59 @@ const OfferPath = "/s2sp/offer/"
 //	GET  /s2sp/health
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
-	mux.Handle("/s2sp/", open.Wrap(f.engine.Plane.Handler()))
+	mux.Handle("/s2sp/", open.Wrap(f.nearRows(f.engine.Plane.Handler())))
 	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine, w, r) })
 	mux.Handle(OfferPath, closed.Wrap(f.unscoped(offers)))
 }
+
+// nearRows sends requests for tables to the node that has them: it alone can make sure that a token works
+// once. next serves the tokens of this node.
+func (f *Server) nearRows(next http.Handler) http.Handler {
+	node := f.cluster
+	if node == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, _ := strings.CutPrefix(r.URL.Path, plane.Path)
+		inc := artifact.TokenNode(token)
+		if _, _, carried := cluster.Caller(r.Context()); inc == "" || carried || inc == node.Inc() || r.Method != http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		refuse := func(code int, message string) {
+			if r.ContentLength != 0 {
+				w.Header().Set("Connection", "close") // the body stays unread
+			}
+			if code == http.StatusServiceUnavailable {
+				w.Header().Set("Retry-After", "2")
+			}
+			app.WriteJSON(w, code, map[string]string{"error": message})
+		}
+		owner, err := cluster.Owner(r.Context(), node, inc)
+		switch {
+		case errors.Is(err, cluster.ErrGone):
+			refuse(http.StatusNotFound, rowsGone)
+			return
+		case err != nil:
+			refuse(http.StatusServiceUnavailable, "the store of this gateway cannot be asked where the rows are; try again")
+			return
+		case owner == node.Inc(): // of an earlier incarnation of this process
+			next.ServeHTTP(w, r)
+			return
+		}
+		switch err := cluster.Forward(node, owner, w, r); {
+		case err == nil, r.Context().Err() != nil:
+		case cluster.NotSent(err) && !node.Suspect(r.Context(), owner):
+			refuse(http.StatusServiceUnavailable, "the node of the rows cannot be reached now; try again")
+		default:
+			f.log.Warn("rows were asked of a node that does not answer", "inc", owner, "err", err)
+			refuse(http.StatusNotFound, rowsGone)
+		}
+	})
+}
+
+// rowsGone answers a request for rows that ended with their node, or may have been spent there.
+const rowsGone = "Unknown or expired resource: its node is gone; make the call again"
 
 // serveOffer creates a resource_url for one of the caller's artifacts.
 func serveOffer(e *app.Engine, w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,142 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
+)
+
+// ask makes a request of any kind at a node.
+func (c *nodes) ask(n *node, method, path, token, body string) (status int, answer string) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, n.front.URL+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatalf("%s: %v", n.name, err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return resp.StatusCode, err.Error()
+	}
+	return resp.StatusCode, string(raw)
+}
+
+// calls calls a meta-tool in a session at a node.
+func (c *nodes) calls(n *node, session, tool, args string) string {
+	c.t.Helper()
+	c.call++
+	resp, body := c.postTo(n, session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, c.call, tool, args))
+	if resp.StatusCode != http.StatusOK {
+		c.t.Errorf("%s: %d %s", n.name, resp.StatusCode, body)
+	}
+	return body
+}
+
+// holds makes a table of 300 rows that is held back at the node of a session.
+func (c *nodes) holds(n *node, session, word string) (echo, handle string) {
+	c.t.Helper()
+	echo = regexp.MustCompile(`up:echo#[0-9a-f]+`).FindString(c.calls(n, session, "tool_browse", `{"query":"echo"}`))
+	rows := make([]map[string]any, 300)
+	for i := range rows {
+		rows[i] = map[string]any{"n": i, "word": word}
+	}
+	text, err := json.Marshal(rows)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	called := c.calls(n, session, "tool_execute", `{"tool_id":"`+echo+`","args":{"text":`+string(rawjson.Quote(string(text)))+`}}`)
+	if handle = regexp.MustCompile(`art_[a-z0-9]+`).FindString(called); handle == "" {
+		c.t.Fatal(called)
+	}
+	return echo, handle
+}
+
+// offers returns the path of a URL that works once.
+func (c *nodes) offers(n *node, handle string) string {
+	c.t.Helper()
+	status, body := c.ask(n, "POST", "/s2sp/offer/"+handle, clusterToken, "")
+	at := rawjson.Text(rawjson.Get([]byte(body), "resource_url"))
+	if status != http.StatusOK || at == "" {
+		c.t.Fatalf("%d %s", status, body)
+	}
+	return at[strings.Index(at, "/s2sp/"):]
+}
+
+// TestRowsOfACluster: a URL that works once works at each node, once, and ends with its node.
+func TestRowsOfACluster(t *testing.T) {
+	c := startNodesWith(t, 3, "public_url: http://weir.test\n")
+	first, second, third := c.all[0], c.all[1], c.all[2]
+	session := c.open(first)
+	echo, handle := c.holds(first, session, "plain")
+
+	at := c.offers(first, handle)
+	if !strings.HasPrefix(at, "/s2sp/data/"+first.node.Inc()+"-") {
+		t.Errorf("the token %q does not name its node", at)
+	}
+	if status, body := c.ask(second, "POST", at, "", `{"columns":"word"}`); status != http.StatusBadRequest {
+		t.Errorf("a bad request: %d %s", status, body)
+	}
+	if status, body := c.ask(second, "POST", at, "", `{"row_ids":[7],"columns":["n"]}`); status != http.StatusOK || !strings.Contains(body, `[{"_row_id":7,"n":7}]`) {
+		t.Errorf("%d %s", status, body)
+	}
+	for _, n := range c.all {
+		if status, body := c.ask(n, "POST", at, "", ""); status != http.StatusNotFound {
+			t.Errorf("the second time, at %s: %d %.200s", n.name, status, body)
+		}
+	}
+
+	at = c.offers(first, handle)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	got := map[int]int{}
+	for i := range 12 {
+		all.Go(func() {
+			status, _ := c.ask(c.all[i%3], "POST", at, "", "")
+			mu.Lock()
+			defer mu.Unlock()
+			got[status]++
+		})
+	}
+	all.Wait()
+	if got[http.StatusOK] != 1 || got[http.StatusNotFound] != 11 {
+		t.Errorf("twelve readers at a time: %v", got)
+	}
+
+	// A reference in arguments is resolved by the node of the call.
+	other := c.open(second)
+	refers := func(at string) string {
+		return c.calls(second, other, "tool_execute", `{"tool_id":"`+echo+`","args":{"text":"echo","rows":{"$table":"http://weir.test`+at+`","row_ids":[3],"columns":["n"]}}}`)
+	}
+	at = c.offers(first, handle)
+	if answer := refers(at); !strings.Contains(answer, `"text":"echo"`) {
+		t.Errorf("a reference: %s", answer)
+	}
+	if answer := refers(at); !strings.Contains(answer, "unknown or expired resource") {
+		t.Errorf("the second reference: %s", answer)
+	}
+
+	at = c.offers(first, handle)
+	c.kill(first)
+	for _, n := range []*node{second, third} {
+		if status, body := c.ask(n, "POST", at, "", ""); status != http.StatusNotFound || !strings.Contains(body, "its node is gone; make the call again") {
+			t.Errorf("of a node that is gone, at %s: %d %.200s", n.name, status, body)
+		}
+	}
+	if answer := refers(at); !strings.Contains(answer, "unknown or expired resource") {
+		t.Errorf("a reference to rows of a node that is gone: %s", answer)
+	}
+}
