@@ -14,7 +14,8 @@
 #   make bench-scale  a catalog of 1,000, 10,000 and 100,000 tools: build, browse, search, refresh
 #   make bench-start  the version, shell commands and the first browse of 10,000 tools, from the start of the process
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
-#   make chaos     a gateway with store: file:DIR, killed KILLS times while clients work   KILLS=100
+#   make chaos     a gateway with store: file:DIR, killed KILLS times while clients work, then clusters that are broken for
+#                  CHAOS by a seed that is printed   KILLS=100 CHAOS=10m SEED=0
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
 
 SHELL       := bash
@@ -33,6 +34,8 @@ LOAD        ?=
 CONTEXT     ?=
 FUZZTIME    ?= 20s
 KILLS       ?= 100
+CHAOS       ?= 10m
+SEED        ?= 0
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 build:
@@ -141,6 +144,7 @@ bench-context:
 
 chaos:
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
+	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -timeout 60m
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.
 fuzz:

@@ -151,6 +151,7 @@ var places = []place{
 	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
 	{"internal/leak", ground, nil, "for tests only"},
 	{"internal/memnet", ground, nil, "a network in memory, for tests only"},
+	{"internal/clustertest", ground, nil, "clusters of weir processes and what breaks them, for tests only; knows a weir by its command line"},
 	{"internal/proctest", ground, nil, "processes on every system, for tests only"},
 	{"internal/wsbench", ground, nil, "what WebSocket servers are measured against, for tests only"},
 	{"internal/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
@@ -160,7 +161,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest", "internal/trace/tracetest", "internal/store/storetest"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/clustertest", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest", "internal/trace/tracetest", "internal/store/storetest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

@@ -1,0 +1,329 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Options says what runs.
+type Options struct {
+	Weir   string // the program
+	Nodes  int    // 0: three
+	Config string // a part of the configuration of each node, in YAML: all but store and cluster
+}
+
+// Ports of each node, at an address of its own.
+const (
+	publicPort = 8080
+	linkPort   = 8090 // of the peer link
+	proxyPort  = 8091 // of the proxy in front of it, which other nodes know
+	storePort  = 4222
+)
+
+// key is the secret that the nodes share.
+const key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+
+// clusters counts those of this process: each has a network of its own.
+var clusters atomic.Uint32
+
+// Cluster is some weirs over one NATS server.
+type Cluster struct {
+	// URL is that of the balancer, without a path. It takes the nodes in turn, and the next one where a node
+	// cannot be reached.
+	URL   string
+	Nodes []*Node
+	NATS  *NATS
+
+	weir, dir string
+	turn      atomic.Uint32
+	links     map[[2]*Node]*Link
+	network   [2]byte
+}
+
+// Node is one weir.
+type Node struct {
+	process
+	// Name is n0, n1 and so on. URL is that of the node itself, without a path.
+	Name, URL string
+
+	c       *Cluster
+	config  string
+	address string
+	store   *Link
+	peers   *proxy // nil while the process does not run; guarded by process.mu
+}
+
+// Start starts a cluster and waits until each node is ready. It ends with the test.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	id := uint32(os.Getpid())*16 + clusters.Add(1)%16
+	c := &Cluster{weir: o.Weir, dir: t.TempDir(), links: map[[2]*Node]*Link{}, network: [2]byte{byte(1 + id/250%250), byte(1 + id%250)}}
+	c.NATS = &NATS{address: c.at(250, storePort), dir: filepath.Join(c.dir, "nats")}
+	t.Cleanup(c.NATS.Kill)
+	if err := c.NATS.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if o.Nodes == 0 {
+		o.Nodes = 3
+	}
+	for i := range o.Nodes {
+		n, err := c.add(i, o.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			n.Kill()
+			if t.Failed() {
+				t.Logf("log of %s:\n%s", n.Name, n.log.String())
+			}
+		})
+	}
+	stores := c.proxyStores(t)
+	t.Cleanup(func() {
+		c.Heal()
+		for _, p := range stores {
+			p.close()
+		}
+	})
+	for _, from := range c.Nodes {
+		for _, to := range c.Nodes {
+			if from != to {
+				c.links[[2]*Node{from, to}] = newLink()
+			}
+		}
+	}
+	failed := make(chan error)
+	for _, n := range c.Nodes {
+		go func() { failed <- n.Start() }()
+	}
+	var err error
+	for range c.Nodes {
+		err = errors.Join(err, <-failed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.balance(t)
+	return c
+}
+
+// at returns an address of the cluster's network.
+func (c *Cluster) at(host, port int) string {
+	return fmt.Sprintf("127.%d.%d.%d:%d", c.network[0], c.network[1], host, port)
+}
+
+func (c *Cluster) add(i int, config string) (*Node, error) {
+	name, host := fmt.Sprint("n", i), i+1
+	n := &Node{Name: name, URL: "http://" + c.at(host, publicPort), c: c, address: c.at(host, 0), store: newLink()}
+	n.config = filepath.Join(c.dir, name+".yaml")
+	text := fmt.Sprintf("listen: %q\nstore: {at: \"nats://%s\", max_bytes: 64MB}\ncluster: {node: %s, key: %q, listen: %q, advertise: %q}\n%s\n",
+		c.at(host, publicPort), c.at(host, storePort), name, key, c.at(host, linkPort), c.at(host, proxyPort), config)
+	c.Nodes = append(c.Nodes, n)
+	return n, os.WriteFile(n.config, []byte(text), 0o600)
+}
+
+func (c *Cluster) proxyStores(t testing.TB) (all []*proxy) {
+	t.Helper()
+	for i, n := range c.Nodes {
+		p, err := newProxy(c.at(i+1, storePort), c.NATS.address, func(net.Addr) *Link { return n.store })
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// Link returns what one node sends to another one.
+func (c *Cluster) Link(from, to *Node) *Link { return c.links[[2]*Node{from, to}] }
+
+// Heal opens all links.
+func (c *Cluster) Heal() {
+	for _, l := range c.links {
+		l.Set(Open)
+	}
+	for _, n := range c.Nodes {
+		n.store.Set(Open)
+	}
+}
+
+// Store returns what the node sends to the NATS server.
+func (n *Node) Store() *Link { return n.store }
+
+// Log returns the end of what the node has written to standard error.
+func (n *Node) Log() string { return n.log.String() }
+
+// startTime bounds the start of a node.
+const startTime = time.Minute
+
+// Start starts the node, also again after its end, and waits until it is ready for requests.
+func (n *Node) Start() error {
+	if err := n.Begin(); err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := client.Get(n.URL + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(resp.Status)
+		}
+		if _, runs := n.Epoch(); !runs {
+			return fmt.Errorf("%s has ended: %w\n%s", n.Name, err, n.Log())
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s is not ready: %w\n%s", n.Name, err, n.Log())
+		}
+	}
+}
+
+// Begin starts the node and does not wait.
+func (n *Node) Begin() error {
+	host, _, _ := net.SplitHostPort(n.address)
+	peers, err := newProxy(net.JoinHostPort(host, fmt.Sprint(proxyPort)), net.JoinHostPort(host, fmt.Sprint(linkPort)), n.linkFrom)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(n.c.weir, "serve", "--config", n.config)
+	cmd.Dir, cmd.Stderr = n.c.dir, &n.log
+	for _, pair := range cmd.Environ() {
+		if !strings.HasPrefix(pair, "WEIR_") {
+			cmd.Env = append(cmd.Env, pair)
+		}
+	}
+	for _, folder := range []string{"STATE", "CONFIG", "DATA"} {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("XDG_%s_HOME=%s", folder, filepath.Join(n.c.dir, n.Name, folder)))
+	}
+	if err := n.run(cmd); err != nil {
+		peers.close()
+		return err
+	}
+	n.mu.Lock()
+	n.peers = peers
+	n.mu.Unlock()
+	return nil
+}
+
+// linkFrom returns the link of a connection to this node.
+func (n *Node) linkFrom(from net.Addr) *Link {
+	for _, other := range n.c.Nodes {
+		if other != n && owns(other.PID(), from) {
+			return n.c.Link(other, n)
+		}
+	}
+	return nil
+}
+
+// Kill ends the node at once.
+func (n *Node) Kill() {
+	n.process.Kill()
+	n.unlisten()
+}
+
+// Terminate asks the node to end, as an operator does, and waits until it has ended, at most for a time.
+func (n *Node) Terminate(within time.Duration) error {
+	ended := n.signal(syscall.SIGTERM)
+	defer n.unlisten()
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(within):
+		n.process.Kill()
+		return fmt.Errorf("%s has not ended %v after SIGTERM", n.Name, within)
+	}
+}
+
+// unlisten closes the proxy of the peer link: a machine without a process there refuses connections.
+func (n *Node) unlisten() {
+	n.mu.Lock()
+	peers := n.peers
+	n.peers = nil
+	n.mu.Unlock()
+	if peers == nil {
+		return
+	}
+	for _, other := range n.c.Nodes {
+		if other != n {
+			n.c.Link(other, n).Set(Open) // a stalled link holds connections
+		}
+	}
+	peers.close()
+}
+
+// next returns the node whose turn it is among those that run.
+func (c *Cluster) next() *Node {
+	for range c.Nodes {
+		n := c.Nodes[int(c.turn.Add(1))%len(c.Nodes)]
+		if _, runs := n.Epoch(); runs {
+			return n
+		}
+	}
+	return c.Nodes[0]
+}
+
+// balancer sends a request to the next node. One that cannot be reached has got nothing of it.
+type balancer struct {
+	c         *Cluster
+	transport *http.Transport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *balancer) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	for range b.c.Nodes {
+		n := b.c.next()
+		r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(n.URL, "http://")
+		resp, err = b.transport.RoundTrip(r)
+		var dial *net.OpError
+		if err == nil || !errors.As(err, &dial) || dial.Op != "dial" {
+			break
+		}
+	}
+	return resp, err
+}
+
+// balance starts the balancer.
+func (c *Cluster) balance(t testing.TB) {
+	t.Helper()
+	l, err := net.Listen("tcp", c.at(240, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &balancer{c, &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: &httputil.ReverseProxy{
+		Transport: b, FlushInterval: -1, Rewrite: func(*httputil.ProxyRequest) {},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = io.WriteString(w, err.Error())
+		},
+	}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l)
+	}()
+	c.URL = "http://" + l.Addr().String()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = server.Shutdown(ctx)
+		_ = server.Close()
+		<-done
+		b.transport.CloseIdleConnections()
+	})
+}

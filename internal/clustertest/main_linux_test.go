@@ -1,0 +1,65 @@
+package clustertest_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/clustertest"
+	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/proctest"
+)
+
+var (
+	chaosTime = flag.Duration("chaos", 0, "how long the tests of promises break things; 0: a few seconds")
+	seedFlag  = flag.Uint64("seed", 0, "the seed of what they break; 0: another one each time")
+)
+
+// weirBin is the program under test.
+var weirBin string
+
+func TestMain(m *testing.M) {
+	clustertest.Serve()
+	err := proctest.Guard()
+	flag.Parse()
+	dir := ""
+	if err == nil {
+		dir, err = os.MkdirTemp("", "weir-cluster-")
+	}
+	if err == nil {
+		weirBin = filepath.Join(dir, "weir")
+		var out []byte
+		if out, err = exec.Command("go", "build", "-o", weirBin, "../../cmd/weir").CombinedOutput(); err != nil {
+			err = fmt.Errorf("building weir: %w\n%s", err, out)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	leak.Main(cleaner{m, dir})
+}
+
+// cleaner removes the program when the tests are done.
+type cleaner struct {
+	m   *testing.M
+	dir string
+}
+
+func (c cleaner) Run() int {
+	defer os.RemoveAll(c.dir)
+	return c.m.Run()
+}
+
+// lasts returns how long a test breaks things, and the patience that it adds to the times of promises. make chaos
+// measures these times; machines of CI are too slow for that.
+func lasts() (breaking, patience time.Duration) {
+	if *chaosTime > 0 {
+		return *chaosTime, 0
+	}
+	return 6 * time.Second, 20 * time.Second
+}
