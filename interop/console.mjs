@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './chromium.mjs';
 import { withManyTools } from './console-catalog.mjs';
 import { withOperations } from './console-operate.mjs';
+import { withTries } from './console-try.mjs';
 import { everythingStdio, expect, expectEqual, here, main, Report, scratch, start, startWeir, stop } from './harness.mjs';
 import { npmPackages } from './setup.mjs';
 
@@ -460,6 +461,7 @@ export async function consolePage({ weir }) {
   await withTokens(report, browser, weir, server);
   await withReviews(report, browser, weir, server);
   await withManyTools(report, browser, weir, { until, visit, violations, press });
+  await withTries(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, press });
   await withOperations(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, operate, title, press });
   server.close();
   await stop(browser.child, 2000);

@@ -104,24 +104,49 @@ function eventOf(part) {
 }
 
 const version = '2026-07-28';
-const meta = JSON.stringify({
-  'io.modelcontextprotocol/protocolVersion': version, 'io.modelcontextprotocol/clientInfo': { name: 'weir console', version: '1' },
-  'io.modelcontextprotocol/clientCapabilities': {},
-});
+const client = { name: 'weir console', version: '1' };
 
-// tool calls a tool of the gateway, with the rights and the limits of an agent. Its arguments and the answer are JSON texts, so
-// that numbers keep their digits.
-export async function tool(name, rawArguments, signal) {
+// request sends one request of MCP, with the rights and the limits of an agent. params and the answer are JSON texts, so that
+// numbers keep their digits. hear, if there is one, is called with each message that comes before the answer; the server may
+// then ask the person who called (elicitation, sampling).
+export async function request(method, name, params, /** @type {{ signal?: AbortSignal, hear?: (message: any) => void }} */ { signal, hear } = {}) {
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': version, 'io.modelcontextprotocol/clientInfo': client,
+    'io.modelcontextprotocol/clientCapabilities': hear ? { elicitation: { form: {}, url: {} }, sampling: {} } : {},
+    ...(hear ? { progressToken: 1, 'io.modelcontextprotocol/logLevel': 'debug' } : {}),
+  };
+  const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': version, 'Mcp-Method': method };
   const response = await send('api/v1/mcp', {
-    method: 'POST', signal,
-    headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': version, 'Mcp-Method': 'tools/call', 'Mcp-Name': name },
-    body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":${JSON.stringify(name)},"arguments":${rawArguments},"_meta":${meta}}}`,
+    method: 'POST', signal, headers: name ? { ...headers, 'Mcp-Name': name } : headers,
+    body: `{"jsonrpc":"2.0","id":1,"method":${JSON.stringify(method)},"params":${params.replace(/\}\s*$/, '')}${/^\{\s*\}\s*$/.test(params) ? '' : ','}"_meta":${JSON.stringify(meta)}}}`,
   });
-  const text = await response.text();
-  if (!response.headers.get('Content-Type')?.startsWith('text/event-stream')) return text;
-  for (const part of text.split('\n\n')) {
-    const { data } = eventOf(part);
-    if (data && JSON.parse(data).id === 1) return data;
+  if (!response.headers.get('Content-Type')?.startsWith('text/event-stream')) return response.text();
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = '', read; !(read = await reader.read()).done;) {
+    const parts = (rest + read.value).split('\n\n');
+    rest = parts.pop();
+    for (const part of parts) {
+      const { data } = eventOf(part);
+      if (!data) continue;
+      const message = JSON.parse(data);
+      if (message.id === 1 && !message.method) return data;
+      hear?.(message);
+    }
   }
   throw new Refused(0, 'The gateway ended the call without an answer.');
+}
+
+// tool calls a tool of the gateway.
+export const tool = (name, rawArguments, signal) => request('tools/call', name, `{"name":${JSON.stringify(name)},"arguments":${rawArguments}}`, { signal });
+
+// lines reads lines of JSON as they come, until the stream ends.
+export async function lines(path, parameters, signal, on) {
+  const response = await send(pathOf(path, parameters), { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = '', read; !(read = await reader.read()).done;) {
+    const parts = (rest + read.value).split('\n');
+    rest = parts.pop();
+    const all = parts.filter(Boolean).map((part) => JSON.parse(part));
+    if (all.length) on(all);
+  }
 }

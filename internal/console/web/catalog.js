@@ -1,8 +1,8 @@
 // What can be called: found as agents find it or by path, all of an entry, and a call of it.
-import { get, tool } from './api.js';
-import { card, code, copyButton, countText, el, empty, heading, numberText, own, pretty } from './dom.js';
-import { form, schemaOf } from './form.js';
+import { get } from './api.js';
+import { card, code, copyButton, countText, el, empty, heading, keyed, numberText, own } from './dom.js';
 import { pageSize, Tree } from './tree.js';
+import { begin, lastTries, tryIt } from './try.js';
 
 export const live = true; // what a person reads and enters stays where it is
 export const keepsFocus = true;
@@ -10,7 +10,7 @@ export const keepsFocus = true;
 let query = '', kind = 'tool', found, timer, again, asked = 0;
 let tree; // of what is found without a query: { of, key, view }
 const unfolded = { tool: new Set(), resource: new Set(), prompt: new Set() }; // paths
-let trial; // { id, form, result, … } of the entry that is shown
+let trial; // of the entry that is shown
 
 export async function load(route) {
   const [id] = route.rest;
@@ -38,7 +38,7 @@ export function view(data, context) {
       el('select', { id: 'kind', 'aria-label': 'Kind', change: (event) => { kind = event.target.value; soon(); } }, [['tool', 'Tools'], ['resource', 'Resources'], ['prompt', 'Prompts']].map(([value, text]) => el('option', { value, selected: value === kind }, text)))),
     el('div', { class: `split${data.entry ? ' chosen' : ''}` },
       el('div', { id: 'found', class: 'list' }, found.query ? hits(data) : paths(context, data)),
-      el('div', { id: 'entry' }, data.entry ? entryOf(data, context) : empty('Choose an entry', el('p', { class: 'soft' }, 'Its definition, what it costs in tokens, and a form to try it.')))),
+      el('div', { id: 'entry' }, data.entry ? entryOf(data, context) : [empty('Choose an entry', el('p', { class: 'soft' }, 'Its definition, what it costs in tokens, and a form to try it.')), lastTries()])),
   ];
 }
 
@@ -93,7 +93,7 @@ function entryOf({ entry: e, why }, context) {
     e.schema_error ? el('p', { class: 'notice bad' }, `Its schema is broken: ${e.schema_error}`) : '',
     el('p', { class: 'text description' }, e.description || 'Its server gives no description.'), e.description_cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to show.') : '',
     why?.words?.length ? reasons(why) : '',
-    trial ? tryIt(e, context) : '',
+    trial ? tryIt(trial, e, context) : '',
     card('Definition', part('What an agent reads', { text: e.card }), part('Input schema', e.input_schema), part('Output schema', e.output_schema), part('Arguments', e.arguments), part('Annotations', e.annotations)));
 }
 
@@ -102,71 +102,3 @@ const reasons = (why) => keyed('why', card(`Why it is number ${numberText(why.ra
   el('dt', {}, one.word), el('dd', {}, el('meter', { min: '0', max: '1', value: String(one.share), 'aria-label': `share of ${one.word}` }), ' ',
     one.share ? `${Math.round(100 * one.share)} %${one.through && one.through !== one.word ? ` through ${one.through}` : ''}` : 'not in it')))),
   el('p', { class: 'soft' }, 'Shares of the best match by words.')));
-
-// keyed makes a part keep its place: a part before it may come and go.
-const keyed = (key, node) => { node.dataset.key = key; return node; };
-
-// begin makes the form of an entry that can be tried.
-function begin(e) {
-  const base = { id: e.id, how: 'agent' };
-  try {
-    switch (e.kind) {
-      case 'tool': return { ...base, form: form(e.input_schema ? schemaOf(e.input_schema.text) : {}), call: (raw, dry) => ['tool_execute', `{"tool_id":${JSON.stringify(e.id)},"args":${raw}${dry ? ',"dry_run":true' : ''}}`] };
-      case 'resource': return { ...base, form: undefined, call: () => ['resource_read', JSON.stringify({ resource_id: e.id })] };
-      case 'resource_template': {
-        const names = [...(e.uri ?? '').matchAll(/\{[+#./;?&]?([^}]+)\}/g)].flatMap(([, list]) => list.split(',').map((name) => name.replace(/[*:].*$/, '')));
-        return { ...base, form: form({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) }), call: (raw) => ['resource_read', `{"resource_id":${JSON.stringify(e.id)},"args":${raw}}`] };
-      }
-      case 'prompt': {
-        const properties = Object.fromEntries((e.arguments ? JSON.parse(e.arguments.text) : []).map((one) => [one.name, { type: 'string', description: one.description }]));
-        const required = (e.arguments ? JSON.parse(e.arguments.text) : []).filter((one) => one.required).map((one) => one.name);
-        return { ...base, form: form({ type: 'object', properties, required }), call: (raw) => ['prompt_get', `{"prompt_id":${JSON.stringify(e.id)},"args":${raw}}`] };
-      }
-    }
-  } catch { return undefined; } // a definition that cannot be read has no form
-  return undefined;
-}
-
-function tryIt(e, context) {
-  const mine = trial;
-  const go = (dry) => async () => {
-    const raw = mine.form ? mine.form.raw() : '{}';
-    if (raw === undefined || mine.running) return;
-    mine.raw = raw;
-    mine.running = new AbortController();
-    mine.began = performance.now();
-    mine.answer = mine.failed = undefined;
-    context.draw();
-    try {
-      mine.answer = await tool(...mine.call(raw, dry), mine.running.signal);
-    } catch (error) {
-      mine.failed = mine.running.signal.aborted ? 'You cancelled the call.' : error.message;
-    }
-    mine.took = performance.now() - mine.began;
-    mine.running = undefined;
-    if (mine === trial) context.draw();
-  };
-  return keyed('try', card('Try it', mine.form ? own(`form ${e.id}`, mine.form.node) : '',
-    el('p', { class: 'row' }, el('button', { type: 'button', id: 'call', class: 'primary', disabled: Boolean(mine.running), click: go(false) }, mine.running ? 'Running…' : 'Call'),
-      e.kind === 'tool' ? el('button', { type: 'button', disabled: Boolean(mine.running), click: go(true) }, 'Dry run') : '',
-      mine.running ? el('button', { type: 'button', click: () => mine.running?.abort() }, 'Cancel') : '',
-      e.kind === 'tool' && mine.form ? el('button', { type: 'button', class: 'quiet', click: async (event) => { const raw = mine.form.raw(); if (raw === undefined) return; const button = event.currentTarget; await navigator.clipboard.writeText(shell(e.id, raw)); button.textContent = 'Copied'; } }, 'Copy as weir call') : ''),
-    el('p', { class: 'soft' }, 'A call has your rights at ', el('code', {}, '/mcp'), ', and counts as one of an agent.', e.destructive ? ' This tool may destroy data.' : ''),
-    mine.failed ? el('p', { class: 'notice bad', role: 'alert' }, mine.failed) : '', mine.answer ? outcome(mine, context) : ''));
-}
-
-const shell = (id, raw) => `weir call '${id.replaceAll("'", "'\\''")}' --json='${raw.replaceAll("'", "'\\''")}'`;
-
-// outcome shows an answer as an agent reads it, or as the bytes that came.
-function outcome(mine, context) {
-  const message = JSON.parse(mine.answer);
-  const result = message.result ?? {};
-  const failed = Boolean(message.error || result.isError);
-  const texts = message.error ? [message.error.message] : (result.content ?? []).map((one) => one.text ?? `[${one.type}${one.mimeType ? ` ${one.mimeType}` : ''}]`);
-  const handles = [...new Set(texts.join('\n').match(/\bart_[A-Za-z0-9_-]+/g) ?? [])].slice(0, 3);
-  const tab = (how, name) => el('button', { type: 'button', class: 'quiet', 'aria-pressed': String(mine.how === how), click: () => { mine.how = how; context.draw(); } }, name);
-  return el('div', { id: 'outcome', class: 'outcome' },
-    el('p', { class: 'row', role: 'status' }, el('strong', { class: failed ? 'bad' : 'ok' }, failed ? '▲ Error' : '● Result'), el('span', { class: 'soft' }, `${mine.took.toFixed(0)} ms`), tab('agent', 'As an agent sees it'), tab('raw', 'Raw'),
-      handles.map((handle) => el('a', { href: `#/tables/${handle}` }, `Open ${handle}`))),
-    mine.how === 'raw' ? code(pretty(mine.answer), 'The raw answer') : texts.map((text) => code(text, 'The result')));
-}

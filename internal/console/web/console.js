@@ -10,6 +10,7 @@ import * as review from './review.js';
 import * as servers from './servers.js';
 import * as setup from './setup.js';
 import * as tables from './tables.js';
+import { forgetTries } from './try.js';
 
 // A page has load(route, context), which asks the gateway, and view(data, context), which makes its elements. Its key
 // follows g. A page with live true is not asked again from time to time. drawn(data) comes after a page is drawn; one with
@@ -157,9 +158,9 @@ byId('login').addEventListener('submit', (event) => {
   enter();
 });
 // All that was seen with the token goes with it.
-byId('forget').addEventListener('click', () => { token.set(''); location.reload(); });
+byId('forget').addEventListener('click', () => { token.set(''); forgetTries(); location.reload(); });
 byId('sign-in').addEventListener('click', () => run(signIn));
-byId('sign-out').addEventListener('click', async () => { await signOut(); location.reload(); });
+byId('sign-out').addEventListener('click', async () => { await signOut(); forgetTries(); location.reload(); });
 byId('operate').addEventListener('click', () => context.operate());
 byId('operator-cancel').addEventListener('click', () => byId('operator').close());
 byId('operator').addEventListener('submit', async (event) => {

@@ -72,6 +72,9 @@ function update(old, fresh) {
 // own is a place for an element that keeps what a person enters, such as a form.
 export const own = (key, node) => el('div', { 'data-own': 'yes', 'data-key': key }, node.isConnected ? '' : node);
 
+// keyed makes a part keep its place: a part before it may come and go.
+export const keyed = (key, node) => { node.dataset.key = key; return node; };
+
 // visible shows characters that would turn or hide a text: directions, and what has no width.
 export const visible = (text) => text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g,
   (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);

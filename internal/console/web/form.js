@@ -4,6 +4,10 @@ import { el, pretty } from './dom.js';
 
 const maxDepth = 6;
 let ids = 0;
+let completing; // of the form that is being made: complete(name, value, others) returns suggestions
+
+// secretName says that a value of this name may be a secret.
+export const secretName = (name) => /passw|secret|api[_-]?key|credential|private[_-]?key|authorization|(access|auth|bearer|refresh)[_-]?token|^token$/i.test(name);
 
 // schemaOf reads a schema and keeps the spelling of its numbers.
 export const schemaOf = (text) => JSON.parse(text);
@@ -76,10 +80,14 @@ function text(schema, label, required, asJSON, start = '') {
   const id = `field-${++ids}`;
   const long = asJSON || schema.maxLength > 200 || /text|content|body|query|sql|code/i.test(label);
   const number = schema.type === 'integer' || schema.type === 'number';
-  const input = el(long && !number ? 'textarea' : 'input', { id, rows: long && !number ? (asJSON ? 4 : 2) : undefined, spellcheck: 'false', autocomplete: 'off', placeholder: asJSON ? 'JSON' : hint(schema), inputmode: number ? 'decimal' : undefined, 'aria-describedby': schema.description ? `${id}-about` : undefined });
+  const hidden = !number && !asJSON && (schema.format === 'password' || schema.writeOnly === true || secretName(label));
+  const area = long && !number && !hidden;
+  const suggest = completing && !area && !number && !hidden ? el('datalist', { id: `${id}-list` }) : undefined;
+  const input = el(area ? 'textarea' : 'input', { id, type: hidden ? 'password' : undefined, list: suggest?.id, rows: area ? (asJSON ? 4 : 2) : undefined, spellcheck: 'false', autocomplete: 'off', placeholder: asJSON ? 'JSON' : hint(schema), inputmode: number ? 'decimal' : undefined, 'aria-describedby': schema.description ? `${id}-about` : undefined });
   input.value = start;
+  if (suggest) suggestions(input, suggest, label, completing);
   return {
-    node: el('div', { class: 'field' }, named(label, required, id), about(schema, id), input),
+    node: el('div', { class: 'field' }, named(label, required, id), about(schema, id), input, suggest ?? ''),
     raw() {
       const value = input.value;
       if (asJSON) {
@@ -97,6 +105,21 @@ function text(schema, label, required, asJSON, start = '') {
     },
     set(value) { input.value = asJSON ? (value === undefined ? '' : pretty(spell(value))) : value === undefined ? '' : value instanceof Exact ? value.text : String(value); },
   };
+}
+
+// suggestions fills the list of a field with what the server suggests, as a person types.
+function suggestions(input, list, name, complete) {
+  let timer, asked = 0;
+  const ask = () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      const mine = ++asked;
+      const all = await complete(name, input.value).catch(() => []);
+      if (mine === asked) list.replaceChildren(...all.slice(0, 100).map((value) => el('option', { value: String(value) })));
+    }, 150);
+  };
+  input.addEventListener('focus', ask);
+  input.addEventListener('input', ask);
 }
 
 // options is a value of a fixed list.
@@ -199,11 +222,14 @@ export function spell(value) {
   return JSON.stringify(value);
 }
 
-// form makes a form of a schema, which can be entered as JSON as well at any time. raw() is the JSON text of the arguments.
-export function form(schema) {
+// form makes a form of a schema, which can be entered as JSON as well at any time. raw() is the JSON text of the arguments,
+// and set() takes such a text. complete(name, value), if there is one, suggests values of strings.
+export function form(schema, complete) {
   const root = schema && typeof schema === 'object' ? schema : {};
   const top = resolved(root, root);
+  completing = complete;
   const fields = top.properties || alternatives(top, root) ? field(top, root, '', true, 0) : undefined;
+  completing = undefined;
   const json = el('textarea', { rows: '8', spellcheck: 'false', 'aria-label': 'Arguments as JSON' });
   let asJSON = fields === undefined;
   json.value = '{}';
@@ -230,5 +256,7 @@ export function form(schema) {
       exactly(json.value);
       return json.value.trim();
     }),
+    peek: () => { try { return asJSON ? JSON.parse(json.value) : JSON.parse(fields.raw()); } catch { return {}; } },
+    set: (raw) => guarded(() => { if (asJSON) json.value = pretty(raw); else fields.set(exactly(raw)); }),
   };
 }

@@ -1,0 +1,153 @@
+// Try in the console: what a server says and asks during a call, tasks, completion, and the tries that a tab remembers.
+import { createServer } from 'node:http';
+import { everythingStdio, expect, expectEqual, startWeir } from './harness.mjs';
+
+const hostile = '</pre></script><script>window.owned = 1</script><img src=x onerror="window.owned = 2"><b>bold</b> \u202egnirts';
+const digits = '12345678901234567890';
+
+// asking is an MCP server that tells and asks during its calls, with hostile texts.
+async function asking() {
+  const seen = { answers: [], cancelled: 0 };
+  const open = new Map(); // the streams of calls by the id of what was asked
+  const question = { message: hostile, requestedSchema: { type: 'object', required: ['n'], properties: { n: { type: 'integer', description: hostile }, 'x"><img src=x onerror="window.owned=3">': { type: 'string', title: hostile } } } };
+  const tools = [
+    { name: 'ask', description: 'Asks for a number.', inputSchema: { type: 'object', properties: { password: { type: 'string' }, note: { type: 'string' } } } },
+    { name: 'rows', description: 'Returns rows.', inputSchema: { type: 'object' } },
+    { name: 'hang', description: 'Never answers.', inputSchema: { type: 'object' } },
+  ];
+  let next = 0;
+  const server = createServer(async (request, response) => {
+    if (request.method !== 'POST') return response.writeHead(405).end();
+    let body = '';
+    for await (const chunk of request) body += chunk;
+    const { id, method, params, result } = JSON.parse(body);
+    const write = (to, message) => to.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`);
+    if (method === undefined && open.has(id)) {
+      const { to, call } = open.get(id);
+      open.delete(id);
+      seen.answers.push(body);
+      write(to, { id: call, result: { content: [{ type: 'text', text: `you said ${result?.action}` }] } });
+      to.end();
+    }
+    if (method === 'notifications/cancelled') seen.cancelled++;
+    if (id === undefined || method === undefined) return response.writeHead(202).end();
+    const answer = (value) => response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, ...value }));
+    if (method === 'initialize') return answer({ result: { protocolVersion: '2025-11-25', capabilities: { tools: {}, logging: {} }, serverInfo: { name: 'asking', version: '1' } } });
+    if (method === 'tools/list') return answer({ result: { tools } });
+    if (method === 'logging/setLevel') return answer({ result: {} });
+    if (method !== 'tools/call') return answer({ error: { code: -32601, message: 'no such method' } });
+    if (params.name === 'rows') return answer({ result: { content: [{ type: 'text', text: `[{"name":${JSON.stringify(hostile)},"n":${digits}},{"name":"b","n":2}]` }] } });
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    const token = params._meta?.progressToken;
+    if (token !== undefined) write(response, { method: 'notifications/progress', params: { progressToken: token, progress: 1, total: 2, message: hostile } });
+    write(response, { method: 'notifications/message', params: { level: 'warning', logger: hostile, data: hostile } });
+    if (params.name === 'hang') return undefined;
+    const asked = `q${++next}`;
+    open.set(asked, { to: response, call: id });
+    return write(response, { id: asked, method: 'elicitation/create', params: question });
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  return { seen, url: `http://127.0.0.1:${server.address().port}/mcp`, close: () => { server.closeAllConnections(); server.close(); } };
+}
+
+// withTries tries tools, prompts and templates that tell, ask and suggest.
+export async function withTries(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, press }) {
+  const server = await asking();
+  const gateway = await startWeir(weir, 'weir-console-try', { tasks: { wait: '1s' }, mcpServers: { asking: { url: server.url }, everything: everythingStdio() } });
+  const page = await browser.open(`${gateway.base}/console`);
+  await page.run(watchPolicy);
+  await until(page, 'both servers', () => document.querySelectorAll('.tiles .state.ready').length === 2);
+  const idOf = (kind, path, part) => page.run(async (kind, path, part) => {
+    const { get } = await import('/console/static/api.js');
+    return (await get('catalog', { kind, path, limit: 100 })).cards.find((one) => one.id.includes(part))?.id;
+  }, kind, path, part);
+  const open = async (kind, path, part) => {
+    const id = await idOf(kind, path, part);
+    await visit(page, `#/catalog/${encodeURIComponent(id)}`, part, (id) => document.getElementById('tool-id')?.textContent === id && document.getElementById('call') !== null, id);
+    return id;
+  };
+  const click = (id) => until(page, id, (id) => { const one = document.getElementById(id); if (!one || one.disabled) return false; one.click(); return true; }, id);
+  const says = (text) => until(page, text, (text) => document.getElementById('outcome')?.innerText.includes(text), text);
+
+  await report.check('try: a server that asks gets a form, its texts are texts, and its answer has all digits', async () => {
+    await open('tool', '/asking', 'asking:ask');
+    await page.run(() => { const [secret, note] = document.querySelectorAll('.form input'); secret.value = 'hunter2'; note.value = 'ghp_0123456789abcdefghijABCDEFGHIJ456789'; });
+    expectEqual(await page.run(() => document.querySelector('.form input').type), 'password', 'the field of a password');
+    await click('call');
+    await until(page, 'the question', () => document.querySelectorAll('#questions input').length === 2);
+    expectEqual(await page.run(() => document.activeElement === document.querySelector('#questions input')), true, 'the first field has the focus');
+    await nothingHappened(page, 'in a question');
+    await until(page, 'what the server said', () => document.getElementById('heard')?.innerText.includes('warning'));
+    expectEqual(await violations(page), [], 'a question');
+    await click('accept');
+    await until(page, 'what is wrong', () => document.querySelector('#questions [role=alert]')?.textContent.includes('whole number'));
+    await page.run((digits) => { document.querySelector('#questions input').value = digits; document.getElementById('accept').focus(); }, digits);
+    await press(page, 'Enter');
+    await says('you said accept');
+    expect(server.seen.answers.at(-1).includes(`"n":${digits}`), 'other digits', server.seen.answers.at(-1));
+    await click('call');
+    await click('decline');
+    await says('you said decline');
+    await nothingHappened(page, 'in an answer');
+  });
+  await report.check('try: the tab remembers the last tries, without secrets, and enters one again', async () => {
+    const kept = await page.run(() => sessionStorage.getItem('weir-tries'));
+    expect(kept.includes('asking:ask') && !kept.includes('hunter2') && !kept.includes('ghp_'), 'what is kept', kept);
+    await page.run(() => { document.querySelectorAll('.form input')[1].value = 'low water'; });
+    await click('call');
+    await click('cancel');
+    await says('you said cancel');
+    await page.run(() => { document.querySelectorAll('.form input')[1].value = ''; });
+    await until(page, 'the try', () => { const one = [...document.querySelectorAll('[data-key=tries] button')].find((each) => each.textContent.includes('low water')); one?.click(); return Boolean(one); });
+    expectEqual(await page.run(() => document.querySelectorAll('.form input')[1].value), 'low water', 'what was entered again');
+    await visit(page, '#/catalog', 'the tries', () => document.querySelector('#entry')?.innerText.includes('Your last tries'));
+    expectEqual(await violations(page), [], 'the tries');
+  });
+  await report.check('try: a result that is rows shows as a table, to the last digit', async () => {
+    await open('tool', '/asking', 'asking:rows');
+    await click('call');
+    await until(page, 'the result', () => { const one = [...document.querySelectorAll('#outcome button')].find((each) => each.textContent === 'Table'); one?.click(); return Boolean(one); });
+    expectEqual(await page.run(() => [...document.querySelectorAll('#outcome tbody td')].map((one) => one.textContent)[1]), digits, 'the number');
+    await nothingHappened(page, 'in a table of a result');
+    expectEqual(await violations(page), [], 'a table of a result');
+  });
+  await report.check('try: a call that runs is cancelled, at its server as well', async () => {
+    await open('tool', '/asking', 'asking:hang');
+    await click('call');
+    await until(page, 'its progress', () => document.querySelector('progress')?.value === 1);
+    await click('stop');
+    await until(page, 'the end', () => document.querySelector('#entry [role=alert].notice')?.textContent.includes('cancelled'));
+    for (const end = Date.now() + 20_000; server.seen.cancelled === 0;) { expect(Date.now() < end, 'the server was not told'); await new Promise((done) => { setTimeout(done, 50); }); }
+  });
+  await report.check('try: a server that asks for a completion gets what a person writes', async () => {
+    await open('tool', '/everything', 'sampling');
+    await page.run(() => { document.querySelector('.form :is(input, textarea)').value = 'Which river?'; });
+    await click('call');
+    await until(page, 'the question', () => document.querySelector('#questions textarea') && document.getElementById('questions').innerText.includes('Which river?'));
+    expectEqual(await violations(page), [], 'a question for a completion');
+    await page.run(() => { document.querySelector('#questions textarea').value = 'The Aire.'; });
+    await click('accept');
+    await says('The Aire.');
+  });
+  await report.check('try: a task goes on after its call, and ends in its result', async () => {
+    await open('tool', '/everything', 'research');
+    await page.run(() => { document.querySelector('.form :is(input, textarea)').value = 'dams'; });
+    await click('call');
+    await until(page, 'what it does', () => document.getElementById('heard')?.innerText.includes('progress') || document.getElementById('task-head'));
+    for (let i = 0; i < 12 && await until(page, 'an answer', () => document.getElementById('outcome') !== null) && await page.run(() => document.getElementById('task-head') !== null); i++) {
+      await click('task-head');
+      await until(page, 'the call', () => document.getElementById('stop') !== null || document.getElementById('outcome') !== null);
+      await until(page, 'an answer', () => document.getElementById('stop') === null);
+    }
+    await says('Report');
+  });
+  await report.check('try: arguments of prompts are completed', async () => {
+    await open('prompt', '/everything', 'completable');
+    await page.run(() => { const field = document.querySelector('.form input'); field.focus(); field.value = 'E'; field.dispatchEvent(new Event('input')); });
+    await until(page, 'suggestions', () => [...document.querySelector('.form input').list.options].some((one) => one.value === 'Engineering'));
+    expectEqual(await violations(page), [], 'a prompt');
+  });
+  await page.close();
+  await gateway.stop();
+  server.close();
+}
