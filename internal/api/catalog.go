@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -179,6 +180,9 @@ type whyAnswer struct {
 	Rank  int       `json:"rank"`
 	Score float64   `json:"score"`
 	Words []whyWord `json:"words"`
+	// Cosine is that of the meanings of the query and the entry, from -1 to 1; absent without
+	// search.embedding.
+	Cosine *float64 `json:"cosine,omitempty"`
 }
 
 // whyWord is what one word of the query adds.
@@ -188,6 +192,18 @@ type whyWord struct {
 	Through string `json:"through,omitempty"`
 	// Share is the part of the best entry's lexical score, from 0 to 1.
 	Share float64 `json:"share"`
+	// Match says what Through is to the word: the same word, another form of it, a synonym, or a word
+	// related to it.
+	Match search.Match `json:"match,omitempty"`
+	// Fields says where the entry has it; their shares add up to Share.
+	Fields []whyField `json:"fields,omitempty"`
+}
+
+// whyField is what one field of an entry adds for a word.
+type whyField struct {
+	Field  string  `json:"field"`
+	Weight float64 `json:"weight"` // of one occurrence; 1 in the description
+	Share  float64 `json:"share"`
 }
 
 // why serves catalog/why: why an entry has its rank for a query.
@@ -201,9 +217,16 @@ func (a *API) why(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindInvalidParams, "query must have 1 to %d bytes", maxQuery)
 	}
 	x := a.o.Look.Catalog.Why(r.Context(), query, e)
-	out := whyAnswer{x.Rank, x.Score, []whyWord{}}
+	out := whyAnswer{Rank: x.Rank, Score: x.Score, Words: []whyWord{}}
+	if x.Embedded {
+		out.Cosine = &x.Cosine
+	}
 	for _, one := range x.Words {
-		out.Words = append(out.Words, whyWord{clip(one.Word, 100), clip(one.Through, 100), one.Share})
+		w := whyWord{Word: clip(one.Word, 100), Through: clip(one.Through, 100), Share: one.Share, Match: one.Match}
+		for _, f := range one.Fields {
+			w.Fields = append(w.Fields, whyField(f))
+		}
+		out.Words = append(out.Words, w)
 	}
 	return write(w, out)
 }

@@ -132,13 +132,15 @@ func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, 
 	return cards, weak, err
 }
 
-// Why explains the rank of an entry among those of its kind that fit a query, by words alone.
-func (s *Snapshot) Why(query string, e *catalog.Entry) search.Explanation {
+// Why explains the rank of an entry among those of its kind that fit a query, as Search ranks them.
+func (s *Snapshot) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
 	kind := e.Kind
 	if kind == catalog.KindTemplate {
 		kind = catalog.KindResource
 	}
-	return s.index(kind).Explain(query, e.ID)
+	doc := docOf(e)
+	doc.About = s.Catalog.About(e.Upstream)
+	return s.index(kind).ExplainDoc(ctx, query, doc)
 }
 
 func (g *Gateway) browsePath(c *dispatch.Call, path string, topK int) (json.RawMessage, error) {

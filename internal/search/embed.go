@@ -223,8 +223,17 @@ func embed(ctx context.Context, e Embedder, texts []string) ([][]float32, error)
 // error: the caller may log the error and use the hits. ctx bounds the Embedder's call.
 func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit, error) {
 	ix.Prepare()
-	if ix.embedder == nil || k <= 0 || !ix.view.embedded || strings.TrimSpace(query) == "" {
-		return ix.view.search(query, nil, k, ix.left), nil
+	if k <= 0 {
+		return nil, nil
+	}
+	vector, err := ix.vectorOf(ctx, query)
+	return ix.view.search(query, vector, k, ix.left), err
+}
+
+// vectorOf returns the vector of a query; nil if the index ranks by words alone.
+func (ix *Index) vectorOf(ctx context.Context, query string) ([]float32, error) {
+	if ix.embedder == nil || !ix.view.embedded || strings.TrimSpace(query) == "" {
+		return nil, nil
 	}
 	rows, err := embed(ctx, ix.queries, []string{cut(query, maxQuery)})
 	if err == nil && len(rows[0]) != ix.view.segments[0].passages.vectors.dim {
@@ -232,9 +241,9 @@ func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit,
 			ix.view.segments[0].passages.vectors.dim)
 	}
 	if err != nil {
-		return ix.view.search(query, nil, k, ix.left), fmt.Errorf("embed a query: %w", err)
+		return nil, fmt.Errorf("embed a query: %w", err)
 	}
-	return ix.view.search(query, rows[0], k, ix.left), nil
+	return rows[0], nil
 }
 
 // meaning adds the cosines with the query's vector to total: 0 for a document at the mean of all,

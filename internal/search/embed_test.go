@@ -79,6 +79,11 @@ func TestEmbedding(t *testing.T) {
 	}
 	e.asked()
 
+	if x := ix.ExplainDoc(t.Context(), "vessel", Doc{ID: "ferry_times", Name: "ferry_times"}); !x.Embedded || x.Rank != 1 || x.Score != hits[0].Score || x.Cosine <= 0 || x.Cosine > 1.0001 {
+		t.Errorf("explained with vectors: %+v", x)
+	}
+	e.asked()
+
 	// A refresh embeds what changed, also when it was refreshed twice before it came to that.
 	changed := ix.With("a", named("ferry_times", "flower_care")).With("a", named("ferry_times", "flower_shop", "ship_list"))
 	if changed, err = changed.Embed(t.Context()); err != nil || e.asked() != 2 {

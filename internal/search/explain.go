@@ -1,6 +1,9 @@
 package search
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // Explanation tells what one document's score for a query is made of. Shares add up to nearly the score of the hit.
 type Explanation struct {
@@ -9,6 +12,10 @@ type Explanation struct {
 	Score float64
 	// Words are the query's words in reading order, stop words left out.
 	Words []WordShare
+	// Embedded says that vectors took part in the ranking. Cosine is then that of the document and the
+	// query, from -1 to 1.
+	Embedded bool
+	Cosine   float64
 }
 
 // WordShare is what one word of a query adds to the lexical score of a document, next to what it adds to the best one.
@@ -18,12 +25,136 @@ type WordShare struct {
 	Through string
 	// Share is the word's part of the document's lexical score, in units of the best document's: 0 to 1.
 	Share float64
+	// Match says what Through is to the word.
+	Match Match
+	// Fields says where the document has the terms that the word met: the largest share first. The
+	// shares add up to Share. Only ExplainDoc fills it.
+	Fields []FieldShare
+}
+
+// FieldShare is the part of a word's share that one field of a document has.
+type FieldShare struct {
+	// Field is server, name, title, description, tags, argument, argument text or about.
+	Field string
+	// Weight is what one occurrence in this field counts, next to 1 in the description.
+	Weight float64
+	Share  float64
+}
+
+// Match says how a term of a document meets a word of a query.
+type Match string
+
+// The values of Match.
+const (
+	MatchNone    Match = ""        // it does not
+	MatchWord    Match = "word"    // the same word
+	MatchForm    Match = "form"    // another form of it
+	MatchSynonym Match = "synonym" // a verb or a noun that stands for it
+	MatchRelated Match = "related" // a word of the same meaning, by the thesaurus
+)
+
+// matchOf returns what a term is to a word.
+func matchOf(w word, through string) Match {
+	switch {
+	case through == "":
+		return MatchNone
+	case through == string(w.raw):
+		return MatchWord
+	}
+	term := string(stemMark) + through
+	switch {
+	case term == string(w.stem):
+		return MatchForm
+	case slices.Contains(verbSynonyms()[string(w.stem)], term) || slices.Contains(nounSynonyms()[string(w.stem)], term):
+		return MatchSynonym
+	}
+	return MatchRelated
+}
+
+// ExplainDoc explains as Explain does, of the ranking of SearchContext, and tells the fields of a
+// document in which the words are. d is what With was given for the document. If the query cannot be
+// embedded, it explains the ranking by words alone.
+func (ix *Index) ExplainDoc(ctx context.Context, query string, d Doc) Explanation {
+	ix.Prepare()
+	vector, err := ix.vectorOf(ctx, query)
+	if err != nil {
+		vector = nil
+	}
+	x := ix.explain(query, d.ID, vector)
+	segment, doc, ok := ix.view.locateID(d.ID)
+	if !ok {
+		return x
+	}
+	at := ix.view.segments[segment]
+	if vector != nil {
+		x.Embedded = true
+		for j, y := range at.passages.vectors.of(doc) {
+			x.Cosine += float64(y) * float64(vector[j])
+		}
+	}
+	d.Server = at.servers[doc]
+	where := newPlaces(ix.tuning, d)
+	for i := range x.Words {
+		x.Words[i].Fields = where.split(&x.Words[i])
+	}
+	return x
+}
+
+// places tells in which fields of one document its terms are.
+type places struct {
+	b     *builder
+	scale [fields]float32
+	t     *tuning
+}
+
+func newPlaces(t *tuning, d Doc) *places {
+	b := newBuilder(t, 1)
+	b.read(d)
+	return &places{b: b, scale: b.scale(), t: t}
+}
+
+var fieldNames = [fields]string{"server", "name", "title", "description", "tags", "argument", "argument text", "about"}
+
+// split divides the share of a word among the fields that have its best term.
+func (p *places) split(w *WordShare) []FieldShare {
+	id, ok := p.b.ids[string(stemMark)+w.Through]
+	if !ok {
+		if id, ok = p.b.ids[w.Through]; !ok {
+			return nil
+		}
+	}
+	all := float32(0)
+	for f, n := range p.b.counts[id] {
+		all += p.scale[f] * n
+	}
+	var out []FieldShare
+	for f, n := range p.b.counts[id] {
+		if n > 0 && all > 0 {
+			out = append(out, FieldShare{fieldNames[f], float64(p.t.fields[f].weight), w.Share * float64(p.scale[f]*n/all)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b FieldShare) int {
+		switch {
+		case a.Share > b.Share:
+			return -1
+		case a.Share < b.Share:
+			return 1
+		}
+		return 0
+	})
+	return out
 }
 
 // Explain tells why the document with this id stands where it does for the query. It repeats the search once for each
 // word, so it is for people who tune texts or a ranking and not for a hot path.
 func (ix *Index) Explain(query, id string) Explanation {
-	hits := ix.Search(query, ix.Len())
+	ix.Prepare()
+	return ix.explain(query, id, nil)
+}
+
+// explain explains the ranking with the vector of the query, or nil.
+func (ix *Index) explain(query, id string, vector []float32) Explanation {
+	hits := ix.view.search(query, vector, ix.Len(), ix.left)
 	var x Explanation
 	if at := slices.IndexFunc(hits, func(h Hit) bool { return h.ID == id }); at >= 0 {
 		x.Rank, x.Score = at+1, hits[at].Score
@@ -44,6 +175,7 @@ func (ix *Index) Explain(query, id string) Explanation {
 		share := WordShare{Word: string(w.raw)}
 		if ok && top > 0 {
 			share.Share, share.Through = s.explainWord(w, segment, doc, top)
+			share.Match = matchOf(w, share.Through)
 		}
 		x.Words = append(x.Words, share)
 	}

@@ -1,6 +1,9 @@
 package search
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // small is a catalog of a few servers whose tools share words.
 func small() *Index {
@@ -135,6 +138,45 @@ func TestFit(t *testing.T) {
 		if got := ix.Fit(c.query, c.upstream, c.id); got < c.low || got > c.high {
 			t.Errorf("Fit(%q, %s) = %.2f, want %.2f to %.2f", c.query, c.id, got, c.low, c.high)
 		}
+	}
+}
+
+// TestExplainDoc: the shares of the fields add up to the share of the word, and the match says what
+// the term is to the word.
+func TestExplainDoc(t *testing.T) {
+	docs := []Doc{
+		{ID: "fs:delete_file", Name: "delete_file", Description: "Deletes a file or a folder from the disk.", Params: []Param{{Name: "path", Description: "the file to delete"}}},
+		{ID: "fs:read_file", Name: "read_file", Description: "Reads a file.", About: "Works with your documents."},
+	}
+	ix := New(Options{}).With("fs", docs)
+	x := ix.ExplainDoc(t.Context(), "remove files documents", docs[0])
+	if x.Rank != 1 || x.Embedded || len(x.Words) != 3 {
+		t.Fatalf("ExplainDoc = %+v", x)
+	}
+	remove, files, documents := x.Words[0], x.Words[1], x.Words[2]
+	if remove.Match != MatchSynonym || remove.Through != "delet" && remove.Through != "delete" || files.Match != MatchForm {
+		t.Errorf("remove: %+v, files: %+v", remove, files)
+	}
+	if documents.Share > 0 && documents.Match == MatchWord {
+		t.Errorf("documents: %+v", documents)
+	}
+	for _, w := range x.Words {
+		sum := 0.0
+		for _, f := range w.Fields {
+			sum += f.Share
+		}
+		if math.Abs(sum-w.Share) > 1e-6 {
+			t.Errorf("%s: the fields have %v of %v", w.Word, sum, w.Share)
+		}
+	}
+	if len(files.Fields) != 3 || files.Fields[0].Field != "name" || files.Fields[0].Weight != 3 {
+		t.Errorf("the fields of files: %+v", files.Fields)
+	}
+	if x := ix.ExplainDoc(t.Context(), "documents", docs[1]); len(x.Words[0].Fields) != 1 || x.Words[0].Fields[0].Field != "about" || x.Words[0].Match != MatchWord && x.Words[0].Match != MatchForm {
+		t.Errorf("a word of the server: %+v", x)
+	}
+	if x := ix.ExplainDoc(t.Context(), "remove", Doc{ID: "none"}); x.Rank != 0 || len(x.Words) != 1 || x.Words[0].Fields != nil {
+		t.Errorf("a document that is not there: %+v", x)
 	}
 }
 

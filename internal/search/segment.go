@@ -116,15 +116,8 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 		nameEnds: make([]uint32, len(docs)),
 		labels:   make([]label, len(docs)),
 	}
-	// With stems, a tool has about 60 distinct terms; 15 of them are new in a catalog.
-	fresh := min(15*len(docs), 20_000)
-	b := &builder{
-		t: t, seg: s,
-		ids:    make(map[string]uint32, fresh),
-		counts: make([][fields]float32, 0, fresh),
-		log:    make([]entry, 0, 60*len(docs)),
-	}
-	b.an.emit = b.token
+	b := newBuilder(t, len(docs))
+	b.seg = s
 	servers := map[string]string{"": s.upstream}
 	for i, d := range docs {
 		// Clone retained strings: the caller's may be slices of a whole message.
@@ -141,6 +134,20 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 	s.single = !slices.ContainsFunc(s.servers, func(name string) bool { return name != s.servers[0] })
 	b.pack()
 	return s
+}
+
+// newBuilder returns a builder for about n documents, without a segment.
+func newBuilder(t *tuning, n int) *builder {
+	// With stems, a tool has about 60 distinct terms; 15 of them are new in a catalog.
+	fresh := min(15*n, 20_000)
+	b := &builder{
+		t:      t,
+		ids:    make(map[string]uint32, fresh),
+		counts: make([][fields]float32, 0, fresh),
+		log:    make([]entry, 0, 60*n),
+	}
+	b.an.emit = b.token
+	return b
 }
 
 // pack sorts the terms and moves terms and postings to memory of their exact size. The order makes
@@ -195,6 +202,20 @@ func (b *builder) pack() {
 }
 
 func (b *builder) doc(n uint32, d Doc) {
+	b.read(d)
+	b.weigh(n)
+	slices.Sort(b.pairs)
+	b.seg.pairs = append(b.seg.pairs, slices.Compact(b.pairs)...)
+	b.seg.pairEnds[n] = uint32(len(b.seg.pairs))
+	b.pairs = b.pairs[:0]
+	slices.Sort(b.name)
+	b.seg.names = append(b.seg.names, slices.Compact(b.name)...)
+	b.seg.nameEnds[n] = uint32(len(b.seg.names))
+	b.name = b.name[:0]
+}
+
+// read counts the terms of a document.
+func (b *builder) read(d Doc) {
 	b.text(fieldServer, d.Server)
 	b.text(fieldName, d.Name)
 	if d.Title != d.Name {
@@ -212,24 +233,11 @@ func (b *builder) doc(n uint32, d Doc) {
 		}
 	}
 	b.text(fieldAbout, d.About)
-	b.weigh(n)
-	slices.Sort(b.pairs)
-	b.seg.pairs = append(b.seg.pairs, slices.Compact(b.pairs)...)
-	b.seg.pairEnds[n] = uint32(len(b.seg.pairs))
-	b.pairs = b.pairs[:0]
-	slices.Sort(b.name)
-	b.seg.names = append(b.seg.names, slices.Compact(b.name)...)
-	b.seg.nameEnds[n] = uint32(len(b.seg.names))
-	b.name = b.name[:0]
 }
 
 // weigh converts the counts of document n to postings and clears them.
 func (b *builder) weigh(n uint32) {
-	var scale [fields]float32
-	for f, p := range b.t.fields {
-		// A field with stop words only has length 0; treat it as one word.
-		scale[f] = p.weight / (1 - p.b + p.b*max(1, b.lengths[f])/p.pivot)
-	}
+	scale := b.scale()
 	for _, id := range b.touched {
 		tf := float32(0)
 		for f, c := range b.counts[id] {
@@ -240,6 +248,15 @@ func (b *builder) weigh(n uint32) {
 	}
 	b.touched = b.touched[:0]
 	b.lengths = [fields]float32{}
+}
+
+// scale returns what one occurrence counts in each field of the current document.
+func (b *builder) scale() (scale [fields]float32) {
+	for f, p := range b.t.fields {
+		// A field with stop words only has length 0; treat it as one word.
+		scale[f] = p.weight / (1 - p.b + p.b*max(1, b.lengths[f])/p.pivot)
+	}
+	return scale
 }
 
 func (b *builder) text(f field, s string) {

@@ -163,7 +163,7 @@ func (s *viewed) Children(ctx context.Context, kind catalog.Kind, path string) (
 
 // Why implements api.Catalog.
 func (s *viewed) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
-	return app.ViewOf(ctx, s.engine).Why(query, e)
+	return app.ViewOf(ctx, s.engine).Why(ctx, query, e)
 }
 
 // Setup implements api.Gateway.

@@ -97,8 +97,13 @@ function entryOf({ entry: e, why }, context) {
     card('Definition', part('What an agent reads', { text: e.card }), part('Input schema', e.input_schema), part('Output schema', e.output_schema), part('Arguments', e.arguments), part('Annotations', e.annotations)));
 }
 
-// reasons shows what each word of the query adds to the score.
-const reasons = (why) => keyed('why', card(`Why it is number ${numberText(why.rank)}`, el('dl', { class: 'why' }, why.words.map((one) => el('div', {},
+const percent = (share) => `${Math.round(100 * share)} %`;
+const matches = { form: ', another form of it', synonym: ', a synonym', related: ', a related word' };
+
+// reasons shows what each word of the query adds to the score, in which fields, and the cosine where there are vectors.
+const reasons = (why) => keyed('why', card(why.rank ? `Why it is number ${numberText(why.rank)}` : 'Why it does not fit', el('dl', { class: 'why' }, why.words.map((one) => el('div', {},
   el('dt', {}, one.word), el('dd', {}, el('meter', { min: '0', max: '1', value: String(one.share), 'aria-label': `share of ${one.word}` }), ' ',
-    one.share ? `${Math.round(100 * one.share)} %${one.through && one.through !== one.word ? ` through ${one.through}` : ''}` : 'not in it')))),
-  el('p', { class: 'soft' }, 'Shares of the best match by words.')));
+    one.share ? [percent(one.share), one.match && one.match !== 'word' ? el('span', { class: 'soft' }, ` through ${one.through}${matches[one.match]}`) : ''] : 'not in it',
+    one.fields ? el('div', {}, one.fields.map((f) => el('span', { class: 'tag', title: `One occurrence in this field counts ${f.weight}` }, `${f.field} × ${f.weight}: ${percent(f.share)}`))) : ''))),
+  why.cosine === undefined ? '' : el('div', {}, el('dt', {}, 'meaning'), el('dd', {}, el('meter', { min: '0', max: '1', value: String(Math.max(0, why.cosine)), 'aria-label': 'cosine' }), ` cosine ${why.cosine.toFixed(3)}`))),
+  el('p', { class: 'soft' }, 'Shares of the best match by words: field × what one occurrence there counts. Names, spelling and neighbours of words add a little.')));
