@@ -117,7 +117,13 @@ const leaveTimeout = 2 * time.Second
 // of an earlier one.
 func (s *Store) restore() (*gateway.State, *registry.Kept, error) {
 	state := gateway.NewState()
-	if s == nil || s.node != nil || s.shared.docs != nil { // what this keeps has one writer
+	if s == nil {
+		return state, nil, nil
+	}
+	if s.node != nil {
+		state.Share(s.docs, func() int { return len(s.node.Peers()) })
+	}
+	if s.node != nil || s.shared.docs != nil { // what the rest keeps has one writer
 		return state, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/sessionid"
-	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -14,7 +13,7 @@ import (
 // session for a principal at each endpoint, and all of them share the principal's ledger. It is kept
 // as long as one of them is. It is safe for concurrent use; the zero value is empty.
 type ledgers struct {
-	docs store.Docs // makes quotas outlast the process; nil: they end with it. Set before the first use
+	grants *dispatch.Grants // makes quotas outlast the process; nil: they end with it. Set before the first use
 
 	mu sync.Mutex // guards below
 	of map[string]*sharedLedger
@@ -33,7 +32,10 @@ func (l *ledgers) hold(principal string) (ledger *dispatch.Ledger, release func(
 	defer l.mu.Unlock()
 	s := l.of[principal]
 	if s == nil {
-		s = &sharedLedger{Ledger: dispatch.Ledger{Started: time.Now(), Leases: l.leases("principal", principal)}}
+		s = &sharedLedger{Ledger: dispatch.Ledger{Started: time.Now()}}
+		if l.grants != nil {
+			l.grants.Principal(&s.Ledger, principal)
+		}
 		if l.of == nil {
 			l.of = map[string]*sharedLedger{}
 		}
@@ -56,7 +58,10 @@ func (l *ledgers) hold(principal string) (ledger *dispatch.Ledger, release func(
 
 // own returns the ledger of a session of the legacy era.
 func (l *ledgers) own(of *mcp.Session) *dispatch.Ledger {
-	own := &dispatch.Ledger{Started: time.Now(), Leases: l.leases("session", of.ID())}
+	own := &dispatch.Ledger{Started: time.Now()}
+	if l.grants != nil {
+		own.Leases = l.grants.Session(of.ID())
+	}
 	if born, ok := sessionid.Born(of); ok {
 		own.Started = born
 	}
@@ -64,12 +69,4 @@ func (l *ledgers) own(of *mcp.Session) *dispatch.Ledger {
 		of.OnClose(own.End)
 	}
 	return own
-}
-
-// leases returns what makes a ledger outlast the process, or nil.
-func (l *ledgers) leases(kind, holder string) *dispatch.Leases {
-	if l.docs == nil {
-		return nil
-	}
-	return dispatch.NewLeases(l.docs, kind+"\x00"+holder)
 }

@@ -60,8 +60,14 @@ func NewState() *State {
 // Keep makes handles of tasks and quotas outlast the process, and restores those of an earlier one.
 // It must be called before the State is used.
 func (s *State) Keep(ctx context.Context, docs store.Docs) error {
-	s.ledgers.docs, s.recalls.docs = docs, docs
+	s.ledgers.grants, s.recalls.docs = dispatch.NewGrants(docs, nil), docs
 	return s.tasks.Keep(ctx, docs)
+}
+
+// Share makes quotas outlast the process, and counts those of principals over all nodes of a cluster. nodes
+// returns how many there are. It must be called before the State is used.
+func (s *State) Share(docs store.Docs, nodes func() int) {
+	s.ledgers.grants = dispatch.NewGrants(docs, nodes)
 }
 
 // Close forgets the sessions and waits for the goroutines. It may be called more than once.
@@ -77,6 +83,7 @@ func (s *State) Close() {
 		}
 		st.end()
 	}
+	s.ledgers.grants.Close()
 	s.fan.Close()
 	s.account.Close()
 }

@@ -23,8 +23,8 @@ type Leases struct {
 	key  string
 	by   string // tells documents that these Leases wrote from equal ones of others
 
+	away   *outage
 	loaded bool
-	away   time.Time // until then the store is not asked again
 	rev    uint64
 	scopes map[string]*scopeLeases
 }
@@ -55,9 +55,9 @@ const (
 	windowTTL = quotaWindow + leaseTime
 )
 
-// NewLeases returns the leases of a holder, whose name may be secret.
-func NewLeases(docs store.Docs, holder string) *Leases {
-	return &Leases{docs: docs, key: "q." + store.Hash(holder), by: rand.Text()}
+// newLeases returns the leases of a holder, whose name may be secret.
+func newLeases(docs store.Docs, holder string) *Leases {
+	return &Leases{docs: docs, key: "q." + store.Hash(holder), by: rand.Text(), away: new(outage)}
 }
 
 // leaseRecord is the document.
@@ -80,14 +80,14 @@ func (k *Leases) load(now time.Duration, buckets map[string]*bucket) (map[string
 	if k.loaded {
 		return buckets, nil
 	}
-	if time.Now().Before(k.away) {
+	if k.away.now() {
 		return buckets, store.ErrUnavailable
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaseWrite)
 	defer cancel()
 	doc, err := k.docs.Get(ctx, k.key)
 	if err != nil {
-		k.away = time.Now().Add(leaseWait)
+		k.away.begin()
 		return buckets, err
 	}
 	var r leaseRecord
@@ -131,7 +131,7 @@ func (k *Leases) cover(scopes []scope, buckets map[string]*bucket) error {
 		if err := k.write(now, buckets); err != nil {
 			k.loaded = false // the document tells what is leased
 			if !errors.Is(err, store.ErrConflict) {
-				k.away = time.Now().Add(leaseWait)
+				k.away.begin()
 			}
 			return err
 		}
@@ -232,13 +232,15 @@ func (k *Leases) end(buckets map[string]*bucket) {
 	for _, s := range k.scopes {
 		left += s.left
 	}
-	if !k.loaded || left == 0 {
+	if !k.loaded || left == 0 || k.away.now() {
 		return
 	}
 	now := time.Now()
 	for _, s := range k.scopes {
 		s.giveBack(now)
 	}
-	_ = k.write(now, buckets)
+	if err := k.write(now, buckets); err != nil && !errors.Is(err, store.ErrConflict) {
+		k.away.begin() // other holders that end now do not wait, too
+	}
 	k.loaded = false
 }

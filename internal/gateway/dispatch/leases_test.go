@@ -35,7 +35,7 @@ func TestLeasesOverKills(t *testing.T) {
 					if l != nil && random.IntN(4) == 0 {
 						l.End() // a restart that is no kill
 					}
-					l, kills = &Ledger{Leases: NewLeases(docs, "ann")}, kills+1
+					l, kills = &Ledger{Leases: newLeases(docs, "ann")}, kills+1
 				}
 				scopes := []scope{{"one", limit}, {"two", RateLimit{PerMinute: 1000}}}
 				if now := time.Since(began); l.take(now, true, scopes) == nil {
@@ -71,7 +71,7 @@ func TestLeasesCount(t *testing.T) {
 		c, began := &counted{Docs: store.NewMemory()}, time.Now()
 		docs := c.faults()
 		scopes := []scope{{"one", RateLimit{PerMinute: 320}}}
-		l := &Ledger{Leases: NewLeases(docs, "ann")}
+		l := &Ledger{Leases: newLeases(docs, "ann")}
 		take := func(want int) {
 			t.Helper()
 			n := 0
@@ -91,7 +91,7 @@ func TestLeasesCount(t *testing.T) {
 			t.Errorf("%d requests to the store for 100 calls", c.writes)
 		}
 		l.End()
-		l = &Ledger{Leases: NewLeases(docs, "ann")}
+		l = &Ledger{Leases: newLeases(docs, "ann")}
 		take(220)
 		if b := l.take(time.Since(began), false, scopes); b == nil || b.retryAfter > quotaWindow {
 			t.Errorf("%+v", b)
@@ -106,7 +106,7 @@ func TestLeasesCount(t *testing.T) {
 func TestLeasesWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs, began := &storetest.Faults{Docs: store.NewMemory()}, time.Now()
-		l := &Ledger{Leases: NewLeases(docs, "ann")}
+		l := &Ledger{Leases: newLeases(docs, "ann")}
 		scopes := []scope{{"one", RateLimit{PerMinute: 64}}}
 		take := func() *breach { return l.take(time.Since(began), true, scopes) }
 		if b := take(); b != nil {
@@ -136,7 +136,7 @@ func TestLeasesWithoutStore(t *testing.T) {
 func TestLeasesOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs, n := store.NewMemory(), 0
-		both := []*Ledger{{Leases: NewLeases(docs, "ann")}, {Leases: NewLeases(docs, "ann")}}
+		both := []*Ledger{{Leases: newLeases(docs, "ann")}, {Leases: newLeases(docs, "ann")}}
 		for i := range 200 {
 			if both[i%2].take(0, true, []scope{{"one", RateLimit{PerSession: 50}}}) == nil {
 				n++
@@ -152,7 +152,7 @@ func TestLeasesOfTwo(t *testing.T) {
 func TestLeaseDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs, began := store.NewMemory(), time.Now()
-		k := NewLeases(docs, "ann")
+		k := newLeases(docs, "ann")
 		l := &Ledger{Leases: k}
 		for range 60_000 {
 			if b := l.take(time.Since(began), true, []scope{{"one", RateLimit{PerMinute: 100_000, PerSession: 1_000_000}}}); b != nil {

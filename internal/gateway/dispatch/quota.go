@@ -88,6 +88,7 @@ type Ledger struct {
 	// Leases make the counts of quotas outlast the process; nil: they end with it. Set before the
 	// first use.
 	Leases *Leases
+	share  *principalShare // counts with other nodes; nil: this process counts. [Grants.Principal] sets it
 	calls  atomic.Int64
 	heard  atomic.Pointer[func()] // of each call that is counted; nil: none
 
@@ -118,6 +119,9 @@ func (l *Ledger) called() {
 func (l *Ledger) take(now time.Duration, record bool, scopes []scope) *breach {
 	if len(scopes) == 0 {
 		return nil
+	}
+	if l.share != nil {
+		return l.share.take(record, scopes)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,6 +189,9 @@ func (l *Ledger) add(now time.Duration, scopes []scope) {
 // End says that no call is expected any more: what the Leases have left does not count after a
 // restart.
 func (l *Ledger) End() {
+	if l.share != nil {
+		l.share.giveBack(true)
+	}
 	if l.Leases == nil {
 		return
 	}
