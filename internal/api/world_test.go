@@ -133,7 +133,7 @@ func (k worldKept) Rows(ctx context.Context, selector json.RawMessage) (table.Vi
 
 // Why explains with what it was asked.
 func (w *world) Why(_ context.Context, query string, e *catalog.Entry) search.Explanation {
-	return search.Explanation{Rank: 1, Score: .5, Embedded: true, Cosine: .5, Words: []search.WordShare{{Word: query, Through: e.Name, Share: 1, Match: search.MatchWord, Fields: []search.FieldShare{{Field: "name", Weight: 3, Share: 1}}}}}
+	return search.Explanation{Rank: 1, Score: .5, Embedded: true, Cosine: .5, Words: []search.WordShare{{Word: query, Through: e.Name, Share: 1, Match: "word", Fields: []search.FieldShare{{Field: "name", Weight: 3, Share: 1}}}}}
 }
 
 func (w *world) Setup(context.Context) Setup {

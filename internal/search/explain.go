@@ -46,29 +46,29 @@ type Match string
 
 // The values of Match.
 const (
-	MatchNone    Match = ""        // it does not
-	MatchWord    Match = "word"    // the same word
-	MatchForm    Match = "form"    // another form of it
-	MatchSynonym Match = "synonym" // a verb or a noun that stands for it
-	MatchRelated Match = "related" // a word of the same meaning, by the thesaurus
+	matchNone    Match = ""        // it does not
+	matchWord    Match = "word"    // the same word
+	matchForm    Match = "form"    // another form of it
+	matchSynonym Match = "synonym" // a verb or a noun that stands for it
+	matchRelated Match = "related" // a word of the same meaning, by the thesaurus
 )
 
 // matchOf returns what a term is to a word.
 func matchOf(w word, through string) Match {
 	switch {
 	case through == "":
-		return MatchNone
+		return matchNone
 	case through == string(w.raw):
-		return MatchWord
+		return matchWord
 	}
 	term := string(stemMark) + through
 	switch {
 	case term == string(w.stem):
-		return MatchForm
+		return matchForm
 	case slices.Contains(verbSynonyms()[string(w.stem)], term) || slices.Contains(nounSynonyms()[string(w.stem)], term):
-		return MatchSynonym
+		return matchSynonym
 	}
-	return MatchRelated
+	return matchRelated
 }
 
 // ExplainDoc explains as Explain does, of the ranking of SearchContext, and tells the fields of a

@@ -154,10 +154,10 @@ func TestExplainDoc(t *testing.T) {
 		t.Fatalf("ExplainDoc = %+v", x)
 	}
 	remove, files, documents := x.Words[0], x.Words[1], x.Words[2]
-	if remove.Match != MatchSynonym || remove.Through != "delet" && remove.Through != "delete" || files.Match != MatchForm {
+	if remove.Match != matchSynonym || remove.Through != "delet" && remove.Through != "delete" || files.Match != matchForm {
 		t.Errorf("remove: %+v, files: %+v", remove, files)
 	}
-	if documents.Share > 0 && documents.Match == MatchWord {
+	if documents.Share > 0 && documents.Match == matchWord {
 		t.Errorf("documents: %+v", documents)
 	}
 	for _, w := range x.Words {
@@ -172,7 +172,7 @@ func TestExplainDoc(t *testing.T) {
 	if len(files.Fields) != 3 || files.Fields[0].Field != "name" || files.Fields[0].Weight != 3 {
 		t.Errorf("the fields of files: %+v", files.Fields)
 	}
-	if x := ix.ExplainDoc(t.Context(), "documents", docs[1]); len(x.Words[0].Fields) != 1 || x.Words[0].Fields[0].Field != "about" || x.Words[0].Match != MatchWord && x.Words[0].Match != MatchForm {
+	if x := ix.ExplainDoc(t.Context(), "documents", docs[1]); len(x.Words[0].Fields) != 1 || x.Words[0].Fields[0].Field != "about" || x.Words[0].Match != matchWord && x.Words[0].Match != matchForm {
 		t.Errorf("a word of the server: %+v", x)
 	}
 	if x := ix.ExplainDoc(t.Context(), "remove", Doc{ID: "none"}); x.Rank != 0 || len(x.Words) != 1 || x.Words[0].Fields != nil {
