@@ -119,17 +119,23 @@ var handleEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").With
 // It fails with ErrTooLarge if data alone is over the principal's bound, with ErrFull if unspent
 // tokens leave no room, and with ErrClosed after Close.
 func (s *Local) Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error) {
-	return s.put(ctx, owner{principal: principal}, mediaType, label, data)
+	return s.put(ctx, owner{principal: principal}, mediaType, label, data, nil)
 }
 
-func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data []byte) (Artifact, error) {
+// put is Put for an owner. digest is that of data; nil if it has not begun.
+func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data []byte, digest *Digest) (Artifact, error) {
 	if err := ctx.Err(); err != nil {
 		return Artifact{}, err
 	}
 	if int64(len(data)) > s.opts.MaxBytes {
 		return Artifact{}, s.opts.tooLarge(int64(len(data)))
 	}
-	sum := sha256.Sum256(data)
+	var sum [sha256.Size]byte
+	if digest != nil {
+		sum = digest.Sum()
+	} else {
+		sum = sha256.Sum256(data)
+	}
 	a := Artifact{Handle: s.opts.handleOf(by, sum[:]), MediaType: bounded(mediaType), Label: bounded(label), SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
 	known, it, err := s.renew(by.principal, a)
 	if err != nil {

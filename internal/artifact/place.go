@@ -18,7 +18,12 @@ func (s *Local) At(place string) Place { return Place{s, place} }
 
 // Put stores data as Local.Put does. The same bytes have another handle at each place.
 func (p Place) Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error) {
-	return p.s.put(ctx, owner{principal, p.name}, mediaType, label, data)
+	return p.s.put(ctx, owner{principal, p.name}, mediaType, label, data, nil)
+}
+
+// PutDigested is Put for data whose Digest has begun.
+func (p Place) PutDigested(ctx context.Context, principal, mediaType, label string, data []byte, digest *Digest) (Artifact, error) {
+	return p.s.put(ctx, owner{principal, p.name}, mediaType, label, data, digest)
 }
 
 // Open opens an artifact as Local.Open does.

@@ -105,8 +105,8 @@ func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispat
 	if scope := memory.FromContext(ctx); scope.Ends(raw) {
 		firewall.Unquote = func(quoted []byte) ([]byte, error) { return textInFile(ctx, scope, quoted) }
 	}
-	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte) (artifact.Artifact, error) {
-		return s.store.At(authz.RouteOf(ctx).Profile).Put(ctx, principal, mediaType, label, data)
+	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error) {
+		return s.store.At(authz.RouteOf(ctx).Profile).PutDigested(ctx, principal, mediaType, label, data, digest)
 	})
 	if err != nil {
 		return nil, err

@@ -591,3 +591,35 @@ func TestSlowEarlyResponse(t *testing.T) {
 		}
 	})
 }
+
+// countedBody is a body in memory that says how long it is.
+type countedBody struct {
+	*bytes.Reader
+	writes, closes int
+}
+
+func (b *countedBody) WriteTo(w io.Writer) (int64, error) {
+	b.writes++
+	return b.Reader.WriteTo(w)
+}
+
+func (b *countedBody) Close() error {
+	b.closes++
+	return nil
+}
+
+// A body in memory is written as it is, but only if it has the announced length: more bytes would be
+// the begin of another request.
+func TestBodyInMemory(t *testing.T) {
+	for _, size := range []int{oneWrite + 1, 3 * oneWrite} {
+		for _, more := range []int{0, 1} {
+			body := &countedBody{Reader: bytes.NewReader(make([]byte, size+more))}
+			m := &message{buf: []byte("head"), rest: body, length: int64(size)}
+			var wire bytes.Buffer
+			w := m.write(&wire)
+			if (w.err != nil) != (more > 0) || wire.Len() != len("head")+size || body.writes != 1-more || body.closes != 1 {
+				t.Errorf("%d bytes and %d more: %v, %d written, %d at once, %d closed", size, more, w.err, wire.Len(), body.writes, body.closes)
+			}
+		}
+	}
+}

@@ -140,6 +140,13 @@ func (m *message) rewind(req *http.Request) bool {
 	return true
 }
 
+// inMemory is a body that need not be copied before it is written. Len returns the bytes that WriteTo
+// will write.
+type inMemory interface {
+	io.WriterTo
+	Len() int
+}
+
 // write writes the message and closes its body.
 func (m *message) write(w io.Writer) written {
 	n, err := w.Write(m.buf)
@@ -148,6 +155,10 @@ func (m *message) write(w io.Writer) written {
 		return written{n > 0, err}
 	}
 	defer m.close()
+	if body, ok := m.rest.(inMemory); ok && int64(body.Len()) == m.length {
+		_, err := body.WriteTo(w)
+		return written{true, err}
+	}
 	buf := newMessage()
 	defer buf.release()
 	if cap(buf.buf) < oneWrite {

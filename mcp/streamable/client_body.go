@@ -71,6 +71,26 @@ func (r *requestReader) Read(p []byte) (int, error) {
 	return r.of.Read(p)
 }
 
+// Len returns the number of bytes that are left, 0 after Close.
+func (r *requestReader) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return 0
+	}
+	return r.of.Len()
+}
+
+// WriteTo implements io.WriterTo. Close waits for its end: until then w reads the buffer.
+func (r *requestReader) WriteTo(w io.Writer) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return r.of.WriteTo(w)
+}
+
 // Close implements io.Closer.
 func (r *requestReader) Close() error {
 	r.mu.Lock()

@@ -37,6 +37,10 @@ func TestRequestBody(t *testing.T) {
 	if first.refs.Load() != 0 {
 		t.Errorf("%d holders", first.refs.Load())
 	}
+	closed := late.(*requestReader)
+	if _, err := closed.WriteTo(io.Discard); !errors.Is(err, http.ErrBodyReadAfterClose) || closed.Len() != 0 {
+		t.Errorf("a closed reader of %d bytes: %v", closed.Len(), err)
+	}
 	if _, err := late.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
 		t.Errorf("a closed reader: %v", err)
 	}

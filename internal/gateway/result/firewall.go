@@ -58,8 +58,9 @@ type Firewall struct {
 	Redact func(text string) string
 }
 
-// Keeper stores held-back bytes: artifact.Local.Put for one principal.
-type Keeper func(mediaType, label string, data []byte) (artifact.Artifact, error)
+// Keeper stores held-back bytes: artifact.Place.PutDigested for one principal. A
+// nil digest has not begun.
+type Keeper func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error)
 
 // errBadResult is returned if an upstream's result is not a tool result.
 var errBadResult = errors.New("malformed tool result")

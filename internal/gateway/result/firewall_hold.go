@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -259,7 +260,7 @@ func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte
 		return h.describePart(name, mime, label, data, h.texts == 0)
 	}
 	h.parts++
-	a, err := h.keep(mime, label, data)
+	a, err := h.keep(mime, label, data, nil)
 	if err != nil {
 		return h.note(h.lost(name, err))
 	}
@@ -291,6 +292,8 @@ func (h *holder) lost(name string, err error) string {
 func (h *holder) describePart(name, mime, label string, data []byte, main bool) string {
 	h.parts++
 	data, nulled := finiteText(data)
+	digest := artifact.DigestOf(data) // while the text is described
+	defer digest.Sum()
 	d := describe(data, h.Tables, h.clean)
 	if nulled > 0 {
 		d.facts = append(d.facts, rawjson.FiniteNote(nulled))
@@ -299,7 +302,7 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 	if mime == "" || d.kind != docText {
 		mime = d.mediaType
 	}
-	a, err := h.keep(mime, label, data)
+	a, err := h.keep(mime, label, data, digest)
 	main = main && h.env.stats.artifactRef == ""
 	limit := min(maxTextChars, max(minTextChars, h.ThresholdChars))
 	if !main {

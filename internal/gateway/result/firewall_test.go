@@ -18,7 +18,7 @@ import (
 // kept is a Keeper that remembers.
 type kept map[string]string
 
-func (k kept) keep(mediaType, label string, data []byte) (artifact.Artifact, error) {
+func (k kept) keep(mediaType, label string, data []byte, _ *artifact.Digest) (artifact.Artifact, error) {
 	sum := sha256.Sum256(data)
 	a := artifact.Artifact{Handle: fmt.Sprintf("art_%x", sum[:8]), MediaType: mediaType, Label: label, SizeBytes: int64(len(data)), ContentHash: hex.EncodeToString(sum[:])}
 	k[a.Handle] = string(data)
@@ -323,7 +323,7 @@ func TestShapeJSONFormat(t *testing.T) {
 }
 
 func TestShapeKeepFails(t *testing.T) {
-	fail := func(string, string, []byte) (artifact.Artifact, error) {
+	fail := func(string, string, []byte, *artifact.Digest) (artifact.Artifact, error) {
 		return artifact.Artifact{}, errors.New("no room")
 	}
 	out, _, err := Firewall{}.Shape([]byte(textResult(strings.Repeat("x. ", 2000))), nil, FormatText, fail)
