@@ -48,7 +48,7 @@ mcpServers:
 		fake.Close()
 	}()
 	ids := map[string]string{"none": "up:none@1"}
-	for end := time.Now().Add(3 * time.Second); len(ids) < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); len(ids) < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, entry := range e.Snapshot().Catalog.Entries() {
 			if entry.Name == "refuse" || entry.Name == "echo" {
 				ids[entry.Name] = entry.ID

@@ -32,7 +32,7 @@ func TestServerIdentityOfEachPost(t *testing.T) {
 	hs := httptest.NewServer(g.Wrap(s))
 	defer hs.Close()
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)

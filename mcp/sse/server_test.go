@@ -64,7 +64,7 @@ func startServer(t *testing.T, o sse.ServerOptions) (*httptest.Server, *sse.Serv
 	tokens := func(bearer string) (string, bool) { return bearer, bearer == "ann" || bearer == "bob" }
 	hs := httptest.NewServer(guard.New(guard.Options{Authenticate: guard.ByName(tokens)}).Wrap(s))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)

@@ -265,7 +265,7 @@ func TestExcerpt(t *testing.T) {
 
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Second); proctest.Alive(pid); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); proctest.Alive(pid); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d is still there", pid)
 		}

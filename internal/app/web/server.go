@@ -436,14 +436,24 @@ func (f *Server) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	f.linger(ctx, patience)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), linger)
-	defer cancel()
-	if err := f.http.Shutdown(closing); err != nil {
+	if err := f.shutHTTP(ctx); err != nil {
 		_ = f.http.Close() // all remaining requests have been answered
 	}
 	<-f.ended
 	f.door.Wait()
 	return nil
+}
+
+// shutHTTP closes idle connections and waits for the others, on which the last answers are still being
+// sent: for a second, or for linger where ctx ends before.
+func (f *Server) shutHTTP(ctx context.Context) error {
+	patience := time.Second
+	if end, ok := ctx.Deadline(); ok {
+		patience = max(linger, min(patience, time.Until(end)))
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	return f.http.Shutdown(closing)
 }
 
 // linger waits for so long, and no longer than connections are open.
