@@ -46,8 +46,8 @@ func (h *Hub) mayStay(s *session) error {
 	if s.office == nil {
 		return nil // the next join is checked
 	}
-	if !s.grant.Allows(s.role, s.office.id) {
-		return fmt.Errorf("office %q is not open to it as %s any more", s.office.id, s.role)
+	if !s.grant.Allows(s.role, s.office.ID) {
+		return fmt.Errorf("office %q is not open to it as %s any more", s.office.ID, s.role)
 	}
 	d := device(h.access.devices, s.name)
 	switch {
@@ -57,10 +57,10 @@ func (h *Hub) mayStay(s *session) error {
 		return fmt.Errorf("no key is known for a Computer with name %q any more", s.name)
 	case d != nil && !s.key.Equal(d.Key):
 		return fmt.Errorf("the name %q is bound to a key that it has not proven", s.name)
-	case d != nil && !officeIn(d.Offices, s.office.id):
-		return fmt.Errorf("office %q is not open to %q any more", s.office.id, s.name)
+	case d != nil && !officeIn(d.Offices, s.office.ID):
+		return fmt.Errorf("office %q is not open to %q any more", s.office.ID, s.name)
 	case d == nil && similarDevice(h.access.devices, s.name) != nil:
 		return notATwin(h.access.devices, s.name)
 	}
-	return h.claim(s, s.role, s.name, s.office.id)
+	return h.claim(s, s.role, s.name, s.office.ID)
 }

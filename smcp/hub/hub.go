@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -66,6 +67,8 @@ type Options struct {
 	PingInterval, PingTimeout time.Duration // as in engineio
 
 	Memory *memory.Account // counts incoming messages; nil: not counted
+	// Shared makes this hub one of several that have the same offices; nil: the offices are its own.
+	Shared *roster.Shared
 
 	Logger *slog.Logger // nil discards
 }
@@ -85,22 +88,23 @@ type Hub struct {
 	ns     *socketio.Namespace
 
 	changing sync.Mutex // held by SetAccess; acquired before mu
+	linking  sync.Mutex // guards linked; acquired before mu
+	linked   bool       // other hubs are heard
 
 	mu      sync.Mutex // guards below and the sessions' office state
 	access  *access
 	offices map[string]*office
 	named   map[string]int // number of Computers with a name, in all offices
+	joins   uint64
+	cluster cluster // with other hubs; empty without Options.Shared
 }
 
 // office is a room. It exists while it has members.
 type office struct {
-	id        string
-	agent     *session
-	computers map[string]*session
-	calls     int
+	roster.Office
+	calls  int    // in flight, of Agents here
+	shared shared // with other hubs; empty without Options.Shared
 }
-
-func (o *office) empty() bool { return o.agent == nil && len(o.computers) == 0 }
 
 // New returns a Hub.
 func New(o Options) *Hub {
@@ -120,6 +124,7 @@ func New(o Options) *Hub {
 	orDefault(&o.MaxConnections, defaultMaxConnections)
 	h := &Hub{o: o, log: o.Logger, offices: map[string]*office{}, named: map[string]int{}}
 	h.access = &access{o.Auth, o.Devices}
+	h.cluster.init()
 	h.server = socketio.NewServer(socketio.Config{
 		Engine: engineio.Config{
 			Authenticate: h.checkHandshake, CORS: o.CORS, MaxPayload: o.MaxPayload, MaxSessions: o.MaxConnections, MaxQueueBytes: maxQueueBytes,
@@ -153,7 +158,15 @@ func New(o Options) *Hub {
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.server.ServeHTTP(w, r) }
 
 // Shutdown disconnects all peers and waits until everything has ended, or until ctx ends.
-func (h *Hub) Shutdown(ctx context.Context) error { return h.server.Shutdown(ctx) }
+func (h *Hub) Shutdown(ctx context.Context) error {
+	h.spread(ctx)
+	err := h.server.Shutdown(ctx)
+	if h.o.Shared != nil {
+		h.o.Shared.Flush(ctx)
+		h.o.Shared.Close()
+	}
+	return err
+}
 
 // admit handles the CONNECT of a peer. The text of its error does not reach the peer.
 func (h *Hub) admit(ctx context.Context, s *socketio.Socket) error {
@@ -232,6 +245,9 @@ type Member struct {
 	Since     time.Time `json:"since"`
 	InFlight  int       `json:"in_flight"`
 	Proven    bool      `json:"proven,omitempty"` // a Computer that has proven its key
+	// Node is the node of the cluster that has the connection, "*" for the gateway, which is at all of
+	// them. Of members at other nodes, Remote, Transport, Since and InFlight are empty.
+	Node string `json:"node,omitempty"`
 }
 
 // Members returns all members of all offices, by office, role and name.
@@ -239,12 +255,13 @@ func (h *Hub) Members() []Member {
 	h.mu.Lock()
 	var out []Member
 	for _, o := range h.offices {
-		if o.agent != nil {
-			out = append(out, o.agent.member(o.id))
-		}
-		for _, c := range o.computers {
-			out = append(out, c.member(o.id))
-		}
+		o.Members(func(m *roster.Member) {
+			if s := local(m); s != nil {
+				out = append(out, s.member(o.ID))
+				return
+			}
+			out = append(out, Member{Office: o.ID, Name: m.Name, Role: smcp.Role(m.Role), Dialect: a2c.Dialect(m.Dialect).String(), Principal: m.Principal, Node: m.Node, Proven: m.Key != ""})
+		})
 	}
 	h.mu.Unlock()
 	slices.SortFunc(out, func(a, b Member) int {

@@ -3,13 +3,18 @@ package hub
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -30,74 +35,176 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 	nonce := s.nonce
 	s.nonce = ""
 	h.mu.Unlock()
+	if h.o.Shared != nil {
+		return h.joinShared(s, &req, nonce)
+	}
+	free := ""
 	for attempt := 1; ; attempt++ {
-		out, held, err := h.enter(s, &req, nonce)
+		out, held, err := h.enter(s, &req, nonce, free)
 		if held == nil || attempt > maxReplaced || !isGone(s, held) {
 			return out, err
 		}
-		h.evict(held, "it does not answer, and its owner is back")
+		free = held.sid
 	}
 }
 
 // enter adds a session to the requested office. If another session of the same owner holds the place,
-// enter returns that session with the error.
-func (h *Hub) enter(s *session, req *smcp.Join, nonce string) (out answer, held *session, err error) {
+// enter returns that session with the error. free is the sid of such a session that does not answer.
+func (h *Hub) enter(s *session, req *smcp.Join, nonce, free string) (out answer, held *session, err error) {
 	var replaced *session
 	defer func() { // runs after mu is released
 		if replaced != nil {
-			replaced.socket.Close()
+			replaced.socket.Close() // its calls are answered then
 		}
 	}()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.ended {
-		return nil, nil, a2c.ErrInternal
-	}
-	if err := h.mayJoin(s, req, nonce); err != nil {
-		return nil, nil, err
-	}
-	if s.socket.Admit() != nil { // its key is proven now
-		return nil, nil, smcp.Errorf(smcp.CodeBusy, "Too many peers are connected to this hub")
-	}
-	if s.office != nil && s.office.id == req.OfficeID {
-		return s.dialect.JoinOK(), nil, nil // joined already
+	if done, err := h.mayEnter(s, req, nonce); done != nil || err != nil {
+		return done, nil, err
 	}
 	o := h.offices[req.OfficeID]
 	if o == nil {
-		if len(h.offices) >= h.o.MaxOffices {
-			return nil, nil, smcp.Errorf(smcp.CodeBusy, "There are %d offices, which is the bound", len(h.offices))
-		}
-		o = &office{id: req.OfficeID, computers: map[string]*session{}}
+		o = &office{Office: roster.Office{ID: req.OfficeID}}
 	}
-	if held = h.holder(s, o, req); held != nil && s.replaces(held, req) {
-		h.evictLocked(held, "its owner is back and has proven the key")
-		s.inherit(held, req)
-		replaced, held = held, nil
+	m := h.memberOf(s, req, "")
+	before, err := o.Join(m, roster.Terms{Max: h.o.MaxComputers, Free: free, May: func() error { return h.claim(s, req.Role, req.Name, o.ID) }})
+	var taken *roster.TakenError
+	if errors.As(err, &taken) && m.SameOwner(taken.Holder) {
+		held = local(taken.Holder)
 	}
-	if err := h.hasPlace(s, o, req); err != nil {
-		if held != nil && s.key != nil {
-			err = a2c.NewerProcess(req.Name, o.id)
-		}
-		return nil, held, err
+	if err != nil {
+		return nil, held, h.refusal(s, req, err)
 	}
-	if err := h.claim(s, req.Role, req.Name, o.id); err != nil {
-		return nil, nil, err
+	if before != nil {
+		replaced = local(before)
+		h.replaced(replaced, "its owner is back")
+		h.left(o, before)
 	}
 	if s.office != nil {
 		h.leaveLocked(s) // a Computer changes rooms by joining
 	}
-	h.offices[o.id] = o
-	s.role, s.name, s.office, s.mcp, s.instance, s.since = req.Role, req.Name, o, req.MCP, req.Instance, time.Now()
-	if s.role == smcp.RoleAgent {
-		o.agent = s
-	} else {
-		o.computers[s.name] = s
-		h.named[s.name]++
-	}
-	s.socket.Join(s.room(o.id))
-	h.notify(s, smcp.NotifyEnter, presence(s, o.id))
-	h.log.Log(context.Background(), s.logLevel(), "joined", "office", o.id, "role", s.role, "name", s.name, "dialect", s.dialect.String(), "principal", s.grant.Principal)
+	h.offices[o.ID] = o
+	h.entered(o, m)
 	return s.dialect.JoinOK(), nil, nil
+}
+
+// mayEnter checks everything about a join but the place. It returns the ack of a session that is in the
+// office. The caller holds mu.
+func (h *Hub) mayEnter(s *session, req *smcp.Join, nonce string) (done answer, err error) {
+	if s.ended {
+		return nil, a2c.ErrInternal
+	}
+	if err := h.mayJoin(s, req, nonce); err != nil {
+		return nil, err
+	}
+	if s.socket.Admit() != nil { // its key is proven now
+		return nil, smcp.Errorf(smcp.CodeBusy, "Too many peers are connected to this hub")
+	}
+	if s.office != nil && s.office.ID == req.OfficeID {
+		return append(answer{}, s.dialect.JoinOK()...), nil // joined already
+	}
+	if h.offices[req.OfficeID] == nil && len(h.offices) >= h.o.MaxOffices {
+		return nil, smcp.Errorf(smcp.CodeBusy, "There are %d offices, which is the bound", len(h.offices))
+	}
+	if req.Role == smcp.RoleAgent && s.office != nil {
+		return nil, a2c.ErrOtherRoom
+	}
+	return nil, nil
+}
+
+// memberOf returns the member that a session wants to be. inc is the node; "" without a cluster. The
+// caller holds mu.
+func (h *Hub) memberOf(s *session, req *smcp.Join, inc string) *roster.Member {
+	h.joins++
+	s.next = s.sid
+	if inc != "" {
+		s.next = inc + "." + s.sid + "." + strconv.FormatUint(h.joins, 36)
+	}
+	m := &roster.Member{
+		Name: req.Name, Role: roster.Role(req.Role), Node: inc, SID: s.next, Gen: h.joins, Dialect: uint8(s.dialect), Version: s.said, Alone: s.dialect.OneComputer(),
+		MCP: req.MCP, Principal: s.grant.Principal, Instance: short(req.Instance), Peer: s,
+	}
+	if s.key != nil {
+		m.Key = smcp.EncodeKey(s.key)
+	}
+	if s.own && m.Role == roster.Agent {
+		m.Node, m.Nodes = roster.Everywhere, []string{inc}
+	}
+	return m
+}
+
+// short bounds a text that a peer has chosen and that is only compared.
+func short(s string) string {
+	if len(s) <= 64 {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// refusal returns the protocol's error for one of roster.Office.Join.
+func (h *Hub) refusal(s *session, req *smcp.Join, err error) error {
+	var taken *roster.TakenError
+	switch {
+	case errors.As(err, &taken) && s.key != nil && taken.Holder.Name == req.Name && taken.Holder.Key == smcp.EncodeKey(s.key):
+		return a2c.NewerProcess(req.Name, req.OfficeID)
+	case taken != nil && req.Role == smcp.RoleAgent:
+		return a2c.ErrRoomTaken
+	case taken != nil:
+		return a2c.DuplicateComputer(req.Name, req.OfficeID)
+	case errors.Is(err, roster.ErrFull):
+		return smcp.Errorf(smcp.CodeBusy, "Office '%s' has %d Computers, which is the bound", req.OfficeID, h.o.MaxComputers)
+	case errors.Is(err, roster.ErrSingle):
+		return smcp.Errorf(smcp.CodeRoomTaken, "Computer already in room").With("office_id", req.OfficeID)
+	}
+	return err
+}
+
+// local returns the connection of a member, nil if it is at another node.
+func local(m *roster.Member) *session {
+	s, _ := m.Peer.(*session)
+	return s
+}
+
+// entered puts a member that is in the office's value into its room, and announces it. The caller holds
+// mu.
+func (h *Hub) entered(o *office, m *roster.Member) {
+	if m.Role == roster.Computer {
+		h.named[m.Name]++
+	}
+	s := local(m)
+	if s != nil {
+		h.seats(o, s, m)
+	}
+	h.announce(o.ID, s, smcp.NotifyEnter, presence(m, o.ID))
+	if s != nil {
+		h.log.Log(context.Background(), s.logLevel(), "joined", "office", o.ID, "role", s.role, "name", s.name, "dialect", s.dialect.String(), "principal", s.grant.Principal)
+	}
+}
+
+// left announces a member that is no more in the office's value, and takes it out of its room. The
+// caller holds mu.
+func (h *Hub) left(o *office, m *roster.Member) {
+	s := local(m)
+	h.announce(o.ID, s, smcp.NotifyLeave, presence(m, o.ID))
+	if m.Role == roster.Computer {
+		if h.named[m.Name]--; h.named[m.Name] <= 0 {
+			delete(h.named, m.Name)
+		}
+	}
+	if s == nil {
+		return
+	}
+	o.shared.local--
+	s.socket.Leave(roomOf(o.ID, true))
+	s.socket.Leave(roomOf(o.ID, false))
+	if s.at == m {
+		s.office, s.at, s.threads = nil, nil, nil
+	}
+	if m.Role == roster.Agent {
+		h.abandon(s, o)
+	}
+	h.log.Log(context.Background(), s.logLevel(), "left", "office", o.ID, "role", s.role, "name", s.name)
 }
 
 // legal reports whether a text may be a name or an office id.
@@ -111,7 +218,7 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join, nonce string) error {
 	switch {
 	case s.role != "" && s.role != req.Role:
 		return a2c.RoleMismatch(req.Role, s.role)
-	case s.name != "" && s.name != req.Name && (s.dialect.Versioned() || s.office != nil && s.office.id == req.OfficeID):
+	case s.name != "" && s.name != req.Name && (s.dialect.Versioned() || s.office != nil && s.office.ID == req.OfficeID):
 		return a2c.ErrMismatch
 	case s.dialect == a2c.Draft && req.Role == smcp.RoleAgent && req.RobotID != "" && req.RobotID != req.OfficeID:
 		return a2c.ErrOfficeID // the first draft: office_id = robot_id
@@ -141,42 +248,12 @@ func (h *Hub) mayJoin(s *session, req *smcp.Join, nonce string) error {
 	return nil
 }
 
-// hasPlace checks whether an office accepts another member. The caller holds mu.
-func (h *Hub) hasPlace(s *session, o *office, req *smcp.Join) error {
-	if req.Role == smcp.RoleAgent {
-		switch {
-		case s.office != nil:
-			return a2c.ErrOtherRoom
-		case o.agent != nil:
-			return a2c.ErrRoomTaken
-		}
-		return nil
-	}
-	if c := o.computers[req.Name]; c != nil && c != s {
-		return a2c.DuplicateComputer(req.Name, o.id)
-	}
-	if len(o.computers) >= h.o.MaxComputers {
-		return smcp.Errorf(smcp.CodeBusy, "Office '%s' has %d Computers, which is the bound", o.id, len(o.computers))
-	}
-	if len(o.computers) == 0 {
-		return nil
-	}
-	single := s.dialect.OneComputer() || o.agent != nil && o.agent.dialect.OneComputer()
-	for _, c := range o.computers {
-		single = single || c.dialect.OneComputer()
-	}
-	if single {
-		return smcp.Errorf(smcp.CodeRoomTaken, "Computer already in room").With("office_id", o.id)
-	}
-	return nil
-}
-
 // within returns the error of a session that is not in an office. The caller holds Hub.mu.
 func (s *session) within(officeID string) error {
 	switch {
 	case s.office == nil:
 		return a2c.ErrNoRoom
-	case s.office.id != officeID:
+	case s.office.ID != officeID:
 		return a2c.ErrCrossRoom
 	}
 	return nil
@@ -189,37 +266,37 @@ func (h *Hub) leave(s *session, _ string, payload json.RawMessage) (answer, erro
 		return nil, a2c.ErrPayload
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if err := s.within(req.OfficeID); err != nil {
+		h.mu.Unlock()
 		return nil, err
 	}
+	if h.o.Shared != nil {
+		h.mu.Unlock()
+		if err := h.leaveShared(s); err != nil {
+			return nil, err
+		}
+		return s.dialect.JoinOK(), nil
+	}
 	h.leaveLocked(s)
+	h.mu.Unlock()
 	return s.dialect.JoinOK(), nil
 }
 
 // leaveLocked removes a session from its office and announces it. The caller holds mu.
 func (h *Hub) leaveLocked(s *session) {
-	o := s.office
+	o, m := s.office, s.at
 	if o == nil {
 		return
 	}
-	h.notify(s, smcp.NotifyLeave, presence(s, o.id))
-	s.socket.Leave(roomOf(o.id, true))
-	s.socket.Leave(roomOf(o.id, false))
-	s.office = nil
-	if o.agent == s {
-		o.agent = nil
-		h.abandon(s, o)
-	} else {
-		delete(o.computers, s.name)
-		if h.named[s.name]--; h.named[s.name] <= 0 {
-			delete(h.named, s.name)
-		}
+	if h.o.Shared != nil {
+		h.departLater(s)
+		return
 	}
-	if o.empty() {
-		delete(h.offices, o.id)
+	o.Leave(m)
+	h.left(o, m)
+	if o.Empty() {
+		delete(h.offices, o.ID)
 	}
-	h.log.Log(context.Background(), s.logLevel(), "left", "office", o.id, "role", s.role, "name", s.name)
 }
 
 // gone handles the end of a connection. Its calls have been answered by then.
@@ -238,15 +315,16 @@ func (h *Hub) gone(socket *socketio.Socket, reason socketio.Reason) {
 		s.renewal.Stop()
 	}
 	h.leaveLocked(s)
+	h.cluster.forget(s)
 	h.log.Debug("disconnected", "sid", s.sid, "name", s.name, "reason", reason)
 }
 
-func presence(s *session, office string) json.RawMessage {
+func presence(m *roster.Member, office string) json.RawMessage {
 	p := smcp.Presence{OfficeID: office}
-	if s.role == smcp.RoleAgent {
-		p.Agent = s.name
+	if m.Role == roster.Agent {
+		p.Agent = m.Name
 	} else {
-		p.Computer = s.name
+		p.Computer = m.Name
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -261,14 +339,25 @@ func (h *Hub) notify(s *session, event string, payload json.RawMessage) {
 	if s.office == nil {
 		return
 	}
+	h.announce(s.office.ID, s, event, payload)
+	h.tellOthers(s.office, event, payload)
+}
+
+// announce is notify for members at this node. s is the member that it concerns; nil if that is at
+// another node.
+func (h *Hub) announce(office string, s *session, event string, payload json.RawMessage) {
+	to := h.ns.To
+	if s != nil {
+		to = s.socket.To
+	}
 	plain := payload
 	if agent := rawjson.Get(payload, "agent"); agent != nil {
 		if both, err := rawjson.Set(payload, "robot_id", agent); err == nil {
 			plain = both
 		}
 	}
-	h.tell(s.socket.To(roomOf(s.office.id, true)), a2c.Dialect02.Notifications(event), payload)
-	h.tell(s.socket.To(roomOf(s.office.id, false)), a2c.Dialect01.Notifications(event), plain)
+	h.tell(to(roomOf(office, true)), a2c.Dialect02.Notifications(event), payload)
+	h.tell(to(roomOf(office, false)), a2c.Dialect01.Notifications(event), plain)
 }
 
 func (h *Hub) tell(to socketio.Broadcast, events []string, payload json.RawMessage) {
@@ -338,18 +427,18 @@ func (h *Hub) listRoom(s *session, _ string, payload json.RawMessage) (answer, e
 		return nil, err
 	}
 	room := smcp.Room{Sessions: []smcp.Session{}, ReqID: req.ReqID}
-	add := func(m *session) {
-		member := smcp.Session{SID: m.sid, Name: m.name, Role: m.role, OfficeID: req.OfficeID, MCP: s.mcp && m.mcp && m.role == smcp.RoleComputer}
+	add := func(m *roster.Member) {
+		member := smcp.Session{SID: m.SID, Name: m.Name, Role: smcp.Role(m.Role), OfficeID: req.OfficeID, MCP: s.at.MCP && m.MCP && m.Role == roster.Computer}
 		if s.dialect.Versioned() {
-			member.Version = m.said
+			member.Version = m.Version
 		}
 		room.Sessions = append(room.Sessions, member)
 	}
-	if a := s.office.agent; a != nil {
+	if a := s.office.Agent; a != nil {
 		add(a)
 	}
-	for _, name := range sortedNames(s.office.computers) {
-		add(s.office.computers[name])
+	for _, name := range slices.Sorted(maps.Keys(s.office.Computers)) {
+		add(s.office.Computers[name])
 	}
 	raw, err := json.Marshal(room)
 	if err != nil {

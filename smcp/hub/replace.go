@@ -3,8 +3,6 @@ package hub
 import (
 	"context"
 	"time"
-
-	"github.com/weir-mcp/weir/smcp"
 )
 
 // When a peer's machine dies, its connection looks alive until the heartbeat fails, and it keeps the
@@ -23,42 +21,6 @@ const (
 	maxReplaced = 3               // silent sessions that one join may replace
 )
 
-// holder returns the session of the same owner that holds the place of a join, or nil. The caller
-// holds mu.
-func (h *Hub) holder(s *session, o *office, req *smcp.Join) *session {
-	held := o.computers[req.Name]
-	if req.Role == smcp.RoleAgent {
-		held = o.agent
-	}
-	switch {
-	case held == nil || held == s || held.own || held.name != req.Name:
-		return nil
-	case req.Role == smcp.RoleAgent && s.office != nil:
-		return nil // it must leave the other office first
-	case s.key != nil || held.key != nil:
-		if !s.key.Equal(held.key) {
-			return nil
-		}
-	case s.grant.Principal != held.grant.Principal:
-		return nil
-	}
-	return held
-}
-
-// replaces reports whether s may replace held because it has proven the same key. The caller holds
-// mu.
-func (s *session) replaces(held *session, req *smcp.Join) bool {
-	return s.key != nil && (req.Instance == "" || req.Instance != held.ousted)
-}
-
-// inherit records which process a session replaced. The caller holds mu.
-func (s *session) inherit(held *session, req *smcp.Join) {
-	s.ousted = held.instance
-	if held.instance == req.Instance {
-		s.ousted = held.ousted // the same process on a new connection
-	}
-}
-
 // isGone probes a session whose place another session wants, and reports whether it is silent.
 func isGone(s, held *session) bool {
 	ctx, cancel := context.WithTimeout(s.socket.Context(), probeTime)
@@ -66,21 +28,12 @@ func isGone(s, held *session) bool {
 	return held.socket.Probe(ctx) != nil && s.socket.Connected()
 }
 
-// evict removes a session from its office and ends its connection.
-func (h *Hub) evict(held *session, reason string) {
-	h.mu.Lock()
-	h.evictLocked(held, reason)
-	h.mu.Unlock()
-	held.socket.Close() // its calls have been answered
-}
-
-// evictLocked removes a session from its office. The caller holds mu and closes the socket
+// replaced notes that a session loses its place to another one. The caller holds mu and closes the socket
 // afterwards.
-func (h *Hub) evictLocked(held *session, reason string) {
+func (h *Hub) replaced(held *session, reason string) {
 	if held.ended {
 		return
 	}
 	h.log.Info("a session is replaced", "name", held.name, "role", held.role, "principal", held.grant.Principal, "remote", held.socket.Handshake().RemoteAddr, "reason", reason)
-	h.leaveLocked(held)
 	held.ended = true
 }

@@ -4,33 +4,38 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 )
 
 // call is one client:* event in flight.
 type call struct {
-	event    *socketio.Event
-	name     string // of the event, in the current spelling
+	event    *socketio.Event // nil: the agent is at another node
+	name     string          // of the event, in the current spelling
+	spelling string          // of the event, as the agent sent it
 	reqID    string
-	agent    *session
-	as       string // the agent's name at the time of the call
-	computer *session
+	agent    *session       // nil: it is at another node
+	as       string         // the agent's name at the time of the call
+	sid      string         // of the agent, as other members know it
+	version  a2c.Version    // of the agent
+	member   *roster.Member // the computer
+	computer *session       // nil: it is at another node
 	office   *office
-	dialect  a2c.Dialect // of the agent
-	to       a2c.Dialect // of the computer
-	general  bool        // the computer supports client:mcp
-	counted  bool        // counted as in flight until it is answered
-	pending  int         // spellings without an answer yet; guarded by Hub.mu
-	done     bool        // answered; guarded by Hub.mu
+	dialect  a2c.Dialect           // of the agent
+	to       a2c.Dialect           // of the computer
+	general  bool                  // the computer supports client:mcp
+	counted  bool                  // counted as in flight until it is answered
+	pending  int                   // spellings without an answer yet; guarded by Hub.mu
+	done     bool                  // answered; guarded by Hub.mu
+	moved    bool                  // the computer's membership was over, and the call is sent once more
+	reply    func(*roster.Message) // answers the node of the agent; nil: it is here
 }
 
 // callFields are the members that the hub reads of a client:* payload; nil if absent.
@@ -60,7 +65,7 @@ func (h *Hub) route(e *socketio.Event) {
 		refuse(a2c.ErrPayload)
 		return
 	}
-	c := &call{event: e, name: a2c.Dialect01.Event(e.Name), reqID: reqID, agent: s, dialect: dialect}
+	c := &call{event: e, name: a2c.Dialect01.Event(e.Name), spelling: e.Name, reqID: reqID, agent: s, version: s.version, dialect: dialect}
 	timeout := h.o.CallTimeout
 	if c.name == smcp.EventToolCall {
 		if !rawjson.IsObject(f.params) {
@@ -83,11 +88,20 @@ func (h *Hub) route(e *socketio.Event) {
 		refuse(err)
 		return
 	}
-	out, err := c.request(payload, &f)
+	if c.computer == nil {
+		h.forward(c, payload, timeout)
+		return
+	}
+	h.deliver(c, payload, &f, timeout, e.Attachments)
+}
+
+// deliver sends a call to a Computer of this node.
+func (h *Hub) deliver(c *call, payload json.RawMessage, f *callFields, timeout time.Duration, attachments [][]byte) {
+	out, err := c.request(payload, f)
 	if err == nil && !c.counted {
 		// Messages of a channel are a stream: the hub does not wait for their acks.
-		if err := c.computer.socket.EmitPayload(c.name, socketio.Payload{Args: []json.RawMessage{out}, Attachments: e.Attachments}); err != nil {
-			h.log.Debug("a message was not delivered", "computer", name, "err", err)
+		if err := c.computer.socket.EmitPayload(c.name, socketio.Payload{Args: []json.RawMessage{out}, Attachments: attachments}); err != nil {
+			h.log.Debug("a message was not delivered", "computer", c.member.Name, "err", err)
 		}
 		return
 	}
@@ -95,7 +109,7 @@ func (h *Hub) route(e *socketio.Event) {
 		spellings := []string{c.to.Event(c.name)}
 		switch {
 		case c.general:
-			spellings[0] = e.Name // its answer has the matching form
+			spellings[0] = c.spelling // its answer has the matching form
 		case c.name == smcp.EventGetConfig && c.to == a2c.Dialect01:
 			// The Computer's dialect is not known yet. Reading is harmless, so send both spellings.
 			spellings = []string{smcp.EventGetConfig, smcp.EventGetMCPConfig}
@@ -103,7 +117,7 @@ func (h *Hub) route(e *socketio.Event) {
 		c.pending = len(spellings)
 		for _, spelling := range spellings {
 			if err == nil {
-				err = c.computer.socket.EmitFunc(timeout, spelling, socketio.Payload{Args: []json.RawMessage{out}, Attachments: e.Attachments}, func(p socketio.Payload, err error) { h.finish(c, p, err) })
+				err = c.computer.socket.EmitFunc(timeout, spelling, socketio.Payload{Args: []json.RawMessage{out}, Attachments: attachments}, func(p socketio.Payload, err error) { h.finish(c, p, err) })
 			}
 		}
 	}
@@ -135,18 +149,19 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	case s.office == nil:
 		return a2c.ErrNoRoom
 	}
-	computer := s.office.computers[name]
+	computer := s.office.Computers[name]
 	switch {
 	case computer == nil && h.named[name] > 0 && named(h.offices, name, s.grant.Offices):
 		return a2c.ErrCrossRoom
 	case computer == nil:
 		return a2c.NoComputer(name)
-	case c.name == smcp.EventMCP && !computer.mcp:
+	case c.name == smcp.EventMCP && !computer.MCP:
 		return smcp.Errorf(smcp.CodeNoCapability, "Computer with name '%s' does not know %s", name, smcp.EventMCP).With("capability", smcp.EventMCP)
 	case c.counted && (len(s.calls) >= h.o.MaxCalls || s.office.calls >= h.o.MaxOfficeCalls):
 		return smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")
 	}
-	c.as, c.computer, c.office, c.to, c.general = s.name, computer, s.office, computer.dialect, computer.mcp
+	c.as, c.sid, c.office = s.name, s.alias, s.office
+	c.receiver(computer)
 	if !c.counted {
 		return nil
 	}
@@ -155,15 +170,25 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	}
 	s.calls[c] = struct{}{}
 	s.office.calls++
-	computer.serving++
+	if c.computer != nil {
+		c.computer.serving++
+	}
 	return nil
+}
+
+// receiver sets the Computer of a call. The caller holds the Hub's mu.
+func (c *call) receiver(m *roster.Member) {
+	c.member, c.computer, c.to, c.general = m, local(m), a2c.Dialect(m.Dialect), m.MCP
+	if c.computer != nil {
+		c.to = c.computer.dialect // may have shown later
+	}
 }
 
 // named reports whether a Computer with this name is in an office that a grant allows. A session must
 // not learn who is in other offices. The caller holds the Hub's mu.
 func named(offices map[string]*office, name string, patterns []string) bool {
 	for id, o := range offices {
-		if o.computers[name] != nil && officeIn(patterns, id) {
+		if o.Computers[name] != nil && officeIn(patterns, id) {
 			return true
 		}
 	}
@@ -195,7 +220,7 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 	version, sid := []byte(nil), []byte(nil)
 	if c.general {
 		told := ""
-		if v := c.agent.version; v != (a2c.Version{}) {
+		if v := c.version; v != (a2c.Version{}) {
 			told = v.String()
 		} else if c.dialect == a2c.Draft {
 			told = a2c.VersionDraft
@@ -204,7 +229,7 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 		put(a2c.QueryVersion, f.version, version)
 	}
 	if c.name == smcp.EventMCP {
-		sid = rawjson.Quote(c.agent.sid)
+		sid = rawjson.Quote(c.sid)
 		put("agent_sid", f.sid, sid)
 	}
 	if plain {
@@ -230,7 +255,7 @@ func (c *call) request(payload json.RawMessage, f *callFields) (json.RawMessage,
 // finish answers the agent exactly once: with the Computer's ack, or with an error.
 func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 	if !c.counted {
-		h.log.Debug("a message was not delivered", "computer", c.computer.sid, "err", err)
+		h.log.Debug("a message was not delivered", "computer", c.member.Name, "err", err)
 		return
 	}
 	h.mu.Lock()
@@ -244,14 +269,25 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		return
 	}
 	c.done = true
-	_, waiting := c.agent.calls[c]
-	delete(c.agent.calls, c)
-	c.office.calls--
-	c.computer.serving--
-	name := c.computer.name
+	waiting := false
+	if c.agent != nil {
+		_, waiting = c.agent.calls[c]
+		delete(c.agent.calls, c)
+		c.office.calls--
+	}
+	if c.computer != nil {
+		c.computer.serving--
+	} else {
+		h.cluster.landed(c)
+	}
+	name := c.member.Name
 	h.mu.Unlock()
-	if errors.Is(err, socketio.ErrAckTimeout) && c.name == smcp.EventToolCall {
+	if errors.Is(err, socketio.ErrAckTimeout) && c.name == smcp.EventToolCall && c.computer != nil {
 		h.cancelAt(c)
+	}
+	if c.reply != nil {
+		c.reply(answerOf(p, err))
+		return
 	}
 	if !waiting || !c.event.WantsAck() {
 		return
@@ -272,7 +308,9 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		h.ack(c.event, c.dialect.Failed(c.dialect.TimedOut("Computer '"+name+"' did not answer "+c.name)))
 	case errors.Is(err, socketio.ErrDisconnected):
 		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeNotFound, "Computer with name '%s' disconnected", name).With("computer_name", name, "reason", "disconnected")))
-	case errors.Is(err, socketio.ErrTooManyAcks):
+	case errors.Is(err, errNodeGone):
+		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeNotFound, "The node of Computer with name '%s' is gone; the call may have run", name).With("computer_name", name, "reason", "node_gone")))
+	case errors.Is(err, socketio.ErrTooManyAcks), errors.Is(err, errBusy):
 		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")))
 	default:
 		h.log.Warn("a call was not delivered", "event", c.name, "computer", name, "err", err)
@@ -288,8 +326,14 @@ func (h *Hub) cancelAt(c *call) {
 			payload = both
 		}
 	}
-	if err := c.computer.socket.Emit(smcp.NotifyCancel, payload); err != nil {
-		h.log.Debug("a cancellation was not sent", "computer", c.computer.sid, "err", err)
+	var err error
+	if c.computer != nil {
+		err = c.computer.socket.Emit(smcp.NotifyCancel, payload)
+	} else {
+		err = h.sendTo(c.member, c.office.ID, smcp.NotifyCancel, payload)
+	}
+	if err != nil {
+		h.log.Debug("a cancellation was not sent", "computer", c.member.Name, "err", err)
 	}
 }
 
@@ -311,6 +355,7 @@ func (h *Hub) message(s *session, _ string, payload json.RawMessage) (answer, er
 	if err != nil {
 		return nil, a2c.ErrPayload
 	}
+	sid := rawjson.Text(rawjson.Get(payload, "agent_sid"))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -318,13 +363,23 @@ func (h *Hub) message(s *session, _ string, payload json.RawMessage) (answer, er
 		return nil, smcp.Errorf(smcp.CodeForbidden, "Only computers may issue %s", smcp.EventServerMCP)
 	case s.office == nil:
 		return nil, a2c.ErrNoRoom
-	case s.office.agent == nil || !s.office.agent.mcp || s.office.agent.sid != rawjson.Text(rawjson.Get(payload, "agent_sid")):
-		return nil, smcp.Errorf(smcp.CodeNotFound, "Nobody in the office takes messages of a channel")
 	}
-	if err := s.office.agent.socket.Emit(smcp.NotifyMCP, out); err != nil {
+	a := s.office.Agent
+	if a == nil || !a.MCP {
+		return nil, errNoAgent
+	}
+	if to := local(a); to != nil && to.alias == sid {
+		err = to.socket.Emit(smcp.NotifyMCP, out)
+	} else {
+		err = h.sendUp(s, a, sid, out)
+	}
+	if errors.Is(err, errNoAgent) {
+		return nil, errNoAgent
+	}
+	if err != nil {
 		return nil, smcp.Errorf(smcp.CodeNotFound, "The agent is gone")
 	}
 	return nil, nil
 }
 
-func sortedNames(m map[string]*session) []string { return slices.Sorted(maps.Keys(m)) }
+var errNoAgent = smcp.Errorf(smcp.CodeNotFound, "Nobody in the office takes messages of a channel")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/a2c"
+	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -14,7 +15,7 @@ import (
 // session is one connection in the namespace.
 type session struct {
 	socket  *socketio.Socket
-	sid     string
+	sid     string // of the connection
 	version a2c.Version
 	said    string // the peer's version text; "" for none
 	own     bool   // in-process, see Hub.Attach
@@ -26,18 +27,21 @@ type session struct {
 	role    smcp.Role         // never changes once set
 	name    string            // never changes once set
 	office  *office           // nil: in no office
-	mcp     bool              // supports client:mcp
+	at      *roster.Member    // of office; nil: in no office
+	alias   string            // sid as other members know it
+	next    string            // alias of the last join
+	coming  *roster.Member    // on the way to an office; nil: none
 	key     ed25519.PublicKey // the proven key; nil: none
 	nonce   string            // to be signed once
 	proof   *time.Timer       // ends an unproven connection; nil: no proof needed
 	renewal *time.Timer       // checks the grant again; nil: the grant has no Until
 	since   time.Time
-	// instance identifies the process of a Computer with a key; ousted identifies the process that
-	// this connection replaced.
-	instance, ousted string
-	calls            map[*call]struct{} // in flight, of an Agent
-	serving          int                // number in flight, to a Computer
-	ended            bool
+	calls   map[*call]struct{} // in flight, of an Agent
+	serving int                // number in flight, to a Computer
+	wants   string             // the office of the last join
+	leaving bool               // its membership ends: it is not put out
+	ended   bool
+	threads map[string]*thread // of channels with members at other nodes, by their sid
 }
 
 func sessionOf(e *socketio.Event) *session {
@@ -87,7 +91,7 @@ func roomOf(office string, versioned bool) string {
 func (s *session) member(office string) Member {
 	return Member{
 		Office: office, Name: s.name, Role: s.role, Dialect: s.dialect.String(), Principal: s.grant.Principal, Remote: s.socket.Handshake().RemoteAddr,
-		Transport: string(s.socket.Transport()), Since: s.since, InFlight: len(s.calls) + s.serving, Proven: s.key != nil,
+		Transport: string(s.socket.Transport()), Since: s.since, Node: s.at.Node, InFlight: len(s.calls) + s.serving, Proven: s.key != nil,
 	}
 }
 

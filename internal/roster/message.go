@@ -1,0 +1,340 @@
+package roster
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// Headers of messages between hubs.
+const (
+	headerV       = "Weir-V"
+	headerOp      = "Weir-Op"
+	headerFrom    = "Weir-From" // INC of the sender
+	headerEvent   = "Weir-Event"
+	headerOffice  = "Weir-Office"
+	headerTo      = "Weir-To" // SID of the member
+	headerGen     = "Weir-Gen"
+	headerRev     = "Weir-Rev"
+	headerSeq     = "Weir-Seq"
+	headerTimeout = "Weir-Timeout-Ms"
+	headerLens    = "Weir-Lens"
+	headerBody    = "Weir-Body"
+	headerAgent   = "Weir-Agent" // name, SID, version and dialect
+	headerProblem = "Weir-Problem"
+)
+
+// lanes is the number of subjects of a node's hub. All messages about one Computer come on one of them.
+const lanes = 8
+
+// Op says what a message is for.
+type Op string
+
+// Ops.
+const (
+	OpCall   Op = "call"   // an event for a Computer that waits for its ack
+	OpSend   Op = "send"   // an event for a member without an ack; numbered if it belongs to a channel
+	OpUp     Op = "up"     // a channel's event for an Agent, numbered
+	OpProbe  Op = "probe"  // is the member still here?
+	OpClose  Op = "close"  // end the member's connection: messages to or from it were lost
+	OpNotify Op = "notify" // an event for all members
+)
+
+// Problems of an answer to OpCall and OpProbe.
+const (
+	ProblemStale = "stale"   // the member is not here; nothing was delivered
+	ProblemLate  = "timeout" // no ack in time
+	ProblemLeft  = "left"    // the member's connection ended
+	ProblemBusy  = "busy"
+	ProblemOther = "internal"
+)
+
+// Caller is the Agent that makes a call.
+type Caller struct {
+	Name    string `json:"name"`
+	SID     string `json:"sid"`
+	Version string `json:"version,omitempty"`
+	Dialect uint8  `json:"dialect,omitempty"`
+}
+
+// Message is a message between hubs. Args and Attachments are carried as they are.
+type Message struct {
+	Op            Op
+	From          string // INC of the sender; set on the way
+	Event, Office string
+	To            string
+	Gen, Rev, Seq uint64
+	Timeout       time.Duration
+	Agent         Caller
+	Deep          bool // of OpProbe: ask the peer itself
+	Problem       string
+	Args          []json.RawMessage
+	Attachments   [][]byte
+
+	// Reply answers the message; nil if the sender awaits no answer.
+	Reply func(*Message)
+}
+
+var errMessage = errors.New("a message of another hub cannot be read")
+
+func encodeText(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+
+func decodeText(s string) (string, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	return string(raw), err
+}
+
+// pack returns the header and the body of a message.
+func (m *Message) pack() (store.Header, []byte) {
+	h := store.Header{headerV: "1"}
+	set := func(name, value string) {
+		if value != "" {
+			h[name] = value
+		}
+	}
+	number := func(name string, n uint64) {
+		if n != 0 {
+			h[name] = strconv.FormatUint(n, 10)
+		}
+	}
+	set(headerOp, string(m.Op))
+	set(headerFrom, m.From)
+	set(headerEvent, encodeText(m.Event))
+	set(headerOffice, encodeText(m.Office))
+	set(headerTo, m.To)
+	set(headerProblem, m.Problem)
+	number(headerGen, m.Gen)
+	number(headerRev, m.Rev)
+	number(headerSeq, m.Seq)
+	number(headerTimeout, uint64(m.Timeout.Milliseconds()))
+	if m.Agent.SID != "" {
+		raw, _ := json.Marshal(m.Agent) // texts and a number
+		h[headerAgent] = encodeText(string(raw))
+	}
+	if m.Deep {
+		h[headerProblem] = "deep"
+	}
+	if len(m.Args) == 0 && len(m.Attachments) == 0 {
+		return h, nil
+	}
+	if len(m.Args) == 1 && len(m.Attachments) == 0 {
+		return h, m.Args[0] // the most frequent form needs neither a copy nor lengths
+	}
+	size := 0
+	for _, a := range m.Args {
+		size += len(a)
+	}
+	for _, a := range m.Attachments {
+		size += len(a)
+	}
+	body := make([]byte, 0, size)
+	lens := make([]byte, 0, 16)
+	for _, a := range m.Args {
+		body, lens = append(body, a...), append(strconv.AppendInt(lens, int64(len(a)), 10), ',')
+	}
+	lens = append(lens, ';')
+	for _, a := range m.Attachments {
+		body, lens = append(body, a...), append(strconv.AppendInt(lens, int64(len(a)), 10), ',')
+	}
+	h[headerLens] = string(lens)
+	return h, body
+}
+
+// unpack reads a message.
+func unpack(h store.Header, body []byte) (*Message, error) {
+	if h[headerV] != "1" {
+		return nil, fmt.Errorf("%w: its version is %q", errMessage, h[headerV])
+	}
+	m := &Message{Op: Op(h[headerOp]), From: h[headerFrom], To: h[headerTo], Problem: h[headerProblem]}
+	if m.Op == OpProbe {
+		m.Deep, m.Problem = m.Problem == "deep", ""
+	}
+	var failed error
+	text := func(name string) string {
+		s, err := decodeText(h[name])
+		failed = errors.Join(failed, err)
+		return s
+	}
+	number := func(name string) uint64 {
+		if h[name] == "" {
+			return 0
+		}
+		n, err := strconv.ParseUint(h[name], 10, 64)
+		failed = errors.Join(failed, err)
+		return n
+	}
+	m.Event, m.Office = text(headerEvent), text(headerOffice)
+	m.Gen, m.Rev, m.Seq = number(headerGen), number(headerRev), number(headerSeq)
+	m.Timeout = time.Duration(min(number(headerTimeout), 1<<40)) * time.Millisecond
+	if agent := text(headerAgent); agent != "" {
+		failed = errors.Join(failed, json.Unmarshal([]byte(agent), &m.Agent))
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("%w: %w", errMessage, failed)
+	}
+	lens, ok := h[headerLens]
+	if !ok {
+		if len(body) > 0 {
+			m.Args = []json.RawMessage{body}
+		}
+		return m, nil
+	}
+	args, attachments, _ := strings.Cut(lens, ";")
+	cut := func(lens string) (parts [][]byte, err error) {
+		for text := range strings.SplitSeq(strings.TrimSuffix(lens, ","), ",") {
+			if text == "" {
+				continue
+			}
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 0 || n > len(body) {
+				return nil, errMessage
+			}
+			parts, body = append(parts, body[:n:n]), body[n:]
+		}
+		return parts, nil
+	}
+	parts, err := cut(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		m.Args = append(m.Args, p)
+	}
+	if m.Attachments, err = cut(attachments); err != nil || len(body) > 0 {
+		return nil, errMessage
+	}
+	return m, nil
+}
+
+// subject returns the subject of a node's hub for a Computer.
+func (s *Shared) subject(inc, computer string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(computer)) // never fails
+	return s.lane(inc, int(h.Sum32()%lanes))
+}
+
+func (s *Shared) lane(inc string, k int) string {
+	return "weir." + s.o.Name + ".n." + inc + ".hub." + strconv.Itoa(k)
+}
+
+func (s *Shared) officeSubject(id string) string { return "weir." + s.o.Name + "." + keyOf(id) }
+
+// listen begins to receive messages for the node's current INC.
+func (s *Shared) listen() (stop func(), err error) {
+	inc := s.o.Node.Inc()
+	var stops []func()
+	stop = func() {
+		for _, f := range stops {
+			f()
+		}
+	}
+	for k := range lanes {
+		one, err := s.o.Bus.Listen(s.lane(inc, k), s.receiver())
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		stops = append(stops, one)
+	}
+	s.inc.Store(&inc)
+	return stop, nil
+}
+
+// receiver returns what takes the messages of one subject. While the body of one is fetched, the later ones
+// of the subject wait.
+func (s *Shared) receiver() func(store.Message) {
+	line := &line{s: s}
+	return func(in store.Message) { line.take(in) }
+}
+
+// received hands a message to the hub.
+func (s *Shared) received(in store.Message, body []byte) {
+	m, err := unpack(in.Header, body)
+	if err != nil {
+		s.log.Warn("a message of another hub is left out", "err", err)
+		return
+	}
+	if in.Reply != nil {
+		m.Reply = func(out *Message) {
+			if err := s.reply(in.Reply, m.From, out); err != nil {
+				s.log.Warn("another hub did not get its answer", "inc", m.From, "err", err)
+			}
+		}
+	}
+	s.events.Message(m)
+}
+
+// reply sends an answer.
+func (s *Shared) reply(send func(store.Header, []byte) error, _ string, m *Message) error {
+	m.From = s.Inc()
+	h, body := m.pack()
+	h, body, err := s.shrink(h, body)
+	if err != nil {
+		return err
+	}
+	return send(h, body)
+}
+
+// Tell sends a message to the hub of a node. Messages about one Computer arrive in order, or not at all.
+func (s *Shared) Tell(inc, computer string, m *Message) error {
+	m.From = s.Inc()
+	h, body := m.pack()
+	h, body, err := s.shrink(h, body)
+	if err != nil {
+		return err
+	}
+	return s.o.Bus.Tell(s.subject(inc, computer), h, body)
+}
+
+// Ask sends a message to the hub of a node, and calls f once with the answer. The error is store.ErrNobody
+// if the node is not there. f must return at once.
+func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f func(*Message, error)) {
+	m.From = s.Inc()
+	h, body := m.pack()
+	h, body, err := s.shrink(h, body)
+	if err != nil {
+		s.Go(func() { f(nil, err) })
+		return
+	}
+	s.o.Bus.Ask(s.subject(inc, computer), h, body, timeout, func(in store.Message, err error) {
+		if err != nil {
+			f(nil, err)
+			return
+		}
+		s.expand(in, func(body []byte, err error) {
+			if err != nil {
+				f(nil, err)
+				return
+			}
+			f(unpack(in.Header, body))
+		})
+	})
+}
+
+// Notify sends an event to the hubs of an office.
+func (s *Shared) Notify(m *Message) error {
+	m.Op, m.From = OpNotify, s.Inc()
+	h, body := m.pack()
+	return s.o.Bus.Tell(s.officeSubject(m.Office), h, body)
+}
+
+// Hear calls f with the events of other nodes for an office. f must return at once.
+func (s *Shared) Hear(id string, f func(*Message)) (stop func(), err error) {
+	return s.o.Bus.Listen(s.officeSubject(id), func(in store.Message) {
+		m, err := unpack(in.Header, in.Body)
+		if err != nil || m.Office != id || m.Op != OpNotify {
+			s.log.Warn("an event of another hub is left out", "office", id, "err", err)
+			return
+		}
+		if m.From != s.Inc() {
+			f(m)
+		}
+	})
+}

@@ -1,0 +1,404 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+const (
+	// emptyTTL is the life of the document of an office without members.
+	emptyTTL = 10 * time.Minute
+	// maxBatch bounds the changes that one write makes.
+	maxBatch = 256
+	// retryWait is the pause after a change that must be made was not.
+	retryWait = time.Second
+	// dropDelay bounds the random wait before a node drops the members of another one that is gone. All
+	// nodes of an office would write at the same moment otherwise.
+	dropDelay = 200 * time.Millisecond
+	// maxDead bounds the nodes of which the end is remembered.
+	maxDead = 1024
+)
+
+// Node is this process in its cluster.
+type Node interface {
+	// Inc returns the current INC, and Fenced a channel that is closed when it is over.
+	Inc() string
+	Fenced() <-chan struct{}
+	// Gone reports whether a node is not known here. It may have just come.
+	Gone(inc string) bool
+	// Watch returns a channel that is closed when a node does not answer any more; stop ends that.
+	Watch(inc string) (gone <-chan struct{}, stop func())
+	// Suspect finds out whether a node that did not answer is gone, and tells all others.
+	Suspect(ctx context.Context, inc string) bool
+}
+
+// Options configure a Shared.
+type Options struct {
+	Docs store.Docs
+	Bus  store.Bus
+	Node Node
+	// Name of the cluster begins the subjects of messages.
+	Name string
+	// Bodies carries bodies that are too large for a message. Nil limits messages to what the bus takes.
+	Bodies *Bodies
+	Logger *slog.Logger // nil discards
+}
+
+// Events are what a hub hears of the cluster. Calls may overlap.
+type Events interface {
+	// Message handles a message for a member of this node. It must return at once; messages from one
+	// node about one Computer come in order.
+	Message(m *Message)
+	// Gone says that a node is gone. Fenced says that the memberships of an older INC of this node are
+	// over.
+	Gone(inc string)
+	Fenced(inc string)
+}
+
+// Shared keeps offices in documents that the nodes of a cluster share. It is safe for concurrent use.
+type Shared struct {
+	o      Options
+	log    *slog.Logger
+	events Events
+	inc    atomic.Pointer[string] // that messages reach; "" while there is none
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	unwind []func()
+
+	mu     sync.Mutex // guards below
+	closed bool
+	owed   int // changes of Insist that are not made
+	pens   map[string]*pen
+	dead   map[string]bool // nodes that are gone for good; bounded by maxDead
+}
+
+// NewShared returns a Shared that does nothing before Open.
+func NewShared(o Options) *Shared {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, dead: map[string]bool{}}
+	none := ""
+	s.inc.Store(&none)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Open begins to hear of the cluster. Close ends it.
+func (s *Shared) Open(events Events) error {
+	s.events = events
+	over := s.o.Node.Fenced() // of the INC that listen reads next, or of an older one
+	stop, err := s.listen()
+	if err != nil {
+		return err
+	}
+	unfollow, err := s.o.Docs.Follow("n.", s.nodeChanged)
+	if err != nil {
+		stop()
+		return err
+	}
+	s.unwind = append(s.unwind, unfollow)
+	s.Go(func() { s.live(over, stop) })
+	return nil
+}
+
+// live listens for each INC of the node.
+func (s *Shared) live(over <-chan struct{}, stop func()) {
+	for {
+		select {
+		case <-s.ctx.Done():
+			stop()
+			return
+		case <-over:
+		}
+		old, none := s.Inc(), ""
+		s.inc.Store(&none)
+		stop()
+		s.events.Fenced(old)
+		for {
+			over = s.o.Node.Fenced()
+			var err error
+			if stop, err = s.listen(); err == nil {
+				break
+			}
+			s.log.Warn("the messages of other hubs cannot be received", "err", err)
+			if !s.Pause(retryWait) {
+				return
+			}
+		}
+	}
+}
+
+// Done returns a channel that is closed by Close.
+func (s *Shared) Done() <-chan struct{} { return s.ctx.Done() }
+
+// Pause waits, and reports whether the Shared still runs.
+func (s *Shared) Pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// Inc returns the INC under which messages reach this node, "" while it has none.
+func (s *Shared) Inc() string { return *s.inc.Load() }
+
+// Go runs f in a goroutine that Close waits for. It reports false after Close.
+func (s *Shared) Go(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Go(f)
+	return true
+}
+
+// Flush waits until all changes are made, or until ctx ends.
+func (s *Shared) Flush(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		busy := len(s.pens) > 0 || s.owed > 0
+		s.mu.Unlock()
+		if !busy {
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close ends everything and waits for it.
+func (s *Shared) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	for _, stop := range s.unwind {
+		stop()
+	}
+	s.work.Wait()
+}
+
+// keyOf returns the key of an office's document.
+func keyOf(id string) string { return "o." + store.Hash(id) }
+
+// nodeChanged takes a change of a node's document.
+func (s *Shared) nodeChanged(d store.Doc) {
+	if d.Rev != 0 {
+		return
+	}
+	inc := d.Key[len("n."):]
+	s.bury(inc)
+	s.Go(func() {
+		if s.Pause(rand.N(dropDelay)) {
+			s.events.Gone(inc)
+		}
+	})
+}
+
+// bury remembers that a node is gone. It never comes back.
+func (s *Shared) bury(inc string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.dead) >= maxDead {
+		clear(s.dead)
+	}
+	s.dead[inc] = true
+}
+
+// IsGone reports whether a node is gone for good. It asks the store about a node that is not known.
+func (s *Shared) IsGone(ctx context.Context, inc string) bool {
+	s.mu.Lock()
+	dead := s.dead[inc]
+	s.mu.Unlock()
+	if dead || !s.o.Node.Gone(inc) {
+		return dead
+	}
+	doc, err := s.o.Docs.Get(ctx, "n."+inc)
+	if err != nil || doc.Rev != 0 {
+		return false
+	}
+	s.bury(inc)
+	return true
+}
+
+// Doubts reports whether a node with members may be gone. It asks no other party.
+func (s *Shared) Doubts(inc string) bool { return inc != s.Inc() && s.o.Node.Gone(inc) }
+
+// Suspect finds out in the background whether a node that did not answer is gone.
+func (s *Shared) Suspect(inc string) {
+	s.Go(func() { s.o.Node.Suspect(s.ctx, inc) })
+}
+
+// Watch is that of the Node.
+func (s *Shared) Watch(inc string) (gone <-chan struct{}, stop func()) { return s.o.Node.Watch(inc) }
+
+// Follow calls f with the members of an office now and after each change. f must return at once, must
+// not call the Shared, and owns the value.
+func (s *Shared) Follow(id string, f func(rev uint64, o *Office)) (stop func(), err error) {
+	return s.o.Docs.Follow(keyOf(id), func(d store.Doc) {
+		if d.Rev == 0 {
+			return // it had no members when it ended
+		}
+		o, err := Decode(d.Value)
+		if err != nil || o.ID != id {
+			s.log.Error("the members of an office are not known here: the document cannot be read", "office", id, "rev", d.Rev, "err", err)
+			return
+		}
+		f(d.Rev, o)
+	})
+}
+
+// Get returns the members of an office as the store has them.
+func (s *Shared) Get(ctx context.Context, id string) (rev uint64, o *Office, err error) {
+	d, err := s.o.Docs.Get(ctx, keyOf(id))
+	if err != nil {
+		return 0, nil, err
+	}
+	if d.Rev == 0 {
+		return 0, &Office{ID: id}, nil
+	}
+	o, err = Decode(d.Value)
+	return d.Rev, o, err
+}
+
+// An edit changes an Office, or returns false if it finds nothing to change, which may be its own earlier
+// effect. It may be called several times, each time with another value.
+type edit func(o *Office) (changed bool, err error)
+
+// request is an edit that waits for its turn.
+type request struct {
+	do     edit
+	done   chan struct{}
+	rev    uint64
+	office *Office
+	err    error
+}
+
+// pen makes the changes of one office: all that wait are one write.
+type pen struct{ waiting []*request }
+
+// Change changes an office. An error of do leaves it as it was. The returned value is read-only, as others
+// may have it as well.
+func (s *Shared) Change(ctx context.Context, id string, do func(o *Office) (changed bool, err error)) (rev uint64, o *Office, err error) {
+	r := &request{do: do, done: make(chan struct{})}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return 0, nil, store.ErrUnavailable
+	}
+	p := s.pens[id]
+	if p == nil {
+		p = &pen{}
+		s.pens[id] = p
+		s.work.Go(func() { s.write(id, p) })
+	}
+	p.waiting = append(p.waiting, r)
+	s.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.rev, r.office, r.err
+	case <-ctx.Done():
+		return 0, nil, ctx.Err()
+	}
+}
+
+// write makes the changes of an office until none wait.
+func (s *Shared) write(id string, p *pen) {
+	for {
+		s.mu.Lock()
+		batch := p.waiting
+		if len(batch) == 0 {
+			delete(s.pens, id)
+			s.mu.Unlock()
+			return
+		}
+		batch = batch[:min(len(batch), maxBatch)]
+		p.waiting = p.waiting[len(batch):]
+		s.mu.Unlock()
+		var office *Office
+		doc, err := store.Change(s.ctx, s.o.Docs, keyOf(id), func(d store.Doc) ([]byte, time.Duration, error) {
+			office = &Office{ID: id}
+			if d.Rev != 0 {
+				var err error
+				if office, err = Decode(d.Value); err != nil {
+					return nil, 0, err
+				}
+			}
+			changed := false
+			for _, r := range batch {
+				var did bool
+				did, r.err = r.do(office)
+				changed = changed || did
+			}
+			if !changed {
+				return nil, 0, store.ErrKeep
+			}
+			value, err := office.Encode()
+			if err == nil {
+				err = store.CheckSet(keyOf(id), value)
+			}
+			ttl := time.Duration(0)
+			if office.Empty() {
+				ttl = emptyTTL
+			}
+			return value, ttl, err
+		})
+		for _, r := range batch {
+			if err != nil {
+				r.err = err
+			} else {
+				r.rev, r.office = doc.Rev, office
+			}
+			close(r.done)
+		}
+	}
+}
+
+// Insist makes a change in the background, and again until the store has taken it. then gets the result.
+func (s *Shared) Insist(id string, do func(o *Office) (changed bool, err error), then func(rev uint64, o *Office)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.owed++
+	s.work.Go(func() {
+		defer func() {
+			s.mu.Lock()
+			s.owed--
+			s.mu.Unlock()
+		}()
+		for {
+			rev, o, err := s.Change(s.ctx, id, do)
+			if err == nil {
+				then(rev, o)
+				return
+			}
+			if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrFull) {
+				if s.ctx.Err() == nil {
+					s.log.Error("the members of an office cannot be changed", "office", id, "err", err)
+				}
+				return
+			}
+			if !s.Pause(retryWait) {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package hub_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/roster"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/smcp/hub"
+	"github.com/weir-mcp/weir/socketio"
+)
+
+// mesh is a few hubs that share offices.
+type mesh struct {
+	t    testing.TB
+	docs store.Docs
+	bus  store.Bus
+}
+
+// meshed is one of them.
+type meshed struct {
+	*hub.Hub
+	node   *cluster.Node
+	shared *roster.Shared
+	url    string
+	server *httptest.Server
+}
+
+func newMesh(t testing.TB) *mesh {
+	return &mesh{t, store.NewMemory(), store.NewMemoryBus()}
+}
+
+func (m *mesh) start(o hub.Options) *meshed {
+	m.t.Helper()
+	n := m.bare(o)
+	m.t.Cleanup(n.stop)
+	return n
+}
+
+// bare starts a hub that the caller stops.
+func (m *mesh) bare(o hub.Options) *meshed {
+	m.t.Helper()
+	node, err := cluster.Start(m.t.Context(), cluster.Options{Docs: m.docs, Bus: m.bus, Name: "n"})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	o.Shared = roster.NewShared(roster.Options{Docs: m.docs, Bus: m.bus, Node: node, Name: "test", Logger: o.Logger})
+	h := hub.New(o)
+	server := httptest.NewServer(h)
+	return &meshed{h, node, o.Shared, server.URL, server}
+}
+
+func (n *meshed) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = n.Shutdown(ctx)
+	n.server.Close()
+	n.node.Close(ctx)
+}
+
+// answers are a Computer's, which says the name of the tool.
+func answers() map[string]socketio.Handler {
+	return map[string]socketio.Handler{
+		"client:tool_call": func(e *socketio.Event) {
+			tool := rawjson.Text(rawjson.Get(e.Arg(0), "tool_name"))
+			if tool == "never" {
+				return
+			}
+			out, _ := json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": tool}}})
+			_ = e.Ack(out)
+		},
+	}
+}
+
+func toolCall(agent, computer, tool string) string {
+	return fmt.Sprintf(`{"agent":%q,"req_id":"r1","computer":%q,"tool_name":%q,"params":{},"timeout":20}`, agent, computer, tool)
+}
+
+// eventually polls until f is true.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// TestOfficeOfTwoNodes: an Agent and Computers of one office are at different nodes, and notice nothing.
+func TestOfficeOfTwoNodes(t *testing.T) {
+	m := newMesh(t)
+	a, b := m.start(hub.Options{}), m.start(hub.Options{})
+	agent := join(t, a.url, peerOptions{}, "agent", "o", "o")
+	desk := join(t, b.url, peerOptions{answer: answers()}, "computer", "desk", "o")
+	agent.hears(`notify:enter_office {"office_id":"o","computer":"desk"}`)
+	if got := agent.call("client:tool_call", toolCall("o", "desk", "t1")); !strings.Contains(got, `"text":"t1"`) {
+		t.Errorf("a call at another node: %s", got)
+	}
+	if got := agent.code("client:tool_call", toolCall("o", "nobody", "t1")); got != "404" {
+		t.Errorf("a Computer that is not there: %s", got)
+	}
+	big := strings.Repeat("x", 300<<10)
+	if got := agent.call("client:tool_call", toolCall("o", "desk", big)); !strings.Contains(got, big) {
+		t.Errorf("a large call: %.200s", got)
+	}
+	if room := agent.call("server:list_room", `{"agent":"o","req_id":"r","office_id":"o"}`); !strings.Contains(room, `"name":"desk"`) || !strings.Contains(room, `"name":"o"`) {
+		t.Errorf("the room: %s", room)
+	}
+	if room := desk.call("server:list_room", `{"agent":"desk","req_id":"r","office_id":"o"}`); !strings.Contains(room, `"name":"o"`) {
+		t.Errorf("the room at the other node: %s", room)
+	}
+	desk.call("server:update_tool_list", `{"computer":"desk"}`)
+	agent.hears(`notify:update_tool_list {"computer":"desk"}`)
+	agent.call("server:tool_call_cancel", `{"agent":"o","req_id":"r9"}`)
+	desk.hears(`notify:tool_call_cancel {"agent":"o","req_id":"r9","robot_id":"o"}`)
+	other := join(t, b.url, peerOptions{}, "computer", "other", "o")
+	if got := other.call("server:leave_office", `{"office_id":"o"}`); got != "true null" {
+		t.Errorf("leave: %s", got)
+	}
+	agent.hears(`notify:enter_office {"office_id":"o","computer":"other"}`)
+	agent.hears(`notify:leave_office {"office_id":"o","computer":"other"}`)
+	if got := refusedJoin(t, b.url, "agent", "p", "o"); !strings.Contains(got, "Agent already in room") {
+		t.Errorf("a second agent: %s", got)
+	}
+	_ = desk.client.Close()
+	agent.hears(`notify:leave_office {"office_id":"o","computer":"desk"}`)
+	_ = agent.client.Close()
+	eventually(t, "an Agent can come at the other node", func() bool {
+		return refusedJoin(t, b.url, "agent", "o", "o") == "true null"
+	})
+}
+
+func refusedJoin(t testing.TB, url, role, name, office string) string {
+	t.Helper()
+	p, err := newPeer(t, url, peerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.client.Close() }()
+	return p.call("server:join_office", fmt.Sprintf(`{"role":%q,"name":%q,"office_id":%q}`, role, name, office))
+}
+
+// TestRoomsOverNodes: a Computer changes rooms by joining; the members of both offices hear of it wherever
+// they are.
+func TestRoomsOverNodes(t *testing.T) {
+	m := newMesh(t)
+	a, b := m.start(hub.Options{}), m.start(hub.Options{})
+	one := join(t, a.url, peerOptions{}, "agent", "o1", "o1")
+	two := join(t, a.url, peerOptions{}, "agent", "o2", "o2")
+	desk := join(t, b.url, peerOptions{answer: answers()}, "computer", "desk", "o1")
+	one.hears(`notify:enter_office {"office_id":"o1","computer":"desk"}`)
+	if got := desk.call("server:join_office", `{"role":"computer","name":"desk","office_id":"o2"}`); got != "true null" {
+		t.Fatal(got)
+	}
+	one.hears(`notify:leave_office {"office_id":"o1","computer":"desk"}`)
+	two.hears(`notify:enter_office {"office_id":"o2","computer":"desk"}`)
+	if got := two.call("client:tool_call", toolCall("o2", "desk", "t")); !strings.Contains(got, `"text":"t"`) {
+		t.Errorf("in the new room: %s", got)
+	}
+	if got := one.code("client:tool_call", toolCall("o1", "desk", "t")); got != "404" && got != "4104" {
+		t.Errorf("in the old room: %s", got)
+	}
+}
+
+// TestTakenNameOverNodes: a name stays its holder's while the holder answers, and is free as soon as its
+// connection, or its node, is gone.
+func TestTakenNameOverNodes(t *testing.T) {
+	m := newMesh(t)
+	a, b := m.start(hub.Options{}), m.start(hub.Options{})
+	desk := join(t, a.url, peerOptions{}, "computer", "desk", "o")
+	if got := refusedJoin(t, b.url, "computer", "desk", "o"); !strings.Contains(got, "already exists") {
+		t.Fatalf("a name that is taken: %s", got)
+	}
+	_ = desk.client.Close()
+	eventually(t, "the name is free", func() bool { return refusedJoin(t, b.url, "computer", "desk", "o") == "true null" })
+	// The holder's node has ended without a word.
+	c := m.bare(hub.Options{})
+	join(t, c.url, peerOptions{}, "computer", "desk2", "o")
+	c.shared.Close() // its hub does not answer, and cannot take the Computer out
+	if got := refusedJoin(t, b.url, "computer", "desk2", "o"); got != "true null" {
+		t.Errorf("the holder's hub is silent: %s", got)
+	}
+	c.stop()
+}
+
+// TestGoneNode: when a node is found dead, calls to its Computers end at once, its Computers leave, and the
+// node itself, if it lives, puts them out. They come back and calls go on.
+func TestGoneNode(t *testing.T) {
+	m := newMesh(t)
+	a, b := m.start(hub.Options{}), m.start(hub.Options{})
+	agent := join(t, a.url, peerOptions{}, "agent", "o", "o")
+	desk := join(t, b.url, peerOptions{answer: answers()}, "computer", "desk", "o")
+	agent.hears(`notify:enter_office {"office_id":"o","computer":"desk"}`)
+	var answer string
+	var ended sync.WaitGroup
+	ended.Go(func() { answer = agent.call("client:tool_call", toolCall("o", "desk", "never")) })
+	eventually(t, "the call is at the Computer", func() bool {
+		for _, member := range b.Members() {
+			if member.Name == "desk" && member.InFlight == 1 {
+				return true
+			}
+		}
+		return false
+	})
+	gone := desk.client.Done()
+	inc := b.node.Inc()
+	doc, err := m.docs.Get(t.Context(), "n."+inc)
+	if err == nil {
+		err = m.docs.Delete(t.Context(), doc.Key, doc.Rev)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended.Wait()
+	if !strings.Contains(answer, "node_gone") && !strings.Contains(answer, "disconnected") {
+		t.Errorf("a call in flight: %s", answer)
+	}
+	agent.hears(`notify:leave_office {"office_id":"o","computer":"desk"}`)
+	select {
+	case <-gone:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the node has lost its INC and keeps the Computer")
+	}
+	join(t, a.url, peerOptions{answer: answers()}, "computer", "desk", "o")
+	agent.hears(`notify:enter_office {"office_id":"o","computer":"desk"}`)
+	if got := agent.call("client:tool_call", toolCall("o", "desk", "t")); !strings.Contains(got, `"text":"t"`) {
+		t.Errorf("after it: %s", got)
+	}
+}
+
+// TestOwnAgentEverywhere: the Agents of this program are one Agent at all nodes. Each one reaches every
+// Computer, and hears of it.
+func TestOwnAgentEverywhere(t *testing.T) {
+	m := newMesh(t)
+	nodes := []*meshed{m.start(hub.Options{}), m.start(hub.Options{}), m.start(hub.Options{})}
+	var agents []*peer
+	for _, n := range nodes {
+		agents = append(agents, join(t, "", peerOptions{local: n.Attach()}, "agent", "o", "o"))
+	}
+	join(t, nodes[2].url, peerOptions{answer: answers()}, "computer", "desk", "o")
+	for i, agent := range agents {
+		agent.hears(`notify:enter_office {"office_id":"o","computer":"desk"}`)
+		if got := agent.call("client:tool_call", toolCall("o", "desk", "t")); !strings.Contains(got, `"text":"t"`) {
+			t.Errorf("from node %d: %s", i, got)
+		}
+	}
+	if got := refusedJoin(t, nodes[1].url, "agent", "x", "o"); !strings.Contains(got, "Agent already in room") {
+		t.Errorf("another agent: %s", got)
+	}
+	_ = agents[0].client.Close()
+	if got := agents[1].call("client:tool_call", toolCall("o", "desk", "t2")); !strings.Contains(got, `"text":"t2"`) {
+		t.Errorf("after one has left: %s", got)
+	}
+	again := join(t, "", peerOptions{local: nodes[0].Attach()}, "agent", "o", "o")
+	if got := again.call("client:tool_call", toolCall("o", "desk", "t3")); !strings.Contains(got, `"text":"t3"`) {
+		t.Errorf("after it came back: %s", got)
+	}
+}

@@ -1,0 +1,437 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/a2c"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/roster"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/socketio"
+)
+
+// Errors of calls to Computers of other nodes.
+var (
+	errNodeGone = errors.New("the node of the Computer is gone")
+	errBusy     = errors.New("too many calls at the node of the Computer")
+	errStale    = errors.New("the Computer is not there any more")
+)
+
+// remote hears of other hubs.
+type remote struct{ h *Hub }
+
+var _ roster.Events = remote{}
+
+// incOf returns the node of an alias.
+func incOf(alias string) string {
+	inc, _, _ := strings.Cut(alias, ".")
+	return inc
+}
+
+// A flight is the calls to one node. While there are any, the node is pinged.
+type flight struct {
+	calls map[*call]struct{}
+	used  bool // since the last look
+}
+
+// flightTime is how long a node is watched after the last call.
+const flightTime = 2 * time.Second
+
+// thread counts the messages of channels between two members.
+type thread struct{ sent, heard uint64 }
+
+// thread returns the counts of a session with a member at another node. The caller holds Hub.mu.
+func (s *session) thread(alias string) *thread {
+	t := s.threads[alias]
+	if t == nil {
+		if s.threads == nil {
+			s.threads = map[string]*thread{}
+		}
+		t = &thread{}
+		s.threads[alias] = t
+	}
+	return t
+}
+
+// forward sends a call to the node of its Computer.
+func (h *Hub) forward(c *call, payload json.RawMessage, timeout time.Duration) {
+	m := &roster.Message{
+		Op: roster.OpCall, Event: c.spelling, Office: c.office.ID, To: c.member.SID, Gen: c.member.Gen, Timeout: timeout,
+		Agent: roster.Caller{Name: c.as, SID: c.sid, Dialect: uint8(c.dialect)}, Args: []json.RawMessage{payload}, Attachments: c.event.Attachments,
+	}
+	if c.version != (a2c.Version{}) {
+		m.Agent.Version = c.version.String()
+	}
+	node := c.member.Node
+	if !c.counted {
+		h.mu.Lock()
+		t := c.agent.thread(c.member.SID)
+		t.sent++
+		m.Op, m.Seq = roster.OpSend, t.sent
+		h.mu.Unlock()
+		if err := h.o.Shared.Tell(node, c.member.Name, m); err != nil {
+			h.log.Warn("a message was not delivered", "computer", c.member.Name, "node", node, "err", err)
+		}
+		return
+	}
+	h.mu.Lock()
+	h.takeOff(c)
+	h.mu.Unlock()
+	h.o.Shared.Ask(node, c.member.Name, m, timeout+askSlack, func(a *roster.Message, err error) { h.answered(c, payload, timeout, a, err) })
+}
+
+// answered takes the answer of another hub to a call.
+func (h *Hub) answered(c *call, payload json.RawMessage, timeout time.Duration, a *roster.Message, err error) {
+	if err == nil && a.Problem != roster.ProblemStale {
+		h.finish(c, socketio.Payload{Args: a.Args, Attachments: a.Attachments}, problem(a.Problem))
+		return
+	}
+	if err == nil { // it was not delivered
+		if !c.moved && h.o.Shared.Go(func() { h.follows(c, payload, timeout) }) {
+			return
+		}
+		err = socketio.ErrDisconnected
+	}
+	if errors.Is(err, store.ErrNobody) {
+		h.o.Shared.Suspect(c.member.Node)
+		err = errNodeGone
+	} else if errors.Is(err, store.ErrUnavailable) {
+		err = socketio.ErrAckTimeout
+	}
+	h.finish(c, socketio.Payload{}, err)
+}
+
+// follows makes a call again that was sent to a membership that is over.
+func (h *Hub) follows(c *call, payload json.RawMessage, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(c.agent.socket.Context(), askSlack)
+	defer cancel()
+	rev, next, err := h.o.Shared.Get(ctx, c.office.ID)
+	if err == nil {
+		h.apply(c.office, rev, next)
+	}
+	h.mu.Lock()
+	m := c.office.Computers[c.member.Name]
+	c.moved = true
+	if err != nil || m == nil || m.Is(c.member) || c.done {
+		h.mu.Unlock()
+		h.finish(c, socketio.Payload{}, socketio.ErrDisconnected)
+		return
+	}
+	h.cluster.landed(c)
+	c.receiver(m)
+	if c.computer != nil {
+		c.computer.serving++
+	}
+	h.mu.Unlock()
+	if c.computer == nil {
+		h.forward(c, payload, timeout)
+		return
+	}
+	var f callFields
+	f.read(payload)
+	h.deliver(c, payload, &f, timeout, c.event.Attachments)
+}
+
+// takeOff counts a call to another node. The caller holds mu.
+func (h *Hub) takeOff(c *call) {
+	inc := c.member.Node
+	f := h.cluster.flights[inc]
+	if f == nil {
+		f = &flight{calls: map[*call]struct{}{}}
+		h.cluster.flights[inc] = f
+		h.o.Shared.Go(func() { h.watch(inc, f) })
+	}
+	f.used = true
+	f.calls[c] = struct{}{}
+}
+
+// landed ends the count of a call to another node. Hub.mu is held.
+func (c *cluster) landed(done *call) {
+	if f := c.flights[done.member.Node]; f != nil {
+		delete(f.calls, done)
+	}
+}
+
+// watch fails the calls to a node that does not answer any more.
+func (h *Hub) watch(inc string, f *flight) {
+	gone, stop := h.o.Shared.Watch(inc)
+	defer stop()
+	for {
+		select {
+		case <-gone:
+			h.mu.Lock()
+			calls := f.calls
+			f.calls = map[*call]struct{}{}
+			if h.cluster.flights[inc] == f {
+				delete(h.cluster.flights, inc)
+			}
+			h.mu.Unlock()
+			for c := range calls {
+				h.finish(c, socketio.Payload{}, errNodeGone)
+			}
+			return
+		case <-time.After(flightTime):
+		case <-h.o.Shared.Done():
+			return
+		}
+		h.mu.Lock()
+		idle := len(f.calls) == 0 && !f.used
+		f.used = false
+		if idle && h.cluster.flights[inc] == f {
+			delete(h.cluster.flights, inc)
+		}
+		h.mu.Unlock()
+		if idle {
+			return
+		}
+	}
+}
+
+// problem returns the error of an answer.
+func problem(p string) error {
+	switch p {
+	case "":
+		return nil
+	case roster.ProblemLate:
+		return socketio.ErrAckTimeout
+	case roster.ProblemLeft, roster.ProblemStale:
+		return socketio.ErrDisconnected
+	case roster.ProblemBusy:
+		return errBusy
+	}
+	return fmt.Errorf("the node of the Computer: %.60s", p)
+}
+
+// answerOf returns the answer to a call of another hub.
+func answerOf(p socketio.Payload, err error) *roster.Message {
+	m := &roster.Message{Args: p.Args, Attachments: p.Attachments}
+	switch {
+	case err == nil:
+	case errors.Is(err, socketio.ErrAckTimeout):
+		m.Problem = roster.ProblemLate
+	case errors.Is(err, errStale):
+		m.Problem = roster.ProblemStale
+	case errors.Is(err, socketio.ErrDisconnected):
+		m.Problem = roster.ProblemLeft
+	case errors.Is(err, socketio.ErrTooManyAcks):
+		m.Problem = roster.ProblemBusy
+	default:
+		m.Problem = roster.ProblemOther
+	}
+	return m
+}
+
+// Message implements roster.Events.
+func (r remote) Message(m *roster.Message) {
+	h := r.h
+	h.mu.Lock()
+	s := h.cluster.peers[m.To]
+	if s != nil && (s.ended || s.place(m.To) == nil) {
+		s = nil
+	}
+	h.mu.Unlock()
+	switch m.Op {
+	case roster.OpCall:
+		r.call(s, m)
+	case roster.OpProbe:
+		r.probe(s, m)
+	case roster.OpSend, roster.OpUp:
+		if s != nil {
+			r.deliver(s, m)
+		}
+	case roster.OpClose:
+		if s != nil {
+			h.log.Warn("a connection is ended: messages of its channels were lost between nodes", "name", s.name)
+			h.o.Shared.Go(s.socket.Close)
+		}
+	}
+}
+
+// place returns the membership that an alias stands for, nil if it is over. A member can be addressed as
+// soon as it is in the document, before its own hub has seen that. The caller holds Hub.mu.
+func (s *session) place(alias string) *roster.Member {
+	switch {
+	case s.at != nil && s.alias == alias:
+		return s.at
+	case s.coming != nil && s.next == alias:
+		return s.coming
+	}
+	return nil
+}
+
+// call hands a call of another hub to a Computer.
+func (r remote) call(s *session, m *roster.Message) {
+	h := r.h
+	if m.Reply == nil || len(m.Args) != 1 {
+		return
+	}
+	c := r.callOf(s, m, true)
+	c.reply = m.Reply
+	var f callFields
+	if s == nil || !f.read(m.Args[0]) {
+		m.Reply(answerOf(socketio.Payload{}, errStale))
+		return
+	}
+	c.reqID = rawjson.Text(f.reqID)
+	h.deliver(c, m.Args[0], &f, m.Timeout, m.Attachments)
+}
+
+// callOf returns a call of an Agent at another node.
+func (r remote) callOf(s *session, m *roster.Message, counted bool) *call {
+	c := &call{
+		name: a2c.Dialect01.Event(m.Event), spelling: m.Event, as: m.Agent.Name, sid: m.Agent.SID, dialect: a2c.Dialect(min(m.Agent.Dialect, uint8(a2c.Dialect05))), counted: counted,
+	}
+	if v, err := a2c.ParseVersion(m.Agent.Version); err == nil {
+		c.version = v
+	}
+	if s == nil {
+		return c
+	}
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	if at := s.place(m.To); at != nil {
+		c.receiver(at)
+		c.computer = s
+	}
+	if counted {
+		s.serving++
+	}
+	return c
+}
+
+// deliver hands an event without an ack to a member.
+func (r remote) deliver(s *session, m *roster.Message) {
+	if len(m.Args) != 1 {
+		return
+	}
+	if m.Seq != 0 {
+		r.h.mu.Lock()
+		from := m.Agent.SID
+		t := s.thread(from)
+		lost := m.Seq > t.heard+1
+		again := m.Seq <= t.heard
+		t.heard = max(t.heard, m.Seq)
+		r.h.mu.Unlock()
+		if again {
+			return
+		}
+		if lost {
+			r.lost(s, m)
+			return
+		}
+	}
+	var err error
+	if m.Op == roster.OpSend && m.Event == smcp.EventMCP {
+		c := r.callOf(s, m, false)
+		if c.computer == nil {
+			return
+		}
+		var f callFields
+		f.read(m.Args[0])
+		r.h.deliver(c, m.Args[0], &f, 0, m.Attachments)
+		return
+	}
+	if err = s.socket.EmitPayload(m.Event, socketio.Payload{Args: m.Args, Attachments: m.Attachments}); err != nil {
+		r.h.log.Debug("a message was not delivered", "name", s.name, "err", err)
+	}
+}
+
+// lost ends the connection of the Computer whose channels have lost a message: it begins anew.
+func (r remote) lost(s *session, m *roster.Message) {
+	r.h.log.Warn("messages of a channel were lost between nodes; the Computer connects again", "name", s.name, "from", m.Agent.Name)
+	if m.Op == roster.OpSend {
+		r.h.o.Shared.Go(s.socket.Close)
+		return
+	}
+	err := r.h.o.Shared.Tell(m.From, m.Agent.Name, &roster.Message{Op: roster.OpClose, To: m.Agent.SID})
+	if err != nil {
+		r.h.log.Warn("the node of a Computer was not told", "computer", m.Agent.Name, "err", err)
+	}
+}
+
+// probe answers whether a member is still here.
+func (r remote) probe(s *session, m *roster.Message) {
+	if m.Reply == nil {
+		return
+	}
+	if s == nil || !m.Deep {
+		m.Reply(&roster.Message{Problem: staleIf(s == nil)})
+		return
+	}
+	r.h.o.Shared.Go(func() {
+		ctx, cancel := context.WithTimeout(s.socket.Context(), probeTime)
+		defer cancel()
+		m.Reply(&roster.Message{Problem: staleIf(s.socket.Probe(ctx) != nil)})
+	})
+}
+
+func staleIf(gone bool) string {
+	if gone {
+		return roster.ProblemStale
+	}
+	return ""
+}
+
+// Gone implements roster.Events.
+func (r remote) Gone(inc string) {
+	r.h.mu.Lock()
+	var affected []string
+	for id, o := range r.h.offices {
+		for _, n := range o.Spans() {
+			if n == inc {
+				affected = append(affected, id)
+			}
+		}
+	}
+	r.h.mu.Unlock()
+	for _, id := range affected {
+		r.h.drop(id, inc)
+	}
+}
+
+// Fenced implements roster.Events: the other nodes have dropped the members of this one, or are about to.
+func (r remote) Fenced(inc string) {
+	h := r.h
+	h.mu.Lock()
+	var out []*session
+	for alias, s := range h.cluster.peers {
+		if incOf(alias) == inc {
+			out = append(out, s)
+		}
+	}
+	h.mu.Unlock()
+	h.log.Warn("this node was not acknowledged in time: its Computers and agents connect again", "connections", len(out))
+	for _, s := range out {
+		s.socket.Close()
+	}
+}
+
+// sendTo sends an event without an ack to a member at another node.
+func (h *Hub) sendTo(m *roster.Member, office, event string, payload json.RawMessage) error {
+	return h.o.Shared.Tell(m.Node, m.Name, &roster.Message{Op: roster.OpSend, Event: event, Office: office, To: m.SID, Gen: m.Gen, Args: []json.RawMessage{payload}})
+}
+
+// sendUp sends a message of a Computer's channel to an Agent at another node. The caller holds mu.
+func (h *Hub) sendUp(s *session, a *roster.Member, sid string, payload json.RawMessage) error {
+	node := a.Node
+	if node == roster.Everywhere {
+		node = incOf(sid)
+	} else if a.SID != sid {
+		return errNoAgent
+	}
+	if h.o.Shared == nil || node == h.o.Shared.Inc() || a.Node == roster.Everywhere && !slices.Contains(a.Nodes, node) {
+		return errNoAgent
+	}
+	t := s.thread(sid)
+	t.sent++
+	return h.o.Shared.Tell(node, s.name, &roster.Message{
+		Op: roster.OpUp, Event: smcp.NotifyMCP, Office: s.office.ID, To: sid, Seq: t.sent, Agent: roster.Caller{Name: s.name, SID: s.alias}, Args: []json.RawMessage{payload},
+	})
+}
