@@ -1,11 +1,17 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
 	"net"
+	"net/http"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
@@ -31,6 +37,7 @@ func (s *Store) Link() (net.Listener, *tls.Config) {
 // join makes this process a node of the cluster that shares a store. Ids of sessions name the node.
 func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) (err error) {
 	o.Docs = docs
+	s.bus = o.Bus
 	if s.node, err = cluster.Start(ctx, o); err != nil {
 		return err
 	}
@@ -47,4 +54,39 @@ func (s *Store) leave() {
 		defer cancel()
 		s.node.Close(ctx)
 	}
+}
+
+// defaultCluster is the name of a cluster that has none.
+const defaultCluster = "weir"
+
+// offices returns what a hub shares with those of other nodes, and the bodies of its messages; nil if the
+// gateway is one node.
+func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies) {
+	node := s.Cluster()
+	if node == nil {
+		return nil, nil
+	}
+	bodies := &roster.Bodies{Fetch: func(ctx context.Context, inc, path string, size int64) ([]byte, error) {
+		return fetchBody(ctx, node, inc, path, size)
+	}}
+	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.bus, Node: node, Name: cmp.Or(s.name, defaultCluster), Bodies: bodies, Logger: log}), bodies
+}
+
+// fetchBody gets the body of a message from the node that has sent the message.
+func fetchBody(ctx context.Context, node *cluster.Node, inc, path string, size int64) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := cluster.Send(node, inc, r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK || resp.ContentLength != size {
+		return nil, fmt.Errorf("status %d with %d bytes for a body of %d bytes", resp.StatusCode, resp.ContentLength, size)
+	}
+	body := make([]byte, size)
+	_, err = io.ReadFull(resp.Body, body)
+	return body, err
 }

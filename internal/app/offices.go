@@ -22,6 +22,7 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
@@ -48,7 +49,8 @@ type Offices struct {
 	outer  *http.Server      // serves hub.listen; may be nil
 	ends   sync.WaitGroup
 
-	issued *issuedPeers // nil without a hub
+	issued *issuedPeers   // nil without a hub
+	bodies *roster.Bodies // of messages to the hubs of other nodes; nil without a cluster
 }
 
 // openOffices starts the configured hub and hub connections. The caller closes it.
@@ -149,6 +151,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 		return setupf("hub.tls needs hub.listen: an address of the hub's own, such as 0.0.0.0:8443")
 	}
 	opts.Claim = e.owners.computer
+	opts.Shared, o.bodies = e.Store.offices(o.log)
 	o.hub = hub.New(opts)
 	if c.Hub.Listen != "" {
 		l, err := hubListener(ctx, c.Hub.Listen, c.Hub.TLS)
@@ -286,6 +289,15 @@ func (o *Offices) Handler() http.Handler {
 		return http.HandlerFunc(noHub)
 	}
 	return o.hub
+}
+
+// Bodies serves the bodies of large messages to the hubs of other nodes. Serve it at roster.BodyPath of
+// the peer link alone.
+func (o *Offices) Bodies() http.Handler {
+	if o == nil || o.bodies == nil {
+		return http.NotFoundHandler()
+	}
+	return o.bodies
 }
 
 // Hides reports whether the states of Computers and offices must be hidden from a request: it has

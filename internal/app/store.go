@@ -44,6 +44,8 @@ type Store struct {
 	shelf  *artifact.Shelf
 	key    *seal.Key
 	node   *cluster.Node // nil: this gateway is one node
+	bus    store.Bus     // between nodes; nil without node
+	name   string        // of the cluster
 	link   net.Listener  // for other nodes; nil without node
 	trust  *tls.Config   // of link
 	shared shared        // with other gateways; empty for a store in files

@@ -46,6 +46,7 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 		return err
 	}
 	name := c.Cluster.Name
+	s.name = name
 	o := natsstore.Options{
 		Bucket: "weir_" + name, Changes: "weir." + name + ".d", MaxBytes: int64(c.Store.MaxBytes), Replicas: c.Store.Replicas, Patience: quickOpen,
 	}

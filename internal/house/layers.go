@@ -87,6 +87,7 @@ var places = []place{
 	{"internal/clients", middle, nil, "the MCP clients of a machine and their files; asks no person and writes no file"},
 	{"internal/config", middle, nil, "reads the configuration; imports nothing that it configures"},
 	{"internal/doctor", middle, []string{"internal/clients", "internal/config", "internal/journal"}, "judges what others tell of configuration, servers and clients, and looks at the machine; starts no server"},
+	{"internal/roster", middle, nil, "who is in an office, as a value and as a document that hubs share; knows no dialect, no payload and no connection"},
 	{"internal/cluster", middle, nil, "several gateways over one store: who is there, who owns what, and requests to the owner; knows no configuration, and of MCP the envelope and the errors alone"},
 	{"internal/sessionid", middle, []string{"internal/telemetry"}, "makes ids of legacy sessions that outlast weir; knows no transport, which asks it through an interface; the log names a session by the tag that events have"},
 	{"internal/service", middle, nil, "the gateway as a service of one user; writes the descriptions and runs the system's manager, and knows no configuration"},

@@ -22,6 +22,7 @@ var shown = map[use]string{
 	{"internal/child", "Keeper"}:        "weir ends all of its programs together; programs of others leave it nil",
 	{"internal/taskqueue", "Event"}:     "weir counts what becomes of tasks; programs of others leave it nil",
 	{"internal/taskqueue", "Docs"}:      "weir opens the store that replicas share; programs of others leave it nil",
+	{"internal/roster", "Shared"}:       "weir's hubs share offices in a cluster; programs of others leave it nil",
 	{"internal/taskqueue", "Status"}:    "a struct of numbers to read",
 	{"internal/invocation", "Verifier"}: "weir checks tokens of its router; programs of others leave it nil",
 	{"internal/artifact", "Tokens"}:     "the store of tables; made by package s2sp, handed on by its users",
@@ -51,7 +52,7 @@ var foundations = map[string][]string{
 	"agentclient":       {"internal/rawjson"},
 	"smcp/agent":        {"internal/a2c", "internal/member", "internal/rawjson"},
 	"smcp/computer":     {"internal/a2c", "internal/bridge", "internal/catalog", "internal/config", "internal/member", "internal/rawjson", "internal/redact", "internal/strict", "internal/upstream"},
-	"smcp/hub":          {"internal/a2c", "internal/address", "internal/memory", "internal/ownership", "internal/rawjson"},
+	"smcp/hub":          {"internal/a2c", "internal/address", "internal/memory", "internal/ownership", "internal/rawjson", "internal/roster"},
 	"socketio":          {"internal/rawjson"},
 	"socketio/engineio": {"internal/memory"},
 }

@@ -23,8 +23,8 @@ type document struct {
 
 var errDocument = errors.New("the document of an office cannot be read")
 
-// Decode reads the document of an office. What this build does not know is kept for Encode.
-func Decode(value []byte) (*Office, error) {
+// decode reads the document of an office. What this build does not know is kept for Encode.
+func decode(value []byte) (*Office, error) {
 	var d document
 	if err := json.Unmarshal(value, &d); err != nil || d.V != version {
 		return nil, fmt.Errorf("%w: version %d", errDocument, d.V)

@@ -263,7 +263,7 @@ func (s *Shared) received(in store.Message, body []byte) {
 	}
 	if in.Reply != nil {
 		m.Reply = func(out *Message) {
-			if err := s.reply(in.Reply, m.From, out); err != nil {
+			if err := s.reply(in.Reply, out); err != nil {
 				s.log.Warn("another hub did not get its answer", "inc", m.From, "err", err)
 			}
 		}
@@ -272,7 +272,7 @@ func (s *Shared) received(in store.Message, body []byte) {
 }
 
 // reply sends an answer.
-func (s *Shared) reply(send func(store.Header, []byte) error, _ string, m *Message) error {
+func (s *Shared) reply(send func(store.Header, []byte) error, m *Message) error {
 	m.From = s.Inc()
 	h, body := m.pack()
 	h, body, err := s.shrink(h, body)
@@ -293,8 +293,13 @@ func (s *Shared) Tell(inc, computer string, m *Message) error {
 	return s.o.Bus.Tell(s.subject(inc, computer), h, body)
 }
 
-// Ask sends a message to the hub of a node, and calls f once with the answer. The error is store.ErrNobody
-// if the node is not there. f must return at once.
+// Errors of Ask: the node is not there, or has not answered in time.
+var (
+	ErrNobody = store.ErrNobody
+	ErrLate   = store.ErrUnavailable
+)
+
+// Ask sends a message to the hub of a node, and calls f once with the answer. f must return at once.
 func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f func(*Message, error)) {
 	m.From = s.Inc()
 	h, body := m.pack()

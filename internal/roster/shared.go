@@ -255,7 +255,7 @@ func (s *Shared) Follow(id string, f func(rev uint64, o *Office)) (stop func(), 
 		if d.Rev == 0 {
 			return // it had no members when it ended
 		}
-		o, err := Decode(d.Value)
+		o, err := decode(d.Value)
 		if err != nil || o.ID != id {
 			s.log.Error("the members of an office are not known here: the document cannot be read", "office", id, "rev", d.Rev, "err", err)
 			return
@@ -273,7 +273,7 @@ func (s *Shared) Get(ctx context.Context, id string) (rev uint64, o *Office, err
 	if d.Rev == 0 {
 		return 0, &Office{ID: id}, nil
 	}
-	o, err = Decode(d.Value)
+	o, err = decode(d.Value)
 	return d.Rev, o, err
 }
 
@@ -336,7 +336,7 @@ func (s *Shared) write(id string, p *pen) {
 			office = &Office{ID: id}
 			if d.Rev != 0 {
 				var err error
-				if office, err = Decode(d.Value); err != nil {
+				if office, err = decode(d.Value); err != nil {
 					return nil, 0, err
 				}
 			}

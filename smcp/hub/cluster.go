@@ -22,6 +22,9 @@ import (
 // A member that is not in the newest revision any more is put out where its connection is. Nothing of
 // this runs without Options.Shared.
 
+// fabric is a Hub together with the others.
+type fabric struct{ *Hub }
+
 const (
 	changeTime = 13 * time.Second // for one change of an office: longer than that of package store
 	waitEvents = time.Second      // for the revision of an event, until the store is asked
@@ -80,7 +83,7 @@ func notNow(err error) error {
 }
 
 // link starts to hear of other hubs, once.
-func (h *Hub) link() error {
+func (h fabric) link() error {
 	h.linking.Lock()
 	defer h.linking.Unlock()
 	if h.linked {
@@ -92,7 +95,7 @@ func (h *Hub) link() error {
 }
 
 // open returns a followed office, which the caller gives back with done.
-func (h *Hub) open(ctx context.Context, id string) (*office, error) {
+func (h fabric) open(ctx context.Context, id string) (*office, error) {
 	h.mu.Lock()
 	o := h.offices[id]
 	first := o == nil
@@ -124,7 +127,7 @@ func (h *Hub) open(ctx context.Context, id string) (*office, error) {
 }
 
 // follow subscribes to an office.
-func (h *Hub) follow(o *office) (stops []func(), err error) {
+func (h fabric) follow(o *office) (stops []func(), err error) {
 	stop, err := h.o.Shared.Hear(o.ID, func(m *roster.Message) { h.heard(o, m) })
 	if err != nil {
 		return nil, err
@@ -139,7 +142,7 @@ func (h *Hub) follow(o *office) (stops []func(), err error) {
 }
 
 // done gives an office back.
-func (h *Hub) done(o *office) {
+func (h fabric) done(o *office) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o.shared.users--
@@ -147,7 +150,7 @@ func (h *Hub) done(o *office) {
 }
 
 // endUnused forgets an office without members here. The caller holds mu.
-func (h *Hub) endUnused(o *office) {
+func (h fabric) endUnused(o *office) {
 	if o.shared.ended || o.shared.local > 0 || o.shared.users > 0 {
 		return
 	}
@@ -164,7 +167,7 @@ func (h *Hub) endUnused(o *office) {
 }
 
 // apply takes a newer revision of an office.
-func (h *Hub) apply(o *office, rev uint64, next *roster.Office) {
+func (h fabric) apply(o *office, rev uint64, next *roster.Office) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if o.shared.ended || rev <= o.shared.rev || next == nil {
@@ -220,7 +223,7 @@ func in(o *roster.Office, m *roster.Member) bool {
 
 // adopt replaces the members that sessions hold by those of the newer revision. This node's own Agent may
 // come to an Agent that other nodes have brought. The caller holds mu.
-func (h *Hub) adopt(o *office, before, next *roster.Office) {
+func (h fabric) adopt(o *office, before, next *roster.Office) {
 	next.Members(func(m *roster.Member) {
 		s := local(m)
 		switch {
@@ -247,7 +250,7 @@ func (h *Hub) adopt(o *office, before, next *roster.Office) {
 }
 
 // seats gives a session its place in an office. The caller holds mu.
-func (h *Hub) seats(o *office, s *session, m *roster.Member) {
+func (h fabric) seats(o *office, s *session, m *roster.Member) {
 	s.role, s.name, s.office, s.at, s.alias, s.since = smcp.Role(m.Role), m.Name, o, m, s.next, time.Now()
 	s.leaving = false
 	o.shared.local++
@@ -255,7 +258,7 @@ func (h *Hub) seats(o *office, s *session, m *roster.Member) {
 }
 
 // putOut ends the connection of a member that is out of its office without its doing. The caller holds mu.
-func (h *Hub) putOut(_ *office, m *roster.Member) {
+func (h fabric) putOut(_ *office, m *roster.Member) {
 	s := local(m)
 	if s == nil || s.leaving || s.at != m || s.ended {
 		return
@@ -265,7 +268,7 @@ func (h *Hub) putOut(_ *office, m *roster.Member) {
 }
 
 // claimRemote notes the owner of a Computer that another node has let in. The caller holds mu.
-func (h *Hub) claimRemote(o *office, m *roster.Member) {
+func (h fabric) claimRemote(o *office, m *roster.Member) {
 	if m.Role != roster.Computer || local(m) != nil || h.o.Claim == nil {
 		return
 	}
@@ -275,14 +278,14 @@ func (h *Hub) claimRemote(o *office, m *roster.Member) {
 	}
 }
 
-func (h *Hub) unname(m *roster.Member) {
+func (h fabric) unname(m *roster.Member) {
 	if h.named[m.Name]--; h.named[m.Name] <= 0 {
 		delete(h.named, m.Name)
 	}
 }
 
 // joinShared handles server:join_office where hubs share offices.
-func (h *Hub) joinShared(s *session, req *smcp.Join, nonce string) (answer, error) {
+func (h fabric) joinShared(s *session, req *smcp.Join, nonce string) (answer, error) {
 	if err := h.link(); err != nil {
 		return nil, notNow(err)
 	}
@@ -296,7 +299,8 @@ func (h *Hub) joinShared(s *session, req *smcp.Join, nonce string) (answer, erro
 		h.mu.Unlock()
 		return nil, notNow(nil)
 	}
-	m := h.memberOf(s, req, inc)
+	h.joins++
+	m := s.wanted(req, inc, h.joins)
 	h.cluster.peers[s.next] = s
 	if m.Node == roster.Everywhere {
 		h.cluster.own[req.OfficeID] = s
@@ -335,7 +339,7 @@ func (h *Hub) joinShared(s *session, req *smcp.Join, nonce string) (answer, erro
 }
 
 // take writes a member into an office. A holder of its place that does not answer makes room.
-func (h *Hub) take(ctx context.Context, s *session, req *smcp.Join, o *office, m *roster.Member) error {
+func (h fabric) take(ctx context.Context, s *session, req *smcp.Join, o *office, m *roster.Member) error {
 	free := ""
 	for attempt := 1; ; attempt++ {
 		terms := roster.Terms{Max: h.o.MaxComputers, Free: free, May: func() error { return h.claim(s, req.Role, req.Name, o.ID) }}
@@ -353,7 +357,7 @@ func (h *Hub) take(ctx context.Context, s *session, req *smcp.Join, o *office, m
 		if !errors.As(err, &taken) || attempt > maxReplaced || !h.vacant(ctx, s, m, taken.Holder) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return h.refusal(s, req, err)
+			return refusal(s, req, h.o.MaxComputers, err)
 		}
 		free = taken.Holder.SID
 	}
@@ -361,7 +365,7 @@ func (h *Hub) take(ctx context.Context, s *session, req *smcp.Join, o *office, m
 
 // vacant reports whether the holder of a place is not there any more: its node says so, is gone, or does
 // not answer.
-func (h *Hub) vacant(ctx context.Context, s *session, m, holder *roster.Member) bool {
+func (h fabric) vacant(ctx context.Context, s *session, m, holder *roster.Member) bool {
 	owner := m.SameOwner(holder)
 	switch {
 	case holder.Node == roster.Everywhere:
@@ -394,7 +398,7 @@ func (h *Hub) vacant(ctx context.Context, s *session, m, holder *roster.Member) 
 }
 
 // leaveShared handles server:leave_office where hubs share offices.
-func (h *Hub) leaveShared(s *session) error {
+func (h fabric) leaveShared(s *session) error {
 	h.mu.Lock()
 	o, m := s.office, s.at
 	if o == nil {
@@ -419,7 +423,7 @@ func (h *Hub) leaveShared(s *session) error {
 }
 
 // seat returns what a session withdraws when it leaves: of the gateway's Agent, this node alone.
-func (h *Hub) seat(m *roster.Member, alias string) *roster.Member {
+func (h fabric) seat(m *roster.Member, alias string) *roster.Member {
 	if m.Node != roster.Everywhere {
 		return m
 	}
@@ -435,14 +439,14 @@ func leaving(m *roster.Member) func(*roster.Office) (bool, error) {
 
 // departLater takes a session out of its office, as soon as the store takes the change. The caller holds
 // mu.
-func (h *Hub) departLater(s *session) {
+func (h fabric) departLater(s *session) {
 	o, m := s.office, s.at
 	s.leaving = true
 	h.withdraw(o, h.seat(m, s.alias))
 }
 
 // withdraw takes a member out of an office as soon as the store takes the change. The caller holds mu.
-func (h *Hub) withdraw(o *office, m *roster.Member) {
+func (h fabric) withdraw(o *office, m *roster.Member) {
 	o.shared.users++
 	h.o.Shared.Insist(o.ID, leaving(m), func(rev uint64, next *roster.Office) {
 		h.apply(o, rev, next)
@@ -452,7 +456,7 @@ func (h *Hub) withdraw(o *office, m *roster.Member) {
 
 // dropIfGone takes the members of a node out of an office if the store does not know the node. The caller
 // holds mu.
-func (h *Hub) dropIfGone(id, inc string) {
+func (h fabric) dropIfGone(id, inc string) {
 	h.o.Shared.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), changeTime)
 		defer cancel()
@@ -463,7 +467,7 @@ func (h *Hub) dropIfGone(id, inc string) {
 }
 
 // drop takes the members of a node that is gone out of an office.
-func (h *Hub) drop(id, inc string) {
+func (h fabric) drop(id, inc string) {
 	h.mu.Lock()
 	o := h.offices[id]
 	if o == nil || !slices.Contains(o.Spans(), inc) {
@@ -479,7 +483,7 @@ func (h *Hub) drop(id, inc string) {
 }
 
 // tellOthers sends an event of an office to the hubs of its other members. The caller holds mu.
-func (h *Hub) tellOthers(o *office, event string, payload json.RawMessage) {
+func (h fabric) tellOthers(o *office, event string, payload json.RawMessage) {
 	if !o.shared.spans {
 		return
 	}
@@ -490,7 +494,7 @@ func (h *Hub) tellOthers(o *office, event string, payload json.RawMessage) {
 }
 
 // heard takes an event of another hub. One of a later revision than this hub has seen waits for it.
-func (h *Hub) heard(o *office, m *roster.Message) {
+func (h fabric) heard(o *office, m *roster.Message) {
 	if len(m.Args) != 1 {
 		return
 	}
@@ -511,7 +515,7 @@ func (h *Hub) heard(o *office, m *roster.Message) {
 }
 
 // catchUp asks the store for a revision that does not come.
-func (h *Hub) catchUp(o *office) {
+func (h fabric) catchUp(o *office) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitEvents+changeTime)
 	defer cancel()
 	if !h.o.Shared.Pause(waitEvents) {
@@ -535,7 +539,7 @@ func (h *Hub) catchUp(o *office) {
 }
 
 // release announces the events whose revision is there. The caller holds mu.
-func (h *Hub) release(o *office) {
+func (h fabric) release(o *office) {
 	for len(o.shared.events) > 0 && o.shared.events[0].rev <= o.shared.rev {
 		e := o.shared.events[0]
 		o.shared.events = o.shared.events[1:]
@@ -545,7 +549,7 @@ func (h *Hub) release(o *office) {
 
 // spread ends the connections one after the other before a Shutdown, so that their peers do not come to
 // the other nodes at the same moment.
-func (h *Hub) spread(ctx context.Context) {
+func (h fabric) spread(ctx context.Context) {
 	if h.o.Shared == nil {
 		return
 	}

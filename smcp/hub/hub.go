@@ -159,7 +159,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.server.Serve
 
 // Shutdown disconnects all peers and waits until everything has ended, or until ctx ends.
 func (h *Hub) Shutdown(ctx context.Context) error {
-	h.spread(ctx)
+	fabric{h}.spread(ctx)
 	err := h.server.Shutdown(ctx)
 	if h.o.Shared != nil {
 		h.o.Shared.Flush(ctx)

@@ -36,7 +36,7 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 	s.nonce = ""
 	h.mu.Unlock()
 	if h.o.Shared != nil {
-		return h.joinShared(s, &req, nonce)
+		return fabric{h}.joinShared(s, &req, nonce)
 	}
 	free := ""
 	for attempt := 1; ; attempt++ {
@@ -66,14 +66,15 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce, free string) (out answer,
 	if o == nil {
 		o = &office{Office: roster.Office{ID: req.OfficeID}}
 	}
-	m := h.memberOf(s, req, "")
+	h.joins++
+	m := s.wanted(req, "", h.joins)
 	before, err := o.Join(m, roster.Terms{Max: h.o.MaxComputers, Free: free, May: func() error { return h.claim(s, req.Role, req.Name, o.ID) }})
 	var taken *roster.TakenError
 	if errors.As(err, &taken) && m.SameOwner(taken.Holder) {
 		held = local(taken.Holder)
 	}
 	if err != nil {
-		return nil, held, h.refusal(s, req, err)
+		return nil, held, refusal(s, req, h.o.MaxComputers, err)
 	}
 	if before != nil {
 		replaced = local(before)
@@ -112,16 +113,15 @@ func (h *Hub) mayEnter(s *session, req *smcp.Join, nonce string) (done answer, e
 	return nil, nil
 }
 
-// memberOf returns the member that a session wants to be. inc is the node; "" without a cluster. The
-// caller holds mu.
-func (h *Hub) memberOf(s *session, req *smcp.Join, inc string) *roster.Member {
-	h.joins++
+// wanted returns the member that a session wants to be, the gen-th one of this hub. inc is the node; ""
+// without a cluster. The caller holds Hub.mu.
+func (s *session) wanted(req *smcp.Join, inc string, gen uint64) *roster.Member {
 	s.next = s.sid
 	if inc != "" {
-		s.next = inc + "." + s.sid + "." + strconv.FormatUint(h.joins, 36)
+		s.next = inc + "." + s.sid + "." + strconv.FormatUint(gen, 36)
 	}
 	m := &roster.Member{
-		Name: req.Name, Role: roster.Role(req.Role), Node: inc, SID: s.next, Gen: h.joins, Dialect: uint8(s.dialect), Version: s.said, Alone: s.dialect.OneComputer(),
+		Name: req.Name, Role: roster.Role(req.Role), Node: inc, SID: s.next, Gen: gen, Dialect: uint8(s.dialect), Version: s.said, Alone: s.dialect.OneComputer(),
 		MCP: req.MCP, Principal: s.grant.Principal, Instance: short(req.Instance), Peer: s,
 	}
 	if s.key != nil {
@@ -143,7 +143,7 @@ func short(s string) string {
 }
 
 // refusal returns the protocol's error for one of roster.Office.Join.
-func (h *Hub) refusal(s *session, req *smcp.Join, err error) error {
+func refusal(s *session, req *smcp.Join, max int, err error) error {
 	var taken *roster.TakenError
 	switch {
 	case errors.As(err, &taken) && s.key != nil && taken.Holder.Name == req.Name && taken.Holder.Key == smcp.EncodeKey(s.key):
@@ -153,7 +153,7 @@ func (h *Hub) refusal(s *session, req *smcp.Join, err error) error {
 	case taken != nil:
 		return a2c.DuplicateComputer(req.Name, req.OfficeID)
 	case errors.Is(err, roster.ErrFull):
-		return smcp.Errorf(smcp.CodeBusy, "Office '%s' has %d Computers, which is the bound", req.OfficeID, h.o.MaxComputers)
+		return smcp.Errorf(smcp.CodeBusy, "Office '%s' has %d Computers, which is the bound", req.OfficeID, max)
 	case errors.Is(err, roster.ErrSingle):
 		return smcp.Errorf(smcp.CodeRoomTaken, "Computer already in room").With("office_id", req.OfficeID)
 	}
@@ -174,7 +174,7 @@ func (h *Hub) entered(o *office, m *roster.Member) {
 	}
 	s := local(m)
 	if s != nil {
-		h.seats(o, s, m)
+		fabric{h}.seats(o, s, m)
 	}
 	h.announce(o.ID, s, smcp.NotifyEnter, presence(m, o.ID))
 	if s != nil {
@@ -272,7 +272,7 @@ func (h *Hub) leave(s *session, _ string, payload json.RawMessage) (answer, erro
 	}
 	if h.o.Shared != nil {
 		h.mu.Unlock()
-		if err := h.leaveShared(s); err != nil {
+		if err := (fabric{h}).leaveShared(s); err != nil {
 			return nil, err
 		}
 		return s.dialect.JoinOK(), nil
@@ -289,7 +289,7 @@ func (h *Hub) leaveLocked(s *session) {
 		return
 	}
 	if h.o.Shared != nil {
-		h.departLater(s)
+		fabric{h}.departLater(s)
 		return
 	}
 	o.Leave(m)
@@ -340,7 +340,7 @@ func (h *Hub) notify(s *session, event string, payload json.RawMessage) {
 		return
 	}
 	h.announce(s.office.ID, s, event, payload)
-	h.tellOthers(s.office, event, payload)
+	fabric{h}.tellOthers(s.office, event, payload)
 }
 
 // announce is notify for members at this node. s is the member that it concerns; nil if that is at

@@ -12,7 +12,6 @@ import (
 	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/roster"
-	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -25,7 +24,7 @@ var (
 )
 
 // remote hears of other hubs.
-type remote struct{ h *Hub }
+type remote struct{ fabric }
 
 var _ roster.Events = remote{}
 
@@ -61,7 +60,7 @@ func (s *session) thread(alias string) *thread {
 }
 
 // forward sends a call to the node of its Computer.
-func (h *Hub) forward(c *call, payload json.RawMessage, timeout time.Duration) {
+func (r remote) forward(c *call, payload json.RawMessage, timeout time.Duration) {
 	m := &roster.Message{
 		Op: roster.OpCall, Event: c.spelling, Office: c.office.ID, To: c.member.SID, Gen: c.member.Gen, Timeout: timeout,
 		Agent: roster.Caller{Name: c.as, SID: c.sid, Dialect: uint8(c.dialect)}, Args: []json.RawMessage{payload}, Attachments: c.event.Attachments,
@@ -71,82 +70,82 @@ func (h *Hub) forward(c *call, payload json.RawMessage, timeout time.Duration) {
 	}
 	node := c.member.Node
 	if !c.counted {
-		h.mu.Lock()
+		r.mu.Lock()
 		t := c.agent.thread(c.member.SID)
 		t.sent++
 		m.Op, m.Seq = roster.OpSend, t.sent
-		h.mu.Unlock()
-		if err := h.o.Shared.Tell(node, c.member.Name, m); err != nil {
-			h.log.Warn("a message was not delivered", "computer", c.member.Name, "node", node, "err", err)
+		r.mu.Unlock()
+		if err := r.o.Shared.Tell(node, c.member.Name, m); err != nil {
+			r.log.Warn("a message was not delivered", "computer", c.member.Name, "node", node, "err", err)
 		}
 		return
 	}
-	h.mu.Lock()
-	h.takeOff(c)
-	h.mu.Unlock()
-	h.o.Shared.Ask(node, c.member.Name, m, timeout+askSlack, func(a *roster.Message, err error) { h.answered(c, payload, timeout, a, err) })
+	r.mu.Lock()
+	r.takeOff(c)
+	r.mu.Unlock()
+	r.o.Shared.Ask(node, c.member.Name, m, timeout+askSlack, func(a *roster.Message, err error) { r.answered(c, payload, timeout, a, err) })
 }
 
 // answered takes the answer of another hub to a call.
-func (h *Hub) answered(c *call, payload json.RawMessage, timeout time.Duration, a *roster.Message, err error) {
+func (r remote) answered(c *call, payload json.RawMessage, timeout time.Duration, a *roster.Message, err error) {
 	if err == nil && a.Problem != roster.ProblemStale {
-		h.finish(c, socketio.Payload{Args: a.Args, Attachments: a.Attachments}, problem(a.Problem))
+		r.finish(c, socketio.Payload{Args: a.Args, Attachments: a.Attachments}, problem(a.Problem))
 		return
 	}
 	if err == nil { // it was not delivered
-		if !c.moved && h.o.Shared.Go(func() { h.follows(c, payload, timeout) }) {
+		if !c.moved && r.o.Shared.Go(func() { r.follows(c, payload, timeout) }) {
 			return
 		}
 		err = socketio.ErrDisconnected
 	}
-	if errors.Is(err, store.ErrNobody) {
-		h.o.Shared.Suspect(c.member.Node)
+	if errors.Is(err, roster.ErrNobody) {
+		r.o.Shared.Suspect(c.member.Node)
 		err = errNodeGone
-	} else if errors.Is(err, store.ErrUnavailable) {
+	} else if errors.Is(err, roster.ErrLate) {
 		err = socketio.ErrAckTimeout
 	}
-	h.finish(c, socketio.Payload{}, err)
+	r.finish(c, socketio.Payload{}, err)
 }
 
 // follows makes a call again that was sent to a membership that is over.
-func (h *Hub) follows(c *call, payload json.RawMessage, timeout time.Duration) {
+func (r remote) follows(c *call, payload json.RawMessage, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(c.agent.socket.Context(), askSlack)
 	defer cancel()
-	rev, next, err := h.o.Shared.Get(ctx, c.office.ID)
+	rev, next, err := r.o.Shared.Get(ctx, c.office.ID)
 	if err == nil {
-		h.apply(c.office, rev, next)
+		r.apply(c.office, rev, next)
 	}
-	h.mu.Lock()
+	r.mu.Lock()
 	m := c.office.Computers[c.member.Name]
 	c.moved = true
 	if err != nil || m == nil || m.Is(c.member) || c.done {
-		h.mu.Unlock()
-		h.finish(c, socketio.Payload{}, socketio.ErrDisconnected)
+		r.mu.Unlock()
+		r.finish(c, socketio.Payload{}, socketio.ErrDisconnected)
 		return
 	}
-	h.cluster.landed(c)
+	r.cluster.landed(c)
 	c.receiver(m)
 	if c.computer != nil {
 		c.computer.serving++
 	}
-	h.mu.Unlock()
+	r.mu.Unlock()
 	if c.computer == nil {
-		h.forward(c, payload, timeout)
+		r.forward(c, payload, timeout)
 		return
 	}
 	var f callFields
 	f.read(payload)
-	h.deliver(c, payload, &f, timeout, c.event.Attachments)
+	r.deliver(c, payload, &f, timeout, c.event.Attachments)
 }
 
 // takeOff counts a call to another node. The caller holds mu.
-func (h *Hub) takeOff(c *call) {
+func (r remote) takeOff(c *call) {
 	inc := c.member.Node
-	f := h.cluster.flights[inc]
+	f := r.cluster.flights[inc]
 	if f == nil {
 		f = &flight{calls: map[*call]struct{}{}}
-		h.cluster.flights[inc] = f
-		h.o.Shared.Go(func() { h.watch(inc, f) })
+		r.cluster.flights[inc] = f
+		r.o.Shared.Go(func() { r.watch(inc, f) })
 	}
 	f.used = true
 	f.calls[c] = struct{}{}
@@ -160,34 +159,34 @@ func (c *cluster) landed(done *call) {
 }
 
 // watch fails the calls to a node that does not answer any more.
-func (h *Hub) watch(inc string, f *flight) {
-	gone, stop := h.o.Shared.Watch(inc)
+func (r remote) watch(inc string, f *flight) {
+	gone, stop := r.o.Shared.Watch(inc)
 	defer stop()
 	for {
 		select {
 		case <-gone:
-			h.mu.Lock()
+			r.mu.Lock()
 			calls := f.calls
 			f.calls = map[*call]struct{}{}
-			if h.cluster.flights[inc] == f {
-				delete(h.cluster.flights, inc)
+			if r.cluster.flights[inc] == f {
+				delete(r.cluster.flights, inc)
 			}
-			h.mu.Unlock()
+			r.mu.Unlock()
 			for c := range calls {
-				h.finish(c, socketio.Payload{}, errNodeGone)
+				r.finish(c, socketio.Payload{}, errNodeGone)
 			}
 			return
 		case <-time.After(flightTime):
-		case <-h.o.Shared.Done():
+		case <-r.o.Shared.Done():
 			return
 		}
-		h.mu.Lock()
+		r.mu.Lock()
 		idle := len(f.calls) == 0 && !f.used
 		f.used = false
-		if idle && h.cluster.flights[inc] == f {
-			delete(h.cluster.flights, inc)
+		if idle && r.cluster.flights[inc] == f {
+			delete(r.cluster.flights, inc)
 		}
-		h.mu.Unlock()
+		r.mu.Unlock()
 		if idle {
 			return
 		}
@@ -230,13 +229,12 @@ func answerOf(p socketio.Payload, err error) *roster.Message {
 
 // Message implements roster.Events.
 func (r remote) Message(m *roster.Message) {
-	h := r.h
-	h.mu.Lock()
-	s := h.cluster.peers[m.To]
+	r.mu.Lock()
+	s := r.cluster.peers[m.To]
 	if s != nil && (s.ended || s.place(m.To) == nil) {
 		s = nil
 	}
-	h.mu.Unlock()
+	r.mu.Unlock()
 	switch m.Op {
 	case roster.OpCall:
 		r.call(s, m)
@@ -244,12 +242,12 @@ func (r remote) Message(m *roster.Message) {
 		r.probe(s, m)
 	case roster.OpSend, roster.OpUp:
 		if s != nil {
-			r.deliver(s, m)
+			r.hand(s, m)
 		}
 	case roster.OpClose:
 		if s != nil {
-			h.log.Warn("a connection is ended: messages of its channels were lost between nodes", "name", s.name)
-			h.o.Shared.Go(s.socket.Close)
+			r.log.Warn("a connection is ended: messages of its channels were lost between nodes", "name", s.name)
+			r.o.Shared.Go(s.socket.Close)
 		}
 	}
 }
@@ -268,7 +266,6 @@ func (s *session) place(alias string) *roster.Member {
 
 // call hands a call of another hub to a Computer.
 func (r remote) call(s *session, m *roster.Message) {
-	h := r.h
 	if m.Reply == nil || len(m.Args) != 1 {
 		return
 	}
@@ -280,7 +277,7 @@ func (r remote) call(s *session, m *roster.Message) {
 		return
 	}
 	c.reqID = rawjson.Text(f.reqID)
-	h.deliver(c, m.Args[0], &f, m.Timeout, m.Attachments)
+	r.deliver(c, m.Args[0], &f, m.Timeout, m.Attachments)
 }
 
 // callOf returns a call of an Agent at another node.
@@ -294,8 +291,8 @@ func (r remote) callOf(s *session, m *roster.Message, counted bool) *call {
 	if s == nil {
 		return c
 	}
-	r.h.mu.Lock()
-	defer r.h.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if at := s.place(m.To); at != nil {
 		c.receiver(at)
 		c.computer = s
@@ -306,19 +303,19 @@ func (r remote) callOf(s *session, m *roster.Message, counted bool) *call {
 	return c
 }
 
-// deliver hands an event without an ack to a member.
-func (r remote) deliver(s *session, m *roster.Message) {
+// hand gives an event without an ack to a member.
+func (r remote) hand(s *session, m *roster.Message) {
 	if len(m.Args) != 1 {
 		return
 	}
 	if m.Seq != 0 {
-		r.h.mu.Lock()
+		r.mu.Lock()
 		from := m.Agent.SID
 		t := s.thread(from)
 		lost := m.Seq > t.heard+1
 		again := m.Seq <= t.heard
 		t.heard = max(t.heard, m.Seq)
-		r.h.mu.Unlock()
+		r.mu.Unlock()
 		if again {
 			return
 		}
@@ -335,24 +332,24 @@ func (r remote) deliver(s *session, m *roster.Message) {
 		}
 		var f callFields
 		f.read(m.Args[0])
-		r.h.deliver(c, m.Args[0], &f, 0, m.Attachments)
+		r.deliver(c, m.Args[0], &f, 0, m.Attachments)
 		return
 	}
 	if err = s.socket.EmitPayload(m.Event, socketio.Payload{Args: m.Args, Attachments: m.Attachments}); err != nil {
-		r.h.log.Debug("a message was not delivered", "name", s.name, "err", err)
+		r.log.Debug("a message was not delivered", "name", s.name, "err", err)
 	}
 }
 
 // lost ends the connection of the Computer whose channels have lost a message: it begins anew.
 func (r remote) lost(s *session, m *roster.Message) {
-	r.h.log.Warn("messages of a channel were lost between nodes; the Computer connects again", "name", s.name, "from", m.Agent.Name)
+	r.log.Warn("messages of a channel were lost between nodes; the Computer connects again", "name", s.name, "from", m.Agent.Name)
 	if m.Op == roster.OpSend {
-		r.h.o.Shared.Go(s.socket.Close)
+		r.o.Shared.Go(s.socket.Close)
 		return
 	}
-	err := r.h.o.Shared.Tell(m.From, m.Agent.Name, &roster.Message{Op: roster.OpClose, To: m.Agent.SID})
+	err := r.o.Shared.Tell(m.From, m.Agent.Name, &roster.Message{Op: roster.OpClose, To: m.Agent.SID})
 	if err != nil {
-		r.h.log.Warn("the node of a Computer was not told", "computer", m.Agent.Name, "err", err)
+		r.log.Warn("the node of a Computer was not told", "computer", m.Agent.Name, "err", err)
 	}
 }
 
@@ -365,7 +362,7 @@ func (r remote) probe(s *session, m *roster.Message) {
 		m.Reply(&roster.Message{Problem: staleIf(s == nil)})
 		return
 	}
-	r.h.o.Shared.Go(func() {
+	r.o.Shared.Go(func() {
 		ctx, cancel := context.WithTimeout(s.socket.Context(), probeTime)
 		defer cancel()
 		m.Reply(&roster.Message{Problem: staleIf(s.socket.Probe(ctx) != nil)})
@@ -381,57 +378,56 @@ func staleIf(gone bool) string {
 
 // Gone implements roster.Events.
 func (r remote) Gone(inc string) {
-	r.h.mu.Lock()
+	r.mu.Lock()
 	var affected []string
-	for id, o := range r.h.offices {
+	for id, o := range r.offices {
 		for _, n := range o.Spans() {
 			if n == inc {
 				affected = append(affected, id)
 			}
 		}
 	}
-	r.h.mu.Unlock()
+	r.mu.Unlock()
 	for _, id := range affected {
-		r.h.drop(id, inc)
+		r.drop(id, inc)
 	}
 }
 
 // Fenced implements roster.Events: the other nodes have dropped the members of this one, or are about to.
 func (r remote) Fenced(inc string) {
-	h := r.h
-	h.mu.Lock()
+	r.mu.Lock()
 	var out []*session
-	for alias, s := range h.cluster.peers {
+	for alias, s := range r.cluster.peers {
 		if incOf(alias) == inc {
 			out = append(out, s)
 		}
 	}
-	h.mu.Unlock()
-	h.log.Warn("this node was not acknowledged in time: its Computers and agents connect again", "connections", len(out))
+	r.mu.Unlock()
+	r.log.Warn("this node was not acknowledged in time: its Computers and agents connect again", "connections", len(out))
 	for _, s := range out {
 		s.socket.Close()
 	}
 }
 
 // sendTo sends an event without an ack to a member at another node.
-func (h *Hub) sendTo(m *roster.Member, office, event string, payload json.RawMessage) error {
-	return h.o.Shared.Tell(m.Node, m.Name, &roster.Message{Op: roster.OpSend, Event: event, Office: office, To: m.SID, Gen: m.Gen, Args: []json.RawMessage{payload}})
+func (r remote) sendTo(m *roster.Member, office, event string, payload json.RawMessage) error {
+	return r.o.Shared.Tell(m.Node, m.Name, &roster.Message{Op: roster.OpSend, Event: event, Office: office, To: m.SID, Gen: m.Gen, Args: []json.RawMessage{payload}})
 }
 
 // sendUp sends a message of a Computer's channel to an Agent at another node. The caller holds mu.
-func (h *Hub) sendUp(s *session, a *roster.Member, sid string, payload json.RawMessage) error {
+func (r remote) sendUp(s *session, a *roster.Member, sid string, payload json.RawMessage) error {
 	node := a.Node
 	if node == roster.Everywhere {
 		node = incOf(sid)
 	} else if a.SID != sid {
 		return errNoAgent
 	}
-	if h.o.Shared == nil || node == h.o.Shared.Inc() || a.Node == roster.Everywhere && !slices.Contains(a.Nodes, node) {
+	if r.o.Shared == nil || node == r.o.Shared.Inc() || a.Node == roster.Everywhere && !slices.Contains(a.Nodes, node) {
 		return errNoAgent
 	}
 	t := s.thread(sid)
 	t.sent++
-	return h.o.Shared.Tell(node, s.name, &roster.Message{
+	return r.o.Shared.Tell(node, s.name, &roster.Message{
 		Op: roster.OpUp, Event: smcp.NotifyMCP, Office: s.office.ID, To: sid, Seq: t.sent, Agent: roster.Caller{Name: s.name, SID: s.alias}, Args: []json.RawMessage{payload},
 	})
 }

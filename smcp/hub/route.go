@@ -89,7 +89,7 @@ func (h *Hub) route(e *socketio.Event) {
 		return
 	}
 	if c.computer == nil {
-		h.forward(c, payload, timeout)
+		remote{fabric{h}}.forward(c, payload, timeout)
 		return
 	}
 	h.deliver(c, payload, &f, timeout, e.Attachments)
@@ -330,7 +330,7 @@ func (h *Hub) cancelAt(c *call) {
 	if c.computer != nil {
 		err = c.computer.socket.Emit(smcp.NotifyCancel, payload)
 	} else {
-		err = h.sendTo(c.member, c.office.ID, smcp.NotifyCancel, payload)
+		err = remote{fabric{h}}.sendTo(c.member, c.office.ID, smcp.NotifyCancel, payload)
 	}
 	if err != nil {
 		h.log.Debug("a cancellation was not sent", "computer", c.member.Name, "err", err)
@@ -371,7 +371,7 @@ func (h *Hub) message(s *session, _ string, payload json.RawMessage) (answer, er
 	if to := local(a); to != nil && to.alias == sid {
 		err = to.socket.Emit(smcp.NotifyMCP, out)
 	} else {
-		err = h.sendUp(s, a, sid, out)
+		err = remote{fabric{h}}.sendUp(s, a, sid, out)
 	}
 	if errors.Is(err, errNoAgent) {
 		return nil, errNoAgent

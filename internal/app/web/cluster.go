@@ -4,11 +4,13 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -58,6 +60,10 @@ func sessionOf(r *http.Request) string { return r.Header.Get(streamable.HeaderSe
 // asks for their certificates.
 func (f *Server) Join(l net.Listener, config *tls.Config) {
 	f.link = f.cluster.Serve(l, config, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, roster.BodyPath) {
+			f.engine.Offices.Bodies().ServeHTTP(w, r)
+			return
+		}
 		id, _, _ := cluster.Caller(r.Context())
 		(*f.routes.Load()).ServeHTTP(w, r.WithContext(guard.Vouch(r.Context(), id)))
 	}))
