@@ -72,10 +72,10 @@ type Shared struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	unwind []func()
 
 	mu     sync.Mutex // guards below
 	closed bool
+	unwind []func()
 	owed   int // changes of Insist that are not made
 	pens   map[string]*pen
 	dead   map[string]bool // nodes that are gone for good; bounded by maxDead
@@ -106,7 +106,9 @@ func (s *Shared) Open(events Events) error {
 		stop()
 		return err
 	}
+	s.mu.Lock()
 	s.unwind = append(s.unwind, unfollow)
+	s.mu.Unlock()
 	s.Go(func() { s.live(over, stop) })
 	return nil
 }
@@ -186,9 +188,11 @@ func (s *Shared) Flush(ctx context.Context) {
 func (s *Shared) Close() {
 	s.mu.Lock()
 	s.closed = true
+	unwind := s.unwind
+	s.unwind = nil
 	s.mu.Unlock()
 	s.cancel()
-	for _, stop := range s.unwind {
+	for _, stop := range unwind {
 		stop()
 	}
 	s.work.Wait()
