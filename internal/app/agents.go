@@ -47,12 +47,16 @@ type agents struct {
 }
 
 // newAgents returns an agents that knows none but those of an earlier process until start is called.
-func newAgents(e *Engine, c *config.Config, kept *registry.Kept) *agents {
+func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error) {
 	a := &agents{engine: e, loops: router.NewLoops(), end: func() {}}
 	_, _ = rand.Read(a.master[:]) // never fails
 	e.opts.Store.invocations(a.master[:])
+	lease, shared := c.Agents.Lease, e.Store.Cluster() != nil
+	if shared {
+		lease = max(lease, registry.ShareLease)
+	}
 	a.registry = registry.New(registry.Options{
-		Lease: c.Agents.Lease, Logger: e.log, Changed: a.merge, Kept: kept,
+		Lease: lease, Logger: e.log, Changed: a.merge, Kept: kept,
 		Owner: func(name string) string {
 			if _, ok := e.config.Load().Server(name); ok {
 				return "mcpServers." + name
@@ -70,7 +74,10 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) *agents {
 		Hosts: func(principal string) address.List { return e.config.Load().AgentHosts(principal) },
 	})
 	a.apply(c)
-	return a
+	if shared {
+		return a, a.registry.Share(e.Store.docs)
+	}
+	return a, nil
 }
 
 // start watches routing.json and lets leases expire.
@@ -106,6 +113,7 @@ func (a *agents) routing(path string, r registry.Routing, err error) {
 func (a *agents) close() {
 	a.end()
 	a.running.Wait()
+	a.registry.Close()
 }
 
 // disconnect closes idle connections to agents. No request may be sent to an agent after it.

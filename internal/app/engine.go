@@ -209,7 +209,9 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.Definitions = newDefinitions(e, c)
 	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
-	e.agents = newAgents(e, c, kept)
+	if e.agents, err = newAgents(e, c, kept); err != nil {
+		return nil, errors.Join(err, held.close())
+	}
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: e.SignIns.over(e.agents.transport), Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,

@@ -92,6 +92,7 @@ type Registry struct {
 	ways transports
 
 	keeper *keeper // nil: registrations end with the process. Set before the first use
+	sharer *sharer // nil: no other node has agents. Set before the first use
 
 	mu     sync.Mutex // guards below
 	routes []Route
@@ -211,6 +212,10 @@ func (r *Registry) Run(ctx context.Context) {
 		case now := <-tick.C:
 			r.expire(now)
 			r.keeper.sweep()
+		case <-r.sharer.changes():
+			if r.sharer.apply() {
+				r.o.Changed()
+			}
 		}
 	}
 }
@@ -220,7 +225,7 @@ func (r *Registry) expire(now time.Time) {
 	var gone []Agent
 	r.mu.Lock()
 	for name, l := range r.leases {
-		if now.After(l.Until) {
+		if now.After(l.Until.Add(r.sharer.grace())) {
 			delete(r.leases, name)
 			gone = append(gone, l)
 		}
@@ -228,6 +233,7 @@ func (r *Registry) expire(now time.Time) {
 	r.mu.Unlock()
 	for _, l := range gone {
 		r.keeper.sync(l.Name)
+		r.sharer.expired(l.Name)
 		r.ways.forget(l.Name)
 		r.log.Warn("an agent stopped renewing its registration and is forgotten", "agent", l.Name, "url", l.URL)
 	}
@@ -276,12 +282,17 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 		err = taken(fmt.Errorf("the name %q belongs to routing.json", a.Name))
 	case !live && len(r.leases) >= r.o.Max:
 		err = mcp.Errorf(mcp.KindOverloaded, "%d agents are registered, which is the bound", len(r.leases))
-	case !live:
-	case old.Principal != a.Principal, old.Instance != a.Instance && old.URL != a.URL:
-		err = taken(fmt.Errorf("the name %q is taken by an agent that is registered", a.Name))
+	case !live, r.sharer != nil: // its document decides
+	default:
+		err = conflict(old, a)
 	}
 	if err == nil { // last: a name that is claimed is not given back
 		err = taken(r.o.Claim(a))
+	}
+	if r.sharer != nil && err == nil {
+		r.mu.Unlock()
+		a, err = r.sharer.renew(ctx, a, old, live)
+		r.mu.Lock()
 	}
 	changed := false
 	if err == nil {
@@ -302,6 +313,14 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 	if changed {
 		r.ways.forget(a.Name)
 		r.o.Changed()
+	}
+	return nil
+}
+
+// conflict returns the error for an agent whose name another one has, nil if it may have the name.
+func conflict(old, a Agent) error {
+	if old.Principal != a.Principal || old.Instance != a.Instance && old.URL != a.URL {
+		return taken(fmt.Errorf("the name %q is taken by an agent that is registered", a.Name))
 	}
 	return nil
 }
@@ -336,6 +355,9 @@ var errTaken = fmt.Errorf("registry: the name is taken")
 
 // leave removes an agent. If its instance has changed, the agent stays.
 func (r *Registry) leave(principal, name, instance string) {
+	if r.sharer != nil { // the agent may not be known here yet
+		r.sharer.leave(principal, name, instance)
+	}
 	r.mu.Lock()
 	l, ok := r.leases[name]
 	mine := ok && l.Principal == principal && l.Instance == instance
