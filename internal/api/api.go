@@ -69,6 +69,8 @@ type Options struct {
 	Operated func(ctx context.Context, kind audit.Kind, decision, server, tool, detail string)
 	// Calls serves messages of MCP, as /mcp does; nil answers 404.
 	Calls http.Handler
+	// Cluster has the nodes that share the store; nil: the gateway is one node.
+	Cluster Cluster
 	// Look is what viewers read.
 	Look Look
 	// Desk gives the tokens of operators for codes; nil makes one that ends with the API.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,47 @@ func (fixed) Undo(_ context.Context, n int, own bool) (Edited, error) {
 		return Edited{}, mcp.Errorf(mcp.KindPermissionDenied, "%d is not theirs", n)
 	}
 	return Edited{Operation: n + 1}, nil
+}
+
+// nodes are two nodes of a cluster, of which one is hostile.
+type nodes struct{}
+
+func (nodes) Status() ClusterStatus {
+	return ClusterStatus{Nodes: []ClusterNode{{Name: "a", Inc: "aaaaaa", State: "up", Self: true, Proto: [2]int{1, 1}}, {Name: hostile, Inc: "bbbbbb", State: hostile}, {Name: hostile, Inc: "cccccc"}}, Warnings: []string{hostile}}
+}
+
+func (nodes) Drain(_ context.Context, inc string) error {
+	if inc != "aaaaaa" {
+		return mcp.Errorf(mcp.KindNodeGone, "it is gone")
+	}
+	return nil
+}
+
+// TestNamesOfNodes: a node is named by its name or its INC, and a gateway of one node has none.
+func TestNamesOfNodes(t *testing.T) {
+	a := New(Options{Key: worldKey, Cluster: nodes{}})
+	t.Cleanup(a.Close)
+	one := New(Options{Key: worldKey})
+	t.Cleanup(one.Close)
+	for _, tt := range []struct {
+		a      *API
+		node   string
+		status int
+		holds  string
+	}{
+		{a, "a", 200, `"state":"draining"`},
+		{a, "aaaaaa", 200, `"inc":"aaaaaa"`},
+		{a, "x", 404, "there are: a, "},
+		{a, url.PathEscape(hostile), 400, "bbbbbb, cccccc"},
+		{a, "bbbbbb", 502, "it is gone"},
+		{one, "a", 404, "no node of a cluster"},
+	} {
+		w := httptest.NewRecorder()
+		tt.a.ServeHTTP(w, request("POST", "cluster/nodes/"+tt.node+"/drain", "{}"))
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.holds) {
+			t.Errorf("%q: %d %s, want %d and %s", tt.node, w.Code, w.Body, tt.status, tt.holds)
+		}
+	}
 }
 
 func (fixed) Search(context.Context, string) (Published, error) {
@@ -141,7 +183,7 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	t.Cleanup(func() { cancel(); <-asked })
 	<-shown
 	waiting := room.List()
-	a = New(Options{Look: w.look(&w.book), Key: worldKey, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Changed: fixed{}.Changed, Settings: fixed{}.Settings, Machine: func() Machine {
+	a = New(Options{Look: w.look(&w.book), Key: worldKey, Cluster: nodes{}, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Changed: fixed{}.Changed, Settings: fixed{}.Settings, Machine: func() Machine {
 		return Machine{Edits: fixed{}, Registry: fixed{}, Checks: fixed{}, Clients: wiredClients{}}
 	}})
 	t.Cleanup(a.Close)
@@ -150,7 +192,7 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 		id = strings.ReplaceAll(e.ID, "#", "%23")
 	}
 	return a, func(path string) string {
-		path = strings.NewReplacer("{name}", "many", "{handle}", kept.Handle, "{id}", waiting[0].ID, "{n}", "1").Replace(path)
+		path = strings.NewReplacer("{name}", "many", "{node}", "a", "{handle}", kept.Handle, "{id}", waiting[0].ID, "{n}", "1").Replace(path)
 		switch path {
 		case "catalog/entry":
 			return path + "?id=" + id

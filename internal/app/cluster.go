@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
 // Cluster returns this process as a node of a cluster, nil if the gateway is one node.
@@ -34,9 +35,32 @@ func (s *Store) Link() (net.Listener, *tls.Config) {
 	return s.link, s.trust
 }
 
+// Describe sets what this node tells the others of itself with each renewal.
+func (s *Store) Describe(f func() cluster.Self) { s.self.Store(&f) }
+
+// describe returns what Describe has set; nothing before.
+func (s *Store) describe() cluster.Self {
+	if f := s.self.Load(); f != nil {
+		return (*f)()
+	}
+	return cluster.Self{}
+}
+
+// clusterFigures returns the figures of a node, nil if the gateway is one node.
+func (s *Store) clusterFigures() func() telemetry.ClusterFigures {
+	node := s.Cluster()
+	if node == nil {
+		return nil
+	}
+	return func() telemetry.ClusterFigures { return telemetry.ClusterFigures(cluster.Count(node)) }
+}
+
+// OpenSessions returns how many sessions have used a gateway and are open.
+func OpenSessions(e *Engine) int { return e.state.Sessions() }
+
 // join makes this process a node of the cluster that shares a store. Ids of sessions name the node.
 func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) (err error) {
-	o.Docs = docs
+	o.Docs, o.Self = docs, s.describe
 	s.bus = o.Bus
 	if s.node, err = cluster.Start(ctx, o); err != nil {
 		return err

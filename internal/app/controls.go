@@ -108,7 +108,7 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 			return figures
 		},
 		Tools: func() int { return Kinds(e.Snapshot().Catalog)[catalog.KindTool] },
-		Spans: e.Trace.Spans,
+		Spans: e.Trace.Spans, Cluster: e.Store.clusterFigures(),
 	})
 	var write func(telemetry.Event)
 	if events != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/artifact"
@@ -49,6 +50,7 @@ type Store struct {
 	link   net.Listener  // for other nodes; nil without node
 	trust  *tls.Config   // of link
 	shared shared        // with other gateways; empty for a store in files
+	self   atomic.Pointer[func() cluster.Self]
 }
 
 // OpenStore opens the configured store; it returns nil for one in memory. The caller closes it, or

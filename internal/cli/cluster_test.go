@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/api"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
@@ -72,6 +75,21 @@ cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "
 	works(t, first, a, b)
 	works(t, second, a, b)
 
+	var seen api.ClusterStatus
+	var out string
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		r := weir(t, "cluster", "--json", "--url", a.base+"/mcp")
+		r.want(t, exitOK, `"nodes"`)
+		if out = r.stdout; json.Unmarshal([]byte(out), &seen) == nil && len(seen.Nodes) == 2 && seen.Nodes[0].Config != "" && seen.Nodes[1].Config != "" && seen.Nodes[1].Sessions > 0 {
+			break // it has told of itself in a renewal
+		}
+	}
+	if len(seen.Nodes) != 2 || seen.Nodes[0].Name != "a" || !seen.Nodes[0].Self || seen.Nodes[0].Config != seen.Nodes[1].Config || seen.Nodes[1].Version == "" || seen.Nodes[1].Sessions == 0 {
+		t.Errorf("the nodes: %s", out)
+	}
+	weir(t, "cluster", "status", "--url", b.base+"/mcp").want(t, exitOK, "NODE")
+	weir(t, "cluster", "drain", "nobody-knows", "--url", b.base+"/mcp").want(t, exitRefused, "there are: a, b")
+
 	a.end(syscall.SIGKILL)
 	settles(t, b, first)
 	works(t, first, b)
@@ -81,6 +99,15 @@ cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "
 	works(t, first, b, c)
 	works(t, second, b, c)
 
+	weir(t, "cluster", "drain", "b", "--wait", "20s", "--url", c.base+"/mcp").want(t, exitOK, "")
+	if resp, err := http.Get(b.base + "/readyz"); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/readyz of a drained node: %v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	works(t, first, b, c)
+	works(t, second, b, c)
+	weir(t, "cluster", "status", "--url", c.base+"/mcp").want(t, exitOK, "draining")
 	b.end(syscall.SIGTERM)
 	settles(t, c, first)
 	settles(t, c, second)

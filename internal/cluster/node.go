@@ -50,9 +50,10 @@ type Peer struct {
 	Version string `json:"version,omitempty"`
 	Proto   [2]int `json:"proto"`
 	State   string `json:"state"`
-	Config  string `json:"config,omitempty"` // hash of its configuration
-	Load    int    `json:"load"`             // requests in flight
-	Started int64  `json:"started"`          // seconds
+	Config  string `json:"config,omitempty"` // Self.Config
+	Load    Load   `json:"load"`
+	Started int64  `json:"started"` // seconds
+	Clock   int64  `json:"clock"`   // when the node wrote this, in milliseconds
 }
 
 // nodeDoc is the value of n.INC.
@@ -71,11 +72,8 @@ type Options struct {
 	// Name is the node's name for people, such as its host. URL is where other nodes reach its peer
 	// link.
 	Name, URL string
-	Version   string
-	// Config is the hash of the configuration; nodes show whether they have the same one.
-	Config string
-	// Load returns the requests in flight. It is called concurrently. Nil is none.
-	Load func() int
+	// Self returns what the node tells of itself. One goroutine calls it. Nil tells nothing.
+	Self func() Self
 	// TLS is for connections to the peer links of other nodes. Nil does not encrypt, for tests.
 	TLS *tls.Config
 	// Dial connects to other nodes. Nil dials TCP.
@@ -95,6 +93,7 @@ type Node struct {
 	log     *slog.Logger
 	started time.Time
 	links   *http.Transport
+	count   counters
 
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
@@ -128,7 +127,8 @@ type life struct {
 type peerState struct {
 	Peer
 	rev  uint64
-	seen time.Time // when its last renewal was seen
+	seen time.Time     // when its last renewal was seen
+	skew time.Duration // how far its clock is ahead; 0 before its second renewal
 }
 
 // maxGone bounds the nodes of which the end is remembered.
@@ -249,9 +249,11 @@ func (n *Node) Draining() bool {
 
 // run renews the document of the node until Close.
 func (n *Node) run() {
+	var t told
 	for {
 		l := n.current()
 		wait := n.renew(l)
+		compare(n, &t)
 		if wait < 0 {
 			if !n.fence(l) {
 				return
@@ -295,6 +297,8 @@ func (n *Node) renew(l *life) time.Duration {
 		}
 	}
 	if err == nil {
+		n.count.renewals.Add(1)
+		n.count.renewing.Add(int64(time.Since(sent)))
 		l.rev, l.sent = rev, sent
 		if !l.there {
 			l.there = true
@@ -315,15 +319,16 @@ func (n *Node) renew(l *life) time.Duration {
 
 // document returns the value of n.INC.
 func (n *Node) document(inc string) []byte {
-	load := 0
-	if n.o.Load != nil {
-		load = n.o.Load()
+	var self Self
+	if n.o.Self != nil {
+		self = n.o.Self()
 	}
 	n.mu.Lock()
 	state := n.state
 	n.mu.Unlock()
 	value, err := json.Marshal(nodeDoc{1, Peer{
-		Inc: inc, Name: n.o.Name, URL: n.o.URL, Version: n.o.Version, Proto: proto, State: state, Config: n.o.Config, Load: load, Started: n.started.Unix(),
+		Inc: inc, Name: n.o.Name, URL: n.o.URL, Version: self.Version, Proto: proto, State: state, Config: self.Config, Load: self.Load,
+		Started: n.started.Unix(), Clock: time.Now().UnixMilli(),
 	}})
 	if err != nil {
 		panic(err) // cannot happen: texts and numbers
@@ -334,6 +339,7 @@ func (n *Node) document(inc string) []byte {
 // fence ends an incarnation and begins another one. It returns false when the node is closed.
 func (n *Node) fence(old *life) bool {
 	n.log.Error("the store has not acknowledged this node in time: it gives up what it owned and goes on as another one", "node", n.o.Name, "inc", old.inc)
+	n.count.fenced.Add(1)
 	old.stop()
 	var next *life
 	for next == nil {
@@ -414,9 +420,10 @@ func (n *Node) follow(d store.Doc) {
 	case !there && p != nil:
 		n.forget(p)
 	case there && p == nil:
-		n.peers[inc] = &peerState{doc.Peer, d.Rev, time.Now()}
+		n.peers[inc] = &peerState{Peer: doc.Peer, rev: d.Rev, seen: time.Now()}
 	case there && d.Rev > p.rev: // the same document again is no renewal
 		p.Peer, p.rev, p.seen = doc.Peer, d.Rev, time.Now()
+		p.skew = time.UnixMilli(doc.Clock).Sub(p.seen).Truncate(time.Millisecond)
 	}
 }
 

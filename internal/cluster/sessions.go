@@ -240,6 +240,7 @@ func (x *exchange) find(handed bool) (string, error) {
 	}
 	x.s.remember(x.id, owner)
 	if owner == n.Inc() {
+		n.count.adopted.Add(1)
 		x.s.mu.Lock()
 		if len(x.s.taken) >= maxSessions {
 			clear(x.s.taken)
@@ -351,6 +352,7 @@ func (x *exchange) forward(to string) (next string, result outcome) {
 		case <-watched:
 		}
 	}()
+	n.count.forwarded.Add(1)
 	resp, err := n.RoundTrip(to, x.outgoing(ctx))
 	switch {
 	case err == nil:
@@ -430,6 +432,7 @@ func (x *exchange) gone(inc string, err error) {
 }
 
 func goneError(n *Node, inc string, err error) *mcp.Error {
+	n.count.broken.Add(1)
 	n.log.Warn("a request was at a node that does not answer any more", "inc", inc, "err", err)
 	e := mcp.Errorf(mcp.KindNodeGone, "the node of this session ended during the request, which may have run; the session goes on at another node: make the call again if that does no harm")
 	e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": inc, "maybe_ran": true}) // texts and a bool

@@ -27,7 +27,8 @@ func subjectCtl(inc string) string  { return "n." + inc + ".ctl" }
 
 // question is what one node asks another at its ctl subject.
 type question struct {
-	Dead string `json:"dead"` // is this node dead?
+	Dead  string `json:"dead,omitempty"`  // is this node dead?
+	Drain bool   `json:"drain,omitempty"` // an operator asks: take no new work
 }
 
 // verdict is the answer.
@@ -54,7 +55,13 @@ func (n *Node) listen(inc string) (stop func(), err error) {
 	turns := make(chan struct{}, maxWords)
 	asked, err := n.o.Bus.Listen(subjectCtl(inc), func(m store.Message) {
 		var q question
-		if m.Reply == nil || json.Unmarshal(m.Body, &q) != nil || !validInc(q.Dead) {
+		if m.Reply == nil || json.Unmarshal(m.Body, &q) != nil || !validInc(q.Dead) && !q.Drain {
+			return
+		}
+		if q.Drain {
+			n.log.Info("an operator drains this node", "node", n.o.Name, "inc", inc)
+			n.Drain()
+			_ = m.Reply(nil, []byte("{}")) // the operator asks again
 			return
 		}
 		select {
@@ -193,7 +200,7 @@ func (n *Node) silent(ctx context.Context, inc string) bool {
 // agreed asks a third node whether a node is dead. A third node that is silent has no word, and one that is
 // dead by all signs does not count.
 func (n *Node) agreed(ctx context.Context, inc string) bool {
-	body, _ := json.Marshal(question{inc}) // a text
+	body, _ := json.Marshal(question{Dead: inc}) // a text
 	for _, p := range n.Peers() {
 		if p.Inc == inc || p.Inc == n.Inc() {
 			continue

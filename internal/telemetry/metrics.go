@@ -35,6 +35,19 @@ type Totals struct {
 	Tools func() int
 	// Spans returns what became of the spans of traces.
 	Spans func() SpanFigures
+	// Cluster returns the figures of this node in its cluster; nil for a gateway of one node.
+	Cluster func() ClusterFigures
+}
+
+// ClusterFigures are of one node of a cluster.
+type ClusterFigures struct {
+	Nodes     map[string]int // by state
+	Forwarded int64          // requests that were sent to the node of their session
+	Adopted   int64          // sessions of other nodes that this one took over
+	Broken    int64          // requests that were at a node when it ended
+	Fenced    int64          // how often the store did not acknowledge this node in time
+	Renewals  int64          // writes of this node's document that the store acknowledged
+	Renewing  time.Duration  // how long these took in all
 }
 
 // UpstreamFigures are of one upstream.
@@ -277,6 +290,20 @@ func (t *Totals) families(upstreams *labels) (all []*family) {
 	}
 	if t.Spans != nil {
 		all = append(all, t.Spans().family())
+	}
+	if t.Cluster != nil {
+		c := t.Cluster()
+		nodes := &family{name: "weir_cluster_nodes", help: "Nodes of the cluster that this one sees, by state.", kind: gauge, labels: []string{"state"}}
+		for state, n := range c.Nodes {
+			nodes.add(float64(n), state)
+		}
+		all = append(all, nodes)
+		add(counter, "cluster_forwarded_requests_total", "Requests that this node sent to the node of their session.", float64(c.Forwarded))
+		add(counter, "cluster_adopted_sessions_total", "Sessions of other nodes that this one took over.", float64(c.Adopted))
+		add(counter, "cluster_broken_requests_total", "Requests that were at another node when it ended (node_gone).", float64(c.Broken))
+		add(counter, "cluster_fenced_total", "How often this node gave up what it owned, because the store had not acknowledged it for 15 seconds.", float64(c.Fenced))
+		add(counter, "cluster_store_writes_total", "Renewals of this node that the store acknowledged.", float64(c.Renewals))
+		add(counter, "cluster_store_write_seconds_total", "Time that these renewals took.", c.Renewing.Seconds())
 	}
 	if t.Upstreams == nil {
 		return all

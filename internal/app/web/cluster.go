@@ -15,8 +15,12 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// statusApart is the status of a node that the store of its cluster has not acknowledged in time.
-const statusApart = "apart"
+const (
+	// statusApart is the status of a node that the store of its cluster has not acknowledged in time.
+	statusApart = "apart"
+	// statusDraining is that of a node that takes no new work.
+	statusDraining = "draining"
+)
 
 // endpoint is a streamable.Server. In a cluster, a request whose session lives at another node goes there.
 type endpoint struct {
@@ -51,6 +55,15 @@ func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path st
 	}
 }
 
+// busy counts a POST request until the returned function is called.
+func (f *Server) busy(r *http.Request) (end func()) {
+	if f.cluster == nil || r.Method != http.MethodPost {
+		return func() {}
+	}
+	f.self.calls.Add(1)
+	return func() { f.self.calls.Add(-1) }
+}
+
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.front.ServeHTTP(w, r) }
 
@@ -64,6 +77,7 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 			f.engine.Offices.Bodies().ServeHTTP(w, r)
 			return
 		}
+		defer f.busy(r)()
 		id, _, _ := cluster.Caller(r.Context())
 		(*f.routes.Load()).ServeHTTP(w, r.WithContext(guard.Vouch(r.Context(), id)))
 	}))

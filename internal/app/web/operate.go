@@ -19,6 +19,9 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Desk: f.desk, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
 	o.PublicURL = c.PublicURL
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Captures: func() bool { return f.engine.Config().Console.Capture }, Guard: f.wholly(closed)}
+	if f.cluster != nil {
+		o.Cluster = nodes{f.cluster}
+	}
 	o.Machine = func() api.Machine { return f.machine }
 	o.Settings = func(key string, set bool) (string, []api.Setting) {
 		now := f.engine.Config()

@@ -80,6 +80,7 @@ type Server struct {
 
 	cluster *cluster.Node // nil: this gateway is one node
 	link    *cluster.Link // nil until other nodes can reach this one
+	self    self
 
 	draining atomic.Bool
 	conns    atomic.Int64   // open connections of http
@@ -116,6 +117,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	if f.cluster = e.Store.Cluster(); f.cluster != nil {
 		opts.Locate = locating(f.cluster, body, e.Memory)
+		e.Store.Describe(func() cluster.Self { return f.self.tell(f) })
 	}
 	f.router = router.New(opts)
 	f.callers = authn.New(authn.Options{Logger: log})
@@ -175,6 +177,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w = newMultiplexed(w, &f.draining)
 	}
 	if f.cluster != nil {
+		defer f.busy(r)()
 		cluster.Strip(r.Header) // other nodes come by the peer link
 	}
 	if f.draining.Load() {
@@ -348,6 +351,8 @@ func (f *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case f.draining.Load():
 		status, code = app.StatusStopping, http.StatusServiceUnavailable
+	case f.cluster != nil && f.cluster.Draining():
+		status, code = statusDraining, http.StatusServiceUnavailable
 	case f.cluster != nil && !f.cluster.Ready():
 		status, code = statusApart, http.StatusServiceUnavailable
 	}
