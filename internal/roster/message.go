@@ -263,7 +263,11 @@ func (s *Shared) received(in store.Message, body []byte) {
 	}
 	if in.Reply != nil {
 		m.Reply = func(out *Message) {
-			if err := s.reply(in.Reply, out); err != nil {
+			err := s.reply(in.Reply, out)
+			if err != nil { // the sender must not wait for what does not come
+				err = errors.Join(err, s.reply(in.Reply, &Message{Problem: ProblemBusy}))
+			}
+			if err != nil {
 				s.log.Warn("another hub did not get its answer", "inc", m.From, "err", err)
 			}
 		}

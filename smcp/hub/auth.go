@@ -201,6 +201,9 @@ func (h *Hub) Trusts(r *http.Request) bool {
 // checkHandshake implements engineio's Authenticate. It checks the version and the credentials in
 // headers before anything of Socket.IO is read.
 func (h *Hub) checkHandshake(r *http.Request) (any, *engineio.Refusal) {
+	if refusal := (fabric{h}).ending(); refusal != nil {
+		return nil, refusal
+	}
 	v, refusal := a2c.CheckVersion(r.URL.Query(), h.o.StrictVersion)
 	if refusal != nil {
 		h.log.Debug("a handshake was refused for its version", "remote", r.RemoteAddr, "version", v.String())

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/smcp"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // Several hubs share offices as documents (Options.Shared). Each hub follows the offices that it has
@@ -569,6 +571,26 @@ func (h fabric) spread(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// end forgets the offices whose members the store has not let go: the other nodes drop them with this one.
+func (h fabric) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range h.offices {
+		o.shared.local, o.shared.users = 0, 0
+		h.endUnused(o)
+	}
+}
+
+// ending refuses peers that come while the hub lets the others go: another node takes them.
+func (h fabric) ending() *engineio.Refusal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.cluster.drained {
+		return nil
+	}
+	return &engineio.Refusal{Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"1"}}, Body: []byte(`{"code":4,"message":"this node is ending; try again"}`)}
 }
 
 // maxGap bounds the time between the ends of two connections in a Shutdown.

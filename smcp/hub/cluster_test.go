@@ -2,18 +2,23 @@ package hub_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/natsserver"
+	"github.com/weir-mcp/weir/internal/store/natsstore"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -23,6 +28,19 @@ type mesh struct {
 	t    testing.TB
 	docs store.Docs
 	bus  store.Bus
+}
+
+// lossy is a Bus that loses the messages for which drop says so.
+type lossy struct {
+	store.Bus
+	drop atomic.Pointer[func(h store.Header) bool]
+}
+
+func (l *lossy) Tell(subject string, h store.Header, body []byte) error {
+	if drop := l.drop.Load(); drop != nil && (*drop)(h) {
+		return nil
+	}
+	return l.Bus.Tell(subject, h, body)
 }
 
 // meshed is one of them.
@@ -35,7 +53,24 @@ type meshed struct {
 }
 
 func newMesh(t testing.TB) *mesh {
-	return &mesh{t, store.NewMemory(), store.NewMemoryBus()}
+	return &mesh{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus()}
+}
+
+// newNATS is a mesh over a NATS server.
+func newNATS(t testing.TB) *mesh {
+	t.Helper()
+	server, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	docs, _, err := natsstore.Open(t.Context(), server.Conn(), natsstore.Options{Bucket: "weir_test", Changes: "weir.test.d", Replicas: 1, MaxBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus := natsstore.NewBus(server.Conn())
+	t.Cleanup(func() { bus.Close(); docs.Close() })
+	return &mesh{t: t, docs: docs, bus: bus}
 }
 
 func (m *mesh) start(o hub.Options) *meshed {
@@ -96,7 +131,11 @@ func eventually(t testing.TB, what string, f func() bool) {
 
 // TestOfficeOfTwoNodes: an Agent and Computers of one office are at different nodes, and notice nothing.
 func TestOfficeOfTwoNodes(t *testing.T) {
-	m := newMesh(t)
+	t.Run("memory", func(t *testing.T) { testOfficeOfTwoNodes(t, newMesh(t)) })
+	t.Run("NATS", func(t *testing.T) { testOfficeOfTwoNodes(t, newNATS(t)) })
+}
+
+func testOfficeOfTwoNodes(t *testing.T, m *mesh) {
 	a, b := m.start(hub.Options{}), m.start(hub.Options{})
 	agent := join(t, a.url, peerOptions{}, "agent", "o", "o")
 	desk := join(t, b.url, peerOptions{answer: answers()}, "computer", "desk", "o")
@@ -262,5 +301,137 @@ func TestOwnAgentEverywhere(t *testing.T) {
 	again := join(t, "", peerOptions{local: nodes[0].Attach()}, "agent", "o", "o")
 	if got := again.call("client:tool_call", toolCall("o", "desk", "t3")); !strings.Contains(got, `"text":"t3"`) {
 		t.Errorf("after it came back: %s", got)
+	}
+}
+
+// TestLostChannelMessage: the messages of a channel are numbered between nodes. Where one is lost, the
+// Computer's connection ends, and no later message arrives as if nothing were missing.
+func TestLostChannelMessage(t *testing.T) {
+	for _, direction := range []roster.Op{roster.OpSend, roster.OpUp} {
+		t.Run(string(direction), func(t *testing.T) {
+			m := newMesh(t)
+			bus := &lossy{Bus: m.bus}
+			m.bus = bus
+			a, b := m.start(hub.Options{}), m.start(hub.Options{})
+			joins := func(url, role, name string, answer map[string]socketio.Handler) *peer {
+				p, err := newPeer(t, url, peerOptions{answer: answer})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := p.call("server:join_office", fmt.Sprintf(`{"role":%q,"name":%q,"office_id":"o","mcp":true}`, role, name)); got != "true null" {
+					t.Fatal(got)
+				}
+				return p
+			}
+			var mu sync.Mutex
+			var got []string
+			sid := ""
+			agent := joins(a.url, "agent", "o", map[string]socketio.Handler{"notify:mcp": func(e *socketio.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, rawjson.Text(rawjson.Get(e.Arg(0), "message")))
+			}})
+			desk := joins(b.url, "computer", "desk", map[string]socketio.Handler{"client:mcp": func(e *socketio.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				sid = rawjson.Text(rawjson.Get(e.Arg(0), "agent_sid"))
+				got = append(got, rawjson.Text(rawjson.Get(e.Arg(0), "message")))
+				if e.WantsAck() {
+					_ = e.Ack(json.RawMessage("null"))
+				}
+			}})
+			send := func(message string) {
+				var err error
+				if direction == roster.OpSend {
+					err = agent.client.Emit("client:mcp", json.RawMessage(fmt.Sprintf(`{"agent":"o","req_id":"c","computer":"desk","channel":"c","op":"send","message":%q}`, message)))
+				} else {
+					mu.Lock()
+					payload := fmt.Sprintf(`{"agent_sid":%q,"channel":"c","message":%q}`, sid, message)
+					mu.Unlock()
+					err = desk.client.Emit("server:mcp", json.RawMessage(payload))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			arrived := func(want string) {
+				t.Helper()
+				eventually(t, "it gets "+want, func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return strings.Join(got, " ") == want
+				})
+			}
+			agent.hears(`notify:enter_office {"office_id":"o","computer":"desk"}`)
+			agent.call("client:mcp", `{"agent":"o","req_id":"c","computer":"desk","channel":"c","op":"open","message":"open"}`)
+			arrived("open")
+			send("one")
+			arrived("open one")
+			lost := make(chan struct{})
+			drop := func(h store.Header) bool {
+				if h["Weir-Op"] != string(direction) {
+					return false
+				}
+				bus.drop.Store(nil)
+				close(lost)
+				return true
+			}
+			bus.drop.Store(&drop)
+			send("two")
+			<-lost
+			send("three")
+			select {
+			case <-desk.client.Done():
+			case <-time.After(20 * time.Second):
+				t.Fatal("the Computer's connection goes on")
+			}
+			arrived("open one")
+		})
+	}
+}
+
+// TestProvenKeyOverNodes: a Computer that has proven its key takes its place at another node at once, and
+// its older connection ends.
+func TestProvenKeyOverNodes(t *testing.T) {
+	m := newMesh(t)
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := hub.Options{Devices: []hub.Device{{Name: "desk", Key: public}}}
+	a, b := m.start(o), m.start(o)
+	agent := join(t, a.url, peerOptions{}, "agent", "o", "o")
+	keyed := func(url, instance string) (*peer, string) {
+		p, err := newPeer(t, url, peerOptions{answer: answers()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nonce := rawjson.Text(rawjson.Get(json.RawMessage(p.call("server:challenge", "{}")), "nonce"))
+		proof, err := json.Marshal(a2c.Prove(private, nonce, p.client.Socket().ID(), "desk", "o"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, p.call("server:join_office", fmt.Sprintf(`{"role":"computer","name":"desk","office_id":"o","instance":%q,"proof":%s}`, instance, proof))
+	}
+	first, ack := keyed(a.url, "i1")
+	if ack != "true null" {
+		t.Fatal(ack)
+	}
+	agent.hears(`notify:enter_office {"office_id":"o","computer":"desk"}`)
+	if _, ack = keyed(b.url, "i2"); ack != "true null" {
+		t.Fatalf("with the key at another node: %s", ack)
+	}
+	agent.hears(`notify:leave_office {"office_id":"o","computer":"desk"}`)
+	agent.hears(`notify:enter_office {"office_id":"o","computer":"desk"}`)
+	select {
+	case <-first.client.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the older connection goes on")
+	}
+	if got := agent.call("client:tool_call", toolCall("o", "desk", "t")); !strings.Contains(got, `"text":"t"`) {
+		t.Errorf("a call: %s", got)
+	}
+	if _, ack = keyed(a.url, "i1"); !strings.Contains(ack, "newer") && !strings.Contains(ack, "false") {
+		t.Errorf("the process that was replaced: %s", ack)
 	}
 }

@@ -164,6 +164,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	if h.o.Shared != nil {
 		h.o.Shared.Flush(ctx)
 		h.o.Shared.Close()
+		fabric{h}.end()
 	}
 	return err
 }
