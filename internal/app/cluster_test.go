@@ -40,6 +40,8 @@ type nodes struct {
 	path string           // of the endpoint
 	more string           // of the configuration
 
+	blobs store.Blobs // for copies of results; may be nil
+
 	mu   sync.Mutex // guards below
 	all  []*node
 	turn int
@@ -163,6 +165,9 @@ func (c *nodes) start(name string) *node {
 	})
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	if c.blobs != nil {
+		app.BackUp(kept, c.blobs)
 	}
 	n.node = kept.Cluster()
 	if n.engine, err = app.New(c.t.Context(), conf, app.Options{Version: "test", Logger: log, Store: kept}); err != nil {

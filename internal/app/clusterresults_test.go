@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // ask makes a request of any kind at a node.
@@ -138,5 +139,59 @@ func TestRowsOfACluster(t *testing.T) {
 	}
 	if answer := refers(at); !strings.Contains(answer, "unknown or expired resource") {
 		t.Errorf("a reference to rows of a node that is gone: %s", answer)
+	}
+}
+
+// TestResultsOfACluster: a result that was held back is read at each node, by its principal alone, and ends with its node
+// unless there is a copy.
+func TestResultsOfACluster(t *testing.T) {
+	for _, backup := range []bool{false, true} {
+		t.Run(fmt.Sprintf("backup %v", backup), func(t *testing.T) { testResults(t, backup) })
+	}
+}
+
+func testResults(t *testing.T, backup bool) {
+	c := startNodesWith(t, 0, "")
+	if backup {
+		c.blobs = store.NewMemoryBlobs()
+	}
+	first, second, third := c.start("n0"), c.start("n1"), c.start("n2")
+	session, other := c.open(first), c.open(second)
+	_, handle := c.holds(first, session, "plain")
+	if !strings.HasPrefix(handle, "art_"+first.node.Inc()) {
+		t.Errorf("the handle %s does not name its node", handle)
+	}
+	views := func(n *node, session, handle string) string {
+		return c.calls(n, session, "tool_view", `{"handle":"`+handle+`","selector":{"type":"rows","start":7,"end":8}}`)
+	}
+	if answer := views(second, other, handle); !strings.Contains(answer, "plain") || !strings.Contains(answer, `\"n\":7`) {
+		t.Errorf("at another node: %s", answer)
+	}
+	if status, body := c.ask(second, "GET", "/artifacts/"+handle, clusterToken, ""); status != http.StatusOK || !strings.Contains(body, `"n":299`) {
+		t.Errorf("the bytes: %d %.300s", status, body)
+	}
+	for _, n := range c.all {
+		if status, body := c.ask(n, "GET", "/artifacts/"+handle, otherToken, ""); status != http.StatusNotFound {
+			t.Errorf("of another principal, at %s: %d %.300s", n.name, status, body)
+		}
+		if status, body := c.ask(n, "GET", "/peer/v1/artifact/"+handle, clusterToken, ""); status != http.StatusNotFound {
+			t.Errorf("the path of nodes is open: %d %.300s", status, body)
+		}
+	}
+	at := c.offers(second, handle)
+	if status, body := c.ask(third, "POST", at, "", `{"row_ids":[9],"columns":["n"]}`); status != http.StatusOK || !strings.Contains(body, `"n":9`) {
+		t.Errorf("rows of a result of another node: %d %s", status, body)
+	}
+	_, unread := c.holds(first, session, "unread")
+	c.kill(first)
+	if answer := views(second, other, handle); !strings.Contains(answer, "plain") {
+		t.Errorf("a copy is lost with the node: %s", answer)
+	}
+	_, body := c.ask(third, "GET", "/artifacts/"+unread, clusterToken, "")
+	if want := map[bool]string{false: "its node is gone; make the call again", true: `"word":"unread"`}[backup]; !strings.Contains(body, want) {
+		t.Errorf("of a node that is gone: %.300s", body)
+	}
+	if _, body := c.ask(third, "GET", "/artifacts/"+unread, otherToken, ""); strings.Contains(body, "unread\",") {
+		t.Errorf("the copy is open to another principal: %.300s", body)
 	}
 }

@@ -4,15 +4,20 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -24,10 +29,82 @@ func (s *Store) nodes() *artifact.Nodes {
 	if node == nil {
 		return nil
 	}
-	return &artifact.Nodes{
+	n := &artifact.Nodes{
 		Inc:  node.Inc,
 		Rows: func(inc, token string) artifact.Source { return &distantRows{node, inc, token} },
+		Fetch: func(ctx context.Context, inc, principal, place, handle string) (string, io.ReadCloser, error) {
+			return fetchResult(ctx, node, inc, principal, place, handle)
+		},
+		Failed: func(handle string, err error) {
+			s.log.Warn("a result has no copy in the store, and ends with this node", "handle", handle, "err", err)
+		},
 	}
+	if s.shared.blobs != nil {
+		n.Backup = s.shared.blobs
+	}
+	return n
+}
+
+// PeerArtifacts is the path at which nodes give each other results; a handle follows it. The profile is in the query.
+const PeerArtifacts = "/peer/v1/artifact/"
+
+// headResult is the header that describes a result.
+const headResult = "Weir-Artifact"
+
+// fetchResult asks the node of a result for it.
+func fetchResult(ctx context.Context, node *cluster.Node, inc, principal, place, handle string) (head string, body io.ReadCloser, err error) {
+	owner, err := cluster.Owner(ctx, node, inc)
+	switch {
+	case errors.Is(err, cluster.ErrGone) || err == nil && owner == node.Inc():
+		return "", nil, artifact.ErrNodeGone
+	case err != nil:
+		return "", nil, fmt.Errorf("the store of this gateway cannot be asked where the result is: %w", err)
+	}
+	r, err := http.NewRequestWithContext(identity.With(ctx, &identity.Identity{Principal: principal}), http.MethodGet, "http://node"+PeerArtifacts+url.PathEscape(handle)+"?place="+url.QueryEscape(place), nil)
+	if err != nil {
+		return "", nil, err
+	}
+	resp, err := cluster.Send(node, owner, r)
+	if err != nil {
+		if node.Suspect(ctx, owner) {
+			return "", nil, artifact.ErrNodeGone
+		}
+		return "", nil, fmt.Errorf("the node of the result does not answer: %w", err)
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(resp.Header.Get(headResult))
+	if resp.StatusCode == http.StatusOK && err == nil && len(raw) > 0 {
+		return string(raw), resp.Body, nil
+	}
+	defer func() { _ = resp.Body.Close() }() // all of a refusal is read
+	why, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	if resp.StatusCode == http.StatusNotFound {
+		if text := rawjson.Text(rawjson.Get(why, "error")); text != "" {
+			return "", nil, &artifact.Error{Kind: artifact.ErrUnknown, Handle: handle, Detail: text}
+		}
+	}
+	return "", nil, fmt.Errorf("the node of the result answered with status %d", resp.StatusCode)
+}
+
+// LendResult gives a result of this node to another one, for the principal in the context of the request.
+func LendResult(e *Engine, w http.ResponseWriter, r *http.Request, principal string) {
+	handle := strings.TrimPrefix(r.URL.Path, PeerArtifacts)
+	head, lease, err := e.Results.Lend(r.Context(), principal, r.URL.Query().Get("place"), handle)
+	var unknown *artifact.Error
+	switch {
+	case errors.As(err, &unknown):
+		WriteJSON(w, http.StatusNotFound, map[string]string{"error": unknown.Error()})
+		return
+	case err != nil:
+		e.log.Warn("a kept result cannot be read", "err", err)
+		WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the artifact store cannot be read now"})
+		return
+	}
+	defer lease.Close()
+	data := lease.Bytes()
+	w.Header().Set(headResult, base64.RawURLEncoding.EncodeToString([]byte(head)))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data) // the other node may have gone
 }
 
 // distantStall is how long another node may take for the first byte of rows.

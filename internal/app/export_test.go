@@ -10,6 +10,9 @@ import (
 
 // JoinedStore returns the Store of a node in a cluster over any documents.
 func JoinedStore(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) (*Store, error) {
-	s := &Store{}
+	s := &Store{log: o.Logger}
 	return s, s.join(ctx, docs, key, o)
 }
+
+// BackUp makes a Store keep copies of results.
+func BackUp(s *Store, blobs store.Blobs) { s.shared.blobs = blobs }

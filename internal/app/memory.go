@@ -40,7 +40,9 @@ func openStores(c *config.Config, outlasting *Store, log *slog.Logger) (*stores,
 		so.Dir, so.DiskBytes, so.DefaultDir = c.Artifacts.Dir, int64(c.Artifacts.DiskBytes), spillFolder
 		outlasting.results(&so)
 	}
-	so.Nodes = outlasting.nodes()
+	if so.Nodes = outlasting.nodes(); so.Nodes != nil {
+		so.Secret = outlasting.key.Secret("results")
+	}
 	h.pool = memory.NewPool(po)
 	so.Room = h.pool.Account("results")
 	var err error

@@ -62,7 +62,7 @@ func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	case "artifacts":
 		late := c.Artifacts
 		late.TokenTTL, late.Redact = 0, false
-		return setting{[]any{c.Artifacts.TokenTTL, c.Artifacts.Redact}, late, "artifacts.dir, ttl, max_bytes, max_count, memory_bytes and disk_bytes"}, true
+		return setting{[]any{c.Artifacts.TokenTTL, c.Artifacts.Redact}, late, "artifacts.dir, ttl, max_bytes, max_count, memory_bytes, disk_bytes and backup"}, true
 	case "http":
 		late := c.HTTP
 		late.AllowedHosts, late.AllowedOrigins = nil, nil

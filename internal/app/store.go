@@ -49,7 +49,8 @@ type Store struct {
 	name   string        // of the cluster
 	link   net.Listener  // for other nodes; nil without node
 	trust  *tls.Config   // of link
-	shared shared        // with other gateways; empty for a store in files
+	log    *slog.Logger
+	shared shared // with other gateways; empty for a store in files
 	self   atomic.Pointer[func() cluster.Self]
 }
 
@@ -60,7 +61,7 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store,
 	if dir == "" && !c.Store.Shared() {
 		return nil, nil
 	}
-	s := &Store{}
+	s := &Store{log: log}
 	var err error
 	if dir == "" {
 		err = s.openShared(ctx, c, log)
@@ -103,7 +104,7 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	return place.MakeFolder(s.shelf.Dir)
 }
 
-// results makes artifacts with a handle outlast the process, if there is a store and files are
+// results makes artifacts with a handle outlast the process, if there is a store in files and files are
 // allowed.
 func (s *Store) results(o *artifact.Options) {
 	if s != nil && s.shelf != nil {

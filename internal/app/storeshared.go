@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/clusterkey"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 )
@@ -23,6 +24,8 @@ const (
 	// it waits in all: the other members may be starting, too.
 	quickOpen = 3 * time.Second
 	slowOpen  = time.Minute
+	// blobsSuffix ends the name of the bucket for copies of results.
+	blobsSuffix = "_blobs"
 	// embeddedReplicas is the number of copies in the gateways' own servers, of which there are three
 	// or five.
 	embeddedReplicas = 3
@@ -33,6 +36,8 @@ type shared struct {
 	conn *nats.Conn // of a NATS that runs elsewhere; nil for one in this process
 	docs *natsstore.Docs
 	bus  *natsstore.Bus
+	// blobs are for copies of results; nil keeps none.
+	blobs store.Blobs
 }
 
 // openShared opens the documents and messages of a cluster.
@@ -62,6 +67,13 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 		}
 	}
 	s.shared.docs, s.shared.bus = docs, natsstore.NewBus(conn)
+	if c.Artifacts.Backup {
+		copies := o
+		copies.Bucket += blobsSuffix
+		if s.shared.blobs, err = natsstore.OpenBlobs(ctx, conn, copies); err != nil {
+			return fmt.Errorf("%s has no place for copies of results (artifacts.backup): %w", where, err)
+		}
+	}
 	authority := clusterkey.NewAuthority(c.Cluster.Node, key, old, nil)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Cluster.Listen)
 	if err != nil {

@@ -24,6 +24,8 @@ type ledger struct {
 	gone   list.List // of *tombstone, the oldest in front
 	tokens map[[sha256.Size]byte]*token
 	dead   []*content // removed under mu, dropped by unlock
+
+	noBackup time.Time // until when no copies are made, after one that failed
 }
 
 func newLedger(opts *Options) *ledger {

@@ -21,6 +21,8 @@ type Local struct {
 	ledger *ledger
 	stop   chan struct{} // ends the janitor
 	done   chan struct{} // closed when the janitor has ended
+	// bringing bounds the artifacts that are brought from other nodes at a time.
+	bringing chan struct{}
 }
 
 var _ Tokens = (*Local)(nil)
@@ -70,12 +72,18 @@ func newLocal(o Options, spill *folder) *Local {
 		stop:   make(chan struct{}),
 		done:   make(chan struct{}),
 	}
+	if opts.Nodes != nil {
+		s.bringing = make(chan struct{}, maxBringing)
+	}
 	go func() {
 		defer close(s.done)
 		s.ledger.janitor(s.stop)
 	}()
 	return s
 }
+
+// maxBringing is how many artifacts are brought from other nodes at a time. Each is in memory whole.
+const maxBringing = 4
 
 // Folder returns the private directory of this store. The caller may put other files of this process
 // there: Close removes it.
@@ -88,6 +96,7 @@ func (s *Local) Folder() (string, error) {
 
 // handleOf returns the handle of content: its hash, hashed once more under the principal's own
 // secret, which is itself a keyed hash of the principal's name. A place other than "" is in the hash.
+// In a cluster the INC of the node is in front.
 func (o *Options) handleOf(by owner, sum []byte) string {
 	secret := hmac.New(sha256.New, o.Secret)
 	secret.Write([]byte("weir artifact principal\x00"))
@@ -95,7 +104,11 @@ func (o *Options) handleOf(by owner, sum []byte) string {
 	mac := hmac.New(sha256.New, secret.Sum(nil))
 	mac.Write(sum) // of a fixed length
 	mac.Write([]byte(by.place))
-	return handlePrefix + handleEncoding.EncodeToString(mac.Sum(nil))[:handleChars]
+	inc := ""
+	if o.Nodes != nil {
+		inc = o.Nodes.Inc()
+	}
+	return handlePrefix + inc + handleEncoding.EncodeToString(mac.Sum(nil))[:handleChars]
 }
 
 // A handle has 60 bits behind its prefix: models copy it, so it is short. It opens nothing outside
@@ -142,6 +155,7 @@ func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data
 		return Artifact{}, err
 	}
 	if it != nil && s.sound(it) {
+		s.back(it)
 		return known, s.confirm(it)
 	}
 	c, err := s.budget.newContent(data)
@@ -161,6 +175,7 @@ func (s *Local) keep(by owner, a Artifact, c *content) (Artifact, error) {
 	if err != nil {
 		return Artifact{}, err
 	}
+	s.back(it)
 	return a, nil
 }
 
@@ -246,6 +261,12 @@ func (s *Local) open(ctx context.Context, by owner, handle string) (*Lease, erro
 		return nil, err
 	}
 	it, a, c, err := s.find(by, handle)
+	if inc := s.opts.Nodes.foreign(handle, err); inc != "" {
+		if err := s.bring(ctx, by, inc, handle); err != nil {
+			return nil, err
+		}
+		it, a, c, err = s.find(by, handle)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ type item struct {
 	beyond  bool             // in files, and not counted in the bytes of its space
 	limited *table.Selection // the rows that a source has left; nil: all
 	at      int              // in byAge
+	backed  time.Time        // when its copy at Nodes.Backup ends
 }
 
 // tombstone remembers why a handle is gone.

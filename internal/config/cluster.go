@@ -87,6 +87,9 @@ func checkCluster(d *decoder, c *Config) {
 		if d.Set("cluster") {
 			d.Warn(d.At("cluster"), "cluster", "cluster has no effect without store: cluster:DIR or store: nats://HOST:PORT")
 		}
+		if c.Artifacts.Backup {
+			d.Warn(d.At("artifacts.backup"), "artifacts.backup", "artifacts.backup has no effect without store: cluster:DIR or store: nats://HOST:PORT")
+		}
 		return
 	}
 	if k.Node == "" {

@@ -268,6 +268,8 @@ type Artifacts struct {
 	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"0" doc:"How much room they take in dir, and large messages as much again; 0 writes no files."`
 	TokenTTL    time.Duration `key:"token_ttl" default:"10m" min:"1s" doc:"How long a resource_url works, once (S2SP)."`
 
+	Backup bool `key:"backup" default:"false" doc:"Copy each result that is held back into the store, with store: cluster:DIR or nats://…, so that it outlasts its node. At most 64MB each."`
+
 	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions, too: those of this configuration, and texts that look like a token or a password in a URL."`
 }
 
