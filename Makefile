@@ -60,7 +60,7 @@ staticcheck:
 
 # Fuzz seeds are part of this: go test runs every seed of every Fuzz function as a test.
 race:
-	$(GO) test -race -timeout 10m ./...
+	$(GO) test -race -timeout 20m ./...
 
 # Each benchmark runs once, so that a broken one is found here and not on the day somebody needs its number.
 bench-once:
