@@ -29,6 +29,9 @@ const (
 	headerOwner = "Weir-Owner" // in a response of status 421: INC of the owner, "" if the thing has none
 )
 
+// pathPing is where a node shows that it answers over its link.
+const pathPing = "/peer/v1/ping"
+
 // maxHops bounds how often a request is passed on: to its owner, or through a third node.
 const maxHops = 2
 
@@ -258,6 +261,10 @@ func (n *Node) receive(next http.Handler) http.Handler {
 				return
 			}
 			// It may be for an older incarnation of this process: the handler knows what it owns.
+		}
+		if r.URL.Path == pathPing {
+			w.WriteHeader(http.StatusNoContent)
+			return
 		}
 		id, ok := readAs(r.Header)
 		if !ok {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
@@ -8,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/clusterkey"
@@ -140,4 +143,41 @@ func TestLinkRefuses(t *testing.T) {
 	if count := <-read; count != 0 {
 		t.Errorf("the stranger has read %d bytes", count)
 	}
+}
+
+// TestStalledLink: a request to a node that answers on the bus, and takes requests over its link without an answer,
+// does not wait for ever.
+func TestStalledLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := w.join("b")
+		var ends []net.Conn
+		var mu sync.Mutex
+		a, err := Start(t.Context(), Options{Docs: w.docs, Bus: w.bus, Name: "a", Dial: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			mu.Lock()
+			defer mu.Unlock()
+			ends = append(ends, far)
+			return near, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		silent, stop := a.Watch(b.Inc())
+		began := time.Now()
+		<-silent
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("given up after %v", took)
+		}
+		stop()
+		if a.Gone(b.Inc()) {
+			t.Error("a node whose link is stalled counts as gone")
+		}
+		for _, far := range ends {
+			_ = far.Close()
+		}
+		a.Close(t.Context())
+		b.Close(t.Context())
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -17,8 +18,9 @@ const (
 	pingTime = 600 * time.Millisecond // for one answer
 	pingGap  = 200 * time.Millisecond // after a ping that had no listener
 	dialTime = time.Second
-	wordTime = 4 * time.Second // for the word of a third node
-	maxWords = 64              // questions of other nodes that are answered at a time
+	linkTime = 1500 * time.Millisecond // for one answer over the peer link
+	wordTime = 4 * time.Second         // for the word of a third node
+	maxWords = 64                      // questions of other nodes that are answered at a time
 )
 
 // subjectPing and subjectCtl are where a node hears of others.
@@ -238,7 +240,7 @@ func (w *watch) dead() {
 const watchTime = time.Second
 
 // Watch returns a channel that is closed when a node with requests in flight leaves three pings
-// unanswered, or is gone. Call stop when the request is over.
+// unanswered, on the bus or on the peer link, or is gone. Call stop when the request is over.
 func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -264,27 +266,49 @@ func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
 	}
 }
 
+// stalled reports whether a request over the peer link of a node gets no answer in time. Links that break or
+// refuse are not stalled: a request on them ends by itself.
+func (n *Node) stalled(ctx context.Context, inc string) bool {
+	bounded, cancel := context.WithTimeout(ctx, linkTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(bounded, http.MethodGet, pathPing, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := n.RoundTrip(inc, r)
+	if err != nil {
+		return bounded.Err() != nil && ctx.Err() == nil
+	}
+	_ = resp.Body.Close() // any answer is a sign of life
+	return false
+}
+
 // keepWatch pings until the watch has no users or the node is silent.
 func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
-	for silences := 0; ; {
+	for silences, stalls := 0, 0; ; {
 		if pause(ctx, watchTime) != nil {
 			return
 		}
-		switch err := n.Ping(ctx, inc); {
-		case err == nil:
+		if n.Ping(ctx, inc) == nil {
 			silences = 0
-			continue
-		case ctx.Err() != nil:
-			return
-		default:
+		} else {
 			silences++
 		}
-		if silences < pings {
-			continue
+		// A node can live while nothing arrives over the link: requests in flight would wait for ever.
+		if n.stalled(ctx, inc) {
+			stalls++
+		} else {
+			stalls = 0
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		// If this node does not hear itself, its bus is down and says nothing of the other one: the
 		// requests go on, because their connections do not need the bus.
-		if silences = 0; n.Ping(ctx, n.Inc()) != nil {
+		if silences >= pings && n.Ping(ctx, n.Inc()) != nil {
+			silences = 0
+		}
+		if silences < pings && stalls < pings {
 			continue
 		}
 		n.mu.Lock()

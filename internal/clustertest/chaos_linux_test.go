@@ -96,13 +96,17 @@ func (x *chaos) nodes(ctx context.Context) {
 // links breaks one link at a time, between nodes or to NATS, until a context ends.
 func (x *chaos) links(ctx context.Context) {
 	r := rand.New(rand.NewPCG(x.seed, 2))
+	longest := 4 * time.Second
+	if *chaosTime > 0 {
+		longest = 3 * callTimeout // longer than a call may take
+	}
 	for ctx.Err() == nil {
 		from, to := r.IntN(len(x.c.Nodes)), r.IntN(len(x.c.Nodes))
 		l, name := x.c.Nodes[from].Store(), x.c.Nodes[from].Name+" to NATS"
 		if from != to {
 			l, name = x.c.Link(x.c.Nodes[from], x.c.Nodes[to]), x.c.Nodes[from].Name+" to "+x.c.Nodes[to].Name
 		}
-		state, first, then := clustertest.State(1+r.IntN(3)), between(r, 100*time.Millisecond, time.Second), between(r, 100*time.Millisecond, 4*time.Second)
+		state, first, then := clustertest.State(1+r.IntN(3)), between(r, 100*time.Millisecond, time.Second), between(r, 100*time.Millisecond, longest)
 		sleep(ctx, first)
 		x.log("%s: %v", name, state)
 		l.Set(state)

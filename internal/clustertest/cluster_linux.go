@@ -20,7 +20,7 @@ import (
 
 // Options says what runs.
 type Options struct {
-	Weir   string // the program
+	Weir   string // the program; "" starts none: the test is the nodes, with StoreURL
 	Nodes  int    // 0: three
 	Config string // a part of the configuration of each node, in YAML: all but store and cluster
 }
@@ -56,8 +56,9 @@ type Cluster struct {
 // Node is one weir.
 type Node struct {
 	process
-	// Name is n0, n1 and so on. URL is that of the node itself, without a path.
-	Name, URL string
+	// Name is n0, n1 and so on. URL is that of the node itself, without a path. StoreURL is that of the NATS server,
+	// behind the link of the node.
+	Name, URL, StoreURL string
 
 	c       *Cluster
 	config  string
@@ -105,6 +106,9 @@ func Start(t testing.TB, o Options) *Cluster {
 			}
 		}
 	}
+	if o.Weir == "" {
+		return c
+	}
 	failed := make(chan error)
 	for _, n := range c.Nodes {
 		go func() { failed <- n.Start() }()
@@ -127,10 +131,10 @@ func (c *Cluster) at(host, port int) string {
 
 func (c *Cluster) add(i int, config string) (*Node, error) {
 	name, host := fmt.Sprint("n", i), i+1
-	n := &Node{Name: name, URL: "http://" + c.at(host, publicPort), c: c, address: c.at(host, 0), store: newLink()}
+	n := &Node{Name: name, URL: "http://" + c.at(host, publicPort), StoreURL: "nats://" + c.at(host, storePort), c: c, address: c.at(host, 0), store: newLink()}
 	n.config = filepath.Join(c.dir, name+".yaml")
-	text := fmt.Sprintf("listen: %q\nstore: {at: \"nats://%s\", max_bytes: 64MB}\ncluster: {node: %s, key: %q, listen: %q, advertise: %q}\n%s\n",
-		c.at(host, publicPort), c.at(host, storePort), name, key, c.at(host, linkPort), c.at(host, proxyPort), config)
+	text := fmt.Sprintf("listen: %q\nstore: {at: %q, max_bytes: 64MB}\ncluster: {node: %s, key: %q, listen: %q, advertise: %q}\n%s\n",
+		c.at(host, publicPort), n.StoreURL, name, key, c.at(host, linkPort), c.at(host, proxyPort), config)
 	c.Nodes = append(c.Nodes, n)
 	return n, os.WriteFile(n.config, []byte(text), 0o600)
 }

@@ -86,6 +86,17 @@ func (l *Link) pass(p *pair, back bool) (lost bool) {
 	}
 }
 
+// awaitChange waits until the link has another state.
+func (l *Link) awaitChange() {
+	l.mu.Lock()
+	changed := l.changed
+	state := l.state
+	l.mu.Unlock()
+	if state == HalfOpen {
+		<-changed
+	}
+}
+
 // carry copies between two connections until one of them ends.
 func (l *Link) carry(near, far *net.TCPConn) {
 	p := &pair{near: near, far: far}
@@ -117,8 +128,11 @@ func (l *Link) copy(p *pair, to, from *net.TCPConn, back bool) {
 			}
 		}
 		if err != nil {
-			l.pass(p, back) // an end is news as well
-			_ = to.CloseWrite()
+			if !l.pass(p, back) { // an end is news as well
+				_ = to.CloseWrite()
+			} else {
+				l.awaitChange()
+			}
 			_ = from.CloseRead()
 			return
 		}

@@ -21,7 +21,7 @@ type Cluster struct {
 	OldKeys   []Secret      `key:"old_keys" doc:"Former keys, and the next one before it is key everywhere: certificates that come from them are trusted. Ids of sessions that a former key has sealed do not work any more."`
 	Node      string        `key:"node" doc:"The node's name, which no other has. Default: the host name."`
 	Listen    string        `key:"listen" default:"0.0.0.0:8090" doc:"The address at which other nodes reach this one, with certificates that come from the key. They send it the requests of its sessions."`
-	Advertise string        `key:"advertise" doc:"The HOST:PORT at which other nodes reach listen. Default: the host of node with the port of listen."`
+	Advertise string        `key:"advertise" doc:"The HOST:PORT at which other nodes reach listen. Default: listen, and where that is 0.0.0.0 or a name, the host of node with its port."`
 	Members   []string      `key:"members" doc:"The 3 or 5 nodes that keep the documents with store: cluster:DIR, the same list at each of them, for good: HOST:PORT, or NODE@HOST:PORT where the host does not begin with the node's name. weir listens on the port of its own entry."`
 	Drain     time.Duration `key:"drain" default:"30s" min:"0s" doc:"Not used yet: a node that ends hands its sessions over as they end, within the time of any shutdown."`
 }
@@ -136,13 +136,16 @@ func checkClusterKeys(d *decoder, k *Cluster) {
 }
 
 func checkClusterAddresses(d *decoder, k *Cluster) {
-	_, port, err := net.SplitHostPort(k.Listen)
+	host, port, err := net.SplitHostPort(k.Listen)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
 		d.Fail(d.At("cluster.listen"), "cluster.listen", "cluster.listen must be an address and a port such as 0.0.0.0:8090, not %q", strict.Clip(k.Listen))
 		return
 	}
 	if k.Advertise == "" {
-		k.Advertise = net.JoinHostPort(k.Node, port)
+		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+			host = k.Node
+		}
+		k.Advertise = net.JoinHostPort(host, port)
 	} else if host, port, err := net.SplitHostPort(k.Advertise); err != nil || host == "" || port == "" {
 		d.Fail(d.At("cluster.advertise"), "cluster.advertise", "cluster.advertise must be HOST:PORT, not %q", strict.Clip(k.Advertise))
 	}
