@@ -112,6 +112,7 @@ type exchange struct {
 	body      []byte
 	read      bool // the body has been read
 	message   jsonrpc.Message
+	until     time.Time // when the wait for a store without a leader ends; zero before the first wait
 }
 
 // ServeHTTP implements http.Handler.
@@ -201,7 +202,7 @@ func (x *exchange) misdirected(owner string) {
 
 // carried serves a request that another node has sent to this one as the owner.
 func (x *exchange) carried() {
-	owner, err := x.find(false)
+	owner, err := x.owner(false)
 	switch {
 	case err != nil:
 		x.unavailable(err)
@@ -212,11 +213,25 @@ func (x *exchange) carried() {
 	}
 }
 
+// owner is find, again and again while the store does not answer: where the node that was killed led it, the others
+// elect a leader first.
+func (x *exchange) owner(handed bool) (inc string, err error) {
+	if x.until.IsZero() {
+		x.until = time.Now().Add(electionTime)
+	}
+	for {
+		inc, err = x.find(handed)
+		if err == nil || time.Until(x.until) < retryEvery || pause(x.r.Context(), retryEvery) != nil {
+			return inc, err
+		}
+	}
+}
+
 // find returns the owner of a session. A session whose owner is gone or drains, or that was handed over,
 // becomes this node's.
 func (x *exchange) find(handed bool) (string, error) {
 	n := x.s.n
-	ctx, cancel := context.WithTimeout(x.r.Context(), writeTime)
+	ctx, cancel := context.WithTimeout(x.r.Context(), attemptTime)
 	defer cancel()
 	doc, err := n.o.Docs.Get(ctx, x.key)
 	if err != nil {
@@ -298,7 +313,7 @@ func (x *exchange) routeTo(to string) {
 	handed := false
 	for range moves {
 		if p, there := n.peer(to); handed || to == n.Inc() || !there || p.State != stateUp && x.message.Kind() == jsonrpc.Request {
-			owner, err := x.find(handed)
+			owner, err := x.owner(handed)
 			if err != nil {
 				x.unavailable(err)
 				return

@@ -14,13 +14,15 @@ import (
 // A node is found dead by three pings without an answer, a dial that fails, and the same word from a third
 // node, if there is one that answers.
 const (
-	pings    = 3
-	pingTime = 600 * time.Millisecond // for one answer
-	pingGap  = 200 * time.Millisecond // after a ping that had no listener
-	dialTime = time.Second
-	linkTime = 1500 * time.Millisecond // for one answer over the peer link
-	wordTime = 4 * time.Second         // for the word of a third node
-	maxWords = 64                      // questions of other nodes that are answered at a time
+	pings        = 3
+	pingTime     = 600 * time.Millisecond // for one answer
+	pingGap      = 200 * time.Millisecond // after a ping that had no listener
+	dialTime     = time.Second
+	linkTime     = 1500 * time.Millisecond // for one answer over the peer link
+	wordTime     = 4 * time.Second         // for the word of a third node
+	electionTime = 12 * time.Second        // in which a store elects its leader
+	attemptTime  = 2 * time.Second         // for one answer of a store that may do so
+	maxWords     = 64                      // questions of other nodes that are answered at a time
 )
 
 // subjectPing and subjectCtl are where a node hears of others.
@@ -140,7 +142,7 @@ func (n *Node) Suspect(ctx context.Context, inc string) (dead bool) {
 
 // check is Suspect without sharing.
 func (n *Node) check(ctx context.Context, inc string) (dead bool) {
-	doc, err := n.o.Docs.Get(ctx, "n."+inc)
+	doc, err := settled(ctx, n.o.Docs, "n."+inc)
 	switch {
 	case err != nil:
 		return false // without the store there is no verdict
@@ -153,19 +155,35 @@ func (n *Node) check(ctx context.Context, inc string) (dead bool) {
 		return false
 	}
 	// The revision is from before the pings: a node that has renewed meanwhile stays.
-	err = n.o.Docs.Delete(ctx, doc.Key, doc.Rev)
-	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
-		doc, err = n.o.Docs.Get(ctx, doc.Key)
-		if err == nil && doc.Rev != 0 {
-			return false
+	_, err = store.Change(ctx, n.o.Docs, doc.Key, func(now store.Doc) ([]byte, time.Duration, error) {
+		if now.Rev != 0 && now.Rev != doc.Rev {
+			return nil, 0, errRenewed
 		}
-	}
+		return nil, 0, nil
+	})
 	if err != nil {
 		return false
 	}
 	n.log.Warn("a node does not answer: it is out of the cluster", "inc", inc)
 	n.follow(store.Doc{Key: "n." + inc})
 	return true
+}
+
+var errRenewed = errors.New("the node has renewed its document")
+
+// settled reads a document of a store that may elect its leader, as it does where the node that was killed led it:
+// it asks again until there is an answer or electionTime is over.
+func settled(ctx context.Context, docs store.Docs, key string) (doc store.Doc, err error) {
+	ctx, cancel := context.WithTimeout(ctx, electionTime)
+	defer cancel()
+	for {
+		attempt, end := context.WithTimeout(ctx, attemptTime)
+		doc, err = docs.Get(attempt, key)
+		end()
+		if err == nil || pause(ctx, retryEvery) != nil {
+			return doc, err
+		}
+	}
 }
 
 // silent reports whether a node answers neither pings nor a dial.
@@ -268,7 +286,7 @@ func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
 
 // stalled reports whether a request over the peer link of a node gets no answer in time. Links that break or
 // refuse are not stalled: a request on them ends by itself.
-func (n *Node) stalled(ctx context.Context, inc string) bool {
+func stalled(ctx context.Context, n *Node, inc string) bool {
 	bounded, cancel := context.WithTimeout(ctx, linkTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(bounded, http.MethodGet, pathPing, nil)
@@ -295,7 +313,7 @@ func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
 			silences++
 		}
 		// A node can live while nothing arrives over the link: requests in flight would wait for ever.
-		if n.stalled(ctx, inc) {
+		if stalled(ctx, n, inc) {
 			stalls++
 		} else {
 			stalls = 0

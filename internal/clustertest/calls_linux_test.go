@@ -150,7 +150,7 @@ func toolID(t *testing.T, s *session, n *clustertest.Node) string {
 
 // The longest time of a call, and what a promise adds to it.
 const (
-	callTimeout = 5 * time.Second
+	callTimeout = 10 * time.Second
 	callSlack   = 5 * time.Second
 )
 
