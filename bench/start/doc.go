@@ -3,7 +3,7 @@
 // catalog of 10,000 tools.
 //
 //	weir serve --catalog FILE ─▶ tool_browse, again and again until it is answered
-//	weir --version, weir ls, weir search --url …
+//	weir --version, weir ls, weir search, weir call --url …
 //
 // It starts programs, so another load of the machine shows in the times, and less in the CPU times.
 package main

@@ -1,19 +1,19 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -47,7 +47,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := b.commands("weir --version", 15, "--version"); err != nil {
 		return err
 	}
+	if err := b.configure([]byte(`{"mcpServers":{}}`)); err != nil {
+		return err
+	}
 	if err := b.firstBrowses(); err != nil {
+		return err
+	}
+	server := newEcho()
+	defer server.close()
+	if err := b.configure(server.config()); err != nil {
 		return err
 	}
 	gateway, err := b.serve()
@@ -59,7 +67,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	at := "--url=" + gateway.url
-	for _, command := range [][]string{{"ls", at}, {"browse", "/", at}, {"search", "list issues", at}} {
+	for _, command := range [][]string{{"ls", at}, {"browse", "/", at}, {"search", "list issues", at}, {"call", "echo", at}} {
 		if err := b.commands("weir "+command[0], 30, command...); err != nil {
 			return err
 		}
@@ -92,6 +100,11 @@ func catalogOf(tools int) []byte {
 		panic(err) // cannot happen: the elements are JSON
 	}
 	return out
+}
+
+// configure writes the configuration of the next gateway, in JSON, which is YAML, too.
+func (b *bench) configure(text []byte) error {
+	return os.WriteFile(filepath.Join(b.dir, "weir.yaml"), text, 0o600)
 }
 
 // command returns a process of the program, with a HOME of its own.
@@ -140,19 +153,32 @@ type gateway struct {
 
 // serve starts a gateway with the catalog.
 func (b *bench) serve() (*gateway, error) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	g := &gateway{said: new(bytes.Buffer)}
+	g.process = b.command("serve", "--config", filepath.Join(b.dir, "weir.yaml"), "--listen", "127.0.0.1:0", "--catalog", filepath.Join(b.dir, "many.json"))
+	g.process.Stderr = g.said
+	told, err := g.process.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	port := free.Addr().(*net.TCPAddr).Port
-	if err := free.Close(); err != nil {
+	if err := g.process.Start(); err != nil {
 		return nil, err
 	}
-	g := &gateway{url: "http://127.0.0.1:" + strconv.Itoa(port) + "/mcp", said: new(bytes.Buffer)}
-	g.process = b.command("serve", "--listen", "127.0.0.1:"+strconv.Itoa(port), "--catalog", filepath.Join(b.dir, "many.json"))
-	g.process.Stderr = g.said
-	return g, g.process.Start()
+	lines := bufio.NewScanner(told)
+	for g.url == "" && lines.Scan() {
+		if at := address.FindString(lines.Text()); at != "" {
+			g.url = at + "/mcp"
+		}
+	}
+	if g.url == "" {
+		g.end() // nothing writes to said after that
+		return nil, fmt.Errorf("the gateway did not say where it listens: %.500s", g.said)
+	}
+	go func() { _, _ = io.Copy(io.Discard, told) }() // until the end of the process
+	return g, nil
 }
+
+// address is what the gateway says of its listener.
+var address = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
 
 // end kills the process. It may be called more than once.
 func (g *gateway) end() {

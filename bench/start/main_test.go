@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 	if err := run(t.Context(), []string{"-weir", program, "-tools", "200", "-rounds", "1"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []string{"weir --version", "first browse of 200 tools", "weir ls", "weir browse", "weir search"} {
+	for _, row := range []string{"weir --version", "first browse of 200 tools", "weir ls", "weir browse", "weir search", "weir call"} {
 		if !strings.Contains(out.String(), "| "+row+" |") {
 			t.Errorf("no row for %s:\n%s", row, out.String())
 		}

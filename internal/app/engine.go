@@ -87,6 +87,7 @@ type Engine struct {
 	tell        func(telemetry.Event)
 	nonEmpty    chan struct{} // closed when the catalog gets its first entry
 	nonEmptySet sync.Once
+	indexing    indexing
 
 	// first is closed after the first listing attempt of every upstream, successful or not.
 	// firstEnd ends the goroutine that waits for it.
@@ -194,7 +195,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		vectors.redact = func(s string) string { return e.redact.Load().Redact(s) }
 	}
 	e.live = upstream.NewLive(gateway.NewSnapshotWith(limitsOf(c.SchemaLimits), vectors.ranking()), upstream.LiveOptions[*gateway.Snapshot]{
-		Prepare: (*gateway.Snapshot).Prepare, Conceal: e.conceal.listing, Logger: log,
+		Prepare: e.indexing.prepare, Conceal: e.conceal.listing, Logger: log,
 		Changed: func(s *gateway.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {
 				e.nonEmptySet.Do(func() { close(e.nonEmpty) })
@@ -378,6 +379,7 @@ func (e *Engine) Close(ctx context.Context) {
 		e.log.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
 	}
 	<-e.first
+	e.indexing.all.Wait()
 	e.embeddings.close()
 	e.hooks.close()
 	e.Plane.close()

@@ -50,8 +50,13 @@ func NewSnapshotWith(limits catalog.Limits, o search.Options) *Snapshot {
 	return &Snapshot{Catalog: catalog.New(limits), Index: empty, Resources: empty, Prompts: empty, templates: new(templates), keys: new(keys)}
 }
 
+// Pending reports whether Prepare would index thousands of entries.
+func (s *Snapshot) Pending() bool {
+	return s.Index.Pending() || s.Resources.Pending() || s.Prompts.Pending()
+}
+
 // Prepare computes data that the first search would otherwise compute. Call it before sharing the
-// snapshot.
+// snapshot, or concurrently with its use.
 func (s *Snapshot) Prepare() {
 	s.Index.Prepare()
 	s.Resources.Prepare()

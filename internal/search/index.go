@@ -80,7 +80,7 @@ func New(o Options) *Index {
 }
 
 // With returns an index in which docs replace the documents of upstream. It shares the segments of
-// other upstreams and does not retain docs. If two documents have the same ID, both are found. The
+// other upstreams. It retains docs, which must not change, until the index is prepared. If two documents have the same ID, both are found. The
 // order of docs and of calls does not affect the ranking of an index with fewer than 4,096
 // documents. In a larger one, how rare a word is may be counted over earlier documents, of which at
 // most one in 32 differs from those of today.
@@ -88,7 +88,11 @@ func (ix *Index) With(upstream string, docs []Doc) *Index {
 	if len(docs) == 0 {
 		return ix.Without(upstream)
 	}
-	s := newSegment(ix.tuning, upstream, docs)
+	s := newSegment(upstream, docs)
+	if len(docs) < buildLater || ix.embedder != nil {
+		s.build(ix.tuning)
+		s.later = nil
+	}
 	segments := slices.Clone(ix.segments)
 	at, found := ix.find(upstream)
 	if ix.embedder != nil {
@@ -161,10 +165,15 @@ func (ix *Index) Len() int {
 }
 
 // Prepare computes the data shared by searches, which takes some milliseconds for 10,000 documents,
-// and less after a small change of an index that was prepared. Otherwise the first Search computes
-// it. After changing several upstreams, call it once on the last index before publishing that.
+// and less after a small change of an index that was prepared. It also indexes the documents of
+// upstreams with thousands of them, which takes ten times as long. Otherwise the first Search does
+// this. After changing several upstreams, call it once on the last index. It may run concurrently
+// with all other methods; a Search waits for its end.
 func (ix *Index) Prepare() {
 	ix.once.Do(func() {
+		for _, s := range ix.segments {
+			s.build(ix.tuning)
+		}
 		whole := ix.whole.Load()
 		if whole != nil && ix.embedder == nil {
 			ix.view = newDelta(whole, ix.segments)
@@ -174,6 +183,11 @@ func (ix *Index) Prepare() {
 			ix.whole.Store(ix.view)
 		}
 	})
+}
+
+// Pending reports whether Prepare still has an upstream's thousands of documents to index.
+func (ix *Index) Pending() bool {
+	return slices.ContainsFunc(ix.segments, func(s *segment) bool { return s.later != nil && !s.later.built.Load() })
 }
 
 // Search returns the k best documents for the query, best first, equal scores by ascending ID. It

@@ -366,3 +366,35 @@ func FuzzSearch(f *testing.F) {
 		}
 	})
 }
+
+// The documents of a large upstream are indexed when they are first searched, by any of the indexes
+// that share them.
+func TestLargeUpstream(t *testing.T) {
+	docs := make([]Doc, buildLater)
+	for i := range docs {
+		docs[i] = Doc{ID: fmt.Sprintf("large:%d", i), Server: "large", Name: fmt.Sprintf("get_issue_%d", i), Description: "get one issue"}
+	}
+	small := []Doc{{ID: "small:pay", Server: "small", Name: "pay_invoice", Description: "pay an invoice"}}
+	at := New(Options{}).With("large", docs)
+	then := at.With("small", small)
+	if !at.Pending() || !then.Pending() || at.Len() != buildLater || then.Len() != buildLater+1 {
+		t.Fatal("the documents are indexed already, or not counted")
+	}
+	var both sync.WaitGroup
+	for _, ix := range []*Index{at, then} {
+		for range 2 {
+			both.Go(func() {
+				if hits := ix.Search("issue 77", 1); len(hits) != 1 || hits[0].ID != "large:77" {
+					t.Errorf("%v", hits)
+				}
+			})
+		}
+	}
+	both.Wait()
+	if at.Pending() || then.Pending() {
+		t.Error("documents are still to be indexed")
+	}
+	if hits := then.Search("pay an invoice", 1); len(hits) != 1 || hits[0].ID != "small:pay" {
+		t.Errorf("%v", hits)
+	}
+}

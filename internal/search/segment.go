@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // field numbers the parts of a Doc that have separate weights.
@@ -56,6 +58,30 @@ type segment struct {
 
 	passages *passages                       // nil without an Embedder
 	known    map[[sha256.Size]byte][]float32 // vectors of the replaced segment, until this one is embedded
+
+	later *laterSegment // what builds all but upstream and ids; nil: they are built
+}
+
+// buildLater is the number of documents from which a segment is built when it is first prepared.
+// Before that, its catalog can be browsed.
+const buildLater = 2048
+
+// laterSegment has the documents of a segment that is still to be built.
+type laterSegment struct {
+	once  sync.Once
+	docs  []Doc
+	built atomic.Bool
+}
+
+// build builds the segment unless it is built.
+func (s *segment) build(t *tuning) {
+	if s.later != nil {
+		s.later.once.Do(func() {
+			s.fill(t, s.later.docs)
+			s.later.docs = nil
+			s.later.built.Store(true)
+		})
+	}
 }
 
 // df returns the number of documents with term i.
@@ -107,21 +133,26 @@ type builder struct {
 	an      analyzer
 }
 
-func newSegment(t *tuning, upstream string, docs []Doc) *segment {
-	s := &segment{
-		upstream: strings.Clone(upstream),
-		ids:      make([]string, len(docs)),
-		servers:  make([]string, len(docs)),
-		pairEnds: make([]uint32, len(docs)),
-		nameEnds: make([]uint32, len(docs)),
-		labels:   make([]label, len(docs)),
+// newSegment returns a segment that build completes.
+func newSegment(upstream string, docs []Doc) *segment {
+	s := &segment{upstream: strings.Clone(upstream), ids: make([]string, len(docs)), later: &laterSegment{docs: docs}}
+	for i, d := range docs {
+		// Clone retained strings: the caller's may be slices of a whole message.
+		s.ids[i] = strings.Clone(d.ID)
 	}
+	return s
+}
+
+// fill builds what newSegment has left out.
+func (s *segment) fill(t *tuning, docs []Doc) {
+	s.servers = make([]string, len(docs))
+	s.pairEnds = make([]uint32, len(docs))
+	s.nameEnds = make([]uint32, len(docs))
+	s.labels = make([]label, len(docs))
 	b := newBuilder(t, len(docs))
 	b.seg = s
 	servers := map[string]string{"": s.upstream}
 	for i, d := range docs {
-		// Clone retained strings: the caller's may be slices of a whole message.
-		s.ids[i] = strings.Clone(d.ID)
 		if _, ok := servers[d.Server]; !ok {
 			name := strings.Clone(d.Server)
 			servers[name] = name
@@ -133,7 +164,6 @@ func newSegment(t *tuning, upstream string, docs []Doc) *segment {
 	}
 	s.single = !slices.ContainsFunc(s.servers, func(name string) bool { return name != s.servers[0] })
 	b.pack()
-	return s
 }
 
 // newBuilder returns a builder for about n documents, without a segment.
