@@ -71,6 +71,8 @@ func InArgs(args []string) []string {
 			}
 		case !option && Random(arg):
 			found = append(found, arg)
+		case option && !assigned && (i == 0 || !Telling(strings.TrimLeft(args[i-1], "-"))):
+			found = append(found, attached(arg)...)
 		}
 		if option && assigned && Random(value) {
 			found = append(found, value)
@@ -94,6 +96,19 @@ func InArgs(args []string) []string {
 		}
 	}
 	return compact(found)
+}
+
+// attached returns the secret that is written right after the letter of an option: -pHunter-2. A
+// word could as well be an option with one dash (-profile), so it stays.
+func attached(arg string) []string {
+	if len(arg) < 3 || arg[1] == '-' {
+		return nil
+	}
+	value := arg[2:]
+	if Random(value) || arg[1] == 'p' && !Plain(value) && !fileName.MatchString(value) {
+		return []string{value}
+	}
+	return nil
 }
 
 // credential is a value, and without the scheme before it where there is one.

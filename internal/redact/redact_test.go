@@ -110,6 +110,8 @@ func TestInArgs(t *testing.T) {
 		{[]string{"--headers", `{"X-Api-Key": "letmein", "accept": "application/json"}`}, []string{"letmein"}},
 		{[]string{"-c", "exec server --token 'letmein'"}, []string{"letmein"}},
 		{[]string{"-k", "Zk3x9QpL0vT7mN2bQ8"}, []string{"Zk3x9QpL0vT7mN2bQ8"}},
+		{[]string{"-uann", "-pHunter-2!", "-kZk3x9QpL0vT7mN2bQ8", "-c", "mysql -uann -pl3tme1n#9"}, []string{"Hunter-2!", "Zk3x9QpL0vT7mN2bQ8", "l3tme1n#9"}},
+		{[]string{"-profile", "-p8080:80", "-p/etc/tls/server.pem", "-port=8080", "-pod-name", "-p", "-Dspring.profiles.active=production"}, nil},
 		{[]string{"--key-file", "/etc/tls/server.pem", "--key", "/etc/tls/server.key", "--max-tokens", "100000", "--auth", "bearer", "--token", "--verbose", "--author", "somebody"}, nil},
 		{[]string{"-y", "@modelcontextprotocol/server-filesystem@2025.1.14", "/home/ann/projects", "--public-key", "letmein"}, nil},
 	} {
