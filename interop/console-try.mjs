@@ -1,4 +1,5 @@
-// Try in the console: what a server says and asks during a call, tasks, completion, and the tries that a tab remembers.
+// Try in the console: what a server says and asks during a call, tasks, completion, and the tries that a tab remembers. Then what
+// those calls leave behind: the session in order, and the log of a server as it is written.
 import { createServer } from 'node:http';
 import { everythingStdio, expect, expectEqual, startWeir } from './harness.mjs';
 
@@ -51,7 +52,7 @@ async function asking() {
 }
 
 // withTries tries tools, prompts and templates that tell, ask and suggest.
-export async function withTries(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, press }) {
+export async function withTries(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, press, operate, title }) {
   const server = await asking();
   const gateway = await startWeir(weir, 'weir-console-try', { tasks: { wait: '1s' }, mcpServers: { asking: { url: server.url }, everything: everythingStdio() } });
   const page = await browser.open(`${gateway.base}/console`);
@@ -146,6 +147,44 @@ export async function withTries(report, browser, weir, { until, visit, watchPoli
     await page.run(() => { const field = document.querySelector('.form input'); field.focus(); field.value = 'E'; field.dispatchEvent(new Event('input')); });
     await until(page, 'suggestions', () => [...document.querySelector('.form input').list.options].some((one) => one.value === 'Engineering'));
     expectEqual(await violations(page), [], 'a prompt');
+  });
+  await report.check('calls: a session in its order, each call with its steps, live', async () => {
+    const session = await page.run(async () => (await (await import('/console/static/api.js')).get('calls')).calls[0].session);
+    await visit(page, `#/calls?session=${session}`, 'the session', () => document.querySelectorAll('.timeline li').length >= 6);
+    const rows = await page.run(() => [...document.querySelectorAll('.timeline li')].map((one) => [one.dataset.key, one.querySelector('svg').getAttribute('aria-label'), one.innerText]));
+    const numbers = rows.map(([id]) => Number(id.split('.')[1]));
+    expectEqual(numbers, [...numbers].sort((a, b) => a - b), 'the order');
+    expect(rows.some(([, steps]) => /The server [\d.]+ (ms|s)/.test(steps)), 'no step has a time', rows.map(([, steps]) => steps));
+    expectEqual(await violations(page), [], 'a session');
+    await page.run(async () => { const { get, tool } = await import('/console/static/api.js'); const { cards } = await get('catalog', { query: 'returns rows' }); await tool('tool_execute', JSON.stringify({ tool_id: cards[0].id, args: {} })); });
+    await until(page, 'the new call', (n) => document.querySelectorAll('.timeline li').length > n, rows.length);
+    await page.run(() => document.querySelector('.timeline a').click());
+    await until(page, 'the call', () => document.querySelectorAll('#steps meter').length === 6 && document.querySelector('.timeline .chosen') !== null);
+    expectEqual(await violations(page), [], 'a call of a session');
+    await visit(page, '#/calls?server=asking', 'the calls of a server', () => document.querySelectorAll('#page tbody tr').length > 3);
+    expectEqual(await page.run(() => [...document.querySelectorAll('#page tbody tr')].filter((one) => !one.innerText.includes('asking')).length), 0, 'calls of other servers');
+    await visit(page, '#/calls?principal=eve', 'no call', () => document.getElementById('page').innerText.includes('No call fits'));
+  });
+  await report.check('catalog: a deep link unfolds the folders above its entry', async () => {
+    for (const [kind, path, part] of [['tool', '/everything', 'sampling'], ['prompt', '/everything', 'completable']]) {
+      const id = await idOf(kind, path, part);
+      const fresh = await browser.open(`${gateway.base}/console#/catalog/${encodeURIComponent(id)}`);
+      await fresh.browser.send('Emulation.setDeviceMetricsOverride', { width: 1280, height: 800, deviceScaleFactor: 1, mobile: false }, fresh.session);
+      await until(fresh, `the row of ${id}`, () => document.querySelector('.tree .chosen')?.offsetHeight > 0);
+      expectEqual(await fresh.run(() => document.getElementById('kind').value), kind, 'the kind of the tree');
+      await fresh.close();
+    }
+  });
+  await report.check('servers: the log comes as it is written, until the page is left', async () => {
+    await operate(page, weir, gateway);
+    await visit(page, '#/servers/everything', 'the log', () => document.querySelectorAll('#log div').length > 0 && document.getElementById('page').innerText.includes('● live'));
+    const last = await page.run(() => Number(document.querySelector('#log div:last-child').dataset.key));
+    await page.run(async () => { const { post } = await import('/console/static/api.js'); await post('servers/everything/restart'); });
+    await until(page, 'newer lines', (last) => Number(document.querySelector('#log div:last-child')?.dataset.key) > last, last);
+    expectEqual(await violations(page), [], 'a server with its log');
+    await visit(page, '#/servers', 'the servers', title, 'Servers');
+    await until(page, 'its figures', () => [...document.querySelectorAll('#page tbody tr')].some((one) => / ms \/ /.test(one.innerText)));
+    expectEqual(await violations(page), [], 'the servers');
   });
   await page.close();
   await gateway.stop();

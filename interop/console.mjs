@@ -461,7 +461,7 @@ export async function consolePage({ weir }) {
   await withTokens(report, browser, weir, server);
   await withReviews(report, browser, weir, server);
   await withManyTools(report, browser, weir, { until, visit, violations, press });
-  await withTries(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, press });
+  await withTries(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, press, operate, title });
   await withOperations(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, operate, title, press });
   server.close();
   await stop(browser.child, 2000);

@@ -53,7 +53,7 @@ type callsAnswer struct {
 
 // calls serves calls: the history of calls that the viewer may see, the newest first.
 //
-//	session=, server=, tool=   only calls of these
+//	session=, principal=, server=, tool=   only calls of these
 //	errors=1                   only calls that ended with an error
 //	before=ID                  only calls before this one
 //	limit=N                    at most N; 100 without it
@@ -72,9 +72,10 @@ func (a *API) calls(w http.ResponseWriter, r *http.Request) error {
 		before = n
 	}
 	session, server, tool, errors := query.Get("session"), query.Get("server"), query.Get("tool"), query.Get("errors") == "1"
+	principal := query.Get("principal")
 	sees := a.seer(r.Context())
 	found, more := book.Recent(before, p.Limit, func(e *telemetry.Event) bool {
-		return history.IsCall(e) && sees(e) && (session == "" || e.Session == session) && (server == "" || e.Upstream == server) &&
+		return history.IsCall(e) && sees(e) && (session == "" || e.Session == session) && (principal == "" || e.Principal == principal) && (server == "" || e.Upstream == server) &&
 			(tool == "" || strings.HasPrefix(e.ToolID, tool)) && (!errors || history.Failed(e))
 	})
 	out := callsAnswer{Calls: make([]aCall, len(found)), Captures: a.o.Look.Captures != nil && a.o.Look.Captures()}

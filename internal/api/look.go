@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/history"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/search"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -138,6 +140,12 @@ type Upstream struct {
 	Pid       int    `json:"pid,omitempty"`
 	Differs   int    `json:"differs,omitempty"` // definitions that differ from weir.lock
 	Held      int    `json:"held,omitempty"`    // entries that are hidden until they are accepted
+	// CardTokens is what the cards of its tools cost an agent that reads all of them.
+	CardTokens int `json:"card_tokens"`
+	// P50 and P95 are the durations within which half of its calls and 95 of 100 ended, of the last
+	// calls that the viewer may see; absent without one.
+	P50 *float64 `json:"p50_ms,omitempty"`
+	P95 *float64 `json:"p95_ms,omitempty"`
 }
 
 // Setup says how a gateway is set up.
@@ -274,6 +282,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) error {
 	for i := range o.Upstreams {
 		o.Upstreams[i].Error = clip(o.Upstreams[i].Error, maxError)
 	}
+	latencies(a.o.Look.History, a.seer(r.Context()), o.Upstreams)
 	return write(w, overviewAnswer{o, p})
 }
 
@@ -285,7 +294,37 @@ func (a *API) server(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindNotFound, "there is no server %q", text.Line(name, 80))
 	}
 	all[at].Error = clip(all[at].Error, maxError)
+	latencies(a.o.Look.History, a.seer(r.Context()), all[at:at+1])
 	return write(w, all[at])
+}
+
+// latencies sets the durations of the calls of servers, from the calls of a book that a viewer sees.
+func latencies(book *history.Book, sees func(*telemetry.Event) bool, all []Upstream) {
+	if book == nil || len(all) == 0 {
+		return
+	}
+	took := make(map[string][]time.Duration, len(all))
+	for _, u := range all {
+		took[u.Name] = nil
+	}
+	book.Recent(math.MaxUint64, 1, func(e *telemetry.Event) bool {
+		if of, asked := took[e.Upstream]; asked && history.IsCall(e) && sees(e) && e.Attempts > 0 {
+			took[e.Upstream] = append(of, e.Duration)
+		}
+		return false
+	})
+	for i := range all {
+		of := took[all[i].Name]
+		if len(of) == 0 {
+			continue
+		}
+		slices.Sort(of)
+		rank := func(percent int) *float64 {
+			ms := float64(of[(len(of)*percent+99)/100-1].Microseconds()) / 1000
+			return &ms
+		}
+		all[i].P50, all[i].P95 = rank(50), rank(95)
+	}
 }
 
 // officesAnswer is the answer of offices.

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math"
 	"slices"
 )
 
@@ -96,6 +97,7 @@ func (ix *Index) ExplainDoc(ctx context.Context, query string, d Doc) Explanatio
 	where := newPlaces(ix.tuning, d)
 	for i := range x.Words {
 		x.Words[i].Fields = where.split(&x.Words[i])
+		x.Words[i].Through = where.word(x.Words[i].Through)
 	}
 	return x
 }
@@ -111,6 +113,24 @@ func newPlaces(t *tuning, d Doc) *places {
 	b := newBuilder(t, 1)
 	b.read(d)
 	return &places{b: b, scale: b.scale(), t: t}
+}
+
+// word returns the word of the document that stands behind a term, which may be a stem: the first of
+// several.
+func (p *places) word(term string) string {
+	if _, ok := p.b.ids[term]; ok || term == "" {
+		return term
+	}
+	found, stem := "", string(stemMark)+term
+	for one := range p.b.ids {
+		if one[0] != stemMark && (found == "" || one < found) && string(appendStem(nil, []byte(one))) == stem {
+			found = one
+		}
+	}
+	if found == "" {
+		return term
+	}
+	return found
 }
 
 var fieldNames = [fields]string{"server", "name", "title", "description", "tags", "argument", "argument text", "about"}
@@ -130,7 +150,7 @@ func (p *places) split(w *WordShare) []FieldShare {
 	var out []FieldShare
 	for f, n := range p.b.counts[id] {
 		if n > 0 && all > 0 {
-			out = append(out, FieldShare{fieldNames[f], float64(p.t.fields[f].weight), w.Share * float64(p.scale[f]*n/all)})
+			out = append(out, FieldShare{fieldNames[f], math.Round(1000*float64(p.t.fields[f].weight)) / 1000, w.Share * float64(p.scale[f]*n/all)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b FieldShare) int {

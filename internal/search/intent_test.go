@@ -154,7 +154,7 @@ func TestExplainDoc(t *testing.T) {
 		t.Fatalf("ExplainDoc = %+v", x)
 	}
 	remove, files, documents := x.Words[0], x.Words[1], x.Words[2]
-	if remove.Match != matchSynonym || remove.Through != "delet" && remove.Through != "delete" || files.Match != matchForm {
+	if remove.Match != matchSynonym || remove.Through != "delete" || files.Match != matchForm {
 		t.Errorf("remove: %+v, files: %+v", remove, files)
 	}
 	if documents.Share > 0 && documents.Match == matchWord {

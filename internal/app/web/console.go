@@ -56,11 +56,18 @@ func (s *viewed) Overview(ctx context.Context) api.Overview {
 			Read: stats.Total.Tokens.Read, Raw: stats.Total.Tokens.Raw, Pending: stats.Total.Pending,
 		},
 	}
+	seen := app.ViewOf(ctx, s.engine).Catalog
 	for _, u := range h.List() {
+		cards := 0
+		for _, e := range seen.Of(u.Name) {
+			if e.Kind == catalog.KindTool {
+				cards += e.Card.Tokens
+			}
+		}
 		out.Upstreams = append(out.Upstreams, api.Upstream{
 			Name: u.Name, State: u.State, Transport: u.Transport, Server: u.Server, Version: u.Version, Protocol: u.Protocol,
 			Tools: u.Tools, Resources: u.Resources, Prompts: u.Prompts, Calls: u.Calls, Errors: u.Errors, InFlight: u.InFlight, Restarts: u.Restarts,
-			Error: cmp.Or(u.Error, u.Note), Since: u.Since, Namespace: u.Namespace, Pid: u.Pid, Differs: u.Differs, Held: u.Held,
+			Error: cmp.Or(u.Error, u.Note), Since: u.Since, Namespace: u.Namespace, Pid: u.Pid, Differs: u.Differs, Held: u.Held, CardTokens: cards,
 		})
 	}
 	return out

@@ -1,24 +1,27 @@
 // The history of calls, and calls as they come.
 import { follow, get } from './api.js';
-import { card, clockText, code, countText, durationText, el, empty, fact, heading, numberText, table } from './dom.js';
+import { card, clockText, code, countText, durationText, el, empty, fact, heading, numberText, svg, table } from './dom.js';
 
 export const live = true; // the stream tells what is new
 
-const most = 500;
+const most = 500, inSession = 100;
 let exchange; // of the call that is shown: { id, arguments, result } or { id, refused }
 let captures = false; // arguments and results are kept
-let calls = [], before, filter = {}, following, state = '', lost = 0, held = false, drawing = false, context, route;
+let one; // the call that is shown
+let calls = [], session = [], before, filter = {}, following, state = '', lost = 0, held = false, drawing = false, context, route;
 
 export async function load(given, frame) {
   context = frame;
   route = given;
-  filter = Object.fromEntries(['session', 'server', 'tool', 'errors'].map((name) => [name, given.query.get(name) ?? '']));
+  filter = Object.fromEntries(['session', 'principal', 'server', 'tool', 'errors'].map((name) => [name, given.query.get(name) ?? '']));
   const answer = await get('calls', { ...filter, limit: 200 });
   calls = answer.calls;
   before = answer.before;
   captures = answer.captures;
   lost = 0;
   const [id] = given.rest;
+  one = id && (calls.find((each) => each.id === id) ?? await older(id));
+  session = (one || filter.session) ? (await get('calls', { session: one ? one.session : filter.session, limit: inSession })).calls : [];
   if (exchange?.id !== id) exchange = undefined;
   if (id && captures && frame.me.operates && !exchange) {
     const asked = await get(`calls/${encodeURIComponent(id)}/exchange`).catch((error) => ({ id, refused: error.message }));
@@ -26,6 +29,13 @@ export async function load(given, frame) {
   }
   start();
   return {};
+}
+
+// older asks for a call that is not among the newest.
+async function older(id) {
+  const [run, number] = id.split('.');
+  const { calls: [found] } = await get('calls', { before: `${run}.${Number(number) + 1}`, limit: 1 }).catch(() => ({ calls: [] }));
+  return found?.id === id ? found : undefined;
 }
 
 // start follows the stream as long as the page is open, and again when it breaks.
@@ -43,6 +53,7 @@ function start() {
           if (kind !== 'call' || !(data.meta_tool || data.method) || calls.some((one) => one.id === id) || !fits(data)) return;
           calls.unshift({ ...data, id });
           calls.length = Math.min(calls.length, most);
+          if (session.length && data.session === session[0].session) session.unshift({ ...data, id });
           say(state);
         });
         say('The connection ended; trying again.');
@@ -57,8 +68,9 @@ function start() {
 }
 
 export function stop() { following?.abort(); }
+addEventListener('hashchange', () => { if (!location.hash.startsWith('#/calls')) stop(); });
 
-const fits = (e) => (!filter.session || e.session === filter.session) && (!filter.server || e.upstream === filter.server) && (!filter.tool || e.tool_id?.startsWith(filter.tool)) && (!filter.errors || failed(e));
+const fits = (e) => (!filter.session || e.session === filter.session) && (!filter.principal || e.principal === filter.principal) && (!filter.server || e.upstream === filter.server) && (!filter.tool || e.tool_id?.startsWith(filter.tool)) && (!filter.errors || failed(e));
 
 // say draws once a frame at most, and not while a person reads.
 function say(text) {
@@ -91,9 +103,9 @@ const change = (changes) => {
 };
 
 export function view(_data, frame) {
-  const chosen = calls.find((one) => one.id === route.rest[0]);
-  if (route.rest[0]) return chosen ? detail(chosen) : [heading('Calls'), empty('This call is forgotten', el('p', {}, 'The last 1,000 calls are kept. ', el('a', { href: '#/calls' }, 'All calls')))];
-  const filters = [['session', 'Session'], ['server', 'Server'], ['tool', 'Tool']].filter(([name]) => filter[name]);
+  if (route.rest[0]) return one ? detail(one) : [heading('Calls'), empty('This call is forgotten', el('p', {}, 'The last 1,000 calls are kept. ', el('a', { href: '#/calls' }, 'All calls')))];
+  const several = filter.principal || calls.some((e) => e.principal && e.principal !== 'local');
+  const filters = [['session', 'Session'], ['principal', 'Caller'], ['server', 'Server'], ['tool', 'Tool']].filter(([name]) => filter[name]);
   return [
     heading('Calls', 'Who called what, and how it ended'),
     captures ? el('p', { class: 'notice' }, '◐ The arguments and results of the last 200 calls are kept for operators (', el('code', {}, 'console.capture'), '), without the secrets that weir knows.') : '',
@@ -101,14 +113,14 @@ export function view(_data, frame) {
       el('input', { type: 'search', id: 'filter', placeholder: 'tool, such as files:read', 'aria-label': 'Only tools whose id begins so', autocomplete: 'off', value: filter.tool, change: (event) => change({ tool: event.target.value.trim() }) }),
       el('label', {}, el('input', { type: 'checkbox', id: 'errors', checked: Boolean(filter.errors), change: (event) => change({ errors: event.target.checked ? '1' : '' }) }), ' errors only'),
       el('label', {}, el('input', { type: 'checkbox', change: (event) => { held = event.target.checked; if (!held) say(state); } }), ' pause'),
-      filters.map(([name, text]) => el('button', { type: 'button', class: 'tag', click: () => change({ [name]: '' }) }, `${text}: ${filter[name]} ✕`)),
+      filters.map(([name, text]) => el('button', { type: 'button', class: 'tag', title: 'Show all again', click: () => change({ [name]: '' }) }, `${text}: ${filter[name]} ✕`)),
       el('span', { class: 'soft', role: 'status' }, state === 'live' ? '● live' : state, lost ? `, ${countText(lost, 'call')} came faster than this page reads` : '')),
     calls.length === 0 ? empty(filters.length || filter.errors ? 'No call fits' : 'No calls yet', el('p', {}, filters.length || filter.errors ? el('a', { href: '#/calls' }, 'Show all calls') : ['Call a tool from a client, or ', el('a', { href: '#/catalog' }, 'try one here'), '.']))
-      : table([['Time', 'time'], ['Tool', 'name'], ['Result'], ['Took', 'number'], ['Tokens', 'number'], ['Without weir', 'number'], ['Session'], ['Server', 'name'], ['Client', 'name']],
+      : [filter.session ? sessionOf() : '', table([['Time', 'time'], ['Tool', 'name'], ['Result'], ['Took', 'number'], ['Tokens', 'number'], ['Without weir', 'number'], ['Session'], ['Server', 'name'], ...(several ? [['Caller', 'name']] : []), ['Client', 'name']],
         calls.map((e) => ({ key: e.id, class: failed(e) ? 'failure' : undefined, cells: [
           el('a', { href: `#/calls/${e.id}` }, clockText(e.time)), el('span', { title: e.tool_id }, shortID(e.tool_id) || e.meta_tool || e.method), ended(e), durationText(e.duration_ms),
           e.tokens_read === undefined ? '' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : numberText(e.tokens_raw),
-          el('button', { type: 'button', class: 'quiet', title: 'Only this session', click: () => change({ session: e.session }) }, e.session?.slice(0, 6) ?? ''), e.upstream ?? '', e.client ?? ''] })), 'Calls'),
+          only('session', e.session, e.session?.slice(0, 6)), only('server', e.upstream), ...(several ? [only('principal', e.principal)] : []), e.client ?? ''] })), 'Calls')],
     before ? el('p', {}, el('button', { type: 'button', click: () => frame.run(async () => {
       const older = await get('calls', { ...filter, before, limit: 200 });
       calls.push(...older.calls);
@@ -118,7 +130,33 @@ export function view(_data, frame) {
   ];
 }
 
+// only is a value of a call: a click shows those that share it.
+const only = (name, value, text = value) => (!value ? '' : filter[name] === value ? text : el('button', { type: 'button', class: 'quiet', title: `Only calls of ${value}`, click: () => change({ [name]: value }) }, text));
+
 const stepNames = [['check', 'Look-up and checks'], ['policy', 'Policy, quotas and approval'], ['prepare', 'Cache, tables and retries'], ['connect', 'Connection'], ['server', 'The server'], ['result', 'Result for the agent']];
+
+// bar draws how long a call took, next to the longest of its session, and where that time went.
+function bar(e, longest) {
+  const all = e.steps_ms ? stepNames.map(([name]) => e.steps_ms[name] ?? 0) : [e.duration_ms], sum = all.reduce((a, b) => a + b, 0) || 1;
+  const width = Math.max(4, (1000 * e.duration_ms) / longest);
+  let x = 0;
+  return svg('svg', { class: 'steps-bar', viewBox: '0 0 1000 10', preserveAspectRatio: 'none', role: 'img', 'aria-label': e.steps_ms ? stepNames.filter(([name]) => e.steps_ms[name]).map(([name, text]) => `${text} ${durationText(e.steps_ms[name])}`).join(', ') : durationText(e.duration_ms) },
+    all.map((took, i) => { const w = (width * took) / sum, at = x; x += w; return took ? svg('rect', { class: e.steps_ms ? `step-${stepNames[i][0]}` : 'bar', x: at, width: w, height: 10 }, svg('title', {}, e.steps_ms ? `${stepNames[i][1]}: ${durationText(took)}` : durationText(took))) : ''; }));
+}
+
+// sessionOf shows the calls of a session in their order, with their steps.
+function sessionOf(chosen) {
+  const all = [...session].reverse(), longest = Math.max(...all.map((e) => e.duration_ms), 0.001);
+  if (all.length === 0) return '';
+  return card(chosen ? 'Its session' : 'The session in order', el('p', { class: 'soft' }, `${countText(all.length, 'call')}${all.length >= inSession ? ', the newest' : ''}, ${countText(all.filter(failed).length, 'error')}${all[0].client ? `, by ${all[0].client}` : ''}. A bar is the time of a call, and its parts are the steps.`),
+    el('ol', { class: 'timeline' }, all.map((e, i) => {
+      const pause = i ? Date.parse(e.time) - e.duration_ms - Date.parse(all[i - 1].time) : 0;
+      return el('li', { 'data-key': e.id, class: e.id === chosen?.id ? 'chosen' : undefined },
+        el('a', { href: `#/calls/${e.id}`, 'aria-current': e.id === chosen?.id ? 'true' : undefined }, clockText(e.time)), el('span', { class: 'soft number' }, i ? `+${durationText(Math.max(0, pause))}` : ''),
+        el('span', { class: 'name' }, shortID(e.tool_id) || e.meta_tool || e.method), ended(e), bar(e, longest), el('span', { class: 'number' }, durationText(e.duration_ms)));
+    })),
+    el('p', { class: 'legend soft' }, stepNames.map(([name, text]) => el('span', {}, el('span', { class: `swatch step-${name}` }), text))));
+}
 
 // steps shows where the time of a call went.
 function steps(e) {
@@ -134,11 +172,10 @@ function content(e) {
   if (!context.me.operates) return card('Arguments and result', el('p', { class: 'soft' }, 'They are for operators. ', el('button', { type: 'button', class: 'quiet', click: context.operate }, 'Operate')));
   if (!exchange || exchange.refused) return card('Arguments and result', el('p', { class: 'soft' }, exchange?.refused ?? 'Asking…'));
   const part = (title, doc) => [el('h3', {}, title), doc ? code(doc.text, title) : el('p', { class: 'soft' }, 'none'), doc?.cut ? el('p', { class: 'soft' }, 'This is the beginning; the rest is too long to keep.') : ''];
-  return card('Arguments and result', part('Arguments', exchange.arguments), part('Result', exchange.result), el('p', { class: 'soft' }, 'Without the secrets that weir knows.'));
+  return card('Arguments and result', part('Arguments', exchange.arguments), part('Result', exchange.result), el('p', { class: 'soft' }, 'Without the secrets that weir knows. A value under a name such as password or token is hidden whole, with all below it.'));
 }
 
 function detail(e) {
-  const session = calls.filter((one) => one.session && one.session === e.session).slice(0, 50);
   return [
     el('p', { class: 'crumbs' }, el('a', { href: '#/calls' }, 'Calls'), ' / ', clockText(e.time)),
     heading(shortID(e.tool_id) || e.meta_tool || e.method, new Date(e.time).toLocaleString('en-GB', { hourCycle: 'h23' })),
@@ -146,11 +183,10 @@ function detail(e) {
     el('dl', { class: 'facts' }, fact('Result', ended(e)), fact('Took', durationText(e.duration_ms), e.attempts === undefined ? 'the server was not asked' : countText(e.attempts, 'attempt')),
       fact('Tokens', e.tokens_read === undefined ? 'not counted yet' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : `${numberText(e.tokens_raw)} without weir`)),
     steps(e), content(e),
-    card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Client', e.client], ['Session', e.session], ['Method', e.meta_tool ?? e.method],
+    card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Client', e.client], ['Session', e.session && el('a', { href: `#/calls?session=${encodeURIComponent(e.session)}` }, e.session)], ['Method', e.meta_tool ?? e.method],
       ['Server', e.upstream && el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)], ['Tool', e.tool_id && el('a', { href: `#/catalog/${encodeURIComponent(e.tool_id)}` }, e.tool_id)], ['Policy', e.rule && `${e.decision}, by ${e.rule}`], ['Error', e.code], ['Limit', e.scope]]
       .filter(([, value]) => value).map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))),
-    session.length > 1 ? card('Its session', el('ol', { class: 'timeline' }, session.map((one) => el('li', { 'data-key': one.id, class: one.id === e.id ? 'chosen' : undefined },
-      el('a', { href: `#/calls/${one.id}` }, clockText(one.time)), ' ', shortID(one.tool_id) || one.meta_tool || one.method, ' ', ended(one))))) : '',
+    e.session && session.length > 1 ? sessionOf(e) : '',
     card('As the event log has it', code(JSON.stringify(Object.fromEntries(Object.entries(e).filter(([name]) => name !== 'id')), undefined, 2), 'The event')),
   ];
 }

@@ -18,6 +18,11 @@ export async function load(route) {
   if (!id) { trial = undefined; return {}; }
   const [entry, why] = await Promise.all([get('catalog/entry', { id }), query ? get('catalog/why', { id, query }).catch(() => undefined) : undefined]);
   if (trial?.id !== id) trial = begin(entry);
+  const of = entry.kind === 'resource_template' ? 'resource' : entry.kind;
+  if (!query && kind !== of) { // the tree is that of the entry
+    kind = of;
+    await search();
+  }
   return { entry, why };
 }
 
@@ -44,6 +49,7 @@ export function view(data, context) {
 
 const narrow = matchMedia('(max-width: 60rem)'); // the list or an entry is shown, as in console.css
 let last; // the entry that was shown
+let revealed; // the entry whose folders were unfolded
 
 // drawn gives the focus to an entry that takes the place of the list, and back to its row when the list is there again.
 export function drawn(data) {
@@ -56,6 +62,10 @@ export function drawn(data) {
     const hit = [...document.querySelectorAll('.hits li')].find((one) => /** @type {HTMLElement} */ (one).dataset.key === last)?.querySelector('a');
     if (hit) hit.focus();
     else if (!found.query && tree?.view.find(last)) { /* the row has the focus */ } else document.getElementById('query')?.focus();
+  }
+  if (id && !found.query && revealed !== `${tree?.key} ${id}`) {
+    revealed = `${tree?.key} ${id}`;
+    tree?.view.reveal(data.entry.path, id);
   }
   last = id;
 }

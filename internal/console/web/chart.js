@@ -1,7 +1,7 @@
 // Charts of the last day, as drawings of the page's own.
 import { clockText, countText, durationText, el, svg } from './dom.js';
 
-const width = () => (innerWidth <= 700 ? 310 : 520), height = 150, left = 52, bottom = 22, top = 8;
+const width = () => (innerWidth <= 960 ? 330 : 520), height = 150, left = 52, bottom = 22, top = 8;
 const bins = 48; // of half an hour
 
 // day gathers the steps of an answer of figures into bins of half an hour, the oldest first.

@@ -207,7 +207,7 @@ document.addEventListener('keydown', (event) => {
 });
 addEventListener('hashchange', show);
 // Charts have fewer points where there is less room.
-matchMedia('(max-width: 700px)').addEventListener('change', () => { if (context.me && data) context.draw(); });
+matchMedia('(max-width: 960px)').addEventListener('change', () => { if (context.me && data) context.draw(); });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) show(); });
 document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); byId('main').focus(); });
 enter();

@@ -1,9 +1,45 @@
 // Servers, and the page of each: its state, tools and log, with what operators do with it.
-import { get, post } from './api.js';
+import { get, lines, post } from './api.js';
 import * as edit from './edit.js';
-import { card, clockText, countText, el, empty, fact, heading, numberText, pager, stateText, table, timeText } from './dom.js';
+import { card, clockText, copyButton, countText, durationText, el, empty, fact, heading, numberText, pager, stateText, table, timeText } from './dom.js';
 
 let offset = 0, words = '', restarted = {}, diagnoses = {};
+const mostLines = 1000;
+let log; // of the server that is shown: { name, lines, stop, paused, refused }
+
+// follow reads the log of a server as it is written, for as long as its page is open.
+function follow(name, context) {
+  if (log?.name === name && !log.ended) return;
+  stop();
+  const mine = log = { name, lines: log?.name === name ? log.lines : [], stop: new AbortController(), paused: false, ended: false, refused: '' };
+  let drawing = false;
+  const draw = () => {
+    if (drawing || mine.paused) return;
+    drawing = true;
+    requestAnimationFrame(() => {
+      drawing = false;
+      if (mine !== log || mine.stop.signal.aborted || !getSelection().isCollapsed) return;
+      const at = document.getElementById('log'), last = !at || at.scrollTop + at.clientHeight > at.scrollHeight - 20;
+      context.draw();
+      if (last) scrollLog();
+    });
+  };
+  const after = mine.lines.at(-1)?.seq;
+  lines(`servers/${encodeURIComponent(name)}/log`, { follow: '1', lines: 200, after }, mine.stop.signal, (all) => { mine.lines = [...mine.lines, ...all].slice(-mostLines); draw(); })
+    .catch((error) => { if (!mine.stop.signal.aborted) { mine.refused = error.message; draw(); } })
+    .finally(() => { mine.ended = true; });
+}
+
+const scrollLog = () => { const at = document.getElementById('log'); if (at) at.scrollTop = at.scrollHeight; };
+const stop = () => log?.stop.abort();
+addEventListener('hashchange', () => { if (log && location.hash !== link(log.name)) { stop(); log = undefined; } });
+
+// drawn shows the end of a log that is new.
+export function drawn() {
+  if (!log || log.seen || !document.getElementById('log')) return;
+  log.seen = true;
+  scrollLog();
+}
 
 export async function load(route, context) {
   const [name, what] = route.rest;
@@ -11,12 +47,12 @@ export async function load(route, context) {
   if (what === 'edit') return edit.loadEdit(name, context);
   if (name === undefined) return { overview: await get('overview', words ? { limit: 500 } : { offset, limit: 100 }) };
   const server = await get(`servers/${encodeURIComponent(name)}`);
-  const [tools, log, entry] = await Promise.all([
+  if (context.me.operates) follow(server.name, context);
+  const [tools, entry] = await Promise.all([
     get('catalog', { path: `/${server.namespace || server.name}`, limit: 500 }).catch(() => undefined),
-    context.me.operates ? get(`servers/${encodeURIComponent(name)}/log`, { lines: 200 }).catch(() => undefined) : undefined,
     context.me.operates ? get(`servers/${encodeURIComponent(name)}/entry`).catch(() => undefined) : undefined,
   ]);
-  return { server, tools, log, entry };
+  return { server, tools, entry };
 }
 
 const link = (name) => `#/servers/${encodeURIComponent(name)}`;
@@ -36,31 +72,33 @@ function list({ upstreams, page }, context) {
   return [
     heading('Servers', `${countText(page.total, 'server')} behind this gateway`, addLink()), edit.told(context),
     el('div', { class: 'controls' }, el('input', { type: 'search', placeholder: 'name or state', 'aria-label': 'Filter servers', autocomplete: 'off', input: (event) => { words = event.target.value; context.refresh(); } })),
-    table([['Server', 'name'], ['State'], ['Since', 'number'], ['Tools', 'number'], ['Calls', 'number'], ['Errors', 'number'], ['In flight', 'number'], ['Restarts', 'number'], ['Transport']],
+    table([['Server', 'name'], ['State'], ['Since', 'number'], ['Tools', 'number'], ['Tokens', 'number'], ['Calls', 'number'], ['Errors', 'number'], ['Half / 95 % within', 'number'], ['Restarts', 'number'], ['Transport']],
       fits.map((up) => ({ key: up.name, cells: [
         el('a', { href: link(up.name) }, up.name), el('div', {}, stateText(up.state), up.error ? el('div', { class: 'soft clip' }, up.error) : ''), since(up),
-        ...[up.tools, up.calls, up.errors, up.in_flight, up.restarts].map(numberText), up.transport,
+        ...[up.tools, up.card_tokens, up.calls, up.errors].map(numberText), up.p50_ms === undefined ? '–' : `${durationText(up.p50_ms)} / ${durationText(up.p95_ms)}`, numberText(up.restarts), up.transport,
       ] })), 'Servers'),
+    el('p', { class: 'soft' }, 'Tokens are what the cards of its tools cost an agent that reads all of them. Durations are those of the last 1,000 calls.'),
     fits.length === 0 ? el('p', { class: 'soft', role: 'status' }, `No server fits “${words}”.`) : '',
     words ? '' : pager(page, (to) => { offset = to; context.refresh(); }),
   ];
 }
 
-function one({ server, tools, log, entry }, context) {
-  const note = restarted[server.name];
+function one({ server, tools, entry }, context) {
+  const note = restarted[server.name], working = server.state === 'ready' || server.state === 'idle';
   return [
     el('p', { class: 'crumbs' }, el('a', { href: '#/servers' }, 'Servers'), ' / ', server.name),
-    heading(server.name, [server.server, server.version].filter(Boolean).join(' '),
+    heading(server.name, [[server.server, server.version].filter(Boolean).join(' '), server.transport, server.protocol].filter(Boolean).join(' · '),
       el('button', { type: 'button', disabled: note === 'restarting', click: () => restart(server.name, context) }, note === 'restarting' ? 'Restarting…' : 'Restart'), ...edit.buttons(server, entry, context)),
     edit.told(context),
     note && note !== 'restarting' ? el('p', { class: 'notice', role: 'status' }, note) : '',
-    server.error ? el('div', { class: 'notice bad' }, el('strong', {}, 'Why it has a problem'), el('p', { class: 'text' }, server.error),
+    server.error ? el('div', { class: working ? 'notice' : 'notice bad' }, el('strong', {}, working ? 'It works, but' : 'Why it has a problem'), el('p', { class: 'text' }, server.error),
       diagnoses[server.name]?.map((one) => edit.finding(one)) ?? el('p', {}, context.me.operates
         ? el('button', { type: 'button', click: () => examine(server.name, context) }, 'Who can mend it, and how?')
         : [el('code', {}, `weir doctor ${server.name}`), ' says who can mend it, and how.'])) : '',
     el('dl', { class: 'facts' },
       fact('State', stateText(server.state), server.since ? `for ${since(server)}` : ''), fact('Calls', numberText(server.calls), `${countText(server.errors, 'error')}, ${numberText(server.in_flight)} in flight`),
-      fact('Restarts', numberText(server.restarts), server.pid ? `process ${server.pid}` : ''), fact('Speaks', server.transport, server.protocol),
+      fact('Half within', server.p50_ms === undefined ? '–' : durationText(server.p50_ms), server.p95_ms === undefined ? 'no call in the history' : `95 of 100 within ${durationText(server.p95_ms)}`), fact('Tokens', numberText(server.card_tokens), 'of the cards of its tools'),
+      fact('Restarts', numberText(server.restarts), server.pid ? `process ${server.pid}` : ''),
       fact('Definitions', server.held ? `${numberText(server.held)} held` : server.differs ? `${numberText(server.differs)} changed` : 'as agreed', server.differs ? el('a', { href: '#/review' }, 'review') : '')),
     card(`Tools${tools ? `, ${numberText(tools.page.total)}` : ''}`, tools && tools.cards.length
       ? el('ul', { class: 'rows' }, tools.cards.map((one) => el('li', { 'data-key': one.id }, one.folder
@@ -68,11 +106,16 @@ function one({ server, tools, log, entry }, context) {
         : [el('a', { href: `#/catalog/${encodeURIComponent(one.id)}` }, one.name), one.side_effects ? el('span', { class: 'tag' }, 'side effects') : '', el('div', { class: 'soft clip' }, one.description)])))
       : el('p', { class: 'soft' }, server.state === 'ready' || server.state === 'idle' ? 'It offers no tools.' : 'Its tools are not known yet.')),
     card('Recent calls', el('p', {}, el('a', { href: `#/calls?server=${encodeURIComponent(server.name)}` }, `Calls of ${server.name}`))),
-    card('Log', context.me.operates
-      ? log?.lines.length ? el('pre', { class: 'log', tabindex: '0', role: 'region', 'aria-label': `Log of ${server.name}` }, log.lines.map((line) => el('div', { 'data-key': line.seq, class: line.mark ? 'wait' : undefined }, el('span', { class: 'soft' }, clockText(line.time), ' '), line.text)))
-        : el('p', { class: 'soft' }, 'It has written nothing to standard error.')
-      : operatorsOnly(context, 'The log is for operators: it may hold what programs tell of their data.')),
+    card('Log', context.me.operates ? logOf(server.name, context) : operatorsOnly(context, 'The log is for operators: it may hold what programs tell of their data.')),
   ];
+}
+
+// logOf shows what a server writes to standard error, as it comes.
+function logOf(name, context) {
+  if (log?.name !== name || log.lines.length === 0) return el('p', { class: 'soft' }, log?.refused || 'It has written nothing to standard error.');
+  return [el('p', { class: 'row' }, el('label', {}, el('input', { type: 'checkbox', id: 'log-pause', checked: log.paused, change: (event) => { log.paused = event.target.checked; context.draw(); if (!log.paused) scrollLog(); } }), ' pause'),
+    el('span', { class: 'soft' }, log.paused ? 'paused' : log.ended ? 'The stream has ended; it begins again.' : '● live'), copyButton(log.lines.map((line) => line.text).join('\n'), 'Copy all')),
+  el('pre', { class: 'log', id: 'log', tabindex: '0', role: 'log', 'aria-live': 'off', 'aria-label': `Log of ${name}` }, (log.paused ? log.kept ??= log.lines : (log.kept = undefined, log.lines)).map((line) => el('div', { 'data-key': line.seq, class: line.mark ? 'wait' : undefined }, el('span', { class: 'soft' }, clockText(line.time), ' '), line.text)))];
 }
 
 const operatorsOnly = (context, why) => el('p', { class: 'soft' }, why, ' ', el('button', { type: 'button', class: 'quiet', click: context.operate }, 'Operate'));

@@ -44,6 +44,31 @@ export class Tree {
     return Boolean(node);
   }
 
+  // reveal unfolds the folders above an entry, and brings its row in sight. path is that of the entry.
+  async reveal(path, id) {
+    let folder = this.root;
+    for (let next; folder; folder = next) {
+      const of = folder, above = (one) => one.card?.folder && path.startsWith(`${one.card.id}/`);
+      next = undefined;
+      for (let offset = 0; offset < of.children.length && !next; offset += pageSize) { // its page may not be here yet
+        if (!of.children[offset].card) await this.#fill(of.children[offset]);
+        const found = of.children.slice(offset, offset + pageSize).find((one) => one.card?.id === id || above(one));
+        if (found?.card.id === id) return this.#show(found);
+        next = found;
+      }
+      if (next && !next.open) await this.#toggle(next, true);
+      if (next && !next.open) return;
+    }
+  }
+
+  // #show brings a row in sight and makes it the one that Tab reaches. The focus stays where it is.
+  #show(node) {
+    if (!this.node.contains(document.activeElement)) this.#activate(node);
+    const top = node.row * this.#height, { scrollTop, clientHeight } = this.node;
+    if (top < scrollTop || top + this.#height > scrollTop + clientHeight) this.node.scrollTop = Math.max(0, top - clientHeight / 2);
+    this.#soon();
+  }
+
   // #take puts a page of cards at its place in a folder.
   #take(folder, { cards, page }) {
     const had = folder.children ?? [];
