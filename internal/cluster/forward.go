@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,20 @@ func Owner(ctx context.Context, n *Node, inc string) (string, error) {
 		}
 	}
 	return "", ErrGone
+}
+
+// idMark stands between the INC and the rest of an id that names its node.
+const idMark = "-"
+
+// NewID returns an id that names the node of what it is for, with 128 random bits.
+func NewID(n *Node) string { return n.Inc() + idMark + rand.Text() }
+
+// IncOf returns the INC in an id, "" if it names none.
+func IncOf(id string) string {
+	if inc, _, ok := strings.Cut(id, idMark); ok && validInc(inc) {
+		return inc
+	}
+	return ""
 }
 
 // Send sends a request to a node in the name of the caller in its context. If the node falls silent, the

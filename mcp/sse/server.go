@@ -33,6 +33,9 @@ type ServerOptions struct {
 	// is the path of the GET with a last element "sse" replaced by "messages". A path without that
 	// element is used as it is.
 	MessagePath func(r *http.Request) string
+	// NewID returns the id of a new session, which must be hard to guess: it is in the path to which the client
+	// posts. It is called concurrently. Nil makes a random one.
+	NewID func() string
 	// KeepAlive is the silence after which a comment is sent: 15 seconds.
 	KeepAlive time.Duration
 	// WriteTimeout bounds the time in which a client must read one write. After it the connection
@@ -98,6 +101,9 @@ func NewServer(o ServerOptions) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.NewID == nil {
+		o.NewID = func() string { return "" } // NewSession makes one
+	}
 	if o.MessagePath == nil {
 		o.MessagePath = messagePath
 	}
@@ -144,7 +150,7 @@ func errShuttingDown() error {
 // serveGet opens a connection and keeps it until either side ends it.
 func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 	principal := guard.Principal(r.Context())
-	session := mcp.NewSession("", principal)
+	session := mcp.NewSession(s.o.NewID(), principal)
 	stream := &serverStream{
 		w: w, rc: http.NewResponseController(w), timeout: s.o.WriteTimeout,
 		in: make(chan posted, maxIncoming), closed: make(chan struct{}), answered: make(chan struct{}, 1),

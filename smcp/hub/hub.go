@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -125,8 +126,13 @@ func New(o Options) *Hub {
 	h := &Hub{o: o, log: o.Logger, offices: map[string]*office{}, named: map[string]int{}}
 	h.access = &access{o.Auth, o.Devices}
 	h.cluster.init()
+	var newID func() string
+	if o.Shared != nil { // any node takes requests of a connection, and its id names the node that has it
+		newID = func() string { return o.Shared.Inc() + "-" + rand.Text() }
+	}
 	h.server = socketio.NewServer(socketio.Config{
 		Engine: engineio.Config{
+			NewID:        newID,
 			Authenticate: h.checkHandshake, CORS: o.CORS, MaxPayload: o.MaxPayload, MaxSessions: o.MaxConnections, MaxQueueBytes: maxQueueBytes,
 			PingInterval: o.PingInterval, PingTimeout: o.PingTimeout, Memory: o.Memory, Probation: &engineio.Probation{Address: addressOf, Exempt: known},
 		},

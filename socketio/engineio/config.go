@@ -49,6 +49,11 @@ type Config struct {
 	// Authenticate admits all clients.
 	Authenticate func(*http.Request) (value any, refusal *Refusal)
 
+	// NewID returns the id of a new session, which must be hard to guess: the id alone authorizes requests
+	// for the session. It has letters, digits, "-" and "_". It is called concurrently. Nil makes one of 120
+	// random bits.
+	NewID func() string
+
 	// CheckOrigin checks requests with an Origin header, which only browsers send. A nil
 	// CheckOrigin admits the origins in CORS and the server's own origin.
 	CheckOrigin func(*http.Request) bool
@@ -85,6 +90,9 @@ func (c Config) withDefaults() Config {
 	c.MaxQueueFrames = or(c.MaxQueueFrames, DefaultMaxQueueFrames)
 	c.MaxSessions = or(c.MaxSessions, defaultMaxSessions)
 	c.Probation = c.Probation.withDefaults()
+	if c.NewID == nil {
+		c.NewID = newID
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -197,7 +197,7 @@ const retryAfter = "5"
 func (s *Server) newSession(r *http.Request, value any) (_ *Session, refusal string) {
 	session := &Session{
 		env:       s.env,
-		id:        newID(),
+		id:        s.config.NewID(),
 		handshake: newHandshake(r, value),
 	}
 	session.carrier = &polling{session: session} // also until a WebSocket arrives

@@ -2,6 +2,7 @@ package web
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/sessionid"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
@@ -68,6 +70,40 @@ func (f *Server) busy(r *http.Request) (end func()) {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.front.ServeHTTP(w, r) }
 
 func sessionOf(r *http.Request) string { return r.Header.Get(streamable.HeaderSession) }
+
+// near sends requests with an id to the node that its INC names. next serves the ids of this node, and tells
+// the client of an id that no node has.
+func (f *Server) near(idOf func(r *http.Request) string, next http.Handler) http.Handler {
+	node := f.cluster
+	if node == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inc := cluster.IncOf(idOf(r))
+		if _, _, carried := cluster.Caller(r.Context()); inc == "" || carried || inc == node.Inc() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		owner, err := cluster.Owner(r.Context(), node, inc)
+		switch {
+		case errors.Is(err, cluster.ErrGone), owner == node.Inc():
+			next.ServeHTTP(w, r)
+			return
+		case err != nil:
+			w.Header().Set("Retry-After", "2")
+			guard.WriteError(w, http.StatusServiceUnavailable, "", mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked where the connection is; try again: %w", err))
+			return
+		}
+		switch err := cluster.Forward(node, owner, w, r); {
+		case err == nil, r.Context().Err() != nil:
+		case cluster.NotSent(err) && node.Suspect(r.Context(), owner):
+			next.ServeHTTP(w, r)
+		default:
+			f.log.Warn("a request was at a node that does not answer", "inc", owner, "err", err)
+			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, "", mcp.Errorf(mcp.KindNodeGone, "the node of this connection does not answer; connect again"))
+		}
+	})
+}
 
 // Join serves the other nodes of the cluster at a listener, with the same paths as clients have. config
 // asks for their certificates.

@@ -112,13 +112,15 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 		})
 	}
 	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
-	f.sse = sse.NewServer(sse.ServerOptions{Handler: app.WithinProfile(e, f.MCP()), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log})
+	old := sse.ServerOptions{Handler: app.WithinProfile(e, f.MCP()), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	if f.cluster = e.Store.Cluster(); f.cluster != nil {
 		opts.Locate = locating(f.cluster, body, e.Memory)
+		old.NewID = func() string { return cluster.NewID(f.cluster) }
 		e.Store.Describe(func() cluster.Self { return f.self.tell(f) })
 	}
+	f.sse = sse.NewServer(old)
 	f.router = router.New(opts)
 	f.callers = authn.New(authn.Options{Logger: log})
 	f.http = app.NewHTTPServer(http.HandlerFunc(f.ServeHTTP), log)
@@ -269,10 +271,10 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	mux.Handle("/mcps/", closed.Wrap(f.router))
 	mountClientDocument(mux, open, c.PublicURL)
 	mux.Handle("/sse", front(inMode(f.sse)))
-	mux.Handle("/messages", front(traced(f.sse)))
+	mux.Handle("/messages", front(f.near(func(r *http.Request) string { return r.URL.Query().Get("sessionId") }, traced(f.sse))))
 	f.mountAgents(mux, open, closed)
 	f.mountPlane(mux, open, closed)
-	hub := f.engine.Offices.Handler() // it checks credentials itself
+	hub := f.near(func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.engine.Offices.Handler()) // it checks credentials itself
 	mux.Handle("/socket.io/", open.Wrap(hub))
 	mux.Handle("/smcp/", open.Wrap(hub))
 	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), func(r *http.Request) bool {

@@ -1,0 +1,123 @@
+package app_test
+
+import (
+	"bufio"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/websocket"
+)
+
+// stream opens an event stream at a node and returns its lines of data.
+func (c *nodes) stream(n *node, path string) <-chan string {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, n.front.URL+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+clusterToken)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		c.t.Fatalf("%v %v", resp, err)
+	}
+	lines := make(chan string, 16)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer close(lines)
+		scan := bufio.NewScanner(resp.Body)
+		for scan.Scan() {
+			if data, ok := strings.CutPrefix(scan.Text(), "data: "); ok {
+				lines <- data
+			}
+		}
+	}()
+	c.t.Cleanup(func() { _ = resp.Body.Close(); <-ended })
+	return lines
+}
+
+// TestOldConnectionsOfACluster: a client of 2024-11-05 posts to any node, and the answers come on its stream.
+func TestOldConnectionsOfACluster(t *testing.T) {
+	c := startNodes(t, 3)
+	events := c.stream(c.all[0], "/sse")
+	at := <-events
+	if !strings.Contains(at, "sessionId="+c.all[0].node.Inc()+"-") {
+		t.Errorf("the path %q does not name its node", at)
+	}
+	post := func(n *node, token, body string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.front.URL+at, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	if status := post(c.all[1], clusterToken, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`); status != http.StatusAccepted {
+		t.Fatal(status)
+	}
+	if answer := <-events; !strings.Contains(answer, `"id":1,"result"`) {
+		t.Error(answer)
+	}
+	if status := post(c.all[2], clusterToken, `{"jsonrpc":"2.0","id":2,"method":"ping"}`); status != http.StatusAccepted {
+		t.Error(status)
+	}
+	if answer := <-events; !strings.Contains(answer, `"id":2,"result"`) {
+		t.Error(answer)
+	}
+	if status := post(c.all[2], otherToken, `{"jsonrpc":"2.0","id":3,"method":"ping"}`); status != http.StatusNotFound {
+		t.Errorf("another principal: %d", status)
+	}
+	c.kill(c.all[0])
+	if status := post(c.all[2], clusterToken, `{"jsonrpc":"2.0","id":4,"method":"ping"}`); status != http.StatusNotFound {
+		t.Errorf("a connection of a node that is gone: %d", status)
+	}
+}
+
+// TestEngineOfACluster: polls, posts and upgrades of an Engine.IO session come to any node.
+func TestEngineOfACluster(t *testing.T) {
+	c := startNodesWith(t, 3, "hub: {}\n")
+	const base = "/socket.io/?EIO=4&transport=polling"
+	status, opened := c.ask(c.all[0], "GET", base, clusterToken, "")
+	_, sid, _ := strings.Cut(opened, `"sid":"`)
+	sid, _, ok := strings.Cut(sid, `"`)
+	if status != http.StatusOK || !ok || !strings.HasPrefix(sid, c.all[0].node.Inc()+"-") {
+		t.Fatalf("%d %s", status, opened)
+	}
+	if status, body := c.ask(c.all[1], "POST", base+"&sid="+sid, "", "40/smcp,"); status != http.StatusOK {
+		t.Fatalf("a post: %d %s", status, body)
+	}
+	if status, body := c.ask(c.all[2], "GET", base+"&sid="+sid, "", ""); status != http.StatusOK || !strings.HasPrefix(body, "4") {
+		t.Errorf("a poll: %d %s", status, body)
+	}
+	ws, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(c.all[1].front.URL, "http")+"/socket.io/?EIO=4&transport=websocket&sid="+sid, nil)
+	if err != nil {
+		t.Fatalf("an upgrade: %v %v", resp, err)
+	}
+	defer ws.Close()
+	for _, step := range [][2]string{{"2probe", "3probe"}, {"5", ""}, {"40/nowhere,", "44"}} {
+		if err := ws.WriteMessage(websocket.TextMessage, []byte(step[0])); err != nil {
+			t.Fatal(err)
+		}
+		if step[1] == "" {
+			continue
+		}
+		if _, got, err := ws.ReadMessage(); err != nil || !strings.HasPrefix(string(got), step[1]) {
+			t.Errorf("%s: %s, %v", step[0], got, err)
+		}
+	}
+	c.kill(c.all[0])
+	if _, got, err := ws.ReadMessage(); err == nil {
+		t.Errorf("the connection outlives its node: %s", got)
+	}
+	if status, body := c.ask(c.all[2], "GET", base+"&sid="+sid, "", ""); status != http.StatusBadRequest || !strings.Contains(body, "Session ID unknown") {
+		t.Errorf("a session of a node that is gone: %d %s", status, body)
+	}
+}
