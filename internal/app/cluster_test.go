@@ -58,6 +58,8 @@ type node struct {
 	link   *linkListener
 	node   *cluster.Node
 	off    bool
+	out    bool // of the balancer, by /readyz
+	ended  bool // by the test itself
 }
 
 // cutBus is a Bus that can be cut off.
@@ -189,7 +191,7 @@ func (c *nodes) start(name string) *node {
 // stop ends a node as SIGTERM does.
 func (c *nodes) stop(n *node) {
 	c.mu.Lock()
-	if n.off {
+	if n.off || n.ended {
 		c.mu.Unlock()
 		return
 	}
@@ -226,7 +228,7 @@ func (c *nodes) next() *node {
 	defer c.mu.Unlock()
 	for {
 		c.turn++
-		if n := c.all[c.turn%len(c.all)]; !n.off {
+		if n := c.all[c.turn%len(c.all)]; !n.off && !n.out {
 			return n
 		}
 	}

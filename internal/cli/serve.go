@@ -294,7 +294,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	}
 	stopWatching()
 	logger.Info(logStopping, "upstreams", len(e.Upstreams()))
-	return end.drain(ctx, f)
+	return end.drain(ctx, f, drainTime(e.Config(), !stdio))
 }
 
 // listenFor listens for a gateway. One in the background takes a free port if another program has the
@@ -330,17 +330,26 @@ func (e *shutdownTimer) left() time.Duration {
 	return max(time.Until(e.deadline), 0)
 }
 
-// drain starts the shutdown: it waits for the running calls of a face. A second signal ends the
-// wait and all later ones.
-func (e *shutdownTimer) drain(ctx context.Context, f face) error {
+// drainTime returns how long a gateway waits for its running calls. Those of a node of a cluster may take
+// longer, because other nodes take new ones meanwhile.
+func drainTime(c *config.Config, listens bool) time.Duration {
+	if listens && c.Store.Shared() {
+		return max(drainTimeout, c.Cluster.Drain)
+	}
+	return drainTimeout
+}
+
+// drain starts the shutdown: it waits for the running calls of a face, at most patience. A second signal
+// ends the wait and all later ones.
+func (e *shutdownTimer) drain(ctx context.Context, f face, patience time.Duration) error {
 	if e.tell != nil {
 		e.tell(service.Ending)
 	}
 	began := time.Now()
-	e.deadline = began.Add(endTimeout)
+	e.deadline = began.Add(patience + endTimeout - drainTimeout)
 	hurry, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	draining, cancel := context.WithDeadline(hurry, began.Add(drainTimeout))
+	draining, cancel := context.WithDeadline(hurry, began.Add(patience))
 	defer cancel()
 	err := f.Shutdown(draining)
 	if hurry.Err() != nil {

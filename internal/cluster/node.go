@@ -101,6 +101,11 @@ type Node struct {
 	unwind []func()       // of Follow and Listen
 	wake   chan struct{}  // the state has changed: renew now
 
+	drained context.Context // ends with the first Drain
+	drain   context.CancelFunc
+	retired context.Context // ends with Retire
+	retire  context.CancelFunc
+
 	mu       sync.Mutex // guards below
 	life     *life
 	state    string
@@ -157,6 +162,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	n.links = newTransport(o.Dial, o.TLS)
 	n.ctx, n.end = context.WithCancel(context.Background())
+	n.drained, n.drain = context.WithCancel(n.ctx)
+	n.retired, n.retire = context.WithCancel(n.ctx)
 	stop, err := followNodes(ctx, o.Docs, n.follow)
 	if err != nil {
 		n.end()
@@ -422,6 +429,9 @@ func (n *Node) follow(d store.Doc) {
 	case there && p == nil:
 		n.peers[inc] = &peerState{Peer: doc.Peer, rev: d.Rev, seen: time.Now()}
 	case there && d.Rev > p.rev: // the same document again is no renewal
+		if p.State == stateDraining { // for good: the document may be of before
+			doc.State = stateDraining
+		}
 		p.Peer, p.rev, p.seen = doc.Peer, d.Rev, time.Now()
 		p.skew = time.UnixMilli(doc.Clock).Sub(p.seen).Truncate(time.Millisecond)
 	}
@@ -490,17 +500,6 @@ func (n *Node) lookUp(ctx context.Context, inc string) (p Peer, there bool, err 
 		return Peer{Inc: inc, State: stateUp}, true, nil // of a later version
 	}
 	return d.Peer, true, nil
-}
-
-// Drain tells the other nodes that this one takes no new work. What it owns stays until Close.
-func (n *Node) Drain() {
-	n.mu.Lock()
-	n.state = stateDraining
-	n.mu.Unlock()
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Close leaves the cluster: claims are free and the node is gone when it returns, if the store answers

@@ -117,8 +117,13 @@ type exchange struct {
 
 // ServeHTTP implements http.Handler.
 func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _, carried := Caller(r.Context())
 	id := s.e.ID(r)
 	if id == "" {
+		if s.n.Draining() && !carried {
+			(&exchange{s: s, w: w, r: r}).away()
+			return
+		}
 		s.e.Next.ServeHTTP(w, r)
 		return
 	}
@@ -127,8 +132,9 @@ func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.e.Next.ServeHTTP(w, r)
 		return
 	}
+	r, end := s.n.streaming(r)
+	defer end()
 	x := &exchange{s: s, w: w, r: r, id: id, made: made, key: key}
-	_, _, carried := Caller(r.Context())
 	switch {
 	case s.n.Draining():
 		x.drain(carried)

@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,16 +138,4 @@ func Count(n *Node) Figures {
 		f.Nodes[p.State]++
 	}
 	return f
-}
-
-// DrainNode makes the node with an INC take no new work, as Drain does there. It returns when the node has
-// agreed.
-func DrainNode(ctx context.Context, n *Node, inc string) error {
-	if inc == n.Inc() {
-		n.Drain()
-		return nil
-	}
-	body, _ := json.Marshal(question{Drain: true}) // a bool
-	_, err := n.ask(ctx, subjectCtl(inc), body, wordTime)
-	return err
 }

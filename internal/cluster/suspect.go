@@ -33,6 +33,8 @@ func subjectCtl(inc string) string  { return "n." + inc + ".ctl" }
 type question struct {
 	Dead  string `json:"dead,omitempty"`  // is this node dead?
 	Drain bool   `json:"drain,omitempty"` // an operator asks: take no new work
+	// Retires is the INC of a node that takes no new work from now on.
+	Retires string `json:"retires,omitempty"`
 }
 
 // verdict is the answer.
@@ -59,7 +61,12 @@ func (n *Node) listen(inc string) (stop func(), err error) {
 	turns := make(chan struct{}, maxWords)
 	asked, err := n.o.Bus.Listen(subjectCtl(inc), func(m store.Message) {
 		var q question
-		if m.Reply == nil || json.Unmarshal(m.Body, &q) != nil || !validInc(q.Dead) && !q.Drain {
+		if m.Reply == nil || json.Unmarshal(m.Body, &q) != nil || !validInc(q.Dead) && !q.Drain && q.Retires == "" {
+			return
+		}
+		if q.Retires != "" {
+			n.retires(q.Retires)
+			_ = m.Reply(nil, []byte("{}")) // the document says it, too
 			return
 		}
 		if q.Drain {

@@ -23,7 +23,7 @@ type Cluster struct {
 	Listen    string        `key:"listen" default:"0.0.0.0:8090" doc:"The address at which other nodes reach this one, with certificates that come from the key. They send it the requests of its sessions."`
 	Advertise string        `key:"advertise" doc:"The HOST:PORT at which other nodes reach listen. Default: listen, and where that is 0.0.0.0 or a name, the host of node with its port."`
 	Members   []string      `key:"members" doc:"The 3 or 5 nodes that keep the documents with store: cluster:DIR, the same list at each of them, for good: HOST:PORT, or NODE@HOST:PORT where the host does not begin with the node's name. weir listens on the port of its own entry."`
-	Drain     time.Duration `key:"drain" default:"30s" min:"0s" doc:"Not used yet: a node that ends hands its sessions over as they end, within the time of any shutdown."`
+	Drain     time.Duration `key:"drain" default:"30s" min:"0s" doc:"How long a node that ends waits for its running calls, at least 4.5s. New requests go to other nodes meanwhile."`
 }
 
 // Member is a node that keeps the documents.

@@ -1,11 +1,13 @@
 package web
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
@@ -121,4 +123,37 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 		}
 		(*f.routes.Load()).ServeHTTP(w, r.WithContext(guard.Vouch(r.Context(), id)))
 	}))
+}
+
+const (
+	// notice is how long a node of a cluster goes on to listen after it has said that it ends: balancers look
+	// at /readyz, and requests that come meanwhile are answered by other nodes.
+	notice = time.Second
+	// lastWords is how long it goes on to listen to the other nodes afterwards. A request may be on its way
+	// that another node has sent before it knew.
+	lastWords = 250 * time.Millisecond
+)
+
+// retire makes a node of a cluster take no new work. Requests that come from then on are answered by other
+// nodes.
+func (f *Server) retire(ctx context.Context) {
+	if f.cluster == nil || !cluster.Retire(ctx, f.cluster) {
+		return
+	}
+	select {
+	case <-time.After(notice):
+	case <-ctx.Done():
+	}
+}
+
+// unlink ends the requests of other nodes.
+func (f *Server) unlink(ctx context.Context) {
+	if f.link == nil {
+		return
+	}
+	select {
+	case <-time.After(lastWords):
+	case <-ctx.Done():
+	}
+	f.link.Shutdown(ctx)
 }

@@ -405,10 +405,8 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 // listener first, so that clients do not reconnect. Later requests on open connections get
 // "shutting down", and their connections close. When it returns, the whole Server has stopped.
 func (f *Server) Shutdown(ctx context.Context) error {
+	f.retire(ctx)
 	f.draining.Store(true)
-	if f.cluster != nil {
-		f.cluster.Drain()
-	}
 	if f.listener != nil {
 		f.listener.shut()
 	} else {
@@ -435,7 +433,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	all.Wait()
 	try(f.engine.Offices.Shutdown) // calls in flight may be at a Computer
 	f.callers.Close()
-	f.link.Shutdown(ctx)
+	f.unlink(ctx)
 	if failed != nil {
 		f.log.Warn("some requests did not end", "err", failed)
 	}
@@ -455,6 +453,9 @@ func (f *Server) Shutdown(ctx context.Context) error {
 // sent: for a second, or for linger where ctx ends before.
 func (f *Server) shutHTTP(ctx context.Context) error {
 	patience := time.Second
+	if f.cluster != nil {
+		patience = time.Minute // other nodes may still answer requests that came here
+	}
 	if end, ok := ctx.Deadline(); ok {
 		patience = max(linger, min(patience, time.Until(end)))
 	}

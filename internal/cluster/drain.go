@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// spreadTime is the time over which a draining node ends the streams of its clients, which all connect again.
+const spreadTime = 2 * time.Second
+
+// Drain tells the other nodes that this one takes no new work. What it owns stays until Close.
+//
+//	Drain ─▶ streams of clients end, and connect again elsewhere
+//	      ─▶ requests without a session, and of sessions ─▶ another node, if there is one
+//	      ─▶ calls that run here go on
+func (n *Node) Drain() {
+	n.mu.Lock()
+	n.state = stateDraining
+	n.mu.Unlock()
+	n.drain()
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Retire is Drain for a node that ends. When it returns, the other nodes send it no requests, except for
+// those that do not answer until ctx ends. It reports whether there is a node that takes work.
+func Retire(ctx context.Context, n *Node) (others bool) {
+	n.Drain()
+	n.retire()
+	body, _ := json.Marshal(question{Retires: n.Inc()}) // a text
+	var asked sync.WaitGroup
+	for _, p := range n.Peers() {
+		if p.Inc == n.Inc() {
+			continue
+		}
+		others = others || p.State == stateUp
+		asked.Go(func() { _, _ = n.ask(ctx, subjectCtl(p.Inc), body, pingTime) }) // else it reads the document
+	}
+	asked.Wait()
+	return others
+}
+
+// retires notes that another node drains, before its document says so.
+func (n *Node) retires(inc string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.peers[inc]; p != nil {
+		p.State = stateDraining
+	}
+}
+
+// DrainNode makes the node with an INC take no new work, as Drain does there. It returns when the node has
+// agreed.
+func DrainNode(ctx context.Context, n *Node, inc string) error {
+	if inc == n.Inc() {
+		n.Drain()
+		return nil
+	}
+	body, _ := json.Marshal(question{Drain: true}) // a bool
+	_, err := n.ask(ctx, subjectCtl(inc), body, wordTime)
+	return err
+}
+
+// streaming returns a request whose context ends soon after the node begins to drain, if it asks for a stream
+// that clients open again. A stream that begins later is at another node, and ends when this one retires.
+func (n *Node) streaming(r *http.Request) (out *http.Request, end func()) {
+	if r.Method != http.MethodGet {
+		return r, func() {}
+	}
+	over := n.drained
+	if over.Err() != nil {
+		over = n.retired
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(over, func() {
+		select {
+		case <-time.After(time.Duration(rand.Int64N(int64(spreadTime)))):
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return r.WithContext(ctx), func() { stop(); cancel() }
+}
+
+// away serves a request that belongs to no session, or to one of this draining node, at another node.
+func (x *exchange) away() {
+	if !x.readBody() {
+		return
+	}
+	n := x.s.n
+	for _, p := range n.Peers() {
+		if p.Inc == n.Inc() || p.State != stateUp || p.URL == "" {
+			continue
+		}
+		if _, result := x.forward(p.Inc); result == sent {
+			return
+		}
+	}
+	x.local()
+}
