@@ -178,7 +178,7 @@ func TestEndsTheWholeGroup(t *testing.T) {
 			if err := <-over; !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
 			}
-			if d := time.Since(start); d > termGrace+2*time.Second {
+			if d := time.Since(start); d > termGrace+15*time.Second {
 				t.Errorf("it took %v", d)
 			}
 			eventually(t, "the grandchild ends", func() bool { return !proctest.Alive(pid) })
@@ -202,7 +202,7 @@ func TestNothingSurvivesItsTool(t *testing.T) {
 			if err != nil || string(out.text) != "done\n" {
 				t.Errorf("got %q, %v", out.text, err)
 			}
-			if d := time.Since(start); d > 5*time.Second {
+			if d := time.Since(start); d > 20*time.Second {
 				t.Errorf("it took %v", d)
 			}
 			pid := pidIn(t, file)
@@ -218,7 +218,7 @@ func TestEscapedProcessDoesNotHoldThePlace(t *testing.T) {
 	cmd := shell("setsid sh -c 'echo $$ > " + file + "; exec sleep 60' & while [ ! -s " + file + " ]; do sleep 0.01; done; echo done")
 	start := time.Now()
 	out, err := cmd.run(t.Context(), &Call{Writer: &lines{}})
-	if err != nil || string(out.text) != "done\n" || time.Since(start) > 5*time.Second {
+	if err != nil || string(out.text) != "done\n" || time.Since(start) > 20*time.Second {
 		t.Errorf("got %q, %v after %v", out.text, err, time.Since(start))
 	}
 	_ = proctest.KillGroup(pidIn(t, file))

@@ -128,7 +128,7 @@ func startAgent(t testing.TB, o agent.Options) *agent.Client {
 // eventually waits for a condition.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if f() {
 			return
 		}
