@@ -125,7 +125,7 @@ func (n *Node) outwait(ctx context.Context, inc string) error {
 	seen, ok := n.gone[inc]
 	if !ok {
 		seen = time.Now()
-		n.gone[inc] = seen // for a second try; forget bounds the map
+		rememberEnd(n.gone, inc, seen) // for a second try
 	}
 	n.mu.Unlock()
 	return pause(ctx, nodeTTL-time.Since(seen))

@@ -17,7 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // Headers of the peer link. Requests of the public lose them.
@@ -27,6 +29,15 @@ const (
 	headerTo    = "Weir-To"    // INC of the node that the request is for
 	headerHops  = "Weir-Hops"  // how many nodes have passed the request on
 	headerOwner = "Weir-Owner" // in a response of status 421: INC of the owner, "" if the thing has none
+	// headerUnreached, in a response of status 502, says that a third node could not reach the owner either:
+	// "unsent", or "unknown" if the owner may have got the request.
+	headerUnreached = "Weir-Unreached"
+)
+
+// Values of headerUnreached.
+const (
+	unreachedUnsent  = "unsent"
+	unreachedUnknown = "unknown"
 )
 
 // pathPing is where a node shows that it answers over its link.
@@ -107,11 +118,27 @@ func (n *Node) RoundTrip(inc string, r *http.Request) (*http.Response, error) {
 				return nil, fmt.Errorf("%w: %w", errNotSent, err)
 			}
 		}
-		if resp, err = n.send(p.Inc, inc, again); !errors.Is(err, errNotSent) {
+		if resp, err = n.send(p.Inc, inc, again); err == nil {
+			err = unreached(resp)
+		}
+		if !errors.Is(err, errNotSent) {
 			return resp, err
 		}
 	}
 	return nil, err
+}
+
+// unreached returns the error of a third node that could not pass a request on, and closes its response.
+func unreached(resp *http.Response) error {
+	said := resp.Header.Get(headerUnreached)
+	if said == "" || resp.StatusCode != http.StatusBadGateway {
+		return nil
+	}
+	_ = resp.Body.Close()
+	if said == unreachedUnsent {
+		return fmt.Errorf("%w: a third node does not reach it either", errNotSent)
+	}
+	return errors.New("a third node lost the connection to it")
 }
 
 // send sends a request for a node to the peer link of via.
@@ -148,7 +175,7 @@ func hops(h http.Header) int {
 
 // Strip removes the headers of the peer link from a request of the public.
 func Strip(h http.Header) {
-	for _, name := range []string{headerAs, headerFrom, headerTo, headerHops, headerOwner} {
+	for _, name := range []string{headerAs, headerFrom, headerTo, headerHops, headerOwner, headerUnreached} {
 		delete(h, name)
 	}
 }
@@ -287,7 +314,12 @@ func (n *Node) passOn(w http.ResponseWriter, r *http.Request, to string) bool {
 	}
 	resp, err := n.send(to, to, r)
 	if err != nil {
-		http.Error(w, "the node cannot be reached from here either", http.StatusBadGateway)
+		said := unreachedUnknown
+		if errors.Is(err, errNotSent) {
+			said = unreachedUnsent
+		}
+		w.Header().Set(headerUnreached, said)
+		guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, "", goneError(n, to, err))
 		return true
 	}
 	_ = copyResponse(w, resp)
@@ -305,7 +337,7 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 	h := w.Header()
 	for name, values := range resp.Header {
 		switch name {
-		case "Connection", "Keep-Alive", "Transfer-Encoding", headerOwner:
+		case "Connection", "Keep-Alive", "Transfer-Encoding", headerOwner, headerUnreached:
 			continue
 		}
 		h[name] = values

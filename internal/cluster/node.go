@@ -440,19 +440,24 @@ func (n *Node) follow(d store.Doc) {
 // forget removes a node that is gone. The caller holds mu.
 func (n *Node) forget(p *peerState) {
 	delete(n.peers, p.Inc)
-	if len(n.gone) >= maxGone {
-		oldest := ""
-		for inc, at := range n.gone {
-			if oldest == "" || at.Before(n.gone[oldest]) {
-				oldest = inc
-			}
-		}
-		delete(n.gone, oldest)
-	}
-	n.gone[p.Inc] = p.seen
+	rememberEnd(n.gone, p.Inc, p.seen)
 	if w := n.watches[p.Inc]; w != nil {
 		w.dead()
 	}
+}
+
+// rememberEnd notes when the last renewal of a node that is gone was seen. The oldest ones are forgotten.
+func rememberEnd(gone map[string]time.Time, inc string, seen time.Time) {
+	if _, known := gone[inc]; !known && len(gone) >= maxGone {
+		oldest := ""
+		for inc, at := range gone {
+			if oldest == "" || at.Before(gone[oldest]) {
+				oldest = inc
+			}
+		}
+		delete(gone, oldest)
+	}
+	gone[inc] = seen
 }
 
 // Peers returns the nodes of the cluster, this one included, sorted by name.
