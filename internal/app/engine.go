@@ -173,7 +173,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}
-	state, kept, err := o.Store.restore()
+	state, kept, err := o.Store.restore(log)
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}

@@ -65,45 +65,55 @@ func (p *pen) run(ctx context.Context) {
 	}
 }
 
-// flush writes what is pending. After a failure the rest stays.
+// penFailures is the number of failures in a row after which the store counts as away: a document that
+// cannot be written does not delay the others, and a store that is away is not asked for all of them.
+const penFailures = 2
+
+// flush writes what is pending. What fails stays.
 func (p *pen) flush() {
-	for {
-		var key string
-		var d draft
-		p.mu.Lock()
-		for key, d = range p.pending {
-			delete(p.pending, key)
-			break
+	p.mu.Lock()
+	todo := p.pending
+	p.pending = map[string]draft{}
+	p.mu.Unlock()
+	failures := 0
+	for key, d := range todo {
+		if failures < penFailures {
+			err := p.put(key, d)
+			if err == nil {
+				failures = 0
+				continue
+			}
+			failures++
+			p.log.Warn("the store did not keep what a server lists; weir tries again", "key", key, "err", err)
 		}
-		sole := p.written[key]
-		if key != "" && sole == nil {
-			sole = store.NewSole(p.docs, key, 0)
-			p.written[key] = sole
+		p.mu.Lock()
+		if _, newer := p.pending[key]; !newer {
+			p.pending[key] = d
 		}
 		p.mu.Unlock()
-		if key == "" {
-			return
-		}
-		value, err := zip(d.value)
-		if err == nil && len(value) > store.MaxValue {
-			p.log.Debug("a document is too large to be kept", "key", key, "bytes", len(value))
-			continue
-		}
-		if err == nil {
-			bounded, cancel := context.WithTimeout(context.Background(), penTimeout)
-			err = sole.Write(bounded, value, d.ttl)
-			cancel()
-		}
-		if err != nil {
-			p.log.Warn("the store did not keep what a server lists; weir tries again", "key", key, "err", err)
-			p.mu.Lock()
-			if _, newer := p.pending[key]; !newer {
-				p.pending[key] = d
-			}
-			p.mu.Unlock()
-			return
-		}
 	}
+}
+
+// put writes a document.
+func (p *pen) put(key string, d draft) error {
+	p.mu.Lock()
+	sole := p.written[key]
+	if sole == nil {
+		sole = store.NewSole(p.docs, key, 0)
+		p.written[key] = sole
+	}
+	p.mu.Unlock()
+	value, err := zip(d.value)
+	if err != nil {
+		return err
+	}
+	if len(value) > store.MaxValue {
+		p.log.Debug("a document is too large to be kept", "key", key, "bytes", len(value))
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(context.Background(), penTimeout)
+	defer cancel()
+	return sole.Write(bounded, value, d.ttl)
 }
 
 func zip(data []byte) ([]byte, error) {

@@ -120,7 +120,7 @@ const leaveTimeout = 2 * time.Second
 
 // restore returns the state of a gateway and the agents that have registered, with what the store has
 // of an earlier one.
-func (s *Store) restore() (*gateway.State, *registry.Kept, error) {
+func (s *Store) restore(log *slog.Logger) (*gateway.State, *registry.Kept, error) {
 	state := gateway.NewState()
 	if s == nil {
 		return state, nil, nil
@@ -133,7 +133,7 @@ func (s *Store) restore() (*gateway.State, *registry.Kept, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
-	err := state.Keep(ctx, s.docs)
+	err := state.Keep(ctx, s.docs, log)
 	var agents *registry.Kept
 	if err == nil {
 		agents, err = registry.ReadKept(ctx, s.docs)

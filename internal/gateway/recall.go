@@ -3,8 +3,10 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +32,8 @@ const (
 // called: for corrected ids, stable prefixes and conditions after a restart. A document is written in
 // the background, up to a second late. The zero value keeps nothing. It is safe for concurrent use.
 type recalls struct {
-	docs store.Docs // set before the first use
+	docs store.Docs   // set before the first use
+	log  *slog.Logger // of failures; nil discards them
 
 	mu     sync.Mutex // guards below
 	of     map[string]*recall
@@ -52,6 +55,7 @@ type recall struct {
 	// The next are guarded by recalls.mu.
 	states map[*sessionState]struct{}
 	due    bool         // marked, and not written since
+	again  time.Time    // not written before, because it has failed
 	kept   recallRecord // what there is without states: of before the restart, or of sessions that have ended
 }
 
@@ -199,34 +203,58 @@ func (m *recalls) work() {
 		case <-m.end:
 		}
 		m.mu.Lock()
-		todo := slices.Collect(maps.Keys(m.dirty))
-		clear(m.dirty)
-		closed := m.closed
-		if len(todo) == 0 {
+		now, closed := time.Now(), m.closed
+		var todo []*recall
+		for k := range m.dirty {
+			if closed || !now.Before(k.again) {
+				todo = append(todo, k)
+				delete(m.dirty, k)
+			}
+		}
+		if len(todo) == 0 && (len(m.dirty) == 0 || closed) {
 			m.busy = false
 			m.mu.Unlock()
 			return
 		}
 		m.mu.Unlock()
-		wait = recallDelay
-		for i, k := range todo {
-			if m.write(k) == nil {
-				continue
-			}
-			wait = recallRetry
-			m.mu.Lock()
-			for _, k := range todo[i:] {
-				if m.of[k.key] == k {
-					m.dirty[k] = struct{}{}
-				}
-			}
-			m.mu.Unlock()
-			break
-		}
+		wait = m.writeAll(todo, now)
 		if closed {
 			return
 		}
 	}
+}
+
+// recallFailures is the number of failures in a row after which the store counts as away. A document that
+// cannot be written does not delay the others.
+const recallFailures = 2
+
+// writeAll writes documents, and returns when to look for further ones. What fails is written again after
+// recallRetry.
+func (m *recalls) writeAll(todo []*recall, now time.Time) time.Duration {
+	failures := 0
+	for _, k := range todo {
+		if failures < recallFailures {
+			err := m.write(k)
+			if err == nil {
+				failures = 0
+				continue
+			}
+			failures++
+			if m.log != nil {
+				m.log.Warn("the store did not keep what a session was shown; weir tries again", "key", k.key, "err", err)
+			}
+		}
+		m.mu.Lock()
+		k.again = now.Add(recallRetry)
+		if m.of[k.key] == k {
+			m.dirty[k] = struct{}{}
+		}
+		m.mu.Unlock()
+	}
+	if failures >= recallFailures {
+		return recallRetry
+	}
+	return recallDelay
 }
 
 // write writes a document, unless it is there already.
@@ -259,6 +287,8 @@ func (m *recalls) write(k *recall) error {
 
 // snapshotOf returns what is kept of sessions that share a document.
 func snapshotOf(states []*sessionState) recallRecord {
+	// Cards of the same tool may differ: which of them is kept does not depend on the order of a map.
+	states = slices.SortedFunc(slices.Values(states), func(a, b *sessionState) int { return strings.Compare(a.tag, b.tag) })
 	r := recallRecord{V: 1}
 	offered, seen := map[string]struct{}{}, map[string]keptCards{}
 	for _, st := range states {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -58,9 +59,9 @@ func NewState() *State {
 }
 
 // Keep makes handles of tasks and quotas outlast the process, and restores those of an earlier one.
-// It must be called before the State is used.
-func (s *State) Keep(ctx context.Context, docs store.Docs) error {
-	s.ledgers.grants, s.recalls.docs = dispatch.NewGrants(docs, nil), docs
+// It must be called before the State is used. The logger gets what the store does not keep.
+func (s *State) Keep(ctx context.Context, docs store.Docs, log *slog.Logger) error {
+	s.ledgers.grants, s.recalls.docs, s.recalls.log = dispatch.NewGrants(docs, nil), docs, log
 	return s.tasks.Keep(ctx, docs)
 }
 

@@ -15,7 +15,7 @@ import (
 func keptState(t *testing.T, d store.Docs) *State {
 	t.Helper()
 	s := NewState()
-	if err := s.Keep(t.Context(), d); err != nil {
+	if err := s.Keep(t.Context(), d, nil); err != nil {
 		t.Fatal(err)
 	}
 	return s
