@@ -67,7 +67,46 @@ func OpenBlobs(ctx context.Context, conn *nats.Conn, o Options) (*Blobs, error) 
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
+	b.sweep(ctx, orphanAge)
 	return b, nil
+}
+
+// orphanAge is how old parts without a description are when they are removed: a Put has ended by then.
+const orphanAge = time.Hour
+
+// sweep removes the parts of blobs whose Put has ended without a description, such as with its process. They
+// cost room alone, so a failure is left to the next start.
+func (b *Blobs) sweep(ctx context.Context, age time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	parts, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject("C", ">")))
+	if err != nil || len(parts.State.Subjects) == 0 {
+		return
+	}
+	blobs, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject("M", ">")))
+	if err != nil {
+		return
+	}
+	used := map[string]bool{}
+	for subject := range blobs.State.Subjects {
+		var d description
+		m, err := b.stream.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil || json.Unmarshal(m.Data, &d) != nil {
+			return // its parts are not known
+		}
+		used[b.subject("C", d.NUID)] = true
+	}
+	for subject := range parts.State.Subjects {
+		if used[subject] {
+			continue
+		}
+		if m, err := b.stream.GetLastMsgForSubject(ctx, subject); err == nil && time.Since(m.Time) >= age {
+			_ = b.stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		}
+	}
 }
 
 func (b *Blobs) subject(part, name string) string { return "$O." + b.bucket + "." + part + "." + name }
@@ -120,6 +159,16 @@ func (b *Blobs) send(ctx context.Context, d *description, r io.Reader, ttl time.
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
 		}
 	}
+	// Parts on their way would arrive after their removal, and stay for good.
+	defer func() {
+		for len(ahead) > 0 {
+			select {
+			case <-ahead[0].Ok():
+			case <-ahead[0].Err():
+			}
+			ahead = ahead[1:]
+		}
+	}()
 	for {
 		chunk := make([]byte, chunkBytes)
 		n, err := io.ReadFull(r, chunk)

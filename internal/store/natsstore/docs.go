@@ -77,6 +77,7 @@ type Docs struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	reads  sync.WaitGroup // the goroutine that reads again
+	slow   chan struct{}  // capacity 1: changes have found no room in their lane
 
 	mu      sync.Mutex // guards below
 	follows map[*follow]struct{}
@@ -98,7 +99,7 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 	if o.Changes == "" {
 		o.Changes = o.Bucket + ".d"
 	}
-	d := &Docs{js: js, prefix: "$KV." + o.Bucket + ".", conn: conn, changes: o.Changes + ".", lanes: newLanes(conn, 1), follows: map[*follow]struct{}{}}
+	d := &Docs{js: js, prefix: "$KV." + o.Bucket + ".", conn: conn, changes: o.Changes + ".", lanes: newLanes(conn, 1), follows: map[*follow]struct{}{}, slow: make(chan struct{}, 1)}
 	for end := time.Now().Add(o.Patience); ; {
 		found, err = d.open(ctx, o)
 		if err == nil || errors.Is(err, ErrLost) || !time.Now().Before(end) || ctx.Err() != nil {
@@ -113,6 +114,7 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 		return nil, false, err
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.noticeLosses()
 	return d, found, nil
 }
 
@@ -161,6 +163,22 @@ func createOrUpdate(ctx context.Context, js jetstream.JetStream, replicas int, c
 		stream, err = js.CreateOrUpdateStream(ctx, c)
 	}
 	return stream, err
+}
+
+// noticeLosses makes the follows read again soon when messages have found no room.
+func (d *Docs) noticeLosses() {
+	before := d.conn.ErrorHandler()
+	d.conn.SetErrorHandler(func(conn *nats.Conn, sub *nats.Subscription, err error) {
+		switch {
+		case errors.Is(err, nats.ErrSlowConsumer) && sub != nil && d.lanes.has(sub):
+			select {
+			case d.slow <- struct{}{}:
+			default:
+			}
+		case before != nil:
+			before(conn, sub, err)
+		}
+	})
 }
 
 // Close ends all follows, and waits for that. The connection stays.

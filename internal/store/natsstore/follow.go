@@ -21,8 +21,10 @@ import (
 const (
 	// readAgain is how often follows read what they may have missed.
 	readAgain = time.Minute
-	// readRetry is the wait after such a read failed.
+	// readRetry is the wait after such a read failed, or messages were lost during it.
 	readRetry = time.Second
+	// readLost is the wait after messages were lost, of which there are many in a row.
+	readLost = 100 * time.Millisecond
 	// readTimeout bounds each request of such a read: a read of many documents over a network takes longer.
 	readTimeout = 12 * time.Second
 )
@@ -195,10 +197,13 @@ func (d *Docs) readForEver() {
 			if !open {
 				connected = nil // the connection has been closed for good
 			}
+		case <-d.slow:
+			timer.Reset(readLost)
+			continue
 		case <-timer.C:
 		}
-		next := readAgain
-		if err := d.readAll(); err != nil {
+		next, lost := readAgain, d.lanes.dropped()
+		if err := d.readAll(); err != nil || d.lanes.dropped() != lost {
 			next = readRetry
 		}
 		timer.Reset(next)

@@ -16,10 +16,11 @@ const laneLength = 4096
 // lanes are a few goroutines that all subscriptions of a connection share. A callback subscription of
 // the client has a goroutine of its own: 4.7 KB each in place of 1.9.
 type lanes struct {
-	conn *nats.Conn
-	size int
-	seed maphash.Seed
-	done sync.WaitGroup
+	conn   *nats.Conn
+	size   int
+	length int // of each lane
+	seed   maphash.Seed
+	done   sync.WaitGroup
 
 	mu     sync.RWMutex // guards below
 	queues []chan *nats.Msg
@@ -29,7 +30,7 @@ type lanes struct {
 }
 
 func newLanes(conn *nats.Conn, size int) *lanes {
-	return &lanes{conn: conn, size: size, seed: maphash.MakeSeed(), subs: map[*nats.Subscription]func(*nats.Msg){}, end: make(chan struct{})}
+	return &lanes{conn: conn, size: size, length: laneLength, seed: maphash.MakeSeed(), subs: map[*nats.Subscription]func(*nats.Msg){}, end: make(chan struct{})}
 }
 
 // subscribe calls f with the messages of a subject, in order. It starts the goroutines when they are
@@ -41,7 +42,7 @@ func (l *lanes) subscribe(subject string, f func(*nats.Msg)) (stop func(), err e
 		return nil, fmt.Errorf("%w: it has ended", store.ErrUnavailable)
 	}
 	for len(l.queues) < l.size {
-		queue := make(chan *nats.Msg, laneLength)
+		queue := make(chan *nats.Msg, l.length)
 		l.queues = append(l.queues, queue)
 		l.done.Go(func() { l.run(queue) })
 	}
@@ -72,6 +73,26 @@ func (l *lanes) run(queue chan *nats.Msg) {
 			return
 		}
 	}
+}
+
+// has reports whether a subscription is one of these.
+func (l *lanes) has(sub *nats.Subscription) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	_, ok := l.subs[sub]
+	return ok
+}
+
+// dropped returns how many messages of the current subscriptions have found no room.
+func (l *lanes) dropped() (n int) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for sub := range l.subs {
+		if one, err := sub.Dropped(); err == nil {
+			n += one
+		}
+	}
+	return n
 }
 
 // close ends all subscriptions and waits for the goroutines.
