@@ -144,7 +144,7 @@ bench-context:
 
 chaos:
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
-	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -timeout 60m
+	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -simulations 1000 -timeout 60m
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.
 fuzz:

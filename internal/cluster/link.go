@@ -322,6 +322,9 @@ func (n *Node) passOn(w http.ResponseWriter, r *http.Request, to string) bool {
 		guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, "", goneError(n, to, err))
 		return true
 	}
+	if owners, ok := resp.Header[headerOwner]; ok { // for the sender, which follows it
+		w.Header()[headerOwner] = owners
+	}
 	_ = copyResponse(w, resp)
 	return true
 }

@@ -16,7 +16,6 @@ import (
 
 var (
 	chaosTime = flag.Duration("chaos", 0, "how long the tests of promises break things; 0: a few seconds")
-	seedFlag  = flag.Uint64("seed", 0, "the seed of what they break; 0: another one each time")
 )
 
 // weirBin is the program under test.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,19 +47,19 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestMemoryBus: messages in one process keep the contract.
+// TestMemoryBus: messages in one process keep the contract, also behind faults that do nothing.
 func TestMemoryBus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := store.NewMemoryBus()
-		storetest.Bus(t, bus, bus)
+		storetest.Bus(t, bus, &storetest.BusFaults{Bus: bus})
 	})
 }
 
-// TestMemoryBlobs: blobs in memory keep the contract.
+// TestMemoryBlobs: blobs in memory keep the contract, also behind faults that do nothing.
 func TestMemoryBlobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		blobs := store.NewMemoryBlobs()
-		storetest.Blobs(t, blobs, blobs, 1<<20)
+		storetest.Blobs(t, &storetest.BlobFaults{Blobs: blobs}, blobs, 1<<20)
 		storetest.BlobBound(t, blobs)
 	})
 }
@@ -100,5 +101,60 @@ func TestFaults(t *testing.T) {
 		if _, err := f.Get(t.Context(), "k.a"); !errors.Is(err, store.ErrUnavailable) {
 			t.Error(err)
 		}
+	})
+}
+
+// TestBusAndBlobFaults: each fault does what it says.
+func TestBusAndBlobFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fault := storetest.None
+		next := func() storetest.Fault { return fault }
+		bus := &storetest.BusFaults{Bus: store.NewMemoryBus(), Next: next, Wait: time.Second}
+		asked := 0
+		stop, err := bus.Listen("s", func(m store.Message) {
+			asked++
+			if m.Reply != nil {
+				_ = m.Reply(nil, nil)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		blobs := &storetest.BlobFaults{Blobs: store.NewMemoryBlobs(), Next: next, Wait: time.Second}
+		for _, c := range []struct {
+			fault  storetest.Fault
+			cut    bool
+			failed bool
+			took   time.Duration
+			asked  int // the questions that were heard
+			kept   bool
+		}{
+			{fault: storetest.None, asked: 1, kept: true},
+			{fault: storetest.Delay, took: time.Second, asked: 1, kept: true},
+			{fault: storetest.Drop, failed: true, took: 5 * time.Second},
+			{fault: storetest.ApplyThenFail, failed: true, asked: 1, kept: true},
+			{fault: storetest.None, cut: true, failed: true, kept: true},
+		} {
+			fault, asked = c.fault, 0
+			bus.Cut(c.cut)
+			began, got := time.Now(), make(chan error, 1)
+			bus.Ask("s", nil, nil, 5*time.Second, func(_ store.Message, err error) { got <- err })
+			err := <-got
+			synctest.Wait()
+			if (err != nil) != c.failed || time.Since(began) != c.took || asked != c.asked {
+				t.Errorf("a question with %+v: %v after %v, heard %d times", c, err, time.Since(began), asked)
+			}
+			if c.cut {
+				continue
+			}
+			err = blobs.Put(t.Context(), "b", strings.NewReader("text"), 0)
+			fault = storetest.None
+			_, missing := blobs.Open(t.Context(), "b")
+			if (err != nil) != c.failed || (missing == nil) != c.kept {
+				t.Errorf("a blob with %+v: %v, then %v", c, err, missing)
+			}
+			_ = blobs.Delete(t.Context(), "b")
+		}
+		stop()
 	})
 }
