@@ -51,6 +51,9 @@ type Offices struct {
 
 	issued *issuedPeers   // nil without a hub
 	bodies *roster.Bodies // of messages to the hubs of other nodes; nil without a cluster
+	shared []*sharedHub   // the hubs of hubs that one node joins for all; none without a cluster
+	ctx    context.Context
+	cancel context.CancelFunc // ends ctx
 }
 
 // openOffices starts the configured hub and hub connections. The caller closes it.
@@ -59,6 +62,7 @@ func openOffices(ctx context.Context, c *config.Config, e *Engine) (*Offices, er
 		return nil, nil
 	}
 	o := &Offices{log: e.log, whole: upstream.New(upstream.Options{Logger: e.log, ClientInfo: Identity(e.Version)})}
+	o.ctx, o.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	err := func() error {
 		if c.Hub.Enabled {
 			if err := o.openHub(ctx, c, e); err != nil {
@@ -218,7 +222,19 @@ func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {
 		}
 		engine.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
+	node := e.Store.Cluster()
+	shared := &sharedHub{name: r.Name, node: node, gate: &hubGate{}}
+	if node != nil {
+		engine.DialContext = shared.gate.dial
+	}
+	err := o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
+	if err != nil || node == nil {
+		return err
+	}
+	shared.fleet = o.fleets[len(o.fleets)-1]
+	o.shared = append(o.shared, shared)
+	o.ends.Go(func() { shared.run(o.ctx) })
+	return nil
 }
 
 // CertPool reads a file of certificates and adds them to the system's.
@@ -289,15 +305,6 @@ func (o *Offices) Handler() http.Handler {
 		return http.HandlerFunc(noHub)
 	}
 	return o.hub
-}
-
-// Bodies serves the bodies of large messages to the hubs of other nodes. Serve it at roster.BodyPath of
-// the peer link alone.
-func (o *Offices) Bodies() http.Handler {
-	if o == nil || o.bodies == nil {
-		return http.NotFoundHandler()
-	}
-	return o.bodies
 }
 
 // Hides reports whether the states of Computers and offices must be hidden from a request: it has
@@ -380,6 +387,7 @@ func (o *Offices) Shutdown(ctx context.Context) error {
 	if o == nil {
 		return nil
 	}
+	o.cancel()
 	for _, f := range o.fleets { // first, or the fleets would reconnect to the ending hub
 		_ = f.Close() // the error only says that it was not connected
 	}

@@ -36,6 +36,15 @@ type heldError struct {
 // Error implements error.
 func (e *heldError) Error() string { return fmt.Sprintf("the node %s holds %s", e.Inc, e.Key) }
 
+// Holder returns the INC of the node that holds what a Claim was for, from the error of the Claim.
+func Holder(err error) (inc string, ok bool) {
+	var held *heldError
+	if !errors.As(err, &held) {
+		return "", false
+	}
+	return held.Inc, true
+}
+
 // claimTries bounds how often a claim is repeated because of other writes.
 const claimTries = 20
 

@@ -269,7 +269,7 @@ func (c *computer) attach(key string, a attached, open upstream.Open) {
 	}
 	c.attached[key] = a
 	f.mu.Lock()
-	f.routes[a.route] = route{a.name, a.whole}
+	f.routes[a.route] = route{a.name, a.whole, c.name, open}
 	f.mu.Unlock()
 	f.log.Info("an MCP server of a Computer has arrived", "computer", c.name, "upstream", a.name)
 }

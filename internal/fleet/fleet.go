@@ -71,12 +71,15 @@ type Fleet struct {
 	closed    bool
 	computers map[string]*computer
 	routes    map[string]route // by "computer" and "computer.server"
+	mirrored  map[string]bool  // upstreams of other gateways' Fleets, by name
 }
 
 // route is the upstream that a path stands for.
 type route struct {
-	name  string
-	whole bool
+	name     string
+	whole    bool
+	computer string
+	open     upstream.Open
 }
 
 // New returns a Fleet. Start begins it and Close ends it.

@@ -13,7 +13,6 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
-	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -111,8 +110,8 @@ func (f *Server) near(idOf func(r *http.Request) string, next http.Handler) http
 // asks for their certificates.
 func (f *Server) Join(l net.Listener, config *tls.Config) {
 	f.link = f.cluster.Serve(l, config, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, roster.BodyPath) {
-			f.engine.Offices.Bodies().ServeHTTP(w, r)
+		if app.OfficePath(r.URL.Path) {
+			f.engine.Offices.ServePeer(w, r)
 			return
 		}
 		defer f.busy(r)()
