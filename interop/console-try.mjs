@@ -14,6 +14,7 @@ async function asking() {
   const tools = [
     { name: 'ask', description: 'Asks for a number.', inputSchema: { type: 'object', properties: { password: { type: 'string' }, note: { type: 'string' } } } },
     { name: 'rows', description: 'Returns rows.', inputSchema: { type: 'object' } },
+    { name: 'wide', description: 'Returns rows of many columns.', inputSchema: { type: 'object' } },
     { name: 'hang', description: 'Never answers.', inputSchema: { type: 'object' } },
   ];
   let next = 0;
@@ -38,6 +39,7 @@ async function asking() {
     if (method === 'logging/setLevel') return answer({ result: {} });
     if (method !== 'tools/call') return answer({ error: { code: -32601, message: 'no such method' } });
     if (params.name === 'rows') return answer({ result: { content: [{ type: 'text', text: `[{"name":${JSON.stringify(hostile)},"n":${digits}},{"name":"b","n":2}]` }] } });
+    if (params.name === 'wide') return answer({ result: { content: [{ type: 'text', text: JSON.stringify(Array.from({ length: 40 }, (_, i) => Object.fromEntries(Array.from({ length: 150 }, (_, k) => [`column_${k}`, `${i}.${k} of the table`])))) }] } });
     response.writeHead(200, { 'Content-Type': 'text/event-stream' });
     const token = params._meta?.progressToken;
     if (token !== undefined) write(response, { method: 'notifications/progress', params: { progressToken: token, progress: 1, total: 2, message: hostile } });
@@ -185,6 +187,20 @@ export async function withTries(report, browser, weir, { until, visit, watchPoli
     await visit(page, '#/servers', 'the servers', title, 'Servers');
     await until(page, 'its figures', () => [...document.querySelectorAll('#page tbody tr')].some((one) => / ms \/ /.test(one.innerText)));
     expectEqual(await violations(page), [], 'the servers');
+  });
+  await report.check('tables: a column beyond those that are listed is shown by its name', async () => {
+    await open('tool', '/asking', 'asking:wide');
+    await click('call');
+    const link = await until(page, 'the handle', () => document.querySelector('#outcome a[href^="#/tables/"]')?.getAttribute('href'));
+    await visit(page, link, 'the table', () => document.querySelectorAll('.grid tbody tr').length > 10);
+    await page.run(() => [...document.querySelectorAll('.tools button')].find((one) => one.textContent.startsWith('Columns')).click());
+    const ask = (name) => page.run((name) => { const field = document.querySelector('#panel input[name=column]'); field.value = name; field.form.requestSubmit(); }, name);
+    await until(page, 'the field', () => document.querySelector('#panel input[name=column]'));
+    await ask('no such column');
+    await until(page, 'the refusal', () => !document.getElementById('problem').hidden);
+    await ask('column_149');
+    await until(page, 'the column', () => [...document.querySelectorAll('.grid th')].some((one) => one.textContent.startsWith('column_149')));
+    await until(page, 'its cells', () => [...document.querySelectorAll('.grid td')].some((one) => one.textContent === '0.149 of the table'));
   });
   await page.close();
   await gateway.stop();

@@ -170,6 +170,8 @@ await main(async ({ weir }) => {
       await ready(page, () => document.querySelectorAll('.tiles li').length >= 3);
       await shoot(page, 'console', scheme, 1280);
       await call(page, stock, 'BIK-001');
+      await page.run(() => [...document.querySelectorAll('#outcome button')].find((one) => one.textContent === 'Table').click());
+      await ready(page, () => document.querySelector('#outcome table') !== null);
       await shoot(page, 'console-try', scheme, 1280);
     }
   } finally {

@@ -133,6 +133,9 @@ func (a *API) artifact(w http.ResponseWriter, r *http.Request) error {
 // tableParts are the parameters of artifacts/{handle} that go into the selector as they are.
 var tableParts = []string{"columns", "where", "order_by", "group_by", "aggregate"}
 
+// maxSelector bounds one part of a selector, in bytes: the names of a hundred columns.
+const maxSelector = 8 << 10
+
 // tableSelector adds the parameters of a request to a selector. asked reports whether the request wants a table
 // and nothing else.
 func tableSelector(r *http.Request, base string) (selector json.RawMessage, asked bool, err error) {
@@ -141,8 +144,8 @@ func tableSelector(r *http.Request, base string) (selector json.RawMessage, aske
 		if !slices.Contains(tableParts, name) || values[0] == "" {
 			continue
 		}
-		if len(values[0]) > maxQuery || !json.Valid([]byte(values[0])) {
-			return nil, false, mcp.Errorf(mcp.KindInvalidParams, "%s must be JSON, as in the selector \"table\" of tool_view, with at most %d bytes, not %q", name, maxQuery, text.Line(values[0], 40))
+		if len(values[0]) > maxSelector || !json.Valid([]byte(values[0])) {
+			return nil, false, mcp.Errorf(mcp.KindInvalidParams, "%s must be JSON, as in the selector \"table\" of tool_view, with at most %d bytes, not %q", name, maxSelector, text.Line(values[0], 40))
 		}
 	}
 	for _, name := range tableParts {

@@ -82,7 +82,9 @@ function one({ kept, data, version }, context) {
     return [crumbs, heading(nameText(kept), about, copyButton(shown.handle, 'Copy the handle'), el('button', { type: 'button', class: 'primary', click: () => context.run(() => save(context, 'bytes')) }, 'Save')),
       el('pre', { tabindex: '0', role: 'region', 'aria-label': 'The beginning of the text' }, data.text), data.notice ? el('p', { class: 'soft' }, data.notice) : '', how(data)];
   }
-  const every = (kept?.columns ?? data.columns ?? []).filter((name) => name !== '_row_id');
+  const named = (kept?.columns ?? data.columns ?? []).filter((name) => name !== '_row_id');
+  const every = [...named, ...(shown.columns ?? []).filter((name) => !named.includes(name))];
+  shown.more = kept?.more_columns;
   const visibleColumns = grouped() ? data.columns : ['_row_id', ...(shown.columns ?? every)].filter((name) => name !== '_row_id' || data.columns?.includes(name));
   shown.grid ??= new Grid('Rows', (from, limit, signal) => ask(from, limit, signal, context), (column) => again({ order: column, down: shown.order === column && !shown.down }), openRow);
   if (shown.drawn !== version) { shown.drawn = version; shown.grid.show(data, visibleColumns, { column: shown.order, down: shown.down }); }
@@ -137,7 +139,17 @@ function tools(columns, again, context) {
     el('div', { id: 'panel', hidden: !panel }, panel ? panel(columns, again, context) : ''));
 }
 
-function choice(columns, again) {
+const widest = 60; // columns of which tool_view shows all
+
+// further shows a column beyond those that are listed, if there is one of this name.
+async function further(columns, field, again) {
+  const name = field.value, chosen = (shown.columns ?? columns).filter((one) => one !== name);
+  await get(`artifacts/${encodeURIComponent(shown.handle)}`, { columns: JSON.stringify([name]), limit: 1 });
+  field.value = '';
+  await again({ columns: [...chosen.slice(0, widest - 1), name] });
+}
+
+function choice(columns, again, context) {
   const chosen = new Set(shown.columns ?? columns);
   return el('fieldset', { class: 'card' }, el('legend', { class: 'hidden' }, 'Columns that are shown and saved'),
     el('p', { class: 'checks' }, columns.map((name) => el('label', {}, el('input', { type: 'checkbox', checked: chosen.has(name), change: (event) => {
@@ -146,6 +158,8 @@ function choice(columns, again) {
       const kept = columns.filter((one) => chosen.has(one));
       again({ columns: kept.length === columns.length ? undefined : kept, order: kept.includes(shown.order) ? shown.order : undefined });
     } }), ' ', name))),
+    shown.more ? el('form', { class: 'row', submit: (event) => { event.preventDefault(); const field = event.target.elements.column; context.run(() => further(columns, field, again)); } },
+      el('input', { name: 'column', required: true, maxlength: '500', autocomplete: 'off', 'aria-label': 'Another column, by its name', placeholder: 'another column, by its name' }), el('button', {}, 'Show it'), el('span', { class: 'soft' }, `${countText(shown.more, 'more column')} ${shown.more === 1 ? 'is' : 'are'} not listed; ${numberText(widest)} fit.`)) : '',
     el('p', { class: 'row' }, el('button', { type: 'button', disabled: !shown.columns, click: () => again({ columns: undefined }) }, 'Show all columns'), grouped() ? el('span', { class: 'soft' }, 'Groups and sums have columns of their own.') : ''));
 }
 
