@@ -339,13 +339,25 @@ func (x *exchange) routeTo(to string) {
 			}
 		case notSent:
 			if !n.Suspect(x.r.Context(), to) {
-				x.gone(to, errors.New("it cannot be reached, although it lives"))
+				if err := x.asked(to); err != nil {
+					x.unavailable(err) // the node may be gone: the store would know
+				} else {
+					x.gone(to, errors.New("it cannot be reached, although it lives"))
+				}
 				return
 			}
 			to = "" // is looked for again
 		}
 	}
 	x.unavailable(errors.New("the session moves too often"))
+}
+
+// asked returns an error if the store cannot be asked for a node.
+func (x *exchange) asked(inc string) error {
+	ctx, cancel := context.WithTimeout(x.r.Context(), attemptTime)
+	defer cancel()
+	_, _, err := x.s.n.lookUp(ctx, inc)
+	return err
 }
 
 // outcome says what became of a request to another node.

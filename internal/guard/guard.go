@@ -287,6 +287,9 @@ func WriteError(w http.ResponseWriter, status int, id jsonrpc.ID, err error) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
+	if kind, _ := mcp.KindOf(err); kind == mcp.KindStoreUnavailable && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", "2") // a store without a leader has one again within seconds
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
