@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -16,16 +18,62 @@ type KeptResult struct {
 	*artifact.Lease
 	Data     []byte
 	Redacted bool // secrets were replaced, so Data is not what ContentHash describes
+
+	done func()
+}
+
+// Close ends the use of Data.
+func (r *KeptResult) Close() {
+	r.Lease.Close()
+	r.done()
+}
+
+// maxReads bounds the kept results that a principal reads at once. Each may be a slow download, which
+// holds a connection and, if results are redacted, a copy of the result.
+const maxReads = 32
+
+// reads counts the kept results that are being read, by principal.
+type reads struct {
+	mu sync.Mutex // guards of
+	of map[string]int
+}
+
+// begin counts a read until done is called. The error is of mcp.KindOverloaded.
+func (r *reads) begin(principal string) (done func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of[principal] >= maxReads {
+		return nil, mcp.Errorf(mcp.KindOverloaded, "%d kept results of yours are being read already; wait until one has been read", maxReads)
+	}
+	if r.of == nil {
+		r.of = map[string]int{}
+	}
+	r.of[principal]++
+	return func() { r.end(principal) }, nil
+}
+
+func (r *reads) end(principal string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of[principal]--; r.of[principal] == 0 {
+		delete(r.of, principal)
+	}
 }
 
 // OpenArtifact opens a principal's artifact. If results are redacted, texts have no secrets. The
-// error is an *artifact.Error if the principal has no such artifact.
+// error is an *artifact.Error if the principal has no such artifact, and of mcp.KindOverloaded if it
+// reads too many.
 func (e *Engine) OpenArtifact(ctx context.Context, principal, handle string) (*KeptResult, error) {
-	lease, err := e.Results.Open(ctx, principal, handle)
+	done, err := e.reads.begin(principal)
 	if err != nil {
 		return nil, err
 	}
-	result := &KeptResult{Lease: lease, Data: lease.Bytes()}
+	lease, err := e.Results.Open(ctx, principal, handle)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	result := &KeptResult{Lease: lease, Data: lease.Bytes(), done: done}
 	if !redacts(e) {
 		return result, nil
 	}

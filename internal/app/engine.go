@@ -88,6 +88,7 @@ type Engine struct {
 	nonEmpty    chan struct{} // closed when the catalog gets its first entry
 	nonEmptySet sync.Once
 	indexing    indexing
+	reads       reads
 
 	// first is closed after the first listing attempt of every upstream, successful or not.
 	// firstEnd ends the goroutine that waits for it.

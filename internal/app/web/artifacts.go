@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // ArtifactPath is the path of kept results; a handle follows it.
@@ -32,6 +33,10 @@ func (f *Server) serveArtifact(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &unknown):
 		app.WriteJSON(w, http.StatusNotFound, map[string]string{"error": unknown.Error()})
 		return
+	case overloaded(err):
+		w.Header().Set("Retry-After", "1")
+		app.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": err.Error()})
+		return
 	case err != nil:
 		f.log.Warn("a kept result cannot be read", "err", err)
 		app.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the artifact store cannot be read now"})
@@ -52,4 +57,10 @@ func (f *Server) serveArtifact(w http.ResponseWriter, r *http.Request) {
 		head.Del("ETag")
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content.Data))
+}
+
+// overloaded reports whether an error says that the caller does too much at once.
+func overloaded(err error) bool {
+	kind, _ := mcp.KindOf(err)
+	return kind == mcp.KindOverloaded
 }
