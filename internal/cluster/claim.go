@@ -112,7 +112,7 @@ func (n *Node) take(ctx context.Context, l *life, key string, ttl time.Duration,
 				return doc.Rev, held.Inc, nil
 			}
 			if strict {
-				if err := n.outwait(ctx, held.Inc); err != nil {
+				if err := outwait(ctx, n, held.Inc); err != nil {
 					return 0, "", err
 				}
 			}
@@ -129,7 +129,7 @@ func (n *Node) take(ctx context.Context, l *life, key string, ttl time.Duration,
 
 // outwait waits until a node that is gone has fenced itself: 20 s after its last renewal that was seen, or
 // from now on if none was seen.
-func (n *Node) outwait(ctx context.Context, inc string) error {
+func outwait(ctx context.Context, n *Node, inc string) error {
 	n.mu.Lock()
 	seen, ok := n.gone[inc]
 	if !ok {

@@ -22,7 +22,7 @@ func TestGoneIsBounded(t *testing.T) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		for i := range 2 * maxGone {
-			_ = a.outwait(over, fmt.Sprintf("i%05d", i))
+			_ = outwait(over, a.Node, fmt.Sprintf("i%05d", i))
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()

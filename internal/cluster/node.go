@@ -376,12 +376,12 @@ func (n *Node) fence(old *life) bool {
 	if n.o.Fenced != nil {
 		n.o.Fenced(old.inc)
 	}
-	n.work.Go(func() { n.bequeath(old.inc, next) })
+	n.work.Go(func() { bequeath(n, old.inc, next) })
 	return true
 }
 
 // bequeath writes who goes on for an older incarnation of this process.
-func (n *Node) bequeath(old string, next *life) {
+func bequeath(n *Node, old string, next *life) {
 	select {
 	case <-next.ready:
 	case <-next.fenced:
