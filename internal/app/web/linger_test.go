@@ -21,11 +21,11 @@ func TestLinger(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var f Server
-				f.count(nil, http.StateNew)
-				f.count(nil, http.StateActive)
-				f.count(nil, http.StateIdle)
+				counting(&f.conns)(nil, http.StateNew)
+				counting(&f.conns)(nil, http.StateActive)
+				counting(&f.conns)(nil, http.StateIdle)
 				if c.leaves > 0 {
-					time.AfterFunc(c.leaves, func() { f.count(nil, http.StateClosed) })
+					time.AfterFunc(c.leaves, func() { counting(&f.conns)(nil, http.StateClosed) })
 				}
 				start := time.Now()
 				f.linger(t.Context(), lingerBusy)
@@ -42,7 +42,7 @@ func TestLinger(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("without a connection it took %v", took)
 		}
-		f.count(nil, http.StateNew)
+		counting(&f.conns)(nil, http.StateNew)
 		ctx, cancel := context.WithTimeout(t.Context(), lingerBusy/2)
 		defer cancel()
 		f.linger(ctx, lingerBusy)

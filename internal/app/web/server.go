@@ -124,7 +124,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	f.router = router.New(opts)
 	f.callers = authn.New(authn.Options{Logger: log})
 	f.http = app.NewHTTPServer(http.HandlerFunc(f.ServeHTTP), log)
-	f.http.ConnState = f.count
+	f.http.ConnState = counting(&f.conns)
 	f.Apply(nil, c)
 	if l, trust := e.Store.Link(); l != nil {
 		f.Join(l, trust) // other nodes may have sent requests for this one already
@@ -481,13 +481,15 @@ func (f *Server) linger(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// count counts the open connections of the HTTP server.
-func (f *Server) count(_ net.Conn, now http.ConnState) {
-	switch now {
-	case http.StateNew:
-		f.conns.Add(1)
-	case http.StateHijacked, http.StateClosed:
-		f.conns.Add(-1)
+// counting counts the open connections of an HTTP server.
+func counting(open *atomic.Int64) func(net.Conn, http.ConnState) {
+	return func(_ net.Conn, now http.ConnState) {
+		switch now {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateHijacked, http.StateClosed:
+			open.Add(-1)
+		}
 	}
 }
 
