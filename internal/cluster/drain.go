@@ -47,7 +47,7 @@ func Retire(ctx context.Context, n *Node) (others bool) {
 }
 
 // retires notes that another node drains, before its document says so.
-func (n *Node) retires(inc string) {
+func retires(n *Node, inc string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p := n.peers[inc]; p != nil {
@@ -69,7 +69,7 @@ func DrainNode(ctx context.Context, n *Node, inc string) error {
 
 // streaming returns a request whose context ends soon after the node begins to drain, if it asks for a stream
 // that clients open again. A stream that begins later is at another node, and ends when this one retires.
-func (n *Node) streaming(r *http.Request) (out *http.Request, end func()) {
+func streaming(n *Node, r *http.Request) (out *http.Request, end func()) {
 	if r.Method != http.MethodGet {
 		return r, func() {}
 	}

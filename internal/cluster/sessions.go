@@ -132,7 +132,7 @@ func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.e.Next.ServeHTTP(w, r)
 		return
 	}
-	r, end := s.n.streaming(r)
+	r, end := streaming(s.n, r)
 	defer end()
 	x := &exchange{s: s, w: w, r: r, id: id, made: made, key: key}
 	switch {

@@ -65,7 +65,7 @@ func (n *Node) listen(inc string) (stop func(), err error) {
 			return
 		}
 		if q.Retires != "" {
-			n.retires(q.Retires)
+			retires(n, q.Retires)
 			_ = m.Reply(nil, []byte("{}")) // the document says it, too
 			return
 		}

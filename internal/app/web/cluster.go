@@ -59,12 +59,12 @@ func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path st
 }
 
 // busy counts a POST request until the returned function is called.
-func (f *Server) busy(r *http.Request) (end func()) {
-	if f.cluster == nil || r.Method != http.MethodPost {
+func (s *self) busy(r *http.Request) (end func()) {
+	if r.Method != http.MethodPost {
 		return func() {}
 	}
-	f.self.calls.Add(1)
-	return func() { f.self.calls.Add(-1) }
+	s.calls.Add(1)
+	return func() { s.calls.Add(-1) }
 }
 
 // ServeHTTP implements http.Handler.
@@ -114,7 +114,7 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 			f.engine.Offices.ServePeer(w, r)
 			return
 		}
-		defer f.busy(r)()
+		defer f.self.busy(r)()
 		id, _, _ := cluster.Caller(r.Context())
 		if strings.HasPrefix(r.URL.Path, app.PeerArtifacts) {
 			app.LendResult(f.engine, w, r, id.Principal)
@@ -135,8 +135,8 @@ const (
 
 // retire makes a node of a cluster take no new work. Requests that come from then on are answered by other
 // nodes.
-func (f *Server) retire(ctx context.Context) {
-	if f.cluster == nil || !cluster.Retire(ctx, f.cluster) {
+func retire(ctx context.Context, n *cluster.Node) {
+	if n == nil || !cluster.Retire(ctx, n) {
 		return
 	}
 	select {
@@ -146,13 +146,13 @@ func (f *Server) retire(ctx context.Context) {
 }
 
 // unlink ends the requests of other nodes.
-func (f *Server) unlink(ctx context.Context) {
-	if f.link == nil {
+func unlink(ctx context.Context, l *cluster.Link) {
+	if l == nil {
 		return
 	}
 	select {
 	case <-time.After(lastWords):
 	case <-ctx.Done():
 	}
-	f.link.Shutdown(ctx)
+	l.Shutdown(ctx)
 }

@@ -179,7 +179,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w = newMultiplexed(w, &f.draining)
 	}
 	if f.cluster != nil {
-		defer f.busy(r)()
+		defer f.self.busy(r)()
 		cluster.Strip(r.Header) // other nodes come by the peer link
 	}
 	if f.draining.Load() {
@@ -405,7 +405,7 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 // listener first, so that clients do not reconnect. Later requests on open connections get
 // "shutting down", and their connections close. When it returns, the whole Server has stopped.
 func (f *Server) Shutdown(ctx context.Context) error {
-	f.retire(ctx)
+	retire(ctx, f.cluster)
 	f.draining.Store(true)
 	if f.listener != nil {
 		f.listener.shut()
@@ -433,7 +433,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 	all.Wait()
 	try(f.engine.Offices.Shutdown) // calls in flight may be at a Computer
 	f.callers.Close()
-	f.unlink(ctx)
+	unlink(ctx, f.link)
 	if failed != nil {
 		f.log.Warn("some requests did not end", "err", failed)
 	}
