@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/config"
+)
+
+// manifest is what a Kubernetes object says that must fit other objects or the product.
+type manifest struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Data     map[string]string
+	Spec     struct {
+		Replicas            int
+		ServiceName         string                      `yaml:"serviceName"`
+		PodManagementPolicy string                      `yaml:"podManagementPolicy"`
+		MaxUnavailable      int                         `yaml:"maxUnavailable"`
+		ScaleTargetRef      struct{ Kind, Name string } `yaml:"scaleTargetRef"`
+		Selector            map[string]any
+		Ports               []struct {
+			Port       int
+			TargetPort string `yaml:"targetPort"`
+		}
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct {
+				Grace      int `yaml:"terminationGracePeriodSeconds"`
+				Containers []struct {
+					Args  []string
+					Env   []struct{ Name string }
+					Ports []struct {
+						Name string
+						Port int `yaml:"containerPort"`
+					}
+					StartupProbe   probe `yaml:"startupProbe"`
+					ReadinessProbe probe `yaml:"readinessProbe"`
+					LivenessProbe  probe `yaml:"livenessProbe"`
+					Mounts         []struct {
+						Name string
+						Path string `yaml:"mountPath"`
+					} `yaml:"volumeMounts"`
+				}
+				Volumes []struct{ Name string }
+			}
+		}
+		Claims []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
+	}
+}
+
+type probe struct {
+	HTTP struct{ Path, Port string } `yaml:"httpGet"`
+}
+
+// TestKubernetes: the manifests of examples/kubernetes fit each other, and weir takes their configuration
+// with the ports that they open.
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"deployment.yaml", "statefulset.yaml"} {
+		t.Run(file, func(t *testing.T) { checkManifests(t, filepath.Join("../../examples/kubernetes", file)) })
+	}
+}
+
+func checkManifests(t *testing.T, path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*manifest{}
+	for d := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		m := &manifest{}
+		if err := d.Decode(m); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[m.Kind+" "+m.Metadata.Name] = m
+	}
+	set := all["StatefulSet weir"]
+	if set == nil {
+		set = all["Deployment weir"]
+	}
+	if set == nil || all["ConfigMap weir"] == nil || all["Service weir"] == nil || all["PodDisruptionBudget weir"] == nil {
+		t.Fatalf("objects: %v", all)
+	}
+	pod := set.Spec.Template.Spec
+	c := pod.Containers[0]
+	env := map[string]string{}
+	for _, v := range c.Env {
+		env[v.Name] = "10.0.0.1"
+	}
+	env["POD_NAME"], env["CLUSTER_KEY"], env["TOKEN_SHA256"] = "weir-0", base64.StdEncoding.EncodeToString(make([]byte, 32)), strings.Repeat("0f", 32)
+	conf, warnings, err := config.Parse("weir.yaml", []byte(all["ConfigMap weir"].Data["weir.yaml"]), config.Options{
+		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("the configuration: %v, %v", err, warnings)
+	}
+	ports := map[string]int{}
+	for _, p := range c.Ports {
+		ports[p.Name] = p.Port
+	}
+	at := func(address string) int {
+		_, port, _ := net.SplitHostPort(address)
+		n, _ := strconv.Atoi(port)
+		return n
+	}
+	if ports["http"] != at(conf.Listen) || ports["peer"] != at(conf.Cluster.Listen) || ports["peer"] != at(conf.Cluster.Advertise) {
+		t.Errorf("ports %v, and weir listens at %s and %s", ports, conf.Listen, conf.Cluster.Listen)
+	}
+	for want, p := range map[string][]probe{"/readyz": {c.StartupProbe, c.ReadinessProbe}, "/healthz": {c.LivenessProbe}} {
+		for _, one := range p {
+			if one.HTTP.Path != want || ports[one.HTTP.Port] != ports["http"] {
+				t.Errorf("a probe asks %+v, want %s", one, want)
+			}
+		}
+	}
+	if want := fmt.Sprint([]string{"serve", "--config", "/config/weir.yaml"}); fmt.Sprint(c.Args) != want {
+		t.Errorf("arguments %v", c.Args)
+	}
+	if grace := time.Duration(pod.Grace) * time.Second; grace < conf.Cluster.Drain+10*time.Second {
+		t.Errorf("the pod has %v to end, and weir drains for %v", grace, conf.Cluster.Drain)
+	}
+	volumes := map[string]bool{}
+	for _, v := range pod.Volumes {
+		volumes[v.Name] = true
+	}
+	for _, v := range set.Spec.Claims {
+		volumes[v.Metadata.Name] = true
+	}
+	for _, m := range c.Mounts {
+		if !volumes[m.Name] {
+			t.Errorf("%s mounts the volume %q, which there is not", m.Path, m.Name)
+		}
+	}
+	labels, _ := json.Marshal(set.Spec.Template.Metadata.Labels)
+	for name, m := range all {
+		selector := any(m.Spec.Selector)
+		if inner, ok := m.Spec.Selector["matchLabels"]; ok {
+			selector = inner
+		}
+		if got, _ := json.Marshal(selector); m.Spec.Selector != nil && !bytes.Equal(got, labels) {
+			t.Errorf("%s selects %s, and pods are %s", name, got, labels)
+		}
+		for _, p := range m.Spec.Ports {
+			if ports[p.TargetPort] == 0 || strings.HasSuffix(name, "-nodes") && ports[p.TargetPort] != p.Port {
+				t.Errorf("%s has the port %+v, and the container %v", name, p, ports)
+			}
+		}
+		if ref := m.Spec.ScaleTargetRef; ref.Kind != "" && all[ref.Kind+" "+ref.Name] != set {
+			t.Errorf("%s scales %+v", name, ref)
+		}
+	}
+	if all["PodDisruptionBudget weir"].Spec.MaxUnavailable != 1 {
+		t.Error("more than one pod may be away")
+	}
+	if set.Kind == "Deployment" {
+		return
+	}
+	nodes, _ := conf.Cluster.Nodes()
+	if len(nodes) != set.Spec.Replicas || set.Spec.PodManagementPolicy != "Parallel" || all["Service "+set.Spec.ServiceName] == nil {
+		t.Errorf("%d members, %+v", len(nodes), set.Spec)
+	}
+	for i, n := range nodes {
+		if want := fmt.Sprintf("weir-%d.%s:%d", i, set.Spec.ServiceName, ports["store"]); n.Address != want || n.Node != fmt.Sprintf("weir-%d", i) {
+			t.Errorf("member %d is %+v, want %s", i, n, want)
+		}
+	}
+	if !strings.HasPrefix(conf.Store.Folder(), "/state/") {
+		t.Errorf("the documents are in %s, which is no volume", conf.Store.Folder())
+	}
+}
