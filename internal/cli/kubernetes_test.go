@@ -103,7 +103,7 @@ func checkManifests(t *testing.T, path string) {
 	for _, v := range c.Env {
 		env[v.Name] = "10.0.0.1"
 	}
-	env["POD_NAME"], env["CLUSTER_KEY"], env["TOKEN_SHA256"] = "weir-0", base64.StdEncoding.EncodeToString(make([]byte, 32)), strings.Repeat("0f", 32)
+	env["POD_NAME"], env["CLUSTER_KEY"] = "weir-0", base64.StdEncoding.EncodeToString(make([]byte, 32))
 	conf, warnings, err := config.Parse("weir.yaml", []byte(all["ConfigMap weir"].Data["weir.yaml"]), config.Options{
 		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})

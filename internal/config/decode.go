@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -85,9 +86,13 @@ func switchedOff(entry *yaml.Node) bool {
 	return false
 }
 
-// text replaces the variables of a text, where the entry is a server's or the text is a secret.
+// ofNode are the keys that differ between the nodes of a cluster, which have one file.
+var ofNode = []string{"cluster.node", "cluster.listen", "cluster.advertise"}
+
+// text replaces the variables of a text, where the entry is a server's, the text is a secret or it is of one
+// node of a cluster.
 func (d *decoder) text(n *yaml.Node, path string, secret bool) (string, bool) {
-	if !d.expand.active() && !secret {
+	if !d.expand.active() && !secret && !slices.Contains(ofNode, path) {
 		return n.Value, true
 	}
 	d.expand.noteReferences(path, n.Value)
