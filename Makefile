@@ -12,6 +12,7 @@
 #   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/gateway/... COUNT=5 BENCHTIME=1s
 #   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'; -peers measures nginx and haproxy as well
 #   make bench-scale  a catalog of 1,000, 10,000 and 100,000 tools: build, browse, search, refresh
+#   make bench-cluster  1 to 8 gateways that act as one: a call at another node, adoption, memory   CLUSTER='1000 1 2 4 8'
 #   make bench-start  the version, shell commands and the first browse of 10,000 tools, from the start of the process
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
 #   make chaos     a gateway with store: file:DIR, killed KILLS times while clients work, then clusters that are broken for
@@ -21,7 +22,7 @@
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-start bench-context chaos fuzz clean
+.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -31,6 +32,7 @@ BENCH       ?= .
 COUNT       ?= 1
 BENCHTIME   ?= 200ms
 LOAD        ?=
+CLUSTER     ?= 1000 1 2 4 8
 CONTEXT     ?=
 FUZZTIME    ?= 20s
 KILLS       ?= 100
@@ -135,6 +137,9 @@ bench-load: build
 
 bench-scale:
 	$(GO) run ./bench/scale
+
+bench-cluster:
+	$(GO) run ./bench/cluster $(CLUSTER)
 
 bench-start: build
 	$(GO) run ./bench/start

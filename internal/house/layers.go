@@ -39,6 +39,7 @@ var places = []place{
 	{"internal/dist", top, nil, "packages of finished binaries; knows what a package manager wants, and nothing of what weir does"},
 	{"internal/dist/cmd/dist", top, []string{"internal/dist"}, "the same as a program"},
 	{"bench", top, nil, "shows speed from outside: real processes under load"},
+	{"bench/cluster", top, []string{"internal/app", "internal/app/web"}, "gateways that act as one, in one process: only so is their memory and their way to each other seen alone"},
 	{"bench/*", top, nil, "the same for one package each, beside a reference of others"},
 	{"examples/*", top, nil, "shows the packages from outside, as a newcomer uses them"},
 

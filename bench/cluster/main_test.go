@@ -1,0 +1,24 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// The table has a row for each size, with all figures.
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := run([]string{"3", "1", "2"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) < 4 || !strings.HasPrefix(lines[2], "| 1 |") || !strings.HasPrefix(lines[3], "| 2 |") || strings.Count(lines[3], "|") != strings.Count(lines[0], "|") {
+		t.Errorf("%s", out.String())
+	}
+	for _, args := range [][]string{{"many"}, {"3", "none"}} {
+		if err := run(args, &out); err == nil {
+			t.Errorf("%v passed", args)
+		}
+	}
+}
