@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/seal"
@@ -57,6 +58,15 @@ func (s *Store) clusterFigures() func() telemetry.ClusterFigures {
 
 // OpenSessions returns how many sessions have used a gateway and are open.
 func OpenSessions(e *Engine) int { return e.state.Sessions() }
+
+// states returns how agents' states name this node, nil if the gateway is one node.
+func (s *Store) states() *bridge.Nodes {
+	node := s.Cluster()
+	if node == nil {
+		return nil
+	}
+	return &bridge.Nodes{Inc: node.Inc, Key: s.key.Secret("states")}
+}
 
 // join makes this process a node of the cluster that shares a store. Ids of sessions name the node.
 func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) (err error) {

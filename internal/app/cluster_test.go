@@ -40,7 +40,8 @@ type nodes struct {
 	path string           // of the endpoint
 	more string           // of the configuration
 
-	blobs store.Blobs // for copies of results; may be nil
+	elicit string      // id of the tool that asks
+	blobs  store.Blobs // for copies of results; may be nil
 
 	mu   sync.Mutex // guards below
 	all  []*node

@@ -180,7 +180,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
-		Store: o.Store, opts: o, log: log, stores: held, embeddings: vectors, state: state, rounds: bridge.NewRounds(bridge.Options{Logger: log}),
+		Store: o.Store, opts: o, log: log, stores: held, embeddings: vectors, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
 		first: make(chan struct{}), nonEmpty: make(chan struct{}),
 	}
 	e.Auditor = newAuditor(e, o.Audit, c)

@@ -23,6 +23,8 @@ type Options struct {
 	MaxBytes int64
 	// MaxAge is how long an agent may take to answer: 5 minutes.
 	MaxAge time.Duration
+	// Nodes is for a node of a cluster; nil is for a gateway of one node.
+	Nodes *Nodes
 	// Logger gets calls that were given up; nil discards them.
 	Logger *slog.Logger
 }
@@ -75,7 +77,7 @@ func NewRounds(o Options) *Rounds {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	x := &Rounds{o: o, seal: newSealer(), parked: map[parkID]*held{}, count: map[string]int{}}
+	x := &Rounds{o: o, seal: newSealer(o.Nodes), parked: map[parkID]*held{}, count: map[string]int{}}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	return x
 }
@@ -209,6 +211,9 @@ func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token
 	case x.closed:
 		x.mu.Unlock()
 		return nil, errShuttingDown()
+	case h == nil && x.o.Nodes != nil && StateNode(state) != x.o.Nodes.Inc():
+		x.mu.Unlock()
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "the node that waited for these answers is gone; make the call again without requestState")
 	case h == nil:
 		x.mu.Unlock()
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "nothing waits for these answers any more: they were given before, or came after %s; make the call again without requestState", x.o.MaxAge)

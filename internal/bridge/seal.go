@@ -28,15 +28,48 @@ type parkID [16]byte
 // MAC is an HMAC-SHA256 under a key of this process over everything before it, the principal, the
 // profile and the request. NODE names the process: a state with another node belongs to another weir further
 // along the way.
+//
+// In a cluster the key is the cluster's, and a state names the node that has the call:
+//
+//	weir2.INC-TAG.PAYLOAD.MAC    TAG: names the cluster
 type sealer struct {
-	prefix string // "weir1.NODE."
+	prefix string // "weir1.NODE."; in a cluster it has the length of one
 	key    [32]byte
+	nodes  *Nodes // nil: there is one process
+	tag    string // "-TAG."
+}
+
+// Nodes makes the states of a Rounds known to the other nodes of a cluster.
+type Nodes struct {
+	Inc func() string // the incarnation of this node: incChars letters and digits
+	Key []byte        // the same at each node
+}
+
+const (
+	clusterPrefix = "weir2."
+	incChars      = 6
+)
+
+// StateNode returns the INC of the node that has the call of a state, "" for a state that names none.
+func StateNode(state string) string {
+	rest, ok := strings.CutPrefix(state, clusterPrefix)
+	if !ok || len(rest) <= incChars || rest[incChars] != '-' {
+		return ""
+	}
+	return rest[:incChars]
 }
 
 const payloadLen = len(parkID{}) + 8
 
-func newSealer() sealer {
-	var s sealer
+func newSealer(nodes *Nodes) sealer {
+	s := sealer{nodes: nodes}
+	if nodes != nil {
+		s.key = sha256.Sum256(append([]byte("state key\x00"), nodes.Key...))
+		tag := sha256.Sum256(append([]byte("state tag\x00"), nodes.Key...))
+		s.tag = "-" + hex.EncodeToString(tag[:4]) + "."
+		s.prefix = s.begin()
+		return s
+	}
 	var node [8]byte
 	_, _ = rand.Read(node[:]) // never fails
 	_, _ = rand.Read(s.key[:])
@@ -44,13 +77,26 @@ func newSealer() sealer {
 	return s
 }
 
-// owns reports whether a state names this process. It may still be forged.
-func (s *sealer) owns(state string) bool { return strings.HasPrefix(state, s.prefix) }
+// begin returns the beginning of a new state.
+func (s *sealer) begin() string {
+	if s.nodes == nil {
+		return s.prefix
+	}
+	return clusterPrefix + s.nodes.Inc() + s.tag
+}
+
+// owns reports whether a state names this process, or a node of its cluster. It may still be forged.
+func (s *sealer) owns(state string) bool {
+	if s.nodes == nil {
+		return strings.HasPrefix(state, s.prefix)
+	}
+	return StateNode(state) != "" && strings.HasPrefix(state[len(clusterPrefix)+incChars:], s.tag)
+}
 
 // close writes the state of a parked call of r.
 func (s *sealer) close(ctx context.Context, id parkID, r *mcp.Request, expires time.Time) string {
 	payload := binary.BigEndian.AppendUint64(append(make([]byte, 0, payloadLen), id[:]...), uint64(expires.Unix()))
-	body := s.prefix + base64.RawURLEncoding.EncodeToString(payload)
+	body := s.begin() + base64.RawURLEncoding.EncodeToString(payload)
 	mac, _ := s.mac(ctx, body, r) // the request has been parsed before
 	return body + "." + base64.RawURLEncoding.EncodeToString(mac)
 }

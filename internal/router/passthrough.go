@@ -31,8 +31,8 @@ type passthrough struct {
 	apart func() bool
 }
 
-func newPassthrough(name string, up Upstream, log *slog.Logger) *passthrough {
-	p := &passthrough{name: name, up: up, rounds: bridge.NewRounds(bridge.Options{Logger: log})}
+func newPassthrough(name string, up Upstream, nodes *bridge.Nodes, log *slog.Logger) *passthrough {
+	p := &passthrough{name: name, up: up, rounds: bridge.NewRounds(bridge.Options{Nodes: nodes, Logger: log})}
 	p.relay = bridge.Relay{Name: name, Server: up, Tells: p.tellsOf, Failure: failedToReach, Logger: log}
 	p.asking = p.rounds.Wrap(mcp.HandlerFunc(p.serve))
 	return p

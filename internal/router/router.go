@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/sessionid"
@@ -56,6 +57,9 @@ type Options struct {
 	// Sessions makes the sessions of agents at a path outlast the Router; nil, or a nil Endpoint, ends
 	// them with it.
 	Sessions func(path string) *sessionid.Endpoint
+	// Nodes makes the states of asked agents known to the other nodes of a cluster; nil is for a gateway of one
+	// node.
+	Nodes *bridge.Nodes
 	// Locate returns a handler that serves a session at the node of a cluster that owns it, and calls next
 	// for the sessions of this node. Nil is for a gateway of one node.
 	Locate func(path string, sessions *sessionid.Keeper, next http.Handler) http.Handler

@@ -1,20 +1,26 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
@@ -51,11 +57,61 @@ func newEndpoint(s *app.Store, path string, o streamable.ServerOptions) *endpoin
 // locating returns what finds the nodes of the sessions at a path.
 func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
 	return func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
-		return node.Sessions(cluster.Endpoint{
+		return states(node, maxBody, room, node.Sessions(cluster.Endpoint{
 			Path: path, Next: next, ID: sessionOf, Owner: kept.Owner, Here: kept.Here, Forget: kept.Forget, ForgetAll: kept.ForgetAll,
 			MaxBody: maxBody, Memory: room,
-		})
+		}))
 	}
+}
+
+// states sends the answers of modern agents, which have no session, to the node whose call waits for them.
+func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _, carried := cluster.Caller(r.Context()); carried || r.Method != http.MethodPost || !bridge.MayAsk(r.Header.Get(streamable.HeaderMethod)) || sessionOf(r) != "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		hold := room.Hold("principal ", guard.Principal(r.Context()))
+		defer hold.Release()
+		body, err := guard.ReadBody(w, r, maxBody, nil, &hold)
+		if err != nil {
+			k, _ := mcp.KindOf(err)
+			guard.WriteError(w, k.Info().HTTP, guard.RequestID(err), err)
+			return
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		inc, id := "", jsonrpc.ID("")
+		if rawjson.Contains(body, "requestState") {
+			if m, err := jsonrpc.Parse(body); err == nil {
+				id = m.ID
+				inc = bridge.StateNode(rawjson.Text(rawjson.Get(m.Params, "requestState")))
+			}
+		}
+		if inc == "" || inc == node.Inc() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		owner, err := cluster.Owner(r.Context(), node, inc)
+		switch {
+		case errors.Is(err, cluster.ErrGone), owner == node.Inc():
+			next.ServeHTTP(w, r)
+			return
+		case err != nil:
+			w.Header().Set("Retry-After", "2")
+			guard.WriteError(w, http.StatusServiceUnavailable, id, mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked where the call waits; try again: %w", err))
+			return
+		}
+		switch err := cluster.Forward(node, owner, w, r); {
+		case err == nil, r.Context().Err() != nil:
+		case cluster.NotSent(err) && node.Suspect(r.Context(), owner):
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+		default:
+			e := mcp.Errorf(mcp.KindNodeGone, "the node whose call waits for these answers does not answer; the call may have run: make it again without requestState if that does no harm: %w", err)
+			e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": owner, "maybe_ran": true}) // texts and a bool
+			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, id, e)
+		}
+	})
 }
 
 // busy counts a POST request until the returned function is called.
