@@ -82,7 +82,7 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 	s.link, s.trust = listener, authority.TLS()
 	joining, cancel := context.WithTimeout(ctx, slowOpen)
 	defer cancel()
-	err = s.join(joining, docs, key.Seal(), cluster.Options{
+	err = s.join(joining, docs, key.Seal(old...), cluster.Options{
 		Bus: s.shared.bus, Name: c.Cluster.Node, URL: "https://" + advertised(&c.Cluster, listener), TLS: authority.TLS(), Logger: log,
 	})
 	if err != nil {

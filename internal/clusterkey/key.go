@@ -80,8 +80,15 @@ func (k *Key) certify() error {
 	return err
 }
 
-// Seal returns the key that seals what the cluster's nodes give away and any of them gets back.
-func (k *Key) Seal() *seal.Key { return k.seal }
+// Seal returns the key that seals what the cluster's nodes give away and any of them gets back. What one of the
+// old keys has sealed opens, too.
+func (k *Key) Seal(old ...*Key) *seal.Key {
+	former := make([]*seal.Key, len(old))
+	for i, one := range old {
+		former[i] = one.seal
+	}
+	return k.seal.With(former...)
+}
 
 // NKey returns the public key with which nodes sign in at the cluster's NATS.
 func (k *Key) NKey() string { return k.nkeyPub }

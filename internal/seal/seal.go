@@ -19,6 +19,7 @@ const maxSealed = 16 << 10
 // Key seals and opens. It is safe for concurrent use.
 type Key struct {
 	secret []byte
+	former []*Key // open what they have sealed
 
 	mu    sync.Mutex // guards below
 	aeads map[string]cipher.AEAD
@@ -31,6 +32,11 @@ func NewKey(text string) (*Key, error) {
 		return nil, errors.New("a key has 32 bytes in base64url") // without the text, which is a secret
 	}
 	return &Key{secret: secret, aeads: map[string]cipher.AEAD{}}, nil
+}
+
+// With returns a key that also opens what former keys have sealed. It never seals with one of them.
+func (k *Key) With(former ...*Key) *Key {
+	return &Key{secret: k.secret, former: former, aeads: map[string]cipher.AEAD{}}
 }
 
 // Secret returns 32 bytes for a purpose that is no sealing, the same ones each time.
@@ -78,6 +84,13 @@ func (k *Key) Open(purpose, sealed string, context []byte) (plain []byte, ok boo
 	if err != nil {
 		return nil, false
 	}
-	plain, err = k.aead(purpose).Open(nil, nil, raw, context)
-	return plain, err == nil
+	if plain, err = k.aead(purpose).Open(nil, nil, raw, context); err == nil {
+		return plain, true
+	}
+	for _, old := range k.former {
+		if plain, err = old.aead(purpose).Open(nil, nil, raw, context); err == nil {
+			return plain, true
+		}
+	}
+	return nil, false
 }

@@ -54,6 +54,29 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// TestFormer: a key opens what former keys have sealed, and seals with itself alone.
+func TestFormer(t *testing.T) {
+	now := key(t, "b").With(key(t, "a"), key(t, "c"))
+	for _, by := range []*Key{key(t, "a"), key(t, "b"), key(t, "c")} {
+		if plain, ok := now.Open("session", by.Seal("session", []byte("secret"), []byte("/mcp")), []byte("/mcp")); !ok || string(plain) != "secret" {
+			t.Errorf("%q, %v", plain, ok)
+		}
+		if _, ok := now.Open("session", by.Seal("session", []byte("secret"), []byte("/mcp")), []byte("/sse")); ok {
+			t.Error("opens in another context")
+		}
+	}
+	if _, ok := now.Open("session", key(t, "d").Seal("session", []byte("secret"), nil), nil); ok {
+		t.Error("opens what a stranger has sealed")
+	}
+	sealed := now.Seal("session", []byte("secret"), nil)
+	if _, ok := key(t, "a").Open("session", sealed, nil); ok {
+		t.Error("a former key seals")
+	}
+	if _, ok := key(t, "b").Open("session", sealed, nil); !ok || string(now.Secret("x")) != string(key(t, "b").Secret("x")) {
+		t.Error("it is another key")
+	}
+}
+
 // TestSecret: a secret is the same for its key and its purpose, and for nothing else.
 func TestSecret(t *testing.T) {
 	mine := string(key(t, "a").Secret("results"))
