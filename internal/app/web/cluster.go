@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -130,8 +131,7 @@ func sessionOf(r *http.Request) string { return r.Header.Get(streamable.HeaderSe
 
 // near sends requests with an id to the node that its INC names. next serves the ids of this node, and tells
 // the client of an id that no node has.
-func (f *Server) near(idOf func(r *http.Request) string, next http.Handler) http.Handler {
-	node := f.cluster
+func near(node *cluster.Node, log *slog.Logger, idOf func(r *http.Request) string, next http.Handler) http.Handler {
 	if node == nil {
 		return next
 	}
@@ -156,7 +156,7 @@ func (f *Server) near(idOf func(r *http.Request) string, next http.Handler) http
 		case cluster.NotSent(err) && node.Suspect(r.Context(), owner):
 			next.ServeHTTP(w, r)
 		default:
-			f.log.Warn("a request was at a node that does not answer", "inc", owner, "err", err)
+			log.Warn("a request was at a node that does not answer", "inc", owner, "err", err)
 			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, "", mcp.Errorf(mcp.KindNodeGone, "the node of this connection does not answer; connect again"))
 		}
 	})

@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -24,15 +25,14 @@ const OfferPath = "/s2sp/offer/"
 //	GET  /s2sp/health
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
-	mux.Handle("/s2sp/", open.Wrap(f.nearRows(f.engine.Plane.Handler())))
+	mux.Handle("/s2sp/", open.Wrap(nearRows(f.cluster, f.log, f.engine.Plane.Handler())))
 	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine, w, r) })
 	mux.Handle(OfferPath, closed.Wrap(f.unscoped(offers)))
 }
 
 // nearRows sends requests for tables to the node that has them: it alone can make sure that a token works
 // once. next serves the tokens of this node.
-func (f *Server) nearRows(next http.Handler) http.Handler {
-	node := f.cluster
+func nearRows(node *cluster.Node, log *slog.Logger, next http.Handler) http.Handler {
 	if node == nil {
 		return next
 	}
@@ -69,7 +69,7 @@ func (f *Server) nearRows(next http.Handler) http.Handler {
 		case cluster.NotSent(err) && !node.Suspect(r.Context(), owner):
 			refuse(http.StatusServiceUnavailable, "the node of the rows cannot be reached now; try again")
 		default:
-			f.log.Warn("rows were asked of a node that does not answer", "inc", owner, "err", err)
+			log.Warn("rows were asked of a node that does not answer", "inc", owner, "err", err)
 			refuse(http.StatusNotFound, rowsGone)
 		}
 	})

@@ -271,10 +271,10 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	mux.Handle("/mcps/", closed.Wrap(f.router))
 	mountClientDocument(mux, open, c.PublicURL)
 	mux.Handle("/sse", front(inMode(f.sse)))
-	mux.Handle("/messages", front(f.near(func(r *http.Request) string { return r.URL.Query().Get("sessionId") }, traced(f.sse))))
+	mux.Handle("/messages", front(near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sessionId") }, traced(f.sse))))
 	f.mountAgents(mux, open, closed)
 	f.mountPlane(mux, open, closed)
-	hub := f.near(func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.engine.Offices.Handler()) // it checks credentials itself
+	hub := near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.engine.Offices.Handler()) // it checks credentials itself
 	mux.Handle("/socket.io/", open.Wrap(hub))
 	mux.Handle("/smcp/", open.Wrap(hub))
 	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), func(r *http.Request) bool {
