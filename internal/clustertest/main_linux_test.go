@@ -23,6 +23,7 @@ var weirBin string
 
 func TestMain(m *testing.M) {
 	clustertest.Serve()
+	serveReplica()
 	err := proctest.Guard()
 	flag.Parse()
 	dir := ""
