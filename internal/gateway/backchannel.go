@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/bridge"
@@ -37,13 +36,10 @@ type caller struct {
 //	            round (modern: see bridge.Rounds, which runs before the gateway)
 //	agent ── cancellation: the end of ctx ──▶ upstream
 func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-	buf := paramBuffers.Get().(*paramBuffer)
-	defer buf.release() // a Peer reads params only until it returns
-	params, err := dispatch.AppendUpstreamParams(buf.b[:0], c)
+	params, err := dispatch.UpstreamParams(c)
 	if err != nil {
 		return nil, err
 	}
-	buf.b = params
 	c.Attempts++
 	result, err := a.callUpstream(ctx, c, c.Method, params)
 	if err != nil {
@@ -53,21 +49,6 @@ func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, e
 		result = a.redactor.Results(result)
 	}
 	return result, nil
-}
-
-// maxParamBuffer is the size of the largest buffer for params that is kept for another call.
-const maxParamBuffer = 1 << 20
-
-// paramBuffer is a buffer for the params of one call. Without its reuse, the params of large calls
-// are half of the garbage that they make.
-type paramBuffer struct{ b []byte }
-
-var paramBuffers = sync.Pool{New: func() any { return new(paramBuffer) }}
-
-func (p *paramBuffer) release() {
-	if cap(p.b) <= maxParamBuffer {
-		paramBuffers.Put(p)
-	}
 }
 
 // callUpstream makes one admitted call for the agent. An empty method means tools/call. It returns

@@ -153,23 +153,18 @@ func Chain(d Dispatcher, links ...Link) Dispatcher {
 // metaKey is the member of params that does not belong to the tool.
 var metaKey = []byte("_meta")
 
-// UpstreamParams is AppendUpstreamParams into new memory.
-func UpstreamParams(c *Call) (json.RawMessage, error) { return AppendUpstreamParams(nil, c) }
-
-// AppendUpstreamParams appends the agent's params with the upstream's name and the final arguments,
-// or with the URI of a resource. All other members stay: the progress token, answers of an input
-// round, and additions of later versions. After an error, the returned bytes are dst's own.
-func AppendUpstreamParams(dst []byte, c *Call) (json.RawMessage, error) {
+// UpstreamParams returns the agent's params with the upstream's name and the final arguments, or
+// with the URI of a resource. All other members stay: the progress token, answers of an input
+// round, and additions of later versions.
+func UpstreamParams(c *Call) (json.RawMessage, error) {
 	// The agent's params contain the arguments already; room for both would double the memory of a
 	// large call. Arguments that a link has replaced may make the buffer grow.
 	params := c.Request.Params
 	if c.Params != nil {
 		params = c.Params
 	}
-	out := dst
-	if room := max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64; cap(dst)-len(dst) < room {
-		out = append(make([]byte, 0, len(dst)+room), dst...)
-	}
+	room := max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64
+	out := make([]byte, 0, room)
 	if c.Method == MethodRead {
 		out = append(append(out, `{"uri":`...), c.Args...)
 	} else {
@@ -207,7 +202,7 @@ func AppendUpstreamParams(dst []byte, c *Call) (json.RawMessage, error) {
 		add(rawjson.Member{Key: metaKey, Value: f.RawMeta})
 	}
 	if err := errors.Join(err, failed); err != nil {
-		return dst, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
 	}
 	return append(out, '}'), nil
 }
