@@ -64,8 +64,9 @@ class Balancer {
 }
 
 const kinds = ['ts1', 'ts2', 'python1', 'python2'];
-// A killed node may have been the leader of the documents: then the others elect one.
-const limit = 12_000;
+// A killed node may have been the leader of the documents: then the others elect one, which takes up to 12 s. A machine that does
+// other work, too, needs longer. The times are printed.
+const limit = 55_000;
 
 export async function clusters({ weir }) {
   const report = new Report('Sessions over the end of nodes');
