@@ -52,8 +52,22 @@ func (w *world) dial(_ context.Context, _, address string) (net.Conn, error) {
 // deafBus loses the messages to and from a node that was killed.
 type deafBus struct {
 	Bus
-	mu  sync.Mutex // guards below
-	off bool
+	mu    sync.Mutex // guards below
+	off   bool
+	ended string // a subject without a listener; "" for none
+}
+
+// end takes the listener of a subject away, for the questions of this node.
+func (b *deafBus) end(subject string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = subject
+}
+
+func (b *deafBus) isEnded(subject string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ended == subject
 }
 
 func (b *deafBus) cut() {
@@ -71,6 +85,10 @@ func (b *deafBus) isOff() bool {
 func (b *deafBus) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
 	if b.isOff() {
 		go f(store.Message{}, store.ErrUnavailable)
+		return
+	}
+	if b.isEnded(subject) {
+		go f(store.Message{}, store.ErrNobody)
 		return
 	}
 	b.Bus.Ask(subject, h, body, timeout, f)
@@ -500,4 +518,28 @@ func TestWatch(t *testing.T) {
 		a.Close(t.Context())
 		b.Close(t.Context())
 	})
+}
+
+// TestWatchEnded: requests to a node whose process has ended do not wait for three silences. A node without a
+// listener on the bus that takes connections gets the time of three.
+func TestWatchEnded(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			a, b := w.join("a"), w.join("b")
+			synctest.Wait()
+			gone, stop := a.Watch(b.Inc())
+			time.Sleep(10 * time.Second)
+			a.bus.end(subjectPing(b.Inc()))
+			w.cut(b.host, ended)
+			began := time.Now()
+			<-gone
+			if took := time.Since(began); ended && took > 1500*time.Millisecond || !ended && took < 2*time.Second {
+				t.Errorf("ended %v: given up after %v", ended, took)
+			}
+			stop()
+			a.Close(t.Context())
+			b.Close(t.Context())
+		})
+	}
 }

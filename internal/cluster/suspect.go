@@ -265,7 +265,8 @@ func (w *watch) dead() {
 const watchTime = time.Second
 
 // Watch returns a channel that is closed when a node with requests in flight leaves three pings
-// unanswered, on the bus or on the peer link, or is gone. Call stop when the request is over.
+// unanswered, on the bus or on the peer link, or is gone. A node that neither listens on the bus nor takes
+// connections is found within 1.5 seconds. Call stop when the request is over.
 func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -314,13 +315,16 @@ func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
 		if pause(ctx, watchTime) != nil {
 			return
 		}
-		if n.Ping(ctx, inc) == nil {
+		switch err := n.Ping(ctx, inc); {
+		case err == nil:
 			silences = 0
-		} else {
+		case errors.Is(err, store.ErrNobody) && n.silent(ctx, inc):
+			silences = pings // a process that has ended: no listener and no port
+		default:
 			silences++
 		}
 		// A node can live while nothing arrives over the link: requests in flight would wait for ever.
-		if stalled(ctx, n, inc) {
+		if silences < pings && stalled(ctx, n, inc) {
 			stalls++
 		} else {
 			stalls = 0
