@@ -72,6 +72,7 @@ type Shared struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	sweeps chan struct{} // asks for a sweep
 
 	mu     sync.Mutex // guards below
 	closed bool
@@ -86,7 +87,7 @@ func NewShared(o Options) *Shared {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, dead: map[string]bool{}}
+	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
 	none := ""
 	s.inc.Store(&none)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -110,6 +111,7 @@ func (s *Shared) Open(events Events) error {
 	s.unwind = append(s.unwind, unfollow)
 	s.mu.Unlock()
 	s.Go(func() { s.live(over, stop) })
+	s.Go(s.sweepAlways)
 	return nil
 }
 
@@ -208,6 +210,7 @@ func (s *Shared) nodeChanged(d store.Doc) {
 	}
 	inc := d.Key[len("n."):]
 	s.bury(inc)
+	s.sweepLater()
 	s.Go(func() {
 		if s.Pause(rand.N(dropDelay)) {
 			s.events.Gone(inc)
@@ -227,18 +230,24 @@ func (s *Shared) bury(inc string) {
 
 // IsGone reports whether a node is gone for good. It asks the store about a node that is not known.
 func (s *Shared) IsGone(ctx context.Context, inc string) bool {
+	gone, err := s.lookFor(ctx, inc)
+	return err == nil && gone
+}
+
+// lookFor is IsGone with the error of the store.
+func (s *Shared) lookFor(ctx context.Context, inc string) (gone bool, err error) {
 	s.mu.Lock()
 	dead := s.dead[inc]
 	s.mu.Unlock()
 	if dead || !s.o.Node.Gone(inc) {
-		return dead
+		return dead, nil
 	}
 	doc, err := s.o.Docs.Get(ctx, "n."+inc)
 	if err != nil || doc.Rev != 0 {
-		return false
+		return false, err
 	}
 	s.bury(inc)
-	return true
+	return true, nil
 }
 
 // Doubts reports whether a node with members may be gone. It asks no other party.
