@@ -82,7 +82,7 @@ export class Browser {
     const { targetId } = await this.send('Target.createTarget', { url });
     const { sessionId } = await this.send('Target.attachToTarget', { targetId, flatten: true });
     const page = new Page(this, sessionId, targetId);
-    for (const end = Date.now() + 15_000; ; await sleep(20)) {
+    for (const end = Date.now() + 30_000; ; await sleep(20)) {
       const [at, state] = await page.run(() => [location.href, document.readyState]).catch(() => []); // between two documents
       if (state === 'complete' && at !== 'about:blank') return page;
       if (Date.now() > end) throw new Wrong(`the browser did not load ${url}`);

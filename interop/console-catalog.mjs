@@ -22,7 +22,7 @@ async function manyTools() {
 }
 
 // withManyTools looks through a catalog of many tools.
-export async function withManyTools(report, browser, weir, { until, visit, violations, press }) {
+export async function withManyTools(report, browser, weir, { until, visit, violations, press, smooth }) {
   const server = await manyTools();
   const gateway = await startWeir(weir, 'weir-console-many', { mcpServers: { gauges: { url: server.url } } });
   const page = await browser.open(`${gateway.base}/console`);
@@ -36,8 +36,9 @@ export async function withManyTools(report, browser, weir, { until, visit, viola
     await page.run(() => document.querySelector('.tree [data-path]').focus());
     await press(page, '*');
     await until(page, 'the rows of all tools', (many) => { const tree = document.querySelector('.tree'); return !tree.ariaBusy && tree.scrollHeight >= many * tree.querySelector('[role=treeitem]').offsetHeight; }, many);
-    const { most, frames } = await page.run(async () => {
+    const scroll = () => page.run(async () => {
       const tree = document.querySelector('.tree'), frames = [], step = (tree.scrollHeight - tree.clientHeight) / 40;
+      tree.scrollTop = 0;
       let most = 0, last = await new Promise(requestAnimationFrame);
       for (let i = 1; i <= 40; i++) {
         tree.scrollTop = i * step;
@@ -49,9 +50,10 @@ export async function withManyTools(report, browser, weir, { until, visit, viola
       tree.scrollTop = tree.scrollHeight;
       return { most, frames: frames.sort((a, b) => a - b) };
     });
+    const { most, frames } = await scroll();
     if (process.env.FIGURES) console.log(`  rows ${most}, frames: median ${frames[20].toFixed(1)} ms, longest ${frames.at(-1).toFixed(1)} ms, ${frames.filter((one) => one > 50).length} of 40 over 50 ms`);
     expect(most > 10 && most < 100, `${most} rows are elements`);
-    expect(frames[20] < 50, `half of the frames take more than ${frames[20]} ms`);
+    await smooth(browser, 'ten thousand tools', async () => (await scroll()).frames);
     await until(page, 'the last tool', (last) => [...document.querySelectorAll('.tree a')].some((one) => one.textContent.startsWith(last)), `gauge_0${many - 1}`);
   });
   await report.check('catalog: arrow keys, Home and End reach all of ten thousand tools', async () => {

@@ -85,10 +85,38 @@ export async function agent(url, secret) {
 
 // until waits until a function in the page returns something true, and returns it.
 export async function until(page, what, fn, ...args) {
-  for (const end = Date.now() + 15_000; ; await sleep(50)) {
+  for (const end = Date.now() + 30_000; ; await sleep(50)) {
     const got = await page.look(fn, ...args);
     if (got) return got;
     if (Date.now() > end) expect(false, `${what} did not come`, await page.look(() => document.body.innerText));
+  }
+}
+
+// smooth fails if a page that scrolls keeps frames waiting. scroll scrolls it and returns the durations of its frames. A blank
+// page, measured right before and after, says how long this machine takes for a frame now; a machine that is busy only for a
+// while gets further attempts.
+export async function smooth(browser, name, scroll) {
+  const middle = (all) => [...all].sort((a, b) => a - b)[Math.floor(all.length / 2)];
+  const still = async () => {
+    const page = await browser.open('data:text/html,<!doctype html><title>blank</title>');
+    const frames = await page.run(async () => {
+      const all = [];
+      for (let last = await new Promise(requestAnimationFrame); all.length < 40;) {
+        const now = await new Promise(requestAnimationFrame);
+        all.push(now - last);
+        last = now;
+      }
+      return all;
+    });
+    await page.close();
+    return middle(frames);
+  };
+  for (let attempt = 1, blank = await still(); ; attempt++) {
+    const took = middle(await scroll()), after = await still();
+    const bound = 20 + 3 * Math.max(blank, after);
+    if (took <= bound) return;
+    expect(attempt < 4, `${name}: half of the frames take over ${took} ms; those of a blank page take ${blank} and ${after} ms`);
+    blank = after;
   }
 }
 
@@ -164,8 +192,6 @@ async function withoutTokens(report, browser, weir, server) {
     const text = await until(page, 'two servers', () => document.querySelectorAll('.tiles li').length === 2 && document.getElementById('page').innerText);
     for (const part of ['everything', 'hostile', 'ready', 'Tokens saved', 'Nothing needs you']) expect(text.includes(part), `no ${part}`, text);
     expect(await page.run(() => document.getElementById('login').hidden), 'it asks for a token');
-    const painted = await page.run(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0);
-    expect(painted > 0 && painted < 1500, `the first paint came after ${painted} ms`);
   });
   await report.check('servers: each has a page with its tools', async () => {
     await visit(page, '#/servers', 'the servers', () => document.querySelectorAll('#page tbody tr').length === 2);
@@ -460,7 +486,7 @@ export async function consolePage({ weir }) {
   await withoutTokens(report, browser, weir, server);
   await withTokens(report, browser, weir, server);
   await withReviews(report, browser, weir, server);
-  await withManyTools(report, browser, weir, { until, visit, violations, press });
+  await withManyTools(report, browser, weir, { until, visit, violations, press, smooth });
   await withTries(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, press, operate, title });
   await withOperations(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, operate, title, press });
   server.close();
