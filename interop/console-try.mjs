@@ -8,11 +8,12 @@ const digits = '12345678901234567890';
 
 // asking is an MCP server that tells and asks during its calls, with hostile texts.
 async function asking() {
-  const seen = { answers: [], cancelled: 0 };
+  const seen = { answers: [], cancelled: 0, money: 0 };
   const open = new Map(); // the streams of calls by the id of what was asked
   const question = { message: hostile, requestedSchema: { type: 'object', required: ['n'], properties: { n: { type: 'integer', description: hostile }, 'x"><img src=x onerror="window.owned=3">': { type: 'string', title: hostile } } } };
   const tools = [
     { name: 'ask', description: 'Asks for a number.', inputSchema: { type: 'object', properties: { password: { type: 'string' }, note: { type: 'string' } } } },
+    { name: 'pay_money', description: 'Pays.', inputSchema: { type: 'object' } },
     { name: 'rows', description: 'Returns rows.', inputSchema: { type: 'object' } },
     { name: 'wide', description: 'Returns rows of many columns.', inputSchema: { type: 'object' } },
     { name: 'hang', description: 'Never answers.', inputSchema: { type: 'object' } },
@@ -38,6 +39,7 @@ async function asking() {
     if (method === 'tools/list') return answer({ result: { tools } });
     if (method === 'logging/setLevel') return answer({ result: {} });
     if (method !== 'tools/call') return answer({ error: { code: -32601, message: 'no such method' } });
+    if (params.name === 'pay_money') { seen.money++; return answer({ result: { content: [{ type: 'text', text: 'paid' }] } }); }
     if (params.name === 'rows') return answer({ result: { content: [{ type: 'text', text: `[{"name":${JSON.stringify(hostile)},"n":${digits}},{"name":"b","n":2}]` }] } });
     if (params.name === 'wide') return answer({ result: { content: [{ type: 'text', text: JSON.stringify(Array.from({ length: 40 }, (_, i) => Object.fromEntries(Array.from({ length: 150 }, (_, k) => [`column_${k}`, `${i}.${k} of the table`])))) }] } });
     response.writeHead(200, { 'Content-Type': 'text/event-stream' });
@@ -56,7 +58,7 @@ async function asking() {
 // withTries tries tools, prompts and templates that tell, ask and suggest.
 export async function withTries(report, browser, weir, { until, visit, watchPolicy, nothingHappened, violations, press, operate, title }) {
   const server = await asking();
-  const gateway = await startWeir(weir, 'weir-console-try', { tasks: { wait: '1s' }, mcpServers: { asking: { url: server.url }, everything: everythingStdio() } });
+  const gateway = await startWeir(weir, 'weir-console-try', { policy: { rules: [{ action: 'require_approval', tool: 'asking:pay_money*', reason: 'money leaves the house' }] }, tasks: { wait: '1s' }, mcpServers: { asking: { url: server.url }, everything: everythingStdio() } });
   const page = await browser.open(`${gateway.base}/console`);
   await page.run(watchPolicy);
   await until(page, 'both servers', () => document.querySelectorAll('.tiles .state.ready').length === 2);
@@ -131,6 +133,33 @@ export async function withTries(report, browser, weir, { until, visit, watchPoli
     await page.run(() => { document.querySelector('#questions textarea').value = 'The Aire.'; });
     await click('accept');
     await says('The Aire.');
+    await click('call');
+    await click('decline');
+    await says('rejected');
+  });
+  await report.check('try: a tool that needs a yes asks the person, says that the gateway asks, and runs after it alone', async () => {
+    await open('tool', '/asking', 'asking:pay_money');
+    await click('call');
+    const text = await until(page, 'the question', () => document.getElementById('questions')?.innerText);
+    for (const part of ['The policy asks for your yes', 'Allow tool_execute of asking:pay_money', 'Reason: money leaves the house', 'Nothing has run yet']) expect(text.includes(part), `no ${part}`, text);
+    expect(!text.includes('goes to this server') && !text.includes('As JSON'), 'the server seems to ask', text);
+    expectEqual(await page.run(() => document.activeElement.id), 'decline', 'what has the focus');
+    expectEqual(await violations(page), [], 'an approval');
+    expectEqual(server.seen.money, 0, 'calls before the yes');
+    await press(page, 'Enter');
+    await says('a person was asked and did not approve it');
+    expectEqual(server.seen.money, 0, 'calls after a no');
+    await click('call');
+    await click('accept');
+    await says('paid');
+    expectEqual(server.seen.money, 1, 'calls after a yes');
+    await page.run(() => [...document.querySelectorAll('.form button')].find((one) => one.textContent === 'As JSON')?.click());
+    await page.run(() => { document.querySelector('.form textarea').value = JSON.stringify({ note: 'x'.repeat(5000) }); });
+    await click('call');
+    await until(page, 'the question for what is not shown', () => document.querySelector('#questions select')?.selectedOptions[0].textContent === 'false' && document.getElementById('questions').innerText.includes('The policy asks'));
+    await click('accept');
+    await says('a person was asked and did not approve it');
+    expectEqual(server.seen.money, 1, 'calls after a yes to what was not shown');
   });
   await report.check('try: a task goes on after its call, and ends in its result', async () => {
     await open('tool', '/everything', 'research');

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // heldSize is the counted size of a held call in addition to its params and questions.
@@ -75,6 +76,26 @@ func (h *held) returned() {
 	close(h.done)
 }
 
+// approvalKey is the key of a context in which weir itself asks.
+type approvalKey struct{}
+
+// Approval returns a context for a Call that asks a person whether a call may run. A modern agent sees
+// the question under the key approve-N. Questions of servers have the keys ask-N, so that a client can
+// tell a person who asks.
+func Approval(ctx context.Context) context.Context {
+	return context.WithValue(ctx, approvalKey{}, true)
+}
+
+// codeRejected is the error code with which a person refuses a completion (MCP, sampling).
+const codeRejected = -1
+
+// declined reports whether an answer to a question for a completion says that there will be none.
+// 2026-07-28 has no form for that, so the actions of elicitation count.
+func declined(answer json.RawMessage) bool {
+	action := rawjson.Text(rawjson.Get(answer, "action"))
+	return (action == "decline" || action == "cancel") && rawjson.Get(answer, "content") == nil
+}
+
 // asking is a question without an answer yet.
 type asking struct {
 	method string
@@ -112,6 +133,9 @@ func (h *held) Call(ctx context.Context, method string, params json.RawMessage, 
 	}
 	h.next++
 	key := "ask-" + strconv.Itoa(h.next)
+	if ctx.Value(approvalKey{}) != nil {
+		key = "approve-" + strconv.Itoa(h.next)
+	}
 	h.questions[key] = q
 	h.order = append(h.order, key)
 	h.weight += int64(len(q.params))
@@ -119,6 +143,9 @@ func (h *held) Call(ctx context.Context, method string, params json.RawMessage, 
 	h.signal()
 	select {
 	case answer := <-q.answer:
+		if method == methodSample && declined(answer) {
+			return nil, &jsonrpc.Error{Code: codeRejected, Message: "User rejected sampling request"}
+		}
 		return answer, nil
 	case <-ctx.Done():
 		h.forget(key)

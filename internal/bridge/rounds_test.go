@@ -525,3 +525,48 @@ func TestAnswersByTheEmptyKey(t *testing.T) {
 		}
 	}
 }
+
+// A person may decline to write a completion: the server gets the error that MCP has for that.
+func TestRoundsDeclinedCompletion(t *testing.T) {
+	x := NewRounds(Options{})
+	defer x.Close()
+	a := newAgent(t, x, func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		return r.Peer.Call(ctx, methodSample, json.RawMessage(`{"messages":[],"maxTokens":9}`), nil)
+	})
+	for given, refused := range map[string]bool{
+		`{"action":"decline"}`: true, `{"action":"cancel"}`: true,
+		`{"role":"assistant","content":{"type":"text","text":"hi"},"action":"decline"}`: false, `{"role":"assistant"}`: false,
+	} {
+		result, err := a.call(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := a.call(t.Context(), answer(t, result, `{"ask-1":`+given+`}`))
+		var wire *jsonrpc.Error
+		if errors.As(err, &wire) != refused || refused && wire.Code != -1 || !refused && string(out) != given {
+			t.Errorf("%s: %s %v", given, out, err)
+		}
+	}
+}
+
+// A client can tell weir's own question from that of a server.
+func TestRoundsApproval(t *testing.T) {
+	x := NewRounds(Options{})
+	defer x.Close()
+	a := newAgent(t, x, func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if _, err := r.Peer.Call(Approval(ctx), methodElicit, json.RawMessage(`{"message":"Allow t?"}`), nil); err != nil {
+			return nil, err
+		}
+		return r.Peer.Call(ctx, methodElicit, json.RawMessage(`{"message":"Allow t?"}`), nil)
+	})
+	result, err := a.call(t.Context(), "")
+	for _, key := range []string{"approve-1", "ask-2"} {
+		if err != nil || rawjson.GetPath(result, "inputRequests", key) == nil {
+			t.Fatalf("no %s: %s %v", key, result, err)
+		}
+		result, err = a.call(t.Context(), answer(t, result, `{"`+key+`":{"action":"accept"}}`))
+	}
+	if err != nil || string(result) != `{"action":"accept"}` {
+		t.Errorf("%s %v", result, err)
+	}
+}

@@ -65,7 +65,7 @@ async function send(mine, tool, params, more, context) {
   mine.running = undefined;
   if (!mine.questions && mine.raw !== undefined) remember(mine);
   context.draw();
-  if (mine.questions) /** @type {HTMLElement | null} */ (document.querySelector('#questions :is(.field :is(input, select, textarea), textarea, a)') ?? document.getElementById('accept'))?.focus();
+  if (mine.questions) /** @type {HTMLElement | null} */ (document.querySelector('#questions :is(.field :is(input, select, textarea), textarea, a)') ?? document.getElementById(mine.questions.all.some((one) => one.approval) ? 'decline' : 'accept'))?.focus();
 }
 
 function start(mine, dry, context) {
@@ -105,8 +105,9 @@ function asked(tool, params, { inputRequests, requestState }) {
       const safe = /^https?:\/\//i.test(p.url ?? '');
       return { key, title: 'The server sends you to a web page', text: p.message, node: safe ? el('p', {}, el('a', { href: p.url, target: '_blank', rel: 'noopener noreferrer' }, p.url)) : el('code', {}, p.url ?? ''), accept: () => ({ action: 'accept' }) };
     }
+    if (key.startsWith('approve-') && Object.keys(p.requestedSchema?.properties ?? {}).length === 0) return { key, approval: true, title: 'The policy asks for your yes', text: p.message, accept: () => ({ action: 'accept' }) };
     const fields = form(p.requestedSchema ?? {});
-    return { key, title: 'The server asks you', text: p.message, node: fields.node, accept: () => { const raw = fields.raw(); return raw === undefined ? undefined : { action: 'accept', content: new Verbatim(raw) }; } };
+    return { key, approval: key.startsWith('approve-'), title: key.startsWith('approve-') ? 'The policy asks for your yes' : 'The server asks you', text: p.message, node: fields.node, accept: () => { const raw = fields.raw(); return raw === undefined ? undefined : { action: 'accept', content: new Verbatim(raw) }; } };
   });
   return { tool, params, state: requestState, all };
 }
@@ -128,12 +129,12 @@ function reply(mine, action, context) {
 
 // questions shows what the server asks.
 function questions(mine, context) {
-  const { all } = mine.questions;
+  const { all } = mine.questions, approvals = all.every((one) => one.approval);
   const button = (action, text, kind) => el('button', { type: 'button', id: action, class: kind, click: () => reply(mine, action, context) }, text);
   return el('section', { id: 'questions', class: 'notice asks', 'aria-label': 'Questions of the server' }, all.map((one) => el('div', { 'data-key': one.key }, el('h3', {}, one.title), one.text ? el('p', { class: 'text' }, one.text) : '',
     one.node ? own(`answer ${one.key}`, one.node) : '')),
-  el('p', { class: 'soft' }, 'What you enter goes to this server.'),
-  el('p', { class: 'row' }, button('accept', 'Send the answer', 'primary'), all.some((one) => one.sampling) ? '' : [button('decline', 'Decline'), button('cancel', 'Cancel the call')]));
+  el('p', { class: 'soft' }, approvals ? 'Nothing has run yet. Your answer stays at the gateway.' : 'What you enter goes to this server.'),
+  el('p', { class: 'row' }, approvals ? [button('accept', 'Allow this call', 'primary'), button('decline', 'Do not run it')] : [button('accept', 'Send the answer', 'primary'), button('decline', 'Decline'), button('cancel', 'Cancel the call')]));
 }
 
 // said shows the notifications of a call as they come.

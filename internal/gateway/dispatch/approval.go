@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -39,7 +40,7 @@ func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) er
 		return c.operators.ask(ctx, a, s, v, c.redactor.Known, v.refusal(a, s, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy"))
 	}
 	q := newQuestion(a, s, v, c.redactor.Known)
-	answer, err := r.Peer.Call(ctx, "elicitation/create", q.params(), nil)
+	answer, err := r.Peer.Call(bridge.Approval(ctx), "elicitation/create", q.params(), nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
