@@ -71,7 +71,7 @@ func InArgs(args []string) []string {
 			}
 		case !option && Random(arg):
 			found = append(found, arg)
-		case option && !assigned && (i == 0 || !Telling(strings.TrimLeft(args[i-1], "-"))):
+		case option && (i == 0 || !Telling(strings.TrimLeft(args[i-1], "-"))):
 			found = append(found, attached(arg)...)
 		}
 		if option && assigned && Random(value) {
@@ -105,6 +105,10 @@ func attached(arg string) []string {
 		return nil
 	}
 	value := arg[2:]
+	name, rest, assigned := strings.Cut(value, "=")
+	if assigned && strings.Trim(rest, "=") != "" && (arg[1] != 'p' || Plain(name)) {
+		return nil // an option with its value
+	}
 	if Random(value) || arg[1] == 'p' && !Plain(value) && !fileName.MatchString(value) {
 		return []string{value}
 	}

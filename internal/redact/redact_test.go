@@ -111,6 +111,8 @@ func TestInArgs(t *testing.T) {
 		{[]string{"-c", "exec server --token 'letmein'"}, []string{"letmein"}},
 		{[]string{"-k", "Zk3x9QpL0vT7mN2bQ8"}, []string{"Zk3x9QpL0vT7mN2bQ8"}},
 		{[]string{"-uann", "-pHunter-2!", "-kZk3x9QpL0vT7mN2bQ8", "-c", "mysql -uann -pl3tme1n#9"}, []string{"Hunter-2!", "Zk3x9QpL0vT7mN2bQ8", "l3tme1n#9"}},
+		{[]string{"-pl3tme1n#9=n", "-kWmszeDlRcEwdlQ3ZOMm1ON2JROA==", "-pQWxhZGRpbjpvcGVuIHNlc2FtZQ=="}, []string{"QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "WmszeDlRcEwdlQ3ZOMm1ON2JROA==", "l3tme1n#9=n"}},
+		{[]string{"-profile=prod", "-plugin.dir=/opt/plugins", "-path=/srv/a", "-p=8080", "-Pversion=1.2.3"}, nil},
 		{[]string{"-profile", "-p8080:80", "-p/etc/tls/server.pem", "-port=8080", "-pod-name", "-p", "-Dspring.profiles.active=production"}, nil},
 		{[]string{"--key-file", "/etc/tls/server.pem", "--key", "/etc/tls/server.key", "--max-tokens", "100000", "--auth", "bearer", "--token", "--verbose", "--author", "somebody"}, nil},
 		{[]string{"-y", "@modelcontextprotocol/server-filesystem@2025.1.14", "/home/ann/projects", "--public-key", "letmein"}, nil},
