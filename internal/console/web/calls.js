@@ -53,7 +53,8 @@ function start() {
           if (kind !== 'call' || !(data.meta_tool || data.method) || calls.some((one) => one.id === id) || !fits(data)) return;
           calls.unshift({ ...data, id });
           calls.length = Math.min(calls.length, most);
-          if (session.length && data.session === session[0].session) session.unshift({ ...data, id });
+          const shown = one ? one.session : filter.session;
+          if (shown && data.session === shown && !session.some((each) => each.id === id)) session = [{ ...data, id }, ...session].slice(0, inSession);
           say(state);
         });
         say('The connection ended; trying again.');

@@ -11,7 +11,7 @@ let log; // of the server that is shown: { name, lines, stop, paused, refused }
 function follow(name, context) {
   if (log?.name === name && !log.ended) return;
   stop();
-  const mine = log = { name, lines: log?.name === name ? log.lines : [], stop: new AbortController(), paused: false, ended: false, refused: '' };
+  const mine = log = { ...(log?.name === name ? log : { name, lines: [], paused: false }), stop: new AbortController(), ended: false, refused: '' };
   let drawing = false;
   const draw = () => {
     if (drawing || mine.paused) return;
