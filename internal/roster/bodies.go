@@ -92,13 +92,12 @@ func (s *Shared) shrink(h store.Header, body []byte) (store.Header, []byte, erro
 	return h, nil, nil
 }
 
-// expand calls f with the body of a message. It returns false if the body is fetched, and f is called by
-// then or later.
-func (s *Shared) expand(in store.Message, f func(body []byte, err error)) (now bool) {
+// expand calls f with the body of a message, at once or when the body has been fetched.
+func (s *Shared) expand(in store.Message, f func(body []byte, err error)) {
 	id, size, large := strings.Cut(in.Header[headerBody], ",")
 	if !large {
 		f(in.Body, nil)
-		return true
+		return
 	}
 	from := in.Header[headerFrom]
 	started := s.Go(func() {
@@ -118,66 +117,78 @@ func (s *Shared) expand(in store.Message, f func(body []byte, err error)) (now b
 	if !started {
 		f(nil, store.ErrUnavailable)
 	}
-	return false
 }
 
-// line keeps the messages of one subject in order while a body is fetched.
+// line keeps the messages of one subject in order while a body is fetched. Messages of other senders do not
+// wait for it: the node that has the body may be gone.
 type line struct {
 	s *Shared
 
-	mu      sync.Mutex // guards below
-	busy    bool
-	waiting []store.Message
+	mu      sync.Mutex                 // guards below
+	waiting map[string][]store.Message // by the sender whose body is fetched
+	count   int                        // of all that wait
 }
 
+// take handles a message. Calls must not overlap.
 func (l *line) take(in store.Message) {
+	from := in.Header[headerFrom]
 	l.mu.Lock()
-	if l.busy {
-		if len(l.waiting) < maxLine { // else it is lost, as on a line that is full
-			l.waiting = append(l.waiting, in)
+	if _, busy := l.waiting[from]; busy {
+		if l.count < maxLine { // else it is lost, as on a line that is full
+			l.waiting[from] = append(l.waiting[from], in)
+			l.count++
 		}
 		l.mu.Unlock()
 		return
 	}
-	l.busy = true
+	_, large := in.Header[headerBody]
+	if large {
+		if l.waiting == nil {
+			l.waiting = map[string][]store.Message{}
+		}
+		l.waiting[from] = nil
+	}
 	l.mu.Unlock()
-	l.run(in)
+	if !large {
+		l.s.received(in, in.Body)
+		return
+	}
+	l.fetch(from, in)
 }
 
-// run hands on a message and those that have come meanwhile.
-func (l *line) run(in store.Message) {
-	for {
-		if !l.s.expand(in, func(body []byte, err error) { l.expanded(in, body, err) }) {
-			return // expanded goes on
+// fetch hands on a message when its body is there, and then those that have waited for it.
+func (l *line) fetch(from string, in store.Message) {
+	l.s.expand(in, func(body []byte, err error) {
+		if err != nil {
+			l.s.log.Warn("a message of another hub is lost", "err", err)
+		} else {
+			l.s.received(in, body)
 		}
-		more := false
-		if in, more = l.next(); !more {
-			return
+		for {
+			next, more := l.next(from)
+			if !more {
+				return
+			}
+			if _, large := next.Header[headerBody]; large {
+				l.fetch(from, next)
+				return
+			}
+			l.s.received(next, next.Body)
 		}
-	}
+	})
 }
 
-// expanded takes a message whose body is there.
-func (l *line) expanded(in store.Message, body []byte, err error) {
-	if err != nil {
-		l.s.log.Warn("a message of another hub is lost", "err", err)
-	} else {
-		l.s.received(in, body)
-	}
-	if _, large := in.Header[headerBody]; large {
-		if next, more := l.next(); more {
-			l.run(next)
-		}
-	}
-}
-
-func (l *line) next() (in store.Message, more bool) {
+// next returns the message of a sender that has waited longest. If there is none, the sender's next message
+// does not wait.
+func (l *line) next(from string) (in store.Message, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) == 0 {
-		l.busy = false
+	waiting := l.waiting[from]
+	if len(waiting) == 0 {
+		delete(l.waiting, from)
 		return in, false
 	}
-	in, l.waiting = l.waiting[0], l.waiting[1:]
-	return in, true
+	l.waiting[from] = waiting[1:]
+	l.count--
+	return waiting[0], true
 }

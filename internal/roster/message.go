@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -29,6 +30,7 @@ const (
 	headerBody    = "Weir-Body"
 	headerAgent   = "Weir-Agent" // name, SID, version and dialect
 	headerProblem = "Weir-Problem"
+	headerTrace   = "Traceparent"
 )
 
 // lanes is the number of subjects of a node's hub. All messages about one Computer come on one of them.
@@ -58,10 +60,8 @@ const (
 
 // Caller is the Agent that makes a call.
 type Caller struct {
-	Name    string `json:"name"`
-	SID     string `json:"sid"`
-	Version string `json:"version,omitempty"`
-	Dialect uint8  `json:"dialect,omitempty"`
+	Name, SID, Version string
+	Dialect            uint8
 }
 
 // Message is a message between hubs. Args and Attachments are carried as they are.
@@ -73,13 +73,44 @@ type Message struct {
 	Gen, Rev, Seq uint64
 	Timeout       time.Duration
 	Agent         Caller
-	Deep          bool // of OpProbe: ask the peer itself
+	Trace         string // the traceparent of a call, "" for none; one that is not well-formed is left out
+	Deep          bool   // of OpProbe: ask the peer itself
 	Problem       string
 	Args          []json.RawMessage
 	Attachments   [][]byte
 
 	// Reply answers the message; nil if the sender awaits no answer.
 	Reply func(*Message)
+}
+
+// encode returns the JSON form of a Caller.
+func (c *Caller) encode() []byte {
+	w := rawjson.NewWriter(make([]byte, 0, 128)).Object().Key("name").String(c.Name).Key("sid").String(c.SID)
+	if c.Version != "" {
+		w.Key("version").String(c.Version)
+	}
+	if c.Dialect != 0 {
+		w.Key("dialect").Int(int64(c.Dialect))
+	}
+	return w.EndObject().Bytes()
+}
+
+// decodeCaller reads what encode has written. Members that this build does not know are left out.
+func decodeCaller(raw []byte) (c Caller, err error) {
+	var name, sid, version, dialect []byte
+	err = rawjson.Scan(raw, rawjson.Key("name", &name), rawjson.Key("sid", &sid), rawjson.Key("version", &version), rawjson.Key("dialect", &dialect))
+	if err == nil && dialect != nil {
+		var n uint64
+		n, err = strconv.ParseUint(string(dialect), 10, 8)
+		c.Dialect = uint8(n)
+	}
+	c.Name, c.SID, c.Version = rawjson.Text(name), rawjson.Text(sid), rawjson.Text(version)
+	return c, err
+}
+
+// isTrace reports whether a text has the form of a traceparent. It may go into a header then.
+func isTrace(s string) bool {
+	return len(s) >= 55 && len(s) <= 512 && strings.Trim(s, "0123456789abcdef-") == ""
 }
 
 var errMessage = errors.New("a message of another hub cannot be read")
@@ -115,8 +146,10 @@ func (m *Message) pack() (store.Header, []byte) {
 	number(headerSeq, m.Seq)
 	number(headerTimeout, uint64(m.Timeout.Milliseconds()))
 	if m.Agent.SID != "" {
-		raw, _ := json.Marshal(m.Agent) // texts and a number
-		h[headerAgent] = encodeText(string(raw))
+		h[headerAgent] = base64.RawURLEncoding.EncodeToString(m.Agent.encode())
+	}
+	if isTrace(m.Trace) {
+		h[headerTrace] = m.Trace
 	}
 	if m.Deep {
 		h[headerProblem] = "deep"
@@ -152,7 +185,7 @@ func unpack(h store.Header, body []byte) (*Message, error) {
 	if h[headerV] != "1" {
 		return nil, fmt.Errorf("%w: its version is %q", errMessage, h[headerV])
 	}
-	m := &Message{Op: Op(h[headerOp]), From: h[headerFrom], To: h[headerTo], Problem: h[headerProblem]}
+	m := &Message{Op: Op(h[headerOp]), From: h[headerFrom], To: h[headerTo], Problem: h[headerProblem], Trace: h[headerTrace]}
 	if m.Op == OpProbe {
 		m.Deep, m.Problem = m.Problem == "deep", ""
 	}
@@ -173,8 +206,12 @@ func unpack(h store.Header, body []byte) (*Message, error) {
 	m.Event, m.Office = text(headerEvent), text(headerOffice)
 	m.Gen, m.Rev, m.Seq = number(headerGen), number(headerRev), number(headerSeq)
 	m.Timeout = time.Duration(min(number(headerTimeout), 1<<40)) * time.Millisecond
-	if agent := text(headerAgent); agent != "" {
-		failed = errors.Join(failed, json.Unmarshal([]byte(agent), &m.Agent))
+	if agent := h[headerAgent]; agent != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(agent)
+		if err == nil {
+			m.Agent, err = decodeCaller(raw)
+		}
+		failed = errors.Join(failed, err)
 	}
 	if failed != nil {
 		return nil, fmt.Errorf("%w: %w", errMessage, failed)
@@ -248,7 +285,7 @@ func (s *Shared) listen() (stop func(), err error) {
 }
 
 // receiver returns what takes the messages of one subject. While the body of one is fetched, the later ones
-// of the subject wait.
+// of its sender wait.
 func (s *Shared) receiver() func(store.Message) {
 	line := &line{s: s}
 	return func(in store.Message) { line.take(in) }

@@ -60,10 +60,11 @@ func (s *session) thread(alias string) *thread {
 }
 
 // forward sends a call to the node of its Computer.
-func (r remote) forward(c *call, payload json.RawMessage, timeout time.Duration) {
+func (r remote) forward(c *call, payload json.RawMessage, f *callFields, timeout time.Duration) {
 	m := &roster.Message{
 		Op: roster.OpCall, Event: c.spelling, Office: c.office.ID, To: c.member.SID, Gen: c.member.Gen, Timeout: timeout,
 		Agent: roster.Caller{Name: c.as, SID: c.sid, Dialect: uint8(c.dialect)}, Args: []json.RawMessage{payload}, Attachments: c.event.Attachments,
+		Trace: rawjson.Text(f.trace),
 	}
 	if c.version != (a2c.Version{}) {
 		m.Agent.Version = c.version.String()
@@ -129,12 +130,12 @@ func (r remote) follows(c *call, payload json.RawMessage, timeout time.Duration)
 		c.computer.serving++
 	}
 	r.mu.Unlock()
-	if c.computer == nil {
-		r.forward(c, payload, timeout)
-		return
-	}
 	var f callFields
 	f.read(payload)
+	if c.computer == nil {
+		r.forward(c, payload, &f, timeout)
+		return
+	}
 	r.deliver(c, payload, &f, timeout, c.event.Attachments)
 }
 

@@ -39,14 +39,14 @@ type call struct {
 }
 
 // callFields are the members that the hub reads of a client:* payload; nil if absent.
-type callFields struct{ computer, reqID, timeout, tool, params, agent, robot, version, sid []byte }
+type callFields struct{ computer, reqID, timeout, tool, params, agent, robot, version, sid, trace []byte }
 
 // read finds all members in one pass, because payloads may be large.
 func (f *callFields) read(payload []byte) bool {
 	return rawjson.IsObject(payload) && rawjson.Scan(payload,
 		rawjson.Key("computer", &f.computer), rawjson.Key("req_id", &f.reqID), rawjson.Key("timeout", &f.timeout),
 		rawjson.Key("tool_name", &f.tool), rawjson.Key("params", &f.params), rawjson.Key("agent", &f.agent),
-		rawjson.Key("robot_id", &f.robot), rawjson.Key(a2c.QueryVersion, &f.version), rawjson.Key("agent_sid", &f.sid)) == nil
+		rawjson.Key("robot_id", &f.robot), rawjson.Key(a2c.QueryVersion, &f.version), rawjson.Key("agent_sid", &f.sid), rawjson.Key("traceparent", &f.trace)) == nil
 }
 
 // route carries a client:* event to a Computer and returns the answer. It does not block.
@@ -89,7 +89,7 @@ func (h *Hub) route(e *socketio.Event) {
 		return
 	}
 	if c.computer == nil {
-		remote{fabric{h}}.forward(c, payload, timeout)
+		remote{fabric{h}}.forward(c, payload, &f, timeout)
 		return
 	}
 	h.deliver(c, payload, &f, timeout, e.Attachments)

@@ -84,8 +84,10 @@ func (b *Bus) publish(subject, reply string, h store.Header, body []byte) error 
 	m := &nats.Msg{Subject: subject, Reply: reply, Data: body}
 	if len(h) > 0 {
 		m.Header = make(nats.Header, len(h))
+		values := make([]string, 0, len(h)) // of all headers: one allocation, not one each
 		for name, value := range h {
-			m.Header[name] = []string{value}
+			values = append(values, value)
+			m.Header[name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
 	if err := b.conn.PublishMsg(m); err != nil {
@@ -147,8 +149,10 @@ func message(m *nats.Msg) store.Message {
 	out := store.Message{Subject: m.Subject, Body: m.Data}
 	if len(m.Header) > 0 {
 		out.Header = make(store.Header, len(m.Header))
-		for name := range m.Header {
-			out.Header[name] = m.Header.Get(name)
+		for name, values := range m.Header {
+			if len(values) > 0 {
+				out.Header[name] = values[0]
+			}
 		}
 	}
 	return out

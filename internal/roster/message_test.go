@@ -1,0 +1,137 @@
+package roster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// heard are Events that keep what arrives, in order.
+type heard struct {
+	mu   sync.Mutex // guards below
+	args []string
+}
+
+func (h *heard) Gone(string)   {}
+func (h *heard) Fenced(string) {}
+func (h *heard) Message(m *Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	arg := string(m.Args[0])
+	h.args = append(h.args, m.From+arg[:min(len(arg), 2)])
+}
+
+func (h *heard) all() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Join(h.args, " ")
+}
+
+// sender is another node, as far as roster asks it.
+type sender struct {
+	alone
+	inc string
+}
+
+func (s sender) Inc() string { return s.inc }
+
+// TestLineOfOneSender: while the body of a message is fetched from its sender, which may be gone, later messages
+// of that sender wait, in order, and those of others do not.
+func TestLineOfOneSender(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			docs, bus := store.NewMemory(), store.NewMemoryBus()
+			fetched := make(chan struct{})
+			var of Bodies
+			open := func(inc string, b *Bodies) (*Shared, *heard) {
+				s, h := NewShared(Options{Docs: docs, Bus: bus, Node: sender{inc: inc}, Name: "test", Bodies: b}), &heard{}
+				if err := s.Open(h); err != nil {
+					t.Fatal(err)
+				}
+				return s, h
+			}
+			fetch := func(_ context.Context, _, path string, _ int64) ([]byte, error) {
+				<-fetched
+				if fails {
+					return nil, errors.New("it is gone")
+				}
+				return of.take(strings.TrimPrefix(path, BodyPath)), nil
+			}
+			receiver, got := open("aaaaaa", &Bodies{Fetch: fetch})
+			defer receiver.Close()
+			one, _ := open("bbbbbb", &of)
+			defer one.Close()
+			two, _ := open("cccccc", nil)
+			defer two.Close()
+			tell := func(s *Shared, arg string) {
+				t.Helper()
+				if err := s.Tell("aaaaaa", "desk", &Message{Op: OpSend, Args: []json.RawMessage{json.RawMessage(arg)}}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+			}
+			tell(one, "1"+strings.Repeat(" ", maxInline))
+			tell(one, "2")
+			tell(one, "3"+strings.Repeat(" ", maxInline))
+			tell(one, "4")
+			tell(two, "5")
+			if all := got.all(); all != "cccccc5" {
+				t.Errorf("while the body is fetched: %q", all)
+			}
+			close(fetched)
+			synctest.Wait()
+			want := "cccccc5 bbbbbb1  bbbbbb2 bbbbbb3  bbbbbb4"
+			if fails {
+				want = "cccccc5 bbbbbb2 bbbbbb4"
+			}
+			if all := got.all(); all != want {
+				t.Errorf("afterwards: %q, want %q", all, want)
+			}
+			tell(one, "6")
+			if all := got.all(); all != want+" bbbbbb6" {
+				t.Errorf("at the end: %q", all)
+			}
+		})
+	}
+}
+
+// TestTrace: the trace context of a call is a header of its message. A text of another form is none, because not
+// every text can be a header.
+func TestTrace(t *testing.T) {
+	good := "00-" + strings.Repeat("a", 32) + "-" + strings.Repeat("b", 16) + "-01"
+	for trace, want := range map[string]string{"": "", good: good, good + "-9": good + "-9", "00-short": "", good[:54] + "\n": "", strings.Repeat("a", 513): ""} {
+		h, body := (&Message{Op: OpCall, Trace: trace}).pack()
+		if h["Traceparent"] != want {
+			t.Errorf("%.60q: %q", trace, h["Traceparent"])
+		}
+		if m, err := unpack(h, body); err != nil || m.Trace != want {
+			t.Errorf("%.60q: %+v %v", trace, m, err)
+		}
+	}
+}
+
+// TestCaller: a Caller arrives as it was sent, also from a build that says more.
+func TestCaller(t *testing.T) {
+	for _, c := range []Caller{{}, {Name: "ä\"\\\x01", SID: "s"}, {Name: "a", SID: "s", Version: "0.2", Dialect: 255}} {
+		if got, err := decodeCaller(c.encode()); err != nil || got != c {
+			t.Errorf("%+v: %+v %v", c, got, err)
+		}
+	}
+	if got, err := decodeCaller([]byte(`{"name":"a","sid":"s","more":[1]}`)); err != nil || got.SID != "s" {
+		t.Errorf("with a member of a later build: %+v %v", got, err)
+	}
+	for _, bad := range []string{`[]`, `{"name":"a","sid":"s","dialect":256}`, `{"sid":"s","dialect":"x"}`, `{`} {
+		if got, err := decodeCaller([]byte(bad)); err == nil {
+			t.Errorf("%s: %+v", bad, got)
+		}
+	}
+	if h, _ := (&Message{Op: OpCall, Agent: Caller{Name: "a", SID: "s"}}).pack(); h[headerAgent] == "" {
+		t.Error("no caller in the header")
+	}
+}
