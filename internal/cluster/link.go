@@ -28,11 +28,28 @@ const (
 	headerFrom  = "Weir-From"  // INC of the entry node
 	headerTo    = "Weir-To"    // INC of the node that the request is for
 	headerHops  = "Weir-Hops"  // how many nodes have passed the request on
+	headerAddr  = "Weir-Addr"  // the address of the client at the entry node, "" for a request of that node itself
 	headerOwner = "Weir-Owner" // in a response of status 421: INC of the owner, "" if the thing has none
 	// headerUnreached, in a response of status 502, says that a third node could not reach the owner either:
 	// "unsent", or "unknown" if the owner may have got the request.
 	headerUnreached = "Weir-Unreached"
 )
+
+// keyHeaders are headers of clients that [http.Transport] takes for leave to send a request again when its
+// connection breaks off, even if the other node has got it. They have another name on the peer link: only
+// this package knows what may run twice.
+var keyHeaders = []string{"Idempotency-Key", "X-Idempotency-Key"}
+
+// prefixKey is in front of the names of keyHeaders on the peer link.
+const prefixKey = "Weir-"
+
+// rename moves the values of a header to another name.
+func rename(h http.Header, from, to string) {
+	if values, ok := h[from]; ok {
+		delete(h, from)
+		h[to] = values
+	}
+}
 
 // Values of headerUnreached.
 const (
@@ -161,6 +178,10 @@ func (n *Node) send(via, inc string, r *http.Request) (*http.Response, error) {
 	out.Header.Set(headerHops, strconv.Itoa(hops(r.Header)+1))
 	if out.Header.Get(headerFrom) == "" {
 		out.Header.Set(headerFrom, n.Inc())
+		out.Header.Set(headerAddr, r.RemoteAddr)
+	}
+	for _, name := range keyHeaders {
+		rename(out.Header, name, prefixKey+name)
 	}
 	return n.links.RoundTrip(out)
 }
@@ -175,8 +196,11 @@ func hops(h http.Header) int {
 
 // Strip removes the headers of the peer link from a request of the public.
 func Strip(h http.Header) {
-	for _, name := range []string{headerAs, headerFrom, headerTo, headerHops, headerOwner, headerUnreached} {
+	for _, name := range []string{headerAs, headerFrom, headerTo, headerHops, headerAddr, headerOwner, headerUnreached} {
 		delete(h, name)
+	}
+	for _, name := range keyHeaders {
+		delete(h, prefixKey+name)
 	}
 }
 
@@ -299,6 +323,11 @@ func (n *Node) receive(next http.Handler) http.Handler {
 			return
 		}
 		from := r.Header.Get(headerFrom)
+		// Rules, the audit log and bounds look at where a request is from: the node in between is nowhere.
+		r.RemoteAddr = r.Header.Get(headerAddr)
+		for _, name := range keyHeaders {
+			rename(r.Header, prefixKey+name, name)
+		}
 		Strip(r.Header)
 		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, carried{id, from}))
 		r.TLS = nil // the certificate is the node's, not the caller's
