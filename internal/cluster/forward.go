@@ -96,6 +96,8 @@ func Send(n *Node, inc string, r *http.Request) (*http.Response, error) {
 	}
 	b := &watchedBody{ReadCloser: resp.Body, end: func() { close(over); cancel(nil) }}
 	if w, ok := resp.Body.(io.Writer); ok {
+		conn := resp.Body
+		context.AfterFunc(ctx, func() { _ = conn.Close() }) // the transport leaves an upgraded connection open
 		resp.Body = &watchedConn{b, w}
 	} else {
 		resp.Body = b

@@ -107,3 +107,49 @@ func TestForwardedCallRunsOnce(t *testing.T) {
 		t.Errorf("the call ran %d times", got)
 	}
 }
+
+// TestTunnelEndsWithSilence: an upgraded connection ends when its node falls silent, and does not wait for the
+// client to notice.
+func TestTunnelEndsWithSilence(t *testing.T) {
+	a, b := linked(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
+		t.Cleanup(func() { _ = conn.Close() }) // it stays open, as that of a process that is stopped
+	}))
+	ended := make(chan struct{})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		if err := Forward(a, b.Inc(), w, r); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer front.Close()
+	client, err := net.Dial("tcp", front.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_ = client.SetDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.WriteString(client, "GET /x HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	got := make([]byte, 0, 1<<10)
+	for !strings.HasSuffix(string(got), "hello") {
+		count, err := client.Read(got[len(got):cap(got)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = got[:len(got)+count]
+	}
+	a.mu.Lock()
+	w := a.watches[b.Inc()]
+	w.dead() // as keepWatch does after three silences
+	a.mu.Unlock()
+	if _, err := io.ReadAll(client); err != nil {
+		t.Errorf("the client still waits: %v", err)
+	}
+	_ = client.Close()
+	<-ended
+}
