@@ -149,6 +149,7 @@ type granted struct {
 	left  int // calls that it still lets through
 	until time.Time
 	last  time.Time // when the last call was let through
+	total bool      // its calls count in grantRecord.Total
 }
 
 func (g *granted) lets(now time.Time) bool { return g != nil && g.left > 0 && now.Before(g.until) }
@@ -243,12 +244,14 @@ func (s *principalShare) renew(record bool, of scope) *breach {
 		_, refused = r.free(of, 1, time.Now())
 		return refused
 	}
-	old, next := s.granted[of.name], &granted{id: rand.Text()[:12]}
+	old, next := s.granted[of.name], &granted{id: rand.Text()[:12], total: of.limit.PerSession > 0}
 	_, err := store.Change(ctx, g.docs, key, func(doc store.Doc) ([]byte, time.Duration, error) {
 		r, now := readGrants(doc, of.name), time.Now()
 		refused = nil
-		if slices.ContainsFunc(r.Grants, func(one grant) bool { return one.ID == next.id }) {
-			return nil, 0, store.ErrKeep // an earlier attempt was made
+		if i := slices.IndexFunc(r.Grants, func(one grant) bool { return one.ID == next.id }); i >= 0 {
+			// An earlier attempt was made: the document says what other nodes know of the lease.
+			next.left, next.until = r.Grants[i].Calls, now.Add(time.UnixMilli(r.Grants[i].Until).Sub(now))
+			return nil, 0, store.ErrKeep
 		}
 		settled := r.settle(old, now)
 		if next.left, refused = r.free(of, g.nodes(), now); refused != nil && !settled {
@@ -257,7 +260,7 @@ func (s *principalShare) renew(record bool, of scope) *breach {
 		if refused == nil {
 			next.until = now.Add(leaseTime)
 			r.Grants = append(r.Grants, grant{next.id, next.until.UnixMilli(), next.left})
-			if of.limit.PerSession > 0 {
+			if next.total {
 				r.Total += next.left
 			}
 		}
@@ -294,8 +297,8 @@ func (r *grantRecord) settle(old *granted, now time.Time) (found bool) {
 			continue
 		}
 		found = true
-		if r.Total > 0 {
-			r.Total -= one.Calls - old.calls
+		if old.total {
+			r.Total = max(0, r.Total-(one.Calls-old.calls))
 		}
 		*one = grant{"", old.last.UnixMilli() + 1, old.calls}
 	}

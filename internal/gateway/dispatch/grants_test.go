@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"testing"
@@ -192,6 +193,67 @@ func TestGrantDocument(t *testing.T) {
 		var r grantRecord
 		if err := json.Unmarshal(doc.Value, &r); err != nil || len(doc.Value) > 4000 {
 			t.Errorf("%v, %d bytes", err, len(doc.Value))
+		}
+	})
+}
+
+// lateDocs is a store whose first write is made when the second one begins. Its caller has been told that the
+// store does not answer.
+type lateDocs struct {
+	store.Docs
+	first func() // makes the first write
+	sets  int
+}
+
+func (d *lateDocs) Set(ctx context.Context, key string, value []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	switch d.sets++; d.sets {
+	case 1:
+		d.first = func() { _, _ = d.Docs.Set(context.Background(), key, value, rev, ttl) }
+		time.Sleep(time.Second)
+		return 0, store.ErrUnavailable
+	case 2:
+		d.first()
+	}
+	return d.Docs.Set(ctx, key, value, rev, ttl)
+}
+
+// TestGrantsOfALateWrite: a lease that an earlier attempt has written lets through what the document says,
+// not what a later attempt would have written.
+func TestGrantsOfALateWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs, nodes := &lateDocs{Docs: store.NewMemory()}, 5
+		g, l := NewGrants(docs, func() int { nodes--; return nodes }), new(Ledger)
+		defer g.Close()
+		g.Principal(l, "ann")
+		if b := l.take(0, true, []scope{{"one", RateLimit{PerMinute: 80}}}); b != nil {
+			t.Fatal(b.error())
+		}
+		doc, err := docs.Get(t.Context(), l.share.key+store.Hash("one"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, kept := l.share.granted["one"], readGrants(doc, "one").Grants
+		if docs.sets < 2 || len(kept) != 1 || have.left+have.calls != kept[0].Calls || have.until.UnixMilli() > kept[0].Until {
+			t.Errorf("after %d writes the lease is of %d calls until %d, and in the document %+v", docs.sets, have.left+have.calls, have.until.UnixMilli(), kept)
+		}
+	})
+}
+
+// TestGrantsAfterAReload: calls of leases from before a limit in all are not taken off it.
+func TestGrantsAfterAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShares(store.NewMemory(), 2)
+		defer s.close()
+		if b := s.all[0].take(0, true, []scope{{"one", RateLimit{PerMinute: 800}}}); b != nil { // a lease of 100
+			t.Fatal(b.error())
+		}
+		n, scopes := 0, []scope{{"one", RateLimit{PerSession: 20}}}
+		for s.all[1].take(0, true, scopes) == nil && n < 100 {
+			n++
+			time.Sleep(time.Second)
+		}
+		if n != 20 {
+			t.Errorf("%d calls, want 20", n)
 		}
 	})
 }
