@@ -162,7 +162,7 @@ func (r *Registry) drop(name string) bool {
 
 // renew keeps the registration of an agent that was heard of here, whose older one is known if live. It
 // returns the agent as it is registered.
-func (s *sharer) renew(ctx context.Context, a Agent, old Agent, live bool) (Agent, error) {
+func (s *sharer) renew(parent context.Context, a Agent, old Agent, live bool) (Agent, error) {
 	same := live && old.Instance == a.Instance && old.URL == a.URL && old.From == a.From && old.Principal == a.Principal && string(old.Server) == string(a.Server)
 	s.mu.Lock()
 	late, away := s.late[a.Name], time.Now().Before(s.away)
@@ -172,7 +172,7 @@ func (s *sharer) renew(ctx context.Context, a Agent, old Agent, live bool) (Agen
 	}
 	err := store.ErrUnavailable
 	if !away {
-		ctx, cancel := context.WithTimeout(ctx, keepTime)
+		ctx, cancel := context.WithTimeout(parent, keepTime)
 		defer cancel()
 		_, err = store.Change(ctx, s.docs, keyOf(a.Name), func(doc store.Doc) ([]byte, time.Duration, error) {
 			if before, ok := agentOf(doc); ok && time.Now().Before(before.Until) {
@@ -202,8 +202,13 @@ func (s *sharer) renew(ctx context.Context, a Agent, old Agent, live bool) (Agen
 	case errors.Is(err, errTaken):
 		return a, err
 	}
+	if parent.Err() != nil {
+		return a, parent.Err() // its caller is gone, which says nothing of the store
+	}
 	if !away {
-		s.away = time.Now().Add(keepWait)
+		if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrFull) {
+			s.away = time.Now().Add(keepWait) // other agents do not wait, too
+		}
 		s.r.log.Warn("the registration of an agent could not be shared with the other gateways", "agent", a.Name, "err", err)
 	}
 	if !same {

@@ -155,3 +155,30 @@ func TestSharedFaults(t *testing.T) {
 		}
 	})
 }
+
+// TestSharedFailuresOfOne: an agent whose request is given up, or whose document is of a later version, does not
+// keep others from registering.
+func TestSharedFailuresOfOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := store.NewMemory()
+		if _, err := docs.Set(t.Context(), keyOf("a"), []byte(`{"v":99,"name":"a"}`), 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		r, stop := joined(t, docs, Options{})
+		defer stop()
+		if status, answer := send(r, "ann", http.MethodPost, "/agents", agentA); status != http.StatusServiceUnavailable || !strings.Contains(answer, "later version") {
+			t.Errorf("a document of a later version: %d %s", status, answer)
+		}
+		if status, answer := send(r, "bob", http.MethodPost, "/agents", strings.ReplaceAll(agentB, `"b"`, `"c"`)); status != http.StatusOK {
+			t.Errorf("an agent after one with a document of a later version: %d %s", status, answer)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.register(over, Agent{Name: "d", URL: "http://10.0.0.7:7001/mcp", Principal: "eve", Instance: "1"}); err == nil {
+			t.Error("a request that was given up has registered an agent")
+		}
+		if status, answer := send(r, "bob", http.MethodPost, "/agents", agentB); status != http.StatusOK {
+			t.Errorf("an agent after one that has given up: %d %s", status, answer)
+		}
+	})
+}
