@@ -189,6 +189,7 @@ func (d *Docs) readForEver() {
 	defer d.conn.RemoveStatusListener(connected)
 	timer := time.NewTimer(readAgain)
 	defer timer.Stop()
+	due := time.Now().Add(readAgain)
 	for {
 		select {
 		case <-d.ctx.Done():
@@ -198,7 +199,10 @@ func (d *Docs) readForEver() {
 				connected = nil // the connection has been closed for good
 			}
 		case <-d.slow:
-			timer.Reset(readLost)
+			if time.Until(due) > readLost { // losses without an end do not put the read off
+				due = time.Now().Add(readLost)
+				timer.Reset(readLost)
+			}
 			continue
 		case <-timer.C:
 		}
@@ -206,6 +210,7 @@ func (d *Docs) readForEver() {
 		if err := d.readAll(); err != nil || d.lanes.dropped() != lost {
 			next = readRetry
 		}
+		due = time.Now().Add(next)
 		timer.Reset(next)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,6 +61,55 @@ func TestFollowAfterOverflow(t *testing.T) {
 			t.Fatalf("the last change was not seen after %v: %d of %d", time.Since(began), seen.Load(), last)
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestFollowDuringLosses: follows read again although further messages are lost all the time.
+func TestFollowDuringLosses(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	d, _, err := Open(t.Context(), s.Conn(), Options{Bucket: "weir", Replicas: 1, MaxBytes: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var seen atomic.Uint64
+	stop, err := d.Follow("a.", func(doc store.Doc) { seen.Store(doc.Rev) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	d.lanes.mu.RLock()
+	for sub := range d.lanes.subs { // all messages are lost
+		if err := sub.Unsubscribe(); err != nil {
+			t.Error(err)
+		}
+	}
+	d.lanes.mu.RUnlock()
+	over := make(chan struct{})
+	var losses sync.WaitGroup
+	losses.Go(func() {
+		for {
+			select {
+			case d.slow <- struct{}{}:
+			case <-over:
+				return
+			}
+		}
+	})
+	defer losses.Wait()
+	defer close(over)
+	rev := uint64(0)
+	began := time.Now()
+	for range 10 {
+		if rev, err = d.Set(t.Context(), "a.1", []byte("x"), rev, 0); err != nil {
+			t.Fatal(err)
+		}
+		for ; seen.Load() != rev; time.Sleep(5 * time.Millisecond) {
+			if time.Since(began) > 30*time.Second {
+				t.Fatal("the changes were not seen")
+			}
+		}
 	}
 }
 
