@@ -63,7 +63,7 @@ func TestStoreAway(t *testing.T) {
 	count := fmt.Sprintf(`{"tool_id":%q,"arguments":{"id":%q,"ms":0}}`, id, settled)
 	// goesOn makes calls that share nothing: of clients without sessions, and in sessions at their node and,
 	// where the peer link knows the way, at the other one.
-	goesOn := func(sessions ...*session) {
+	goesOn := func(sessions ...*session) (wrong []string) {
 		t.Helper()
 		for _, n := range c.Nodes {
 			if answer := modern(n, "tool_execute", count); !strings.Contains(answer, "counted "+settled) {
@@ -72,10 +72,11 @@ func TestStoreAway(t *testing.T) {
 			for _, s := range sessions {
 				number++
 				if status, answer, _, err := s.post(t.Context(), n, s.call(1<<20+number, id, settled, 0)); err != nil || !strings.Contains(answer, "counted "+settled) {
-					t.Errorf("%s at %s: %d %s %v", s.path, n.Name, status, answer, err)
+					wrong = append(wrong, fmt.Sprintf("%s at %s: %d %s %v", s.path, n.Name, status, answer, err))
 				}
 			}
 		}
+		return wrong
 	}
 	register := func(n *clustertest.Node) (int, http.Header, string) {
 		return send(http.MethodPost, n.URL+"/agents", "", fmt.Sprintf(`{"name":"helper","instance":"1","url":%q}`, url))
@@ -86,10 +87,18 @@ func TestStoreAway(t *testing.T) {
 			t.Errorf("%s: a registration: %d %v %s", what, status, h, answer)
 		}
 	}
-	goesOn(s, direct)
+	for _, wrong := range goesOn(s, direct) {
+		t.Error(wrong)
+	}
 
+	killed := time.Now()
 	c.NATS.Kill()
-	goesOn(s, direct) // before the nodes take themselves for lost
+	// Nodes that have not heard of the store for 15 seconds forget their sessions, which a busy machine may reach.
+	if wrong := goesOn(s, direct); time.Since(killed) < 10*time.Second {
+		for _, one := range wrong {
+			t.Error(one)
+		}
+	}
 	unavailable("without a store")
 	passed := 0
 	for range 3 { // a lease of before may be left
