@@ -48,6 +48,7 @@ type Agent struct {
 	Until     time.Time       // end of its lease
 	Instance  string          // the same until it starts again
 	From      netip.Addr      // where it came from; zero where a proxy sent it on
+	rev       uint64          // of the document that nodes share
 }
 
 // Options configures a Registry. Zero values stand for the defaults named.
@@ -294,8 +295,12 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 		a, err = r.sharer.renew(ctx, a, old, live)
 		r.mu.Lock()
 	}
-	changed := false
-	if err == nil {
+	changed, newer := false, false
+	if err == nil && r.sharer != nil { // another node may have been heard of meanwhile
+		now, there := r.leases[a.Name]
+		newer = there && now.rev > a.rev
+	}
+	if err == nil && !newer {
 		if live && old.Instance == a.Instance {
 			a.Since = old.Since
 		}

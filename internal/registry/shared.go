@@ -123,7 +123,7 @@ func agentOf(doc store.Doc) (Agent, bool) {
 	}
 	return Agent{
 		Name: f.Name, URL: f.URL, Source: FromRegistration, Principal: f.Principal, Server: f.Server,
-		Since: f.Since, Until: time.UnixMilli(f.Until), Instance: f.Instance, From: f.From,
+		Since: f.Since, Until: time.UnixMilli(f.Until), Instance: f.Instance, From: f.From, rev: doc.Rev,
 	}, true
 }
 
@@ -133,7 +133,7 @@ func (r *Registry) adopt(a Agent) (changed bool) {
 	allowed := r.o.May(a.Principal, a.Name) && r.o.Owner(a.Name) == ""
 	r.mu.Lock()
 	old, live := r.leases[a.Name]
-	if !live && (!allowed || len(r.leases) >= r.o.Max) {
+	if !live && (!allowed || len(r.leases) >= r.o.Max) || live && old.rev > a.rev { // its own write may be heard of first
 		r.mu.Unlock()
 		return false
 	}
@@ -174,7 +174,8 @@ func (s *sharer) renew(parent context.Context, a Agent, old Agent, live bool) (A
 	if !away {
 		ctx, cancel := context.WithTimeout(parent, keepTime)
 		defer cancel()
-		_, err = store.Change(ctx, s.docs, keyOf(a.Name), func(doc store.Doc) ([]byte, time.Duration, error) {
+		var kept store.Doc
+		kept, err = store.Change(ctx, s.docs, keyOf(a.Name), func(doc store.Doc) ([]byte, time.Duration, error) {
 			if before, ok := agentOf(doc); ok && time.Now().Before(before.Until) {
 				if err := conflict(before, a); err != nil {
 					return nil, 0, err
@@ -189,6 +190,7 @@ func (s *sharer) renew(parent context.Context, a Agent, old Agent, live bool) (A
 			value, err := json.Marshal(shared{record{recordVersion, a.Name, a.URL, a.Principal, a.Server, a.Since, a.Instance, a.From}, a.Until.UnixMilli()})
 			return value, s.r.o.Lease, err
 		})
+		a.rev = kept.Rev
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = store.ErrUnavailable
 		}
@@ -215,7 +217,7 @@ func (s *sharer) renew(parent context.Context, a Agent, old Agent, live bool) (A
 		return a, mcp.Errorf(mcp.KindStoreUnavailable, "the agent %q cannot be registered at all gateways now; try again: %w", a.Name, err)
 	}
 	s.late[a.Name] = true
-	a.Since, a.Until = old.Since, time.Now().Add(s.r.o.Lease)
+	a.Since, a.Until, a.rev = old.Since, time.Now().Add(s.r.o.Lease), old.rev
 	return a, nil
 }
 

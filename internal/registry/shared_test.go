@@ -182,3 +182,54 @@ func TestSharedFailuresOfOne(t *testing.T) {
 		}
 	})
 }
+
+// afterSet is a store that calls a function between a write and its answer.
+type afterSet struct {
+	store.Docs
+	then func()
+}
+
+func (d *afterSet) Set(ctx context.Context, key string, value []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	rev, err := d.Docs.Set(ctx, key, value, rev, ttl)
+	if then := d.then; then != nil {
+		d.then = nil
+		then()
+	}
+	return rev, err
+}
+
+// TestSharedInOrder: a node that hears late of an older registration, or whose own write is answered late,
+// keeps the newer one.
+func TestSharedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory()
+		docs := &afterSet{Docs: memory}
+		a, stopA := joined(t, docs, Options{})
+		defer stopA()
+		b, stopB := joined(t, memory, Options{})
+		defer stopB()
+		post := func(r *Registry, instance string) {
+			t.Helper()
+			if status, answer := send(r, "ann", http.MethodPost, "/agents", strings.Replace(agentA, `"instance":"1"`, `"instance":"`+instance+`"`, 1)); status != http.StatusOK {
+				t.Fatal(status, answer)
+			}
+			synctest.Wait()
+		}
+		post(a, "1")
+		old, err := memory.Get(t.Context(), keyOf("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		post(a, "2")
+		a.sharer.follow(old)
+		synctest.Wait()
+		if got := a.Instance("a"); got != "2" {
+			t.Errorf("after a change of before: instance %q, want 2", got)
+		}
+		docs.then = func() { post(b, "4") }
+		post(a, "3")
+		if one, two := a.Instance("a"), b.Instance("a"); one != "4" || two != "4" {
+			t.Errorf("instance %q, and %q at the node that has written last; want 4", one, two)
+		}
+	})
+}
