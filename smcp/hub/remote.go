@@ -270,18 +270,22 @@ func (r remote) call(s *session, m *roster.Message) {
 	if m.Reply == nil || len(m.Args) != 1 {
 		return
 	}
-	c := r.callOf(s, m, true)
-	c.reply = m.Reply
 	var f callFields
 	if s == nil || !f.read(m.Args[0]) {
 		m.Reply(answerOf(socketio.Payload{}, errStale))
 		return
 	}
+	c := r.callOf(s, m, true)
+	if c.computer == nil { // it has left since
+		m.Reply(answerOf(socketio.Payload{}, errStale))
+		return
+	}
+	c.reply = m.Reply
 	c.reqID = rawjson.Text(f.reqID)
 	r.deliver(c, m.Args[0], &f, m.Timeout, m.Attachments)
 }
 
-// callOf returns a call of an Agent at another node.
+// callOf returns a call of an Agent at another node. Its computer is nil if the membership is over.
 func (r remote) callOf(s *session, m *roster.Message, counted bool) *call {
 	c := &call{
 		name: a2c.Dialect01.Event(m.Event), spelling: m.Event, as: m.Agent.Name, sid: m.Agent.SID, dialect: a2c.Dialect(min(m.Agent.Dialect, uint8(a2c.Dialect05))), counted: counted,
@@ -289,17 +293,14 @@ func (r remote) callOf(s *session, m *roster.Message, counted bool) *call {
 	if v, err := a2c.ParseVersion(m.Agent.Version); err == nil {
 		c.version = v
 	}
-	if s == nil {
-		return c
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := s.place(m.To); at != nil {
 		c.receiver(at)
 		c.computer = s
-	}
-	if counted {
-		s.serving++
+		if counted {
+			s.serving++
+		}
 	}
 	return c
 }
