@@ -38,7 +38,8 @@ type Bodies struct {
 	kept map[string][]byte
 }
 
-var errBodies = errors.New("too many large messages are under way")
+// ErrBusy says that a large message finds no room.
+var ErrBusy = errors.New("too many large messages are under way")
 
 // put keeps a body and returns its id.
 func (b *Bodies) put(body []byte) (string, error) {
@@ -46,7 +47,7 @@ func (b *Bodies) put(body []byte) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.size+len(body) > maxBodies {
-		return "", errBodies
+		return "", ErrBusy
 	}
 	if b.kept == nil {
 		b.kept = map[string][]byte{}
@@ -90,6 +91,14 @@ func (s *Shared) shrink(h store.Header, body []byte) (store.Header, []byte, erro
 	}
 	h[headerBody] = id + "," + strconv.Itoa(len(body))
 	return h, nil, nil
+}
+
+// unsent forgets the body of a message that its receiver does not fetch any more. It would take room from
+// others for keepBody.
+func (s *Shared) unsent(h store.Header) {
+	if id, _, large := strings.Cut(h[headerBody], ","); large {
+		s.o.Bodies.take(id)
+	}
 }
 
 // expand calls f with the body of a message, at once or when the body has been fetched.

@@ -320,7 +320,10 @@ func (s *Shared) reply(send func(store.Header, []byte) error, m *Message) error 
 	if err != nil {
 		return err
 	}
-	return send(h, body)
+	if err = send(h, body); err != nil {
+		s.unsent(h)
+	}
+	return err
 }
 
 // Tell sends a message to the hub of a node. Messages about one Computer arrive in order, or not at all.
@@ -331,26 +334,33 @@ func (s *Shared) Tell(inc, computer string, m *Message) error {
 	if err != nil {
 		return err
 	}
-	return s.o.Bus.Tell(s.subject(inc, computer), h, body)
+	if err = s.o.Bus.Tell(s.subject(inc, computer), h, body); err != nil {
+		s.unsent(h)
+	}
+	return err
 }
 
-// Errors of Ask: the node is not there, or has not answered in time.
+// Errors of Ask, in addition to ErrBusy: the node is not there, or has not answered in time.
 var (
 	ErrNobody = store.ErrNobody
 	ErrLate   = store.ErrUnavailable
 )
 
-// Ask sends a message to the hub of a node, and calls f once with the answer. f must return at once.
+// Ask sends a message to the hub of a node, and calls f once with the answer. f must return at once. The caller
+// must hold no lock that f takes.
 func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f func(*Message, error)) {
 	m.From = s.Inc()
 	h, body := m.pack()
 	h, body, err := s.shrink(h, body)
 	if err != nil {
-		s.Go(func() { f(nil, err) })
+		if !s.Go(func() { f(nil, err) }) {
+			f(nil, err)
+		}
 		return
 	}
 	s.o.Bus.Ask(s.subject(inc, computer), h, body, timeout, func(in store.Message, err error) {
 		if err != nil {
+			s.unsent(h)
 			f(nil, err)
 			return
 		}

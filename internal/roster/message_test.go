@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
 )
@@ -134,4 +135,30 @@ func TestCaller(t *testing.T) {
 	if h, _ := (&Message{Op: OpCall, Agent: Caller{Name: "a", SID: "s"}}).pack(); h[headerAgent] == "" {
 		t.Error("no caller in the header")
 	}
+}
+
+// TestBodiesMakeRoom: a large message that does not arrive keeps no room, and one without room is refused.
+func TestBodiesMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bodies := &Bodies{}
+		s := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test", Bodies: bodies})
+		ask := func() (err error) {
+			large := json.RawMessage(strings.Repeat(" ", maxInline) + "1")
+			s.Ask("bbbbbb", "desk", &Message{Op: OpCall, Args: []json.RawMessage{large}}, keepBody/2, func(_ *Message, e error) { err = e })
+			synctest.Wait()
+			return err
+		}
+		if err := ask(); !errors.Is(err, ErrNobody) || bodies.size != 0 || len(bodies.kept) != 0 {
+			t.Errorf("%v, %d bytes of a message to a node that is gone", err, bodies.size)
+		}
+		bodies.size = maxBodies
+		if err := ask(); !errors.Is(err, ErrBusy) {
+			t.Errorf("without room: %v", err)
+		}
+		s.Close()
+		if err := ask(); !errors.Is(err, ErrBusy) {
+			t.Errorf("after Close: %v", err)
+		}
+		time.Sleep(2 * keepBody) // its timer
+	})
 }

@@ -99,10 +99,13 @@ func (r remote) answered(c *call, payload json.RawMessage, timeout time.Duration
 		}
 		err = socketio.ErrDisconnected
 	}
-	if errors.Is(err, roster.ErrNobody) {
+	switch {
+	case errors.Is(err, roster.ErrNobody):
 		r.o.Shared.Suspect(c.member.Node)
 		err = errNodeGone
-	} else if errors.Is(err, roster.ErrLate) {
+	case errors.Is(err, roster.ErrBusy):
+		err = errBusy
+	case errors.Is(err, roster.ErrLate):
 		err = socketio.ErrAckTimeout
 	}
 	r.finish(c, socketio.Payload{}, err)
