@@ -318,7 +318,8 @@ async function withoutTokens(report, browser, weir, server) {
     await nothingHappened(page, 'in the calls');
   });
   await report.check('tables: pages, order and filter, to the last digit', async () => {
-    await visit(page, '#/tables', 'the artifact', () => document.querySelector('#page tbody a'));
+    const kept = await visit(page, '#/tables', 'the artifact', () => document.querySelector('#page tbody a') && document.querySelector('#page tbody').innerText);
+    expect(/\btable\b/.test(kept) && /\b400\b/.test(kept), 'a table is not told as one before it is opened', kept);
     await page.run(() => document.querySelector('#page tbody a').click());
     const cells = await until(page, 'rows', () => document.querySelectorAll('.grid tbody tr').length > 8 && !document.querySelector('.grid .hole') && [...document.querySelectorAll('.grid tbody tr:first-child td')].map((cell) => cell.textContent));
     expect(cells.includes('12345678901234567890') && cells.some((cell) => cell.includes('<script>window.owned = 1</script>')), 'other cells', cells);

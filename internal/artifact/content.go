@@ -17,6 +17,10 @@ type content struct {
 	size   int64 // of the bytes
 	index  int64 // of the table's index, if it is stored in a file of its own
 
+	// counted is the number of rows that the writer found in the bytes, 0 if it found no table. Set
+	// before the content is shared.
+	counted int
+
 	// Elsewhere: the source of the rows.
 	source Source
 

@@ -8,10 +8,11 @@ import (
 // Held is an artifact in the result of List.
 type Held struct {
 	Artifact
-	// Table says that its rows have been counted: it was written as a table, or has been read as
-	// one.
-	Table   bool
-	Rows    int
+	// Table says that its rows have been counted: by its writer, or because it has been read as a
+	// table.
+	Table bool
+	Rows  int
+	// Columns are those of an artifact that was written as a table, or has been read as one.
 	Columns []string
 }
 
@@ -58,6 +59,7 @@ func (c *content) describe(h *Held) {
 		t = c.skeleton
 	}
 	if t == nil {
+		h.Table, h.Rows = c.counted > 0, c.counted
 		return
 	}
 	h.Table, h.Rows, h.Columns = true, t.Len(), t.Columns()

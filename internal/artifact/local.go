@@ -162,6 +162,9 @@ func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data
 	if err != nil {
 		return Artifact{}, err
 	}
+	if digest != nil {
+		c.counted = digest.Rows
+	}
 	return s.keep(by, a, c)
 }
 

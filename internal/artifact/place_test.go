@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // TestPlaces: at a place the artifacts of others are as unknown as those that never were, also once
@@ -44,4 +46,32 @@ func TestPlaces(t *testing.T) {
 	check(nil)
 	now = now.Add(time.Hour)
 	check(ErrExpired)
+}
+
+// TestCountedRows: rows that the writer has counted are listed before the artifact is read as a table.
+func TestCountedRows(t *testing.T) {
+	s := NewMemory(Options{})
+	defer s.Close()
+	for text, rows := range map[string]int{`[{"a":1},{"a":2}]`: 2, `"text"`: 0} {
+		digest := DigestOf([]byte(text))
+		digest.Rows = rows
+		a, err := s.At("").PutDigested(t.Context(), text, "application/json", "x", []byte(text), digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.List(text)[0]; got.Table != (rows > 0) || got.Rows != rows || got.Columns != nil {
+			t.Errorf("%s is listed as %+v", text, got)
+		}
+		l, err := s.At("").Open(t.Context(), text, a.Handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Table(table.DetectOptions{}); (err == nil) != (rows > 0) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if got := s.List(text)[0]; got.Rows != rows || len(got.Columns) != min(rows, 1) {
+			t.Errorf("%s is listed as %+v after it was read", text, got)
+		}
+		l.Close()
+	}
 }

@@ -143,9 +143,10 @@ const widest = 60; // columns of which tool_view shows all
 
 // further shows a column beyond those that are listed, if there is one of this name.
 async function further(columns, field, again) {
-  const name = field.value, chosen = (shown.columns ?? columns).filter((one) => one !== name);
+  const of = shown, name = field.value, chosen = (shown.columns ?? columns).filter((one) => one !== name);
   await get(`artifacts/${encodeURIComponent(shown.handle)}`, { columns: JSON.stringify([name]), limit: 1 });
   field.value = '';
+  if (shown !== of) return; // another table is shown by now
   await again({ columns: [...chosen.slice(0, widest - 1), name] });
 }
 

@@ -302,6 +302,7 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 	if mime == "" || d.kind != docText {
 		mime = d.mediaType
 	}
+	digest.Rows = d.rows
 	a, err := h.keep(mime, label, data, digest)
 	main = main && h.env.stats.artifactRef == ""
 	limit := min(maxTextChars, max(minTextChars, h.ThresholdChars))

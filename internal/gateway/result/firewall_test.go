@@ -431,3 +431,23 @@ func FuzzShape(f *testing.F) {
 		}
 	})
 }
+
+// The store is told how many rows a part has that is held back.
+func TestHeldRowsAreCounted(t *testing.T) {
+	row := `{"a":"` + strings.Repeat("x", 50) + `"}`
+	for text, want := range map[string]int{
+		"[" + strings.Repeat(row+",", 9) + row + "]":      10,
+		`{"items":[` + row + `,` + row + `],"more":true}`: 2,
+		`"` + strings.Repeat("no table ", 50) + `"`:       0,
+	} {
+		rows := -1
+		keep := func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error) {
+			rows = digest.Rows
+			return kept{}.keep(mediaType, label, data, digest)
+		}
+		result := `{"content":[{"type":"text","text":` + string(rawjson.Quote(text)) + `}]}`
+		if _, _, err := (Firewall{ThresholdChars: 40}).Shape([]byte(result), &Provenance{Tool: "read"}, FormatJSON, keep); err != nil || rows != want {
+			t.Errorf("%.20s: %d rows are told, want %d; %v", text, rows, want, err)
+		}
+	}
+}

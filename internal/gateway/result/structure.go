@@ -30,6 +30,7 @@ type doc struct {
 	kind      docKind
 	mediaType string
 	chars     int
+	rows      int      // of a table
 	headline  string   // one line: what it is and how large
 	structure []string // lines "name: type …"
 	columns   string   // of a table: "id string, count integer, …"
@@ -168,6 +169,7 @@ const (
 func (d *doc) describeTable(t *tables.Table, mediaType string) (columns []column) {
 	d.kind = docTable
 	d.mediaType = mediaType
+	d.rows = t.Len()
 	v := t.View()
 	names := v.Columns()
 	all := len(names)
