@@ -7,6 +7,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './chromium.mjs';
+import { startNodes } from './console-nodes.mjs';
 import { agent, operate } from './console.mjs';
 import { everythingStdio, here, main, run, scratch, start, startWeir, stop } from './harness.mjs';
 import { npmPackages } from './setup.mjs';
@@ -152,6 +153,27 @@ async function everyPage(weir) {
   }
 }
 
+// nodes takes the page of the nodes of a cluster, of which one is drained.
+async function nodes(weir, browser) {
+  const all = await startNodes(weir, { notes: { command: '${weir:exe}', args: ['demo', 'notes'] } });
+  try {
+    for (const gateway of all) for (let i = 0; i < 4; i++) await agent(gateway.url);
+    const page = await browser.open(`${all[0].base}/console`);
+    await ready(page, drawn);
+    await operate(page, weir, all[0]);
+    await visit(page, '#/nodes');
+    await ready(page, () => [...document.querySelectorAll('#page tbody tr')].filter((row) => row.querySelector('.state.up')).length === 3);
+    await sleep(7000); // nodes tell of their load every 3 seconds, and the page asks every 5
+    await page.run(() => document.querySelector('[aria-label="Drain weir-2"]').click());
+    await page.run(() => document.getElementById('drain').click());
+    await ready(page, () => document.querySelector('#page .notice.ok') !== null);
+    await shoot(page, 'console-nodes', 'light', 1280);
+    await page.close();
+  } finally {
+    for (const gateway of all) await gateway.stop();
+  }
+}
+
 await main(async ({ weir }) => {
   await npmPackages();
   mkdirSync(out, { recursive: true });
@@ -159,10 +181,11 @@ await main(async ({ weir }) => {
     await everyPage(weir);
     return 0;
   }
+  const browser = await Browser.start();
+  await nodes(weir, browser);
   const gateway = await startWeir(weir, 'weir-shots', resolve(here, '..', 'examples', 'quickstart', 'weir.yaml'));
   try {
     for (const args of used) await run('shots-call', weir, [...args, '--url', gateway.url], { mayFail: true });
-    const browser = await Browser.start();
     const stock = await idOf(gateway, 'inventory:check_stock');
     for (const scheme of ['light', 'dark']) {
       const page = await browser.open(`${gateway.base}/console`);

@@ -14,7 +14,7 @@ import (
 
 // Cluster is the cluster of a gateway. Its methods are called concurrently.
 type Cluster interface {
-	// Status returns the nodes as this one sees them.
+	// Status returns the nodes as this one sees them. The caller may change them.
 	Status() ClusterStatus
 	// Drain makes a node that an INC names take no new work. It returns when the node has agreed. The
 	// error is an *mcp.Error.
@@ -36,52 +36,59 @@ type ClusterNode struct {
 	State    string  `json:"state"`
 	Version  string  `json:"version,omitempty"`
 	Proto    [2]int  `json:"proto"`            // versions of the peer link and of documents that it understands
-	URL      string  `json:"url,omitempty"`    // of its peer link
+	URL      string  `json:"url,omitempty"`    // of its peer link, for operators alone
 	Config   string  `json:"config,omitempty"` // hash of its configuration
 	Calls    int     `json:"calls"`            // requests in flight
 	Sessions int     `json:"sessions"`
 	CPU      float64 `json:"cpu"`     // cores that it used lately
 	Started  int64   `json:"started"` // seconds since 1970
 	SkewMS   int64   `json:"skew_ms"` // how far its clock is ahead, in milliseconds
+	Skewed   bool    `json:"skewed"`  // the clock differs by more than is harmless
 }
 
 // clustered serves the paths of a gateway that shares its store.
-type clustered struct{ o *Options }
+type clustered struct{ a *API }
 
 // routes are the routes about nodes.
-func (a *clustered) routes() []route {
+func (c *clustered) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: "cluster", right: mayLook, summary: "The nodes of the cluster; 404 for a gateway of one node", answer: ClusterStatus{}, serve: a.cluster},
-		{method: http.MethodPost, path: "cluster/nodes/{node}/drain", right: mayOperate, summary: "Make a node take no new work", body: struct{}{}, answer: ClusterNode{}, serve: a.drain},
+		{method: http.MethodGet, path: "cluster", right: mayLook, summary: "The nodes of the cluster; 404 for a gateway of one node", answer: ClusterStatus{}, serve: c.nodes},
+		{method: http.MethodPost, path: "cluster/nodes/{node}/drain", right: mayOperate, summary: "Make a node take no new work", body: struct{}{}, answer: ClusterNode{}, serve: c.drain},
 	}
 }
 
 // errOneNode says that the gateway has no cluster.
 var errOneNode = mcp.Errorf(mcp.KindNotFound, "this gateway is no node of a cluster: store: nats://HOST:PORT or cluster:DIR makes several gateways act as one (docs/cluster.md)")
 
-// cluster serves cluster.
-func (a *clustered) cluster(w http.ResponseWriter, _ *http.Request) error {
-	if a.o.Cluster == nil {
+// nodes serves cluster. Viewers learn no addresses of peer links: these are in the operator's network.
+func (c *clustered) nodes(w http.ResponseWriter, r *http.Request) error {
+	if c.a.o.Cluster == nil {
 		return errOneNode
 	}
-	return write(w, a.o.Cluster.Status())
+	s := c.a.o.Cluster.Status()
+	if !c.a.operates(identity.From(r.Context())) {
+		for i := range s.Nodes {
+			s.Nodes[i].URL = ""
+		}
+	}
+	return write(w, s)
 }
 
 // drain serves cluster/nodes/{node}/drain.
-func (a *clustered) drain(w http.ResponseWriter, r *http.Request) error {
+func (c *clustered) drain(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	if a.o.Cluster == nil {
+	if c.a.o.Cluster == nil {
 		return errOneNode
 	}
-	n, err := nodeNamed(a.o.Cluster.Status().Nodes, r.PathValue("node"))
+	n, err := nodeNamed(c.a.o.Cluster.Status().Nodes, r.PathValue("node"))
 	if err != nil {
 		return err
 	}
-	a.o.Operated(r.Context(), audit.Role, "", n.Name, "", "drains the node "+n.Inc)
-	a.o.Logger.Info("an operator drains a node", "node", n.Name, "inc", n.Inc, "principal", identity.From(r.Context()).Principal)
-	if err := a.o.Cluster.Drain(r.Context(), n.Inc); err != nil {
+	c.a.o.Operated(r.Context(), audit.Role, "", n.Name, "", "drains the node "+n.Inc)
+	c.a.o.Logger.Info("an operator drains a node", "node", n.Name, "inc", n.Inc, "principal", identity.From(r.Context()).Principal)
+	if err := c.a.o.Cluster.Drain(r.Context(), n.Inc); err != nil {
 		return err
 	}
 	n.State = nodeDraining

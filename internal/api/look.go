@@ -363,12 +363,14 @@ type me struct {
 	Owns bool `json:"owns"`
 	// SeesAll: the viewer sees the calls of all callers.
 	SeesAll bool `json:"sees_all"`
+	// Cluster: the gateway is a node of a cluster.
+	Cluster bool `json:"cluster"`
 }
 
 // me serves me.
 func (a *API) me(w http.ResponseWriter, r *http.Request) error {
 	id := identity.From(r.Context())
-	return write(w, me{id.Principal, append([]string{}, id.Roles...), a.operates(id), owner(r.Context()), a.o.Look.Gateway.SeesAll(r.Context())})
+	return write(w, me{id.Principal, append([]string{}, id.Roles...), a.operates(id), owner(r.Context()), a.o.Look.Gateway.SeesAll(r.Context()), a.o.Cluster != nil})
 }
 
 // mcp serves mcp, for pages whose person has signed in: /mcp takes tokens alone.

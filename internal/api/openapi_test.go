@@ -79,7 +79,7 @@ func (fixed) Undo(_ context.Context, n int, own bool) (Edited, error) {
 type nodes struct{}
 
 func (nodes) Status() ClusterStatus {
-	return ClusterStatus{Nodes: []ClusterNode{{Name: "a", Inc: "aaaaaa", State: "up", Self: true, Proto: [2]int{1, 1}}, {Name: hostile, Inc: "bbbbbb", State: hostile}, {Name: hostile, Inc: "cccccc"}}, Warnings: []string{hostile}}
+	return ClusterStatus{Nodes: []ClusterNode{{Name: "a", Inc: "aaaaaa", State: "up", Self: true, Proto: [2]int{1, 1}, URL: "https://10.0.0.1:8090"}, {Name: hostile, Inc: "bbbbbb", State: hostile}, {Name: hostile, Inc: "cccccc"}}, Warnings: []string{hostile}}
 }
 
 func (nodes) Drain(_ context.Context, inc string) error {
@@ -112,6 +112,28 @@ func TestNamesOfNodes(t *testing.T) {
 		tt.a.ServeHTTP(w, request("POST", "cluster/nodes/"+tt.node+"/drain", "{}"))
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.holds) {
 			t.Errorf("%q: %d %s, want %d and %s", tt.node, w.Code, w.Body, tt.status, tt.holds)
+		}
+	}
+}
+
+// TestLinksOfNodes: the addresses of peer links are for operators alone.
+func TestLinksOfNodes(t *testing.T) {
+	const link = "https://10.0.0.1:8090"
+	pass := func(next http.Handler) http.Handler { return next }
+	a := New(Options{Key: worldKey, Cluster: nodes{}, Look: Look{Guard: pass}})
+	t.Cleanup(a.Close)
+	for _, operator := range []bool{true, false} {
+		r := request("GET", "cluster", "")
+		if !operator {
+			r.Header.Del("Authorization")
+		}
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"inc":"aaaaaa"`) {
+			t.Errorf("operator %v: %d %s", operator, w.Code, w.Body)
+		}
+		if got := strings.Contains(w.Body.String(), link); got != operator {
+			t.Errorf("operator %v: the answer has the link: %v", operator, got)
 		}
 	}
 }

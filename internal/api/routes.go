@@ -41,7 +41,7 @@ type parameter [2]string
 
 // routes returns the table of all routes.
 func (a *API) routes() []route {
-	return slices.Concat(a.lookRoutes(), a.operateRoutes(), (&clustered{&a.o}).routes(), (&editor{&a.o}).routes(), (&checkup{&a.o}).routes(), (&wirer{&a.o}).routes())
+	return slices.Concat(a.lookRoutes(), a.operateRoutes(), (&clustered{a}).routes(), (&editor{&a.o}).routes(), (&checkup{&a.o}).routes(), (&wirer{&a.o}).routes())
 }
 
 // tableQuery are the parameters that go into the selector "table" of tool_view.

@@ -53,7 +53,7 @@ func (n nodes) Status() api.ClusterStatus {
 	for _, s := range all {
 		out.Nodes = append(out.Nodes, api.ClusterNode{
 			Name: s.Name, Inc: s.Inc, Self: s.Self, State: s.State, Version: s.Version, Proto: s.Proto, URL: s.URL, Config: s.Config,
-			Calls: s.Load.Calls, Sessions: s.Load.Sessions, CPU: s.Load.CPU, Started: s.Started, SkewMS: s.Skew.Milliseconds(),
+			Calls: s.Load.Calls, Sessions: s.Load.Sessions, CPU: s.Load.CPU, Started: s.Started, SkewMS: s.Skew.Milliseconds(), Skewed: s.Skewed(),
 		})
 		if s.Skewed() {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("the clock of %s is %s: set the clocks by NTP, quotas and the ends of tokens depend on them", s.Name, ahead(s.Skew)))

@@ -5,6 +5,7 @@ import * as catalog from './catalog.js';
 import * as clients from './clients.js';
 import { el, render, stateText, timeText } from './dom.js';
 import * as home from './home.js';
+import * as nodes from './nodes.js';
 import * as offices from './offices.js';
 import * as review from './review.js';
 import * as servers from './servers.js';
@@ -18,9 +19,11 @@ import { forgetTries } from './try.js';
 const pages = {
   home: { ...home, title: 'Home', key: 'h' }, servers: { ...servers, title: 'Servers', key: 's' }, catalog: { ...catalog, title: 'Catalog', key: 'c' },
   calls: { ...calls, title: 'Calls', key: 'l' }, tables: { ...tables, title: 'Tables', key: 't' }, review: { ...review, title: 'Review', key: 'r' },
-  offices: { ...offices, title: 'Offices', key: 'o' }, clients: { ...clients, title: 'Clients', key: 'k' }, setup: { ...setup, title: 'Setup', key: 'u' },
+  offices: { ...offices, title: 'Offices', key: 'o' }, nodes: { ...nodes, title: 'Nodes', key: 'n' }, clients: { ...clients, title: 'Clients', key: 'k' }, setup: { ...setup, title: 'Setup', key: 'u' },
 };
 const names = Object.keys(pages);
+// offered are the pages of the menu: Nodes is for clusters.
+const offered = () => names.filter((name) => name !== 'nodes' || context.me?.cluster);
 const byId = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
 const every = 5000;
 let timer, turn = 0, shown = '', shownPage = '', data;
@@ -91,7 +94,7 @@ function draw() {
 }
 
 function drawFrame() {
-  render(byId('pages'), el('ul', {}, names.map((name) => el('li', {}, el('a', { href: name === 'home' ? '#/' : link(name), 'aria-current': name === context.route.page ? 'page' : undefined }, pages[name].title)))));
+  render(byId('pages'), el('ul', {}, offered().map((name) => el('li', {}, el('a', { href: name === 'home' ? '#/' : link(name), 'aria-current': name === context.route.page ? 'page' : undefined }, pages[name].title)))));
   byId('operate').hidden = context.me?.operates !== false;
   byId('forget').hidden = token.get() === '';
 }
@@ -181,9 +184,12 @@ byId('operator').addEventListener('submit', async (event) => {
   }
 });
 
-const keys = [['/', 'search'], ['?', 'this list'], ['Esc', 'close, or one level up'], ...names.map((name) => [`g ${pages[name].key}`, pages[name].title])];
-byId('keys-list').append(...keys.map(([key, text]) => el('div', {}, el('dt', {}, key.split(' ').map((one) => el('kbd', {}, one))), el('dd', {}, text))));
-byId('help').addEventListener('click', () => byId('keys').showModal());
+function showKeys() {
+  const keys = [['/', 'search'], ['?', 'this list'], ['Esc', 'close, or one level up'], ...offered().map((name) => [`g ${pages[name].key}`, pages[name].title])];
+  byId('keys-list').replaceChildren(...keys.map(([key, text]) => el('div', {}, el('dt', {}, key.split(' ').map((one) => el('kbd', {}, one))), el('dd', {}, text))));
+  byId('keys').showModal();
+}
+byId('help').addEventListener('click', showKeys);
 let going = 0; // when g was pressed
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
@@ -195,10 +201,10 @@ document.addEventListener('keydown', (event) => {
     return;
   }
   if (typing || !context.me) return;
-  const name = Date.now() - going < 1500 && names.find((one) => pages[one].key === event.key);
+  const name = Date.now() - going < 1500 && offered().find((one) => pages[one].key === event.key);
   going = event.key === 'g' && !name ? Date.now() : 0;
   if (name) context.open(...(name === 'home' ? [] : [name]));
-  else if (event.key === '?') byId('keys').showModal();
+  else if (event.key === '?') showKeys();
   else if (event.key === '/') {
     const field = byId('page').querySelector('input[type=search]');
     if (field) field.focus(); else context.open('catalog');
