@@ -150,7 +150,11 @@ func startNodesWith(t *testing.T, count int, more string) *nodes {
 // start adds a node.
 func (c *nodes) start(name string) *node {
 	c.t.Helper()
-	text := c.more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}]}\npolicy: {rules: [{action: deny, tool: no_such_tool}]}\nmcpServers: {up: {url: %q, required: true}}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), c.up.URL+"/mcp")
+	more := c.more
+	if !strings.Contains(more, "policy:") {
+		more += "policy: {rules: [{action: deny, tool: no_such_tool}]}\n"
+	}
+	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), c.up.URL+"/mcp")
 	conf, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
 		c.t.Fatal(err)

@@ -100,6 +100,15 @@ func TestRowsOfACluster(t *testing.T) {
 		}
 	}
 
+	// Another node gives a URL for the result, too. It is that node's own.
+	at = c.offers(third, handle)
+	if status, body := c.ask(second, "POST", at, "", `{"row_ids":[7],"columns":["n"]}`); status != http.StatusOK || !strings.HasPrefix(at, "/s2sp/data/"+third.node.Inc()+"-") {
+		t.Errorf("of a result of another node: %s: %d %s", at, status, body)
+	}
+	if status, _ := c.ask(third, "POST", "/s2sp/offer/"+handle, otherToken, ""); status != http.StatusNotFound {
+		t.Errorf("for another principal: %d", status)
+	}
+
 	at = c.offers(first, handle)
 	var all sync.WaitGroup
 	var mu sync.Mutex

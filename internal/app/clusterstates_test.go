@@ -103,3 +103,33 @@ func TestStatesOfACluster(t *testing.T) {
 		return strings.Contains(body, "is gone; make the call again") && strings.Contains(body, "-32602"), body
 	})
 }
+
+// TestApprovalsOfACluster: the yes of a person comes to any node and lets the call run once, wherever it is told again.
+func TestApprovalsOfACluster(t *testing.T) {
+	c := startNodesWith(t, 3, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
+	first := c.all[0]
+	c.elicit = regexp.MustCompile(`up:elicit#[0-9a-f]+`).FindString(c.calls(first, c.open(first), "tool_browse", `{"query":"elicit"}`))
+	for _, path := range []string{"/mcps/up/mcp", "/mcp"} {
+		status, asked := c.answers(first, path, clusterToken, "")
+		state := regexp.MustCompile(`"requestState":("[^"]+")`).FindStringSubmatch(asked)
+		if status != http.StatusOK || state == nil || !strings.Contains(asked, "Allow ") {
+			t.Fatalf("%s: %d %s", path, status, asked)
+		}
+		given := `,"requestState":` + state[1] + `,"inputResponses":{"approve-1":{"action":"accept","content":{}}}`
+		if _, body := c.answers(c.all[1], path, otherToken, given); !strings.Contains(body, "requestState is not for this request") {
+			t.Errorf("%s: another principal: %s", path, body)
+		}
+		ran := 0
+		for _, n := range []*node{c.all[1], c.all[2], first} {
+			switch _, body := c.answers(n, path, clusterToken, given); {
+			case strings.Contains(body, "input_required"): // the server asks in its turn
+				ran++
+			case !strings.Contains(body, "nothing waits for these answers any more"):
+				t.Errorf("%s: at %s: %s", path, n.name, body)
+			}
+		}
+		if ran != 1 {
+			t.Errorf("%s: one yes let %d calls run", path, ran)
+		}
+	}
+}
