@@ -70,8 +70,8 @@ type Fleet struct {
 	mu        sync.Mutex // guards below
 	closed    bool
 	computers map[string]*computer
-	routes    map[string]route // by "computer" and "computer.server"
-	mirrored  map[string]bool  // upstreams of other gateways' Fleets, by name
+	routes    map[string]route  // by "computer" and "computer.server"
+	mirrored  map[string]Server // upstreams of other gateways' Fleets, by name
 }
 
 // route is the upstream that a path stands for.
@@ -79,7 +79,7 @@ type route struct {
 	name     string
 	whole    bool
 	computer string
-	open     upstream.Open
+	open     upstream.Open // nil: mirrored
 }
 
 // New returns a Fleet. Start begins it and Close ends it.

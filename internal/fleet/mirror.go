@@ -65,14 +65,14 @@ func (f *Fleet) Mirror(servers []Server, open func(name string) upstream.Open) {
 	f.mu.Lock()
 	closed, there := f.closed, maps.Clone(f.mirrored)
 	f.mu.Unlock()
-	for name := range there {
-		if _, stays := wanted[name]; !stays || !f.opts.Each.Attached(name) {
+	for name, was := range there {
+		if s, stays := wanted[name]; !stays || s != was || !f.opts.Each.Attached(name) {
 			f.opts.Each.Detach(name)
 			delete(there, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if there[name] || closed {
+		if _, is := there[name]; is || closed {
 			continue
 		}
 		s := wanted[name]
@@ -87,12 +87,20 @@ func (f *Fleet) Mirror(servers []Server, open func(name string) upstream.Open) {
 			continue
 		}
 		if there == nil {
-			there = map[string]bool{}
+			there = map[string]Server{}
 		}
-		there[name] = true
+		there[name] = s
 		f.log.Info("an MCP server of a Computer has arrived by another gateway", "computer", s.Computer, "upstream", s.Name)
 	}
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.mirrored {
+		if f.routes[s.Route].name == s.Name {
+			delete(f.routes, s.Route)
+		}
+	}
+	for _, s := range there {
+		f.routes[s.Route] = route{name: s.Name, computer: s.Computer}
+	}
 	f.mirrored = there
-	f.mu.Unlock()
 }
