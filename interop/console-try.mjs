@@ -91,7 +91,11 @@ export async function withTries(report, browser, weir, { until, visit, watchPoli
     await says('you said accept');
     expect(server.seen.answers.at(-1).includes(`"n":${digits}`), 'other digits', server.seen.answers.at(-1));
     await click('call');
-    await click('decline');
+    await until(page, 'the question', () => document.getElementById('decline'));
+    await open('tool', '/asking', 'asking:wide');
+    await visit(page, '#/catalog', 'no entry', () => document.querySelector('#entry .empty'));
+    await open('tool', '/asking', 'asking:ask');
+    await click('decline'); // the question has not been lost
     await says('you said decline');
     await nothingHappened(page, 'in an answer');
   });

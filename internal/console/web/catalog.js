@@ -11,13 +11,20 @@ let query = '', kind = 'tool', found, timer, again, asked = 0;
 let tree; // of what is found without a query: { of, key, view }
 const unfolded = { tool: new Set(), resource: new Set(), prompt: new Set() }; // paths
 let trial; // of the entry that is shown
+const mostLeft = 10;
+const left = new Map(); // id → a trial that was left while its call ran or asked
 
 export async function load(route) {
   const [id] = route.rest;
   if (!found || !document.getElementById('found')) await search(); // what servers offer may have changed since
+  if (trial && trial.id !== id && (trial.running || trial.questions)) {
+    left.set(trial.id, trial);
+    if (left.size > mostLeft) left.delete(left.keys().next().value);
+  }
   if (!id) { trial = undefined; return {}; }
   const [entry, why] = await Promise.all([get('catalog/entry', { id }), query ? get('catalog/why', { id, query }).catch(() => undefined) : undefined]);
-  if (trial?.id !== id) trial = begin(entry);
+  if (trial?.id !== id) trial = left.get(id) ?? begin(entry);
+  left.delete(id);
   const of = entry.kind === 'resource_template' ? 'resource' : entry.kind;
   if (!query && kind !== of) { // the tree is that of the entry
     kind = of;

@@ -41,6 +41,7 @@ async function complete(ref, name, value, mine) {
 }
 
 let drawing = false;
+let inSight; // the trial that is drawn
 const soon = (context) => {
   if (drawing) return;
   drawing = true;
@@ -65,7 +66,7 @@ async function send(mine, tool, params, more, context) {
   mine.running = undefined;
   if (!mine.questions && mine.raw !== undefined) remember(mine);
   context.draw();
-  if (mine.questions) /** @type {HTMLElement | null} */ (document.querySelector('#questions :is(.field :is(input, select, textarea), textarea, a)') ?? document.getElementById(mine.questions.all.some((one) => one.approval) ? 'decline' : 'accept'))?.focus();
+  if (mine.questions && mine === inSight) /** @type {HTMLElement | null} */ (document.querySelector('#questions :is(.field :is(input, select, textarea), textarea, a)') ?? document.getElementById(mine.questions.all.some((one) => one.approval) ? 'decline' : 'accept'))?.focus();
 }
 
 function start(mine, dry, context) {
@@ -148,6 +149,7 @@ function said(mine) {
 }
 
 export function tryIt(mine, e, context) {
+  inSight = mine;
   const title = { prompt: 'Get it', resource: 'Read it', resource_template: 'Read one' }[e.kind] ?? 'Try it';
   return keyed('try', card(title, mine.form ? own(`form ${e.id}`, mine.form.node) : '',
     el('p', { class: 'row' }, el('button', { type: 'button', id: 'call', class: 'primary', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, false, context) }, mine.running ? 'Running…' : e.kind === 'tool' ? 'Call' : e.kind === 'prompt' ? 'Get' : 'Read'),
