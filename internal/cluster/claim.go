@@ -53,7 +53,7 @@ const claimTries = 20
 // holder has fenced itself, so there are never two.
 func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, error) {
 	l := n.current()
-	rev, by, err := n.take(ctx, l, key, 0, strict, false)
+	rev, by, err := n.take(ctx, l, taking{key: key, strict: strict})
 	switch {
 	case err != nil:
 		return nil, err
@@ -74,12 +74,27 @@ func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, erro
 // owner's INC: this node's, or that of a node that is there. The document ends after ttl. In a partition two
 // nodes may count as the owner for some seconds.
 func (n *Node) Take(ctx context.Context, key string, ttl time.Duration) (inc string, err error) {
-	_, inc, err = n.take(ctx, n.current(), key, ttl, false, true)
+	_, inc, err = n.take(ctx, n.current(), taking{key: key, ttl: ttl, drained: true})
 	return inc, err
 }
 
-// take makes an incarnation the owner of a document. A node that drains has given up what may be drained.
-func (n *Node) take(ctx context.Context, l *life, key string, ttl time.Duration, strict, drained bool) (rev uint64, by string, err error) {
+// takeSeen is Take for a caller that has just read the document.
+func takeSeen(ctx context.Context, n *Node, doc store.Doc, key string, ttl time.Duration) (inc string, err error) {
+	_, inc, err = n.take(ctx, n.current(), taking{key: key, ttl: ttl, drained: true, seen: &doc})
+	return inc, err
+}
+
+// taking says what take takes, and from which nodes.
+type taking struct {
+	key     string
+	ttl     time.Duration
+	strict  bool       // waits until the holder has fenced itself
+	drained bool       // a node that drains has given it up
+	seen    *store.Doc // what the caller has read just now; nil if it has not
+}
+
+// take makes an incarnation the owner of a document.
+func (n *Node) take(ctx context.Context, l *life, t taking) (rev uint64, by string, err error) {
 	mine, err := json.Marshal(owner{1, l.inc})
 	if err != nil {
 		return 0, "", err
@@ -90,41 +105,48 @@ func (n *Node) take(ctx context.Context, l *life, key string, ttl time.Duration,
 				return 0, "", err
 			}
 		}
-		doc, failed := n.o.Docs.Get(ctx, key)
-		if failed != nil {
-			err = failed
-			if !errors.Is(err, store.ErrUnavailable) {
-				return 0, "", err
+		var doc store.Doc
+		if try == 0 && t.seen != nil {
+			doc = *t.seen
+		} else {
+			var failed error
+			if doc, failed = n.o.Docs.Get(ctx, t.key); failed != nil {
+				err = failed
+				if !errors.Is(err, store.ErrUnavailable) {
+					return 0, "", err
+				}
+				continue
 			}
-			continue
 		}
 		var held owner
 		if doc.Rev != 0 && json.Unmarshal(doc.Value, &held) == nil && held.Inc != "" {
 			if held.Inc == l.inc {
 				return doc.Rev, l.inc, nil
 			}
-			p, there, failed := n.lookUp(ctx, held.Inc)
-			if failed != nil {
-				err = failed
-				continue
+			if !t.drained || !over(n, held.Inc) {
+				p, there, failed := n.lookUp(ctx, held.Inc)
+				if failed != nil {
+					err = failed
+					continue
+				}
+				if there && !(t.drained && p.State == stateDraining) {
+					return doc.Rev, held.Inc, nil
+				}
 			}
-			if there && !(drained && p.State == stateDraining) {
-				return doc.Rev, held.Inc, nil
-			}
-			if strict {
+			if t.strict {
 				if err := outwait(ctx, n, held.Inc); err != nil {
 					return 0, "", err
 				}
 			}
 		}
-		if rev, err = n.o.Docs.Set(ctx, key, mine, doc.Rev, ttl); err == nil {
+		if rev, err = n.o.Docs.Set(ctx, t.key, mine, doc.Rev, t.ttl); err == nil {
 			return rev, l.inc, nil
 		}
 		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrUnavailable) {
 			return 0, "", err
 		}
 	}
-	return 0, "", fmt.Errorf("claim %s: %w", key, err)
+	return 0, "", fmt.Errorf("claim %s: %w", t.key, err)
 }
 
 // outwait waits until a node that is gone has fenced itself: 20 s after its last renewal that was seen, or

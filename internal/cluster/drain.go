@@ -55,6 +55,18 @@ func retires(n *Node, inc string) {
 	}
 }
 
+// over reports whether n knows that a node is gone or drains. Both are for good, so the store need not be asked:
+// the document of a node that has just begun to drain may still say that it is up.
+func over(n *Node, inc string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, gone := n.gone[inc]; gone {
+		return true
+	}
+	p := n.peers[inc]
+	return p != nil && p.State == stateDraining
+}
+
 // DrainNode makes the node with an INC take no new work, as Drain does there. It returns when the node has
 // agreed.
 func DrainNode(ctx context.Context, n *Node, inc string) error {

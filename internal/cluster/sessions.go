@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -247,15 +248,17 @@ func (x *exchange) find(handed bool) (string, error) {
 		if x.made == n.Inc() {
 			return x.made, nil
 		}
-		p, there, err := n.lookUp(ctx, x.made)
-		if err != nil {
-			return "", err
-		}
-		if there && p.State == stateUp {
-			return x.made, nil
+		if !over(n, x.made) {
+			p, there, err := n.lookUp(ctx, x.made)
+			if err != nil {
+				return "", err
+			}
+			if there && p.State == stateUp {
+				return x.made, nil
+			}
 		}
 	}
-	owner, err := n.Take(ctx, x.key, takenTTL)
+	owner, err := takeSeen(ctx, n, doc, x.key, takenTTL)
 	if err != nil {
 		return "", err
 	}
@@ -334,15 +337,18 @@ func (x *exchange) routeTo(to string) {
 		case sent:
 			return
 		case moved:
-			if to, handed = next, next == ""; next != "" {
+			if next == "" {
+				retires(n, to) // its document may not say so yet
+			} else {
 				x.s.remember(x.id, next)
 			}
+			to, handed = next, next == ""
 		case notSent:
 			if !n.Suspect(x.r.Context(), to) {
 				if err := x.asked(to); err != nil {
 					x.unavailable(err) // the node may be gone: the store would know
 				} else {
-					x.gone(to, errors.New("it cannot be reached, although it lives"))
+					x.unreached(to)
 				}
 				return
 			}
@@ -462,6 +468,24 @@ func (x *exchange) unavailable(err error) {
 // gone answers that the node of the session ended during the request.
 func (x *exchange) gone(inc string, err error) {
 	guard.WriteError(x.w, mcp.KindNodeGone.Info().HTTP, x.message.ID, goneError(x.s.n, inc, err))
+}
+
+// unreached answers that the node of the session lives and that no node can send it the request.
+func (x *exchange) unreached(inc string) {
+	n := x.s.n
+	name := inc
+	if p, ok := n.peer(inc); ok && p.Name != "" {
+		name = text.Line(p.Name, 80)
+	}
+	n.log.Warn("a node lives and cannot be reached: cluster.listen and cluster.advertise there, or the network between the nodes", "node", name, "inc", inc)
+	// A request that may run twice is sent again, so only of the others it is certain that nothing ran.
+	ran := x.repeatable()
+	e := mcp.Errorf(mcp.KindNodeGone, "the node %s has this session, lives and cannot be reached by the other nodes, so the request did not run: try again; operators check cluster.advertise of %s and the network between the nodes", name, name)
+	if ran {
+		e = mcp.Errorf(mcp.KindNodeGone, "the node %s has this session, lives and does not answer other nodes: try again; operators check cluster.advertise of %s and the network between the nodes", name, name)
+	}
+	e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": inc, "maybe_ran": ran}) // texts and a bool
+	guard.WriteError(x.w, mcp.KindNodeGone.Info().HTTP, x.message.ID, e)
 }
 
 func goneError(n *Node, inc string, err error) *mcp.Error {

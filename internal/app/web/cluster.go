@@ -109,7 +109,11 @@ func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Hand
 			next.ServeHTTP(w, r)
 		default:
 			e := mcp.Errorf(mcp.KindNodeGone, "the node whose call waits for these answers does not answer; the call may have run: make it again without requestState if that does no harm: %w", err)
-			e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": owner, "maybe_ran": true}) // texts and a bool
+			unsent := cluster.NotSent(err)
+			if unsent {
+				e = mcp.Errorf(mcp.KindNodeGone, "the node whose call waits for these answers lives and cannot be reached by the other nodes: send the answers again; operators check its cluster.advertise: %w", err)
+			}
+			e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": owner, "maybe_ran": !unsent}) // texts and a bool
 			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, id, e)
 		}
 	})

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/storetest"
+)
+
+// countingDocs counts the requests for some documents.
+type countingDocs struct {
+	store.Docs
+	mu   sync.Mutex // guards below
+	keys map[string]int
+}
+
+func (c *countingDocs) count(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys[key]++
+}
+
+// of returns how many requests there were for documents, and forgets all.
+func (c *countingDocs) of(keys ...string) (sum int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range keys {
+		sum += c.keys[key]
+	}
+	clear(c.keys)
+	return sum
+}
+
+func (c *countingDocs) Get(ctx context.Context, key string) (store.Doc, error) {
+	c.count(key)
+	return c.Docs.Get(ctx, key)
+}
+
+func (c *countingDocs) Set(ctx context.Context, key string, value []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	c.count(key)
+	return c.Docs.Set(ctx, key, value, rev, ttl)
+}
+
+// movers are nodes that serve sessions. An id of a session is INC.NAME, and its document s.NAME.
+type movers struct {
+	t    *testing.T
+	docs *store.Memory
+	bus  *store.MemoryBus
+}
+
+// join starts a node that knows the earlier ones. served says which sessions were served there.
+func (m *movers) join(name string, docs store.Docs, dial func(ctx context.Context, network, address string) (net.Conn, error)) (n *Node, front http.Handler, served *[]string) {
+	m.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if n, err = Start(m.t.Context(), Options{Docs: docs, Bus: m.bus, Name: name, URL: "http://" + l.Addr().String(), Dial: dial}); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { n.Close(context.Background()) })
+	served = &[]string{}
+	front = n.Sessions(Endpoint{
+		Path: "/mcp", ID: func(r *http.Request) string { return r.Header.Get("Session") },
+		Owner: func(_, id string) (inc, key string, ok bool) {
+			inc, name, ok := strings.Cut(id, ".")
+			return inc, "s." + name, ok
+		},
+		Here: func(string) bool { return false }, Forget: func(string) {}, ForgetAll: func() {}, MaxBody: 1 << 20,
+		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			*served = append(*served, r.Header.Get("Session")) // one request at a time
+			_, _ = io.WriteString(w, name)
+		}),
+	})
+	link := n.Serve(l, nil, front)
+	m.t.Cleanup(func() { link.Shutdown(context.Background()) })
+	return n, front, served
+}
+
+// call makes a call in a session at a node.
+func call(front http.Handler, session string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`))
+	r.Header.Set("Session", session)
+	w := httptest.NewRecorder()
+	front.ServeHTTP(w, r)
+	return w
+}
+
+func newMovers(t *testing.T) *movers {
+	return &movers{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus()}
+}
+
+// TestAdoptionAsksTwice: to take over a session of a node that is known to be gone or to drain, a node reads
+// the session's document and writes it.
+func TestAdoptionAsksTwice(t *testing.T) {
+	m := newMovers(t)
+	b, _, _ := m.join("b", m.docs, nil)
+	c, _, _ := m.join("c", m.docs, nil)
+	docs := &countingDocs{Docs: m.docs, keys: map[string]int{}}
+	a, front, served := m.join("a", docs, nil)
+	c.Close(t.Context())
+	for end := time.Now().Add(20 * time.Second); !a.Gone(c.Inc()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the end of a node is not known")
+		}
+	}
+	retires(a, b.Inc())
+	for name, inc := range map[string]string{"gone": c.Inc(), "drains": b.Inc()} {
+		docs.of()
+		if w := call(front, inc+"."+name); w.Code != http.StatusOK || len(*served) == 0 {
+			t.Fatalf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if asked := docs.of("s."+name, "n."+inc); asked != 2 {
+			t.Errorf("a session whose node %s took %d requests to the store", name, asked)
+		}
+	}
+}
+
+// TestDrainsBeforeItsDocument: a session that a draining node has taken over once goes on elsewhere, also while
+// the store does not take that node's document.
+func TestDrainsBeforeItsDocument(t *testing.T) {
+	m := newMovers(t)
+	faults := &storetest.Faults{Docs: m.docs, Next: func() storetest.Fault { return storetest.None }}
+	b, _, servedB := m.join("b", faults, nil)
+	_, front, served := m.join("a", m.docs, nil)
+	if inc, err := b.Take(t.Context(), "s.x", time.Hour); err != nil || inc != b.Inc() {
+		t.Fatal(inc, err)
+	}
+	if w := call(front, "zzzzzz.x"); w.Code != http.StatusOK || len(*servedB) != 1 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	faults.Cut(true)
+	defer faults.Cut(false)
+	b.Drain()
+	if w := call(front, "zzzzzz.x"); w.Code != http.StatusOK || len(*served) != 1 || len(*servedB) != 1 {
+		t.Errorf("%d %s; the other node served %d requests", w.Code, w.Body, len(*served))
+	}
+}
+
+// TestUnreachable: a call whose node lives and cannot be reached did not run, and the answer says so.
+func TestUnreachable(t *testing.T) {
+	m := newMovers(t)
+	b, _, servedB := m.join("b", m.docs, nil)
+	a, front, _ := m.join("a", m.docs, func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") })
+	w := call(front, b.Inc()+".x")
+	var answer struct {
+		Error struct {
+			Message string
+			Data    struct {
+				Kind, Node string
+				MaybeRan   *bool `json:"maybe_ran"`
+			}
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusBadGateway {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	e := answer.Error
+	if e.Data.Kind != "node_gone" || e.Data.Node != b.Inc() || e.Data.MaybeRan == nil || *e.Data.MaybeRan || len(*servedB) != 0 {
+		t.Errorf("%s", w.Body)
+	}
+	if !strings.Contains(e.Message, "the node b ") || !strings.Contains(e.Message, "cluster.advertise") || !strings.Contains(e.Message, "did not run") {
+		t.Errorf("%s", e.Message)
+	}
+	if broken := Count(a).Broken; broken != 0 {
+		t.Errorf("%d requests count as broken off", broken)
+	}
+}
