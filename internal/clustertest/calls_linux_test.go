@@ -135,7 +135,7 @@ func (s *session) call(number int, tool, id string, ms int) string {
 // toolID returns the id of the counting tool at the gateway.
 func toolID(t *testing.T, s *session, n *clustertest.Node) string {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		_, answer, _, err := s.post(t.Context(), n, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool_browse","arguments":{"query":"count"}}}`)
 		if err != nil {
 			continue
@@ -272,9 +272,11 @@ func TestCalls(t *testing.T) {
 	for what, answer := range o.first {
 		t.Logf("%s: %.400s", what, answer)
 	}
+	var settling sync.WaitGroup
 	for _, s := range sessions {
-		settles(t, c, s, id)
+		settling.Go(func() { settles(t, c, s, id) })
 	}
+	settling.Wait()
 	for _, twice := range tool.ranTwice() {
 		t.Error(twice)
 	}
@@ -286,7 +288,7 @@ func settles(t *testing.T, c *clustertest.Cluster, s *session, tool string) {
 	number := 1 << 30
 	for _, n := range c.Nodes {
 		last := ""
-		for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			status, answer, _, err := s.post(ctx, n, s.call(number, tool, settled, 0))
 			cancel()

@@ -60,9 +60,13 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// endTime is how long a node takes to end: cluster.drain, and what it writes then.
+const endTime = 40 * time.Second
+
 // nodes ends, kills and pauses one node at a time until a context ends. All nodes run when it returns.
 func (x *chaos) nodes(ctx context.Context) {
 	r := rand.New(rand.NewPCG(x.seed, 1))
+	_, patience := lasts()
 	for ctx.Err() == nil {
 		n := x.c.Nodes[r.IntN(len(x.c.Nodes))]
 		what, first, then := r.IntN(3), between(r, 100*time.Millisecond, 2*time.Second), between(r, 100*time.Millisecond, 3*time.Second)
@@ -81,7 +85,7 @@ func (x *chaos) nodes(ctx context.Context) {
 			continue
 		case 2:
 			x.log("end %s", n.Name)
-			if err := n.Terminate(40 * time.Second); err != nil {
+			if err := n.Terminate(endTime + patience); err != nil {
 				x.t.Error(err)
 			}
 		}

@@ -16,10 +16,11 @@ import (
 func TestBrokenLinks(t *testing.T) {
 	tool, url := serveCounter(t)
 	c := clustertest.Start(t, clustertest.Options{Weir: weirBin, Config: fmt.Sprintf("mode: gateway\nmcpServers: {counter: {url: %q, required: true, timeout: %v}}", url, callTimeout)})
-	entry, owner := c.Nodes[0], c.Nodes[1]
 	_, patience := lasts()
 	states := []clustertest.State{clustertest.Cut, clustertest.Stalled, clustertest.HalfOpen}
-	for _, state := range states {
+	var all sync.WaitGroup
+	for i, state := range states { // each at a link of its own, to a node of its own
+		entry, owner := c.Nodes[i], c.Nodes[(i+1)%len(c.Nodes)]
 		s := open(t, owner, "/mcp")
 		id := toolID(t, s, entry)
 		number := 0
@@ -35,20 +36,26 @@ func TestBrokenLinks(t *testing.T) {
 			}
 			t.Logf("%v: %s after %v", state, outcome(status, answer), time.Since(began).Round(time.Millisecond))
 		}
-		link := c.Link(entry, owner)
 		call(fmt.Sprint(state, " works"), 0)
-		var during sync.WaitGroup
-		name := fmt.Sprint(state, " during")
-		during.Go(func() { call(name, 500) })
-		for end := time.Now().Add(20 * time.Second); tool.count(name) == 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		link.Set(state)
-		during.Wait()
-		call(fmt.Sprint(state, " after"), 0)
-		link.Set(clustertest.Open)
-		settles(t, c, s, id)
+		all.Go(func() {
+			link := c.Link(entry, owner)
+			name := fmt.Sprint(state, " during")
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				call(name, 500)
+			}()
+			for end := time.Now().Add(20 * time.Second); tool.count(name) == 0 && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			link.Set(state)
+			<-over
+			call(fmt.Sprint(state, " after"), 0)
+			link.Set(clustertest.Open)
+			settles(t, c, s, id)
+		})
 	}
+	all.Wait()
 	for _, name := range tool.ranTwice() {
 		t.Error(name)
 	}

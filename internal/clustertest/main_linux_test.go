@@ -61,5 +61,5 @@ func lasts() (breaking, patience time.Duration) {
 	if *chaosTime > 0 {
 		return *chaosTime, 0
 	}
-	return 6 * time.Second, 20 * time.Second
+	return 3 * time.Second, 45 * time.Second
 }
