@@ -69,6 +69,7 @@ const kinds = ['ts1', 'ts2', 'python1', 'python2'];
 const limit = 55_000;
 
 export async function clusters({ weir }) {
+  const began = performance.now();
   const report = new Report('Sessions over the end of nodes');
   if (!weir) {
     console.log('        there is nothing to check without --weir');
@@ -137,6 +138,7 @@ export async function clusters({ weir }) {
   }
   for (const { client } of sessions) await client.close();
   balancer.close();
+  console.log(`        all of it took ${Math.round((performance.now() - began) / 1000)} s`);
   return report.close();
 }
 
