@@ -22,7 +22,8 @@ import (
 //
 // A lease lets through a part of the limit within a few seconds. What is left of it at its end is given
 // back. Until then all of it counts, at its end: so no minute has more calls than the limit, over all nodes,
-// and a caller may be refused early. It is safe for concurrent use.
+// and a caller may be refused early. It holds as far as the clocks of the nodes agree. It is safe for
+// concurrent use.
 type Grants struct {
 	docs  store.Docs
 	nodes func() int
