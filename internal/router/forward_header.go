@@ -82,14 +82,15 @@ func dropNamed(h http.Header, connection []string) {
 }
 
 // copyResponseHeader copies the headers of an upstream's response to the agent's. It omits those of
-// the connection, the upstream's cookies and its instructions to browsers: weir decides which pages
-// may call.
+// the connection, the upstream's cookies, its instructions to browsers (weir decides which pages
+// may call), and what nodes of a cluster tell each other about a request.
 func copyResponseHeader(dst, src http.Header) {
 	named := src["Connection"]
 	for k, v := range src {
 		switch k {
 		case "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Alt-Svc",
-			"Set-Cookie", "Strict-Transport-Security", "Www-Authenticate", "Content-Security-Policy":
+			"Set-Cookie", "Strict-Transport-Security", "Www-Authenticate", "Content-Security-Policy",
+			"Weir-Owner", "Weir-Unreached":
 			continue
 		case "Vary":
 			dst[k] = append(dst[k], v...)
