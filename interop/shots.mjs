@@ -157,7 +157,7 @@ async function everyPage(weir) {
 async function nodes(weir, browser) {
   const all = await startNodes(weir, { notes: { command: '${weir:exe}', args: ['demo', 'notes'] } });
   try {
-    for (const gateway of all) for (let i = 0; i < 4; i++) await agent(gateway.url);
+    for (const gateway of all) for (let i = 0; i < 4; i++) await (await agent(gateway.url))('tool_browse', { query: 'note' });
     const page = await browser.open(`${all[0].base}/console`);
     await ready(page, drawn);
     await operate(page, weir, all[0]);

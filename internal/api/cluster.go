@@ -39,11 +39,11 @@ type ClusterNode struct {
 	URL      string  `json:"url,omitempty"`    // of its peer link, for operators alone
 	Config   string  `json:"config,omitempty"` // hash of its configuration
 	Calls    int     `json:"calls"`            // requests in flight
-	Sessions int     `json:"sessions"`
-	CPU      float64 `json:"cpu"`     // cores that it used lately
-	Started  int64   `json:"started"` // seconds since 1970
-	SkewMS   int64   `json:"skew_ms"` // how far its clock is ahead, in milliseconds
-	Skewed   bool    `json:"skewed"`  // the clock differs by more than is harmless
+	Sessions int     `json:"sessions"`         // that have used the gateway
+	CPU      float64 `json:"cpu"`              // cores that it used lately
+	Started  int64   `json:"started"`          // seconds since 1970
+	SkewMS   int64   `json:"skew_ms"`          // how far its clock is ahead, in milliseconds
+	Skewed   bool    `json:"skewed"`           // the clock differs by more than is harmless
 }
 
 // clustered serves the paths of a gateway that shares its store.
