@@ -123,3 +123,35 @@ func TestDrainUnderLoad(t *testing.T) {
 	work.Wait()
 	t.Logf("%d calls", calls.Load())
 }
+
+// TestRequestsToADrainingNode: a node that ends answers requests that still come, in its sessions and new ones.
+// The other node serves them.
+func TestRequestsToADrainingNode(t *testing.T) {
+	c := startNodes(t, 2)
+	ending, other := c.all[0], c.all[1]
+	session := c.open(ending)
+	ending.ended = true // the test ends it
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	over := make(chan error)
+	go func() { over <- ending.server.Shutdown(ctx) }()
+	for !ending.node.Draining() && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	asks := func(when string) {
+		resp, body := c.postTo(ending, session, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		if resp.StatusCode != http.StatusOK || !strings.Contains(body, `"result"`) {
+			t.Errorf("%s, in a session: %d %s", when, resp.StatusCode, body)
+		}
+		if id := c.open(ending); !strings.HasPrefix(id, "w1."+other.node.Inc()+"~") {
+			t.Errorf("%s: the new session %.20q is not at the other node", when, id)
+		}
+	}
+	asks("while the node drains")
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	asks("at the end")
+	ending.front.Close()
+	ending.engine.Close(ctx)
+}
