@@ -269,6 +269,11 @@ const linkHeader = 10 * time.Second
 // Serve serves the requests of other nodes at a listener. handler gets those that are for this node; Caller
 // says who makes them. config asks for certificates of the cluster; nil does not encrypt, for tests.
 func (n *Node) Serve(l net.Listener, config *tls.Config, handler http.Handler) *Link {
+	n.mu.Lock()
+	if n.ctx.Err() == nil {
+		n.work.Go(func() { succeed(n) })
+	}
+	n.mu.Unlock()
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}

@@ -339,6 +339,33 @@ func TestSuspect(t *testing.T) {
 	})
 }
 
+// TestSucceed: a node that was killed and is started again at its address is known to be gone at once, though its
+// address answers. One that answers pings stays.
+func TestSucceed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := w.join("a"), w.join("b"), w.join("c")
+		b.docs.Cut(true)
+		b.bus.cut()
+		began := time.Now()
+		again, second := w.join("b"), w.join("c")
+		succeed(again.Node)
+		succeed(second.Node)
+		synctest.Wait()
+		if took := time.Since(began); !a.Gone(b.Inc()) || took > nodeTTL/2 {
+			t.Errorf("after %v: gone %v", took, a.Gone(b.Inc()))
+		}
+		if a.Gone(again.Inc()) || a.Gone(c.Inc()) || a.Gone(second.Inc()) {
+			t.Error("a node that answers is gone")
+		}
+		for _, m := range []*member{a, c, again, second} {
+			m.Close(t.Context())
+		}
+		b.docs.Cut(false)
+		b.Close(t.Context())
+	})
+}
+
 // TestThirdNode: a node that only one other cannot reach stays, because a third one reaches it. A living
 // node that was found dead fences itself at its renewal.
 func TestThirdNode(t *testing.T) {

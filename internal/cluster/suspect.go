@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
@@ -174,6 +175,35 @@ func (n *Node) check(ctx context.Context, inc string) (dead bool) {
 	n.log.Warn("a node does not answer: it is out of the cluster", "inc", inc)
 	n.follow(store.Doc{Key: "n." + inc})
 	return true
+}
+
+// succeed reports the nodes dead that were at this node's address under its name before, and that do not answer
+// pings. The listener is this process's, so they have ended. Otherwise requests for them would come here and be
+// sent back until their documents end, 20 seconds after a kill: a dial of their address does not show that they
+// are dead.
+func succeed(n *Node) {
+	ctx, cancel := context.WithTimeout(n.ctx, electionTime)
+	defer cancel()
+	var old []store.Doc
+	for doc, err := range n.o.Docs.List(ctx, "n.") {
+		if err != nil {
+			n.log.Warn("the nodes before this one are not known", "err", err)
+			break
+		}
+		var d nodeDoc
+		if json.Unmarshal(doc.Value, &d) == nil && d.Name == n.o.Name && d.URL == n.o.URL && d.URL != "" && d.Inc != n.Inc() {
+			old = append(old, doc)
+		}
+	}
+	for _, doc := range old {
+		inc := strings.TrimPrefix(doc.Key, "n.")
+		// A revision that has changed is of a node that lives.
+		if n.Ping(ctx, inc) == nil || n.o.Docs.Delete(ctx, doc.Key, doc.Rev) != nil {
+			continue
+		}
+		n.log.Info("this node takes the place of one that ended without a word", "inc", inc)
+		n.follow(store.Doc{Key: doc.Key})
+	}
 }
 
 var errRenewed = errors.New("the node has renewed its document")
