@@ -118,7 +118,8 @@ type caller struct {
 
 // load is the MCP clients.
 type load struct {
-	tool           string // tool_id
+	tool           string        // tool_id
+	timeout        time.Duration // of a call
 	legacy, modern []*caller
 	inSessions     tally
 	alone          tally
@@ -129,8 +130,8 @@ type load struct {
 }
 
 // startLoad connects the clients through the balancer: six with sessions at two endpoints, and three without.
-func startLoad(ctx context.Context, url string) (*load, error) {
-	l := &load{}
+func startLoad(ctx context.Context, url string, timeout time.Duration) (*load, error) {
+	l := &load{timeout: timeout}
 	for i := range 9 {
 		c := &caller{name: fmt.Sprint("client", i), path: "/mcp"}
 		version := "2025-11-25"
@@ -223,11 +224,11 @@ func (l *load) work(ctx context.Context) {
 	var all sync.WaitGroup
 	each := func(c *caller, t *tally) {
 		for ctx.Err() == nil {
-			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 			began := time.Now()
 			err := c.call(bounded, l.tool)
 			cancel()
-			t.add(began, callTimeout, err)
+			t.add(began, l.timeout, err)
 			sleep(ctx, 50*time.Millisecond)
 		}
 	}
@@ -245,7 +246,7 @@ func (l *load) work(ctx context.Context) {
 // limit together, at all nodes.
 func (l *load) browse(ctx context.Context) {
 	for ; ctx.Err() == nil; sleep(ctx, 150*time.Millisecond) {
-		bounded, cancel := context.WithTimeout(ctx, callTimeout)
+		bounded, cancel := context.WithTimeout(ctx, l.timeout)
 		result, err := l.modern[0].session.CallTool(bounded, &mcp.CallToolParams{Name: "tool_browse", Arguments: map[string]any{"query": "count"}})
 		cancel()
 		if err != nil {
@@ -267,7 +268,7 @@ func (l *load) settle(ctx context.Context) {
 	for _, c := range l.legacy {
 		all.Go(func() {
 			for {
-				bounded, cancel := context.WithTimeout(ctx, callTimeout)
+				bounded, cancel := context.WithTimeout(ctx, l.timeout)
 				c.lost = c.call(bounded, l.tool)
 				cancel()
 				if c.lost == nil && c.session.ID() != c.id {

@@ -84,12 +84,12 @@ func run(ctx context.Context, args []string, out io.Writer) (kept bool, err erro
 		return false, err
 	}
 	defer c.close()
-	l, err := startLoad(ctx, c.url)
+	l, err := startLoad(ctx, c.url, callTimeout+o.patience)
 	if err != nil {
 		return false, err
 	}
 	defer l.close()
-	f, err := openOffice(ctx, c.url, tool)
+	f, err := openOffice(ctx, c.url, tool, callTimeout+o.patience)
 	if err != nil {
 		return false, err
 	}

@@ -19,6 +19,7 @@ import (
 type office struct {
 	computers []*computer.Computer
 	agent     *agent.Client
+	timeout   time.Duration // of a call
 	calls     tally
 
 	// of breakNodes
@@ -30,8 +31,8 @@ type office struct {
 const officeName = "workshop"
 
 // openOffice starts the Computers and the Agent, and waits until they are in their office.
-func openOffice(ctx context.Context, url string, tool *counter) (f *office, err error) {
-	f = &office{}
+func openOffice(ctx context.Context, url string, tool *counter, timeout time.Duration) (f *office, err error) {
+	f = &office{timeout: timeout}
 	defer func() {
 		if err != nil {
 			f.close()
@@ -64,7 +65,7 @@ func openOffice(ctx context.Context, url string, tool *counter) (f *office, err 
 			return f, fmt.Errorf("%s is not in its office: %w", c.Name(), err)
 		}
 	}
-	f.agent, err = agent.Connect(ready, agent.Options{URL: url, Office: officeName, Name: "asker", Engine: engine, Backoff: backoff, CallTimeout: callTimeout})
+	f.agent, err = agent.Connect(ready, agent.Options{URL: url, Office: officeName, Name: "asker", Engine: engine, Backoff: backoff, CallTimeout: timeout})
 	return f, err
 }
 
@@ -86,10 +87,9 @@ func (f *office) work(ctx context.Context) {
 		all.Go(func() {
 			for number := 0; ctx.Err() == nil; number++ {
 				id := fmt.Sprintf("agent-%d-%d", i, number)
-				// The Agent's own patience is callTimeout, too: what is left is its failure to say so.
-				bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+				bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.timeout)
 				began := time.Now()
-				f.calls.add(began, callTimeout, f.call(bounded, c, id))
+				f.calls.add(began, f.timeout, f.call(bounded, c, id))
 				cancel()
 				sleep(ctx, 200*time.Millisecond)
 			}
