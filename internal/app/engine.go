@@ -196,7 +196,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		vectors.redact = func(s string) string { return e.redact.Load().Redact(s) }
 	}
 	e.live = upstream.NewLive(gateway.NewSnapshotWith(limitsOf(c.SchemaLimits), vectors.ranking()), upstream.LiveOptions[*gateway.Snapshot]{
-		Prepare: e.indexing.prepare, Conceal: e.conceal.listing, Logger: log,
+		Prepare: func(s *gateway.Snapshot) { e.indexing.prepare(s) }, Conceal: e.conceal.listing, Logger: log,
 		Changed: func(s *gateway.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {
 				e.nonEmptySet.Do(func() { close(e.nonEmpty) })
@@ -380,7 +380,7 @@ func (e *Engine) Close(ctx context.Context) {
 		e.log.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
 	}
 	<-e.first
-	e.indexing.all.Wait()
+	e.indexing.close()
 	e.embeddings.close()
 	e.hooks.close()
 	e.Plane.close()

@@ -80,10 +80,10 @@ func New(o Options) *Index {
 }
 
 // With returns an index in which docs replace the documents of upstream. It shares the segments of
-// other upstreams. It retains docs, which must not change, until the index is prepared. If two documents have the same ID, both are found. The
-// order of docs and of calls does not affect the ranking of an index with fewer than 4,096
-// documents. In a larger one, how rare a word is may be counted over earlier documents, of which at
-// most one in 32 differs from those of today.
+// other upstreams. It retains docs, which must not change, until the index is prepared. If two
+// documents have the same ID, both are found. The order of docs and of calls does not affect the
+// ranking of an index with fewer than 4,096 documents. In a larger one, how rare a word is may be
+// counted over earlier documents, of which at most one in 32 differs from those of today.
 func (ix *Index) With(upstream string, docs []Doc) *Index {
 	if len(docs) == 0 {
 		return ix.Without(upstream)
