@@ -73,7 +73,8 @@ type Artifacts interface {
 	// View returns the part of an artifact that a selector of tool_view selects. Its error is shown
 	// to the viewer.
 	View(ctx context.Context, principal, handle string, selector json.RawMessage) (Excerpt, error)
-	// Open opens an artifact, whole. Its error is shown to the viewer.
+	// Open opens an artifact, whole. Its error is shown to the viewer; it is of mcp.KindOverloaded if
+	// the principal reads too many at once.
 	Open(ctx context.Context, principal, handle string) (Kept, error)
 }
 

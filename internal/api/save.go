@@ -71,6 +71,10 @@ func (s saver) save(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindInvalidParams, "format=%s is of all that is kept: it takes no columns, conditions or order", formBytes)
 	}
 	kept, err := s.kept.Open(r.Context(), identity.From(r.Context()).Principal, r.PathValue("handle"))
+	if kind, _ := mcp.KindOf(err); err != nil && kind == mcp.KindOverloaded {
+		w.Header().Set("Retry-After", "1")
+		return mcp.Errorf(kind, "%s", clip(err.Error(), maxError))
+	}
 	if err != nil {
 		return mcp.Errorf(mcp.KindNotFound, "%s", clip(err.Error(), maxError))
 	}

@@ -19,13 +19,16 @@ type KeptResult struct {
 	Data     []byte
 	Redacted bool // secrets were replaced, so Data is not what ContentHash describes
 
-	done func()
+	done func() // nil after Close
 }
 
-// Close ends the use of Data.
+// Close ends the use of Data. It may be called more than once.
 func (r *KeptResult) Close() {
 	r.Lease.Close()
-	r.done()
+	if r.done != nil {
+		r.done()
+		r.done = nil
+	}
 }
 
 // maxReads bounds the kept results that a principal reads at once. Each may be a slow download, which
