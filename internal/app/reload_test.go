@@ -23,7 +23,7 @@ func TestDivided(t *testing.T) {
 		{"", "http: {keep_alive: 1s}", nil, []string{"http.max_body_bytes, session_idle and keep_alive"}},
 		{"hub: {}", "hub: {tokens: [{name: a, sha256: " + sha + "}]}", []string{"hub"}, nil},
 		{"hub: {}", "hub: {office: x}", nil, []string{"hub, except its tokens, issuers and computers"}},
-		{"", "artifacts: {redact: true, ttl: 2h}", []string{"artifacts"}, []string{"artifacts.dir, ttl, max_bytes, max_count, memory_bytes and disk_bytes"}},
+		{"", "artifacts: {redact: true, ttl: 2h}", []string{"artifacts"}, []string{"artifacts.dir, ttl, max_bytes, max_count, memory_bytes, disk_bytes and backup"}},
 		{"", "agents: {lease: 10s}", nil, []string{"agents.routing and agents.lease"}},
 		{"", "agents: {limits: {in_flight: 1}}", []string{"agents"}, nil},
 		{"events: {file: a}", "events: {file: b}", nil, []string{"events"}},
