@@ -131,6 +131,21 @@ type watchedConn struct {
 	io.Writer
 }
 
+// dropHop deletes the headers of a request that belong to its connection alone, with those that its
+// Connection header names (RFC 9110 §7.6.1). Those of MCP stay.
+func dropHop(h http.Header) {
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); !strings.HasPrefix(name, "Mcp-") {
+				delete(h, name)
+			}
+		}
+	}
+	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Te", "Upgrade", "Expect"} {
+		delete(h, name)
+	}
+}
+
 // Forward sends a request of a client to a node and copies the response, streams and upgrades, too. It
 // returns an error if it has written nothing; NotSent says whether the request may be sent again. Call it
 // behind the guard: it tells the other node who makes the request.
@@ -142,9 +157,7 @@ func Forward(n *Node, inc string, w http.ResponseWriter, r *http.Request) error 
 	if headerHas(out.Header, "Connection", "upgrade") {
 		upgrade = out.Header.Get("Upgrade")
 	}
-	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Te", "Upgrade", "Expect"} {
-		out.Header.Del(name)
-	}
+	dropHop(out.Header)
 	if upgrade != "" {
 		out.Header.Set("Connection", "Upgrade")
 		out.Header.Set("Upgrade", upgrade)

@@ -376,6 +376,9 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 		switch name {
 		case "Connection", "Keep-Alive", "Transfer-Encoding", headerOwner, headerUnreached:
 			continue
+		case "Vary": // with those of this node
+			h[name] = append(h[name], values...)
+			continue
 		}
 		h[name] = values
 	}

@@ -425,9 +425,7 @@ var errSilent = errors.New("the node does not answer")
 // outgoing returns the request for another node.
 func (x *exchange) outgoing(ctx context.Context) *http.Request {
 	out := x.r.Clone(ctx)
-	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Te", "Upgrade", "Expect"} {
-		out.Header.Del(name)
-	}
+	dropHop(out.Header)
 	out.Header.Set(headerAs, asHeader(identity.From(x.r.Context())))
 	out.ContentLength = int64(len(x.body))
 	out.TransferEncoding = nil
