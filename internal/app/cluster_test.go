@@ -320,7 +320,10 @@ func (c *nodes) works(session string) {
 // and again.
 func TestSessionsOfACluster(t *testing.T) {
 	for _, path := range []string{"/mcp", "/mcps/up/mcp"} {
-		t.Run(path, func(t *testing.T) { testSessions(t, path) })
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			testSessions(t, path)
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // TestAgentsOfACluster: an agent that registers at one gateway is called at all of them, also when that
 // gateway is killed.
 func TestAgentsOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startNodes(t, 3)
 	register := func(n *node) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.front.URL+"/agents", strings.NewReader(`{"name":"helper","instance":"1","url":"`+c.up.URL+`/mcp"}`))

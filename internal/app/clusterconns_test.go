@@ -40,6 +40,7 @@ func (c *nodes) stream(n *node, path string) <-chan string {
 
 // TestOldConnectionsOfACluster: a client of 2024-11-05 posts to any node, and the answers come on its stream.
 func TestOldConnectionsOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startNodes(t, 3)
 	events := c.stream(c.all[0], "/sse")
 	at := <-events
@@ -85,6 +86,7 @@ func TestOldConnectionsOfACluster(t *testing.T) {
 
 // TestEngineOfACluster: polls, posts and upgrades of an Engine.IO session come to any node.
 func TestEngineOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startNodesWith(t, 3, "hub: {}\n")
 	const base = "/socket.io/?EIO=4&transport=polling"
 	status, opened := c.ask(c.all[0], "GET", base, clusterToken, "")

@@ -64,6 +64,7 @@ func (c *nodes) reaches(n *node, session, name, text string) {
 // TestOfficesOfACluster: a Computer at one node is in the catalog of every node, and calls from all of them
 // reach it, large ones too. When its node ends, it is found at the one that it comes back to.
 func TestOfficesOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startNodesWith(t, 3, "hub: {}\n")
 	var sessions []string
 	for _, n := range c.all {
@@ -84,6 +85,7 @@ func TestOfficesOfACluster(t *testing.T) {
 // TestHubsOfACluster: one node is the agent in the office of a hub elsewhere, and its Computers are in the
 // catalog of every node. When that node ends, another one is the agent.
 func TestHubsOfACluster(t *testing.T) {
+	t.Parallel()
 	far := hub.New(hub.Options{})
 	server := httptest.NewServer(far)
 	t.Cleanup(func() {

@@ -79,6 +79,7 @@ func (c *nodes) offers(n *node, handle string) string {
 
 // TestRowsOfACluster: a URL that works once works at each node, once, and ends with its node.
 func TestRowsOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startNodesWith(t, 3, "public_url: http://weir.test\n")
 	first, second, third := c.all[0], c.all[1], c.all[2]
 	session := c.open(first)
@@ -155,7 +156,10 @@ func TestRowsOfACluster(t *testing.T) {
 // unless there is a copy.
 func TestResultsOfACluster(t *testing.T) {
 	for _, backup := range []bool{false, true} {
-		t.Run(fmt.Sprintf("backup %v", backup), func(t *testing.T) { testResults(t, backup) })
+		t.Run(fmt.Sprintf("backup %v", backup), func(t *testing.T) {
+			t.Parallel()
+			testResults(t, backup)
+		})
 	}
 }
 

@@ -64,6 +64,7 @@ func (c *nodes) settles(f func() (ok bool, got string)) {
 // TestStatesOfACluster: the answers of a modern agent come to any node, and reach the call that waits for them once. They
 // are refused when its node is gone, and those of another principal are.
 func TestStatesOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startNodes(t, 0)
 	legacy, err := fakemcp.New(fakemcp.Config{Versions: []string{mcp.V20250618}})
 	if err != nil {
@@ -106,6 +107,7 @@ func TestStatesOfACluster(t *testing.T) {
 
 // TestApprovalsOfACluster: the yes of a person comes to any node and lets the call run once, wherever it is told again.
 func TestApprovalsOfACluster(t *testing.T) {
+	t.Parallel()
 	c := startNodesWith(t, 3, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
 	first := c.all[0]
 	c.elicit = regexp.MustCompile(`up:elicit#[0-9a-f]+`).FindString(c.calls(first, c.open(first), "tool_browse", `{"query":"elicit"}`))
