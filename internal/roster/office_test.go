@@ -115,8 +115,7 @@ func TestEverywhere(t *testing.T) {
 	}
 }
 
-// TestDocument: what another build has written beside the members that this one knows stays, and a member
-// takes at most 400 bytes.
+// TestDocument: members that another build has written stay. One of this build takes at most 400 bytes.
 func TestDocument(t *testing.T) {
 	value := `{"v":1,"office":"o","later":{"x":1},"agent":{"name":"o","role":"agent","sid":"s","new":[1]},"computers":[{"name":"desk","role":"computer","node":"aaaaaa","sid":"aaaaaa.x","gen":4,"new":true}]}`
 	o, err := decode([]byte(value))

@@ -92,14 +92,13 @@ func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Hand
 			next.ServeHTTP(w, r)
 			return
 		}
-		owner, err := cluster.Owner(r.Context(), node, inc)
+		owner, err := otherOwner(r.Context(), node, inc)
 		switch {
-		case errors.Is(err, cluster.ErrGone), owner == node.Inc():
-			next.ServeHTTP(w, r)
-			return
 		case err != nil:
-			w.Header().Set("Retry-After", "2")
-			guard.WriteError(w, http.StatusServiceUnavailable, id, mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked where the call waits; try again: %w", err))
+			storeAway(w, id, "where the call waits", err)
+			return
+		case owner == "":
+			next.ServeHTTP(w, r)
 			return
 		}
 		switch err := cluster.Forward(node, owner, w, r); {
@@ -117,6 +116,21 @@ func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Hand
 			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, id, e)
 		}
 	})
+}
+
+// otherOwner returns the node that owns what inc names, "" if that is this node or none.
+func otherOwner(ctx context.Context, node *cluster.Node, inc string) (string, error) {
+	owner, err := cluster.Owner(ctx, node, inc)
+	if errors.Is(err, cluster.ErrGone) || owner == node.Inc() {
+		return "", nil
+	}
+	return owner, err
+}
+
+// storeAway answers a request whose node is not known because the store does not say it.
+func storeAway(w http.ResponseWriter, id jsonrpc.ID, what string, err error) {
+	w.Header().Set("Retry-After", "2")
+	guard.WriteError(w, http.StatusServiceUnavailable, id, mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked %s; try again: %w", what, err))
 }
 
 // busy counts a POST request until the returned function is called.
@@ -145,14 +159,13 @@ func near(node *cluster.Node, log *slog.Logger, idOf func(r *http.Request) strin
 			next.ServeHTTP(w, r)
 			return
 		}
-		owner, err := cluster.Owner(r.Context(), node, inc)
+		owner, err := otherOwner(r.Context(), node, inc)
 		switch {
-		case errors.Is(err, cluster.ErrGone), owner == node.Inc():
-			next.ServeHTTP(w, r)
-			return
 		case err != nil:
-			w.Header().Set("Retry-After", "2")
-			guard.WriteError(w, http.StatusServiceUnavailable, "", mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked where the connection is; try again: %w", err))
+			storeAway(w, "", "where the connection is", err)
+			return
+		case owner == "":
+			next.ServeHTTP(w, r)
 			return
 		}
 		switch err := cluster.Forward(node, owner, w, r); {
