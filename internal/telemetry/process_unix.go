@@ -15,9 +15,8 @@ var started = float64(time.Now().UnixNano()) / 1e9
 func readProcess() processFigures {
 	p := unknownFigures()
 	p.started = started
-	var usage unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &usage) == nil {
-		p.cpu = float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
+	if cpu := CPU(); cpu > 0 {
+		p.cpu = cpu.Seconds()
 	}
 	if dir, err := os.Open("/dev/fd"); err == nil {
 		names, _ := dir.Readdirnames(-1)
