@@ -27,6 +27,7 @@ SHELL       := bash
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
 STATICCHECK ?= $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOTESTSUM   ?= $(GO) run gotest.tools/gotestsum@v1.13.0
 PKG         ?= ./...
 BENCH       ?= .
 COUNT       ?= 1
@@ -60,9 +61,12 @@ vet-systems:
 staticcheck:
 	$(STATICCHECK) ./...
 
-# Fuzz seeds are part of this: go test runs every seed of every Fuzz function as a test.
+# Fuzz seeds are part of this: go test runs every seed of every Fuzz function as a test. Tests that fail, five at most,
+# run once more by themselves: what passes then is named in the output, and is a fault of the test that wants mending.
+# A data race, a panic and a test without an end are not tried again.
 race:
-	$(GO) test -race -timeout 20m ./...
+	$(GOTESTSUM) --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race \
+	  --packages ./... -- -race -timeout 12m
 
 # Each benchmark runs once, so that a broken one is found here and not on the day somebody needs its number.
 bench-once:

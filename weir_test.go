@@ -154,7 +154,7 @@ func TestReload(t *testing.T) {
 	if err := g.Reload(without); err != nil || status() != http.StatusNotFound {
 		t.Errorf("%v, the console answers %d", err, status())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for range 2 {
 		if err := g.Shutdown(ctx); err != nil {

@@ -57,7 +57,7 @@ func newAgent(t *testing.T, conf string, o Options) *agent {
 	h := httptest.NewServer(s.Handler())
 	a.url = h.URL
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		_ = s.Close(ctx)
 		h.Close()
@@ -202,7 +202,7 @@ func (a *agent) task(method, id string, headers ...string) reply {
 // ended asks until a task has ended.
 func (a *agent) ended(id string, headers ...string) reply {
 	a.t.Helper()
-	for range 500 {
+	for range 3000 {
 		r := a.task(http.MethodGet, id, headers...)
 		switch r.text("task", "status") {
 		case "completed", "failed", "cancelled":
@@ -218,13 +218,13 @@ func (a *agent) ended(id string, headers ...string) reply {
 // process that is nobody's child here.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for range 500 {
+	for range 3000 {
 		if cond() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%s: not within 5 s", what)
+	t.Errorf("%s: not within 30 s", what)
 }
 
 // writeTemp writes a file of its own folder and returns its path.

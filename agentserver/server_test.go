@@ -573,7 +573,7 @@ func TestReload(t *testing.T) {
 			if !strings.Contains(line, listchange.Tools) {
 				t.Errorf("%s: %s", name, line)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Errorf("%s: nothing is told", name)
 		}
 	}

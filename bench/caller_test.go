@@ -65,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.close()
-			_ = conn.tcp.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.tcp.SetDeadline(time.Now().Add(30 * time.Second))
 			for range 2 { // the second finds the connection where the first left it
 				status, session, err := conn.roundTrip(endpoint{host: "h", path: "/"}.request("", nil, []byte("{}")))
 				if c.fails {

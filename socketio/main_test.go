@@ -129,7 +129,7 @@ func next[T any](t *testing.T, from <-chan T) T {
 
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it did not come to that")
 		}
@@ -150,7 +150,7 @@ func (s *stand) wire() wire {
 	}
 	response.Body.Close()
 	s.t.Cleanup(func() { ws.Close() })
-	_ = ws.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = ws.SetReadDeadline(time.Now().Add(30 * time.Second))
 	w := wire{s.t, ws}
 	if open := w.read(); open[0] != '0' {
 		s.t.Fatalf("open packet %q", open)

@@ -202,7 +202,7 @@ func (c *nodes) stop(n *node) {
 	}
 	n.off = true
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_ = n.server.Shutdown(ctx)
 	n.front.CloseClientConnections()

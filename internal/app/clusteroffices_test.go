@@ -28,7 +28,7 @@ func (c *nodes) computerAt(at computer.Hub, name string) {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		_ = it.Close(ctx) // its hub may be gone
 	})
@@ -89,7 +89,7 @@ func TestHubsOfACluster(t *testing.T) {
 	far := hub.New(hub.Options{})
 	server := httptest.NewServer(far)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		_ = far.Shutdown(ctx)
 		server.Close()

@@ -57,7 +57,7 @@ func running(pid int) bool {
 
 func waitGone(t *testing.T, what string, pid int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); running(pid); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); running(pid); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s (%d) is still there", what, pid)
 		}

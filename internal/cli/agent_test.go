@@ -90,7 +90,7 @@ func send(t *testing.T, method, at, token, body string) (int, string) {
 func until(t *testing.T, want string, question func() string) string {
 	t.Helper()
 	var got string
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
 		if got = question(); strings.Contains(got, want) {
 			return got
 		}

@@ -71,7 +71,7 @@ func TestApproveCommand(t *testing.T) {
 		if !strings.Contains(p.Message, "weir approve "+waiting[0].ID) || p.Progress >= 1 {
 			t.Errorf("progress %+v", p)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("the agent was told nothing")
 	}
 	logged(t, s, "weir approve "+waiting[0].ID)

@@ -101,7 +101,7 @@ func TestInputsAreAsked(t *testing.T) {
 		typed := make(chan struct{})
 		go func() {
 			defer close(typed)
-			for deadline := time.Now().Add(5 * time.Second); !strings.Contains(screen.String(), c.prompts) && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(30 * time.Second); !strings.Contains(screen.String(), c.prompts) && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)
 			}
 			_, _ = person.WriteString(c.typed)
@@ -113,7 +113,7 @@ func TestInputsAreAsked(t *testing.T) {
 		}
 	}
 	// What is on its way to the screen when the terminal closes is lost.
-	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(screen.String(), "none of the options") && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(screen.String(), "none of the options") && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	tty.Close()

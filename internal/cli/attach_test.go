@@ -205,7 +205,7 @@ func TestAttachEndsOnSignal(t *testing.T) {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("attach goes on after SIGTERM")
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != exitOK {

@@ -91,7 +91,7 @@ func TestPinnedCatalog(t *testing.T) {
 	pinned.tool("fake:echo")
 	weir(t, "call", echo, "--arg", "text=hi", "--url", pinned.url).want(t, exitOK, "hi")
 	weir(t, "call", pinned.tool("fake:set_tools"), "--arg", "n=2", "--url", pinned.url).want(t, exitOK, "done")
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if f := weir(t, "ls", "--changes", "--url", pinned.url); strings.Contains(f.stdout, `added tool "tool_0001" of server "fake"`) {
 			break
 		}
@@ -126,7 +126,7 @@ func TestPinnedCatalog(t *testing.T) {
 	if err := os.WriteFile(pinned.config, []byte(strings.Replace(string(config), hash, info.Hash, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if f := weir(t, "call", echo, "--arg", "text=again", "--url", pinned.url); f.code == exitOK {
 			break
 		}

@@ -255,7 +255,7 @@ func startWith(t *testing.T, env []string, path string, args ...string) *server 
 		_ = s.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-s.ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Errorf("weir did not end 10 s after SIGTERM")
 			_ = s.cmd.Process.Kill()
 			<-s.ended
@@ -285,7 +285,7 @@ func (s *server) end(sig syscall.Signal) (time.Duration, int) {
 	}
 	select {
 	case <-s.ended:
-	case <-time.After(15 * time.Second):
+	case <-time.After(30 * time.Second):
 		s.t.Fatal("weir did not end")
 	}
 	return time.Since(began), s.cmd.ProcessState.ExitCode()

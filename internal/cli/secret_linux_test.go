@@ -24,7 +24,7 @@ func TestSecretIsAsked(t *testing.T) {
 	typed := make(chan struct{})
 	go func() {
 		defer close(typed)
-		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(screen.String(), "Value of KEY:") && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(screen.String(), "Value of KEY:") && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
 		_, _ = person.WriteString("s3cret-typed\n")

@@ -154,7 +154,7 @@ func TestSecondSignal(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(5 * time.Second); !strings.Contains(s.stderr.String(), "shutting down") && time.Now().Before(end); {
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(s.stderr.String(), "shutting down") && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	time.Sleep(100 * time.Millisecond) // the second signal has a listener of its own, right after that line
@@ -336,7 +336,7 @@ func TestReload(t *testing.T) {
 // logged waits until the log of a gateway holds some texts.
 func logged(t *testing.T, s *server, texts ...string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		log, missing := s.stderr.String(), ""
 		for _, text := range texts {
 			if !strings.Contains(log, text) {

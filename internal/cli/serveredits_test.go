@@ -198,7 +198,7 @@ func TestChangesThatFailLaterOverTheAPI(t *testing.T) {
 		t.Errorf("undone: %+v, the file\n%s", undone, now)
 	}
 	want := fmt.Sprintf("takes back operation %d; a later step failed: ", added.Operation)
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		segments, _ := filepath.Glob(filepath.Join(log, "*"))
 		var all []byte

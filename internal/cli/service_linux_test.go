@@ -251,7 +251,7 @@ func TestServiceTakesTheGatewayOver(t *testing.T) {
 		if err != nil {
 			t.Errorf("the other gateway: %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("the other gateway goes on")
 	}
 	h.write(t, ".config/weir/weir.yaml", "mcpServers: {\n", 0o600)

@@ -71,7 +71,7 @@ func meet(t *testing.T, dialer, listener *tls.Config) (node string, err error) {
 		conn, err := l.Accept()
 		if err == nil {
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 			if err = conn.(*tls.Conn).Handshake(); err == nil {
 				state := conn.(*tls.Conn).ConnectionState()
 				node = clusterkey.Node(&state)
@@ -85,7 +85,7 @@ func meet(t *testing.T, dialer, listener *tls.Config) (node string, err error) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	_, err = tls.Client(conn, dialer).Read(make([]byte, 1))
 	conn.Close()
 	return node, errors.Join(err, <-met)

@@ -269,7 +269,7 @@ func (n *simNode) claims() {
 		s.mu.Lock()
 		s.strict = ""
 		s.mu.Unlock()
-		ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel = context.WithTimeout(context.Background(), 30*time.Second)
 		_ = c.Release(ctx)
 		cancel()
 		s.pause(time.Second)

@@ -104,7 +104,7 @@ func TestWatchSecrets(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for timeout := time.After(10 * time.Second); ; {
+	for timeout := time.After(30 * time.Second); ; {
 		if _, err := os.Stat(filepath.Dir(file)); err == nil {
 			break
 		}
@@ -116,7 +116,7 @@ func TestWatchSecrets(t *testing.T) {
 	}
 	for _, value := range []string{"one", "two"} {
 		put(t, file, []byte(value))
-		for timeout := time.After(10 * time.Second); ; {
+		for timeout := time.After(30 * time.Second); ; {
 			select {
 			case got := <-seen:
 				if got != value {

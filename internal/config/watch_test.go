@@ -133,7 +133,7 @@ func TestWatch(t *testing.T) {
 				select {
 				case c := <-calls:
 					return c
-				case <-time.After(10 * time.Second):
+				case <-time.After(30 * time.Second):
 					t.Fatalf("%s: not noticed", what)
 					return call{}
 				}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -104,9 +105,18 @@ func TestChangesAreTold(t *testing.T) {
 			}
 		},
 	})
-	var gone deletedNote
-	call(t, session, "delete_note", map[string]any{"id": "n1"}, &gone)
-	<-told
+	// The client asks for the notices beside its first call: the change that it is told of may be a later one.
+	var made any
+	for heard := false; !heard; {
+		call(t, session, "create_note", map[string]any{"title": "a", "text": "b"}, &made)
+		select {
+		case <-told:
+			heard = true
+		case <-t.Context().Done():
+			t.Fatal("no notice came")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 	_ = session.Close()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -144,7 +144,7 @@ func TestProgramEnds(t *testing.T) {
 				if code != c.code {
 					t.Errorf("exit code %d, want %d", code, c.code)
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Errorf("still there")
 				_ = p.cmd.Process.Kill()
 				<-ended
@@ -176,7 +176,7 @@ func TestGrandchildOutlivesItsParentButNotTheGroup(t *testing.T) {
 	if err := proctest.KillGroup(p.cmd.Process.Pid); err != nil {
 		t.Fatalf("the group is gone: %v", err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); proctest.Alive(pid); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); proctest.Alive(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the grandchild outlived its group")
 		}

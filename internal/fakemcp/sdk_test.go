@@ -175,7 +175,7 @@ func TestEveryVersionOverEveryTransport(t *testing.T) {
 		}
 		callText(t, session, &mcp.CallToolParams{Name: "log", Arguments: args{"n": 4}})
 		// The client hands notifications to another goroutine than the answer: it may be late.
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(30 * time.Second)
 		gotProgress, gotLogs := 0, 0
 		for gotProgress < 40 || gotLogs < 4 {
 			if time.Now().After(deadline) {
@@ -246,7 +246,7 @@ func TestCancelledCallsAreLogged(t *testing.T) {
 // waitForEvent waits until the server recorded an event that begins with one of the words.
 func waitForEvent(t testing.TB, s *Server, words ...string) string {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		for _, event := range s.Events() {
 			if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(event, w) }) {
 				return event

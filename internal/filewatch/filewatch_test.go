@@ -94,7 +94,7 @@ func TestFile(t *testing.T) {
 	}()
 	expect := func(want string) {
 		t.Helper()
-		for timeout := time.After(10 * time.Second); ; {
+		for timeout := time.After(30 * time.Second); ; {
 			select {
 			case got := <-contents:
 				if got == want {

@@ -101,7 +101,7 @@ func TestNamesHaveOneOwner(t *testing.T) {
 					t.Errorf("%q: %v", name, err)
 				}
 				// Until it has servers here, or is told of why not.
-				for end := time.Now().Add(10 * time.Second); !c.has(name) && !strings.Contains(fmt.Sprint(f.Findings()), fmt.Sprintf("Computer %q", name)); time.Sleep(time.Millisecond) {
+				for end := time.Now().Add(30 * time.Second); !c.has(name) && !strings.Contains(fmt.Sprint(f.Findings()), fmt.Sprintf("Computer %q", name)); time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Errorf("%q: nothing has come of it", name)
 						break

@@ -257,7 +257,7 @@ func TestSetKeys(t *testing.T) {
 		}
 	}
 	taken.await(t, "desk-x", "lab-x")
-	for end := time.Now().Add(10 * time.Second); len(f.Findings()) == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); len(f.Findings()) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("nothing is said of what is left out")
 		}
@@ -270,7 +270,7 @@ func TestSetKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.SetKeys(map[string]ed25519.PublicKey{"desk": pub})
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		if got, _, _ := f.Resolve("desk.x"); got == "desk-x" {
 			break
 		} else if time.Now().After(end) {
@@ -332,7 +332,7 @@ func (b *board) attached(name string) (n int) {
 func (b *board) await(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		got = slices.Sorted(maps.Keys(b.names))
 		b.mu.Unlock()

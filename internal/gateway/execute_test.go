@@ -308,7 +308,7 @@ func TestOverTheWire(t *testing.T) {
 	agent := mcp.NewConn(b, mcp.ConnOptions{Client: true})
 	defer agent.Close()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	hello, err := agent.Call(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"0"}}`), nil)
 	if err != nil || !strings.Contains(string(hello), `"tools":{"listChanged":true}`) || !strings.Contains(string(hello), "tool_browse") {

@@ -70,7 +70,7 @@ func newWorld(t *testing.T, opts gateway.Options, servers ...*config.Server) *wo
 	front := httptest.NewServer(server)
 	w.url = front.URL
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			t.Errorf("server: %v", err)
@@ -86,7 +86,7 @@ func newWorld(t *testing.T, opts gateway.Options, servers ...*config.Server) *wo
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := w.manager.Ready(ctx); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func (a *agent) call(t *testing.T, tool string, args map[string]any) string {
 func (a *agent) waitFor(t *testing.T, want ...string) {
 	t.Helper()
 	want = slices.Clone(want)
-	timeout := time.After(5 * time.Second)
+	timeout := time.After(30 * time.Second)
 	for len(want) > 0 {
 		select {
 		case got := <-a.changed:
@@ -235,7 +235,7 @@ func TestBackChannel(t *testing.T) {
 				if _, err := a.CallTool(t.Context(), params); err != nil {
 					t.Fatal(err)
 				}
-				for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // the SDK's client hands them over beside the response
+				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // the SDK's client hands them over beside the response
 					a.mu.Lock()
 					got := fmt.Sprint(a.progress)
 					a.mu.Unlock()
@@ -264,7 +264,7 @@ func TestSessionsLogLevel(t *testing.T) {
 	for _, a := range []*agent{quiet, loud} {
 		a.call(t, gateway.ToolExecute, map[string]any{"tool_id": w.id("log"), "args": map[string]any{"n": 3}})
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		loud.mu.Lock()
 		n := len(loud.logs)
 		loud.mu.Unlock()
@@ -309,7 +309,7 @@ func TestCancellationReachesTheServer(t *testing.T) {
 		}
 		select {
 		case <-ended:
-		case <-time.After(5 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Errorf("%s: the server was not told", version)
 		}
 	}

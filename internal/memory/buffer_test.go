@@ -248,7 +248,7 @@ func TestLinger(t *testing.T) {
 	p = NewPool(Options{Limit: 64 * mb, SpillAt: mb, Dir: t.TempDir(), Linger: time.Millisecond})
 	defer p.Close()
 	take(t, p.Account("a"), data, -1, bytes.NewReader(data)).Release()
-	for end := time.Now().Add(10 * time.Second); p.Usage().Disk > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); p.Usage().Disk > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the file stays")
 		}

@@ -53,7 +53,7 @@ func TestKill(t *testing.T) {
 			} else if err != nil {
 				t.Error(err)
 			}
-			for deadline := time.Now().Add(10 * time.Second); Alive(pid); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(30 * time.Second); Alive(pid); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("it is alive after the kill")
 				}

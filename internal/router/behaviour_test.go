@@ -305,7 +305,7 @@ func TestDisconnect(t *testing.T) {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 		}
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(30 * time.Second)
 		for {
 			events := strings.Join(e.events(), "\n")
 			if strings.Contains(events, "cancelled") || strings.Contains(events, "disconnected ") {
@@ -374,7 +374,7 @@ func TestDuplicateID(t *testing.T) {
 		})
 		const ping = `{"jsonrpc":"2.0","id":"d","method":"ping"}`
 		gone := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"d"}}`
-		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 			res := e.post(mcpPath, ping, "Mcp-Session-Id", id)
 			if strings.Contains(res.body, `"id":"d"`) && strings.Contains(res.body, "in use") && strings.Contains(res.body, "-32600") {
 				break
@@ -447,7 +447,7 @@ func TestBackChannel(t *testing.T) {
 func TestListChanged(t *testing.T) {
 	eachWay(t, fakemcp.Config{}, nil, func(t *testing.T, e *env) {
 		id := e.ready().initialize("2025-11-25")
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		resp, err := e.client.Do(e.request(ctx, http.MethodGet, mcpPath, "", "Mcp-Session-Id", id))
 		if err != nil || resp.StatusCode != http.StatusOK {
@@ -479,7 +479,7 @@ func TestListen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := e().ready()
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()
 			req := e.request(ctx, http.MethodPost, mcpPath,
 				modern(`"id":"sub-1","method":"subscriptions/listen"`, `"notifications":{"toolsListChanged":true,"promptsListChanged":true}`), modernHeader("subscriptions/listen", "")...)
@@ -535,7 +535,7 @@ func TestParamHeaders(t *testing.T) {
 		if res := e.post(mcpPath, call, append(header, "Mcp-Param-Region", "eu")...); res.status != http.StatusOK {
 			t.Errorf("right: %d %s", res.status, res.body)
 		}
-		deadline := time.Now().Add(5 * time.Second) // the upstream is listed in the background
+		deadline := time.Now().Add(30 * time.Second) // the upstream is listed in the background
 		for {
 			res := e.post(mcpPath, call, append(header, "Mcp-Param-Region", "us")...)
 			if res.status == http.StatusBadRequest && strings.Contains(res.body, `"code":-32020`) {

@@ -100,7 +100,7 @@ func startAt(t *testing.T, address string, h http.Handler) *httptest.Server {
 	t.Helper()
 	var l net.Listener
 	var err error
-	for range 100 {
+	for range 3000 {
 		if l, err = net.Listen("tcp", address); err == nil {
 			break
 		}
@@ -120,7 +120,7 @@ func TestTaskStatusReachesAgents(t *testing.T) {
 	up := &scripted{}
 	e := serveScripted(t, up)
 	session := e.initialize("2025-11-25")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	resp, err := e.client.Do(e.request(ctx, http.MethodGet, mcpPath, "", "Mcp-Session-Id", session, "Accept", "text/event-stream"))
 	if err != nil {
@@ -263,7 +263,7 @@ func TestAgentRestartsInMidStream(t *testing.T) {
 	}
 	again := startAt(t, address, handler)
 	defer again.Close()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		res := e.post(mcpPath, call("add"))
 		if res.status == http.StatusOK {

@@ -154,7 +154,7 @@ func startWith(t testing.TB, manager *upstream.Manager, change func(*config.Serv
 	srv := httptest.NewServer(rt)
 	e := &env{t: t, url: srv.URL, router: rt, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := rt.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)
@@ -173,7 +173,7 @@ func startWith(t testing.TB, manager *upstream.Manager, change func(*config.Serv
 // measure its start.
 func (e *env) ready() *env {
 	e.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		res := e.post("/mcps/fake/mcp", `{"jsonrpc":"2.0","id":0,"method":"tools/list"}`)
 		if res.status == http.StatusOK {
@@ -267,7 +267,7 @@ func (e *env) initialize(version string, header ...string) string {
 // waitFor waits for an event of the fake server.
 func (e *env) waitFor(event string) {
 	e.t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		for _, ev := range e.events() {
 			if strings.HasPrefix(ev, event) {

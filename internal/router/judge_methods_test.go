@@ -123,7 +123,7 @@ func serveJudged(t *testing.T, up router.Upstream, j router.Judge) *env {
 	srv := httptest.NewServer(rt)
 	e := &env{t: t, url: srv.URL, router: rt, client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := rt.Shutdown(ctx); err != nil {
 			t.Error(err)

@@ -41,7 +41,7 @@ func (r *recorder) Called(c router.Call) {
 // seen waits for a number of calls, as an answer may be read before it is observed.
 func (r *recorder) seen(t *testing.T, n int) []router.Call {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		r.mu.Lock()
 		calls := append([]router.Call(nil), r.calls...)
 		r.mu.Unlock()

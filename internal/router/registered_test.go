@@ -154,7 +154,7 @@ func TestRegisteredAnswersMCP(t *testing.T) {
 				body = `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 				header = []string{"Mcp-Protocol-Version", mcp.V20260728, "Mcp-Method", "notifications/initialized"}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			res := e.do(e.request(ctx, c.method, mcpPath, body, header...))
 			if res.status != c.want || strings.Contains(res.body, secret) || res.header.Get("X-Key") != "" {

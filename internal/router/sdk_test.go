@@ -118,7 +118,7 @@ func useSDK(t *testing.T, e *env, version string, sessions bool) {
 	if err != nil || len(res.Content) != 1 || res.Content[0].(*sdk.TextContent).Text != "3" {
 		t.Fatalf("call: %v, %v", res, err)
 	}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for { // the SDK's client hands notifications over beside the response
 		mu.Lock()
 		got := slices.Clone(progress)
@@ -150,7 +150,7 @@ func useSDK(t *testing.T, e *env, version string, sessions bool) {
 		t.Fatalf("subscribe: %v", err)
 	}
 	// A subscription of the modern era is a stream that has to be open first.
-	deadline = time.Now().Add(5 * time.Second)
+	deadline = time.Now().Add(30 * time.Second)
 	for heard := false; !heard; {
 		if _, err := cs.CallTool(ctx, &sdk.CallToolParams{Name: "touch"}); err != nil {
 			t.Fatal(err)

@@ -116,7 +116,7 @@ func manage(t *testing.T, o Options, servers ...*config.Server) (*Manager, *sink
 	o.BaseEnv = append(o.BaseEnv, "PATH="+os.Getenv("PATH"))
 	m := New(o)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := m.Close(ctx); err != nil {
 			t.Errorf("closing: %v", err)

@@ -81,7 +81,7 @@ func TestServerLog(t *testing.T) {
 	}
 	await := func(server, want string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		for seen := book.Last(); !strings.Contains(shown(server), want); seen = book.Last() {
 			if err := book.Wait(ctx, seen); err != nil && !strings.Contains(shown(server), want) {

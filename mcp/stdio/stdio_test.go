@@ -318,7 +318,7 @@ func TestCloseOfAChildWithoutInput(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		p.Kill()
 		t.Fatalf("the child was not told to end: %v", <-closed)
 	}

@@ -47,7 +47,7 @@ func (f *fake) seen() []string {
 // waitFor waits until the server has seen a message that contains want.
 func (f *fake) waitFor(t *testing.T, want string) string {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		for _, s := range f.seen() {
 			if strings.Contains(s, want) {
 				return s
@@ -171,7 +171,7 @@ func (h *recorder) all() []string {
 
 func (h *recorder) waitFor(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		for _, s := range h.all() {
 			if strings.Contains(s, want) {
 				return

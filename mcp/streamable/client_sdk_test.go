@@ -135,7 +135,7 @@ func TestClientAgainstTheGoSDK(t *testing.T) {
 					}
 					select {
 					case <-ended:
-					case <-time.After(5 * time.Second):
+					case <-time.After(30 * time.Second):
 						t.Error("the server was not told")
 					}
 				})

@@ -356,7 +356,7 @@ func must[T any](v T, err error) T {
 
 // waitForAny is waitFor for handlers, which have no test to fail.
 func (f *fake) waitForAny(want string) {
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		for _, s := range f.seen() {
 			if strings.Contains(s, want) {
 				return

@@ -156,7 +156,7 @@ func TestServerWithSDKClient(t *testing.T) {
 			if _, err := cs.CallTool(ctx, params); err != nil {
 				t.Errorf("progress: %v", err)
 			}
-			for range 100 { // the SDK delivers notifications on a goroutine of its own
+			for range 3000 { // the SDK delivers notifications on a goroutine of its own
 				mu.Lock()
 				n := len(progress)
 				mu.Unlock()

@@ -100,7 +100,7 @@ func openScripted(t *testing.T, s *scripted, back mcp.Handler) (conn *mcp.Conn, 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close() })
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if tools, err := a.GetTools(t.Context(), "desk"); err == nil && len(tools) == 1 {
 			break
 		} else if time.Now().After(end) {
@@ -145,7 +145,7 @@ func nextNote(t *testing.T, notes <-chan string, want string) {
 		if !strings.Contains(got, want) {
 			t.Errorf("the Agent got %s, want %s", got, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatalf("the Agent did not get %s", want)
 	}
 }

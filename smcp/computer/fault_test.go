@@ -67,7 +67,7 @@ type restartable struct {
 func (r *restartable) start() {
 	var l net.Listener
 	var err error
-	for range 100 {
+	for range 1500 {
 		if l, err = net.Listen("tcp", r.addr); err == nil {
 			break
 		}
@@ -87,7 +87,7 @@ func (r *restartable) start() {
 }
 
 func (r *restartable) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := r.hub.Shutdown(ctx); err != nil {
 		r.t.Errorf("the hub did not end: %v", err)
@@ -226,7 +226,7 @@ func TestCut(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Code != smcp.CodeNotFound {
 			t.Errorf("got %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the call was not answered")
 	}
 	p.cut.Store(false)

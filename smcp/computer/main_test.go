@@ -52,7 +52,7 @@ func startHub(t testing.TB, o hub.Options) (*hub.Hub, string) {
 	h := hub.New(o)
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := h.Shutdown(ctx); err != nil {
 			t.Errorf("the hub did not end: %v", err)
@@ -85,7 +85,7 @@ func startComputer(t testing.TB, o computer.Options, text string) *computer.Comp
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
 			t.Errorf("the Computer did not end: %v", err)
@@ -103,7 +103,7 @@ func startComputer(t testing.TB, o computer.Options, text string) *computer.Comp
 
 func connect(t testing.TB, c *computer.Computer, h computer.Hub) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := c.Connect(ctx, h); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func startAgent(t testing.TB, o agent.Options) *agent.Client {
 	if o.Logger == nil {
 		o.Logger = logger(t, "agent")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	a, err := agent.Connect(ctx, o)
 	if err != nil {
@@ -158,7 +158,7 @@ func mcpServer(t testing.TB, capabilities string, methods map[string]mcp.Handler
 	}})
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		_ = s.Shutdown(ctx)
 		server.Close()

@@ -112,7 +112,7 @@ func TestFlows(t *testing.T) {
 		if !agent.Cancelled(r) || !isError(r) || !strings.Contains(string(r), `"a2c_cancel_reason":"agent_requested"`) {
 			t.Errorf("cancelled: %s", r)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("a cancelled call was not answered")
 	}
 	// Its time is over.
@@ -344,7 +344,7 @@ func TestChannel(t *testing.T) {
 	}
 	select {
 	case <-conn.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("the channel outlived its Computer's leave")
 	}
 }

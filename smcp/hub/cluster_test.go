@@ -94,7 +94,7 @@ func (m *mesh) bare(o hub.Options) *meshed {
 }
 
 func (n *meshed) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_ = n.Shutdown(ctx)
 	n.server.Close()

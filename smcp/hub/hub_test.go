@@ -31,7 +31,7 @@ func start(t testing.TB, o hub.Options) (*hub.Hub, string) {
 	h := hub.New(o)
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := h.Shutdown(ctx); err != nil {
 			t.Errorf("the hub did not end: %v", err)
@@ -106,7 +106,7 @@ func join(t testing.TB, url string, o peerOptions, role, name, office string) *p
 // call returns the values of the ack with spaces between them.
 func (p *peer) call(event, payload string) string {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
 	defer cancel()
 	ack, err := p.client.EmitWithAck(ctx, event, json.RawMessage(payload))
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *peer) code(event, payload string) string {
 
 func (p *peer) hears(want string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		p.mu.Lock()
 		for i, got := range p.heard {
 			if got == want {
@@ -401,7 +401,7 @@ func TestFaults(t *testing.T) {
 	// An agent that goes away cancels what it had begun.
 	agent.client.Socket().Close()
 	slow.hears(`notify:leave_office {"office_id":"o","agent":"o","robot_id":"o"}`)
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		slow.mu.Lock()
 		cancels := strings.Count(strings.Join(slow.heard, "\n"), "notify:tool_call_cancel")
 		slow.mu.Unlock()

@@ -36,7 +36,7 @@ func TestTwinsOfBoundNames(t *testing.T) {
 	h.SetAccess(nil, append(desk, hub.Device{Name: "lab", Key: pub}))
 	select {
 	case <-early.client.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("a twin of a name that is bound now is still there")
 	}
 }
@@ -81,7 +81,7 @@ func TestClaimOfNames(t *testing.T) {
 	h.SetAccess(hub.Static{Tokens: []hub.Token{{Name: "desks", SHA256: hashed("t-desk")}}}, nil)
 	select {
 	case <-p.client.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("who has lost its name is still there")
 	}
 }

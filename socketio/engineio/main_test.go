@@ -48,7 +48,7 @@ func (r *recorder) next(t *testing.T) string {
 	select {
 	case m := <-r.messages:
 		return m
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("no message came")
 		return ""
 	}

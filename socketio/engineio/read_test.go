@@ -107,7 +107,7 @@ func (r *rawPeer) frame() (opcode byte, data []byte, err error) {
 // closes reads to the end and returns the codes of the close frames.
 func (r *rawPeer) closes() (codes []int) {
 	r.t.Helper()
-	_ = r.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = r.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 	for {
 		opcode, data, err := r.frame()
 		switch {
@@ -193,7 +193,7 @@ func TestClientOnProtocolError(t *testing.T) {
 			in := &reading{session: &Session{}, conn: serverConn(conn, 1000)}
 			var got []int
 			for {
-				_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+				_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 				h, err := in.header(true)
 				if err != nil {
 					break

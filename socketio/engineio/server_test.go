@@ -427,7 +427,7 @@ func dialWS(t *testing.T, url string) *websocket.Conn {
 	}
 	response.Body.Close()
 	t.Cleanup(func() { ws.Close() })
-	_ = ws.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = ws.SetReadDeadline(time.Now().Add(30 * time.Second))
 	return ws
 }
 
@@ -449,7 +449,7 @@ func read(t *testing.T, ws *websocket.Conn) string {
 
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it did not come to that")
 		}

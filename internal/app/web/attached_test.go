@@ -106,7 +106,7 @@ func inMemory(t *testing.T, text string) (network *memnet.Listener, end func()) 
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(network) }()
 	return network, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		_ = handler.Shutdown(ctx)
 		_ = server.Close()

@@ -93,7 +93,7 @@ mcpServers: {%sup: {url: %q}}
 	}
 	server = web.NewHandler(engine, c, front.URL, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			t.Error(err)

@@ -161,7 +161,7 @@ func executed(p *protected, token, query, tool, args string) string {
 	session := []string{"Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id")}
 	named := regexp.MustCompile(tool + `#[0-9a-f]+`)
 	id := ""
-	for end := time.Now().Add(10 * time.Second); id == ""; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); id == ""; time.Sleep(20 * time.Millisecond) {
 		// A server is listed a moment after the first caller who can list it.
 		_, found := p.do("POST", "/mcp", token, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool_browse","arguments":{"query":"`+query+`"}}}`, session...)
 		if id = named.FindString(found); id == "" && time.Now().After(end) {

@@ -68,7 +68,7 @@ func BenchmarkHandedOn(b *testing.B) {
 		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r) }))
 		server = web.NewHandler(engine, c, front.URL, slog.New(slog.DiscardHandler))
 		defer func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()
 			if err := server.Shutdown(ctx); err != nil {
 				b.Error(err)

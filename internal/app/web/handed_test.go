@@ -88,7 +88,7 @@ func (g *recordedGateway) close() {
 		return
 	}
 	g.closed = true
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := g.server.Shutdown(ctx); err != nil {
 		g.t.Error(err)
@@ -339,7 +339,7 @@ func TestHandedOnCancellations(t *testing.T) {
 // started waits until the server runs so many calls of sleep.
 func (g *recordedGateway) started(n int64) {
 	g.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); g.sleeping.Load() < n; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); g.sleeping.Load() < n; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			g.t.Fatal("the call does not reach the server")
 		}

@@ -163,7 +163,7 @@ func TestStreamSurvivesARefreshedToken(t *testing.T) {
 		}
 	}()
 	heard := false
-	for n, deadline := 1, time.Now().Add(10*time.Second); !heard; n++ {
+	for n, deadline := 1, time.Now().Add(30*time.Second); !heard; n++ {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing came on the stream of the first token")
 		}

@@ -46,7 +46,7 @@ func TestLockOfSingleCallers(t *testing.T) {
 	for _, user := range []string{"alice", "bobby", "alice"} {
 		for _, path := range []string{direct, plain} {
 			got, has := "", false
-			for end := time.Now().Add(10 * time.Second); !has && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			for end := time.Now().Add(30 * time.Second); !has && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 				got = lists(user, path) // the listings are judged again on a goroutine of the server
 				has = strings.Contains(got, "diary_of_"+user) && strings.Contains(got, "common")
 			}

@@ -113,7 +113,7 @@ func TestSignInOutlivesReload(t *testing.T) {
 	}
 	server = web.NewHandler(engine, first, front.URL, log)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			t.Error(err)

@@ -145,7 +145,7 @@ agents: {}
 		t.Errorf("the door %s: %d", l.Local(), status)
 	}
 	certificate(t, dir, "weir", "")
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		_, _, now := get(l.URL(), trusting())
 		if now != nil && !now.Equal(before) {
