@@ -159,7 +159,7 @@ func (h *slowly) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 	}
 	if r.Method == "resources/subscribe" {
 		select {
-		case <-time.After(30 * time.Second):
+		case <-time.After(5 * time.Second):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
