@@ -42,7 +42,7 @@ SEED        ?= 0
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/weir ./cmd/weir
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/weir-mcp/weir/internal/version.Linked=$(VERSION)' -o bin/weir ./cmd/weir
 
 # The cheap checks come first: a formatting slip is known in a second, not after the race tests.
 test: fmt vet staticcheck race bench-once
@@ -84,7 +84,7 @@ clients: build
 package-files:
 	rm -rf build/man build/completions
 	mkdir -p build/completions
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o build/weir ./cmd/weir
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/weir-mcp/weir/internal/version.Linked=$(VERSION)' -o build/weir ./cmd/weir
 	build/weir man build/man
 	gzip -9n build/man/*.1
 	build/weir completion bash > build/completions/weir.bash

@@ -7,9 +7,7 @@ import (
 	"os"
 
 	"github.com/weir-mcp/weir/internal/cli"
+	"github.com/weir-mcp/weir/internal/version"
 )
 
-// version is set by the linker: -X main.version=v1.2.3.
-var version = "devel"
-
-func main() { os.Exit(cli.Main(version)) }
+func main() { os.Exit(cli.Main(version.Linked)) }

@@ -29,7 +29,7 @@ type process struct {
 	running        bool       // the command line was accepted and the command has started
 }
 
-// unlinked is the version of a program that was built without the linker's -X main.version.
+// unlinked is the version of a program that was built without a version; see package version.
 const unlinked = "devel"
 
 // Main runs the program with this process's arguments, environment and standard streams until it

@@ -170,6 +170,21 @@ func TestConfigCommands(t *testing.T) {
 	weir(t, "serve", "--config", good, "--stdio", "--listen", "127.0.0.1:0").want(t, exitUsage, "--stdio")
 }
 
+// TestVersionFirst: package version is initialised before the packages that take long.
+func TestVersionFirst(t *testing.T) {
+	t.Parallel()
+	trace := weir(t, "GODEBUG=inittrace=1", "--version").want(t, exitOK, "weir ").stderr
+	first := strings.Index(trace, "weir/internal/version @")
+	if first < 0 {
+		t.Fatalf("internal/version was not initialised:\n%s", trace)
+	}
+	for _, later := range []string{"santhosh-tekuri/jsonschema", "net/http @", "protobuf/reflect"} {
+		if at := strings.Index(trace, later); at < first {
+			t.Errorf("%s was initialised before internal/version, or not at all:\n%s", later, trace)
+		}
+	}
+}
+
 func TestSmallCommands(t *testing.T) {
 	t.Parallel()
 	weir(t, "version").want(t, exitOK, "weir ")

@@ -131,6 +131,7 @@ var places = []place{
 	{"internal/seal", ground, nil, "encrypts what weir gives away and gets back; knows none of it"},
 	{"internal/secret", ground, []string{"internal/place"}, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},
 	{"internal/lazy", ground, nil, "makes patterns when they are first used; knows none of them"},
+	{"internal/version", ground, nil, "answers weir --version before other packages are initialised; imports as little as possible"},
 	{"internal/place", ground, nil, "where weir's own files are, on every system; knows none of their contents"},
 	{"internal/trust", ground, []string{"internal/place"}, "remembers which configurations a person has agreed to; a file of the state folder"},
 	{"internal/bundle", ground, []string{"internal/lazy"}, "unpacks MCP bundles and reads their manifests; knows no registry, no client and no configuration"},
