@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -69,32 +70,24 @@ func IncOf(id string) string {
 // request and the body of the response end. NotSent says of an error that the node has got nothing.
 func Send(n *Node, inc string, r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
-	silent, stop := n.Watch(inc)
-	over := make(chan struct{})
-	go func() { // ends with the body of the response
-		select {
-		case <-silent:
-			cancel(errSilent)
-		case <-over:
-		}
-		stop()
-	}()
-	out := r.Clone(ctx)
+	stop := watching(n, inc, func() { cancel(errSilent) })
+	out := r.WithContext(ctx)
+	out.Header = maps.Clone(r.Header) // its values are not changed
 	id := identity.From(r.Context())
 	if id == nil {
 		id = &identity.Identity{Principal: mcp.LocalPrincipal}
 	}
 	out.Header.Set(headerAs, asHeader(id))
-	resp, err := n.RoundTrip(inc, out)
+	resp, err := n.carry(inc, out)
 	if err != nil {
-		close(over)
+		stop()
 		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
 		cancel(nil)
 		return nil, err
 	}
-	b := &watchedBody{ReadCloser: resp.Body, end: func() { close(over); cancel(nil) }}
+	b := &watchedBody{ReadCloser: resp.Body, end: func() { stop(); cancel(nil) }}
 	if w, ok := resp.Body.(io.Writer); ok {
 		conn := resp.Body
 		context.AfterFunc(ctx, func() { _ = conn.Close() }) // the transport leaves an upgraded connection open

@@ -10,14 +10,17 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -75,14 +78,17 @@ func dialer() *net.Dialer {
 	}
 }
 
-func newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error), config *tls.Config) *http.Transport {
+// newLinks returns the client of peer links. It carries requests in the goroutine of the caller.
+func newLinks(dial func(ctx context.Context, network, address string) (net.Conn, error), config *tls.Config) *hop.Transport {
 	t := &http.Transport{
 		DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 3 * time.Second,
 	}
 	if config == nil {
 		t.DialContext = unsent(dial)
-		return t
+		return hop.New(t)
 	}
+	config = config.Clone()
+	config.DynamicRecordSizingDisabled = true // a message of some KB is one record: the other node needs it whole
 	t.DialTLSContext = unsent(func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := dial(ctx, network, address)
 		if err != nil {
@@ -97,7 +103,7 @@ func newTransport(dial func(ctx context.Context, network, address string) (net.C
 		}
 		return conn, nil
 	})
-	return t
+	return hop.New(t)
 }
 
 // unsent marks errors of a dial: nothing was sent.
@@ -115,11 +121,20 @@ func unsent(dial func(ctx context.Context, network, address string) (net.Conn, e
 // nothing. A node that lives and cannot be dialled is reached through a third one. The body of r is closed
 // if nothing was sent, too.
 func (n *Node) RoundTrip(inc string, r *http.Request) (*http.Response, error) {
-	resp, err := n.send(inc, inc, r)
+	own := r.WithContext(r.Context())
+	own.Header = maps.Clone(r.Header)
+	return n.carry(inc, own)
+}
+
+// carry is RoundTrip for a request whose headers may be changed.
+func (n *Node) carry(inc string, r *http.Request) (*http.Response, error) {
+	passed := hops(r.Header)
+	n.address(inc, r)
+	resp, err := n.send(inc, r)
 	if err == nil || !errors.Is(err, errNotSent) || r.Context().Err() != nil || (r.Body != nil && r.Body != http.NoBody && r.GetBody == nil) {
 		return resp, err
 	}
-	if hops(r.Header) >= maxHops-1 {
+	if passed >= maxHops-1 {
 		return nil, err
 	}
 	if failed := n.Ping(r.Context(), inc); failed != nil {
@@ -135,7 +150,7 @@ func (n *Node) RoundTrip(inc string, r *http.Request) (*http.Response, error) {
 				return nil, fmt.Errorf("%w: %w", errNotSent, err)
 			}
 		}
-		if resp, err = n.send(p.Inc, inc, again); err == nil {
+		if resp, err = n.send(p.Inc, again); err == nil {
 			err = unreached(resp)
 		}
 		if !errors.Is(err, errNotSent) {
@@ -158,8 +173,22 @@ func unreached(resp *http.Response) error {
 	return errors.New("a third node lost the connection to it")
 }
 
-// send sends a request for a node to the peer link of via.
-func (n *Node) send(via, inc string, r *http.Request) (*http.Response, error) {
+// address sets the headers of the peer link on a request for a node.
+func (n *Node) address(inc string, r *http.Request) {
+	h := r.Header
+	h.Set(headerTo, inc)
+	h.Set(headerHops, strconv.Itoa(hops(h)+1))
+	if h.Get(headerFrom) == "" {
+		h.Set(headerFrom, n.Inc())
+		h.Set(headerAddr, r.RemoteAddr)
+	}
+	for _, name := range keyHeaders {
+		rename(h, name, prefixKey+name)
+	}
+}
+
+// send sends a request that has its headers to the peer link of a node.
+func (n *Node) send(via string, r *http.Request) (*http.Response, error) {
 	p, ok := n.peer(via)
 	if !ok || p.URL == "" {
 		return nil, fmt.Errorf("%w: the node %s is gone", errNotSent, via)
@@ -168,20 +197,12 @@ func (n *Node) send(via, inc string, r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the node %s has a URL that cannot be read: %w", errNotSent, p.Name, err)
 	}
-	out := r.Clone(r.Context())
+	out := r.WithContext(r.Context())
 	out.RequestURI = ""
-	out.URL.Scheme, out.URL.Host, out.Host = u.Scheme, u.Host, r.Host
+	at := *r.URL
+	at.Scheme, at.Host, out.URL = u.Scheme, u.Host, &at
 	if n.o.TLS == nil {
-		out.URL.Scheme = "http"
-	}
-	out.Header.Set(headerTo, inc)
-	out.Header.Set(headerHops, strconv.Itoa(hops(r.Header)+1))
-	if out.Header.Get(headerFrom) == "" {
-		out.Header.Set(headerFrom, n.Inc())
-		out.Header.Set(headerAddr, r.RemoteAddr)
-	}
-	for _, name := range keyHeaders {
-		rename(out.Header, name, prefixKey+name)
+		at.Scheme = "http"
 	}
 	return n.links.RoundTrip(out)
 }
@@ -275,6 +296,8 @@ func (n *Node) Serve(l net.Listener, config *tls.Config, handler http.Handler) *
 	}
 	n.mu.Unlock()
 	if config != nil {
+		config = config.Clone()
+		config.DynamicRecordSizingDisabled = true // as in newLinks
 		l = tls.NewListener(l, config)
 	}
 	k := &Link{done: make(chan struct{})}
@@ -346,7 +369,8 @@ func (n *Node) passOn(w http.ResponseWriter, r *http.Request, to string) bool {
 	if hops(r.Header) >= maxHops || n.Gone(to) {
 		return false
 	}
-	resp, err := n.send(to, to, r)
+	n.address(to, r)
+	resp, err := n.send(to, r)
 	if err != nil {
 		said := unreachedUnknown
 		if errors.Is(err, errNotSent) {
@@ -389,7 +413,9 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 		_ = rc.SetReadDeadline(time.Time{})
 		_ = rc.Flush()
 	}
-	buf := make([]byte, 32<<10)
+	piece := pieces.Get().(*[]byte)
+	defer pieces.Put(piece)
+	buf := *piece
 	for {
 		count, err := resp.Body.Read(buf)
 		if count > 0 {
@@ -410,6 +436,9 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 		}
 	}
 }
+
+// pieces are buffers of copyResponse.
+var pieces = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
 // writeLimit bounds the time in which a client must read one write.
 const writeLimit = 30 * time.Second

@@ -80,7 +80,7 @@ func TestLinkRefuses(t *testing.T) {
 	}))
 	defer link.Shutdown(t.Context())
 	ask := func(config *tls.Config, as string) (int, string, error) {
-		links := newTransport(dialer().DialContext, config)
+		links := newLinks(dialer().DialContext, config)
 		defer links.CloseIdleConnections()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+l.Addr().String(), nil)
 		if err != nil {
@@ -132,7 +132,7 @@ func TestLinkRefuses(t *testing.T) {
 		count, _ := conn.Read(make([]byte, 1))
 		read <- count
 	}()
-	links := newTransport(dialer().DialContext, ours.TLS())
+	links := newLinks(dialer().DialContext, ours.TLS())
 	defer links.CloseIdleConnections()
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+there.Addr().String(), nil)
 	r.Header.Set(headerAs, as)

@@ -10,12 +10,12 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -92,7 +92,7 @@ type Node struct {
 	o       Options
 	log     *slog.Logger
 	started time.Time
-	links   *http.Transport
+	links   *hop.Transport
 	count   counters
 
 	ctx    context.Context // ends with Close
@@ -160,7 +160,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		o: o, log: o.Logger, started: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
 		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, wake: make(chan struct{}, 1),
 	}
-	n.links = newTransport(o.Dial, o.TLS)
+	n.links = newLinks(o.Dial, o.TLS)
 	n.ctx, n.end = context.WithCancel(context.Background())
 	n.drained, n.drain = context.WithCancel(n.ctx)
 	n.retired, n.retire = context.WithCancel(n.ctx)

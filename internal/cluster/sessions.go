@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -380,19 +381,9 @@ func (x *exchange) forward(to string) (next string, result outcome) {
 	n := x.s.n
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
-	silent, stop := n.Watch(to)
-	defer stop()
-	watched := make(chan struct{})
-	defer close(watched)
-	go func() { // ends with the exchange
-		select {
-		case <-silent:
-			cancel(errSilent)
-		case <-watched:
-		}
-	}()
+	defer watching(n, to, func() { cancel(errSilent) })()
 	n.count.forwarded.Add(1)
-	resp, err := n.RoundTrip(to, x.outgoing(ctx))
+	resp, err := n.carry(to, x.outgoing(ctx))
 	switch {
 	case err == nil:
 	case x.r.Context().Err() != nil:
@@ -424,7 +415,8 @@ var errSilent = errors.New("the node does not answer")
 
 // outgoing returns the request for another node.
 func (x *exchange) outgoing(ctx context.Context) *http.Request {
-	out := x.r.Clone(ctx)
+	out := x.r.WithContext(ctx)
+	out.Header = maps.Clone(x.r.Header) // its values are not changed
 	dropHop(out.Header)
 	out.Header.Set(headerAs, asHeader(identity.From(x.r.Context())))
 	out.ContentLength = int64(len(x.body))

@@ -275,19 +275,25 @@ func (n *Node) agreed(ctx context.Context, inc string) bool {
 	return ctx.Err() == nil
 }
 
-// watch pings a node while requests to it are in flight.
+// watch pings a node while requests to it are in flight, and until the next ping is due: a busy node is watched once,
+// not anew for each short request.
 type watch struct {
-	users int           // guarded by Node.mu
-	gone  chan struct{} // closed when the node is silent or gone
-	over  bool          // gone is closed; guarded by Node.mu
-	end   context.CancelFunc
+	users map[*watcher]struct{} // guarded by Node.mu
+	over  bool                  // the node is silent or gone; guarded by Node.mu
+}
+
+// watcher is a request in flight.
+type watcher struct {
+	gone func() // called once, with Node.mu: it must not block
 }
 
 // dead tells the users that the node is gone. The caller holds Node.mu.
 func (w *watch) dead() {
 	if !w.over {
 		w.over = true
-		close(w.gone)
+		for u := range w.users {
+			u.gone()
+		}
 	}
 }
 
@@ -298,28 +304,42 @@ const watchTime = time.Second
 // unanswered, on the bus or on the peer link, or is gone. A node that neither listens on the bus nor takes
 // connections is found within 1.5 seconds. Call stop when the request is over.
 func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
+	silent := make(chan struct{})
+	return silent, watching(n, inc, func() { close(silent) })
+}
+
+// watching is Watch with a function in place of a channel. It is called once, must not block and must not use n.
+func watching(n *Node, inc string, gone func()) (stop func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	w := n.watches[inc]
 	if w == nil || w.over {
-		ctx, cancel := context.WithCancel(n.ctx)
-		w = &watch{gone: make(chan struct{}), end: cancel}
+		w = &watch{users: map[*watcher]struct{}{}}
 		n.watches[inc] = w
 		if n.ctx.Err() == nil {
-			n.work.Go(func() { n.keepWatch(ctx, inc, w) })
+			n.work.Go(func() { n.keepWatch(n.ctx, inc, w) })
 		}
 	}
-	w.users++
-	return w.gone, func() {
+	u := &watcher{gone}
+	w.users[u] = struct{}{}
+	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if w.users--; w.users == 0 {
-			w.end()
-			if n.watches[inc] == w {
-				delete(n.watches, inc)
-			}
-		}
+		delete(w.users, u)
 	}
+}
+
+// unwatched ends a watch that has no users, and reports whether it did.
+func unwatched(n *Node, inc string, w *watch) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(w.users) > 0 && !w.over {
+		return false
+	}
+	if n.watches[inc] == w {
+		delete(n.watches, inc)
+	}
+	return true
 }
 
 // stalled reports whether a request over the peer link of a node gets no answer in time. Links that break or
@@ -339,10 +359,10 @@ func stalled(ctx context.Context, n *Node, inc string) bool {
 	return false
 }
 
-// keepWatch pings until the watch has no users or the node is silent.
+// keepWatch pings until the watch has no users when a ping is due, or the node is silent.
 func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
 	for silences, stalls := 0, 0; ; {
-		if pause(ctx, watchTime) != nil {
+		if pause(ctx, watchTime) != nil || unwatched(n, inc, w) {
 			return
 		}
 		switch err := n.Ping(ctx, inc); {

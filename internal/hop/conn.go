@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -26,9 +27,10 @@ var errHeadTooLong = errors.New("the head of the response is over the bound")
 // conn is a connection to one server. It carries one request at a time.
 type conn struct {
 	t     *Transport
-	host  string // in the URL
+	to    origin
 	nc    net.Conn
-	raw   syscall.RawConn // nil: it cannot be probed, so it is not used again
+	raw   syscall.RawConn // of the socket; nil: it cannot be probed, so it is not used again
+	layer bool            // nc has a layer over the socket, which may hold bytes
 	in    *bufio.Reader   // of conn itself, which bounds heads
 	limit int64           // bytes that may still be read from nc
 	used  bool            // it has carried a request before
@@ -47,10 +49,14 @@ type conn struct {
 	begun       bool // the response has, so reads have no time limit
 }
 
-func newConn(t *Transport, host string, nc net.Conn) *conn {
-	c := &conn{t: t, host: host, nc: nc}
+func newConn(t *Transport, to origin, nc net.Conn) *conn {
+	c := &conn{t: t, to: to, nc: nc}
 	c.in = bufio.NewReaderSize(c, cmp.Or(t.base.ReadBufferSize, 4<<10))
-	if sc, ok := nc.(syscall.Conn); ok {
+	socket := nc
+	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
+		socket, c.layer = over.NetConn(), true
+	}
+	if sc, ok := socket.(syscall.Conn); ok {
 		c.raw, _ = sc.SyscallConn()
 	}
 	c.probe = c.probeSocket
@@ -96,8 +102,19 @@ func (c *conn) begin(limited bool) {
 // fresh reports whether an idle connection can carry a request: a server that closes it, or sends
 // something that no request asked for, has done so before the request begins.
 func (c *conn) fresh() bool {
+	if c.layer && !c.empty() {
+		return false
+	}
 	err := c.raw.Read(c.probe)
 	return err == nil && c.quiet
+}
+
+// empty reports whether the layer over the socket holds neither bytes nor an end. It reads nothing from
+// the socket, because the time for that is over.
+func (c *conn) empty() bool {
+	_ = c.nc.SetReadDeadline(past) // if it fails, so does the next one
+	n, err := c.nc.Read(c.one[:])
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.nc.SetReadDeadline(time.Time{}) == nil
 }
 
 // exchange sends a message and reads the head of its response. The body of the response keeps the

@@ -469,7 +469,7 @@ func TestPool(t *testing.T) {
 		open := map[*conn]net.Conn{}
 		idle := func(host string) *conn {
 			here, there := net.Pipe()
-			c := &conn{host: host, nc: here}
+			c := &conn{to: origin{"http", host}, nc: here}
 			open[c] = there
 			p.put(c)
 			return c
@@ -488,7 +488,7 @@ func TestPool(t *testing.T) {
 		if c1 := idle("c"); !closed(a1) || closed(a2) || closed(b1) || closed(c1) {
 			t.Error("the bound of all hosts closes another one than the oldest")
 		}
-		if p.pop("c") == nil || p.pop("c") != nil {
+		if p.pop(origin{"http", "c"}) == nil || p.pop(origin{"http", "c"}) != nil {
 			t.Error("the connection to c")
 		}
 		time.Sleep(31 * time.Second)
@@ -500,7 +500,7 @@ func TestPool(t *testing.T) {
 		if late := idle("b"); !closed(b1) || !closed(late) || p.count != 0 {
 			t.Error("a connection is idle after close")
 		}
-		if p.pop("b") != nil {
+		if p.pop(origin{"http", "b"}) != nil {
 			t.Error("a closed connection")
 		}
 		if again := idle("b"); closed(again) {

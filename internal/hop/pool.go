@@ -12,17 +12,22 @@ type pool struct {
 	after          time.Duration // after which an idle connection is closed; zero: never
 
 	mu     sync.Mutex         // guards below
-	conns  map[string][]*conn // by host; the one that became idle last is at the end
+	conns  map[origin][]*conn // the one that became idle last is at the end
 	count  int
 	closed bool // since close, until the next get
 	sweep  *time.Timer
 	armed  bool
 }
 
-// get returns the connection to a host that became idle last, nil if there is none.
-func (p *pool) get(host string) *conn {
+// origin is where connections go.
+type origin struct {
+	scheme, host string // as in the URL
+}
+
+// get returns the connection to an origin that became idle last, nil if there is none.
+func (p *pool) get(to origin) *conn {
 	for {
-		c := p.pop(host)
+		c := p.pop(to)
 		if c == nil || c.fresh() {
 			return c
 		}
@@ -30,26 +35,26 @@ func (p *pool) get(host string) *conn {
 	}
 }
 
-func (p *pool) pop(host string) *conn {
+func (p *pool) pop(to origin) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = false
-	list := p.conns[host]
+	list := p.conns[to]
 	if len(list) == 0 {
 		return nil
 	}
 	c := list[len(list)-1]
 	list[len(list)-1] = nil
-	p.conns[host] = list[:len(list)-1]
+	p.conns[to] = list[:len(list)-1]
 	p.count--
 	return c
 }
 
-// put makes a connection idle, or closes it if there are enough for its host.
+// put makes a connection idle, or closes it if there are enough for its origin.
 func (p *pool) put(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.perHost < 0 || len(p.conns[c.host]) >= p.perHost {
+	if p.closed || p.perHost < 0 || len(p.conns[c.to]) >= p.perHost {
 		c.nc.Close()
 		return
 	}
@@ -57,10 +62,10 @@ func (p *pool) put(c *conn) {
 		p.dropOldest()
 	}
 	if p.conns == nil {
-		p.conns = map[string][]*conn{}
+		p.conns = map[origin][]*conn{}
 	}
 	c.used, c.since = true, time.Now()
-	p.conns[c.host] = append(p.conns[c.host], c)
+	p.conns[c.to] = append(p.conns[c.to], c)
 	p.count++
 	if p.after > 0 && !p.armed {
 		p.arm(p.after)
@@ -75,21 +80,21 @@ func (p *pool) dropOldest() {
 			oldest = list[0]
 		}
 	}
-	p.drop(oldest.host, 1)
+	p.drop(oldest.to, 1)
 }
 
-// drop closes the n connections of a host that were idle for longest. The caller holds mu.
-func (p *pool) drop(host string, n int) {
-	list := p.conns[host]
+// drop closes the n connections to an origin that were idle for longest. The caller holds mu.
+func (p *pool) drop(to origin, n int) {
+	list := p.conns[to]
 	for _, c := range list[:n] {
 		c.nc.Close()
 	}
 	p.count -= n
 	if list = slices.Delete(list, 0, n); len(list) == 0 {
-		delete(p.conns, host)
+		delete(p.conns, to)
 		return
 	}
-	p.conns[host] = list
+	p.conns[to] = list
 }
 
 // arm makes expire run after d. The caller holds mu.
@@ -109,12 +114,12 @@ func (p *pool) expire() {
 	p.armed = false
 	now := time.Now()
 	wait := time.Duration(-1)
-	for host, list := range p.conns {
+	for to, list := range p.conns {
 		n := 0
 		for n < len(list) && now.Sub(list[n].since) >= p.after {
 			n++
 		}
-		p.drop(host, n)
+		p.drop(to, n)
 		if n < len(list) {
 			if left := p.after - now.Sub(list[n].since); wait < 0 || left < wait {
 				wait = left
@@ -131,8 +136,8 @@ func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for host, list := range p.conns {
-		p.drop(host, len(list))
+	for to, list := range p.conns {
+		p.drop(to, len(list))
 	}
 	if p.armed {
 		p.armed = false

@@ -3,6 +3,8 @@ package hop
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -23,12 +25,13 @@ type Transport struct {
 	idle  pool
 }
 
-// New returns a Transport that dials as base does and keeps the bounds of base. It gives base the
+// New returns a Transport that dials as base does, by DialContext for http and by DialTLSContext for
+// https, and keeps the bounds of base. It gives base the
 // requests that it does not carry itself. The caller must not change base afterwards.
 func New(base *http.Transport) *Transport {
 	t := &Transport{base: base}
 	h2c := base.Protocols != nil && (base.Protocols.UnencryptedHTTP2() || !base.Protocols.HTTP1())
-	t.takes = canProbe && base.DialContext != nil && base.DisableCompression && !base.DisableKeepAlives && base.MaxConnsPerHost == 0 && !h2c
+	t.takes = canProbe && base.DisableCompression && !base.DisableKeepAlives && base.MaxConnsPerHost == 0 && !h2c
 	t.idle.perHost = cmp.Or(base.MaxIdleConnsPerHost, http.DefaultMaxIdleConnsPerHost)
 	t.idle.total, t.idle.after = base.MaxIdleConns, base.IdleConnTimeout
 	return t
@@ -36,7 +39,7 @@ func New(base *http.Transport) *Transport {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !t.takes || !usual(req) {
+	if !t.takes || !t.usual(req) {
 		return t.base.RoundTrip(req)
 	}
 	if t.base.Proxy != nil {
@@ -92,17 +95,22 @@ func (t *Transport) connection(ctx context.Context, u *url.URL) (*conn, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if c := t.idle.get(u.Host); c != nil {
+	to := origin{u.Scheme, u.Host}
+	if c := t.idle.get(to); c != nil {
 		return c, nil
 	}
-	nc, err := t.base.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")))
+	dial, port := t.base.DialContext, "80"
+	if u.Scheme == "https" {
+		dial, port = t.base.DialTLSContext, "443"
+	}
+	nc, err := dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)))
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("%w: %w", cause, err)
 		}
 		return nil, err
 	}
-	return newConn(t, u.Host, nc), nil
+	return newConn(t, to, nc), nil
 }
 
 // headTimeout is how long a server may take until the head of its response, zero without a bound.
@@ -110,9 +118,12 @@ func (t *Transport) headTimeout() time.Duration { return t.base.ResponseHeaderTi
 
 // usual reports whether the kind of a request is one that this package carries. net/http judges and
 // carries all others.
-func usual(req *http.Request) bool {
+func (t *Transport) usual(req *http.Request) bool {
 	u := req.URL
-	if u == nil || u.Scheme != "http" || u.Opaque != "" || req.Header == nil {
+	if u == nil || u.Opaque != "" || req.Header == nil {
+		return false
+	}
+	if dials := u.Scheme == "http" && t.base.DialContext != nil || u.Scheme == "https" && t.base.DialTLSContext != nil; !dials {
 		return false
 	}
 	if len(req.TransferEncoding) > 0 || req.Trailer != nil || req.Close || req.Method == http.MethodConnect {
