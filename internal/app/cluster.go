@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // Cluster returns this process as a node of a cluster, nil if the gateway is one node.
@@ -66,6 +67,15 @@ func (s *Store) states() *bridge.Nodes {
 		return nil
 	}
 	return &bridge.Nodes{Inc: node.Inc, Key: s.key.Secret("states")}
+}
+
+// marks returns what names this node in the states of server programs, nil if the gateway is one node.
+func (s *Store) marks() upstream.States {
+	nodes := s.states()
+	if nodes == nil {
+		return nil
+	}
+	return bridge.NewMarks(nodes)
 }
 
 // join makes this process a node of the cluster that shares a store. Ids of sessions name the node.

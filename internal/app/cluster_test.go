@@ -40,6 +40,8 @@ type nodes struct {
 	path string           // of the endpoint
 	more string           // of the configuration
 
+	programs string // further servers of mcpServers
+
 	elicit string      // id of the tool that asks
 	blobs  store.Blobs // for copies of results; may be nil
 
@@ -154,7 +156,7 @@ func (c *nodes) start(name string) *node {
 	if !strings.Contains(more, "policy:") {
 		more += "policy: {rules: [{action: deny, tool: no_such_tool}]}\n"
 	}
-	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), c.up.URL+"/mcp")
+	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}%s}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), c.up.URL+"/mcp", c.programs)
 	conf, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
 		c.t.Fatal(err)

@@ -219,7 +219,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		Logger: log, Transport: e.SignIns.over(e.agents.transport), Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
-		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge,
+		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge, States: o.Store.marks(),
 		Redact: e.clean, Hold: e.conceal.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
 	e.Plane = newPlane(held, e.Auditor, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)

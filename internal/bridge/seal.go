@@ -50,9 +50,18 @@ const (
 	incChars      = 6
 )
 
-// StateNode returns the INC of the node that has the call of a state, "" for a state that names none.
+// StateNode returns the INC of the node that has the call of a state, or the program that gave it, "" for a
+// state that names none.
 func StateNode(state string) string {
-	rest, ok := strings.CutPrefix(state, clusterPrefix)
+	if inc := nodeIn(state, clusterPrefix); inc != "" {
+		return inc
+	}
+	return markedNode(state)
+}
+
+// nodeIn returns the INC behind a prefix of a state, "" if there is none.
+func nodeIn(state, prefix string) string {
+	rest, ok := strings.CutPrefix(state, prefix)
 	if !ok || len(rest) <= incChars || rest[incChars] != '-' {
 		return ""
 	}
@@ -90,7 +99,7 @@ func (s *sealer) owns(state string) bool {
 	if s.nodes == nil {
 		return strings.HasPrefix(state, s.prefix)
 	}
-	return StateNode(state) != "" && strings.HasPrefix(state[len(clusterPrefix)+incChars:], s.tag)
+	return nodeIn(state, clusterPrefix) != "" && strings.HasPrefix(state[len(clusterPrefix)+incChars:], s.tag)
 }
 
 // close writes the state of a parked call of r.

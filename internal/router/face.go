@@ -44,6 +44,9 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f.pass.judge, f.pass.audit, f.pass.observer = rt.o.Judge, rt.o.Audit, rt.o.Observer
 	if rt.o.Docs != nil {
 		f.pass.tasks.docs = &taskDocs{docs: rt.o.Docs, log: rt.log, name: name, target: up.Target}
+		if rt.o.Nodes != nil && rt.o.Elsewhere != nil {
+			f.pass.tasks.docs.inc = rt.o.Nodes.Inc
+		}
 	}
 	o := streamable.ServerOptions{
 		Handler: rt.o.Trace.Handler(name, telemetry.TraceContext(f.pass, streamable.Header)), Sessionless: true, ErrorStatus: status,
@@ -66,9 +69,9 @@ func newFace(rt *Router, name string, up Upstream) *face {
 func (f *face) close() { f.pass.close() }
 
 // target returns the endpoint if messages can be forwarded unchanged. ok is false if they cannot,
-// or must be inspected first.
+// or must be inspected first. In a cluster, those of a program must: each node has a program of its own.
 func (f *face) target() (t Target, ok bool) {
-	if t, ok = f.up.Target(); !ok || f.rt.o.Judge != nil && f.rt.o.Judge.Judges(f.name) {
+	if t, ok = f.up.Target(); !ok || t.Process && f.rt.o.Elsewhere != nil || f.rt.o.Judge != nil && f.rt.o.Judge.Judges(f.name) {
 		return Target{}, false
 	}
 	return t, true
@@ -104,6 +107,11 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		writeMalformed(w, e.id, err)
 		return
+	}
+	if isTaskMethod(e.method) && e.id != "" {
+		if f.taskElsewhere(w, r, e.id, taskID(e.params), func() io.ReadCloser { return b.reader(trace.Edit{}) }, int64(len(b.buf))) {
+			return
+		}
 	}
 	if e.bounded > 0 {
 		if err := f.limiter.enter(f.name, limits, time.Now(), e.bounded); err != nil {

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // Options configures a Router. Find and Names must be set; zero durations and bounds mean the
@@ -63,6 +65,11 @@ type Options struct {
 	// Locate returns a handler that serves a session at the node of a cluster that owns it, and calls next
 	// for the sessions of this node. Nil is for a gateway of one node.
 	Locate func(path string, sessions *sessionid.Keeper, next http.Handler) http.Handler
+	// Elsewhere serves a request at the node of a cluster that an INC names. If it returns an error, it has
+	// written nothing: ErrHere says that this process is that node, ErrNodeGone that there is none any more.
+	// Nil is for a gateway of one node. With it, messages to programs are read one by one, so that the
+	// node of each session, task and state is known.
+	Elsewhere func(inc string, id jsonrpc.ID, w http.ResponseWriter, r *http.Request) error
 	// SessionIdle is how long a session of the Router lives without a request or an open stream: 30
 	// minutes.
 	SessionIdle time.Duration
@@ -97,6 +104,12 @@ type Options struct {
 	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
 }
+
+// Errors of Options.Elsewhere.
+var (
+	ErrHere     = errors.New("this process is the node")
+	ErrNodeGone = errors.New("the node is gone")
+)
 
 // sessions returns the Endpoint of an upstream, nil if its sessions end with the Router.
 func (o *Options) sessions(name string) *sessionid.Endpoint {

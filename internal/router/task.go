@@ -41,6 +41,9 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 		writeError(w, "", mcp.Errorf(mcp.KindInvalidParams, "which task? Its id, which the tool was answered with, is the parameter taskId"))
 		return
 	}
+	if f.taskElsewhere(w, r, "", id, func() io.ReadCloser { return http.NoBody }, 0) {
+		return
+	}
 	if err := f.limiter.enter(f.name, f.rt.limits(f.name), time.Now(), 1); err != nil {
 		writeError(w, "", err)
 		return

@@ -11,12 +11,14 @@ import (
 )
 
 // taskDocs keeps the owners of an upstream's tasks over a restart, in a document for each task. The
-// tasks of a server that weir runs end with weir: they are not kept.
+// tasks of a server that weir runs end with weir: they are not kept, unless other nodes of a cluster look
+// for the node that has them.
 type taskDocs struct {
 	docs   store.Docs
 	log    *slog.Logger
 	name   string
 	target func() (Target, bool)
+	inc    func() string // of this node; nil: there is one node
 	late   lateOwners
 	shares taskShares
 }
@@ -35,9 +37,27 @@ type ownerRecord struct {
 	V         int    `json:"v"`
 	Principal string `json:"principal"`
 	Tool      string `json:"tool,omitempty"`
+	Inc       string `json:"inc,omitempty"` // taskOwner.inc
 }
 
 const ownerVersion = 1
+
+// own reports whether the upstream is one of this process alone, so that another node asks another one for
+// the same task: a program, or a server at whose requests weir looks one by one.
+func (d *taskDocs) own(t Target, ok bool) bool { return !ok || t.Process }
+
+// nodeOf returns taskOwner.inc for the tasks that are made now. d may be nil.
+func (d *taskDocs) nodeOf() string {
+	if d == nil || d.inc == nil || !d.own(d.target()) {
+		return ""
+	}
+	return d.inc()
+}
+
+// others reports whether another node may have recorded a newer owner of a task. d may be nil.
+func (d *taskDocs) others(t taskOwner) bool {
+	return d != nil && d.inc != nil && (t.inc == "" || t.inc != d.inc())
+}
 
 // key returns the key of a task, false for tasks that are not kept. The URL is in it: another server
 // under the name has other tasks.
@@ -46,10 +66,14 @@ func (d *taskDocs) key(id string) (string, bool) {
 		return "", false
 	}
 	t, ok := d.target()
-	if !ok || t.Process {
+	at := "" // no URL: the record says which node has the task
+	switch {
+	case !d.own(t, ok):
+		at = t.URL.String()
+	case d.inc == nil:
 		return "", false
 	}
-	return taskPrefix + store.Hash(d.name+"\x00"+t.URL.String()) + "." + store.Hash(id), true
+	return taskPrefix + store.Hash(d.name+"\x00"+at) + "." + store.Hash(id), true
 }
 
 // write keeps a task's owner. When the store cannot, it is written again later, and until then the
@@ -74,7 +98,7 @@ func (d *taskDocs) set(ctx context.Context, t taskOwner) error {
 	if !ok {
 		return nil // another server has the name now
 	}
-	value, err := json.Marshal(ownerRecord{ownerVersion, t.principal, t.tool})
+	value, err := json.Marshal(ownerRecord{ownerVersion, t.principal, t.tool, t.inc})
 	if err == nil {
 		// The task is there, whether or not its agent still waits for the answer.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), taskTime)
@@ -131,5 +155,5 @@ func (d *taskDocs) read(ctx context.Context, id string) (t taskOwner, ok bool, e
 	if doc.Rev == 0 || json.Unmarshal(doc.Value, &r) != nil || r.V != ownerVersion {
 		return t, false, nil
 	}
-	return taskOwner{id, r.Principal, r.Tool}, true, nil
+	return taskOwner{id, r.Principal, r.Tool, r.Inc}, true, nil
 }

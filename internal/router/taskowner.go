@@ -28,11 +28,14 @@ type taskOwners struct {
 	used list.List // of taskOwner, the latest in front
 }
 
-type taskOwner struct{ id, principal, tool string }
+type taskOwner struct {
+	id, principal, tool string
+	inc                 string // the node whose server has the task, "" for a server that all nodes ask
+}
 
 // clone returns a copy that keeps no message in memory.
 func (t taskOwner) clone() taskOwner {
-	return taskOwner{strings.Clone(t.id), strings.Clone(t.principal), strings.Clone(t.tool)}
+	return taskOwner{strings.Clone(t.id), strings.Clone(t.principal), strings.Clone(t.tool), strings.Clone(t.inc)}
 }
 
 // maxTaskTool bounds the name of a task's tool. A longer one is forgotten.
@@ -47,7 +50,7 @@ func (o *taskOwners) made(ctx context.Context, id, principal, tool string) {
 	if len(tool) > maxTaskTool {
 		tool = ""
 	}
-	t := taskOwner{id, principal, tool}
+	t := taskOwner{id, principal, tool, o.docs.nodeOf()}
 	o.docs.write(ctx, t)
 	o.record(t, true)
 }
@@ -82,7 +85,9 @@ func (o *taskOwners) record(t taskOwner, anew bool) {
 	o.byID[t.id] = o.used.PushFront(t)
 }
 
-// find returns the owner of a task, from the store if an earlier process has recorded it.
+// find returns the owner of a task, from the store if an earlier process has recorded it. In a cluster the
+// store is asked about each task that another node may have recorded: the server may have given its id to a
+// task of another principal since.
 func (o *taskOwners) find(ctx context.Context, id string) (t taskOwner, ok bool, err error) {
 	if id == "" || len(id) > maxTaskID {
 		return t, false, nil
@@ -93,13 +98,18 @@ func (o *taskOwners) find(ctx context.Context, id string) (t taskOwner, ok bool,
 		t = e.Value.(taskOwner)
 	}
 	o.mu.Unlock()
-	if e != nil {
+	if e != nil && !o.docs.others(t) {
 		return t, true, nil
 	}
-	if t, ok, err = o.docs.read(ctx, id); ok {
-		o.record(t, false)
+	kept, ok, err := o.docs.read(ctx, id)
+	switch {
+	case ok:
+		o.record(kept, e != nil)
+		return kept, true, nil
+	case err == nil && e != nil: // beyond the share of its principal
+		return t, true, nil
 	}
-	return t, ok, err
+	return kept, ok, err
 }
 
 // tool returns the tool that made a principal's task, "" if it is unknown.

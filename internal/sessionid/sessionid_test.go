@@ -135,6 +135,22 @@ func TestLargeClient(t *testing.T) {
 	}
 }
 
+// TestWrapEnds: the id of a server ends, as one of weir's own sessions does.
+func TestWrapEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := ids(t, store.NewMemory()).At("/mcps/a/mcp")
+		id := e.Wrap("ann", "https://a/mcp", "secret-id")
+		time.Sleep(life - time.Hour)
+		if own, ok := e.Unwrap("ann", "https://a/mcp", id); !ok || own != "secret-id" {
+			t.Errorf("before its end: %q, %v", own, ok)
+		}
+		time.Sleep(2 * time.Hour)
+		if own, ok := e.Unwrap("ann", "https://a/mcp", id); ok {
+			t.Errorf("after its end: %q", own)
+		}
+	})
+}
+
 // TestWrap: the id of a server is known for its principal, its server and its endpoint alone.
 func TestWrap(t *testing.T) {
 	docs := store.NewMemory()
@@ -154,6 +170,13 @@ func TestWrap(t *testing.T) {
 		if own, ok := later.At(other[0]).Unwrap(other[1], other[2], other[3]); ok {
 			t.Errorf("%v: %q", other, own)
 		}
+	}
+	older := endlessPrefix + later.seal.Seal(endlessPurpose, []byte("older-id"), e.serverContext("ann", "https://a/mcp"))
+	if own, ok := e.Unwrap("ann", "https://a/mcp", older); !ok || own != "older-id" {
+		t.Errorf("the id of an earlier version: %q, %v", own, ok)
+	}
+	if own, ok := e.Unwrap("ann", "https://a/mcp", endlessPrefix+strings.TrimPrefix(id, serverPrefix)); ok {
+		t.Errorf("an id without its end: %q", own)
 	}
 	if long := strings.Repeat("x", 1000); e.Wrap("ann", "https://a/mcp", long) != long {
 		t.Error("an id becomes longer than clients take")

@@ -84,6 +84,9 @@ type Options struct {
 	Transport func(upstream string, of Owner, base http.RoundTripper) http.RoundTripper
 	// Credentials knows the credentials that Transport puts on requests. Nil means that there are none.
 	Credentials Credentials
+	// States mark the states that programs give agents with the node of a cluster that runs them; nil is for
+	// a gateway of one node.
+	States States
 	// Observer is told about requests to upstreams; nil disables that.
 	Observer Observer
 	// Trace follows requests to upstreams; nil follows none.
@@ -110,6 +113,13 @@ type Options struct {
 	keeper *child.Keeper
 	// listBytes are smaller bounds of lists, for tests.
 	listBytes listBytes
+}
+
+// States changes the results of programs on their way out, and the params of calls on their way in. Both
+// methods are called concurrently, once per request, and must be fast. They do not change their argument.
+type States interface {
+	Out(result json.RawMessage) json.RawMessage
+	In(params json.RawMessage) (json.RawMessage, error)
 }
 
 // Observer is told about each request to an upstream except subscriptions, which last. Both methods

@@ -238,9 +238,15 @@ func (u *Upstream) Notify(ctx context.Context, method string, params json.RawMes
 	return u.notify(ctx, u.http() && saysModern(params), method, params)
 }
 
-func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (result json.RawMessage, err error) {
 	if err := u.lists.callable(u.lists.rulesOf(ctx), method, params); err != nil {
 		return nil, err
+	}
+	if states := u.opts.States; states != nil && u.program() {
+		if params, err = states.In(params); err != nil {
+			return nil, err
+		}
+		defer func() { result = states.Out(result) }()
 	}
 	if method != "subscriptions/listen" { // the caller bounds a subscription
 		if u.inFlight.Add(1) > maxInFlight {
@@ -260,7 +266,7 @@ func (u *Upstream) call(ctx context.Context, modern bool, method string, params 
 		return u.ask(ctx, modern, method, params, back)
 	}
 	followed, params := u.opts.Trace.Begin(ctx, &u.traced, method, params)
-	result, err := u.ask(ctx, modern, method, params, back)
+	result, err = u.ask(ctx, modern, method, params, back)
 	followed.End(result, err)
 	return result, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -116,6 +117,35 @@ func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Hand
 			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, id, e)
 		}
 	})
+}
+
+// elsewhere returns router.Options.Elsewhere of a node.
+func elsewhere(node *cluster.Node) func(inc string, id jsonrpc.ID, w http.ResponseWriter, r *http.Request) error {
+	return func(inc string, id jsonrpc.ID, w http.ResponseWriter, r *http.Request) error {
+		owner, err := cluster.Owner(r.Context(), node, inc)
+		_, _, carried := cluster.Caller(r.Context())
+		switch {
+		case errors.Is(err, cluster.ErrGone):
+			return router.ErrNodeGone
+		case err != nil:
+			storeAway(w, id, "where the task is", err)
+			return nil
+		case owner == node.Inc():
+			return router.ErrHere
+		case carried: // to a node that is not the owner: it has another INC since
+			return router.ErrNodeGone
+		}
+		switch err := cluster.Forward(node, owner, w, r); {
+		case err == nil, r.Context().Err() != nil:
+		case cluster.NotSent(err) && node.Suspect(r.Context(), owner):
+			return router.ErrNodeGone
+		default:
+			e := mcp.Errorf(mcp.KindNodeGone, "the node whose server has the task does not answer; try again: %w", err)
+			e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": owner, "maybe_ran": !cluster.NotSent(err)}) // texts and a bool
+			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, id, e)
+		}
+		return nil
+	}
 }
 
 // otherOwner returns the node that owns what inc names, "" if that is this node or none.

@@ -116,7 +116,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	if f.cluster = e.Store.Cluster(); f.cluster != nil {
-		opts.Locate = locating(f.cluster, body, e.Memory)
+		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Memory), elsewhere(f.cluster)
 		old.NewID = func() string { return cluster.NewID(f.cluster) }
 		e.Store.Describe(func() cluster.Self { return f.self.tell(f) })
 	}
