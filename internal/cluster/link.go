@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/internal/identity"
@@ -243,23 +244,38 @@ func asHeader(id *identity.Identity) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// readAs returns the identity of a request of the peer link.
-func readAs(h http.Header) (*identity.Identity, bool) {
+// Bounds of the values of headerAs that a node remembers, so that it does not decode one for each request.
+const (
+	maxCallers     = 1024
+	maxCallerBytes = 1 << 20
+)
+
+func newCallers() *bounded.Map[string, *caller] {
+	return bounded.New(bounded.Options[string, *caller]{MaxCount: maxCallers, MaxBytes: maxCallerBytes, KeepUsed: true})
+}
+
+// readAs returns the identity of a request of the peer link. It must not be changed.
+func (n *Node) readAs(h http.Header) (*identity.Identity, bool) {
 	value := h.Get(headerAs)
 	if value == "" {
 		return nil, false
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(value)
-	var c caller
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // as the guard decodes claims: a number of 17 digits stays what it is
-	if err != nil || d.Decode(&c) != nil || c.Principal == "" {
-		return nil, false
+	c, known := n.callers.Get(value)
+	if !known {
+		raw, err := base64.RawURLEncoding.DecodeString(value)
+		c = &caller{}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber() // as the guard decodes claims: a number of 17 digits stays what it is
+		if err != nil || d.Decode(c) != nil || c.Principal == "" {
+			return nil, false
+		}
+		c.Bearer = ""
+		n.callers.Put(value, c, int64(2*len(value)))
 	}
 	if scheme, token, ok := strings.Cut(h.Get("Authorization"), " "); c.HasBearer && ok && strings.EqualFold(scheme, "bearer") {
-		c.Bearer = identity.Secret(strings.TrimSpace(token))
-	} else {
-		c.Bearer = ""
+		shown := c.Identity
+		shown.Bearer = identity.Secret(strings.TrimSpace(token))
+		return &shown, true
 	}
 	return &c.Identity, true
 }
@@ -345,7 +361,7 @@ func (n *Node) receive(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		id, ok := readAs(r.Header)
+		id, ok := n.readAs(r.Header)
 		if !ok {
 			http.Error(w, "the header Weir-As is missing or cannot be read", http.StatusBadRequest)
 			return

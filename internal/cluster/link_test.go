@@ -31,7 +31,8 @@ func TestCallerIsCarried(t *testing.T) {
 	if plain, err := base64.RawURLEncoding.DecodeString(h.Get(headerAs)); err != nil || strings.Contains(string(plain), "the-token") {
 		t.Errorf("%s, %v", plain, err)
 	}
-	got, ok := readAs(h)
+	n := &Node{callers: newCallers()}
+	got, ok := n.readAs(h)
 	if !ok {
 		t.Fatal("it cannot be read")
 	}
@@ -39,9 +40,13 @@ func TestCallerIsCarried(t *testing.T) {
 	if is, _ := json.Marshal(got); string(is) != string(want) || got.Bearer != id.Bearer {
 		t.Errorf("%s\nwant %s", is, want)
 	}
+	h.Set("Authorization", "Bearer another") // the same caller, known by now
+	if again, ok := n.readAs(h); !ok || again.Bearer != "another" || got.Bearer != "the-token" {
+		t.Error("the credential of an earlier request")
+	}
 	id.Bearer = "" // the caller's credential is of another kind
 	h.Set(headerAs, asHeader(id))
-	if got, ok := readAs(h); !ok || got.Bearer != "" {
+	if got, ok := n.readAs(h); !ok || got.Bearer != "" {
 		t.Error("a credential that the guard has not read")
 	}
 }

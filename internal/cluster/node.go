@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/internal/store"
 )
@@ -93,6 +94,7 @@ type Node struct {
 	log     *slog.Logger
 	started time.Time
 	links   *hop.Transport
+	callers *bounded.Map[string, *caller] // by the value of headerAs
 	count   counters
 
 	ctx    context.Context // ends with Close
@@ -161,6 +163,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, wake: make(chan struct{}, 1),
 	}
 	n.links = newLinks(o.Dial, o.TLS)
+	n.callers = newCallers()
 	n.ctx, n.end = context.WithCancel(context.Background())
 	n.drained, n.drain = context.WithCancel(n.ctx)
 	n.retired, n.retire = context.WithCancel(n.ctx)

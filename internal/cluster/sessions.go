@@ -39,6 +39,9 @@ type Endpoint struct {
 	Forget func(id string)
 	// ForgetAll ends all sessions here. They may go on at other nodes.
 	ForgetAll func()
+	// Ahead reads what the store keeps of a session, while this node takes the session over. with puts it into
+	// the context of the request that Next serves then. Nil: Next reads it.
+	Ahead func(ctx context.Context, principal, id string) (with func(context.Context) context.Context)
 	// MaxBody bounds the body of a request that is passed on, and Memory counts it.
 	MaxBody int64
 	Memory  *memory.Pool
@@ -241,6 +244,12 @@ func (x *exchange) find(handed bool) (string, error) {
 	n := x.s.n
 	ctx, cancel := context.WithTimeout(x.r.Context(), attemptTime)
 	defer cancel()
+	if handed || over(n, x.made) && x.made != n.Inc() {
+		if x.claim(ctx) {
+			x.adopted()
+			return n.Inc(), nil
+		}
+	}
 	doc, err := n.o.Docs.Get(ctx, x.key)
 	if err != nil {
 		return "", err
@@ -263,17 +272,49 @@ func (x *exchange) find(handed bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	x.s.remember(x.id, owner)
 	if owner == n.Inc() {
-		n.count.adopted.Add(1)
-		x.s.mu.Lock()
-		if len(x.s.taken) >= maxSessions {
-			clear(x.s.taken)
-		}
-		x.s.taken[x.id] = time.Now()
-		x.s.mu.Unlock()
+		x.adopted()
+	} else {
+		x.s.remember(x.id, owner)
 	}
 	return owner, nil
+}
+
+// claim makes a session this node's that no other node has taken over yet, in one request to the store. It reads what
+// is kept of the session meanwhile. If it returns false, the document says more.
+func (x *exchange) claim(ctx context.Context) bool {
+	n := x.s.n
+	mine, err := json.Marshal(owner{1, n.Inc()})
+	if err != nil {
+		return false
+	}
+	var with func(context.Context) context.Context
+	var reads sync.WaitGroup
+	if x.s.e.Ahead != nil {
+		reads.Go(func() { with = x.s.e.Ahead(ctx, guard.Principal(ctx), x.id) })
+	}
+	_, err = n.o.Docs.Set(ctx, x.key, mine, 0, takenTTL)
+	reads.Wait()
+	if err != nil {
+		return false
+	}
+	if with != nil {
+		x.r = x.r.WithContext(with(x.r.Context()))
+	}
+	return true
+}
+
+// adopted notes that the session is this node's now.
+func (x *exchange) adopted() {
+	s := x.s
+	s.remember(x.id, s.n.Inc())
+	s.n.count.adopted.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.taken) >= maxSessions {
+		clear(s.taken)
+	}
+	s.taken[x.id] = time.Now()
 }
 
 // local serves the request in this process.

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -130,39 +131,51 @@ func (e *Endpoint) context(name string) []byte {
 
 // open returns the session's own id and its state.
 func (e *Endpoint) open(id string) (own string, st state, ok bool) {
-	_, own, st, ok = e.openAt(id)
-	return own, st, ok
+	plain, name, ok := e.unseal(id)
+	if !ok || json.Unmarshal(plain, &st) != nil || st.V != stateVersion {
+		return "", state{}, false
+	}
+	_, own = cutNode(name)
+	return own, st, true
 }
 
-// openAt returns the node that made an id, too: "" for an id of a gateway of one node.
-func (e *Endpoint) openAt(id string) (node, own string, st state, ok bool) {
+// unseal returns the state in an id, as it was sealed, and the name of the session.
+func (e *Endpoint) unseal(id string) (plain []byte, name string, ok bool) {
 	rest, ok := strings.CutPrefix(id, prefix)
 	if !ok {
-		return "", "", st, false
+		return nil, "", false
 	}
 	name, sealed, ok := strings.Cut(rest, ".")
 	if !ok {
-		return "", "", st, false
+		return nil, "", false
 	}
-	plain, ok := e.ids.seal.Open(purpose, sealed, e.context(name))
-	if !ok || json.Unmarshal(plain, &st) != nil || st.V != stateVersion {
-		return "", "", st, false
+	plain, ok = e.ids.seal.Open(purpose, sealed, e.context(name))
+	return plain, name, ok
+}
+
+// cutNode returns the node in the name of a session, "" for that of a gateway of one node, and the session's own id.
+func cutNode(name string) (node, own string) {
+	if node, own, ok := strings.Cut(name, nodeMark); ok {
+		return node, own
 	}
-	own = name
-	if node, own, ok = strings.Cut(name, nodeMark); !ok {
-		node, own = "", name
-	}
-	return node, own, st, true
+	return "", name
 }
 
 // Owner returns the incarnation of the node that made the session of an id, and the key of the document in
 // which another node says that the session is its own. ok is false for an id that is no session of the
 // principal at this endpoint.
 func (e *Endpoint) Owner(principal, id string) (node, key string, ok bool) {
-	node, own, st, ok := e.openAt(id)
-	if !ok || st.Principal != principal || left(st) <= 0 {
+	plain, name, ok := e.unseal(id)
+	if !ok {
 		return "", "", false
 	}
+	// Each request of a cluster comes here, at two nodes: only what is asked for is read.
+	v, _ := rawjson.Int(rawjson.Get(plain, "v"))
+	born, _ := rawjson.Int(rawjson.Get(plain, "b"))
+	if v != stateVersion || rawjson.Text(rawjson.Get(plain, "p")) != principal || left(state{Born: int64(born)}) <= 0 {
+		return "", "", false
+	}
+	node, own := cutNode(name)
 	return node, "s." + store.Hash(own), true
 }
 
@@ -172,7 +185,13 @@ func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Sessio
 	if !ok || st.Principal != principal || left(st) <= 0 {
 		return nil, nil
 	}
-	kept, err := e.ids.get(ctx, placeOf(principal, own, st.Born))
+	at := placeOf(principal, own, st.Born)
+	kept, err := record{}, error(nil)
+	if a, ok := ctx.Value(aheadKey{}).(*ahead); ok && a.at == at && !a.used.Swap(true) {
+		kept = a.kept
+	} else {
+		kept, err = e.ids.get(ctx, at)
+	}
 	switch {
 	case err != nil:
 		return nil, unavailable(err)
@@ -184,6 +203,31 @@ func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Sessio
 	s.SetClient(st.Info, st.Capabilities)
 	s.Value(memoKey{}, func() any { return &memo{born: time.Unix(st.Born, 0), late: true, kept: kept} })
 	return s, nil
+}
+
+// ahead is a record that was read before Adopt asks for it. It is used once: a second question wants to know of
+// changes.
+type ahead struct {
+	at   place
+	kept record
+	used atomic.Bool
+}
+
+type aheadKey struct{}
+
+// Ahead reads what Adopt will ask for. Adopt does not read it again if its context is from with. with is nil if
+// there is nothing to read, or it cannot be read now.
+func (e *Endpoint) Ahead(ctx context.Context, principal, id string) (with func(context.Context) context.Context) {
+	own, st, ok := e.open(id)
+	if !ok || st.Principal != principal {
+		return nil
+	}
+	a := &ahead{at: placeOf(principal, own, st.Born)}
+	var err error
+	if a.kept, err = e.ids.get(ctx, a.at); err != nil {
+		return nil
+	}
+	return func(ctx context.Context) context.Context { return context.WithValue(ctx, aheadKey{}, a) }
 }
 
 // End keeps that a session was ended, as long as its id could be adopted.

@@ -1,6 +1,7 @@
 package sessionid
 
 import (
+	"context"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -180,5 +181,46 @@ func TestWrap(t *testing.T) {
 	}
 	if long := strings.Repeat("x", 1000); e.Wrap("ann", "https://a/mcp", long) != long {
 		t.Error("an id becomes longer than clients take")
+	}
+}
+
+// asked counts reads.
+type asked struct {
+	store.Docs
+	reads int
+}
+
+func (d *asked) Get(ctx context.Context, key string) (store.Doc, error) {
+	d.reads++
+	return d.Docs.Get(ctx, key)
+}
+
+// TestAhead: what was read of a session ahead is not read again for its adoption, and counts for one adoption of this
+// session.
+func TestAhead(t *testing.T) {
+	docs := &asked{Docs: store.NewMemory()}
+	k := newKept(t, docs, session("{}"))
+	e, principal := k.Endpoint, k.s.Principal()
+	with := e.Ahead(t.Context(), principal, k.id)
+	if with == nil || docs.reads != 1 {
+		t.Fatalf("%d reads", docs.reads)
+	}
+	ctx := with(t.Context())
+	if s, err := e.Adopt(ctx, k.id, principal); s == nil || err != nil || docs.reads != 1 {
+		t.Errorf("%v %v, %d reads", s, err, docs.reads)
+	}
+	if err := e.End(t.Context(), k.id); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := e.Adopt(ctx, k.id, principal); s != nil || err != nil {
+		t.Errorf("a session that has ended: %v %v", s, err)
+	}
+	if e.Ahead(t.Context(), "another", k.id) != nil || e.Ahead(t.Context(), principal, k.id+"x") != nil {
+		t.Error("something is read of a session that the principal does not have")
+	}
+	other := newKept(t, docs, session("{}"))
+	docs.reads = 0
+	if s, err := e.Adopt(e.Ahead(t.Context(), principal, k.id)(t.Context()), other.id, principal); err != nil || docs.reads != 2 {
+		t.Errorf("%v %v, %d reads", s, err, docs.reads)
 	}
 }

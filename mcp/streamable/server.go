@@ -107,6 +107,7 @@ type Server struct {
 	buffers  sync.Pool      // of *[]byte, for bodies and responses
 	requests inflight.Group // HTTP requests being served; closed by Shutdown
 	posts    inflight.Group // POSTs among them
+	ended    atomic.Uint64  // sessions that clients ended
 
 	mu         sync.Mutex // guards below
 	sessions   map[string]*serverSession

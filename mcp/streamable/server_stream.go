@@ -194,6 +194,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *http.Request) {
 			refuse(w, "", err)
 			return
 		}
+		s.ended.Add(1)
 	}
 	sess.close(mcp.Errorf(mcp.KindCancelled, "the client ended the session"))
 	sess.release()
@@ -214,6 +215,7 @@ func (s *Server) sessionOf(r *http.Request, id string) (*serverSession, error) {
 // adopt makes the session of an id anew that an earlier Server, or this one, has named. It returns nil
 // if there is none.
 func (s *Server) adopt(ctx context.Context, id, principal string) (*serverSession, error) {
+	ended := s.ended.Load()
 	of, err := s.o.Sessions.Adopt(ctx, id, principal)
 	if err != nil || of == nil {
 		return nil, err
@@ -226,11 +228,14 @@ func (s *Server) adopt(ctx context.Context, id, principal string) (*serverSessio
 		return sess, sess.restored(ctx)
 	}
 	defer close(sess.ready)
-	// A DELETE may have ended it after the question and before it was in the table again.
-	if of, err = s.o.Sessions.Adopt(ctx, id, principal); err != nil || of == nil {
-		sess.close(mcp.Errorf(mcp.KindCancelled, "the client ended the session"))
-		sess.release()
-		return nil, err
+	// A DELETE may have ended it after the question and before it was in the table again. Then it has been
+	// counted, because the session that it ends leaves the table later.
+	if s.ended.Load() != ended {
+		if of, err = s.o.Sessions.Adopt(ctx, id, principal); err != nil || of == nil {
+			sess.close(mcp.Errorf(mcp.KindCancelled, "the client ended the session"))
+			sess.release()
+			return nil, err
+		}
 	}
 	// The client may give up on this request. What is restored is for all of its requests.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

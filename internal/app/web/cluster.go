@@ -60,7 +60,7 @@ func newEndpoint(s *app.Store, path string, o streamable.ServerOptions) *endpoin
 func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
 	return func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
 		return states(node, maxBody, room, node.Sessions(cluster.Endpoint{
-			Path: path, Next: next, ID: sessionOf, Owner: kept.Owner, Here: kept.Here, Forget: kept.Forget, ForgetAll: kept.ForgetAll,
+			Path: path, Next: next, ID: sessionOf, Owner: kept.Owner, Here: kept.Here, Forget: kept.Forget, ForgetAll: kept.ForgetAll, Ahead: kept.Ahead,
 			MaxBody: maxBody, Memory: room,
 		}))
 	}
