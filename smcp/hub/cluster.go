@@ -102,7 +102,7 @@ func (h fabric) open(ctx context.Context, id string) (*office, error) {
 	o := h.offices[id]
 	first := o == nil
 	if first {
-		o = &office{Office: roster.Office{ID: id}}
+		o = &office{ID: id, Office: roster.Office{ID: id}}
 		o.shared.ready = make(chan struct{})
 		h.offices[id] = o
 	}

@@ -102,6 +102,8 @@ type Hub struct {
 
 // office is a room. It exists while it has members.
 type office struct {
+	// ID may be read without Hub.mu: unlike that of the Office, no revision replaces it.
+	ID string
 	roster.Office
 	calls  int    // in flight, of Agents here
 	shared shared // with other hubs; empty without Options.Shared

@@ -64,7 +64,7 @@ func (h *Hub) enter(s *session, req *smcp.Join, nonce, free string) (out answer,
 	}
 	o := h.offices[req.OfficeID]
 	if o == nil {
-		o = &office{Office: roster.Office{ID: req.OfficeID}}
+		o = &office{ID: req.OfficeID, Office: roster.Office{ID: req.OfficeID}}
 	}
 	h.joins++
 	m := s.wanted(req, "", h.joins)
