@@ -17,10 +17,49 @@ type MemoryBus struct {
 	listeners map[string][]*listener
 }
 
+// listener is one Listen. Its messages wait in a slice: a channel for so many is 300 KB, waiting or not.
 type listener struct {
-	messages chan Message
-	stopped  atomic.Bool
-	end      chan struct{}
+	wake    chan struct{} // capacity 1
+	stopped atomic.Bool
+
+	mu       sync.Mutex // guards below
+	messages []Message
+}
+
+// put adds a message. One that finds no room is lost.
+func (l *listener) put(m Message) {
+	l.mu.Lock()
+	if len(l.messages) < busQueue {
+		l.messages = append(l.messages, m)
+	}
+	l.mu.Unlock()
+	l.signal()
+}
+
+func (l *listener) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// run hands messages to f until the listener is stopped.
+func (l *listener) run(f func(Message)) {
+	for range l.wake {
+		l.mu.Lock()
+		messages := l.messages
+		l.messages = nil
+		l.mu.Unlock()
+		for _, m := range messages {
+			if l.stopped.Load() {
+				return
+			}
+			f(m)
+		}
+		if l.stopped.Load() {
+			return
+		}
+	}
 }
 
 var _ Bus = (*MemoryBus)(nil)
@@ -35,10 +74,7 @@ func (b *MemoryBus) send(m Message) bool {
 	all := b.listeners[m.Subject]
 	for _, l := range all {
 		m.Header, m.Body = maps.Clone(m.Header), slices.Clone(m.Body)
-		select {
-		case l.messages <- m:
-		default: // lost
-		}
+		l.put(m)
 	}
 	return len(all) > 0
 }
@@ -85,27 +121,16 @@ func (b *MemoryBus) Listen(subject string, f func(Message)) (stop func(), err er
 	if err := CheckKey(subject, false); err != nil {
 		return nil, err
 	}
-	l := &listener{messages: make(chan Message, busQueue), end: make(chan struct{})}
+	l := &listener{wake: make(chan struct{}, 1)}
 	b.mu.Lock()
 	b.listeners[subject] = append(b.listeners[subject], l)
 	b.mu.Unlock()
-	go func() {
-		for {
-			select {
-			case m := <-l.messages:
-				if !l.stopped.Load() {
-					f(m)
-				}
-			case <-l.end:
-				return
-			}
-		}
-	}()
+	go l.run(f)
 	return func() {
 		if l.stopped.Swap(true) {
 			return
 		}
-		close(l.end)
+		l.signal()
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		rest := slices.DeleteFunc(slices.Clone(b.listeners[subject]), func(x *listener) bool { return x == l })
