@@ -1,7 +1,8 @@
 # One command for each thing a contributor does. CI runs exactly these (.ci/run).
 #
 #   make build     the weir binary in bin/
-#   make test      format, vet, staticcheck, tests with -race, fuzz seeds, each benchmark once
+#   make test      format, vet, staticcheck, tests with -race, fuzz seeds, the simulation, each benchmark once
+#   make simulation   clusters in a time of their own, broken by SEEDS seeds that are printed   SEEDS=1000 SEED=0
 #   make vet-systems   vet for Windows and macOS, tests included
 #   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
 #   make clients   weir connect with the six programs of interop/hosts (npm, 1.5 GB), each in a HOME of its own
@@ -16,13 +17,13 @@
 #   make bench-start  the version, shell commands and the first browse of 10,000 tools, from the start of the process
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
 #   make chaos     a gateway with store: file:DIR, killed KILLS times while clients work, then clusters that are broken for
-#                  CHAOS by a seed that is printed   KILLS=100 CHAOS=10m SEED=0
+#                  CHAOS by a seed that is printed, then 10,000 seeds of the simulation   KILLS=100 CHAOS=10m SEED=0
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images transcript test fmt vet vet-systems staticcheck race bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
+.PHONY: build images transcript test fmt vet vet-systems staticcheck race simulation bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -39,13 +40,14 @@ FUZZTIME    ?= 20s
 KILLS       ?= 100
 CHAOS       ?= 10m
 SEED        ?= 0
+SEEDS       ?= 1000
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/weir-mcp/weir/internal/version.Linked=$(VERSION)' -o bin/weir ./cmd/weir
 
 # The cheap checks come first: a formatting slip is known in a second, not after the race tests.
-test: fmt vet staticcheck race bench-once
+test: fmt vet staticcheck race simulation bench-once
 
 fmt:
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted, run: gofmt -w" $$bad; exit 1; fi
@@ -67,6 +69,10 @@ staticcheck:
 race:
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race \
 	  --packages ./... -- -race -timeout 12m
+
+# The race detector makes it six times slower, so make race takes a few seeds and this step takes many.
+simulation:
+	$(GO) test ./internal/simulation -run 'TestSimulation$$' -v -simulations $(SEEDS) -seed $(SEED) -timeout 30m | grep -v '^ *[-=][-=]'
 
 # Each benchmark runs once, so that a broken one is found here and not on the day somebody needs its number.
 bench-once:
@@ -153,7 +159,8 @@ bench-context:
 
 chaos:
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
-	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -simulations 1000 -timeout 60m
+	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -timeout 60m
+	$(GO) test ./internal/simulation -run 'TestSimulation$$' -simulations 10000 -seed $(SEED) -timeout 60m
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.
 fuzz:

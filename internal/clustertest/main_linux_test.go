@@ -15,6 +15,7 @@ import (
 )
 
 var (
+	seedFlag  = flag.Uint64("seed", 0, "the seed of what tests break; 0: another one each time")
 	chaosTime = flag.Duration("chaos", 0, "how long the tests of promises break things; 0: a few seconds")
 )
 

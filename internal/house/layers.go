@@ -155,6 +155,8 @@ var places = []place{
 	{"internal/leak", ground, nil, "for tests only"},
 	{"internal/memnet", ground, nil, "a network in memory, for tests only"},
 	{"internal/clustertest", ground, nil, "clusters of weir processes and what breaks them, for tests only; knows a weir by its command line"},
+	{"internal/simulation", ground, nil, "clusters in one process and in a time of their own, for tests only; what it runs, its tests import"},
+	{"internal/linearity", ground, nil, "judges what clients of a cluster saw, for tests only; knows no node and no store"},
 	{"internal/proctest", ground, nil, "processes on every system, for tests only"},
 	{"internal/wsbench", ground, nil, "what WebSocket servers are measured against, for tests only"},
 	{"internal/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
@@ -164,7 +166,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/leak", "internal/clustertest", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest", "internal/trace/tracetest", "internal/store/storetest"}
+var testOnly = []string{"internal/house", "internal/leak", "internal/clustertest", "internal/simulation", "internal/linearity", "internal/memnet", "internal/proctest", "internal/wsbench", "internal/fakemcp", "internal/fakeidp", "internal/oauth/oauthtest", "internal/trace/tracetest", "internal/store/storetest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {
