@@ -46,6 +46,7 @@ func (w *world) live(t *testing.T, seed uint64) {
 			all.Go(func() { n.stop(ctx) })
 		}
 		all.Wait()
+		time.Sleep(2 * time.Minute) // a request at a killed node may have left an idle connection
 	})
 	for i := range nodes {
 		w.start(i)
