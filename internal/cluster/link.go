@@ -130,7 +130,7 @@ func (n *Node) RoundTrip(inc string, r *http.Request) (*http.Response, error) {
 // carry is RoundTrip for a request whose headers may be changed.
 func (n *Node) carry(inc string, r *http.Request) (*http.Response, error) {
 	passed := hops(r.Header)
-	n.address(inc, r)
+	address(n, inc, r)
 	resp, err := n.send(inc, r)
 	if err == nil || !errors.Is(err, errNotSent) || r.Context().Err() != nil || (r.Body != nil && r.Body != http.NoBody && r.GetBody == nil) {
 		return resp, err
@@ -175,7 +175,7 @@ func unreached(resp *http.Response) error {
 }
 
 // address sets the headers of the peer link on a request for a node.
-func (n *Node) address(inc string, r *http.Request) {
+func address(n *Node, inc string, r *http.Request) {
 	h := r.Header
 	h.Set(headerTo, inc)
 	h.Set(headerHops, strconv.Itoa(hops(h)+1))
@@ -255,7 +255,7 @@ func newCallers() *bounded.Map[string, *caller] {
 }
 
 // readAs returns the identity of a request of the peer link. It must not be changed.
-func (n *Node) readAs(h http.Header) (*identity.Identity, bool) {
+func readAs(n *Node, h http.Header) (*identity.Identity, bool) {
 	value := h.Get(headerAs)
 	if value == "" {
 		return nil, false
@@ -361,7 +361,7 @@ func (n *Node) receive(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		id, ok := n.readAs(r.Header)
+		id, ok := readAs(n, r.Header)
 		if !ok {
 			http.Error(w, "the header Weir-As is missing or cannot be read", http.StatusBadRequest)
 			return
@@ -385,7 +385,7 @@ func (n *Node) passOn(w http.ResponseWriter, r *http.Request, to string) bool {
 	if hops(r.Header) >= maxHops || n.Gone(to) {
 		return false
 	}
-	n.address(to, r)
+	address(n, to, r)
 	resp, err := n.send(to, r)
 	if err != nil {
 		said := unreachedUnknown

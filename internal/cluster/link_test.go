@@ -32,7 +32,7 @@ func TestCallerIsCarried(t *testing.T) {
 		t.Errorf("%s, %v", plain, err)
 	}
 	n := &Node{callers: newCallers()}
-	got, ok := n.readAs(h)
+	got, ok := readAs(n, h)
 	if !ok {
 		t.Fatal("it cannot be read")
 	}
@@ -41,12 +41,12 @@ func TestCallerIsCarried(t *testing.T) {
 		t.Errorf("%s\nwant %s", is, want)
 	}
 	h.Set("Authorization", "Bearer another") // the same caller, known by now
-	if again, ok := n.readAs(h); !ok || again.Bearer != "another" || got.Bearer != "the-token" {
+	if again, ok := readAs(n, h); !ok || again.Bearer != "another" || got.Bearer != "the-token" {
 		t.Error("the credential of an earlier request")
 	}
 	id.Bearer = "" // the caller's credential is of another kind
 	h.Set(headerAs, asHeader(id))
-	if got, ok := n.readAs(h); !ok || got.Bearer != "" {
+	if got, ok := readAs(n, h); !ok || got.Bearer != "" {
 		t.Error("a credential that the guard has not read")
 	}
 }
