@@ -65,19 +65,20 @@ staticcheck:
 
 # Fuzz seeds are part of this: go test runs every seed of every Fuzz function as a test. Tests that fail, five at most,
 # run once more by themselves: what passes then is named in the output, and is a fault of the test that wants mending.
-# A data race, a panic and a test without an end are not tried again.
+# A data race, a panic and a test without an end are not tried again. make vet ran before.
 race:
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race \
-	  --packages ./... -- -race -timeout 12m
+	  --packages ./... -- -race -vet=off -timeout 12m
 
 # The race detector makes it six times slower, so make race takes a few seeds and this step takes many.
 simulation:
 	$(GO) test ./internal/simulation -run 'TestSimulation$$' -v -simulations $(SEEDS) -seed $(SEED) -timeout 30m | grep -v '^ *[-=][-=]'
 
-# Each benchmark runs once, so that a broken one is found here and not on the day somebody needs its number.
+# Each benchmark runs once, so that a broken one is found here and not on the day somebody needs its number. Packages
+# without one are not linked a second time.
 bench-once:
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 10m ./... \
-	  | sed -e '/^PASS$$/d' -e '/no test files/d' -e '/^goos:/d' -e '/^goarch:/d' -e '/^cpu:/d'
+	$(GO) test -vet=off -run '^$$' -bench . -benchtime 1x -timeout 10m $$(grep -rl --include='*_test.go' --exclude-dir=node_modules --exclude-dir=.work '^func Benchmark' . | xargs -n1 dirname | sort -u) \
+	  | sed -e '/^PASS$$/d' -e '/^goos:/d' -e '/^goarch:/d' -e '/^cpu:/d'
 
 interop: build
 	node interop/run.mjs --weir bin/weir
