@@ -74,3 +74,28 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+// Cut looks at eight characters at a time where they are ASCII, and cuts what is not as it cuts the
+// rest.
+func FuzzCut(f *testing.F) {
+	for _, s := range []string{"", "eight by", "nine byte", "1234567é9", "12345678é", "\xff\xfe345678\xc3", strings.Repeat("one é ", 9)} {
+		for _, n := range []int{0, 1, 7, 8, 9, 20, 45} {
+			f.Add(s, n)
+		}
+	}
+	f.Fuzz(func(t *testing.T, s string, n int) {
+		if n < 0 {
+			return
+		}
+		want := s
+		for i := range s {
+			if n == utf8.RuneCountInString(s[:i]) {
+				want = s[:i]
+				break
+			}
+		}
+		if got := Cut(s, n); got != want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", s, n, got, want)
+		}
+	})
+}

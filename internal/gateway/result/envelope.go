@@ -279,7 +279,7 @@ func summarize(content string, clean func(string) string) string {
 	head := text.Cut(p, cleanedSummary)
 	whole := len(head) == len(p)
 	p = clean(head)
-	if utf8.RuneCountInString(p) <= maxSummaryChars {
+	if len(text.Cut(p, maxSummaryChars)) == len(p) {
 		if !whole {
 			p += "…"
 		}
