@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -78,7 +79,7 @@ func (b *budget) newContent(data []byte) (*content, error) {
 		return c, c.shelve(data)
 	}
 	if b.reserve(c.size) {
-		c.data = append(make([]byte, 0, len(data)), data...)
+		c.data = bytes.Clone(data) // unlike make, it does not clear the memory first
 		return c, nil
 	}
 	if err := b.reserveDisk(c.size); err != nil {
