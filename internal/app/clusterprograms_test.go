@@ -141,3 +141,57 @@ func TestStatesOfProgramsOfACluster(t *testing.T) {
 		}
 	}
 }
+
+// TestTaskHandlesOfACluster: the handle of a task of a server program is read and cancelled at each node, by its
+// principal alone, and says so when it is gone with its node.
+func TestTaskHandlesOfACluster(t *testing.T) {
+	t.Parallel()
+	c := startPrograms(t, 0)
+	c.more += "tasks: {wait: 1s}\n"
+	for i := range 3 {
+		c.start(fmt.Sprint("n", i))
+	}
+	first, second, third := c.all[0], c.all[1], c.all[2]
+	session, other := c.open(first), c.open(second)
+	tool := regexp.MustCompile(`prog:slow#[0-9a-f]+`).FindString(c.calls(first, session, "tool_browse", `{"query":"works slowly"}`))
+	handles := regexp.MustCompile(`task_[a-z0-9]+`)
+	makes := func() string {
+		t.Helper()
+		called := c.calls(first, session, "tool_execute", `{"tool_id":"`+tool+`","args":{}}`)
+		handle := handles.FindString(called)
+		if handle == "" {
+			t.Fatal(called)
+		}
+		return handle
+	}
+	handle := makes()
+	view := func(handle, how string) string {
+		return `{"handle":"` + handle + `","selector":{"type":"` + how + `"}}`
+	}
+	if got := c.calls(second, other, "tool_view", view(handle, "head")); !strings.Contains(got, "still running") {
+		t.Errorf("at another node: %s", got)
+	}
+	c.path = "/mcp"
+	viewed := `"name":"tool_view","arguments":` + view(handle, "head") + `,`
+	if got := c.agent(third, clusterToken, "tools/call", "tool_view", viewed); !strings.Contains(got, "still running") {
+		t.Errorf("a modern agent: %s", got)
+	}
+	if got := c.agent(third, otherToken, "tools/call", "tool_view", viewed); !strings.Contains(got, "no task has the handle") {
+		t.Errorf("another principal: %s", got)
+	}
+	if got := c.calls(second, other, "tool_view", view(handle, "cancel")); !strings.Contains(got, "is cancelled") {
+		t.Errorf("cancelled at another node: %s", got)
+	}
+	if got := c.calls(first, session, "tool_view", view(handle, "head")); !strings.Contains(got, "cancelled") {
+		t.Errorf("after its end: %s", got)
+	}
+	if got := c.calls(second, other, "tool_view", view("task_"+strings.Repeat("../", 3), "head")); !strings.Contains(got, "no task has the handle") {
+		t.Errorf("a handle that is none: %s", got)
+	}
+	handle = makes()
+	c.kill(first)
+	c.settles(func() (bool, string) {
+		got := c.calls(second, other, "tool_view", view(handle, "head"))
+		return strings.Contains(got, "is gone with the gateway that ran its server"), got
+	})
+}

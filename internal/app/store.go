@@ -126,7 +126,7 @@ func (s *Store) restore(log *slog.Logger) (*gateway.State, *registry.Kept, error
 		return state, nil, nil
 	}
 	if s.node != nil {
-		state.Share(s.docs, func() int { return len(s.node.Peers()) })
+		state.Share(s.docs, func() int { return len(s.node.Peers()) }, distantTasks(s.node))
 	}
 	if s.node != nil || s.shared.docs != nil { // what the rest keeps has one writer
 		return state, nil, nil

@@ -66,9 +66,10 @@ func (s *State) Keep(ctx context.Context, docs store.Docs, log *slog.Logger) err
 }
 
 // Share makes quotas outlast the process, and counts those of principals over all nodes of a cluster. nodes
-// returns how many there are. It must be called before the State is used.
-func (s *State) Share(docs store.Docs, nodes func() int) {
+// returns how many there are. Handles of tasks work at all of them. It must be called before the State is used.
+func (s *State) Share(docs store.Docs, nodes func() int, of *tasks.Nodes) {
 	s.ledgers.grants = dispatch.NewGrants(docs, nodes)
+	s.tasks.Share(docs, of)
 }
 
 // Close forgets the sessions and waits for the goroutines. It may be called more than once.

@@ -110,7 +110,7 @@ func (k *Client) Link() dispatch.Link {
 				entryID: c.Entry.ID, entry: c.Entry, created: k.Registry.now(), call: save(c),
 			}
 			at, _ := k.Place(ctx, t.upstream) // otherwise the task ends with the gateway
-			t.server = at.Server
+			t.server, t.inc, t.sole = at.Server, k.Registry.home(at), at.Shared && !t.agent
 			k.Registry.replace(t, at)
 			t.set(made, "")
 			return k.first(ctx, c, t, made)
@@ -169,7 +169,10 @@ func (k *Client) tooMany(c *dispatch.Call, what string) error {
 
 // find returns an error if the owner of a call has no task with a handle.
 func (k *Client) find(ctx context.Context, c *dispatch.Call, handle string) (*task, error) {
-	t := k.Registry.get(ownerOf(ctx, c), handle)
+	t, err := k.Registry.look(ctx, ownerOf(ctx, c), handle)
+	if err != nil {
+		return nil, err
+	}
 	if t == nil {
 		return nil, &result.Error{Code: result.ViewFailed, Path: text.Fit(handle, 60), Message: fmt.Sprintf(
 			"no task has the handle %q here: a handle works for the principal whose call made it, at no other profile, for %s (tasks.ttl); without store: file:DIR, or at a server that the gateway starts, it ends with the gateway. Run the tool again", text.Fit(handle, 60), k.opts.TTL)}
@@ -180,9 +183,8 @@ func (k *Client) find(ctx context.Context, c *dispatch.Call, handle string) (*ta
 // Resume waits for a task with a handle and returns its result, or what it does. It is the end of a
 // chain that shapes results.
 func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-	t := k.Registry.get(ownerOf(ctx, c), c.Task)
-	if t == nil {
-		_, err := k.find(ctx, c, c.Task)
+	t, err := k.find(ctx, c, c.Task)
+	if err != nil {
 		return nil, err
 	}
 	if e := t.failed(); e != nil {

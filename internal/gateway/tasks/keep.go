@@ -31,6 +31,8 @@ type record struct {
 	Profile    string            `json:"profile,omitempty"`
 	Upstream   string            `json:"upstream"`
 	Server     string            `json:"server"` // task.server
+	Inc        string            `json:"inc,omitempty"`
+	Sole       bool              `json:"sole,omitempty"`
 	ID         string            `json:"id"`
 	Modern     bool              `json:"modern,omitempty"`
 	Agent      bool              `json:"agent,omitempty"`
@@ -58,7 +60,7 @@ func (t *task) record() record {
 		status = "failed" // nothing is left to wait for; the server says why
 	}
 	return record{
-		V: recordVersion, Handle: t.handle, Principal: t.owner.principal, Profile: t.owner.profile, Upstream: t.upstream, Server: t.server, ID: t.id, Modern: t.modern, Agent: t.agent,
+		V: recordVersion, Handle: t.handle, Principal: t.owner.principal, Profile: t.owner.profile, Upstream: t.upstream, Server: t.server, Inc: t.inc, Sole: t.sole, ID: t.id, Modern: t.modern, Agent: t.agent,
 		Entry: t.entryID, Created: t.created, Expires: t.expires, Args: t.call.args, Domains: t.call.domains, Mode: t.call.mode, Provenance: t.call.provenance,
 		Status: status, Message: t.state.Message, Poll: t.state.Poll, Delivered: t.delivered,
 	}
@@ -67,7 +69,7 @@ func (t *task) record() record {
 // task returns the task of a record, whose entry is found when an agent asks for it.
 func (k record) task(rev uint64) *task {
 	return &task{
-		handle: k.Handle, owner: owner{k.Principal, k.Profile}, upstream: k.Upstream, server: k.Server, id: k.ID, modern: k.Modern, agent: k.Agent,
+		handle: k.Handle, owner: owner{k.Principal, k.Profile}, upstream: k.Upstream, server: k.Server, inc: k.Inc, sole: k.Sole, id: k.ID, modern: k.Modern, agent: k.Agent,
 		entryID: k.Entry, created: k.Created, expires: k.Expires, call: saved{k.Args, k.Domains, k.Mode, k.Provenance}, rev: rev,
 		state: mcptask.State{ID: k.ID, Status: k.Status, Message: k.Message, Poll: k.Poll, Modern: k.Modern, Agent: k.Agent}, delivered: k.Delivered,
 	}
@@ -101,7 +103,7 @@ func (r *Registry) Keep(ctx context.Context, docs store.Docs) error {
 // save writes a task to the store, if there is one. When it returns nil, the task is there after a
 // restart, unless it ends with the gateway or was forgotten.
 func (r *Registry) save(t *task) error {
-	if r.docs == nil || t.server == "" {
+	if r.docs == nil || !t.kept() {
 		return nil
 	}
 	t.saves.Lock()
@@ -128,10 +130,15 @@ func (r *Registry) save(t *task) error {
 		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		// The write may have been made. Only this process writes the task.
+		// The write may have been made. Nodes of a cluster write the same of the task, except for its state,
+		// which the server knows better.
 		doc, failed := r.docs.Get(ctx, keyPrefix+t.handle)
 		if failed != nil {
 			continue
+		}
+		if r.nodes != nil && t.rev != 0 && doc.Rev == 0 {
+			t.forgotten = true // by another node, for good
+			return nil
 		}
 		if t.rev = doc.Rev; doc.Rev != 0 && bytes.Equal(doc.Value, value) {
 			return nil
@@ -143,7 +150,7 @@ func (r *Registry) save(t *task) error {
 // forget removes a task that gave its place to another one, for good: a request that still follows it
 // does not save it again. A task that stays in the store because of an error ends there by itself.
 func (r *Registry) forget(t *task) {
-	if r.docs == nil || t == nil || t.server == "" {
+	if r.docs == nil || t == nil || !t.kept() {
 		return
 	}
 	t.saves.Lock()
@@ -156,15 +163,14 @@ func (r *Registry) forget(t *task) {
 
 // keep saves a task whose handle an agent is about to get. If that fails, the task has no handle.
 func (r *Registry) keep(t *task) error {
-	err := r.save(t)
+	err := r.shareID(t)
+	if err == nil {
+		err = r.save(t)
+	}
 	if err == nil {
 		return nil
 	}
-	r.mu.Lock()
-	if e := r.byHandle[t.handle]; e != nil {
-		r.dropLocked(e)
-	}
-	r.mu.Unlock()
+	r.drop(t.handle)
 	return &result.Error{Code: result.UpstreamUnavailable, Path: t.entryID, Cause: mcp.Errorf(mcp.KindStoreUnavailable, "%w", err),
 		Message: fmt.Sprintf("%s runs as a task, and the store of this gateway cannot keep its handle, so the task was cancelled; %s", t.entryID, store.Remedy(err))}
 }
@@ -207,4 +213,5 @@ func (r *Registry) replace(by *task, at Place) {
 	for _, t := range gone {
 		r.forget(t)
 	}
+	r.replaceElsewhere(by)
 }

@@ -42,8 +42,9 @@ func newHandle() string {
 // Registry has the tasks whose handles were given to agents. It belongs to no configuration, so
 // that handles outlive a reload. It is safe for concurrent use.
 type Registry struct {
-	now  func() time.Time
-	docs store.Docs // nil: tasks end with the process
+	now   func() time.Time
+	docs  store.Docs // nil: tasks end with the process
+	nodes *Nodes     // nil: there is one node
 
 	mu       sync.Mutex // guards below
 	byHandle map[string]*list.Element
@@ -73,6 +74,8 @@ type task struct {
 	owner            owner
 	upstream, id     string
 	server           string // Place.Server, when the task was made
+	inc              string // the node of a cluster whose program has the task, "" for a server that all nodes ask
+	sole             bool   // the id names one task of the server
 	modern           bool
 	agent            bool // an agent server made it; modern is set, too
 	entryID          string

@@ -52,10 +52,6 @@ type answer struct {
 	err error
 }
 
-func (w *watch) ask(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	return w.Client.ask(ctx, w.call, mcptask.State{Modern: w.task.modern, Agent: w.task.agent}, method, params, back)
-}
-
 // run waits until the task has ended or until has passed, in which case it returns nothing. The
 // server is asked first if it has not said the status yet. While a person answers a question of the
 // server, time does not count.
@@ -155,6 +151,8 @@ func (w *watch) get(ctx context.Context) (mcptask.State, error) {
 		return state, nil
 	case ctx.Err() != nil:
 		return mcptask.State{}, ctx.Err()
+	case errors.Is(err, ErrNodeGone):
+		return mcptask.State{}, w.nodeGone()
 	case unanswered(err):
 		if kind, own := mcp.KindOf(err); own && kind == mcp.KindNotFound {
 			return mcptask.State{}, w.ended("cannot be followed: its server was removed, disabled or renamed (" + err.Error() + ")")

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/gateway/tasks"
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/mcptask"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
+)
+
+// PeerTasks is the path at which nodes ask each other about tasks of their server programs.
+const PeerTasks = "/peer/v1/task"
+
+// maxTaskAnswer bounds an answer of another node, which bounds results itself.
+const maxTaskAnswer = 256 << 20
+
+// taskAnswer is what a node says of a task: a result, the error of the server, or why that cannot be asked.
+type taskAnswer struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *jsonrpc.Error  `json:"error,omitempty"`
+	Why    string          `json:"why,omitempty"`
+	Absent bool            `json:"absent,omitempty"` // the node has no such server
+}
+
+// distantTasks returns how a node asks the others about tasks.
+func distantTasks(node *cluster.Node) *tasks.Nodes {
+	return &tasks.Nodes{Inc: node.Inc, Ask: func(ctx context.Context, inc, principal string, q tasks.Question) (json.RawMessage, error) {
+		return askTask(ctx, node, inc, principal, q)
+	}}
+}
+
+// askTask asks a node about a task. Of an error that is no answer of the server, the task may still run.
+func askTask(ctx context.Context, node *cluster.Node, inc, principal string, q tasks.Question) (json.RawMessage, error) {
+	owner, err := cluster.Owner(ctx, node, inc)
+	switch {
+	case errors.Is(err, cluster.ErrGone):
+		return nil, tasks.ErrNodeGone
+	case err != nil:
+		return nil, fmt.Errorf("the store of this gateway cannot be asked where the task is: %w", err)
+	}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	id := identity.From(ctx)
+	if id == nil || id.Principal != principal {
+		id = &identity.Identity{Principal: principal}
+	}
+	r, err := http.NewRequestWithContext(identity.With(ctx, id), http.MethodPost, "http://node"+PeerTasks, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := cluster.Send(node, owner, r)
+	if err != nil {
+		if ctx.Err() == nil && node.Suspect(ctx, owner) {
+			return nil, tasks.ErrNodeGone
+		}
+		return nil, fmt.Errorf("the node of the task does not answer: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxTaskAnswer+1))
+	var a taskAnswer
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the node of the task ended: %w", err)
+	case len(raw) > maxTaskAnswer, resp.StatusCode != http.StatusOK, json.Unmarshal(raw, &a) != nil:
+		return nil, fmt.Errorf("the node of the task answered with status %d and %d bytes", resp.StatusCode, len(raw))
+	case a.Error != nil:
+		return nil, a.Error
+	case a.Absent:
+		return nil, mcp.Errorf(mcp.KindNotFound, "%s", a.Why)
+	case a.Result == nil:
+		return nil, errors.New(a.Why)
+	}
+	return a.Result, nil
+}
+
+// AnswerTask asks a server program of this node about a task, for another node. The context of the request
+// has the principal, whose task it is.
+func AnswerTask(e *Engine, w http.ResponseWriter, r *http.Request, principal string) {
+	var q tasks.Question
+	raw, err := io.ReadAll(io.LimitReader(r.Body, maxTaskAnswer))
+	known := []string{mcptask.MethodGet, mcptask.MethodResult, mcptask.MethodUpdate, mcptask.MethodCancel}
+	if err != nil || json.Unmarshal(raw, &q) != nil || !slices.Contains(known, q.Method) {
+		WriteJSON(w, http.StatusBadRequest, taskAnswer{Why: "no request about a task"})
+		return
+	}
+	session := mcp.NewSession("", principal)
+	defer session.Close()
+	ctx := mcptask.WithOffer(mcp.WithCaller(r.Context(), session), mcptask.Offer{Agent: q.Agent})
+	peer, err := e.Peer(ctx, q.Upstream)
+	var result json.RawMessage
+	if err == nil {
+		if server, ok := peer.(interface{ Era(modern bool) mcp.Peer }); ok {
+			peer = server.Era(q.Modern)
+		}
+		result, err = peer.Call(ctx, q.Method, q.Params, &mcp.Mux{})
+	}
+	var wire *jsonrpc.Error
+	switch kind, _ := mcp.KindOf(err); {
+	case err == nil:
+		WriteJSON(w, http.StatusOK, taskAnswer{Result: result})
+	case errors.As(err, &wire):
+		WriteJSON(w, http.StatusOK, taskAnswer{Error: wire})
+	default:
+		WriteJSON(w, http.StatusOK, taskAnswer{Why: err.Error(), Absent: kind == mcp.KindNotFound})
+	}
+}
