@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -450,6 +451,9 @@ type space struct {
 
 func buildSpace(namespace string, segments []*segment, a *assigner) *space {
 	s := &space{segments: segments}
+	var hashing sync.WaitGroup
+	hashing.Go(func() { s.digest = digestOf(namespace, segments) })
+	defer hashing.Wait()
 	s.entries = a.assign(namespace, segments)
 	s.disputes = a.disputes
 	slices.SortFunc(s.entries, compareEntries)
@@ -459,7 +463,6 @@ func buildSpace(namespace string, segments []*segment, a *assigner) *space {
 	} else {
 		s.plant(namespace)
 	}
-	s.digest = digestOf(namespace, segments)
 	return s
 }
 
@@ -484,8 +487,13 @@ func digestOf(namespace string, segments []*segment) (sum [sha256.Size]byte) {
 	for _, line := range abouts {
 		_, _ = h.Write([]byte(line)) // a hash does not fail
 	}
+	var line []byte
 	for _, e := range all {
-		fmt.Fprintf(h, "%s\n%s\n%q\n%x\n", e.Kind, e.ID, e.Upstream, e.digest)
+		line = append(append(line[:0], e.Kind...), '\n')
+		line = append(append(line, e.ID...), '\n')
+		line = append(strconv.AppendQuote(line, e.Upstream), '\n')
+		line = append(hex.AppendEncode(line, e.digest[:]), '\n')
+		_, _ = h.Write(line)
 	}
 	h.Sum(sum[:0])
 	return sum

@@ -180,12 +180,20 @@ func orHeldBack(schema []byte) []byte {
 	return root.EndArray().EndObject().Bytes()
 }
 
+// leastTokens is at most the number of tokens of a definition, whatever the name of its tool is.
+const leastTokens = 8
+
 // cheaper reports whether there are tools and all their definitions together have fewer tokens than
-// limit. It counts no further than limit, once for each snapshot.
+// limit. It counts no further than limit, once for each snapshot. If there are so many
+// that their names do not matter, it names none: names of 10,000 tools take time and megabytes.
 func (l *listing) cheaper(limit int) bool {
 	c := l.upstreams.Snapshot().Catalog
 	if known := l.costs.Load(); known != nil && known.of == c && known.limit == limit {
 		return known.below
+	}
+	if c.Kinds()[catalog.KindTool] > limit/leastTokens {
+		l.costs.Store(&cost{of: c, limit: limit})
+		return false
 	}
 	names := l.naming()
 	total, tools := 0, 0

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -305,6 +306,40 @@ func TestAutoFollowsTheCost(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// TestManyToolsHaveNoNames: names that no agent sees are not made, and are there for calls of them.
+func TestManyToolsHaveNoNames(t *testing.T) {
+	h := newHarness(t, Options{Mode: ModeAuto, AutoTokens: 400})
+	var tools []string
+	for i := range 400/leastTokens + 1 {
+		tools = append(tools, fmt.Sprintf(`{"name":"t%d"}`, i))
+	}
+	h.snapshotOf("big", tools...)
+	if got := h.names(t); !slices.Contains(got, ToolBrowse) {
+		t.Errorf("many tools are listed as %q", got)
+	}
+	plain := h.g.faces.of[ModePlain].lists
+	if n := plain.named.Load(); n != nil {
+		t.Errorf("%d names were made", len(n.names))
+	}
+	if out, err := h.call(t, "big__t7", `{}`); err != nil || strings.Contains(string(out), `"isError":true`) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// TestLeastTokens: the smallest definition has more tokens than cheaper takes for granted.
+func TestLeastTokens(t *testing.T) {
+	h := newHarness(t, Options{Mode: ModePlain})
+	h.snapshotOf("s", `{"name":"a"}`)
+	lists := h.g.faces.of[ModePlain].lists
+	for e, name := range lists.naming().names {
+		for _, name := range []string{name, "a", "aaaaaaaa", "________________________________", ""} {
+			if doc := lists.define(e, name); token.Count(string(doc)) < leastTokens {
+				t.Errorf("%s has %d tokens", doc, token.Count(string(doc)))
+			}
+		}
+	}
 }
 
 func TestAutoWithoutToolsIsGateway(t *testing.T) {

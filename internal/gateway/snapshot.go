@@ -179,23 +179,36 @@ func (s *Snapshot) reindex(next *catalog.Catalog, changed string) *Snapshot {
 
 // put indexes the entries of one upstream, each kind separately.
 func (s *Snapshot) put(upstream string) {
-	var tools, resources, prompts []search.Doc
-	about := s.Catalog.About(upstream)
+	var tools, resources, prompts []*catalog.Entry
 	for _, e := range s.Catalog.Of(upstream) {
-		doc := docOf(e)
-		doc.About = about
 		switch e.Kind {
 		case catalog.KindTool:
-			tools = append(tools, doc)
+			tools = append(tools, e)
 		case catalog.KindPrompt:
-			prompts = append(prompts, doc)
+			prompts = append(prompts, e)
 		default:
-			resources = append(resources, doc)
+			resources = append(resources, e)
 		}
 	}
-	s.Index = s.Index.With(upstream, tools)
-	s.Resources = s.Resources.With(upstream, resources)
-	s.Prompts = s.Prompts.With(upstream, prompts)
+	about := s.Catalog.About(upstream)
+	with := func(ix *search.Index, entries []*catalog.Entry) *search.Index {
+		ids := make([]string, len(entries))
+		for i, e := range entries {
+			ids[i] = e.ID
+		}
+		return ix.WithLater(upstream, ids, func() []search.Doc { return docsOf(entries, about) })
+	}
+	s.Index, s.Resources, s.Prompts = with(s.Index, tools), with(s.Resources, resources), with(s.Prompts, prompts)
+}
+
+// docsOf returns the searchable texts of entries of a server, and what the server says of itself.
+func docsOf(entries []*catalog.Entry, about string) []search.Doc {
+	docs := make([]search.Doc, len(entries))
+	for i, e := range entries {
+		docs[i] = docOf(e)
+		docs[i].About = about
+	}
+	return docs
 }
 
 // docOf returns the searchable text of an entry. A resource's URI counts as much as its name.

@@ -85,18 +85,33 @@ func New(o Options) *Index {
 // ranking of an index with fewer than 4,096 documents. In a larger one, how rare a word is may be
 // counted over earlier documents, of which at most one in 32 differs from those of today.
 func (ix *Index) With(upstream string, docs []Doc) *Index {
-	if len(docs) == 0 {
+	ids := make([]string, len(docs))
+	for i, d := range docs {
+		ids[i] = d.ID
+	}
+	return ix.WithLater(upstream, ids, func() []Doc { return docs })
+}
+
+// WithLater returns what With returns for the documents of docs, which have these ids, in this
+// order. An index of thousands of documents calls docs when it is prepared, others at once.
+func (ix *Index) WithLater(upstream string, ids []string, docs func() []Doc) *Index {
+	if len(ids) == 0 {
 		return ix.Without(upstream)
 	}
-	s := newSegment(upstream, docs)
-	if len(docs) < buildLater || ix.embedder != nil {
+	now := len(ids) < buildLater || ix.embedder != nil
+	if now {
+		all := docs()
+		docs = func() []Doc { return all }
+	}
+	s := newSegment(upstream, ids, docs)
+	if now {
 		s.build(ix.tuning)
 		s.later = nil
 	}
 	segments := slices.Clone(ix.segments)
 	at, found := ix.find(upstream)
 	if ix.embedder != nil {
-		s.passages = newPassages(docs)
+		s.passages = newPassages(docs())
 	}
 	if found {
 		if ix.embedder != nil {

@@ -69,7 +69,7 @@ const buildLater = 2048
 // laterSegment has the documents of a segment that is still to be built.
 type laterSegment struct {
 	once  sync.Once
-	docs  []Doc
+	docs  func() []Doc
 	built atomic.Bool
 }
 
@@ -77,7 +77,7 @@ type laterSegment struct {
 func (s *segment) build(t *tuning) {
 	if s.later != nil {
 		s.later.once.Do(func() {
-			s.fill(t, s.later.docs)
+			s.fill(t, s.later.docs())
 			s.later.docs = nil
 			s.later.built.Store(true)
 		})
@@ -134,11 +134,11 @@ type builder struct {
 }
 
 // newSegment returns a segment that build completes.
-func newSegment(upstream string, docs []Doc) *segment {
-	s := &segment{upstream: strings.Clone(upstream), ids: make([]string, len(docs)), later: &laterSegment{docs: docs}}
-	for i, d := range docs {
+func newSegment(upstream string, ids []string, docs func() []Doc) *segment {
+	s := &segment{upstream: strings.Clone(upstream), ids: make([]string, len(ids)), later: &laterSegment{docs: docs}}
+	for i, id := range ids {
 		// Clone retained strings: the caller's may be slices of a whole message.
-		s.ids[i] = strings.Clone(d.ID)
+		s.ids[i] = strings.Clone(id)
 	}
 	return s
 }
