@@ -59,7 +59,7 @@ type claimsKey struct{}
 // verified admits requests with a token of the agent's router.
 func (s *Server) verified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.verify(w, r, s.o.Invocation, next)
+		s.verify(w, r, []*invocation.Verifier{s.o.Invocation}, next)
 	})
 }
 
@@ -68,15 +68,22 @@ func (s *Server) verified(next http.Handler) http.Handler {
 func (s *Server) vouched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := s.router.Load(); v != nil && r.Header.Get(invocation.Header) != "" {
-			s.verify(w, r, v, next)
+			s.verify(w, r, *v, next)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (s *Server) verify(w http.ResponseWriter, r *http.Request, v *invocation.Verifier, next http.Handler) {
-	claims, err := v.Verify(r.Header.Get(invocation.Header))
+// verify admits a request with a token that one of the verifiers accepts.
+func (s *Server) verify(w http.ResponseWriter, r *http.Request, by []*invocation.Verifier, next http.Handler) {
+	var claims invocation.Claims
+	var err error
+	for _, v := range by {
+		if claims, err = v.Verify(r.Header.Get(invocation.Header)); err == nil {
+			break
+		}
+	}
 	if err != nil {
 		s.log.Warn("a request did not come through the router", "remote", r.RemoteAddr, "err", err)
 		guard.Refuse(w, r, http.StatusUnauthorized, mcp.Errorf(mcp.KindUnauthorized, "%v", err))

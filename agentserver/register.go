@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ type registration struct {
 	first    time.Duration // before the first retry
 	body     []byte
 	client   *http.Client
-	secret   string // the router's latest secret
+	secrets  []string // the router's latest ones
 }
 
 func newRegistration(s *Server, addr net.Addr) (*registration, error) {
@@ -100,18 +101,30 @@ func (r *registration) run(ctx context.Context) {
 	}
 }
 
-// adopt makes the agent accept tokens that are signed with a secret of the router.
-func (r *registration) adopt(secret string) {
-	if secret == "" || secret == r.secret || r.s.o.Invocation != nil {
+// maxSecrets bounds the secrets of a router. A cluster of routers whose key changes has two.
+const maxSecrets = 4
+
+// adopt makes the agent accept tokens that are signed with one of the router's secrets.
+func (r *registration) adopt(secrets []string) {
+	secrets = secrets[:min(len(secrets), maxSecrets)]
+	if secrets[0] == "" || slices.Equal(secrets, r.secrets) || r.s.o.Invocation != nil {
 		return
 	}
-	v, err := invocation.NewVerifier(r.s.name, []byte(secret))
-	if err != nil {
-		r.s.log.Warn("the router's secret cannot be used; it is not known on whose behalf requests are", "agent", r.s.name, "err", err)
-		return
+	var all []*invocation.Verifier
+	for _, secret := range secrets {
+		if i := slices.Index(r.secrets, secret); i >= 0 {
+			all = append(all, (*r.s.router.Load())[i]) // it knows which tokens were used
+			continue
+		}
+		v, err := invocation.NewVerifier(r.s.name, []byte(secret))
+		if err != nil {
+			r.s.log.Warn("the router's secret cannot be used; it is not known on whose behalf requests are", "agent", r.s.name, "err", err)
+			return
+		}
+		all = append(all, v)
 	}
-	r.secret = secret
-	r.s.router.Store(v)
+	r.secrets = secrets
+	r.s.router.Store(&all)
 }
 
 // send makes one request and returns the lease.
@@ -152,12 +165,13 @@ func (r *registration) send(ctx context.Context, method, at string, body []byte,
 	var told struct {
 		LeaseMs    int64 `json:"leaseMs"`
 		Invocation struct {
-			Secret string `json:"secret"`
+			Secret string   `json:"secret"`
+			Others []string `json:"others"`
 		} `json:"invocation"`
 	}
 	if json.Unmarshal(answer, &told) != nil || told.LeaseMs <= 0 {
 		return defaultLease, nil
 	}
-	r.adopt(told.Invocation.Secret)
+	r.adopt(append([]string{told.Invocation.Secret}, told.Invocation.Others...))
 	return min(time.Duration(told.LeaseMs)*time.Millisecond, 24*time.Hour), nil
 }

@@ -250,6 +250,42 @@ func TestInvocation(t *testing.T) {
 	}
 }
 
+// TestSecretsOfARouter: an agent accepts what any of the router's secrets has signed, each token once, also after the
+// router's next answer.
+func TestSecretsOfARouter(t *testing.T) {
+	a := newAgent(t, basic, Options{})
+	r := &registration{s: a.Server}
+	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	token := func(secret string) []string {
+		signer, err := invocation.NewSigner("weir", []byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := signer.Sign("ann", a.Server.name, "echo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []string{invocation.Header, token}
+	}
+	params := `{"name":"echo","arguments":{"text":"x"}}`
+	admits := func(what string, token []string, want bool) {
+		t.Helper()
+		if got := a.post("tools/call", params, token...); (got.status == http.StatusOK) != want {
+			t.Errorf("%s: %d %s", what, got.status, got.body)
+		}
+	}
+	r.adopt([]string{one})
+	used := token(one)
+	admits("its secret", used, true)
+	admits("another secret", token(two), false)
+	r.adopt([]string{two, one})
+	admits("the new secret", token(two), true)
+	admits("the former secret", token(one), true)
+	admits("a token that was used before", used, false)
+	r.adopt([]string{two})
+	admits("a secret that is gone", token(one), false)
+}
+
 // fakeRouter takes registrations.
 type fakeRouter struct {
 	mu     sync.Mutex // guards below

@@ -94,8 +94,8 @@ type Server struct {
 	http     *streamable.Server
 	started  time.Time
 	closing  atomic.Bool
-	turns    *work.Turns                         // for arguments that are expensive to check
-	router   atomic.Pointer[invocation.Verifier] // of the router it has registered with; may be nil
+	turns    *work.Turns                            // for arguments that are expensive to check
+	router   atomic.Pointer[[]*invocation.Verifier] // of the router it has registered with, one for each secret; may be nil
 	changes  *listchange.Notifier
 	reloads  sync.Mutex   // held while the configuration is read
 	children child.Keeper // of the commands

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -38,7 +37,7 @@ type agents struct {
 	registry *registry.Registry
 	loops    *router.Loops
 	signer   atomic.Pointer[invocation.Signer] // nil if the configuration has no signing key
-	master   [32]byte                          // secrets of registered agents are derived from it
+	masters  [][]byte                          // secrets of registered agents are derived from them; the first one signs
 
 	merging sync.Mutex // serializes updates of the manager's servers
 
@@ -48,9 +47,7 @@ type agents struct {
 
 // newAgents returns an agents that knows none but those of an earlier process until start is called.
 func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error) {
-	a := &agents{engine: e, loops: router.NewLoops(), end: func() {}}
-	_, _ = rand.Read(a.master[:]) // never fails
-	e.opts.Store.invocations(a.master[:])
+	a := &agents{engine: e, loops: router.NewLoops(), masters: e.opts.Store.invocations(), end: func() {}}
 	lease, shared := c.Agents.Lease, e.Store.Cluster() != nil
 	if shared {
 		lease = max(lease, registry.ShareLease)
@@ -64,11 +61,14 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error
 			return ""
 		},
 		Claim: e.owners.agent,
-		Secret: func(name, instance string) string {
+		Secrets: func(name, instance string) (all []string) {
 			if a.signer.Load() != nil {
-				return "" // these agents have the key from their operator, or use none
+				return nil // these agents have the key from their operator, or use none
 			}
-			return a.secret(name, instance)
+			for _, master := range a.masters {
+				all = append(all, agentSecret(master, name, instance))
+			}
+			return all
 		},
 		May:   func(principal, name string) bool { return e.config.Load().Auth.Registers(principal, name) },
 		Hosts: func(principal string) address.List { return e.config.Load().AgentHosts(principal) },
@@ -226,17 +226,17 @@ func (a *agents) sign(name, principal, tool string) (string, error) {
 			return "", nil
 		}
 		var err error
-		if signer, err = invocation.NewSigner(ServerName, []byte(a.secret(name, instance))); err != nil {
+		if signer, err = invocation.NewSigner(ServerName, []byte(agentSecret(a.masters[0], name, instance))); err != nil {
 			return "", err
 		}
 	}
 	return signer.Sign(principal, name, tool)
 }
 
-// secret returns the key that signs requests to a registered agent. Each instance has its own key,
+// agentSecret returns the key that signs requests to a registered agent. Each instance has its own key,
 // so that no agent can impersonate the router to another.
-func (a *agents) secret(name, instance string) string {
-	h := hmac.New(sha256.New, a.master[:])
+func agentSecret(master []byte, name, instance string) string {
+	h := hmac.New(sha256.New, master)
 	fmt.Fprintf(h, "%d:%s:%s", len(name), name, instance)
 	return hex.EncodeToString(h.Sum(nil))
 }

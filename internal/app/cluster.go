@@ -66,7 +66,7 @@ func (s *Store) states() *bridge.Nodes {
 	if node == nil {
 		return nil
 	}
-	return &bridge.Nodes{Inc: node.Inc, Key: s.key.Secret("states")}
+	return &bridge.Nodes{Inc: node.Inc, Keys: s.key.Secrets("states")}
 }
 
 // marks returns what names this node in the states of server programs, nil if the gateway is one node.

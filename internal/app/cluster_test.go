@@ -35,10 +35,11 @@ type nodes struct {
 	docs *store.Memory
 	bus  *store.MemoryBus
 	key  *clusterkey.Key
-	up   *httptest.Server // the MCP server behind all of them
-	call int              // ids of requests
-	path string           // of the endpoint
-	more string           // of the configuration
+	old  []*clusterkey.Key // opens, too, at nodes that are started
+	up   *httptest.Server  // the MCP server behind all of them
+	call int               // ids of requests
+	path string            // of the endpoint
+	more string            // of the configuration
 
 	programs string // further servers of mcpServers
 
@@ -162,14 +163,14 @@ func (c *nodes) start(name string) *node {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	authority := clusterkey.NewAuthority(name, c.key, nil, nil)
+	authority := clusterkey.NewAuthority(name, c.key, c.old, nil)
 	n := &node{name: name, docs: &storetest.Faults{Docs: c.docs, Next: func() storetest.Fault { return storetest.None }}, bus: &cutBus{Bus: c.bus}}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	n.link = &linkListener{Listener: listener}
-	kept, err := app.JoinedStore(c.t.Context(), n.docs, c.key.Seal(), cluster.Options{
+	kept, err := app.JoinedStore(c.t.Context(), n.docs, c.key.Seal(c.old...), cluster.Options{
 		Bus: n.bus, Name: name, URL: "https://" + n.link.Addr().String(), TLS: authority.TLS(), Logger: log,
 	})
 	if err != nil {

@@ -1,12 +1,69 @@
 package app_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/clusterkey"
 )
+
+// TestKeyOfACluster: while the key of a cluster changes node by node, its nodes work together: sessions and answers of
+// modern agents go between nodes with either key, and an agent hears of both secrets that may sign.
+func TestKeyOfACluster(t *testing.T) {
+	t.Parallel()
+	c := startNodes(t, 0)
+	former := c.key
+	next, err := clusterkey.Parse(strings.Repeat("fedcba9876543210", 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.old = []*clusterkey.Key{next}
+	before := c.start("n0")
+	c.key, c.old = next, []*clusterkey.Key{former}
+	after := c.start("n1")
+	session, later := c.open(before), c.open(after)
+	c.works(session)
+	c.works(later)
+	var secrets [2][]string
+	for i, n := range c.all {
+		secrets[i] = c.secrets(n)
+	}
+	if len(secrets[0]) != 2 || secrets[0][0] == secrets[0][1] || secrets[0][0] != secrets[1][1] || secrets[0][1] != secrets[1][0] {
+		t.Errorf("the nodes tell an agent of %d and %d secrets, or of others", len(secrets[0]), len(secrets[1]))
+	}
+	c.stop(before)
+	c.works(session) // it was sealed with the former key
+}
+
+// secrets registers an agent at a node and returns the secrets that the agent is told.
+func (c *nodes) secrets(n *node) []string {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, n.front.URL+"/agents", strings.NewReader(`{"name":"helper","instance":"1","url":"`+c.up.URL+`/mcp"}`))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+clusterToken)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var told struct {
+		Invocation struct {
+			Secret string   `json:"secret"`
+			Others []string `json:"others"`
+		} `json:"invocation"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&told); err != nil || resp.StatusCode != http.StatusOK {
+		c.t.Fatal(resp.Status, err)
+	}
+	return append([]string{told.Invocation.Secret}, told.Invocation.Others...)
+}
 
 // TestAgentsOfACluster: an agent that registers at one gateway is called at all of them, also when that
 // gateway is killed.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -144,12 +145,15 @@ func (s *Store) restore(log *slog.Logger) (*gateway.State, *registry.Kept, error
 	return state, agents, nil
 }
 
-// invocations replaces the random secret of which those of registered agents are made by one that a
-// restart does not change.
-func (s *Store) invocations(master []byte) {
+// invocations returns the secrets of which those of registered agents are made: with a store, ones that a
+// restart does not change. The first one signs.
+func (s *Store) invocations() [][]byte {
 	if s != nil {
-		copy(master, s.key.Secret("invocation"))
+		return s.key.Secrets("invocation")
 	}
+	master := make([]byte, 32)
+	_, _ = rand.Read(master) // never fails
+	return [][]byte{master}
 }
 
 // ownDocuments returns the documents that this process alone writes, nil if other nodes share the store.

@@ -20,8 +20,8 @@ const markPrefix = "weir3."
 // program of its own, and no other one knows its states. A mark proves nothing: the program judges the state
 // itself. Marks are safe for concurrent use.
 type Marks struct {
-	inc func() string
-	tag string // "-TAG."
+	inc  func() string
+	tags []string // "-TAG.", of each key; the first one is for new marks
 
 	mu  sync.Mutex // guards own
 	own []string   // incarnations of this process in given marks, the latest last; at most maxOwn
@@ -32,8 +32,12 @@ const maxOwn = 64
 
 // NewMarks returns Marks for a node of a cluster.
 func NewMarks(n *Nodes) *Marks {
-	tag := sha256.Sum256(append([]byte("mark tag\x00"), n.Key...))
-	return &Marks{inc: n.Inc, tag: "-" + hex.EncodeToString(tag[:4]) + "."}
+	m := &Marks{inc: n.Inc}
+	for _, key := range n.Keys {
+		tag := sha256.Sum256(append([]byte("mark tag\x00"), key...))
+		m.tags = append(m.tags, "-"+hex.EncodeToString(tag[:4])+".")
+	}
+	return m
 }
 
 // Out returns the result of a program with a mark on its state, if it has one.
@@ -47,7 +51,7 @@ func (m *Marks) Out(result json.RawMessage) json.RawMessage {
 	}
 	inc := m.inc()
 	m.note(inc)
-	marked, err := rawjson.Set(result, "requestState", rawjson.Quote(markPrefix+inc+m.tag+state))
+	marked, err := rawjson.Set(result, "requestState", rawjson.Quote(markPrefix+inc+m.tags[0]+state))
 	if err != nil {
 		return result // its readers report the fault
 	}
@@ -61,14 +65,19 @@ func (m *Marks) In(params json.RawMessage) (json.RawMessage, error) {
 		return params, nil
 	}
 	state := rawjson.Text(rawjson.Get(params, "requestState"))
-	inc := markedNode(state)
-	if inc == "" || !strings.HasPrefix(state[len(markPrefix)+incChars:], m.tag) {
+	inc, given, ours := markedNode(state), "", false
+	for _, tag := range m.tags {
+		if inc != "" && !ours {
+			given, ours = strings.CutPrefix(state[len(markPrefix)+incChars:], tag)
+		}
+	}
+	if !ours {
 		return params, nil // of another weir further along the way
 	}
 	if inc != m.inc() && !m.noted(inc) {
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "the node whose server program waited for these answers is gone; make the call again without requestState")
 	}
-	return rawjson.Set(params, "requestState", rawjson.Quote(state[len(markPrefix)+incChars+len(m.tag):]))
+	return rawjson.Set(params, "requestState", rawjson.Quote(given))
 }
 
 // note remembers that this process has given marks with an INC, which a node may lose.

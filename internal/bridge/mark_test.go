@@ -11,10 +11,11 @@ import (
 // clusters and servers pass.
 func TestMarks(t *testing.T) {
 	inc := "aaaaaa"
-	nodes := &Nodes{Inc: func() string { return inc }, Key: []byte("key")}
+	nodes := &Nodes{Inc: func() string { return inc }, Keys: [][]byte{[]byte("key")}}
 	here := NewMarks(nodes)
-	there := NewMarks(&Nodes{Inc: func() string { return "bbbbbb" }, Key: []byte("key")})
-	foreign := NewMarks(&Nodes{Inc: func() string { return "cccccc" }, Key: []byte("another key")})
+	there := NewMarks(&Nodes{Inc: func() string { return "bbbbbb" }, Keys: [][]byte{[]byte("key")}})
+	rolled := NewMarks(&Nodes{Inc: func() string { return "eeeeee" }, Keys: [][]byte{[]byte("next key"), []byte("key")}})
+	foreign := NewMarks(&Nodes{Inc: func() string { return "cccccc" }, Keys: [][]byte{[]byte("another key")}})
 	const asks = `{"resultType":"input_required","inputRequests":{},"requestState":"a\"b.c","x":1.0}`
 	out := string(here.Out([]byte(asks)))
 	if !strings.Contains(out, `"requestState":"weir3.aaaaaa-`) || !strings.Contains(out, `"x":1.0`) {
@@ -39,10 +40,12 @@ func TestMarks(t *testing.T) {
 	if got := back(foreign); got != string(params) {
 		t.Errorf("the state of another cluster: %s", got)
 	}
-	if _, err := there.In(params); err == nil {
-		t.Error("another node takes the state of a program that it does not have")
-	} else if kind, _ := mcp.KindOf(err); kind != mcp.KindInvalidParams {
-		t.Error(err)
+	for _, m := range []*Marks{there, rolled} {
+		if _, err := m.In(params); err == nil {
+			t.Error("another node takes the state of a program that it does not have")
+		} else if kind, _ := mcp.KindOf(err); kind != mcp.KindInvalidParams {
+			t.Error(err)
+		}
 	}
 	inc = "dddddd" // the node was fenced, the program runs on
 	if got := back(here); got != `{"name":"t","requestState":"a\"b.c"}` {

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -253,6 +254,42 @@ func TestRoundsSeal(t *testing.T) {
 	}
 	if _, err := a.call(t.Context(), more); kindOf(err) != mcp.KindInvalidParams {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+// TestRoundsOfAnOlderKey: a state that a node has given under one key of its cluster opens at that node when the key
+// has changed, in either order, and stays a state of the cluster at nodes that have both.
+func TestRoundsOfAnOlderKey(t *testing.T) {
+	one, two := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
+	inc := func() string { return "aaaaaa" }
+	nodes := &Nodes{Inc: inc, Keys: [][]byte{one}}
+	x := NewRounds(Options{Nodes: nodes})
+	defer x.Close()
+	a := newAgent(t, x, asks(1))
+	result, err := a.call(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := answer(t, result, `{"ask-1":{"name":"n"}}`)
+	for what, keys := range map[string][][]byte{"the former key": {two, one}, "the next key": {one, two}} {
+		rolled := NewRounds(Options{Nodes: &Nodes{Inc: func() string { return "bbbbbb" }, Keys: keys}})
+		defer rolled.Close()
+		b := newAgent(t, rolled, asks(1))
+		if out, err := b.call(t.Context(), more); kindOf(err) != mcp.KindInvalidParams || !strings.Contains(err.Error(), "is gone") {
+			t.Errorf("%s, at a node that does not have the call: %s %v", what, out, err)
+		}
+	}
+	x.seal = newSealer(&Nodes{Inc: inc, Keys: [][]byte{two, one}})
+	if out, err := a.call(t.Context(), more); err != nil || string(out) != `{"names":"n"}` {
+		t.Errorf("after the key has changed: %s %v", out, err)
+	}
+	if state := x.seal.begin(); strings.HasPrefix(rawjson.Text(rawjson.Get(result, "requestState")), state) {
+		t.Error("new states are of the former key")
+	}
+	stranger := NewRounds(Options{Nodes: &Nodes{Inc: inc, Keys: [][]byte{two}}})
+	defer stranger.Close()
+	if stranger.seal.owns(rawjson.Text(rawjson.Get(result, "requestState"))) {
+		t.Error("a state of another key counts as one of the cluster")
 	}
 }
 

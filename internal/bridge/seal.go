@@ -34,15 +34,22 @@ type parkID [16]byte
 //	weir2.INC-TAG.PAYLOAD.MAC    TAG: names the cluster
 type sealer struct {
 	prefix string // "weir1.NODE."; in a cluster it has the length of one
-	key    [32]byte
 	nodes  *Nodes // nil: there is one process
-	tag    string // "-TAG."
+	keys   []stateKey
+}
+
+// stateKey is a key of states. The first one of a sealer writes, all of them open.
+type stateKey struct {
+	tag string // "-TAG."; "" if there is one process
+	key [32]byte
 }
 
 // Nodes makes the states of a Rounds known to the other nodes of a cluster.
 type Nodes struct {
 	Inc func() string // the incarnation of this node: incChars letters and digits
-	Key []byte        // the same at each node
+	// Keys are the cluster's keys, the current one first. States of the others open, so that a new key
+	// ends no call that waits.
+	Keys [][]byte
 }
 
 const (
@@ -73,15 +80,17 @@ const payloadLen = len(parkID{}) + 8
 func newSealer(nodes *Nodes) sealer {
 	s := sealer{nodes: nodes}
 	if nodes != nil {
-		s.key = sha256.Sum256(append([]byte("state key\x00"), nodes.Key...))
-		tag := sha256.Sum256(append([]byte("state tag\x00"), nodes.Key...))
-		s.tag = "-" + hex.EncodeToString(tag[:4]) + "."
+		for _, key := range nodes.Keys {
+			tag := sha256.Sum256(append([]byte("state tag\x00"), key...))
+			s.keys = append(s.keys, stateKey{"-" + hex.EncodeToString(tag[:4]) + ".", sha256.Sum256(append([]byte("state key\x00"), key...))})
+		}
 		s.prefix = s.begin()
 		return s
 	}
+	s.keys = make([]stateKey, 1)
 	var node [8]byte
 	_, _ = rand.Read(node[:]) // never fails
-	_, _ = rand.Read(s.key[:])
+	_, _ = rand.Read(s.keys[0].key[:])
 	s.prefix = "weir1." + hex.EncodeToString(node[:]) + "."
 	return s
 }
@@ -91,7 +100,7 @@ func (s *sealer) begin() string {
 	if s.nodes == nil {
 		return s.prefix
 	}
-	return clusterPrefix + s.nodes.Inc() + s.tag
+	return clusterPrefix + s.nodes.Inc() + s.keys[0].tag
 }
 
 // owns reports whether a state names this process, or a node of its cluster. It may still be forged.
@@ -99,7 +108,23 @@ func (s *sealer) owns(state string) bool {
 	if s.nodes == nil {
 		return strings.HasPrefix(state, s.prefix)
 	}
-	return nodeIn(state, clusterPrefix) != "" && strings.HasPrefix(state[len(clusterPrefix)+incChars:], s.tag)
+	return s.keyOf(state) != nil
+}
+
+// keyOf returns the key of a state by what the state says; nil if it is none of this sealer's.
+func (s *sealer) keyOf(state string) *stateKey {
+	if s.nodes == nil {
+		return &s.keys[0]
+	}
+	if nodeIn(state, clusterPrefix) == "" {
+		return nil
+	}
+	for i := range s.keys {
+		if strings.HasPrefix(state[len(clusterPrefix)+incChars:], s.keys[i].tag) {
+			return &s.keys[i]
+		}
+	}
+	return nil
 }
 
 // close writes the state of a parked call of r.
@@ -134,9 +159,13 @@ func (s *sealer) open(ctx context.Context, state string, r *mcp.Request, now tim
 	return id, nil
 }
 
-// mac returns the MAC of a state under a request, whose context has its profile. ok is false if the params cannot be read.
+// mac returns the MAC of a state under a request, whose context has its profile. ok is false if the params cannot be read, or no key is the state's.
 func (s *sealer) mac(ctx context.Context, body string, r *mcp.Request) (sum []byte, ok bool) {
-	h := hmac.New(sha256.New, s.key[:])
+	k := s.keyOf(body)
+	if k == nil {
+		return nil, false
+	}
+	h := hmac.New(sha256.New, k.key[:])
 	part(h, []byte(body))
 	part(h, []byte(r.Session.Principal()))
 	part(h, []byte(authz.RouteOf(ctx).Profile))

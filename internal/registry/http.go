@@ -83,8 +83,12 @@ func (r *Registry) servePost(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	granted := map[string]any{"leaseMs": r.o.Lease.Milliseconds()}
-	if secret := r.o.Secret(a.Name, a.Instance); secret != "" {
-		granted["invocation"] = map[string]string{"alg": "HS256", "secret": secret}
+	if secrets := r.o.Secrets(a.Name, a.Instance); len(secrets) > 0 {
+		invocation := map[string]any{"alg": "HS256", "secret": secrets[0]}
+		if len(secrets) > 1 {
+			invocation["others"] = secrets[1:]
+		}
+		granted["invocation"] = invocation
 	}
 	writeJSON(w, granted)
 }

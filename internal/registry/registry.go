@@ -72,9 +72,9 @@ type Options struct {
 	Hosts func(principal string) address.List
 	// Lookup resolves the host of a registration; nil is the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Secret returns the key that signs requests to an agent, which only the agent gets; "" for
-	// none. Nil means none.
-	Secret func(name, instance string) string
+	// Secrets returns the keys of requests to an agent, which only the agent gets. The first one signs here;
+	// other nodes of a cluster may sign with any of them. Nil means none.
+	Secrets func(name, instance string) []string
 	// Changed is called after agents were added, removed or moved, without locks, on the goroutine
 	// that made the change. Calls may overlap. May be nil.
 	Changed func()
@@ -118,8 +118,8 @@ func New(o Options) *Registry {
 	if o.Hosts == nil {
 		o.Hosts = func(string) address.List { return address.List{} }
 	}
-	if o.Secret == nil {
-		o.Secret = func(string, string) string { return "" }
+	if o.Secrets == nil {
+		o.Secrets = func(string, string) []string { return nil }
 	}
 	if o.Changed == nil {
 		o.Changed = func() {}

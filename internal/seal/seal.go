@@ -42,6 +42,16 @@ func (k *Key) With(former ...*Key) *Key {
 // Secret returns 32 bytes for a purpose that is no sealing, the same ones each time.
 func (k *Key) Secret(purpose string) []byte { return k.derive("weir/secret/" + purpose) }
 
+// Secrets returns the secret of k for a purpose, and then those of the former keys. What the latter are for may
+// still be in use; new things take the first one.
+func (k *Key) Secrets(purpose string) [][]byte {
+	all := [][]byte{k.Secret(purpose)}
+	for _, old := range k.former {
+		all = append(all, old.Secret(purpose))
+	}
+	return all
+}
+
 func (k *Key) derive(info string) []byte {
 	secret, err := hkdf.Key(sha256.New, k.secret, nil, info, keyBytes)
 	if err != nil {

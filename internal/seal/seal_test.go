@@ -83,6 +83,10 @@ func TestSecret(t *testing.T) {
 	if len(mine) != keyBytes || mine != string(key(t, "a").Secret("results")) {
 		t.Errorf("%d bytes, or others the second time", len(mine))
 	}
+	both := key(t, "a").With(key(t, "b")).Secrets("results")
+	if len(both) != 2 || string(both[0]) != mine || string(both[1]) != string(key(t, "b").Secret("results")) {
+		t.Errorf("with a former key there are %d secrets, or others", len(both))
+	}
 	if mine == string(key(t, "b").Secret("results")) || mine == string(key(t, "a").Secret("others")) {
 		t.Error("two secrets are equal")
 	}
