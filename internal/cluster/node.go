@@ -31,9 +31,6 @@ const (
 	writeTime  = 5 * time.Second // of one write, at most
 )
 
-// proto is the range of the versions of peer links and documents that this build understands.
-var proto = [2]int{1, 1}
-
 // incLength is the number of characters of an INC.
 const incLength = 6
 
@@ -49,7 +46,7 @@ type Peer struct {
 	Name    string `json:"name"`
 	URL     string `json:"url,omitempty"` // of its peer link; "" if it has none
 	Version string `json:"version,omitempty"`
-	Proto   [2]int `json:"proto"`
+	Proto   [2]int `json:"proto"` // the versions that it understands; see written
 	State   string `json:"state"`
 	Config  string `json:"config,omitempty"` // Self.Config
 	Load    Load   `json:"load"`
@@ -84,6 +81,8 @@ type Options struct {
 	Fenced func(inc string)
 	// Logger gets what happens to nodes; nil discards it.
 	Logger *slog.Logger
+
+	proto [2]int // for tests: the versions of another build
 }
 
 // Node is this process in its cluster. It is safe for concurrent use.
@@ -155,6 +154,9 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.proto == [2]int{} {
+		o.proto = builds
+	}
 	if o.Dial == nil {
 		o.Dial = dialer().DialContext
 	}
@@ -173,6 +175,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	n.unwind = append(n.unwind, stop)
+	if err = admit(ctx, n); err != nil {
+		n.Close(ctx)
+		return nil, err
+	}
 	if n.life, err = n.born(); err != nil {
 		n.Close(ctx)
 		return nil, err
@@ -337,7 +343,7 @@ func (n *Node) document(inc string) []byte {
 	state := n.state
 	n.mu.Unlock()
 	value, err := json.Marshal(nodeDoc{1, Peer{
-		Inc: inc, Name: n.o.Name, URL: n.o.URL, Version: self.Version, Proto: proto, State: state, Config: self.Config, Load: self.Load,
+		Inc: inc, Name: n.o.Name, URL: n.o.URL, Version: self.Version, Proto: n.o.proto, State: state, Config: self.Config, Load: self.Load,
 		Started: n.started.Unix(), Clock: time.Now().UnixMilli(),
 	}})
 	if err != nil {

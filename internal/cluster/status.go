@@ -78,11 +78,18 @@ type told struct {
 	skewed  map[string]bool // by INC
 	differs time.Time       // since when configurations differ
 	configs string          // the difference that was told
+	writes  int             // the version in which documents are written
 }
 
 // compare tells the log of nodes that do not agree with each other.
 func compare(n *Node, t *told) {
 	all := Status(n)
+	if now := written(n); now != t.writes {
+		if t.writes != 0 {
+			n.log.Info("documents of the cluster are written in another version from now on, which all nodes understand", "version", now, "before", t.writes)
+		}
+		t.writes = now
+	}
 	skewed := map[string]bool{}
 	for _, s := range all {
 		if !s.Skewed() || s.Self {

@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// builds is the range of the versions of documents and peer links that this build understands. A build reads its
+// own version and the one before, so nodes are upgraded one version at a time.
+var builds = [2]int{1, 1}
+
+// written returns the version in which this node writes what other nodes read: the newest one that all nodes
+// present understand. It grows when the last node of an older build has left.
+func written(n *Node) int {
+	least := n.o.proto[1]
+	for _, p := range n.Peers() {
+		if p.Proto[1] > 0 {
+			least = min(least, p.Proto[1])
+		}
+	}
+	return least
+}
+
+// foreign returns a node with which a build has no version in common.
+func foreign(proto [2]int, peers []Peer) (Peer, bool) {
+	for _, p := range peers {
+		if p.Proto[1] > 0 && (p.Proto[1] < proto[0] || p.Proto[0] > proto[1]) {
+			return p, true
+		}
+	}
+	return Peer{}, false
+}
+
+// errForeign says that two builds do not understand each other.
+var errForeign = errors.New("the two builds understand no common version of the cluster's documents: upgrade all nodes to a version between them first")
+
+// admit waits until this build understands every node that is present. The document of a killed node is there for
+// up to 20 seconds.
+func admit(ctx context.Context, n *Node) error {
+	for {
+		p, found := foreign(n.o.proto, n.Peers())
+		if !found {
+			return nil
+		}
+		if pause(ctx, retryEvery) != nil {
+			return fmt.Errorf("the node %s runs weir %s, which understands the versions %d to %d, and this one %d to %d: %w",
+				p.Name, p.Version, p.Proto[0], p.Proto[1], n.o.proto[0], n.o.proto[1], errForeign)
+		}
+	}
+}
