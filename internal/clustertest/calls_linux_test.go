@@ -27,6 +27,13 @@ type counter struct {
 	runs map[string]int
 }
 
+// add notes that a call runs.
+func (c *counter) add(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs[id]++
+}
+
 // count returns how often a call has run.
 func (c *counter) count(id string) int {
 	c.mu.Lock()
@@ -60,9 +67,7 @@ func serveCounter(t *testing.T) (*counter, string) {
 	c := &counter{runs: map[string]int{}}
 	s := mcp.NewServer(&mcp.Implementation{Name: "counter", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "count", Description: "Counts."}, func(ctx context.Context, _ *mcp.CallToolRequest, a countArgs) (*mcp.CallToolResult, any, error) {
-		c.mu.Lock()
-		c.runs[a.ID]++
-		c.mu.Unlock()
+		c.add(a.ID)
 		sleep(ctx, time.Duration(a.Ms)*time.Millisecond)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "counted " + a.ID}}}, nil, nil
 	})

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,10 @@ import (
 
 // Options says what runs.
 type Options struct {
-	Weir   string // the program; "" starts none: the test is the nodes, with StoreURL
-	Nodes  int    // 0: three
-	Config string // a part of the configuration of each node, in YAML: all but store and cluster
+	Weir   string   // the program; "" starts none: the test is the nodes, with StoreURL
+	Nodes  int      // 0: three
+	Config string   // a part of the configuration of each node, in YAML: all but store and cluster
+	Opens  []string // old_keys of each node
 }
 
 // Ports of each node, at an address of its own.
@@ -33,11 +35,14 @@ const (
 	storePort  = 4222
 )
 
-// key is the secret that the nodes share.
-const key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-
 // clusters counts those of this process: each has a network of its own.
 var clusters atomic.Uint32
+
+// Key is the secret that the nodes share. Key2 is another one, for nodes whose key changes.
+const (
+	Key  = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+	Key2 = "Hx4dHBsaGRgXFhUUExIREA8ODQwLCgkIBwYFBAMCAQA="
+)
 
 // Cluster is some weirs over one NATS server.
 type Cluster struct {
@@ -47,10 +52,11 @@ type Cluster struct {
 	Nodes []*Node
 	NATS  *NATS
 
-	weir, dir string
-	turn      atomic.Uint32
-	links     map[[2]*Node]*Link
-	network   [2]byte
+	dir     string
+	o       Options
+	turn    atomic.Uint32
+	links   map[[2]*Node]*Link
+	network [2]byte
 }
 
 // Node is one weir.
@@ -61,6 +67,7 @@ type Node struct {
 	Name, URL, StoreURL string
 
 	c       *Cluster
+	weir    string // the program
 	config  string
 	address string
 	store   *Link
@@ -71,7 +78,7 @@ type Node struct {
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	id := uint32(os.Getpid())*16 + clusters.Add(1)%16
-	c := &Cluster{weir: o.Weir, dir: t.TempDir(), links: map[[2]*Node]*Link{}, network: [2]byte{byte(1 + id/250%250), byte(1 + id%250)}}
+	c := &Cluster{o: o, dir: t.TempDir(), links: map[[2]*Node]*Link{}, network: [2]byte{byte(1 + id/250%250), byte(1 + id%250)}}
 	c.NATS = &NATS{address: c.at(250, storePort), dir: filepath.Join(c.dir, "nats")}
 	t.Cleanup(c.NATS.Kill)
 	if err := c.NATS.Start(); err != nil {
@@ -81,7 +88,7 @@ func Start(t testing.TB, o Options) *Cluster {
 		o.Nodes = 3
 	}
 	for i := range o.Nodes {
-		n, err := c.add(i, o.Config)
+		n, err := c.add(i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,20 +136,33 @@ func (c *Cluster) at(host, port int) string {
 	return fmt.Sprintf("127.%d.%d.%d:%d", c.network[0], c.network[1], host, port)
 }
 
-func (c *Cluster) add(i int, config string) (*Node, error) {
+func (c *Cluster) add(i int) (*Node, error) {
 	name, host := fmt.Sprint("n", i), i+1
-	n := &Node{Name: name, URL: "http://" + c.at(host, publicPort), StoreURL: "nats://" + c.at(host, storePort), c: c, address: c.at(host, 0), store: newLink()}
+	n := &Node{Name: name, weir: c.o.Weir, URL: "http://" + c.at(host, publicPort), StoreURL: "nats://" + c.at(host, storePort), c: c, address: c.at(host, 0), store: newLink()}
 	n.config = filepath.Join(c.dir, name+".yaml")
-	text := fmt.Sprintf("listen: %q\nstore: {at: %q, max_bytes: 64MB}\ncluster: {node: %s, key: %q, listen: %q, advertise: %q}\n%s\n",
-		c.at(host, publicPort), n.StoreURL, name, key, c.at(host, linkPort), c.at(host, proxyPort), config)
 	c.Nodes = append(c.Nodes, n)
-	return n, os.WriteFile(n.config, []byte(text), 0o600)
+	return n, n.Rekey(Key, c.o.Opens...)
 }
+
+// Rekey gives the node another key, and old ones, from its next start on.
+func (n *Node) Rekey(key string, old ...string) error {
+	host, _, err := net.SplitHostPort(n.address)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("listen: %q\nstore: {at: %q, max_bytes: 64MB}\ncluster: {node: %s, key: %q, old_keys: [%s], listen: %q, advertise: %q}\n%s\n",
+		strings.TrimPrefix(n.URL, "http://"), n.StoreURL, n.Name, key, strings.Join(old, ", "),
+		net.JoinHostPort(host, fmt.Sprint(linkPort)), net.JoinHostPort(host, fmt.Sprint(proxyPort)), n.c.o.Config)
+	return os.WriteFile(n.config, []byte(text), 0o600)
+}
+
+// Upgrade makes the node another program from its next start on.
+func (n *Node) Upgrade(weir string) { n.weir = weir }
 
 func (c *Cluster) proxyStores(t testing.TB) (all []*proxy) {
 	t.Helper()
 	for i, n := range c.Nodes {
-		p, err := newProxy(c.at(i+1, storePort), c.NATS.address, func(net.Addr) *Link { return n.store })
+		p, err := newProxy(c.at(i+1, storePort), c.NATS.address, func(*net.TCPConn) *Link { return n.store })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +224,7 @@ func (n *Node) Begin() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(n.c.weir, "serve", "--config", n.config)
+	cmd := exec.Command(n.weir, "serve", "--config", n.config)
 	cmd.Dir, cmd.Stderr = n.c.dir, &n.log
 	for _, pair := range cmd.Environ() {
 		if !strings.HasPrefix(pair, "WEIR_") {
@@ -225,9 +245,13 @@ func (n *Node) Begin() error {
 }
 
 // linkFrom returns the link of a connection to this node.
-func (n *Node) linkFrom(from net.Addr) *Link {
+func (n *Node) linkFrom(near *net.TCPConn) *Link {
+	inode := inodeOf(near.RemoteAddr(), near.LocalAddr()) // reads a large table on a busy machine
+	if inode == "" {
+		return nil
+	}
 	for _, other := range n.c.Nodes {
-		if other != n && owns(other.PID(), from) {
+		if other != n && owns(other.PID(), inode) {
 			return n.c.Link(other, n)
 		}
 	}
@@ -270,16 +294,20 @@ func (n *Node) unlisten() {
 	peers.close()
 }
 
-// next returns the node whose turn it is among those that run.
-func (c *Cluster) next() *Node {
-	for range c.Nodes {
-		n := c.Nodes[int(c.turn.Add(1))%len(c.Nodes)]
+// next returns the nodes for a request: the one whose turn it is among those that run, and then the others.
+func (c *Cluster) next() (all []*Node) {
+	turn := int(c.turn.Add(1))
+	for i := range c.Nodes {
+		n := c.Nodes[(turn+i)%len(c.Nodes)]
 		if _, runs := n.Epoch(); runs {
-			return n
+			all = append(all, n)
 		}
 	}
-	return c.Nodes[0]
+	return all
 }
+
+// errNoNode is the error of a request that finds no node that runs.
+var errNoNode = errors.New("no node runs")
 
 // balancer sends a request to the next node. One that cannot be reached has got nothing of it.
 type balancer struct {
@@ -289,8 +317,17 @@ type balancer struct {
 
 // RoundTrip implements http.RoundTripper.
 func (b *balancer) RoundTrip(r *http.Request) (resp *http.Response, err error) {
-	for range b.c.Nodes {
-		n := b.c.next()
+	var body []byte
+	if r.ContentLength > 0 { // a transport closes the body of a request that it cannot send
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	err = errNoNode
+	for _, n := range b.c.next() {
+		if body != nil {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
 		r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(n.URL, "http://")
 		resp, err = b.transport.RoundTrip(r)
 		var dial *net.OpError

@@ -143,7 +143,7 @@ func (l *Link) copy(p *pair, to, from *net.TCPConn, back bool) {
 type proxy struct {
 	listener *net.TCPListener
 	to       string
-	link     func(from net.Addr) *Link // nil: the caller is not known
+	link     func(near *net.TCPConn) *Link // of an accepted connection; nil: the caller is not known
 	done     sync.WaitGroup
 
 	mu    sync.Mutex // guards below
@@ -151,7 +151,7 @@ type proxy struct {
 	over  bool
 }
 
-func newProxy(at, to string, link func(net.Addr) *Link) (*proxy, error) {
+func newProxy(at, to string, link func(*net.TCPConn) *Link) (*proxy, error) {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (p *proxy) accept() {
 		}
 		p.done.Go(func() {
 			defer near.Close()
-			l := p.link(near.RemoteAddr())
+			l := p.link(near)
 			if l == nil {
 				return
 			}
@@ -218,16 +218,8 @@ func (p *proxy) close() {
 	p.done.Wait()
 }
 
-// owns reports whether a process has the socket of an address, as its own end of a connection.
-func owns(pid int, address net.Addr) bool {
-	tcp, ok := address.(*net.TCPAddr)
-	if !ok {
-		return false
-	}
-	inode := inodeOf(tcp)
-	if inode == "" {
-		return false
-	}
+// owns reports whether a process has the socket with a number.
+func owns(pid int, inode string) bool {
 	folder := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
@@ -238,23 +230,32 @@ func owns(pid int, address net.Addr) bool {
 	return false
 }
 
-// inodeOf returns the number of a socket by its local address, "" if there is none.
-func inodeOf(address *net.TCPAddr) string {
-	ip := address.IP.To4()
-	if ip == nil {
+// inodeOf returns the number of a socket by its two addresses, "" if there is none. The local one is not enough: the
+// system gives a port to connections to different addresses.
+func inodeOf(local, remote net.Addr) string {
+	wantLocal, wantRemote := row(local), row(remote)
+	if wantLocal == nil || wantRemote == nil {
 		return ""
 	}
-	want := []byte(fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip), address.Port))
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		return ""
 	}
 	for line := range bytes.Lines(table) {
-		if f := bytes.Fields(line); len(f) > 9 && bytes.Equal(f[1], want) {
+		if f := bytes.Fields(line); len(f) > 9 && bytes.Equal(f[1], wantLocal) && bytes.Equal(f[2], wantRemote) {
 			if _, err := strconv.Atoi(string(f[9])); err == nil {
 				return string(f[9])
 			}
 		}
 	}
 	return ""
+}
+
+// row returns an address as /proc/net/tcp has it, nil for one that is not of IPv4.
+func row(address net.Addr) []byte {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok || tcp.IP.To4() == nil {
+		return nil
+	}
+	return fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(tcp.IP.To4()), tcp.Port)
 }

@@ -16,6 +16,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "the seed of what tests break; 0: another one each time")
+	before    = flag.String("before", "", "the commit or tag of the weir that TestUpgrade replaces; \"\": the newest tag whose weir knows clusters, and the program itself if there is none")
 	chaosTime = flag.Duration("chaos", 0, "how long the tests of promises break things; 0: a few seconds")
 )
 
