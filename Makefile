@@ -17,7 +17,8 @@
 #   make bench-start  the version, shell commands and the first browse of 10,000 tools, from the start of the process
 #   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
 #   make chaos     a gateway with store: file:DIR, killed KILLS times while clients work, then clusters that are broken for
-#                  CHAOS by a seed that is printed, then 10,000 seeds of the simulation   KILLS=100 CHAOS=10m SEED=0
+#                  CHAOS by a seed that is printed, and upgraded from BEFORE, then 10,000 seeds of the simulation
+#                  KILLS=100 CHAOS=10m SEED=0 BEFORE=
 #   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
 
 SHELL       := bash
@@ -41,6 +42,7 @@ KILLS       ?= 100
 CHAOS       ?= 10m
 SEED        ?= 0
 SEEDS       ?= 1000
+BEFORE      ?=
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 build:
@@ -139,7 +141,7 @@ bench:
 	@$(MAKE) --no-print-directory bench-start
 
 bench-go:
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -timeout 60m -p 1 $(PKG) \
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -timeout 90m -p 1 $(PKG) \
 	  | sed -e '/^PASS$$/d' -e '/no test files/d' -e '/^goos:/d' -e '/^goarch:/d' -e '/^cpu:/d'
 
 bench-load: build
@@ -160,7 +162,7 @@ bench-context:
 
 chaos:
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
-	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -timeout 60m
+	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -before "$(BEFORE)" -timeout 90m
 	$(GO) test ./internal/simulation -run 'TestSimulation$$' -simulations 10000 -seed $(SEED) -timeout 60m
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.

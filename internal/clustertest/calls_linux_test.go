@@ -211,10 +211,18 @@ func outcome(status int, answer string) string {
 }
 
 // TestCalls: while nodes are killed, ended and paused and links break, a call whose entry node lives is answered
-// within its timeout and five seconds, no call runs twice, and no session is lost.
+// within its timeout and five seconds, no call runs twice, and no session is lost. With -chaos, the NATS server is
+// killed and paused, too, and its disk is full; and then one of three servers at a time.
 func TestCalls(t *testing.T) {
+	testCalls(t, 1)
+	if *chaosTime > 0 {
+		t.Run("three servers", func(t *testing.T) { testCalls(t, 3) })
+	}
+}
+
+func testCalls(t *testing.T, servers int) {
 	tool, url := serveCounter(t)
-	c := clustertest.Start(t, clustertest.Options{Weir: weirBin, Config: fmt.Sprintf("mode: gateway\nmcpServers: {counter: {url: %q, required: true, timeout: %v}}", url, callTimeout)})
+	c := clustertest.Start(t, clustertest.Options{Weir: weirBin, Servers: servers, Config: fmt.Sprintf("mode: gateway\nmcpServers: {counter: {url: %q, required: true, timeout: %v}}", url, callTimeout)})
 	var sessions []*session
 	for i, path := range []string{"/mcp", "/mcps/counter/mcp", "/mcp", "/mcps/counter/mcp", "/mcp", "/mcps/counter/mcp"} {
 		sessions = append(sessions, open(t, c.Nodes[i%3], path))
@@ -225,7 +233,7 @@ func TestCalls(t *testing.T) {
 	o := &outcomes{counts: map[string]int{}, first: map[string]string{}}
 	var worst time.Duration
 	var mu sync.Mutex
-	x.run(breaking, func(ctx context.Context) {
+	x.run(max(breaking, 15*time.Second), func(ctx context.Context) {
 		var all sync.WaitGroup
 		for i, s := range sessions {
 			all.Go(func() {

@@ -120,6 +120,50 @@ func (x *chaos) links(ctx context.Context) {
 	}
 }
 
+// stores kills, pauses and fills the disk of one NATS server at a time, until a context ends. All of them work when it
+// returns. One server alone is away for a shorter time than nodes live without a store, most of the time.
+func (x *chaos) stores(ctx context.Context) {
+	r := rand.New(rand.NewPCG(x.seed, 3))
+	longest := 4 * time.Second
+	if len(x.c.Servers) > 1 {
+		longest = 10 * time.Second
+	}
+	for ctx.Err() == nil {
+		at := r.IntN(len(x.c.Servers))
+		s, name := x.c.Servers[at], fmt.Sprint("NATS server ", at)
+		what, first, then := r.IntN(3), between(r, 2*time.Second, 12*time.Second), between(r, 100*time.Millisecond, longest)
+		sleep(ctx, first)
+		if ctx.Err() != nil {
+			return
+		}
+		switch what {
+		case 0:
+			x.log("kill %s", name)
+			s.Kill()
+		case 1:
+			x.log("pause %s", name)
+			s.Pause()
+		case 2:
+			x.log("the disk of %s is full", name)
+			if err := s.Limit(1); err != nil {
+				x.t.Error(err)
+			}
+		}
+		sleep(ctx, then)
+		if what == 1 {
+			x.log("resume %s", name)
+			s.Resume()
+			continue
+		}
+		s.Kill() // a server that could not write has switched its store off
+		x.log("start %s", name)
+		if err := s.Start(); err != nil {
+			x.t.Error(err)
+			return
+		}
+	}
+}
+
 // run breaks things for a time while work runs, and mends them.
 func (x *chaos) run(d time.Duration, work func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(x.t.Context(), d)
@@ -127,6 +171,9 @@ func (x *chaos) run(d time.Duration, work func(ctx context.Context)) {
 	var all sync.WaitGroup
 	all.Go(func() { x.nodes(ctx) })
 	all.Go(func() { x.links(ctx) })
+	if *chaosTime > 0 || len(x.c.Servers) > 1 {
+		all.Go(func() { x.stores(ctx) })
+	}
 	working, stop := context.WithCancel(x.t.Context())
 	defer stop()
 	over := make(chan struct{})

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type Options struct {
 	Nodes  int      // 0: three
 	Config string   // a part of the configuration of each node, in YAML: all but store and cluster
 	Opens  []string // old_keys of each node
+	// Servers is the number of NATS servers, which keep each document three times if there are three. 0: one.
+	Servers int
 }
 
 // Ports of each node, at an address of its own.
@@ -32,7 +35,9 @@ const (
 	publicPort = 8080
 	linkPort   = 8090 // of the peer link
 	proxyPort  = 8091 // of the proxy in front of it, which other nodes know
-	storePort  = 4222
+	storePort  = 4222 // of the first server; the others follow
+	routePort  = 6222 // between NATS servers
+	natsHost   = 250
 )
 
 // clusters counts those of this process: each has a network of its own.
@@ -50,7 +55,9 @@ type Cluster struct {
 	// cannot be reached.
 	URL   string
 	Nodes []*Node
-	NATS  *NATS
+	NATS  *NATS // the first of Servers
+	// Servers are the NATS servers.
+	Servers []*NATS
 
 	dir     string
 	o       Options
@@ -62,7 +69,7 @@ type Cluster struct {
 // Node is one weir.
 type Node struct {
 	process
-	// Name is n0, n1 and so on. URL is that of the node itself, without a path. StoreURL is that of the NATS server,
+	// Name is n0, n1 and so on. URL is that of the node itself, without a path. StoreURL is that of the NATS servers,
 	// behind the link of the node.
 	Name, URL, StoreURL string
 
@@ -77,16 +84,10 @@ type Node struct {
 // Start starts a cluster and waits until each node is ready. It ends with the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
+	o.Nodes, o.Servers = cmp.Or(o.Nodes, 3), cmp.Or(o.Servers, 1)
 	id := uint32(os.Getpid())*16 + clusters.Add(1)%16
 	c := &Cluster{o: o, dir: t.TempDir(), links: map[[2]*Node]*Link{}, network: [2]byte{byte(1 + id/250%250), byte(1 + id%250)}}
-	c.NATS = &NATS{address: c.at(250, storePort), dir: filepath.Join(c.dir, "nats")}
-	t.Cleanup(c.NATS.Kill)
-	if err := c.NATS.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if o.Nodes == 0 {
-		o.Nodes = 3
-	}
+	c.serve(t)
 	for i := range o.Nodes {
 		n, err := c.add(i)
 		if err != nil {
@@ -136,9 +137,39 @@ func (c *Cluster) at(host, port int) string {
 	return fmt.Sprintf("127.%d.%d.%d:%d", c.network[0], c.network[1], host, port)
 }
 
+// serve starts the NATS servers.
+func (c *Cluster) serve(t testing.TB) {
+	t.Helper()
+	var routes []string
+	for k := range c.o.Servers {
+		routes = append(routes, c.at(natsHost, routePort+k))
+	}
+	for k := range c.o.Servers {
+		s := &NATS{address: c.at(natsHost, storePort+k), dir: filepath.Join(c.dir, fmt.Sprint("nats", k))}
+		if len(routes) > 1 {
+			s.more = append([]string{fmt.Sprint("s", k), routes[k]}, routes...)
+		}
+		c.Servers = append(c.Servers, s)
+		t.Cleanup(s.Kill)
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.NATS = c.Servers[0]
+}
+
+// storeURL returns the servers as a node reaches them.
+func (c *Cluster) storeURL(host int) string {
+	var all []string
+	for k := range c.Servers {
+		all = append(all, "nats://"+c.at(host, storePort+k))
+	}
+	return strings.Join(all, ",")
+}
+
 func (c *Cluster) add(i int) (*Node, error) {
 	name, host := fmt.Sprint("n", i), i+1
-	n := &Node{Name: name, weir: c.o.Weir, URL: "http://" + c.at(host, publicPort), StoreURL: "nats://" + c.at(host, storePort), c: c, address: c.at(host, 0), store: newLink()}
+	n := &Node{Name: name, weir: c.o.Weir, URL: "http://" + c.at(host, publicPort), StoreURL: c.storeURL(host), c: c, address: c.at(host, 0), store: newLink()}
 	n.config = filepath.Join(c.dir, name+".yaml")
 	c.Nodes = append(c.Nodes, n)
 	return n, n.Rekey(Key, c.o.Opens...)
@@ -150,8 +181,8 @@ func (n *Node) Rekey(key string, old ...string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("listen: %q\nstore: {at: %q, max_bytes: 64MB}\ncluster: {node: %s, key: %q, old_keys: [%s], listen: %q, advertise: %q}\n%s\n",
-		strings.TrimPrefix(n.URL, "http://"), n.StoreURL, n.Name, key, strings.Join(old, ", "),
+	text := fmt.Sprintf("listen: %q\nstore: {at: %q, max_bytes: 64MB, replicas: %d}\ncluster: {node: %s, key: %q, old_keys: [%s], listen: %q, advertise: %q}\n%s\n",
+		strings.TrimPrefix(n.URL, "http://"), n.StoreURL, n.c.o.Servers, n.Name, key, strings.Join(old, ", "),
 		net.JoinHostPort(host, fmt.Sprint(linkPort)), net.JoinHostPort(host, fmt.Sprint(proxyPort)), n.c.o.Config)
 	return os.WriteFile(n.config, []byte(text), 0o600)
 }
@@ -162,11 +193,13 @@ func (n *Node) Upgrade(weir string) { n.weir = weir }
 func (c *Cluster) proxyStores(t testing.TB) (all []*proxy) {
 	t.Helper()
 	for i, n := range c.Nodes {
-		p, err := newProxy(c.at(i+1, storePort), c.NATS.address, func(*net.TCPConn) *Link { return n.store })
-		if err != nil {
-			t.Fatal(err)
+		for k, s := range c.Servers {
+			p, err := newProxy(c.at(i+1, storePort+k), s.address, func(*net.TCPConn) *Link { return n.store })
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, p)
 		}
-		all = append(all, p)
 	}
 	return all
 }

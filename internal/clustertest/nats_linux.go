@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -15,13 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asNATS is the argument that makes a test binary a NATS server. The address and the folder follow.
+// asNATS is the argument that makes a test binary a NATS server. The address and the folder follow, and for one of
+// several servers its name, its address for the others, and the addresses of all.
 const asNATS = "clustertest-nats"
 
 // Serve makes this process a NATS server if Start has started it as one, and does not return then. Call it
 // first in TestMain.
 func Serve() {
-	if len(os.Args) != 4 || os.Args[1] != asNATS {
+	if len(os.Args) < 4 || os.Args[1] != asNATS {
 		return
 	}
 	signal.Ignore(syscall.SIGXFSZ) // a write past a limit of Limit fails and does not end the process
@@ -38,7 +40,11 @@ func Serve() {
 	if err != nil {
 		fail(err)
 	}
-	s, err := natsserver.NewServer(&natsserver.Options{Host: host, Port: number, JetStream: true, StoreDir: dir, NoSigs: true})
+	o := &natsserver.Options{Host: host, Port: number, JetStream: true, StoreDir: dir, NoSigs: true}
+	if err := cluster(o, os.Args[4:]); err != nil {
+		fail(err)
+	}
+	s, err := natsserver.NewServer(o)
 	if err != nil {
 		fail(err)
 	}
@@ -50,15 +56,38 @@ func Serve() {
 	select {}
 }
 
-// NATS is the NATS server of a cluster.
+// cluster makes a server one of several, by its arguments after the folder.
+func cluster(o *natsserver.Options, args []string) error {
+	if len(args) < 3 {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(args[1])
+	if err != nil {
+		return err
+	}
+	o.ServerName = args[0]
+	o.Cluster.Name, o.Cluster.Host, o.Cluster.NoAdvertise = "clustertest", host, true // clients stay on their links
+	if o.Cluster.Port, err = strconv.Atoi(port); err != nil {
+		return err
+	}
+	for _, address := range args[2:] {
+		if address != args[1] {
+			o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: address})
+		}
+	}
+	return nil
+}
+
+// NATS is a NATS server of a cluster.
 type NATS struct {
 	process
 	address, dir string
+	more         []string // the arguments of one of several
 }
 
 // Start starts the server again after Kill. It has what it had stored.
 func (s *NATS) Start() error {
-	cmd := exec.Command(os.Args[0], asNATS, s.address, s.dir)
+	cmd := exec.Command(os.Args[0], append([]string{asNATS, s.address, s.dir}, s.more...)...)
 	cmd.Stderr = &s.log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
