@@ -213,10 +213,7 @@ func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
 	}
 	params := fmt.Appendf(nil, `{"requestId":%d,"reason":%q}`, cl.id, reason)
 	msg := jsonrpc.AppendNotification(nil, "notifications/cancelled", params)
-	select {
-	case c.out <- msg:
-	default: // the writer is stuck, so the other side is not reading
-	}
+	c.enqueue(msg) // fails if the writer is stuck, so the other side is not reading
 }
 
 // SwapProgressToken replaces params._meta.progressToken by n and returns a clone of the old token.

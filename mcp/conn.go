@@ -29,8 +29,11 @@ type Stream interface {
 	Close() error
 }
 
-// batchStream is a Stream that can send several messages at once.
-type batchStream interface{ WriteAll(msgs [][]byte) error }
+// batchStream is a Stream that can send several messages at once. If wait is false, WriteAll sends them
+// only if that takes no time. Otherwise it sends nothing and returns false.
+type batchStream interface {
+	WriteAll(msgs [][]byte, wait bool) (bool, error)
+}
 
 // callerStream is a Stream that single HTTP requests feed. Caller returns who sent the message that
 // Read returned last; the reader calls it.
@@ -85,8 +88,11 @@ type ConnOptions struct {
 // asking the wrong person is worse than asking no one.
 type Conn struct {
 	stream  Stream
+	batcher batchStream // stream, or nil
 	opts    ConnOptions
 	out     chan []byte
+	unsent  atomic.Int64  // messages in out and in a write
+	writing sync.Mutex    // held during a write
 	notices chan *Request // notifications for opts.Handler, in order
 	flush   chan chan struct{}
 	busy    atomic.Int64  // requests whose response is not queued yet
@@ -139,6 +145,7 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 		// 1 each time, that answer would end another question.
 		c.nextID = rand.Int64N(maxFirstID)
 	}
+	c.batcher, _ = s.(batchStream)
 	c.reply = func(resp []byte) { _ = c.send(c.ctx, resp) }
 	c.now = c.reply
 	if opts.Client {

@@ -10,7 +10,6 @@ import (
 
 func (c *Conn) writeLoop() {
 	defer c.wg.Done()
-	batcher, _ := c.stream.(batchStream)
 	var batch [][]byte
 	var flushed chan struct{}
 	for {
@@ -27,7 +26,7 @@ func (c *Conn) writeLoop() {
 		case msg := <-c.out:
 			batch = append(batch, msg)
 		}
-		for size := len(batch[0]); batcher != nil && size < 64<<10 && len(batch) < 64; {
+		for size := len(batch[0]); c.batcher != nil && size < 64<<10 && len(batch) < 64; {
 			select {
 			case msg := <-c.out:
 				batch = append(batch, msg)
@@ -37,13 +36,7 @@ func (c *Conn) writeLoop() {
 			}
 			break
 		}
-		var err error
-		if len(batch) == 1 || batcher == nil {
-			err = c.stream.Write(batch[0])
-		} else {
-			err = batcher.WriteAll(batch)
-		}
-		if err != nil {
+		if err := c.write(batch); err != nil {
 			// A child that dies closes its stdin first and its stdout a moment later. The reader
 			// then knows the reason, so let it report that.
 			select {
@@ -56,30 +49,68 @@ func (c *Conn) writeLoop() {
 	}
 }
 
-// send queues a message for the writer.
-func (c *Conn) send(ctx context.Context, msg []byte) error {
-	select {
-	case c.out <- msg:
-		return nil
-	default:
+// write writes messages that the writer has taken from out.
+func (c *Conn) write(batch [][]byte) (err error) {
+	c.writing.Lock()
+	if len(batch) == 1 || c.batcher == nil {
+		err = c.stream.Write(batch[0])
+	} else {
+		_, err = c.batcher.WriteAll(batch, true)
 	}
+	c.writing.Unlock()
+	c.unsent.Add(-int64(len(batch)))
+	return err
+}
+
+// send writes a message, if no other waits and the other side takes it at once. Otherwise it queues
+// the message for the writer. To write here saves waking the writer.
+func (c *Conn) send(ctx context.Context, msg []byte) error {
+	if c.writeNow(msg) || c.enqueue(msg) {
+		return nil
+	}
+	c.unsent.Add(1)
 	select {
 	case c.out <- msg:
 		return nil
 	case <-ctx.Done():
+		c.unsent.Add(-1)
 		return ctx.Err()
 	case <-c.ctx.Done():
+		c.unsent.Add(-1)
 		return c.Err()
 	}
+}
+
+// enqueue queues a message for the writer, unless the queue is full.
+func (c *Conn) enqueue(msg []byte) bool {
+	c.unsent.Add(1)
+	select {
+	case c.out <- msg:
+		return true
+	default:
+		c.unsent.Add(-1)
+		return false
+	}
+}
+
+// writeNow writes a message without waiting. It fails while earlier messages are unsent. An error of
+// the stream is left to the writer, which meets it again.
+func (c *Conn) writeNow(msg []byte) bool {
+	if c.batcher == nil || !c.unsent.CompareAndSwap(0, 1) {
+		return false
+	}
+	defer c.unsent.Add(-1)
+	c.writing.Lock() // free: the writer counts its messages until it has left
+	defer c.writing.Unlock()
+	done, err := c.batcher.WriteAll([][]byte{msg}, false)
+	return done && err == nil
 }
 
 // offer is send for goroutines that must not wait. If the queue is full, the message waits in a
 // goroutine of its own; if too many wait already, it is dropped.
 func (c *Conn) offer(msg []byte) {
-	select {
-	case c.out <- msg:
+	if c.enqueue(msg) {
 		return
-	default:
 	}
 	if c.late.Add(1) > maxLate {
 		c.late.Add(-1)

@@ -29,7 +29,10 @@ type pipeStream struct {
 	end *pipeEnd
 }
 
-var _ Stream = (*pipeStream)(nil)
+var (
+	_ Stream      = (*pipeStream)(nil)
+	_ batchStream = (*pipeStream)(nil)
+)
 
 func (p *pipeStream) Read() ([]byte, error) {
 	select {
@@ -61,6 +64,32 @@ func (p *pipeStream) Write(msg []byte) error {
 		return nil
 	case <-p.end.done:
 		return io.ErrClosedPipe
+	}
+}
+
+// WriteAll implements batchStream.
+func (p *pipeStream) WriteAll(msgs [][]byte, wait bool) (bool, error) {
+	if wait {
+		for _, msg := range msgs {
+			if err := p.Write(msg); err != nil {
+				return true, err
+			}
+		}
+		return true, nil
+	}
+	if len(msgs) != 1 { // there may be room for some of them only
+		return false, nil
+	}
+	select {
+	case <-p.end.done:
+		return false, io.ErrClosedPipe
+	default:
+	}
+	select {
+	case p.out <- bytes.Clone(msgs[0]):
+		return true, nil
+	default:
+		return false, nil
 	}
 }
 

@@ -157,8 +157,10 @@ func (s *stoppable) Read() ([]byte, error) {
 // Write implements mcp.Stream.
 func (s *stoppable) Write(msg []byte) error { return s.stream.Write(msg) }
 
-// WriteAll sends several messages at once.
-func (s *stoppable) WriteAll(msgs [][]byte) error { return s.stream.WriteAll(msgs) }
+// WriteAll sends several messages at once; see stdio.Stream.
+func (s *stoppable) WriteAll(msgs [][]byte, wait bool) (bool, error) {
+	return s.stream.WriteAll(msgs, wait)
+}
 
 // stop ends the input.
 func (s *stoppable) stop() { s.onEnd.Do(func() { close(s.ended) }) }

@@ -427,7 +427,7 @@ var rootsRequest = []byte(`"roots/list"`)
 func watchRoots(stream mcp.Stream, found func()) mcp.Stream {
 	w := rootsWatch{Stream: stream, found: found}
 	w.blocks, _ = stream.(blockStream)
-	if b, ok := stream.(interface{ WriteAll([][]byte) error }); ok {
+	if b, ok := stream.(batch); ok {
 		return struct {
 			rootsWatch
 			batch
@@ -436,7 +436,9 @@ func watchRoots(stream mcp.Stream, found func()) mcp.Stream {
 	return w
 }
 
-type batch interface{ WriteAll(msgs [][]byte) error }
+type batch interface {
+	WriteAll(msgs [][]byte, wait bool) (bool, error)
+}
 
 type blockStream interface {
 	ReadBlock() (data []byte, block *memory.Block, err error)

@@ -389,10 +389,17 @@ func (st *serverStream) Read() ([]byte, error) {
 }
 
 // Write implements mcp.Stream. It waits for a slow client for at most the write timeout.
-func (st *serverStream) Write(msg []byte) error { return st.WriteAll([][]byte{msg}) }
+func (st *serverStream) Write(msg []byte) error {
+	_, err := st.WriteAll([][]byte{msg}, true)
+	return err
+}
 
-// WriteAll sends several messages at once.
-func (st *serverStream) WriteAll(msgs [][]byte) error {
+// WriteAll sends several messages at once. It cannot know whether the client is slow, so it sends
+// nothing if wait is false.
+func (st *serverStream) WriteAll(msgs [][]byte, wait bool) (bool, error) {
+	if !wait {
+		return false, nil
+	}
 	st.mu.Lock()
 	st.buf = st.buf[:0]
 	for _, msg := range msgs {
@@ -408,7 +415,7 @@ func (st *serverStream) WriteAll(msgs [][]byte) error {
 			st.owe(-1)
 		}
 	}
-	return err
+	return true, err
 }
 
 func (st *serverStream) write(frame []byte) error {

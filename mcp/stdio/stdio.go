@@ -28,6 +28,7 @@ const bufSize = 32 << 10
 type Stream struct {
 	r     *bufio.Reader
 	w     io.Writer
+	pipe  *pipe // w; nil if a write to it may block
 	max   int
 	room  *memory.Account // counts the bytes of messages; may be nil
 	skip  bool            // the rest of a line over the bound is still to be read
@@ -43,7 +44,7 @@ var _ mcp.Stream = (*Stream)(nil)
 // NewStream reads messages of at most max bytes from r and writes to w. Close calls closeFn, which
 // should make a blocked Read return; it may be nil.
 func NewStream(r io.Reader, w io.Writer, max int, closeFn func() error) *Stream {
-	return &Stream{r: bufio.NewReaderSize(r, bufSize), w: w, max: max, close: closeFn}
+	return &Stream{r: bufio.NewReaderSize(r, bufSize), w: w, pipe: pipeOf(w), max: max, close: closeFn}
 }
 
 // Count makes the stream count messages in room and receive large messages into files. It must be
@@ -192,13 +193,20 @@ func (s *Stream) Write(msg []byte) error {
 	return s.flush()
 }
 
-// WriteAll writes several messages with one system call.
-func (s *Stream) WriteAll(msgs [][]byte) error {
+// WriteAll writes several messages with one system call, and returns true. If wait is false, it writes
+// only what the other side's pipe takes at once. Otherwise it writes nothing and returns false.
+func (s *Stream) WriteAll(msgs [][]byte, wait bool) (bool, error) {
+	if !wait && s.pipe == nil {
+		return false, nil
+	}
 	s.buf = s.buf[:0]
 	for _, m := range msgs {
 		s.buf = append(rawjson.StripNewlines(s.buf, m), '\n')
 	}
-	return s.flush()
+	if !wait {
+		return s.pipe.tryWrite(s.buf), nil
+	}
+	return true, s.flush()
 }
 
 func (s *Stream) flush() error {

@@ -129,8 +129,11 @@ func TestStreamWrite(t *testing.T) {
 	if err := s.Write([]byte("{\r\n  \"a\": \"\\n\"\n}")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.WriteAll([][]byte{[]byte("{\n}"), []byte("[]")}); err != nil {
+	if _, err := s.WriteAll([][]byte{[]byte("{\n}"), []byte("[]")}, true); err != nil {
 		t.Fatal(err)
+	}
+	if done, err := s.WriteAll([][]byte{[]byte("[]")}, false); done || err != nil {
+		t.Errorf("a writer that may block was written without waiting (%v)", err)
 	}
 	if got, want := out.String(), "{  \"a\": \"\\n\"}\n{}\n[]\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -87,6 +87,16 @@ type instant struct {
 
 func newInstant() *instant { return &instant{answers: make(chan []byte, 1024)} }
 
+// WriteAll takes messages at once, as the pipe of a program does that reads what it is sent.
+func (s *instant) WriteAll(msgs [][]byte, _ bool) (bool, error) {
+	for _, msg := range msgs {
+		if err := s.Write(msg); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
 // Write implements mcp.Stream.
 func (s *instant) Write(msg []byte) error {
 	m, err := jsonrpc.Parse(msg)
@@ -102,7 +112,7 @@ func (s *instant) Write(msg []byte) error {
 	case "tools/call":
 		result = `{"content":[{"type":"text","text":"done"}]}`
 	}
-	s.answers <- jsonrpc.AppendResult(nil, m.ID, []byte(result))
+	s.answers <- jsonrpc.AppendResult(make([]byte, 0, 256), m.ID, []byte(result))
 	return nil
 }
 

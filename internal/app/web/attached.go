@@ -108,12 +108,12 @@ func (m *mutable) Write(msg []byte) error {
 	return m.Stream.Write(msg)
 }
 
-// WriteAll writes several messages at once.
-func (m *mutable) WriteAll(msgs [][]byte) error {
+// WriteAll is Write of several messages; see stdio.Stream.
+func (m *mutable) WriteAll(msgs [][]byte, wait bool) (bool, error) {
 	if m.mute.Load() {
 		msgs = slices.DeleteFunc(slices.Clone(msgs), func(msg []byte) bool { return rawjson.Get(msg, "id") == nil })
 	}
-	return m.Stream.WriteAll(msgs)
+	return m.Stream.WriteAll(msgs, wait)
 }
 
 // await waits for the end of a connection. It mutes the stream while the credential of the upgrade
