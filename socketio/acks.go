@@ -10,7 +10,7 @@ import (
 // acks settles it.
 type waiter struct {
 	done  func(Payload, error) // nil: EmitPayloadWithAck waits for ready
-	timer *time.Timer
+	until time.Time            // when the emit has waited long enough; zero: never
 
 	ready   chan struct{} // capacity 1: payload and err are set
 	payload Payload
@@ -18,9 +18,6 @@ type waiter struct {
 }
 
 func (w *waiter) settle(p Payload, err error) {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
 	if w.done != nil {
 		w.done(p, err)
 		return
@@ -35,6 +32,32 @@ type acks struct {
 	over    bool       // the socket is disconnected
 	waiting map[uint64]*waiter
 	last    uint64
+	timer   *time.Timer // calls expire; nil: not set
+	fires   time.Time   // when timer does, at the latest when the next waiter expires
+	spare   *waiter     // with a channel, for the next EmitPayloadWithAck; nil: none
+}
+
+// waiter returns a waiter with a channel. It is the last one of the socket, if that is free again.
+func (a *acks) waiter() *waiter {
+	a.mu.Lock()
+	w := a.spare
+	a.spare = nil
+	a.mu.Unlock()
+	if w == nil {
+		w = &waiter{ready: make(chan struct{}, 1)}
+	}
+	return w
+}
+
+// result returns what a waiter was settled with, and keeps the waiter for the next emit. The caller
+// has received from ready, so no other goroutine knows the waiter.
+func (a *acks) result(w *waiter) (Payload, error) {
+	p, err := w.payload, w.err
+	w.payload, w.err = Payload{}, nil
+	a.mu.Lock()
+	a.spare = w
+	a.mu.Unlock()
+	return p, err
 }
 
 // add registers a waiter. It fails if limit waiters are registered already.
@@ -53,17 +76,49 @@ func (a *acks) add(w *waiter, limit int) (uint64, error) {
 	id := a.last
 	a.last++
 	a.waiting[id] = w
+	if !w.until.IsZero() {
+		a.wakeLocked(w.until)
+	}
 	return id, nil
 }
 
-// setTimer sets the timer of a waiter. It stops the timer if the ack has arrived already.
-func (a *acks) setTimer(id uint64, w *waiter, timer *time.Timer) {
+// wakeLocked sets the timer to fire at a time, unless it fires earlier. Acks do not stop the timer:
+// most come long before it fires, and one timer for all emits of the socket costs a call nothing.
+func (a *acks) wakeLocked(at time.Time) {
+	switch {
+	case a.timer == nil:
+		a.timer = time.AfterFunc(time.Until(at), a.expire)
+	case a.fires.IsZero() || at.Before(a.fires):
+		a.timer.Reset(time.Until(at))
+	default:
+		return
+	}
+	a.fires = at
+}
+
+// expire settles the waiters whose time is over, and sets the timer for the next one.
+func (a *acks) expire() {
+	now := time.Now()
+	var late []*waiter
+	var next time.Time
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.waiting[id] == w {
-		w.timer = timer
-	} else {
-		timer.Stop()
+	a.fires = time.Time{}
+	for id, w := range a.waiting {
+		switch {
+		case w.until.IsZero():
+		case !w.until.After(now):
+			late = append(late, w)
+			delete(a.waiting, id)
+		case next.IsZero() || w.until.Before(next):
+			next = w.until
+		}
+	}
+	if !next.IsZero() {
+		a.wakeLocked(next)
+	}
+	a.mu.Unlock()
+	for _, w := range late {
+		w.settle(Payload{}, ErrAckTimeout)
 	}
 }
 
@@ -87,10 +142,34 @@ func (a *acks) settle(id []byte, p Payload) {
 	}
 }
 
+// settleWaiting is settle for a goroutine that may run no callback. It returns false if the waiter has
+// one, and leaves that waiter waiting.
+func (a *acks) settleWaiting(id []byte, p Payload) bool {
+	n, err := strconv.ParseUint(string(id), 10, 64)
+	if err != nil {
+		return true
+	}
+	a.mu.Lock()
+	w := a.waiting[n]
+	if w != nil && w.done != nil {
+		a.mu.Unlock()
+		return false
+	}
+	delete(a.waiting, n)
+	a.mu.Unlock()
+	if w != nil {
+		w.settle(p, nil)
+	}
+	return true
+}
+
 // end tells all waiters that the socket is disconnected.
 func (a *acks) end() {
 	a.mu.Lock()
 	waiting := a.waiting
+	if a.timer != nil {
+		a.timer.Stop()
+	}
 	a.over, a.waiting = true, nil
 	a.mu.Unlock()
 	for _, w := range waiting {

@@ -49,6 +49,7 @@ type limits struct {
 	pendingBytes    int
 	concurrent      int
 	acks            int
+	immediate       []string // see Config.Immediate
 	logger          *slog.Logger
 	workers         *workers
 }
@@ -197,6 +198,28 @@ func (c *conn) deliver(m message) error {
 		s.takeEvent(&Event{Name: m.event, Payload: m.Payload, socket: s, id: m.id}, s.handlers.named(m.event), m.size())
 	}
 	return nil
+}
+
+// deliverNow is deliver in the sender's goroutine. It does nothing and returns false if the message
+// could block, or run code that expects another goroutine.
+func (c *conn) deliverNow(m *message) bool {
+	if len(m.Attachments) > 0 || m.kind != packetAck && m.kind != packetEvent {
+		return false
+	}
+	s := c.socket([]byte(m.nsp))
+	switch {
+	case s == nil:
+		return false
+	case m.kind == packetAck:
+		return s.acks.settleWaiting(m.id, m.Payload)
+	}
+	e := s.handlers.named(m.event)
+	if e == nil || !e.immediate || !s.jobs.claim() {
+		return false
+	}
+	e.handle(&Event{Name: m.event, Payload: m.Payload, socket: s, id: m.id})
+	s.jobs.release()
+	return true
 }
 
 // Pause starts the handlers of the received events.

@@ -71,6 +71,7 @@ type entry struct {
 	name       string
 	handle     Handler
 	concurrent bool
+	immediate  bool // handle never blocks; see Config.Immediate
 }
 
 func (h *handlers) set(name string, e *entry) {

@@ -25,7 +25,7 @@ type jobs struct {
 	queue   []job
 	spare   []job // for the queue, empty
 	bytes   int   // of the queue
-	running bool  // a goroutine works on the queue
+	running bool  // a goroutine works on the queue, or handles an event at once
 	active  int   // running concurrent handlers
 	eased   *sync.Cond
 
@@ -63,6 +63,26 @@ func (q *jobs) push(j job) bool {
 	q.queue = append(q.queue, j)
 	q.bytes += j.size
 	return len(q.queue) == 1 && !q.running
+}
+
+// claim makes the caller the worker, for one event that it handles itself. It fails while an earlier
+// event is unfinished. After a success the caller must call release.
+func (q *jobs) claim() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.over || q.running || len(q.queue) > 0 {
+		return false
+	}
+	q.running = true
+	return true
+}
+
+// release ends what claim began, and starts a worker for the jobs that have come meanwhile.
+func (q *jobs) release() {
+	q.mu.Lock()
+	q.running = false
+	q.startLocked()
+	q.mu.Unlock()
 }
 
 // start starts the worker unless it runs.

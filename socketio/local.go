@@ -3,6 +3,7 @@ package socketio
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -17,6 +18,8 @@ const TransportLocal engineio.Transport = "local"
 //
 //	client Socket ─ Emit ─▶ queue of the server's end ─▶ reader ─▶ handlers of the namespace
 //	              ◀─ handlers ◀─ reader ◀─ queue of the client's end ◀─ Emit ─ server Socket
+//
+// An emit's ack, and an event of Config.Immediate, need no reader if none is at work.
 //
 // Messages are copied when they are sent, so that neither side sees the other's bytes change.
 type Local struct {
@@ -128,6 +131,13 @@ func (e *localEnd) send(m message, _ bool) error {
 		e.mu.Unlock()
 		e.end(engineio.ReasonSlowConsumer, true)
 		return engineio.ErrSlowConsumer
+	case !p.reading && len(p.queue) == 0:
+		p.frames += frames
+		p.bytes += size
+		p.reading = true
+		e.mu.Unlock()
+		p.readNow(m)
+		return nil
 	default:
 		p.queue = append(p.queue, m)
 		p.frames += frames
@@ -136,6 +146,26 @@ func (e *localEnd) send(m message, _ bool) error {
 	}
 	e.mu.Unlock()
 	return nil
+}
+
+// readNow passes one message to conn in the sender's goroutine, which is this end's reader meanwhile,
+// or starts a reader for it. So an ack reaches its emit without another goroutine.
+func (e *localEnd) readNow(m message) {
+	done := e.conn.deliverNow(&m)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reading = false
+	switch {
+	case e.over: // end has dropped the queue
+	case done:
+		e.frames -= 1 + len(m.Attachments)
+		e.bytes -= m.size()
+	default:
+		e.queue = slices.Insert(e.queue, 0, m)
+	}
+	if len(e.queue) > 0 || e.left && !e.over {
+		e.readLocked()
+	}
 }
 
 // readLocked starts the reader, unless it runs.

@@ -58,7 +58,7 @@ func (n *Namespace) OnDisconnect(f func(*Socket, Reason)) {
 // On sets the handler of an event. Handlers of one socket run one after the other, in the order of
 // its events. A handler that blocks delays the next handler, but not the acks that it waits for.
 func (n *Namespace) On(event string, h Handler) {
-	n.handlers.set(event, &entry{name: event, handle: h})
+	n.handlers.set(event, &entry{name: event, handle: h, immediate: slices.Contains(n.fan.limits.immediate, event)})
 }
 
 // OnConcurrent sets a handler whose calls start in order but may overlap: up to

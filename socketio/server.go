@@ -39,6 +39,12 @@ type Config struct {
 	MaxConcurrent  int           // handlers of OnConcurrent that run for one socket at the same time; 0: 64
 	MaxAcks        int           // emits of one socket that wait for an ack; 0: 4096
 
+	// Immediate names events whose handlers of Namespace.On never block: they wait for no peer, no ack
+	// and no lock that is held across such a wait. If no earlier event of the socket is unfinished, the
+	// goroutine that has received the event runs the handler, without waking another one. That may be
+	// the goroutine of an in-process client that emits the event. nil: none.
+	Immediate []string
+
 	Logger *slog.Logger // nil: that of Engine, or none
 }
 
@@ -69,6 +75,7 @@ func NewServer(config Config) *Server {
 		locals:  map[*localEnd]struct{}{},
 		bounds:  localBounds{bytes: config.Engine.MaxQueueBytes, frames: config.Engine.MaxQueueFrames, message: config.Engine.MaxPayload},
 	}
+	s.limits.immediate = config.Immediate
 	if s.timeout <= 0 {
 		s.timeout = defaultConnectTimeout
 	}

@@ -247,14 +247,14 @@ func (s *Socket) EmitWithAck(ctx context.Context, event string, args ...json.Raw
 
 // EmitPayloadWithAck is EmitWithAck with attachments.
 func (s *Socket) EmitPayloadWithAck(ctx context.Context, event string, p Payload) (Payload, error) {
-	w := &waiter{ready: make(chan struct{}, 1)}
+	w := s.acks.waiter()
 	id, err := s.emit(event, p, w)
 	if err != nil {
 		return Payload{}, err
 	}
 	select {
 	case <-w.ready:
-		return w.payload, w.err
+		return s.acks.result(w)
 	case <-ctx.Done():
 		s.acks.take(id)
 		return Payload{}, ctx.Err()
@@ -266,19 +266,11 @@ func (s *Socket) EmitPayloadWithAck(ctx context.Context, event string, p Payload
 // and must not block. If EmitFunc returns an error, done is not called.
 func (s *Socket) EmitFunc(timeout time.Duration, event string, p Payload, done func(Payload, error)) error {
 	w := &waiter{done: done}
-	id, err := s.emit(event, p, w)
-	if err != nil {
-		return err
-	}
 	if timeout > 0 {
-		timer := time.AfterFunc(timeout, func() {
-			if s.acks.take(id) != nil {
-				w.settle(Payload{}, ErrAckTimeout)
-			}
-		})
-		s.acks.setTimer(id, w, timer)
+		w.until = time.Now().Add(timeout)
 	}
-	return nil
+	_, err := s.emit(event, p, w)
+	return err
 }
 
 func (s *Socket) emit(event string, p Payload, w *waiter) (uint64, error) {
@@ -305,6 +297,11 @@ func (s *Socket) emit(event string, p Payload, w *waiter) (uint64, error) {
 func (s *Socket) takeEvent(event *Event, e *entry, size int) {
 	if e == nil {
 		s.conn.limits.logger.Debug("socketio: an event has no handler", "namespace", s.nsp, "event", event.Name)
+		return
+	}
+	if e.immediate && s.jobs.claim() {
+		e.handle(event)
+		s.jobs.release()
 		return
 	}
 	s.stir(job{event: event, entry: e, size: size})

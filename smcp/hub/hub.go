@@ -132,13 +132,18 @@ func New(o Options) *Hub {
 	if o.Shared != nil { // any node takes requests of a connection, and its id names the node that has it
 		newID = func() string { return o.Shared.Inc() + "-" + rand.Text() }
 	}
+	immediate := []string{smcp.EventToolCall}
+	if o.Shared != nil {
+		// Another hub's Computer is asked over the store's bus, which may take its time over a large call.
+		immediate = nil
+	}
 	h.server = socketio.NewServer(socketio.Config{
 		Engine: engineio.Config{
 			NewID:        newID,
 			Authenticate: h.checkHandshake, CORS: o.CORS, MaxPayload: o.MaxPayload, MaxSessions: o.MaxConnections, MaxQueueBytes: maxQueueBytes,
 			PingInterval: o.PingInterval, PingTimeout: o.PingTimeout, Memory: o.Memory, Probation: &engineio.Probation{Address: addressOf, Exempt: known},
 		},
-		ConnectTimeout: defaultConnectTimeout, MaxPending: maxMessagesPerSession, MaxAcks: 2 * o.MaxOfficeCalls, Logger: o.Logger,
+		ConnectTimeout: defaultConnectTimeout, MaxPending: maxMessagesPerSession, MaxAcks: 2 * o.MaxOfficeCalls, Immediate: immediate, Logger: o.Logger,
 	})
 	h.server.Of("/").Use(func(context.Context, *socketio.Socket) error {
 		return &socketio.ConnectError{Message: "Invalid namespace"}
