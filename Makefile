@@ -162,7 +162,7 @@ bench-context:
 
 chaos:
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
-	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -before "$(BEFORE)" -timeout 90m
+	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -before "$(BEFORE)" -timeout 120m
 	$(GO) test ./internal/simulation -run 'TestSimulation$$' -simulations 10000 -seed $(SEED) -timeout 60m
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.

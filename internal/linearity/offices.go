@@ -25,6 +25,9 @@ const Agent = "agent"
 // Leave is the input of an operation that ends a membership.
 type Leave struct{ Who string }
 
+// Out is the input of an operation with which a member learns that its membership is over, without its doing.
+type Out struct{ Who string }
+
 // Read is the input of an operation that looks at an office.
 type Read struct{}
 
@@ -112,6 +115,13 @@ func Offices(most int) Model {
 				}
 			}
 			return true, key // another has its place, which a Join decides
+		case Out:
+			for _, s := range r.seats {
+				if s.who == in.Who && s.ends > op.Return {
+					return false, key
+				}
+			}
+			return true, key
 		case Read:
 			seen, _ := op.Output.(Members)
 			rest := string(seen)

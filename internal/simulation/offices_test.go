@@ -214,11 +214,19 @@ func (g *guest) exits(ends int64) {
 	g.w.offices.history.Add(op)
 }
 
+// isOut notes that the connection has ended without the guest's doing: with its node, or because another member has its
+// place.
+func (g *guest) isOut() {
+	g.exits(linearity.Never)
+	g.w.offices.history.Add(linearity.Operation{Part: g.office, Input: linearity.Out{Who: g.who}, Call: g.join.Return, Return: g.w.offices.history.Now()})
+	g.w.saw("connections that ended")
+}
+
 // leaves leaves the office and reports whether the guest was told so.
 func (g *guest) leaves() bool {
 	w, call := g.w, g.w.offices.history.Now()
 	if g.ask("server:leave_office", fmt.Sprintf(`{"office_id":%q}`, g.office), joinTime) != "true null" {
-		g.exits(call)
+		g.exits(call) // it may have left
 		return false
 	}
 	g.exits(linearity.Never)
@@ -239,15 +247,15 @@ func (g *guest) called(e *socketio.Event) {
 	to := w.offices.sent[id]
 	switch before := w.offices.got[id]; {
 	case before != "":
-		w.t.Errorf("call %s came to %s and to %s", id, before, g.who)
+		w.wrong("call %s came to %s and to %s", id, before, g.who)
 	case g.office == "":
-		w.t.Errorf("call %s came to %s, which is in no office", id, g.name)
+		w.wrong("call %s came to %s, which is in no office", id, g.name)
 	case !strings.HasPrefix(id, g.office+"-"):
-		w.t.Errorf("call %s came to %s, which is in %s", id, g.who, g.office)
+		w.wrong("call %s came to %s, which is in %s", id, g.who, g.office)
 	case to != "" && g.alias != "" && to != g.alias:
-		w.t.Errorf("call %s names %s and came to %s, which calls have named %s", id, to, g.who, g.alias)
+		w.wrong("call %s names %s and came to %s, which calls have named %s", id, to, g.who, g.alias)
 	case to != "" && !strings.Contains(to, "."+g.client.Socket().ID()+"."):
-		w.t.Errorf("call %s names %s and came to %s at the connection %s", id, to, g.who, g.client.Socket().ID())
+		w.wrong("call %s names %s and came to %s at the connection %s", id, to, g.who, g.client.Socket().ID())
 	}
 	if to != "" {
 		g.alias = to
@@ -267,9 +275,9 @@ func (g *guest) calls(number int) {
 	switch took := time.Since(began); {
 	case g.gone():
 	case answer == "" || took > callTime+5*time.Second:
-		g.w.t.Errorf("%s at %s: call %s has the answer %q after %v", g.who, g.n.name, id, answer, took)
+		g.w.wrong("%s at %s: call %s has the answer %q after %v", g.who, g.n.name, id, answer, took)
 	case strings.Contains(answer, "done ") && !strings.Contains(answer, "done "+id+`"`):
-		g.w.t.Errorf("call %s has the answer %s", id, answer)
+		g.w.wrong("call %s has the answer %s", id, answer)
 	case strings.Contains(answer, "done "):
 		g.w.saw("calls of Computers")
 	default:
@@ -317,8 +325,7 @@ func (w *world) stays(g *guest) bool {
 		}
 		switch {
 		case g.gone():
-			g.exits(w.offices.history.Now())
-			w.saw("connections that ended")
+			g.isOut()
 			return false
 		case w.over():
 			return true
@@ -337,10 +344,9 @@ func (w *world) stays(g *guest) bool {
 func (w *world) membersAgree() {
 	in := map[string][]string{}
 	names := map[string]map[string]bool{"o0": {}, "o1": {}}
-	now := w.offices.history.Now()
 	for _, g := range w.offices.left {
 		if g.gone() {
-			g.exits(now)
+			g.isOut()
 			continue
 		}
 		g.exits(linearity.Never)
@@ -353,15 +359,15 @@ func (w *world) membersAgree() {
 			w.t.Fatal(err)
 		}
 		if have.Agent != nil && !want[have.Agent.Name] {
-			w.t.Errorf("%s has the Agent %s, which is not connected", office, have.Agent.Name)
+			w.wrong("%s has the Agent %s, which is not connected", office, have.Agent.Name)
 		}
 		for name, c := range have.Computers {
 			if !want[name] {
-				w.t.Errorf("%s has the Computer %s (%s), which is not connected", office, name, c.SID)
+				w.wrong("%s has the Computer %s (%s), which is not connected", office, name, c.SID)
 			}
 		}
 		if members := len(have.Computers) + len(have.Spans()); len(want) > 0 && members == 0 {
-			w.t.Errorf("%s is empty, and has the members %v", office, want)
+			w.wrong("%s is empty, and has the members %v", office, want)
 		}
 		w.offices.history.Add(linearity.Operation{Part: office, Input: linearity.Read{}, Output: linearity.MembersOf(in[office]), Call: w.offices.history.Now(), Return: w.offices.history.Now()})
 	}

@@ -76,9 +76,9 @@ func (w *world) calls(session string) {
 		case n.isDead():
 			w.saw("calls at a killed node")
 		case took > 30*time.Second:
-			w.t.Errorf("a call at %s was answered after %v", n.name, took)
+			w.wrong("a call at %s was answered after %v", n.name, took)
 		case status != http.StatusOK && status != http.StatusBadGateway && status != http.StatusServiceUnavailable:
-			w.t.Errorf("a call at %s: %d %s", n.name, status, answer)
+			w.wrong("a call at %s: %d %s", n.name, status, answer)
 		default:
 			w.saw(fmt.Sprint("calls ", status))
 		}
@@ -98,7 +98,7 @@ func (w *world) goOn(sessions []string) {
 				time.Sleep(time.Second)
 			}
 			if status != http.StatusOK {
-				w.t.Errorf("a session does not go on at %s: %d %s", n.name, status, answer)
+				w.wrong("a session does not go on at %s: %d %s", n.name, status, answer)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (w *world) claims(i int) {
 		dead := n.isDead()
 		if !dead {
 			if w.strict != nil {
-				w.t.Errorf("%s has a strict claim while %s has it", n.name, w.strict.name)
+				w.wrong("%s has a strict claim while %s has it", n.name, w.strict.name)
 			}
 			w.strict = n
 			w.held++
@@ -180,7 +180,7 @@ func (w *world) ended() {
 		task, err := w.all()[0].tasks.Wait(ctx, "ann", id)
 		cancel()
 		if err != nil || task.Ended.IsZero() {
-			w.t.Errorf("an accepted task has not ended: %s, %v", task.State, err)
+			w.wrong("an accepted task has not ended: %s, %v", task.State, err)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (w *world) ended() {
 func (w *world) once() {
 	for id, runs := range w.runs {
 		if runs > 1 {
-			w.t.Errorf("%s ran %d times", id, runs)
+			w.wrong("%s ran %d times", id, runs)
 		}
 	}
 }

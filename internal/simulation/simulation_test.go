@@ -2,10 +2,13 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,17 +24,20 @@ var (
 	count    = flag.Int("simulations", 8, "how many seeds TestSimulation takes")
 )
 
-// simulate runs one seed and returns what clients saw of offices.
-func simulate(t *testing.T, seed uint64) *linearity.History {
-	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 0)), runs: map[string]int{}, answers: map[string]int{}}
+// simulate runs one seed over documents, and returns what went wrong and the number of joins and leaves.
+func simulate(t *testing.T, seed uint64, docs store.Docs) (failures []string, operations int) {
+	w := &world{random: rand.New(rand.NewPCG(seed, 0)), runs: map[string]int{}, answers: map[string]int{}, docs: docs}
 	w.offices.sent, w.offices.got = map[string]string{}, map[string]string{}
 	synctest.Test(t, func(t *testing.T) { w.live(t, seed) })
-	return &w.offices.history
+	if err := w.offices.history.Check(linearity.Offices(officeSize), time.Minute); err != nil {
+		w.wrong("%v", err)
+	}
+	return w.failures, w.offices.history.Len()
 }
 
 // live is all that happens in a world.
 func (w *world) live(t *testing.T, seed uint64) {
-	w.t, w.docs, w.bus = t, store.NewMemory(), tap{store.NewMemoryBus(), w}
+	w.t, w.bus = t, tap{store.NewMemoryBus(), w}
 	w.began, w.end = time.Now(), make(chan struct{})
 	w.until = w.began.Add(breakTime)
 	t.Cleanup(func() {
@@ -60,7 +66,9 @@ func (w *world) live(t *testing.T, seed uint64) {
 		work.Go(func() { w.claims(i) })
 	}
 	work.Go(w.submits)
-	work.Go(w.counts)
+	for range 2 {
+		work.Go(w.counts)
+	}
 	for i := range guests {
 		work.Go(func() { w.visits("computer", fmt.Sprint("desk", i%officeNames)) })
 	}
@@ -78,9 +86,9 @@ func (w *world) live(t *testing.T, seed uint64) {
 	w.once()
 	w.within()
 	if w.held == 0 {
-		t.Error("no node had the strict claim")
+		w.wrong("no node had the strict claim")
 	}
-	if t.Failed() || *count == 1 {
+	if len(w.failures) > 0 || *count == 1 {
 		t.Logf("seed %d: %v, %d tasks, %d strict claims, %d calls with a quota", seed, w.answers, len(w.accepted), w.held, len(w.counted))
 	}
 }
@@ -103,10 +111,10 @@ func TestSimulation(t *testing.T) {
 			t.Run(fmt.Sprint("lane", i), func(t *testing.T) {
 				t.Parallel()
 				for seed := next.Add(1) - 1; seed <= last; seed = next.Add(1) - 1 {
-					seen := simulate(t, seed)
-					operations.Add(uint64(seen.Len()))
-					if err := seen.Check(linearity.Offices(officeSize), time.Minute); err != nil {
-						t.Error(err)
+					failures, seen := simulate(t, seed, store.NewMemory())
+					operations.Add(uint64(seen))
+					for _, failure := range failures {
+						t.Error(failure)
 					}
 					if t.Failed() {
 						t.Fatalf("seed %d fails", seed)
@@ -116,4 +124,51 @@ func TestSimulation(t *testing.T) {
 		}
 	})
 	t.Logf("%d seeds, with %d joins and leaves, in %v", *count, operations.Load(), time.Since(began).Round(time.Millisecond))
+}
+
+// careless is a store without compare-and-set for some documents.
+type careless struct {
+	*store.Memory
+	prefix string
+}
+
+// Set implements store.Docs. It is slow, and replaces what another party has written meanwhile.
+func (c careless) Set(ctx context.Context, key string, value []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	if strings.HasPrefix(key, c.prefix) {
+		time.Sleep(100 * time.Millisecond)
+	}
+	for {
+		now, err := c.Memory.Set(ctx, key, value, rev, ttl)
+		if !strings.HasPrefix(key, c.prefix) || !errors.Is(err, store.ErrConflict) {
+			return now, err
+		}
+		doc, err := c.Memory.Get(ctx, key)
+		if err != nil {
+			return 0, err
+		}
+		rev = doc.Rev
+	}
+}
+
+// TestBrokenPromises: the simulation finds what a store does that loses changes. A simulation that cannot fail would
+// prove nothing.
+func TestBrokenPromises(t *testing.T) {
+	for _, c := range []struct{ prefix, finds string }{
+		{"o.", "what clients saw has no order"},
+		{"q.", "the quota is"},
+		{"u.", "has a strict claim while"},
+		{"t.", "ran 2 times"},
+	} {
+		t.Run(c.prefix, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(100) {
+				failures, _ := simulate(t, seed+1, careless{store.NewMemory(), c.prefix})
+				if slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, c.finds) }) {
+					t.Logf("found with seed %d", seed+1)
+					return
+				}
+			}
+			t.Errorf("no seed finds %q", c.finds)
+		})
+	}
 }

@@ -38,13 +38,16 @@ const (
 // world is a cluster in one bubble of time, and what its clients saw.
 type world struct {
 	t     *testing.T
-	docs  *store.Memory
+	docs  store.Docs
 	bus   tap
 	until time.Time // things break
 	end   chan struct{}
 	began time.Time
 
-	mu       sync.Mutex // guards below
+	failing  sync.Mutex // guards failures
+	failures []string
+
+	mu       sync.Mutex // guards below; acquired before failing
 	random   *rand.Rand
 	nodes    []*node
 	runs     map[string]int // of calls and tasks
@@ -89,6 +92,13 @@ type node struct {
 type broken struct {
 	from int64     // stamp of the history of offices
 	end  time.Time // zero: not yet
+}
+
+// wrong notes that a promise was broken.
+func (w *world) wrong(format string, args ...any) {
+	w.failing.Lock()
+	defer w.failing.Unlock()
+	w.failures = append(w.failures, fmt.Sprintf(format, args...))
 }
 
 func (w *world) n(most int) int {
