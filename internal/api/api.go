@@ -39,6 +39,8 @@ type Options struct {
 	Log *serverlog.Book
 	// Approvals has the calls that wait for a yes.
 	Approvals *approval.Room
+	// Elsewhere has those that wait at the other nodes of a cluster; nil: the gateway is one node.
+	Elsewhere Elsewhere
 	// Machine returns what changes the configuration and the machine. Nil changes nothing.
 	Machine func() Machine
 	// Definitions compare what servers offer with weir.lock.

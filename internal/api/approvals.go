@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/approval"
@@ -35,9 +37,41 @@ const (
 // maxReason bounds a reason in characters.
 const maxReason = 500
 
+// Elsewhere are the calls that wait for a yes at other nodes of a cluster. Its methods are called concurrently.
+type Elsewhere interface {
+	// List returns the calls, each with its Node.
+	List(ctx context.Context) []approval.Call
+	// Decide ends the wait of a call that List has returned. The error is approval.ErrUnknown if it does not
+	// wait any more, and an *mcp.Error otherwise.
+	Decide(ctx context.Context, c approval.Call, a approval.Answer) error
+}
+
 // approvals serves approvals.
-func (a *API) approvals(w http.ResponseWriter, _ *http.Request) error {
-	return write(w, Approvals{a.o.Approvals.List()})
+func (a *API) approvals(w http.ResponseWriter, r *http.Request) error {
+	all := a.o.Approvals.List()
+	if a.o.Elsewhere != nil {
+		all = append(all, a.o.Elsewhere.List(r.Context())...)
+		slices.SortStableFunc(all, func(a, b approval.Call) int { return a.Since.Compare(b.Since) })
+	}
+	return write(w, Approvals{all})
+}
+
+// settle ends the wait of a call, here or at another node. check may refuse that with an error.
+func (a *API) settle(ctx context.Context, id string, answer approval.Answer, check func(approval.Call) error) (approval.Call, error) {
+	c, err := a.o.Approvals.Decide(id, answer, check)
+	if !errors.Is(err, approval.ErrUnknown) || a.o.Elsewhere == nil {
+		return c, err
+	}
+	for _, c := range a.o.Elsewhere.List(ctx) {
+		if c.ID != id {
+			continue
+		}
+		if err := check(c); err != nil {
+			return c, err
+		}
+		return c, a.o.Elsewhere.Decide(ctx, c, answer)
+	}
+	return c, err
 }
 
 // decide serves approvals/{id}.
@@ -53,7 +87,7 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindInvalidParams, "reason has more than %d characters", maxReason)
 	}
 	id, yes := r.PathValue("id"), d.Decision == DecisionApprove
-	c, err := a.o.Approvals.Decide(id, approval.Answer{Approved: yes, Reason: d.Reason}, func(c approval.Call) error {
+	c, err := a.settle(r.Context(), id, approval.Answer{Approved: yes, Reason: d.Reason}, func(c approval.Call) error {
 		if yes && c.Partly && !d.Unseen {
 			return mcp.Errorf(mcp.KindInvalidParams, "not all arguments of %s are shown; approve it with unseen: true (weir approve %s --unseen), or deny it", c.Tool, c.ID)
 		}

@@ -27,6 +27,7 @@ import (
 const (
 	clusterToken = "a-token-of-ann-0123456789"
 	otherToken   = "a-token-of-bob-0123456789"
+	opsToken     = "a-token-of-ops-0123456789"
 )
 
 // nodes is a cluster of gateways in one process behind a balancer that takes them in turn.
@@ -157,7 +158,7 @@ func (c *nodes) start(name string) *node {
 	if !strings.Contains(more, "policy:") {
 		more += "policy: {rules: [{action: deny, tool: no_such_tool}]}\n"
 	}
-	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}%s}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), c.up.URL+"/mcp", c.programs)
+	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}, {name: ops, operator: true, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}%s}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), sha256.Sum256([]byte(opsToken)), c.up.URL+"/mcp", c.programs)
 	conf, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
 		c.t.Fatal(err)

@@ -46,6 +46,10 @@ type Call struct {
 	Question
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
+	// Node is the gateway of a cluster at which the call waits, "" for the gateway that tells of it. NodeInc
+	// is its incarnation, which clients do not need.
+	Node    string `json:"node,omitempty"`
+	NodeInc string `json:"-"`
 }
 
 // An Answer is an operator's decision.

@@ -104,6 +104,9 @@ func showApproval(out terminal, c approval.Call) {
 	if c.Client != "" {
 		who += " with " + oneLine(c.Client)
 	}
+	if c.Node != "" {
+		who += " at " + oneLine(c.Node)
+	}
 	left := max(0, time.Until(c.Until)).Round(time.Second)
 	fmt.Fprintf(out, "%s  %s\n", out.paint(cyan, c.ID), out.paint(dim, out.clean(fmt.Sprintf("asked by %s, waits %s more", who, left))))
 	for line := range strings.Lines(c.Message) {

@@ -31,7 +31,7 @@ function approval(call, context) {
   });
   const left = (Date.parse(call.until) - Date.now()) / 1000;
   return el('section', { class: 'card wait', 'data-key': call.id },
-    el('h2', {}, '◐ ', call.tool.replace(/#[0-9a-f]+$/, '')), el('p', {}, `${call.principal || 'A caller'} asks to run it on `, el('a', { href: `#/servers/${encodeURIComponent(call.server)}` }, call.server), `, since ${clockText(call.since)}. `, el('strong', {}, `${timeText(left)} left`)),
+    el('h2', {}, '◐ ', call.tool.replace(/#[0-9a-f]+$/, '')), el('p', {}, `${call.principal || 'A caller'} asks to run it on `, el('a', { href: `#/servers/${encodeURIComponent(call.server)}` }, call.server), `${call.node ? ` at the gateway ${call.node}` : ''}, since ${clockText(call.since)}. `, el('strong', {}, `${timeText(left)} left`)),
     call.client ? el('p', { class: 'soft' }, `Its client calls itself ${call.client}.`) : '',
     el('pre', { tabindex: '0', role: 'region', 'aria-label': 'What will run' }, call.message),
     call.partly ? el('p', { class: 'notice bad' }, 'Not all of the arguments are shown. Approve only if you know the rest.') : '',
