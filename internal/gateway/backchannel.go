@@ -36,12 +36,10 @@ type caller struct {
 //	            round (modern: see bridge.Rounds, which runs before the gateway)
 //	agent ── cancellation: the end of ctx ──▶ upstream
 func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-	spare := &sessionOf(c).params
-	params, err := dispatch.UpstreamParamsIn(c, spare.take)
+	params, err := dispatch.UpstreamParams(c)
 	if err != nil {
 		return nil, err
 	}
-	defer spare.give(params) // a Peer reads params only until it returns
 	c.Attempts++
 	result, err := a.callUpstream(ctx, c, c.Method, params)
 	if err != nil {

@@ -104,7 +104,6 @@ type sessionState struct {
 	usage  usage.Counters
 	ledger *dispatch.Ledger // of the session, or of the principal; set before the first use
 	recall *recall          // what of this outlasts the process; nil: nothing. Set before the first use
-	params spareParams      // of calls of this session alone
 
 	mu      sync.Mutex          // guards below
 	offered map[string]struct{} // ids of tools that were browsed or hydrated

@@ -77,7 +77,7 @@ type outgoing struct {
 	body    []byte
 	large   *requestBody // has body; nil for a small one
 	header  http.Header
-	token   json.RawMessage // the caller's progress token
+	token   json.RawMessage // the caller's progress token, a slice of its params
 	modern  bool
 	session bool // the header has a session id
 }
@@ -126,7 +126,7 @@ func (c *Client) frame(id jsonrpc.ID, method string, params json.RawMessage) (ou
 			}
 		}
 	}
-	out.token = bytes.Clone(p.token) // progress may be read when the call has returned
+	out.token = p.token
 	if len(missing) > 0 || p.token != nil || len(params) > 0 {
 		body = append(body, `,"params":`...)
 		body = p.splice(body, params, missing, id)

@@ -157,19 +157,14 @@ var metaKey = []byte("_meta")
 // with the URI of a resource. All other members stay: the progress token, answers of an input
 // round, and additions of later versions.
 func UpstreamParams(c *Call) (json.RawMessage, error) {
-	return UpstreamParamsIn(c, func(size int) []byte { return make([]byte, 0, size) })
-}
-
-// UpstreamParamsIn is UpstreamParams in the buffer that room returns: an empty one for so many
-// bytes. Arguments that a link has replaced may make it grow.
-func UpstreamParamsIn(c *Call, room func(size int) []byte) (json.RawMessage, error) {
+	// The agent's params contain the arguments already; room for both would double the memory of a
+	// large call. Arguments that a link has replaced may make the buffer grow.
 	params := c.Request.Params
 	if c.Params != nil {
 		params = c.Params
 	}
-	// The agent's params contain the arguments already; room for both would double the memory of a
-	// large call.
-	out := room(max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64)
+	room := max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64
+	out := make([]byte, 0, room)
 	if c.Method == MethodRead {
 		out = append(append(out, `{"uri":`...), c.Args...)
 	} else {
