@@ -27,7 +27,7 @@ type Peer interface {
 	// a nil back, requests are answered with "method not found" and notifications are dropped. An
 	// error that the other side answered is a *jsonrpc.Error; any other error means that there was
 	// no answer. When ctx ends, Call cancels the request on the other side and returns the
-	// context's error.
+	// context's error. The Peer may keep the result, but never changes it.
 	Call(ctx context.Context, method string, params json.RawMessage, back Handler) (json.RawMessage, error)
 	// Notify sends a notification. It returns when the message has been sent, which does not mean
 	// that it was read.

@@ -71,15 +71,15 @@ func (b *budget) free(memory, disk int64) {
 	b.opts.Room.Drop(memory)
 }
 
-// newContent copies data into memory, or into a file if memory is taken. The caller holds the
-// content.
-func (b *budget) newContent(data []byte) (*content, error) {
+// newContent copies data into memory, or into a file if memory is taken. In memory, data that lasts is
+// kept itself: see Digest. The caller holds the content.
+func (b *budget) newContent(data []byte, lasts bool) (*content, error) {
 	c := &content{budget: b, size: int64(len(data)), holders: 1}
 	if b.opts.Shelf != nil {
-		return c, c.shelve(data)
+		return c, c.shelve(data, lasts)
 	}
 	if b.reserve(c.size) {
-		c.data = bytes.Clone(data) // unlike make, it does not clear the memory first
+		c.data = ownBytes(data, lasts)
 		return c, nil
 	}
 	if err := b.reserveDisk(c.size); err != nil {
@@ -96,6 +96,14 @@ func (b *budget) newContent(data []byte) (*content, error) {
 	}
 	c.file = f.Name()
 	return c, nil
+}
+
+// ownBytes returns data itself if it lasts, or else a copy.
+func ownBytes(data []byte, lasts bool) []byte {
+	if lasts {
+		return data
+	}
+	return bytes.Clone(data) // unlike make, it does not clear the memory first
 }
 
 // createFile makes an empty file that only this user can read.

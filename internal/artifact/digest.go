@@ -12,6 +12,9 @@ type Digest struct {
 	// Rows is the number of rows of a table in the bytes, if the caller has counted them. List tells it
 	// before the artifact is read as a table. It is set before PutDigested.
 	Rows int
+	// Lasts says that the bytes are on the heap and never change. The store then keeps them in place of
+	// a copy, and with them the memory that they are a part of. It is set before PutDigested.
+	Lasts bool
 
 	sum  [sha256.Size]byte
 	done chan struct{} // closed when sum is set; nil if it is

@@ -158,7 +158,7 @@ func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data
 		s.back(it)
 		return known, s.confirm(it)
 	}
-	c, err := s.budget.newContent(data)
+	c, err := s.budget.newContent(data, digest != nil && digest.Lasts)
 	if err != nil {
 		return Artifact{}, err
 	}

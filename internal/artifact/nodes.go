@@ -162,7 +162,7 @@ func (s *Local) bring(ctx context.Context, by owner, inc, handle string) error {
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != r.Hash {
 		return damaged(handle)
 	}
-	c, err := s.budget.newContent(data)
+	c, err := s.budget.newContent(data, true)
 	if err != nil {
 		return err
 	}

@@ -101,8 +101,9 @@ func syncFolder(dir string) {
 	}
 }
 
-// shelve keeps data in a file that outlasts the process, and in memory as well if there is room.
-func (c *content) shelve(data []byte) error {
+// shelve keeps data in a file that outlasts the process, and in memory as well if there is room, as
+// newContent does.
+func (c *content) shelve(data []byte, lasts bool) error {
 	b := c.budget
 	if err := b.reserveShelf(c.size); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (c *content) shelve(data []byte) error {
 	}
 	c.copy = made
 	if b.reserve(c.size) {
-		c.data, c.copied = append(make([]byte, 0, len(data)), data...), c.size
+		c.data, c.copied = ownBytes(data, lasts), c.size
 	} else {
 		c.file = made.path
 	}

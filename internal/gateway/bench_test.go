@@ -92,6 +92,34 @@ func BenchmarkExecute(b *testing.B) {
 	}
 }
 
+// logs answers every call with another text of 100 KB.
+type logs struct {
+	text []byte
+	n    int
+}
+
+func (l *logs) Call(context.Context, string, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+	l.n++
+	out := fmt.Appendf(make([]byte, 0, len(l.text)+100), `{"content":[{"type":"text","text":"%d `, l.n)
+	return append(append(out, l.text...), `"}],"isError":false}`...), nil
+}
+func (*logs) Notify(context.Context, string, json.RawMessage) error { return nil }
+
+// BenchmarkHeldBack measures tool_execute where each result is another one, and is kept.
+func BenchmarkHeldBack(b *testing.B) {
+	session := mcp.NewSession("s", "ann")
+	g, u := benchGateway(b, 500, "")
+	u.peer = &logs{text: []byte(strings.Repeat("some words. ", 100_000/12))}
+	r := &mcp.Request{ID: "1", Method: "tools/call", Version: mcp.V20251125, Session: session, Peer: mcp.NoPeer,
+		Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + u.snapshot.Catalog.Entries()[7].ID + `","args":{}}}`)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g.Serve(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkBrowse measures tool_browse by query over 10,000 tools. The targets
 // are p50 ≤ 1 ms and p99 ≤ 5 ms.
 func BenchmarkBrowse(b *testing.B) {

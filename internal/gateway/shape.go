@@ -102,10 +102,15 @@ func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) 
 // shape passes a result through the firewall.
 func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispatch.Call, raw json.RawMessage) (json.RawMessage, error) {
 	principal := c.Request.Session.Principal()
-	if scope := memory.FromContext(ctx); scope.Ends(raw) {
+	scope := memory.FromContext(ctx)
+	if scope.Ends(raw) {
 		firewall.Unquote = func(quoted []byte) ([]byte, error) { return textInFile(ctx, scope, quoted) }
 	}
 	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error) {
+		if digest != nil {
+			// A small part would keep the memory of the whole result.
+			digest.Lasts = len(data) >= len(raw)/4*3 && !scope.Ends(data)
+		}
 		return s.store.At(authz.RouteOf(ctx).Profile).PutDigested(ctx, principal, mediaType, label, data, digest)
 	})
 	if err != nil {
