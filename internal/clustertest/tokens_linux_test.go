@@ -196,7 +196,7 @@ func (x *tokens) live(t *testing.T) map[string]bool {
 // make chaos makes 100,000 fetches.
 func TestTokens(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{Weir: weirBin, Config: fmt.Sprintf("mode: gateway\npublic_url: http://weir.test\nmcpServers: {counter: {url: %q, required: true, timeout: %v}}", serveTable(t), callTimeout)})
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := &http.Transport{MaxIdleConnsPerHost: tokenWorkers * tokenReaders}
 	t.Cleanup(transport.CloseIdleConnections)
 	x := &tokens{c: c, client: &http.Client{Transport: transport}, offers: map[string]int64{}, results: &outcomes{counts: map[string]int{}, first: map[string]string{}}}
 	x.tool = toolID(t, open(t, c.Nodes[0], "/mcp"), c.Nodes[0])
