@@ -41,6 +41,7 @@ type call struct {
 
 	mu      sync.Mutex // guards below
 	events  []event
+	first   [1]event // room for events: most calls have the response alone
 	dropped int
 	over    bool // further events are ignored
 }
@@ -136,6 +137,7 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 		defer cancel()
 	}
 	cl := &call{method: method, back: back, ctx: ctx, ready: make(chan struct{}, 1)}
+	cl.events = cl.first[:0]
 	if s := Caller(ctx); s != nil {
 		cl.owner = s
 	} else {

@@ -93,6 +93,7 @@ type Conn struct {
 	out     chan []byte
 	unsent  atomic.Int64  // messages in out and in a write
 	writing sync.Mutex    // held during a write
+	single  [1][]byte     // the message of writeNow; belongs to the holder of writing
 	notices chan *Request // notifications for opts.Handler, in order
 	flush   chan chan struct{}
 	busy    atomic.Int64  // requests whose response is not queued yet

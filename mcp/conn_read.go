@@ -72,16 +72,16 @@ func (c *Conn) receive(data []byte) {
 		c.junk(data, "", err)
 		return
 	}
-	msgs, batch, err := jsonrpc.Split(data)
-	if err == nil && batch && !c.batches() {
+	if !rawjson.IsArray(data) {
+		c.dispatch(data, c.now, c.reply, nil)
+		return
+	}
+	msgs, _, err := jsonrpc.Split(data)
+	if err == nil && !c.batches() {
 		err = fmt.Errorf("%w: batches exist in protocol version %s only; send one message at a time", jsonrpc.ErrInvalid, V20250326)
 	}
 	if err != nil {
 		c.junk(data, "", err)
-		return
-	}
-	if !batch {
-		c.dispatch(data, c.now, c.reply, nil)
 		return
 	}
 	b := newBatchReply(len(msgs), c.now)

@@ -102,7 +102,9 @@ func (c *Conn) writeNow(msg []byte) bool {
 	defer c.unsent.Add(-1)
 	c.writing.Lock() // free: the writer counts its messages until it has left
 	defer c.writing.Unlock()
-	done, err := c.batcher.WriteAll([][]byte{msg}, false)
+	c.single[0] = msg
+	done, err := c.batcher.WriteAll(c.single[:], false)
+	c.single[0] = nil
 	return done && err == nil
 }
 
