@@ -113,7 +113,9 @@ func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies) {
 	bodies := &roster.Bodies{Fetch: func(ctx context.Context, inc, path string, size int64) ([]byte, error) {
 		return fetchBody(ctx, node, inc, path, size)
 	}}
-	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.bus, Node: node, Name: cmp.Or(s.name, defaultCluster), Bodies: bodies, Logger: log}), bodies
+	drained := make(chan struct{})
+	cluster.OnDrain(node, func() { close(drained) })
+	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.bus, Node: node, Drained: drained, Name: cmp.Or(s.name, defaultCluster), Bodies: bodies, Logger: log}), bodies
 }
 
 // fetchBody gets the body of a message from the node that has sent the message.

@@ -28,6 +28,19 @@ func (n *Node) Drain() {
 	}
 }
 
+// OnDrain calls f in a goroutine of its own when a node begins to drain, if another node takes work then. stop
+// ends that.
+func OnDrain(n *Node, f func()) (stop func() bool) {
+	return context.AfterFunc(n.drained, func() {
+		for _, p := range n.Peers() {
+			if p.Inc != n.Inc() && p.State == stateUp {
+				f()
+				return
+			}
+		}
+	})
+}
+
 // Retire is Drain for a node that ends. When it returns, the other nodes send it no requests, except for
 // those that do not answer until ctx ends. It reports whether there is a node that takes work.
 func Retire(ctx context.Context, n *Node) (others bool) {

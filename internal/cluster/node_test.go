@@ -188,6 +188,31 @@ func TestJoinAndLeave(t *testing.T) {
 	})
 }
 
+// TestOnDrain: a drain is told of once, where another node takes work, so that streams have a place to go.
+func TestOnDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.join("a"), w.join("b")
+		synctest.Wait()
+		var told [2]int
+		OnDrain(a.Node, func() { told[0]++ })
+		OnDrain(b.Node, func() { told[1]++ })
+		b.Drain()
+		b.Drain()
+		synctest.Wait()
+		if told != [2]int{0, 1} {
+			t.Errorf("after the drain of one: %v", told)
+		}
+		a.Drain()
+		synctest.Wait()
+		if told != [2]int{0, 1} {
+			t.Errorf("a node without another one: %v", told)
+		}
+		b.Close(t.Context())
+		a.Close(t.Context())
+	})
+}
+
 // lateDocs does not answer Follow for the first few times, as a store that elects its leader.
 type lateDocs struct {
 	store.Docs

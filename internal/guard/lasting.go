@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -44,6 +45,7 @@ type stream struct {
 	principal string
 	end       context.CancelCauseFunc
 	timer     *time.Timer
+	drain     *time.Timer // ends it; nil before Streams.Drain
 }
 
 // Follow makes check find out who makes the requests of all streams from now on.
@@ -61,6 +63,18 @@ func (s *Streams) Recheck() {
 	s.turn++
 	for one := range s.open {
 		one.timer.Reset(0)
+	}
+}
+
+// Drain ends the streams that are open now, each after a random part of a time, because their clients all
+// connect again. context.Cause is an error of mcp.KindShuttingDown then. It returns at once.
+func (s *Streams) Drain(within time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one := range s.open {
+		one.drain = time.AfterFunc(rand.N(max(1, within)), func() {
+			one.end(mcp.Errorf(mcp.KindShuttingDown, "this node takes no new work; open the stream again"))
+		})
 	}
 }
 
@@ -104,6 +118,9 @@ func LastingBy(ctx context.Context, later *http.Request) (lasting context.Contex
 		s.mu.Lock()
 		delete(s.open, one)
 		one.timer.Stop()
+		if one.drain != nil {
+			one.drain.Stop()
+		}
 		s.mu.Unlock()
 		cancel(nil)
 	}

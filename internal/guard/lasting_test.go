@@ -195,3 +195,26 @@ func TestStreamsOfRevocableCredentials(t *testing.T) {
 		})
 	})
 }
+
+// TestStreamsDrain: the streams that are open end within the time, with another reason than a credential; later
+// ones stay.
+func TestStreamsDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c caller
+		var streams guard.Streams
+		c.set("ann", time.Time{}, nil)
+		inStream(t, &c, &streams, func(ctx context.Context) {
+			streams.Drain(2 * time.Second)
+			inStream(t, &c, &streams, func(later context.Context) {
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if kind, _ := mcp.KindOf(context.Cause(ctx)); ctx.Err() == nil || kind != mcp.KindShuttingDown {
+					t.Errorf("an open stream: %v", context.Cause(ctx))
+				}
+				if later.Err() != nil {
+					t.Errorf("a later stream: %v", context.Cause(later))
+				}
+			})
+		})
+	})
+}

@@ -21,6 +21,7 @@ type heard struct {
 
 func (h *heard) Gone(string)   {}
 func (h *heard) Fenced(string) {}
+func (h *heard) Drained()      {}
 func (h *heard) Message(m *Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -44,6 +44,8 @@ type Options struct {
 	Docs store.Docs
 	Bus  store.Bus
 	Node Node
+	// Drained is closed when the node takes no new work and other nodes do. Nil is never.
+	Drained <-chan struct{}
 	// Name of the cluster begins the subjects of messages.
 	Name string
 	// Bodies carries bodies that are too large for a message. Nil limits messages to what the bus takes.
@@ -60,6 +62,8 @@ type Events interface {
 	// over.
 	Gone(inc string)
 	Fenced(inc string)
+	// Drained says that the peers of this node are to go to other ones. It may last until Done is closed.
+	Drained()
 }
 
 // Shared keeps offices in documents that the nodes of a cluster share. It is safe for concurrent use.
@@ -112,6 +116,15 @@ func (s *Shared) Open(events Events) error {
 	s.mu.Unlock()
 	s.Go(func() { s.live(over, stop) })
 	s.Go(s.sweepAlways)
+	if s.o.Drained != nil {
+		s.Go(func() {
+			select {
+			case <-s.o.Drained:
+				s.events.Drained()
+			case <-s.ctx.Done():
+			}
+		})
+	}
 	return nil
 }
 

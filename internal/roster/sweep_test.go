@@ -14,6 +14,7 @@ type deaf struct{}
 func (deaf) Message(*Message) {}
 func (deaf) Gone(string)      {}
 func (deaf) Fenced(string)    {}
+func (deaf) Drained()         {}
 
 // TestSweep: an office whose members were all at nodes that are gone loses them, and its document ends, although
 // no hub follows it. Members of nodes that are there stay.

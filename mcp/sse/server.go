@@ -191,7 +191,8 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-lasting.Done():
 			later := c.newest.Swap(nil)
-			if later == nil || r.Context().Err() != nil {
+			kind, _ := mcp.KindOf(context.Cause(lasting))
+			if later == nil || r.Context().Err() != nil || kind == mcp.KindShuttingDown {
 				return
 			}
 			end()

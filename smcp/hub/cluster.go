@@ -40,6 +40,7 @@ type cluster struct {
 	own     map[string]*session // the gateway's Agents of this node, by office
 	flights map[string]*flight  // calls to Computers of other nodes, by INC
 	drained bool                // no peer may come
+	leaving bool                // the peers go to other nodes; the gateway's own Agents stay
 }
 
 func (c *cluster) init() {
@@ -297,7 +298,7 @@ func (h fabric) joinShared(s *session, req *smcp.Join, nonce string) (answer, er
 		h.mu.Unlock()
 		return done, err
 	}
-	if inc == "" || h.cluster.drained {
+	if inc == "" || h.cluster.drained || h.cluster.leaving && !s.own {
 		h.mu.Unlock()
 		return nil, notNow(nil)
 	}
@@ -573,6 +574,39 @@ func (h fabric) spread(ctx context.Context) {
 	}
 }
 
+// drain ends the connections one after the other, each when it has no call in flight, and refuses new ones.
+// Connections of the gateway itself stay. It returns when the hub ends, because a peer whose handshake was
+// earlier may come late.
+func (h fabric) drain() {
+	h.mu.Lock()
+	h.cluster.leaving = true
+	h.mu.Unlock()
+	for {
+		for _, socket := range h.ns.Sockets() {
+			s, _ := socket.Value().(*session)
+			if s == nil || s.own {
+				continue
+			}
+			h.mu.Lock()
+			busy := len(s.calls)+s.serving > 0
+			h.mu.Unlock()
+			if busy {
+				continue
+			}
+			socket.Close()
+			if !h.o.Shared.Pause(maxGap) {
+				return
+			}
+		}
+		if !h.o.Shared.Pause(drainLook) {
+			return
+		}
+	}
+}
+
+// drainLook is how often a drain looks for connections whose calls have ended.
+const drainLook = 250 * time.Millisecond
+
 // end forgets the offices whose members the store has not let go: the other nodes drop them with this one.
 func (h fabric) end() {
 	h.mu.Lock()
@@ -587,11 +621,11 @@ func (h fabric) end() {
 func (h fabric) ending() *engineio.Refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.cluster.drained {
+	if !h.cluster.drained && !h.cluster.leaving {
 		return nil
 	}
 	return &engineio.Refusal{Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"1"}}, Body: []byte(`{"code":4,"message":"this node is ending; try again"}`)}
 }
 
-// maxGap bounds the time between the ends of two connections in a Shutdown.
+// maxGap bounds the time between the ends of two connections in a Shutdown or a drain.
 const maxGap = 5 * time.Millisecond

@@ -414,6 +414,9 @@ func (r remote) Fenced(inc string) {
 	}
 }
 
+// Drained implements roster.Events.
+func (r remote) Drained() { r.drain() }
+
 // sendTo sends an event without an ack to a member at another node.
 func (r remote) sendTo(m *roster.Member, office, event string, payload json.RawMessage) error {
 	return r.o.Shared.Tell(m.Node, m.Name, &roster.Message{Op: roster.OpSend, Event: event, Office: office, To: m.SID, Gen: m.Gen, Args: []json.RawMessage{payload}})

@@ -239,6 +239,9 @@ const (
 	// notice is how long a node of a cluster goes on to listen after it has said that it ends: balancers look
 	// at /readyz, and requests that come meanwhile are answered by other nodes.
 	notice = time.Second
+	// drainStreams is the time over which a draining node ends the subscriptions and connections of its
+	// clients.
+	drainStreams = 2 * time.Second
 	// lastWords is how long it goes on to listen to the other nodes afterwards. A request may be on its way
 	// that another node has sent before it knew.
 	lastWords = 250 * time.Millisecond

@@ -119,6 +119,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Memory), elsewhere(f.cluster)
 		old.NewID = func() string { return cluster.NewID(f.cluster) }
 		e.Store.Describe(func() cluster.Self { return f.self.tell(f) })
+		cluster.OnDrain(f.cluster, func() { f.streams.Drain(drainStreams) })
 	}
 	f.sse = sse.NewServer(old)
 	f.router = router.New(opts)
