@@ -57,7 +57,7 @@ func (a *API) approvals(w http.ResponseWriter, r *http.Request) error {
 }
 
 // settle ends the wait of a call, here or at another node. check may refuse that with an error.
-func (a *API) settle(ctx context.Context, id string, answer approval.Answer, check func(approval.Call) error) (approval.Call, error) {
+func settle(ctx context.Context, a *API, id string, answer approval.Answer, check func(approval.Call) error) (approval.Call, error) {
 	c, err := a.o.Approvals.Decide(id, answer, check)
 	if !errors.Is(err, approval.ErrUnknown) || a.o.Elsewhere == nil {
 		return c, err
@@ -87,7 +87,7 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindInvalidParams, "reason has more than %d characters", maxReason)
 	}
 	id, yes := r.PathValue("id"), d.Decision == DecisionApprove
-	c, err := a.settle(r.Context(), id, approval.Answer{Approved: yes, Reason: d.Reason}, func(c approval.Call) error {
+	c, err := settle(r.Context(), a, id, approval.Answer{Approved: yes, Reason: d.Reason}, func(c approval.Call) error {
 		if yes && c.Partly && !d.Unseen {
 			return mcp.Errorf(mcp.KindInvalidParams, "not all arguments of %s are shown; approve it with unseen: true (weir approve %s --unseen), or deny it", c.Tool, c.ID)
 		}
