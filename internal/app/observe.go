@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,28 +24,34 @@ type observer struct {
 	tools  *toolNames
 }
 
-// toolNames maps the tool names of servers to tool ids. The map is rebuilt for each catalog by the
-// first call that needs it.
+// toolNames maps the tool names of servers to tool ids. For each catalog, the first call of a server
+// makes the map of that server: a change of one list costs nothing for the tools of others.
 type toolNames struct{ newest atomic.Pointer[namedTools] }
 
 type namedTools struct {
-	of  *catalog.Catalog
-	ids map[[2]string]string // key: upstream and name
+	of      *catalog.Catalog
+	servers sync.Map // from upstream to map[string]string, from the name of a tool to its id
 }
 
 // id returns the tool_id of a server's tool, "" if the catalog does not have it.
 func (t *toolNames) id(c *catalog.Catalog, upstream, name string) string {
 	now := t.newest.Load()
 	if now == nil || now.of != c {
-		now = &namedTools{c, map[[2]string]string{}}
-		for _, e := range c.Entries() {
-			if e.Kind == catalog.KindTool {
-				now.ids[[2]string{e.Upstream, e.RawName}] = e.ID
-			}
-		}
+		now = &namedTools{of: c}
 		t.newest.Store(now)
 	}
-	return now.ids[[2]string{upstream, name}]
+	ids, known := now.servers.Load(upstream)
+	if !known {
+		made := map[string]string{}
+		for _, e := range c.Of(upstream) {
+			if e.Kind == catalog.KindTool {
+				made[e.RawName] = e.ID
+			}
+		}
+		ids = made
+		now.servers.Store(upstream, made)
+	}
+	return ids.(map[string]string)[name]
 }
 
 var (

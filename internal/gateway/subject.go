@@ -107,22 +107,14 @@ func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []disp
 
 // readsLike returns the listed entry whose name at a place can be confused with a name, or nil.
 func (s *Snapshot) readsLike(p Place, kind catalog.Kind, name string) *catalog.Entry {
-	s.keys.foldOnce.Do(func() {
-		s.keys.folded = map[catalog.Key]*catalog.Entry{}
-		for _, e := range s.Catalog.Entries() {
-			if key := e.Key(); e.Kind == catalog.KindTool || e.Kind == catalog.KindPrompt {
-				key.Name = dispatch.Folded(key.Name)
-				s.keys.folded[key] = e
-			}
-		}
-	})
+	folded := s.keysOf(p.Upstream).folded()
 	like, prefix := dispatch.Folded(name), dispatch.Folded(p.Prefix)
 	names := []string{like}
 	if rest, ok := strings.CutPrefix(like, prefix); ok && prefix != "" {
 		names = append(names, rest)
 	}
 	for _, like := range names {
-		if e := s.keys.folded[catalog.Key{Upstream: p.Upstream, Kind: kind, Name: like}]; e != nil {
+		if e := folded[catalog.Key{Upstream: p.Upstream, Kind: kind, Name: like}]; e != nil {
 			return e
 		}
 	}
@@ -154,45 +146,69 @@ func (p Place) unlisted(kind catalog.Kind, name string) dispatch.Subject {
 	return s
 }
 
-// keys finds entries of a snapshot by the upstreams' own names.
-type keys struct {
-	once sync.Once
-	of   map[catalog.Key]*catalog.Entry
+// keys finds entries of a snapshot by the upstreams' own names. The first use of an upstream's names
+// reads the entries of that upstream alone, so a change of one list does not cost all of them.
+type keys struct{ upstreams sync.Map } // from name to *upstreamKeys
+
+// upstreamKeys finds entries of one upstream.
+type upstreamKeys struct {
+	of map[catalog.Key]*catalog.Entry
 	// spelt finds resources whose URIs are not in normal form by their normal forms.
 	spelt map[catalog.Key][]*catalog.Entry
+	// folded finds tools and prompts by folded names.
+	folded func() map[catalog.Key]*catalog.Entry
+}
 
-	foldOnce sync.Once
-	folded   map[catalog.Key]*catalog.Entry // tools and prompts by folded names
+// keysOf returns the names of an upstream's entries.
+func (s *Snapshot) keysOf(upstream string) *upstreamKeys {
+	if known, ok := s.keys.upstreams.Load(upstream); ok {
+		return known.(*upstreamKeys)
+	}
+	k := newUpstreamKeys(s.Catalog.Of(upstream))
+	if len(k.of) > 0 {
+		s.keys.upstreams.Store(upstream, k)
+	}
+	return k
+}
+
+func newUpstreamKeys(entries []*catalog.Entry) *upstreamKeys {
+	k := &upstreamKeys{of: make(map[catalog.Key]*catalog.Entry, len(entries)), spelt: map[catalog.Key][]*catalog.Entry{}}
+	for _, e := range entries {
+		// If the upstream lists two entries of one name, the first counts.
+		key := e.Key()
+		if k.of[key] == nil {
+			k.of[key] = e
+		}
+		if e.Kind != catalog.KindResource {
+			continue
+		}
+		for _, key.Name = range dispatch.Spellings(e.URI) {
+			k.spelt[key] = append(k.spelt[key], e)
+		}
+	}
+	k.folded = sync.OnceValue(func() map[catalog.Key]*catalog.Entry {
+		folded := map[catalog.Key]*catalog.Entry{}
+		for _, e := range entries {
+			if key := e.Key(); e.Kind == catalog.KindTool || e.Kind == catalog.KindPrompt {
+				key.Name = dispatch.Folded(key.Name)
+				folded[key] = e
+			}
+		}
+		return folded
+	})
+	return k
 }
 
 // entryAt returns the entry that an upstream lists under a name, or nil.
 func (s *Snapshot) entryAt(upstream string, kind catalog.Kind, name string) *catalog.Entry {
-	s.keys.once.Do(func() {
-		entries := s.Catalog.Entries()
-		s.keys.of = make(map[catalog.Key]*catalog.Entry, len(entries))
-		s.keys.spelt = map[catalog.Key][]*catalog.Entry{}
-		for _, e := range entries {
-			// If the upstream lists two entries of one name, the first counts.
-			key := e.Key()
-			if s.keys.of[key] == nil {
-				s.keys.of[key] = e
-			}
-			if e.Kind != catalog.KindResource {
-				continue
-			}
-			for _, key.Name = range dispatch.Spellings(e.URI) {
-				s.keys.spelt[key] = append(s.keys.spelt[key], e)
-			}
-		}
-	})
-	return s.keys.of[catalog.Key{Upstream: upstream, Kind: kind, Name: name}]
+	return s.keysOf(upstream).of[catalog.Key{Upstream: upstream, Kind: kind, Name: name}]
 }
 
 // listed returns the resources that an upstream lists under a URI, as written or in normal form.
 func (s *Snapshot) listed(key catalog.Key) []*catalog.Entry {
-	e := s.entryAt(key.Upstream, key.Kind, key.Name)
-	if e == nil {
-		return s.keys.spelt[key]
+	k := s.keysOf(key.Upstream)
+	if e := k.of[key]; e != nil {
+		return append([]*catalog.Entry{e}, k.spelt[key]...)
 	}
-	return append([]*catalog.Entry{e}, s.keys.spelt[key]...)
+	return k.spelt[key]
 }
