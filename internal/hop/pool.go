@@ -119,12 +119,12 @@ func (p *pool) expire() {
 		for n < len(list) && now.Sub(list[n].since) >= p.after {
 			n++
 		}
-		p.drop(to, n)
-		if n < len(list) {
+		if n < len(list) { // drop moves the rest of the list
 			if left := p.after - now.Sub(list[n].since); wait < 0 || left < wait {
 				wait = left
 			}
 		}
+		p.drop(to, n)
 	}
 	if wait >= 0 {
 		p.arm(wait)
