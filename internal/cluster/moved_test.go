@@ -11,8 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/storetest"
 )
@@ -175,4 +177,54 @@ func TestUnreachable(t *testing.T) {
 	if broken := Count(a).Broken; broken != 0 {
 		t.Errorf("%d requests count as broken off", broken)
 	}
+}
+
+// TestSessionsOfAFencedNode: a node that has fenced itself takes its sessions up again at once, although the document
+// of its older incarnation has not ended yet. A request for one of them never runs to and fro between the nodes.
+func TestSessionsOfAFencedNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs, bus, listener := store.NewMemory(), store.NewMemoryBus(), memnet.New()
+		faults := &storetest.Faults{Docs: docs, Next: func() storetest.Fault { return storetest.None }}
+		start := func(name string, docs store.Docs) *Node {
+			n, err := Start(t.Context(), Options{Docs: docs, Bus: bus, Name: name, URL: "http://" + name + ":1", Dial: listener.DialContext})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		a, b := start("a", faults), start("b", docs)
+		front := func(n *Node) http.Handler {
+			return n.Sessions(Endpoint{
+				Path: "/mcp", ID: func(r *http.Request) string { return r.Header.Get("Session") },
+				Owner: func(_, id string) (inc, key string, ok bool) {
+					inc, name, ok := strings.Cut(id, ".")
+					return inc, "s." + name, ok
+				},
+				Here: func(string) bool { return false }, Forget: func(string) {}, ForgetAll: func() {}, MaxBody: 1 << 20,
+				Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, n.o.Name) }),
+			})
+		}
+		link := a.Serve(listener, nil, front(a))
+		session, fenced := a.Inc()+".x", a.Fenced()
+		// Only the renewals fail for so long that the document is there when the node has given up.
+		time.Sleep(renewEvery + time.Second)
+		faults.Cut(true)
+		<-fenced
+		faults.Cut(false)
+		time.Sleep(time.Millisecond)
+		if doc, err := docs.Get(t.Context(), "n."+strings.TrimSuffix(session, ".x")); err != nil || doc.Rev == 0 {
+			t.Fatalf("the document of the older incarnation is gone: %v", err)
+		}
+		if w := call(front(b), session); w.Code != http.StatusOK || w.Body.String() != "a" {
+			t.Errorf("at another node: %d %s", w.Code, w.Body)
+		}
+		if _, there := a.peer(strings.TrimSuffix(session, ".x")); there {
+			t.Error("the node takes its older incarnation for another node")
+		}
+		link.Shutdown(t.Context())
+		_ = listener.Close()
+		a.Close(t.Context())
+		b.Close(t.Context())
+		time.Sleep(2 * time.Minute) // idle connections end
+	})
 }

@@ -371,6 +371,13 @@ func (n *Node) fence(old *life) bool {
 	}
 	n.mu.Lock()
 	n.life = next
+	// The document of the older incarnation may be there for seconds. Without this, this node would send requests for its
+	// own sessions to that incarnation, and other nodes with it.
+	if p := n.peers[old.inc]; p != nil {
+		n.forget(p)
+	} else {
+		rememberEnd(n.gone, old.inc, time.Now())
+	}
 	lost := n.claims
 	n.claims = map[*Claim]struct{}{}
 	endings := slices.Collect(maps.Values(n.endings))
