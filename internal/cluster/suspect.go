@@ -181,29 +181,51 @@ func (n *Node) check(ctx context.Context, inc string) (dead bool) {
 // pings. The listener is this process's, so they have ended. Otherwise requests for them would come here and be
 // sent back until their documents end, 20 seconds after a kill: a dial of their address does not show that they
 // are dead.
+//
+// It goes on until the store has done that, or the documents have ended: where the node that was killed led the store,
+// the first requests fail.
 func succeed(n *Node) {
-	ctx, cancel := context.WithTimeout(n.ctx, electionTime)
+	ctx, cancel := context.WithTimeout(n.ctx, nodeTTL)
 	defer cancel()
+	for {
+		err := succeedOnce(ctx, n)
+		if err == nil {
+			return
+		}
+		if pause(ctx, retryEvery) != nil {
+			n.log.Warn("the nodes before this one are not known", "err", err)
+			return
+		}
+	}
+}
+
+// succeedOnce is one attempt of succeed.
+func succeedOnce(ctx context.Context, n *Node) error {
 	var old []store.Doc
 	for doc, err := range n.o.Docs.List(ctx, "n.") {
 		if err != nil {
-			n.log.Warn("the nodes before this one are not known", "err", err)
-			break
+			return err
 		}
 		var d nodeDoc
 		if json.Unmarshal(doc.Value, &d) == nil && d.Name == n.o.Name && d.URL == n.o.URL && d.URL != "" && d.Inc != n.Inc() {
 			old = append(old, doc)
 		}
 	}
+	var left error
 	for _, doc := range old {
 		inc := strings.TrimPrefix(doc.Key, "n.")
-		// A revision that has changed is of a node that lives.
-		if n.Ping(ctx, inc) == nil || n.o.Docs.Delete(ctx, doc.Key, doc.Rev) != nil {
+		if n.Ping(ctx, inc) == nil {
+			continue
+		}
+		// A revision that has changed is of a node that lives, or the store has not made the change.
+		if err := n.o.Docs.Delete(ctx, doc.Key, doc.Rev); err != nil {
+			left = err
 			continue
 		}
 		n.log.Info("this node takes the place of one that ended without a word", "inc", inc)
 		n.follow(store.Doc{Key: doc.Key})
 	}
+	return left
 }
 
 var errRenewed = errors.New("the node has renewed its document")
