@@ -26,12 +26,12 @@ type desk struct {
 	it   *member.Member
 }
 
-func startDesk(t *testing.T, c *clustertest.Cluster, name string) *desk {
+func startDesk(t *testing.T, c *clustertest.Cluster, name, office string) *desk {
 	t.Helper()
 	d := &desk{name: name}
 	var err error
 	d.it, err = member.New(member.Options{
-		URL: c.URL, Role: smcp.RoleComputer, Name: name, Office: "weir", Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}},
+		URL: c.URL, Role: smcp.RoleComputer, Name: name, Office: office, Engine: engineio.ClientConfig{Transports: []engineio.Transport{engineio.WebSocket}},
 		Backoff: socketio.Backoff{Min: 100 * time.Millisecond, Max: time.Second},
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func TestComputers(t *testing.T) {
 	_, patience := lasts()
 	var desks []*desk
 	for i := range 12 {
-		desks = append(desks, startDesk(t, c, fmt.Sprint("desk", i)))
+		desks = append(desks, startDesk(t, c, fmt.Sprint("desk", i), "weir"))
 	}
 	all := func() bool {
 		return !slices.ContainsFunc(desks, func(d *desk) bool { _, joined := d.in(); return !joined })
@@ -136,5 +136,65 @@ func TestComputers(t *testing.T) {
 			}
 			desks[0].speaks(t, victim)
 		}
+	}
+}
+
+// manyDesks is the number of Computers of TestManyComputers with -chaos.
+const manyDesks = 2000
+
+// TestManyComputers: of 2,000 Computers in 100 offices, those of a killed node are at another one after 10 seconds
+// (p95). Without -chaos there are 60.
+func TestManyComputers(t *testing.T) {
+	t.Parallel()
+	_, patience := lasts()
+	count, offices := 60, 6
+	if *chaosTime > 0 {
+		count, offices = manyDesks, manyDesks/20
+	}
+	c := clustertest.Start(t, clustertest.Options{Weir: weirBin, Config: "mode: gateway\nhub: {}"})
+	var desks []*desk
+	settled := func(what string, within time.Duration) {
+		t.Helper()
+		left := 0
+		for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			left = 0
+			for _, d := range desks {
+				if _, joined := d.in(); !joined {
+					left++
+				}
+			}
+			if left == 0 {
+				return
+			}
+		}
+		t.Fatalf("%s: %d of %d are in no office", what, left, len(desks))
+	}
+	began := time.Now()
+	for i := range count {
+		desks = append(desks, startDesk(t, c, fmt.Sprint("desk", i), fmt.Sprint("office", i%offices)))
+		if i%50 == 49 {
+			settled("at the start", time.Minute)
+		}
+	}
+	settled("at the start", time.Minute)
+	t.Logf("%d Computers joined in %v", count, time.Since(began).Round(time.Millisecond))
+	killed := time.Now()
+	c.Nodes[0].Kill()
+	time.Sleep(100 * time.Millisecond) // the connections of a killed process end
+	settled("of a killed node", 3*returnTime+patience)
+	var back []time.Duration
+	for _, d := range desks {
+		if since, _ := d.in(); since.After(killed) {
+			back = append(back, since.Sub(killed))
+		}
+	}
+	slices.Sort(back)
+	if len(back) < count/6 {
+		t.Fatalf("%d of %d Computers were at the killed node", len(back), count)
+	}
+	p95 := back[len(back)*95/100]
+	t.Logf("%d Computers of the killed node: back after %v (p50), %v (p95), %v (all)", len(back), back[len(back)/2].Round(time.Millisecond), p95.Round(time.Millisecond), back[len(back)-1].Round(time.Millisecond))
+	if p95 > returnTime+patience {
+		t.Errorf("p95 is %v", p95)
 	}
 }
