@@ -1,11 +1,3 @@
-// Cluster measures what several gateways that act as one cost, in one process on a NATS server in the same process: a
-// call at the node of its session and at another one, a session that another node takes over, writes to the store, and
-// memory.
-//
-//	caller ─┬─▶ node of the session ─────────────────────────▶ server     same
-//	        └─▶ another node ─▶ peer link ─▶ node of the session ─▶ server   other
-//
-// Both are measured in turns, and the ratio is that of their medians in one run.
 package main
 
 import (
@@ -31,9 +23,17 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == asComputers {
+		if err := beComputers(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "computers:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
@@ -43,9 +43,12 @@ func main() {
 // Sizes of what is measured.
 const (
 	warmUp   = 50
+	turn     = 10  // calls at a node before it is the other one's turn
 	sessions = 500 // of which memory and writes are measured
-	adopted  = 100 // sessions that another node takes over
-	large    = 10 << 10
+	// maxComputers bounds the Computers, of which there are as many as calls.
+	maxComputers = 2000
+	adopted      = 100 // sessions that another node takes over
+	large        = 10 << 10
 )
 
 // run measures clusters of the sizes that args name after the number of calls, and prints a row for each.
@@ -61,19 +64,24 @@ func run(args []string, out io.Writer) error {
 	if len(args) == 0 {
 		args = []string{"1", "2", "4", "8"}
 	}
-	fmt.Fprintln(out, "| nodes | /mcps/up: same | other | ratio | tool_execute: same | other | ratio | 10 KB: same | other | ratio | initialize | adoption | ratio | writes a session | heap a session |")
-	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	const head = "| nodes | /mcps/up: same | other | ratio | tool_execute: same | other | ratio | its CPU: same | other | 10 KB: same | other | ratio | initialize | adoption | ratio | writes a session | heap a session |"
+	fmt.Fprintln(out, head)
+	fmt.Fprintln(out, rule(head))
+	var grown []string
 	for _, arg := range args {
 		n, err := strconv.Atoi(arg)
 		if err != nil || n < 1 || n > 64 {
 			return fmt.Errorf("%q is no number of nodes from 1 to 64", arg)
 		}
-		if err := measure(n, calls, out); err != nil {
+		row, err := measure(n, calls, out)
+		if err != nil {
 			return err
 		}
+		grown = append(grown, row)
 	}
+	fmt.Fprintf(out, "\n%s\n%s\n%s\n", growthHead, rule(growthHead), strings.Join(grown, "\n"))
 	fmt.Fprintln(out, "\nTargets: at another node at most 1.5 times the time at the same one; adoption 2 times initialize; no write for a")
-	fmt.Fprintln(out, "session. /mcps/up has no sessions, so each node asks the server itself.")
+	fmt.Fprintln(out, "session. /mcps/up has no sessions, so each node asks the server itself. A hop at most 60 µs of CPU; a join 250 µs.")
 	return nil
 }
 
@@ -157,7 +165,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // join starts a node.
 func (g *gateways) join(name, upstream string) error {
 	ctx, log := context.Background(), slog.New(slog.DiscardHandler)
-	text := fmt.Sprintf("mode: gateway\nmcpServers: {up: {url: %q, required: true}}\nstore: {at: \"nats://%s\", max_bytes: 256MB}\ncluster: {node: %s, key: %q, listen: \"127.0.0.1:0\"}\n",
+	text := fmt.Sprintf("mode: gateway\nhub: {}\nmcpServers: {up: {url: %q, required: true}}\nstore: {at: \"nats://%s\", max_bytes: 256MB}\ncluster: {node: %s, key: %q, listen: \"127.0.0.1:0\"}\n",
 		upstream+"/mcp", g.nats.Addr(), name, key)
 	conf, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
@@ -249,24 +257,34 @@ func median(all []time.Duration) time.Duration {
 }
 
 // compare measures calls of a session at its node and at another one, in turns.
-func compare(same, other *node, path, params, want string, calls int) (a, b time.Duration, err error) {
+func compare(same, other *node, path, params, want string, calls int) (times, cpu [2]time.Duration, err error) {
 	session, _, err := same.open(path)
 	if err != nil {
-		return 0, 0, err
+		return times, cpu, err
 	}
-	var times [2][]time.Duration
-	for i := range warmUp + calls {
+	var all [2][]time.Duration
+	for i := 0; i < warmUp+calls; i += turn {
 		for j, n := range []*node{same, other} {
-			took, err := n.call(path, session, params, want)
-			if err != nil {
-				return 0, 0, err
+			used := telemetry.CPU()
+			for range turn {
+				took, err := n.call(path, session, params, want)
+				if err != nil {
+					return times, cpu, err
+				}
+				if i >= warmUp {
+					all[j] = append(all[j], took)
+				}
 			}
 			if i >= warmUp {
-				times[j] = append(times[j], took)
+				cpu[j] += telemetry.CPU() - used
 			}
 		}
 	}
-	return median(times[0]), median(times[1]), nil
+	for j := range all {
+		cpu[j] /= time.Duration(len(all[j]))
+		times[j] = median(all[j])
+	}
+	return times, cpu, nil
 }
 
 // writes returns the number of changes that the store has taken.
@@ -337,46 +355,55 @@ func (g *gateways) adoption() (fresh, taken time.Duration, err error) {
 	return median(a), median(b), nil
 }
 
-// measure prints the row of one size.
-func measure(n, calls int, out io.Writer) error {
+// measure prints the row of one size, and returns that of Computers.
+func measure(n, calls int, out io.Writer) (grown string, err error) {
 	g, err := start(n)
 	defer g.end()
 	if err != nil {
-		return err
+		return "", err
 	}
 	same, other := g.nodes[0], g.nodes[len(g.nodes)-1]
 	id, err := echoID(same)
 	if err != nil {
-		return err
+		return "", err
 	}
 	fmt.Fprintf(out, "| %d ", n)
 	text := strings.Repeat("x", large)
-	for _, c := range []struct{ path, params, want string }{
+	for i, c := range []struct{ path, params, want string }{
 		{"/mcps/up/mcp", `{"name":"echo","arguments":{"text":"hello"}}`, "hello"},
 		{"/mcp", fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"text":"hello"}}}`, id), "hello"},
 		{"/mcp", fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"text":%q}}}`, id, text), "xxx"},
 	} {
-		a, b, err := compare(same, other, c.path, c.params, c.want, calls)
+		times, cpu, err := compare(same, other, c.path, c.params, c.want, calls)
 		if err != nil {
-			return err
+			return "", err
 		}
-		fmt.Fprintf(out, "| %v | %v | %.2f ", a.Round(time.Microsecond), b.Round(time.Microsecond), float64(b)/float64(a))
+		fmt.Fprintf(out, "| %v | %v | %.2f ", times[0].Round(time.Microsecond), times[1].Round(time.Microsecond), float64(times[1])/float64(times[0]))
+		if i == 1 {
+			fmt.Fprintf(out, "| %v | %v ", cpu[0].Round(time.Microsecond), cpu[1].Round(time.Microsecond))
+		}
 	}
 	writes, size, err := g.keep()
 	if err != nil {
-		return err
+		return "", err
 	}
+	computers := min(calls, maxComputers)
+	more, err := g.grow(computers)
+	if err != nil {
+		return "", err
+	}
+	grown = more.row(n, computers)
 	if n == 1 {
 		fmt.Fprint(out, "| | | ")
 	} else {
 		fresh, taken, err := g.adoption()
 		if err != nil {
-			return err
+			return "", err
 		}
 		fmt.Fprintf(out, "| %v | %v | %.2f ", fresh.Round(time.Microsecond), taken.Round(time.Microsecond), float64(taken)/float64(cmp.Or(fresh, 1)))
 	}
 	fmt.Fprintf(out, "| %.2f | %.1f KB |\n", writes, size/1024)
-	return nil
+	return grown, nil
 }
 
 // echoID returns the tool_id of echo.

@@ -101,7 +101,7 @@ func (t *tally) add(began time.Time, timeout time.Duration, err error) {
 func (t *tally) row(promise string) row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	gave := fmt.Sprintf("%d answered, %d failed with their node, %d without an answer", t.answered, t.failed, t.unanswered)
+	gave := fmt.Sprintf("%d answered, %d failed with what was killed, %d without an answer", t.answered, t.failed, t.unanswered)
 	return row{promise, gave, t.answered > 0 && t.unanswered == 0}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,6 +47,8 @@ type options struct {
 	nodes       int
 	every, last time.Duration
 	patience    time.Duration // added to the times of the promises
+	nats        bool          // the NATS server is killed, too
+	install     bool
 }
 
 // run measures, prints and reports whether all promises were kept. It ends early with ctx.
@@ -58,8 +61,15 @@ func run(ctx context.Context, args []string, out io.Writer) (kept bool, err erro
 	flags.DurationVar(&o.every, "kill", 10*time.Second, "how often one is killed")
 	flags.DurationVar(&o.last, "for", time.Minute, "how long")
 	flags.DurationVar(&o.patience, "patience", 0, "added to the times of the promises, for a slow machine")
+	flags.BoolVar(&o.nats, "nats", true, "kill the NATS server, too")
+	flags.BoolVar(&o.install, "install", false, "install clients of the TypeScript and Python SDKs and of python-socketio, which then take part; it needs npm and Python")
 	if err := flags.Parse(args); err != nil {
 		return false, err
+	}
+	if o.install {
+		if err := install(ctx, out); err != nil {
+			return false, err
+		}
 	}
 	switch {
 	case flags.NArg() > 0:
@@ -94,6 +104,14 @@ func run(ctx context.Context, args []string, out io.Writer) (kept bool, err erro
 		return false, err
 	}
 	defer f.close()
+	s, err := startSDKs(c)
+	defer s.close()
+	if err != nil {
+		return false, err
+	}
+	if len(s.clients) == 0 {
+		say("no clients of other SDKs: -install installs them")
+	}
 	say("clients work at %s", c.url)
 
 	working, stop := context.WithCancel(ctx)
@@ -113,13 +131,14 @@ func run(ctx context.Context, args []string, out io.Writer) (kept bool, err erro
 	settled, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute+o.patience)
 	defer cancel()
 	l.settle(settled)
+	s.settle(settled)
 	calls, twice := tool.count()
-	rows := append(l.rows(), f.rows()...)
+	rows := slices.Concat(l.rows(), f.rows(), s.rows(o.patience))
 	rows = append(rows, row{"no call runs twice", fmt.Sprintf("%d of %d calls", twice, calls), twice == 0})
 	return table(out, rows), nil
 }
 
-// breakNodes kills one node after the other and starts it again, until the time is over or ctx ends.
+// breakNodes kills one node after the other and starts it again, and the NATS server each second time, until the time is over or ctx ends.
 func breakNodes(ctx context.Context, c *cluster, f *office, o options, say func(string, ...any)) (kills int, err error) {
 	over := time.After(o.last)
 	for next := time.After(o.every); ; {
@@ -142,6 +161,14 @@ func breakNodes(ctx context.Context, c *cluster, f *office, o options, say func(
 			return kills, cmp.Or(ctx.Err(), err)
 		}
 		say("%s started again", n.name)
+		if o.nats && kills%2 == 1 {
+			sleep(ctx, o.every/2) // sessions of the weir have gone elsewhere: that needs the store
+			c.nats.kill()
+			if err := c.startNATS(c.store); err != nil {
+				return kills, err
+			}
+			say("the NATS server killed and started again")
+		}
 	}
 }
 

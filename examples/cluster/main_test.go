@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 // TestRun: one node is killed, and all promises are kept. It has patience: a machine of CI is slow.
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
-	kept, err := run(t.Context(), []string{"-kill", "2s", "-for", "3s", "-patience", "60s"}, &out)
+	kept, err := run(t.Context(), []string{"-kill", "2s", "-for", "3s", "-patience", "60s", "-nats=false"}, &out)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}

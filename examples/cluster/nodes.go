@@ -26,6 +26,7 @@ import (
 // cluster is the processes and the balancer before them.
 type cluster struct {
 	url   string // of the balancer
+	store string // address of the NATS server
 	nodes []*node
 
 	dir    string
@@ -44,9 +45,10 @@ func start(ctx context.Context, o options, server string) (c *cluster, err error
 		return nil, err
 	}
 	c = &cluster{dir: dir}
+	begun := c
 	defer func() {
 		if err != nil {
-			c.close()
+			begun.close()
 		}
 	}()
 	if o.weir == "" {
@@ -61,6 +63,7 @@ func start(ctx context.Context, o options, server string) (c *cluster, err error
 		return nil, err
 	}
 	nats := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	c.store = nats
 	if err := c.startNATS(nats); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,11 @@
+// Cluster measures what several gateways that act as one cost, in one process on a NATS server in the same process: a
+// call at the node of its session and at another one, a session that another node takes over, writes to the store, and
+// memory.
+//
+//	caller ─┬─▶ node of the session ─────────────────────────▶ server     same
+//	        └─▶ another node ─▶ peer link ─▶ node of the session ─▶ server   other
+//
+// Both are measured in turns, and the ratio is that of their medians in one run. The CPU time of a call is that of
+// client, nodes and server, so the difference between the two is what the hop costs. A second table has Computers, which
+// are a process of their own.
+package main
