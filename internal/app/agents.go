@@ -172,7 +172,7 @@ func (a *agents) merge() {
 	a.merging.Lock()
 	defer a.merging.Unlock()
 	a.engine.owners.leaveOut(a.registry.Barred())
-	servers := a.engine.config.Load().Kept()
+	servers := a.engine.scoped.place(a.engine.config.Load().Kept())
 	var found []*config.Server
 	for _, agent := range a.registry.Agents() {
 		s, err := config.NewServer(agent.Name, agent.URL)

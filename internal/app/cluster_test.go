@@ -37,10 +37,12 @@ type nodes struct {
 	bus  *store.MemoryBus
 	key  *clusterkey.Key
 	old  []*clusterkey.Key // opens, too, at nodes that are started
-	up   *httptest.Server  // the MCP server behind all of them
-	call int               // ids of requests
-	path string            // of the endpoint
-	more string            // of the configuration
+	fake *fakemcp.Server
+	up   *httptest.Server // the MCP server behind all of them
+	call int              // ids of requests
+	path string           // of the endpoint
+	more string           // of the configuration
+	upAs string           // of the entry of the server
 
 	programs string // further servers of mcpServers
 
@@ -140,7 +142,7 @@ func startNodesWith(t *testing.T, count int, more string) *nodes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &nodes{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp", more: more}
+	c := &nodes{fake: fake, t: t, docs: store.NewMemory(), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp", more: more}
 	t.Cleanup(func() { fake.Close(); c.up.Close() })
 	if c.key, err = clusterkey.Parse(strings.Repeat("0123456789abcdef", 4)); err != nil {
 		t.Fatal(err)
@@ -158,7 +160,7 @@ func (c *nodes) start(name string) *node {
 	if !strings.Contains(more, "policy:") {
 		more += "policy: {rules: [{action: deny, tool: no_such_tool}]}\n"
 	}
-	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}, {name: ops, operator: true, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}%s}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), sha256.Sum256([]byte(opsToken)), c.up.URL+"/mcp", c.programs)
+	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}, {name: ops, operator: true, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true%s}%s}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), sha256.Sum256([]byte(opsToken)), c.up.URL+"/mcp", c.upAs, c.programs)
 	conf, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
 		c.t.Fatal(err)

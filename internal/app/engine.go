@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -82,6 +83,7 @@ type Engine struct {
 	recent      recentChanges // of definitions
 	owners      *owners
 	agents      *agents
+	scoped      *scoped
 	hooks       *hooks
 	embeddings  *embeddings // nil if entries are ranked by words alone; never started in a shell command
 	tell        func(telemetry.Event)
@@ -216,12 +218,15 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	}
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
 	e.manager = upstream.New(upstream.Options{
-		Logger: log, Transport: e.SignIns.over(e.agents.transport), Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,
+		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
+			return e.scoped.over(e.SignIns.over(e.agents.transport))(name, of, base)
+		}, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
 		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge, States: o.Store.marks(),
 		Redact: e.clean, Hold: e.conceal.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
+	e.scoped = newScoped(e)
 	e.Plane = newPlane(held, e.Auditor, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)
 	e.hooks = &hooks{env: Inherited(o.Environ), redact: func(raw []byte) []byte { return e.redact.Load().Results(raw) }, log: log}
@@ -319,6 +324,7 @@ const longWait = time.Second
 // Ready waits until all servers marked required have been listed, or one of them has failed. It
 // does not wait for others. If a required server is not available, the error names it.
 func (e *Engine) Ready(ctx context.Context) error {
+	e.scoped.known(ctx, e.config.Load())
 	waiting := map[string]<-chan struct{}{}
 	e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
 		if s.Required && u != nil {
@@ -370,6 +376,7 @@ func (e *Engine) Close(ctx context.Context) {
 	spans.Go(func() { e.Trace.Close(ctx) }) // while the servers end
 	defer spans.Wait()
 	e.agents.close()
+	e.scoped.close(ctx)
 	e.Definitions.close()
 	if err := e.manager.Close(ctx); err != nil {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)

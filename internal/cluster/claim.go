@@ -197,3 +197,16 @@ func (c *Claim) release(ctx context.Context) error {
 	}
 	return err
 }
+
+// HeldBy returns the INC of the node that owns a document, "" if none does. It changes nothing.
+func HeldBy(ctx context.Context, n *Node, key string) (inc string, err error) {
+	doc, err := n.o.Docs.Get(ctx, key)
+	if err != nil || doc.Rev == 0 {
+		return "", err
+	}
+	var held owner
+	if err := json.Unmarshal(doc.Value, &held); err != nil {
+		return "", fmt.Errorf("the document %s cannot be read: %w", key, err)
+	}
+	return held.Inc, nil
+}

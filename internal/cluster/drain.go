@@ -41,6 +41,9 @@ func OnDrain(n *Node, f func()) (stop func() bool) {
 	})
 }
 
+// Drained returns a channel that is closed when a node begins to drain, or ends.
+func Drained(n *Node) <-chan struct{} { return n.drained.Done() }
+
 // Retire is Drain for a node that ends. When it returns, the other nodes send it no requests, except for
 // those that do not answer until ctx ends. It reports whether there is a node that takes work.
 func Retire(ctx context.Context, n *Node) (others bool) {

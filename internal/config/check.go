@@ -28,6 +28,7 @@ func (d *decoder) check(c *Config) {
 	d.checkControls(c)
 	d.checkPin(c)
 	d.checkAgents(c)
+	d.checkScopes(c)
 	d.checkHubs(c)
 	d.checkTables(c)
 	checkCredentials(d, c)

@@ -118,6 +118,16 @@ const (
 	StartLazy StartMode = "lazy"
 )
 
+// ScopeMode says where a server runs that several gateways of a cluster have: "node" at each of them,
+// "cluster" at one.
+type ScopeMode string
+
+// The scopes.
+const (
+	ScopeNode    ScopeMode = "node"
+	ScopeCluster ScopeMode = "cluster"
+)
+
 // OnInvalid is the treatment of a tool whose schema is invalid or too large. "flag" keeps the tool
 // and reports it; "reject" leaves it out (spec/gateway §4.4, schema trust).
 type OnInvalid string
@@ -169,6 +179,7 @@ type Server struct {
 	Agent        bool              `key:"agent" default:"false" doc:"The server at url is an agent server. weir signs its requests if agents.invocation is set, and /status asks for its state. Each session has its own connection."`
 	Disabled     bool              `key:"disabled" safety:"true" default:"false" doc:"Leave this server out."`
 	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
+	Scope        ScopeMode         `key:"scope" default:"node" enum:"node,cluster" doc:"Where this server runs if several gateways share a store. node: each gateway starts, or connects to, its own. cluster: one gateway does, and the others reach the server through it; see cluster.md. With one gateway both are the same."`
 	Tables       Tables            `key:"tables" doc:"Which of this server's results are tables."`
 	Drain        time.Duration     `key:"drain" default:"10s" doc:"How long calls in flight may go on after a reload has changed or removed this server. New calls go to the changed server at once. 0 cuts them off."`
 	MaxResponse  Bytes             `key:"max_response" default:"64MB" min:"65536" doc:"Largest message of this server. Large ones are received into files; see limits.memory."`

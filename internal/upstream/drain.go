@@ -82,7 +82,42 @@ type departure struct {
 	free   chan struct{}   // closed when the next upstream of the name may start
 	done   chan struct{}   // closed when this one and its predecessors have ended
 	before *departure      // of the same name; nil if all of them have ended
-	hurry  context.Context // ends when the Manager is closed
+	hurry  context.Context // ends when the Manager is closed, or with cut
+	cut    context.CancelFunc
+}
+
+// Ended waits until the former upstreams of a name have ended, with their programs. If ctx ends first, their
+// calls are cut off, and programs that do not end within Options.StopGrace are killed.
+func (m *Manager) Ended(ctx context.Context, name string) {
+	m.mu.Lock()
+	last := m.ends[name]
+	m.mu.Unlock()
+	if last == nil {
+		return
+	}
+	select {
+	case <-last.done:
+		return
+	case <-ctx.Done():
+	}
+	var all []*Upstream
+	m.mu.Lock()
+	for d := last; d != nil; d = d.before {
+		d.cut()
+		all = append(all, d.u)
+	}
+	m.mu.Unlock()
+	grace := time.NewTimer(m.opts.StopGrace)
+	defer grace.Stop()
+	select {
+	case <-last.done:
+		return
+	case <-grace.C:
+	}
+	for _, u := range all {
+		u.kill()
+	}
+	<-last.done
 }
 
 // leave ends the upstream. gone is called if no other upstream takes its place; otherwise it is

@@ -267,7 +267,8 @@ func (m *Manager) end(u *Upstream, gone bool, drain time.Duration) {
 
 // endFor is end with a reason, a clause for people.
 func (m *Manager) endFor(u *Upstream, gone bool, drain time.Duration, why string) {
-	d := &departure{u: u, limit: drain, why: why, free: make(chan struct{}), done: make(chan struct{}), before: m.ends[u.name], hurry: m.closing}
+	d := &departure{u: u, limit: drain, why: why, free: make(chan struct{}), done: make(chan struct{}), before: m.ends[u.name]}
+	d.hurry, d.cut = context.WithCancel(m.closing)
 	m.ends[u.name], m.ending[u] = d, struct{}{}
 	var remove func()
 	if gone {
@@ -279,6 +280,7 @@ func (m *Manager) endFor(u *Upstream, gone bool, drain time.Duration, why string
 	}
 	m.wg.Go(func() {
 		d.leave(remove)
+		d.cut()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		d.before = nil

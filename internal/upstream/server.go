@@ -121,10 +121,11 @@ type target struct {
 	Version string // negotiated in the handshake, "" before it
 }
 
-// Target returns the endpoint of a streamable HTTP server. ok is false for other servers, and for
-// those with credentials: their requests get a token on weir's own connection. It is cheap.
+// Target returns the endpoint of a streamable HTTP server. ok is false for other servers, for those
+// with credentials, whose requests get a token on weir's own connection, and for those that a cluster
+// has one connection to. It is cheap.
 func (srv *server) Target() (t target, ok bool) {
-	if srv.endpoint == nil || !srv.http() || srv.cfg.PerPrincipal() || srv.asksSignIn.Load() || srv.signedIn(oauth.Shared) {
+	if srv.endpoint == nil || srv.cfg.Scope == config.ScopeCluster || !srv.http() || srv.cfg.PerPrincipal() || srv.asksSignIn.Load() || srv.signedIn(oauth.Shared) {
 		return target{}, false
 	}
 	t = target{URL: srv.endpoint, Header: srv.header, Timeout: srv.cfg.Timeout, Process: srv.program()}

@@ -481,9 +481,9 @@ func (u *Upstream) drop(s *slot) {
 
 // ownFor reports whether a session gets a connection of its own. It does if the configuration says
 // so, or if the server requests roots and the session's client has some (spec/calls §4: a server
-// that asks for roots is per_session by itself).
+// that asks for roots is per_session by itself). A server with scope: cluster is not: it has one program.
 func (u *Upstream) ownFor(session *mcp.Session) bool {
-	return u.cfg.PerSession || u.asksRoots.Load() && declaresRoots(session)
+	return u.cfg.PerSession || u.asksRoots.Load() && u.cfg.Scope != config.ScopeCluster && declaresRoots(session)
 }
 
 func (u *Upstream) stopped() error {
@@ -492,7 +492,7 @@ func (u *Upstream) stopped() error {
 
 // foundRoots records that the server requested roots on a shared connection.
 func (u *Upstream) foundRoots() {
-	if !u.asksRoots.Swap(true) && !u.cfg.PerSession {
+	if !u.asksRoots.Swap(true) && !u.cfg.PerSession && u.cfg.Scope != config.ScopeCluster {
 		u.log.Info("the server asks for roots: sessions whose clients have some get connections of their own from now on, as with per_session: true")
 	}
 }

@@ -231,6 +231,10 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 			app.AnswerTask(f.engine, w, r.WithContext(guard.Vouch(r.Context(), id)), id.Principal)
 			return
 		}
+		if strings.HasPrefix(r.URL.Path, app.PeerServers) {
+			app.ServeHeld(f.engine, w, r)
+			return
+		}
 		(*f.routes.Load()).ServeHTTP(w, r.WithContext(guard.Vouch(r.Context(), id)))
 	}))
 }

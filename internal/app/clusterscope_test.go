@@ -1,0 +1,210 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/weir-mcp/weir/internal/fakemcp"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// scopedNodes starts nodes whose server has scope: cluster.
+func scopedNodes(t *testing.T, count int, more string, versions ...string) *nodes {
+	t.Helper()
+	c := startNodesWith(t, 0, more)
+	c.up.Close()
+	c.fake.Close()
+	var err error
+	if c.fake, err = fakemcp.New(fakemcp.Config{Versions: versions}); err != nil {
+		t.Fatal(err)
+	}
+	c.up = httptest.NewServer(c.fake)
+	t.Cleanup(func() { c.fake.Close(); c.up.Close() })
+	c.upAs = ", scope: cluster"
+	for i := range count {
+		c.start(fmt.Sprint("n", i))
+	}
+	return c
+}
+
+// connections counts the connections that gateways have made to the server.
+func (c *nodes) connections() (count int) {
+	for _, event := range c.fake.Events() {
+		if strings.HasPrefix(event, "session session-") {
+			count++
+		}
+	}
+	return count
+}
+
+// bearing adds the token of a client.
+type bearing struct{ token string }
+
+// RoundTrip implements http.RoundTripper.
+func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// eventually polls until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// TestScopeCluster: one node of three is connected to a server with scope: cluster, and agents call it at all of them.
+// The next node takes it over when its node ends, at once.
+func TestScopeCluster(t *testing.T) {
+	t.Parallel()
+	c := scopedNodes(t, 3, "", mcp.V20251125)
+	var sessions []string
+	for _, path := range []string{"/mcp", "/mcps/up/mcp"} {
+		c.path = path
+		for _, n := range c.all {
+			session := c.open(n)
+			c.works(session)
+			if path != "/mcp" {
+				sessions = append(sessions, session)
+			}
+		}
+	}
+	if got := c.connections(); got != 1 {
+		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
+	}
+	began := time.Now()
+	c.stop(c.all[0])
+	for _, session := range sessions {
+		c.settles(func() (bool, string) {
+			resp, body := c.post(session, `{"jsonrpc":"2.0","id":7777,"method":"tools/call","params":{"name":"echo","arguments":{"text":"on"}}}`)
+			return resp.StatusCode == http.StatusOK && strings.Contains(body, `"result"`), body
+		})
+		c.works(session)
+	}
+	if took := time.Since(began); took > 15*time.Second { // without the release, another node waits for 20 seconds
+		t.Errorf("the next node took the server over in %v", took)
+	}
+	if got := c.connections(); got != 2 {
+		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
+	}
+}
+
+// TestScopeClusterAsks: what a server with scope: cluster asks and tells reaches agents at a node that does not have it,
+// and what they cancel reaches the server.
+func TestScopeClusterAsks(t *testing.T) {
+	for _, server := range []string{mcp.V20251125, mcp.V20260728} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			c := scopedNodes(t, 2, "", server)
+			for _, version := range []string{mcp.V20251125, mcp.V20260728} {
+				asksOf(t, c, version)
+			}
+		})
+	}
+}
+
+func asksOf(t *testing.T, c *nodes, version string) {
+	progress, changed := make(chan float64, 16), make(chan string, 16)
+	client := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, &sdk.ClientOptions{
+		CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
+			return &sdk.CreateMessageResult{Model: "m", Role: "assistant", Content: &sdk.TextContent{Text: "said by the model"}}, nil
+		},
+		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { changed <- "tools" },
+	})
+	cs, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
+		Endpoint: c.all[1].front.URL + "/mcps/up/mcp", HTTPClient: &http.Client{Transport: bearing{clusterToken}},
+	}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cs.Close()
+	call := func(tool string, args map[string]any) string {
+		t.Helper()
+		params := &sdk.CallToolParams{Name: tool, Arguments: args}
+		params.SetProgressToken("tok")
+		res, err := cs.CallTool(t.Context(), params)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", version, tool, err)
+		}
+		return fmt.Sprint(res.Content[0].(*sdk.TextContent).Text)
+	}
+	for tool, want := range map[string]string{"sample": "said by the model", "elicit": "Ada"} {
+		if got := call(tool, map[string]any{"rounds": 2}); !strings.Contains(got, want) {
+			t.Errorf("%s: %s: %s", version, tool, got)
+		}
+	}
+	call("progress", map[string]any{"n": 3})
+	for want := 1.0; want <= 3; want++ {
+		select {
+		case got := <-progress:
+			if got != want {
+				t.Errorf("%s: progress %v, not %v", version, got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: no progress %v", version, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	before := len(c.fake.Events())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := cs.CallTool(ctx, &sdk.CallToolParams{Name: "sleep", Arguments: map[string]any{"sleep_ms": 30_000}})
+		failed <- err
+	}()
+	since := func(prefix string) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(c.fake.Events()[before:], func(e string) bool { return strings.HasPrefix(e, prefix) })
+		}
+	}
+	eventually(t, "the call runs", since("sleeping "))
+	cancel()
+	if err := <-failed; err == nil {
+		t.Errorf("%s: a cancelled call has a result", version)
+	}
+	eventually(t, "the call is cancelled", func() bool { return since("cancelled ")() || since("disconnected ")() })
+	if version == mcp.V20251125 {
+		call("set_tools", map[string]any{"n": 3 + len(c.fake.Events())})
+		select {
+		case <-changed:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: nothing told of changed tools", version)
+		}
+	}
+}
+
+// TestScopeClusterApproves: a call at a node that does not have its server meets the policy once. Asked twice, a person
+// would say yes twice.
+func TestScopeClusterApproves(t *testing.T) {
+	t.Parallel()
+	c := scopedNodes(t, 2, "policy: {rules: [{action: require_approval, namespace: up}]}\n", mcp.V20260728)
+	n := c.all[1]
+	c.elicit = regexp.MustCompile(`up:elicit#[0-9a-f]+`).FindString(c.calls(n, c.open(n), "tool_browse", `{"query":"elicit"}`))
+	for _, path := range []string{"/mcps/up/mcp", "/mcp"} {
+		status, asked := c.answers(n, path, clusterToken, "")
+		state := regexp.MustCompile(`"requestState":("[^"]+")`).FindStringSubmatch(asked)
+		if status != http.StatusOK || state == nil || !strings.Contains(asked, "Allow ") {
+			t.Fatalf("%s: %d %s", path, status, asked)
+		}
+		_, body := c.answers(n, path, clusterToken, `,"requestState":`+state[1]+`,"inputResponses":{"approve-1":{"action":"accept","content":{}}}`)
+		if !strings.Contains(body, "What is your name?") {
+			t.Errorf("%s: after the yes: %s", path, body)
+		}
+	}
+}

@@ -1,0 +1,366 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/upstream"
+)
+
+// A server with scope: cluster runs at one node of a cluster, the holder of a strict claim. The other nodes
+// have an upstream at the holder's peer link in its place:
+//
+//	claim u.HASH ─▶ the upstream of the configuration ◀─ router without policy, quotas and audit ◀─ PeerServers
+//	held by another node ─▶ an upstream at http://INC.node.invalid/peer/v1/servers/NAME ─▶ peer link ─▶ PeerServers
+//
+// So a call meets policy, quotas, audit and firewall once, at the node that the agent asked. The holder ends the
+// server's program before it gives up the claim, and within seconds when it has lost the claim: another node gets
+// it 5 seconds after that at the earliest.
+
+// PeerServers is where other nodes reach the servers that this one holds, over the peer link alone.
+const PeerServers = "/peer/v1/servers/"
+
+const (
+	// scopedHost is the end of the host in the URL of a server at another node. No such host exists; see
+	// scopedTransport.
+	scopedHost = ".node.invalid"
+	// noHolder stands in such a URL in place of an INC.
+	noHolder = "none"
+
+	scopedLook  = time.Second      // between two looks whether the holder is gone
+	scopedAgain = 10 * time.Second // between two reads of the claim while the holder is there
+	scopedFirst = time.Second      // that the start of a server waits for the first claim
+)
+
+// scoped are the servers with scope: cluster. Without a cluster, they are servers as others.
+type scoped struct {
+	node    *cluster.Node // nil: this gateway is one node
+	docs    store.Docs
+	manager *upstream.Manager
+	changed func() // gives the manager the servers anew
+	log     *slog.Logger
+	inner   *router.Router // serves other nodes; nil without a cluster
+
+	closing context.Context // ends with close
+	end     context.CancelFunc
+	work    sync.WaitGroup
+
+	mu  sync.Mutex // guards below
+	all map[string]*scopedServer
+}
+
+// newScoped returns the servers with scope: cluster of an engine whose manager is set.
+func newScoped(e *Engine) *scoped {
+	s := &scoped{node: e.Store.Cluster(), manager: e.manager, changed: e.agents.merge, log: e.log, all: map[string]*scopedServer{}}
+	s.closing, s.end = context.WithCancel(context.Background())
+	if s.node == nil {
+		return s
+	}
+	s.docs = e.Store.documents()
+	find, names := router.FromManager(e.manager)
+	s.inner = router.New(router.Options{
+		Find: func(name string) (router.Upstream, bool) {
+			if !s.holds(name) {
+				return nil, false
+			}
+			return find(name)
+		},
+		Names: names, Memory: e.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), MaxPrincipalSessions: 10_000, Logger: e.log,
+	})
+	return s
+}
+
+// holds reports whether this node has the server with a name.
+func (s *scoped) holds(name string) bool {
+	s.mu.Lock()
+	one := s.all[name]
+	mine := one != nil && one.mine
+	s.mu.Unlock()
+	if !mine {
+		return false
+	}
+	u, ok := s.manager.Upstream(name)
+	return ok && !elsewhere(u.Config())
+}
+
+// elsewhere reports whether a server is at another node.
+func elsewhere(c *config.Server) bool {
+	_, at := incOfURL(c.URL)
+	return at
+}
+
+// incOfURL returns the INC in the URL of a server at another node, "" if no node holds the server. at is false
+// for other URLs.
+func incOfURL(text string) (inc string, at bool) {
+	if !strings.Contains(text, scopedHost) {
+		return "", false
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", false
+	}
+	inc, at = strings.CutSuffix(u.Host, scopedHost)
+	if inc == noHolder {
+		inc = ""
+	}
+	return inc, at
+}
+
+// place returns the servers for the manager of this node: as configured, or at another node. It begins and ends
+// the claims. One goroutine may call it at a time.
+func (s *scoped) place(servers []*config.Server) []*config.Server {
+	out := make([]*config.Server, len(servers))
+	copy(out, servers)
+	claimed := map[string]*scopedServer{}
+	s.mu.Lock()
+	for i, c := range servers {
+		switch {
+		case c.Scope != config.ScopeCluster || c.Disabled || c.Faulty():
+			continue
+		case s.node == nil:
+			local := *c
+			local.Scope = config.ScopeNode
+			out[i] = &local
+			continue
+		}
+		one := s.all[c.Name]
+		if one == nil {
+			one = s.begin(c.Name)
+		}
+		one.drain = c.Drain
+		claimed[c.Name] = one
+	}
+	for name, one := range s.all {
+		if claimed[name] == nil {
+			one.end()
+			delete(s.all, name)
+		}
+	}
+	s.mu.Unlock()
+	late := time.NewTimer(scopedFirst)
+	defer late.Stop()
+	for i, c := range out {
+		one := claimed[c.Name]
+		if one == nil {
+			continue
+		}
+		select {
+		case <-one.tried:
+		case <-s.closing.Done():
+		case <-late.C:
+			late.Reset(0) // for the others
+		}
+		s.mu.Lock()
+		holder, mine := one.holder, one.mine
+		s.mu.Unlock()
+		if !mine {
+			out[i] = distant(c, holder)
+		}
+	}
+	return out
+}
+
+// distant returns a server as the nodes have it that do not hold it. Its holder has the command, the credentials
+// and all else that belongs to the connection.
+func distant(c *config.Server, holder string) *config.Server {
+	d := *c
+	d.Command, d.Args, d.Env, d.EnvFile, d.Cwd, d.Headers, d.OAuth = "", nil, nil, "", "", nil, config.OAuth{}
+	d.Type, d.Start = config.TransportHTTP, config.StartBoot
+	d.URL = "http://" + cmp.Or(holder, noHolder) + scopedHost + PeerServers + url.PathEscape(c.Name)
+	return &d
+}
+
+// known waits until it is known which nodes hold the servers that are required, or ctx ends.
+func (s *scoped) known(ctx context.Context, c *config.Config) {
+	for _, server := range c.Servers {
+		s.mu.Lock()
+		one := s.all[server.Name]
+		s.mu.Unlock()
+		if one == nil || !server.Required {
+			continue
+		}
+		select {
+		case <-one.known:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// close ends the claims' goroutines and the requests of other nodes. The claims are free when the node ends,
+// after the programs.
+func (s *scoped) close(ctx context.Context) {
+	s.mu.Lock() // no goroutine begins from here on
+	s.end()
+	s.mu.Unlock()
+	if s.inner != nil {
+		_ = s.inner.Shutdown(ctx) // what is left ends with the manager
+	}
+	s.work.Wait()
+}
+
+// scopedServer is one server with scope: cluster.
+type scopedServer struct {
+	of   *scoped
+	name string
+	key  string
+	ctx  context.Context // ends when the server is not configured any more
+	end  context.CancelFunc
+	look chan struct{} // capacity 1: look at the claim now
+
+	tried, known chan struct{} // closed after the first claim; when there was a holder
+
+	// Guarded by scoped.mu.
+	drain      time.Duration
+	holder     string // INC, "" if it is not known
+	mine       bool
+	suspecting bool
+}
+
+// begin starts to claim a server. The caller holds mu.
+func (s *scoped) begin(name string) *scopedServer {
+	one := &scopedServer{
+		of: s, name: name, key: "u." + store.Hash("mcpServers\x00"+name), look: make(chan struct{}, 1),
+		tried: make(chan struct{}), known: make(chan struct{}),
+	}
+	one.ctx, one.end = context.WithCancel(s.closing)
+	s.all[name] = one
+	if s.closing.Err() == nil {
+		s.work.Go(one.run)
+	}
+	return one
+}
+
+// run claims the server again and again until it is not configured any more.
+func (one *scopedServer) run() {
+	node := one.of.node
+	stop, err := one.of.docs.Follow(one.key, func(store.Doc) { one.nudge() })
+	if err == nil {
+		defer stop()
+	}
+	followed := err == nil
+	for one.ctx.Err() == nil {
+		if node.Draining() {
+			if inc, err := cluster.HeldBy(one.ctx, node, one.key); err == nil {
+				one.set(inc, false)
+			}
+		} else {
+			claim, err := node.Claim(one.ctx, one.key, true)
+			if err == nil {
+				one.hold(claim)
+				continue
+			}
+			if inc, held := cluster.Holder(err); held {
+				one.set(inc, false)
+			} else if closeOnce(one.tried); one.ctx.Err() == nil {
+				one.of.log.Debug("a server cannot be claimed now", "upstream", one.name, "err", err)
+			}
+		}
+		one.await(followed)
+	}
+}
+
+// await waits until another claim may succeed.
+func (one *scopedServer) await(followed bool) {
+	tick := time.NewTicker(scopedLook)
+	defer tick.Stop()
+	for began := time.Now(); ; {
+		select {
+		case <-one.ctx.Done():
+			return
+		case <-one.look:
+			return
+		case <-tick.C:
+			one.of.mu.Lock()
+			holder := one.holder
+			one.of.mu.Unlock()
+			if !followed || holder == "" || one.of.node.Gone(holder) || time.Since(began) >= scopedAgain {
+				return
+			}
+		}
+	}
+}
+
+func (one *scopedServer) nudge() {
+	select {
+	case one.look <- struct{}{}:
+	default:
+	}
+}
+
+// set notes which node has the server, and tells the manager.
+func (one *scopedServer) set(holder string, mine bool) {
+	s := one.of
+	s.mu.Lock()
+	same := one.holder == holder && one.mine == mine
+	one.holder, one.mine = holder, mine
+	s.mu.Unlock()
+	closeOnce(one.tried)
+	if holder != "" {
+		closeOnce(one.known)
+	}
+	if !same && s.closing.Err() == nil {
+		s.changed()
+	}
+}
+
+// closeOnce closes a channel of one goroutine.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// hold has the server until the claim is lost, the node drains, or the server is not configured any more.
+func (one *scopedServer) hold(claim *cluster.Claim) {
+	s := one.of
+	s.log.Info("this node has the server of the cluster", "upstream", one.name)
+	one.set(s.node.Inc(), true)
+	cut := false
+	select {
+	case <-claim.Lost():
+		cut = true
+	case <-cluster.Drained(s.node):
+	case <-one.ctx.Done():
+	}
+	if s.closing.Err() != nil {
+		return // the manager ends the program, and then the store frees the claim
+	}
+	s.mu.Lock()
+	drain := one.drain
+	s.mu.Unlock()
+	one.set("", false) // the upstream has left the manager when this returns
+	patience, cancel := context.WithTimeout(s.closing, drain)
+	if cut {
+		s.log.Warn("this node has lost the server of the cluster", "upstream", one.name)
+		cancel()
+	}
+	s.manager.Ended(patience, one.name)
+	cancel()
+	bounded, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	_ = claim.Release(bounded) // else it ends with the node
+}
+
+// ServeHeld serves a request of another node to a server that this one holds.
+func ServeHeld(e *Engine, w http.ResponseWriter, r *http.Request) {
+	name, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), PeerServers))
+	if s := e.scoped; s.inner == nil || err != nil || !s.holds(name) {
+		http.Error(w, "this node does not have the server", http.StatusMisdirectedRequest)
+		return
+	}
+	inner := *r
+	inner.URL = &url.URL{Path: "/mcps/" + name + "/mcp", RawPath: "/mcps/" + url.PathEscape(name) + "/mcp"}
+	e.scoped.inner.ServeHTTP(w, &inner)
+}

@@ -1,0 +1,25 @@
+package config
+
+import "github.com/weir-mcp/weir/internal/strict"
+
+// checkScopes refuses scope: cluster where requests carry what belongs to their caller. The gateway that
+// has the server knows the callers of the other gateways as one.
+func (d *decoder) checkScopes(c *Config) {
+	for _, s := range c.Servers {
+		if s.Scope != ScopeCluster || s.Disabled {
+			continue
+		}
+		why := ""
+		switch {
+		case s.Agent:
+			why = "an agent server gets requests that each gateway signs; leave agent or scope out"
+		case s.PerPrincipal() || s.Forwards():
+			why = "credentials: " + string(s.Credentials) + " shows the server the credential of each caller, and one gateway cannot have those of all; leave credentials or scope out"
+		}
+		if why == "" {
+			continue
+		}
+		path := strict.Join(d.paths[s], "scope")
+		d.Within(d.paths[s], func() { d.Fail(d.At(path), path, "%s: %s", path, why) })
+	}
+}
