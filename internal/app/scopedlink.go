@@ -19,6 +19,9 @@ import (
 // scopedPause is the time between two attempts to greet a server whose holder is there and not ready.
 const scopedPause = 250 * time.Millisecond
 
+// scopedWait is how long a connection waits for a node that has its server.
+const scopedWait = 3 * time.Second
+
 // over returns the transports of upstreams: for a server at another node the peer link, next for all others.
 func (s *scoped) over(next func(string, upstream.Owner, http.RoundTripper) http.RoundTripper) func(string, upstream.Owner, http.RoundTripper) http.RoundTripper {
 	return func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
@@ -40,9 +43,13 @@ type scopedTransport struct {
 // KindUpstreamUnavailable if no node has the server. It is mcp.ErrNotSent if the node has got nothing.
 func (t *scopedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	inc, _ := incOfURL(r.URL.String())
-	if inc == "" {
+	if inc == "" { // a new upstream takes the place of this one, and of its calls, when there is a holder
 		if r.Body != nil {
 			_ = r.Body.Close()
+		}
+		select {
+		case <-time.After(scopedWait):
+		case <-r.Context().Done():
 		}
 		return nil, &mcp.Error{
 			Kind: mcp.KindUpstreamUnavailable, Err: mcp.ErrNotSent,

@@ -26,6 +26,7 @@ var weirBin string
 func TestMain(m *testing.M) {
 	clustertest.Serve()
 	serveReplica()
+	serveLock()
 	err := proctest.Guard()
 	flag.Parse()
 	dir := ""

@@ -28,7 +28,7 @@ func (d *decoder) check(c *Config) {
 	d.checkControls(c)
 	d.checkPin(c)
 	d.checkAgents(c)
-	d.checkScopes(c)
+	checkScopes(d, c)
 	d.checkHubs(c)
 	d.checkTables(c)
 	checkCredentials(d, c)

@@ -4,7 +4,7 @@ import "github.com/weir-mcp/weir/internal/strict"
 
 // checkScopes refuses scope: cluster where requests carry what belongs to their caller. The gateway that
 // has the server knows the callers of the other gateways as one.
-func (d *decoder) checkScopes(c *Config) {
+func checkScopes(d *decoder, c *Config) {
 	for _, s := range c.Servers {
 		if s.Scope != ScopeCluster || s.Disabled {
 			continue

@@ -40,6 +40,7 @@ type admission struct {
 	next     time.Time     // no attempt before this time
 	lostAt   time.Time     // the last loss of a connection
 	replaces bool          // the next connection replaces one that was lost
+	moved    bool          // calls that have no connection yet get errMoved
 }
 
 func newAdmission(u *Upstream, held func() bool) *admission {
@@ -55,7 +56,7 @@ func newAdmission(u *Upstream, held func() bool) *admission {
 func (a *admission) acquire(ctx context.Context) (*link, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state == StateReady {
+	if a.state == StateReady && !a.moved {
 		return a.take(), nil
 	}
 	a.waiting++
@@ -63,7 +64,7 @@ func (a *admission) acquire(ctx context.Context) (*link, error) {
 	begin, seen := time.Now(), a.attempts
 	budget := time.NewTimer(a.budget)
 	defer budget.Stop()
-	for a.state != StateReady {
+	for a.state != StateReady || a.moved {
 		retry, err := a.prospect(time.Now(), seen)
 		if err != nil {
 			return nil, err
@@ -84,6 +85,9 @@ func (a *admission) acquire(ctx context.Context) (*link, error) {
 // unless the state changes, 0 for no limit. The call has seen that many failed attempts. It asks
 // for an attempt where one is due. The caller holds mu.
 func (a *admission) prospect(now time.Time, seen int) (retry time.Duration, err error) {
+	if a.moved {
+		return 0, errMoved
+	}
 	switch a.state {
 	case StateStopped:
 		return 0, errSlotEnded
@@ -112,6 +116,14 @@ func (a *admission) prospect(now time.Time, seen int) (retry time.Duration, err 
 		}
 	}
 	return 0, nil
+}
+
+// move sends calls that have no connection yet to the next upstream.
+func (a *admission) move() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.moved = true
+	a.set(a.state)
 }
 
 // wait returns when the state changes, after retry if that is not 0, or with over set when the

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,21 @@ type departure struct {
 	before *departure      // of the same name; nil if all of them have ended
 	hurry  context.Context // ends when the Manager is closed, or with cut
 	cut    context.CancelFunc
+}
+
+// errMoved is the error of a call that has no connection yet when another upstream takes the place of its own.
+var errMoved = errors.New("the server is at another node")
+
+// moveTo makes next the place of new calls, and of those that wait for a connection: the server has moved
+// to another node of the cluster, or from there. Calls that have a connection go on.
+func (u *Upstream) moveTo(next *Upstream) {
+	u.slotsMu.Lock()
+	defer u.slotsMu.Unlock()
+	u.next.Store(next)
+	u.shared.calls.move()
+	for _, s := range u.slots {
+		s.calls.move()
+	}
 }
 
 // Ended waits until the former upstreams of a name have ended, with their programs. If ctx ends first, their

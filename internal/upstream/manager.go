@@ -227,10 +227,14 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 		}
 	}
 	var ended []*Upstream
+	moves := map[string]*Upstream{}
 	for _, name := range slices.Concat(change.Removed, change.Changed) {
 		u := byName[name]
 		delete(byName, name)
 		ended = append(ended, u)
+		if u != nil && u.cfg.Scope == config.ScopeCluster {
+			moves[name] = u
+		}
 		gone := slices.Contains(change.Removed, name) || slices.ContainsFunc(next.Servers, func(s *config.Server) bool { return s.Name == name && s.ListsPerCaller() && u.lists.own == nil })
 		m.end(u, gone, u.cfg.Drain)
 	}
@@ -240,7 +244,11 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 		}
 		u := byName[s.Name]
 		if u == nil {
-			byName[s.Name] = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.freeOf(s.Name), nil)
+			u = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.freeOf(s.Name), nil)
+			byName[s.Name] = u
+			if before := moves[s.Name]; before != nil && s.Scope == config.ScopeCluster {
+				before.moveTo(u)
+			}
 			continue
 		}
 		u.lists.setOrder(i)

@@ -52,6 +52,7 @@ type Upstream struct {
 	work                                busy // calls, and requests with a Hold
 
 	homes taskHomes
+	next  atomic.Pointer[Upstream] // has the place of this one in the cluster; see moveTo
 
 	// Lock order: a lock of subscription that is held during calls, members.mu, slotsMu, admission.mu, all others.
 	slotsMu sync.Mutex // guards below
@@ -127,6 +128,9 @@ func (u *Upstream) Hold(ctx context.Context, stream bool) (release func(lost err
 		return func(error) {}, nil
 	}
 	l, err := u.shared.calls.acquire(ctx)
+	if errors.Is(err, errMoved) {
+		return u.next.Load().Hold(ctx, stream)
+	}
 	if err != nil {
 		return nil, u.public(err)
 	}
@@ -166,6 +170,9 @@ func (u *Upstream) Ready(ctx context.Context) (mcp.Hello, error) {
 		}
 	}
 	l, err := u.shared.calls.acquire(ctx)
+	if errors.Is(err, errMoved) {
+		return u.next.Load().Ready(ctx)
+	}
 	if err != nil {
 		return mcp.Hello{}, u.public(err)
 	}
@@ -190,6 +197,9 @@ func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 		hello = l.hello
 		return nil
 	})
+	if errors.Is(err, errMoved) {
+		return u.next.Load().Hello(ctx, modern)
+	}
 	return hello, err
 }
 
@@ -238,7 +248,15 @@ func (u *Upstream) Notify(ctx context.Context, method string, params json.RawMes
 	return u.notify(ctx, u.http() && saysModern(params), method, params)
 }
 
-func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (result json.RawMessage, err error) {
+func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	result, err := u.callHere(ctx, modern, method, params, back)
+	if errors.Is(err, errMoved) {
+		return u.next.Load().call(ctx, modern, method, params, back)
+	}
+	return result, err
+}
+
+func (u *Upstream) callHere(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (result json.RawMessage, err error) {
 	if err := u.lists.callable(u.lists.rulesOf(ctx), method, params); err != nil {
 		return nil, err
 	}
@@ -306,7 +324,7 @@ func (u *Upstream) ask(ctx context.Context, modern bool, method string, params j
 	if errors.As(err, &wire) {
 		return nil, err
 	}
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !errors.Is(err, errMoved) {
 		u.failures.Add(1)
 	}
 	if k, _ := mcp.KindOf(err); k == mcp.KindSessionNotFound {
@@ -325,12 +343,16 @@ func (u *Upstream) timeoutOf(method string) time.Duration {
 }
 
 func (u *Upstream) notify(ctx context.Context, modern bool, method string, params json.RawMessage) error {
-	return u.with(ctx, modern, "", func(l *link) error {
+	err := u.with(ctx, modern, "", func(l *link) error {
 		if method == "notifications/roots/list_changed" && l.slot.key.session == nil {
 			return nil // a shared connection has no roots
 		}
 		return l.notify(ctx, method, params)
 	})
+	if errors.Is(err, errMoved) {
+		return u.next.Load().notify(ctx, modern, method, params)
+	}
+	return err
 }
 
 // with runs f over a connection that is ready: if f is about a task, the one that made the task. If f
@@ -399,6 +421,9 @@ func (u *Upstream) slot(key slotKey) (*slot, error) {
 	defer u.slotsMu.Unlock()
 	if s := u.slots[key]; s != nil {
 		return s, nil
+	}
+	if u.next.Load() != nil {
+		return nil, errMoved
 	}
 	if u.closed {
 		return nil, u.stopped()
