@@ -63,7 +63,7 @@ func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, erro
 	c := &Claim{n: n, key: key, inc: l.inc, rev: rev, lost: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.life != l {
+	if n.life != l || l.over {
 		return nil, fmt.Errorf("%s was claimed by an incarnation that is over: %w", key, store.ErrUnavailable)
 	}
 	n.claims[c] = struct{}{}

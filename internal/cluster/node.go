@@ -127,6 +127,7 @@ type life struct {
 	ready  chan struct{} // closed when n.INC is first acknowledged
 	fenced chan struct{} // closed when the incarnation is over
 	stop   func()        // of its subscriptions
+	over   bool          // it owns nothing any more; guarded by Node.mu
 }
 
 // peerState is a node as it was last seen.
@@ -356,6 +357,10 @@ func (n *Node) document(inc string) []byte {
 func (n *Node) fence(old *life) bool {
 	n.log.Error("the store has not acknowledged this node in time: it gives up what it owned and goes on as another one", "node", n.o.Name, "inc", old.inc)
 	n.count.fenced.Add(1)
+	n.mu.Lock()
+	old.over = true
+	n.mu.Unlock()
+	loseClaims(n) // before what may wait for the bus: another node has them soon
 	old.stop()
 	var next *life
 	for next == nil {
@@ -378,14 +383,9 @@ func (n *Node) fence(old *life) bool {
 	} else {
 		rememberEnd(n.gone, old.inc, time.Now())
 	}
-	lost := n.claims
-	n.claims = map[*Claim]struct{}{}
 	endings := slices.Collect(maps.Values(n.endings))
 	n.mu.Unlock()
 	close(old.fenced)
-	for c := range lost {
-		c.lose()
-	}
 	for _, f := range endings {
 		f()
 	}
@@ -394,6 +394,17 @@ func (n *Node) fence(old *life) bool {
 	}
 	n.work.Go(func() { bequeath(n, old.inc, next) })
 	return true
+}
+
+// loseClaims tells the owners of claims that this node owns nothing any more.
+func loseClaims(n *Node) {
+	n.mu.Lock()
+	lost := n.claims
+	n.claims = map[*Claim]struct{}{}
+	n.mu.Unlock()
+	for c := range lost {
+		c.lose()
+	}
 }
 
 // bequeath writes who goes on for an older incarnation of this process.

@@ -54,6 +54,7 @@ type deafBus struct {
 	Bus
 	mu    sync.Mutex // guards below
 	off   bool
+	deaf  bool   // Listen fails
 	ended string // a subject without a listener; "" for none
 }
 
@@ -94,7 +95,20 @@ func (b *deafBus) Ask(subject string, h store.Header, body []byte, timeout time.
 	b.Bus.Ask(subject, h, body, timeout, f)
 }
 
+// refuse makes Listen fail, or work again.
+func (b *deafBus) refuse(deaf bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deaf = deaf
+}
+
 func (b *deafBus) Listen(subject string, f func(store.Message)) (func(), error) {
+	b.mu.Lock()
+	deaf := b.deaf
+	b.mu.Unlock()
+	if deaf {
+		return nil, store.ErrUnavailable
+	}
 	return b.Bus.Listen(subject, func(m store.Message) {
 		if !b.isOff() {
 			f(m)
@@ -240,6 +254,36 @@ func TestStartWaits(t *testing.T) {
 		n.Close(t.Context())
 		if n, err = Start(ctx, Options{Docs: &lateDocs{w.docs, 1000}, Bus: w.bus, Name: "b"}); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("%v, %v", n, err)
+		}
+	})
+}
+
+// TestFenceWithoutBus: a node that the store has not acknowledged in time loses what it owns, and claims nothing, also
+// while it cannot begin another incarnation because the bus is away.
+func TestFenceWithoutBus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.join("a")
+		c, err := a.Claim(t.Context(), "u.x", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inc := a.Inc()
+		a.docs.Cut(true)
+		a.bus.refuse(true)
+		cut := time.Now()
+		<-c.Lost()
+		if after := time.Since(cut); after > fenceAfter {
+			t.Errorf("the claim was lost after %v", after)
+		}
+		a.docs.Cut(false)
+		if c, err := a.Claim(t.Context(), "u.x", true); err == nil {
+			t.Errorf("claimed %v by an incarnation that is over", c)
+		}
+		a.bus.refuse(false)
+		time.Sleep(nodeTTL + renewEvery)
+		if c, err = a.Claim(t.Context(), "u.x", true); err != nil || a.Inc() == inc {
+			t.Errorf("%v, inc %s", err, a.Inc())
 		}
 	})
 }

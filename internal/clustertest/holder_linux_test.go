@@ -162,7 +162,7 @@ func TestOneHolder(t *testing.T) {
 	go func() { done <- ended.Terminate(endTime) }()
 	passes("drain", 10*time.Second)
 	sleep(t.Context(), 300*time.Millisecond) // calls go on
-	if *chaosTime == 0 { // what follows takes half a minute for each part
+	if *chaosTime == 0 {                     // what follows takes half a minute for each part
 		ended.Kill()
 	}
 	if err := <-done; err != nil {
