@@ -90,9 +90,9 @@ type departure struct {
 // errMoved is the error of a call that has no connection yet when another upstream takes the place of its own.
 var errMoved = errors.New("the server is at another node")
 
-// moveTo makes next the place of new calls, and of those that wait for a connection: the server has moved
+// moveTo makes next the place of new calls of u, and of those that wait for a connection: the server has moved
 // to another node of the cluster, or from there. Calls that have a connection go on.
-func (u *Upstream) moveTo(next *Upstream) {
+func moveTo(u, next *Upstream) {
 	u.slotsMu.Lock()
 	defer u.slotsMu.Unlock()
 	u.next.Store(next)

@@ -247,7 +247,7 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 			u = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.freeOf(s.Name), nil)
 			byName[s.Name] = u
 			if before := moves[s.Name]; before != nil && s.Scope == config.ScopeCluster {
-				before.moveTo(u)
+				moveTo(before, u)
 			}
 			continue
 		}
