@@ -228,3 +228,46 @@ func TestSessionsOfAFencedNode(t *testing.T) {
 		time.Sleep(2 * time.Minute) // idle connections end
 	})
 }
+
+// TestSessionsOfARestartedNode: a request for a session of a node that was killed and started again at once waits until
+// the new process knows that the old one is gone, and is served.
+func TestSessionsOfARestartedNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs, bus, listener := store.NewMemory(), store.NewMemoryBus(), memnet.New()
+		faults := &storetest.Faults{Docs: docs, Next: func() storetest.Fault { return storetest.None }}
+		deaf := &deafBus{Bus: bus}
+		start := func(name string, docs store.Docs, bus Bus) *Node {
+			n, err := Start(t.Context(), Options{Docs: docs, Bus: bus, Name: name, URL: "http://" + name + ":1", Dial: listener.DialContext})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		a, b := start("a", faults, deaf), start("b", docs, bus)
+		front := func(n *Node, name string) http.Handler {
+			return n.Sessions(Endpoint{
+				Path: "/mcp", ID: func(r *http.Request) string { return r.Header.Get("Session") },
+				Owner: func(_, id string) (inc, key string, ok bool) {
+					inc, name, ok := strings.Cut(id, ".")
+					return inc, "s." + name, ok
+				},
+				Here: func(string) bool { return false }, Forget: func(string) {}, ForgetAll: func() {}, MaxBody: 1 << 20,
+				Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }),
+			})
+		}
+		faults.Cut(true)
+		deaf.cut()
+		again := start("a", docs, bus)
+		link := again.Serve(listener, nil, front(again, "again"))
+		if w := call(front(b, "b"), a.Inc()+".x"); w.Code != http.StatusOK { // at either of the two
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		link.Shutdown(t.Context())
+		_ = listener.Close()
+		faults.Cut(false)
+		for _, n := range []*Node{a, b, again} {
+			n.Close(t.Context())
+		}
+		time.Sleep(2 * time.Minute) // idle connections end
+	})
+}

@@ -379,6 +379,11 @@ func (x *exchange) routeTo(to string) {
 		case sent:
 			return
 		case moved:
+			// A node never sends a request to itself: another process has the address of a node that was killed, and
+			// needs a moment to find that out. See succeed.
+			if next == to && pause(x.r.Context(), retryEvery) != nil {
+				return
+			}
 			if next == "" {
 				retires(n, to) // its document may not say so yet
 			} else {
