@@ -1,10 +1,15 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -108,7 +113,7 @@ func streaming(n *Node, r *http.Request) (out *http.Request, end func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(over, func() {
 		select {
-		case <-time.After(time.Duration(rand.Int64N(int64(spreadTime)))):
+		case <-time.After(time.Duration(mathrand.Int64N(int64(spreadTime)))):
 			cancel()
 		case <-ctx.Done():
 		}
@@ -116,17 +121,35 @@ func streaming(n *Node, r *http.Request) (out *http.Request, end func()) {
 	return r.WithContext(ctx), func() { stop(); cancel() }
 }
 
+// successors returns the other nodes that take work, in an order that depends on the text id: many ids are spread
+// evenly, and all nodes find the same order for one (rendezvous hashing).
+func successors(n *Node, id string) []string {
+	type place struct {
+		inc  string
+		rank uint64
+	}
+	var all []place
+	for _, p := range n.Peers() {
+		if p.Inc != n.Inc() && p.State == stateUp && p.URL != "" {
+			sum := sha256.Sum256([]byte(p.Inc + "\x00" + id))
+			all = append(all, place{p.Inc, binary.BigEndian.Uint64(sum[:])})
+		}
+	}
+	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.rank, b.rank) })
+	incs := make([]string, len(all))
+	for i, p := range all {
+		incs[i] = p.inc
+	}
+	return incs
+}
+
 // away serves a request that belongs to no session, or to one of this draining node, at another node.
 func (x *exchange) away() {
 	if !x.readBody() {
 		return
 	}
-	n := x.s.n
-	for _, p := range n.Peers() {
-		if p.Inc == n.Inc() || p.State != stateUp || p.URL == "" {
-			continue
-		}
-		if _, result := x.forward(p.Inc); result == sent {
+	for _, inc := range successors(x.s.n, rand.Text()) {
+		if _, result := x.forward(inc); result == sent {
 			return
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -270,4 +271,57 @@ func TestSessionsOfARestartedNode(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute) // idle connections end
 	})
+}
+
+// TestDrainSpreads: sessions of a draining node, and requests without one, go to all nodes that take work.
+func TestDrainSpreads(t *testing.T) {
+	m := newMovers(t)
+	_, _, servedB := m.join("b", m.docs, nil)
+	_, _, servedC := m.join("c", m.docs, nil)
+	a, front, served := m.join("a", m.docs, nil)
+	if !Retire(t.Context(), a) { // when it returns, the other nodes know it
+		t.Fatal("there are no other nodes")
+	}
+	const requests = 32
+	for i := range requests {
+		if w := call(front, fmt.Sprintf("%s.%d", a.Inc(), i)); w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		if w := call(front, ""); w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	b, c := len(*servedB), len(*servedC)
+	if b < requests/4 || c < requests/4 || b+c != 2*requests || len(*served) != 0 {
+		t.Errorf("the other nodes served %d and %d requests, the draining one %d", b, c, len(*served))
+	}
+}
+
+// TestMovesTooOften: a session of which each node says that another one has it is no fault of the store.
+func TestMovesTooOften(t *testing.T) {
+	m := newMovers(t)
+	// These two nodes send the session to each other.
+	var incs [2]string
+	for i, name := range []string{"b", "c"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := Start(t.Context(), Options{Docs: m.docs, Bus: m.bus, Name: name, URL: "http://" + l.Addr().String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close(context.Background()) })
+		incs[i] = n.Inc()
+		link := n.Serve(l, nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(headerOwner, incs[1-i])
+			w.WriteHeader(http.StatusMisdirectedRequest)
+		}))
+		t.Cleanup(func() { link.Shutdown(context.Background()) })
+	}
+	_, front, _ := m.join("a", m.docs, nil)
+	w := call(front, incs[0]+".x")
+	if said := w.Body.String(); w.Code != http.StatusBadGateway || !strings.Contains(said, "moved") || !strings.Contains(said, `"maybe_ran":false`) || strings.Contains(said, "store") {
+		t.Errorf("%d %s", w.Code, said)
+	}
 }

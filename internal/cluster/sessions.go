@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -193,14 +194,12 @@ func (x *exchange) drain(carried bool) {
 		x.misdirected("")
 		return
 	}
-	for _, p := range s.n.Peers() {
-		if p.Inc != s.n.Inc() && p.State == stateUp && p.URL != "" {
-			if x.readBody() {
-				s.e.Forget(x.id)
-				x.routeTo(p.Inc)
-			}
-			return
+	if others := successors(s.n, x.id); len(others) > 0 {
+		if x.readBody() {
+			s.e.Forget(x.id)
+			x.routeTo(others[0])
 		}
+		return
 	}
 	x.local()
 }
@@ -402,7 +401,7 @@ func (x *exchange) routeTo(to string) {
 			to = "" // is looked for again
 		}
 	}
-	x.unavailable(errors.New("the session moves too often"))
+	x.moving(to)
 }
 
 // asked returns an error if the store cannot be asked for a node.
@@ -499,6 +498,18 @@ func (x *exchange) repeatable() bool {
 func (x *exchange) unavailable(err error) {
 	x.w.Header().Set("Retry-After", "2")
 	guard.WriteError(x.w, http.StatusServiceUnavailable, x.message.ID, mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked where the session lives; try again: %w", err))
+}
+
+// moving answers that each node that the request was sent to has named another one.
+func (x *exchange) moving(last string) {
+	x.s.n.log.Warn("a session moves too often: nodes end one after another, or do not agree on who has it", "session", telemetry.SessionTag(x.id), "inc", last)
+	ran := x.repeatable()
+	e := mcp.Errorf(mcp.KindNodeGone, "the session has moved %d times between nodes during the request: try again", moves)
+	if !ran {
+		e = mcp.Errorf(mcp.KindNodeGone, "the session has moved %d times between nodes during the request, which did not run: try again", moves)
+	}
+	e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": last, "maybe_ran": ran}) // texts and a bool
+	guard.WriteError(x.w, mcp.KindNodeGone.Info().HTTP, x.message.ID, e)
 }
 
 // gone answers that the node of the session ended during the request.

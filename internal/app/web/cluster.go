@@ -204,7 +204,13 @@ func near(node *cluster.Node, log *slog.Logger, idOf func(r *http.Request) strin
 			next.ServeHTTP(w, r)
 		default:
 			log.Warn("a request was at a node that does not answer", "inc", owner, "err", err)
-			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, "", mcp.Errorf(mcp.KindNodeGone, "the node of this connection does not answer; connect again"))
+			e := mcp.Errorf(mcp.KindNodeGone, "the node of this connection does not answer, and the message may have arrived; connect again")
+			unsent := cluster.NotSent(err)
+			if unsent {
+				e = mcp.Errorf(mcp.KindNodeGone, "the node of this connection does not answer, and the message was not sent; connect again")
+			}
+			e.Data, _ = json.Marshal(map[string]any{"kind": "node_gone", "node": owner, "maybe_ran": !unsent}) // texts and a bool
+			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, "", e)
 		}
 	})
 }
