@@ -161,7 +161,7 @@ func connect(ctx context.Context, s *stage, opts gateway.Options) (a *agent, end
 	}}
 	end = func() {
 		session.Close()
-		state.Close()
+		state.Close(context.Background())
 		store.Close()
 	}
 	list, err := a.ask(ctx, "tools/list", "{}")

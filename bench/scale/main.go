@@ -129,7 +129,7 @@ func ask(g *gateway.Gateway, arguments ...string) (took []time.Duration, err err
 // are told of the change, and the figures of the catalog.
 func refreshes(s *gateway.Snapshot) (took []time.Duration) {
 	state := gateway.NewState()
-	defer state.Close()
+	defer state.Close(context.Background())
 	state.Refresh(s.Catalog)
 	for change := range 40 {
 		l := listingOf(3, change+1)

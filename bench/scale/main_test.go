@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func BenchmarkRefresh(b *testing.B) {
 			}
 			s.Prepare()
 			state := gateway.NewState()
-			defer state.Close()
+			defer state.Close(context.Background())
 			state.Refresh(s.Catalog)
 			b.ReportAllocs()
 			for change := 1; b.Loop(); change++ {

@@ -392,7 +392,7 @@ func (e *Engine) Close(ctx context.Context) {
 	e.hooks.close()
 	e.Plane.close()
 	e.bodies.close()
-	e.state.Close()
+	e.state.Close(ctx)
 	e.Auditor.close()
 	if e.opts.Events != nil {
 		if err := e.opts.Events.Close(); err != nil {

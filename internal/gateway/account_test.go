@@ -168,7 +168,7 @@ func TestCountingIsBounded(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 	once.Do(func() { close(release) })
-	h.g.state.Close() // waits
+	h.g.state.Close(context.Background()) // waits
 	mu.Lock()
 	defer mu.Unlock()
 	if int64(uncounted) != u.Uncounted {
@@ -196,8 +196,8 @@ func TestStatsShowNoSecrets(t *testing.T) {
 	if s := h.g.state.Stats(""); len(s.Sessions) != 1 || s.Total.Calls != 2 {
 		t.Errorf("after its end: %+v", s)
 	}
-	h.g.state.Close()
-	h.g.state.Close()
+	h.g.state.Close(context.Background())
+	h.g.state.Close(context.Background())
 	if n := h.g.state.Sessions(); n != 0 {
 		t.Errorf("%d sessions after Close", n)
 	}

@@ -157,7 +157,7 @@ func TestCacheExpires(t *testing.T) {
 func TestCacheIsCounted(t *testing.T) {
 	pool := memory.NewPool(memory.Options{Limit: 8 << 10})
 	state := NewState()
-	defer state.Close()
+	defer state.Close(context.Background())
 	opts := Options{State: state, Cache: dispatch.CacheOptions{ReadOnly: true, Room: pool.Account("cache")}}
 	h := newCacheHarness(t, opts)
 	h.get(t, `{"a":1}`)

@@ -54,7 +54,7 @@ func newCrowd(t *testing.T, opts Options) *crowd {
 		}
 		_ = srv.Close()
 		<-served
-		c.state.Close()
+		c.state.Close(context.Background())
 		store.Close()
 	})
 	return c

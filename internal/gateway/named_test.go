@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -25,7 +26,7 @@ func runbook(upstream string, order int, found bool, more ...string) catalog.Lis
 // everything.
 func contenders(t *testing.T, opts Options, listings ...catalog.Listing) (*harness, map[string]*shelf) {
 	h := newHarness(t, opts)
-	t.Cleanup(h.g.state.Close)
+	t.Cleanup(func() { h.g.state.Close(context.Background()) })
 	shelves := map[string]*shelf{}
 	for _, l := range listings {
 		s := newShelf()

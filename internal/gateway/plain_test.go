@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -278,7 +279,7 @@ func FuzzToolNames(f *testing.F) {
 func TestAutoFollowsTheCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, Options{Mode: ModeAuto, AutoTokens: 400})
-		defer h.g.state.Close()
+		defer h.g.state.Close(context.Background())
 		peer := newTelling()
 		h.session.SetPeer(peer)
 		if got := h.names(t); !slices.Contains(got, "files__drop") || slices.Contains(got, ToolBrowse) {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -187,7 +188,7 @@ func TestProfileMode(t *testing.T) {
 func TestProfileChangesAreTold(t *testing.T) {
 	options := Options{Profiles: []Profile{webProfile, {Name: "vault", Include: []string{"vault:*"}}}, Mode: ModePlain, State: NewState()}
 	h := newHarness(t, options)
-	t.Cleanup(options.State.Close)
+	t.Cleanup(func() { options.State.Close(context.Background()) })
 	var heard []string
 	for _, name := range []string{"public", "vault", ""} {
 		ctx := authz.WithRoute(t.Context(), authz.Route{Profile: name})

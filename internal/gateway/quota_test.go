@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -75,7 +76,7 @@ func TestQuotaThatIsLowered(t *testing.T) {
 			return dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerMinute: n}}}
 		}
 		state := NewState()
-		defer state.Close()
+		defer state.Close(context.Background())
 		h := newHarness(t, Options{State: state, RateLimits: limit(5)})
 		call := `{"tool_id":"` + h.id(t, "files", "drop") + `","args":{}}`
 		for range 4 { // at 0, 10, 20 and 30 seconds
@@ -187,7 +188,7 @@ func TestQuotaUnconfigured(t *testing.T) {
 // A reload makes another gateway, which goes on with the same state.
 func TestQuotaSurvivesAReload(t *testing.T) {
 	state := NewState()
-	defer state.Close()
+	defer state.Close(context.Background())
 	limits := dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolBrowse: {PerSession: 1}}}
 	h := newHarness(t, Options{State: state, RateLimits: limits})
 	h.tool(t, ToolBrowse, `{"path":"/"}`)

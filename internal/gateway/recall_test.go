@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -123,7 +124,7 @@ func TestRestore(t *testing.T) {
 		return c
 	}
 	s := NewState()
-	defer s.Close()
+	defer s.Close(context.Background())
 	s.Restore(map[string]*catalog.Catalog{"a": of("first")})
 	if n := len(s.Changes()); n != 0 {
 		t.Errorf("%d changes before a listing", n)

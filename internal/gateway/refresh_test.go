@@ -45,7 +45,7 @@ func TestListChanged(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, Options{Mode: c.mode})
-			defer h.g.state.Close()
+			defer h.g.state.Close(context.Background())
 			peer, deaf := newTelling(), newTelling()
 			h.session.SetPeer(peer)
 			never := mcp.NewSession("", "bob")
@@ -80,7 +80,7 @@ func TestListChanged(t *testing.T) {
 func TestListChangedByAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, Options{})
-		defer h.g.state.Close()
+		defer h.g.state.Close(context.Background())
 		peer := newTelling()
 		h.session.SetPeer(peer)
 		h.names(t)
@@ -98,7 +98,7 @@ func TestListChangedByAReload(t *testing.T) {
 func TestSubscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, up := library(t, Options{})
-		defer h.g.state.Close()
+		defer h.g.state.Close(context.Background())
 		peer := newTelling()
 		h.session.SetPeer(peer)
 		id := h.id(t, "docs", "README")
@@ -152,7 +152,7 @@ func TestSubscribe(t *testing.T) {
 // two servers have the URI, it is the one that was read.
 func TestSubscribeToWhatWasRead(t *testing.T) {
 	h, first := library(t, Options{})
-	defer h.g.state.Close()
+	defer h.g.state.Close(context.Background())
 	other := newShelf()
 	h.mu.Lock()
 	h.others["zoo"] = other
@@ -171,7 +171,7 @@ func TestSubscribeToWhatWasRead(t *testing.T) {
 func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, up := library(t, Options{})
-		defer h.g.state.Close()
+		defer h.g.state.Close(context.Background())
 		peer := newTelling()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan json.RawMessage, 1)
@@ -211,7 +211,7 @@ func TestListen(t *testing.T) {
 // the last time and against the first, even where it was away in between.
 func TestDrift(t *testing.T) {
 	h := newHarness(t, Options{})
-	defer h.g.state.Close()
+	defer h.g.state.Close(context.Background())
 	list := func(defs ...string) catalog.Listing {
 		return catalog.Listing{Upstream: "rug", Namespace: "rug", Tools: raws(defs...)}
 	}
@@ -257,7 +257,7 @@ func TestDrift(t *testing.T) {
 // fails closed; never on another (spec/gateway §4.6).
 func TestRefreshAndExecute(t *testing.T) {
 	h, _ := library(t, Options{CacheStable: true, Cache: dispatch.CacheOptions{ReadOnly: true}})
-	defer h.g.state.Close()
+	defer h.g.state.Close(context.Background())
 	// Each generation, the upstream knows its tool under another name.
 	var generation atomic.Int64
 	peer := func(_ context.Context, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
@@ -327,7 +327,7 @@ func TestRefreshAndExecute(t *testing.T) {
 // with; the next fails closed (spec/gateway §4.6).
 func TestCallInFlightOutlivesItsTool(t *testing.T) {
 	h := newHarness(t, Options{})
-	defer h.g.state.Close()
+	defer h.g.state.Close(context.Background())
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h.add("slow", func(context.Context, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
 		entered <- struct{}{}

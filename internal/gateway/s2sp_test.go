@@ -38,7 +38,7 @@ func newServed(t testing.TB, opts Options) *served {
 	t.Cleanup(server.Close)
 	opts.Tables.BaseURL = func() (string, error) { return server.URL, nil }
 	h := newHarness(t, opts)
-	t.Cleanup(h.g.state.Close)
+	t.Cleanup(func() { h.g.state.Close(context.Background()) })
 	next := plane.Handler(h.g.opts.Artifacts, plane.HandlerOptions{})
 	handler.Store(&next)
 	return &served{h, server.URL}

@@ -89,7 +89,7 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 				if u := h.usage(); u.Estimated == 0 || u.Uncounted != 0 {
 					t.Errorf("%+v", u)
 				}
-				h.g.state.Close() // waits until all is counted that is
+				h.g.state.Close(context.Background()) // waits until all is counted that is
 			})
 		}
 	}

@@ -72,8 +72,9 @@ func (s *State) Share(docs store.Docs, nodes func() int, of *tasks.Nodes) {
 	s.tasks.Share(docs, of)
 }
 
-// Close forgets the sessions and waits for the goroutines. It may be called more than once.
-func (s *State) Close() {
+// Close forgets the sessions and waits for the goroutines. Leases of quotas are given back until ctx ends. It may be
+// called more than once.
+func (s *State) Close(ctx context.Context) {
 	s.recalls.close()
 	s.mu.Lock()
 	stops := s.sessions
@@ -85,7 +86,7 @@ func (s *State) Close() {
 		}
 		st.end()
 	}
-	s.ledgers.grants.Close()
+	s.ledgers.grants.Close(ctx)
 	s.fan.Close()
 	s.account.Close()
 }

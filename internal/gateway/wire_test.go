@@ -81,7 +81,7 @@ func newWorld(t *testing.T, opts gateway.Options, servers ...*config.Server) *wo
 		if err := w.manager.Close(ctx); err != nil {
 			t.Errorf("manager: %v", err)
 		}
-		w.state.Close()
+		w.state.Close(context.Background())
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}

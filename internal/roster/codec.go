@@ -23,9 +23,24 @@ type document struct {
 
 var errDocument = errors.New("the document of an office cannot be read")
 
+// Newer says that a newer version of weir, which this one cannot read, has written the members of an office.
+type Newer struct{ Version int }
+
+// Error implements error.
+func (e *Newer) Error() string {
+	return fmt.Sprintf("a newer version of weir has written the members of the office: they have version %d, and this one reads up to %d", e.Version, version)
+}
+
+// Is reports that the document cannot be read.
+func (e *Newer) Is(target error) bool { return target == errDocument }
+
 // decode reads the document of an office. What this build does not know is kept for Encode.
 func decode(value []byte) (*Office, error) {
 	var d document
+	// The version comes first: another one may have other types elsewhere.
+	if v, _ := rawjson.Int(rawjson.Get(value, "v")); v > version {
+		return nil, &Newer{v}
+	}
 	if err := json.Unmarshal(value, &d); err != nil || d.V != version {
 		return nil, fmt.Errorf("%w: version %d", errDocument, d.V)
 	}

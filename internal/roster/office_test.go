@@ -150,6 +150,10 @@ func TestDocument(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
+	var newer *Newer
+	if _, err := decode([]byte(`{"v":2,"office":["of another type"]}`)); !errors.As(err, &newer) || newer.Version != 2 {
+		t.Errorf("a later version: %v", err)
+	}
 }
 
 // FuzzMessage: a message arrives as it was sent, and a bad one is an error.

@@ -82,6 +82,9 @@ func notNow(err error) error {
 	if errors.As(err, &known) {
 		return known
 	}
+	if newer := (*roster.Newer)(nil); errors.As(err, &newer) {
+		return smcp.Errorf(smcp.CodeBusy, "A newer version of the gateway has written the members of the office, and this node cannot read them; connect again, and operators upgrade this node").With("reason", "newer_version")
+	}
 	return smcp.Errorf(smcp.CodeBusy, "The members of the office cannot be changed now; try again").With("reason", "store_unavailable")
 }
 

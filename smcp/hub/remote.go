@@ -409,13 +409,28 @@ func (r remote) Fenced(inc string) {
 	}
 	r.mu.Unlock()
 	r.log.Warn("this node was not acknowledged in time: its Computers and agents connect again", "connections", len(out))
-	for _, s := range out {
-		s.socket.Close()
+	// All of them connect again: at the same moment they would be a burst of joins.
+	gap := min(maxGap, fenceSpread/time.Duration(max(1, len(out))))
+	letGo := func() {
+		for i, s := range out {
+			s.socket.Close()
+			if i < len(out)-1 && gap > 0 && !r.o.Shared.Pause(gap) {
+				gap = 0 // the hub ends
+			}
+		}
+	}
+	if !r.o.Shared.Go(letGo) {
+		gap = 0
+		letGo()
 	}
 }
 
 // Drained implements roster.Events.
 func (r remote) Drained() { r.drain() }
+
+// fenceSpread is the time over which a node that was fenced ends its connections. The other nodes drop their members
+// 5 seconds after the fence.
+const fenceSpread = 2 * time.Second
 
 // sendTo sends an event without an ack to a member at another node.
 func (r remote) sendTo(m *roster.Member, office, event string, payload json.RawMessage) error {

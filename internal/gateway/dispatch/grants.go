@@ -35,6 +35,9 @@ type Grants struct {
 	closed bool
 	end    chan struct{}
 	run    sync.WaitGroup
+
+	ctx    context.Context // of what is given back; ends with that of Close
+	cancel context.CancelFunc
 }
 
 // outage is when a store that has not answered is asked again.
@@ -46,7 +49,9 @@ func (o *outage) now() bool { return time.Now().UnixNano() < o.until.Load() }
 // NewGrants returns the grants of a store. nodes returns the number of the nodes that share it; with nil,
 // this process alone uses it. The caller closes them.
 func NewGrants(docs store.Docs, nodes func() int) *Grants {
-	return &Grants{docs: docs, nodes: nodes, away: new(outage), open: map[*principalShare]struct{}{}, end: make(chan struct{})}
+	g := &Grants{docs: docs, nodes: nodes, away: new(outage), open: map[*principalShare]struct{}{}, end: make(chan struct{})}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	return g
 }
 
 // Session returns what makes the counts of a session outlast the process. One node at a time has the
@@ -69,11 +74,14 @@ func (g *Grants) leases(holder string) *Leases {
 	return k
 }
 
-// Close gives back what is left of all leases, if the store takes it, and waits for that.
-func (g *Grants) Close() {
+// Close gives back what is left of all leases, if the store takes it until ctx ends, and waits for that. What is not
+// given back counts until its lease ends.
+func (g *Grants) Close(ctx context.Context) {
 	if g == nil {
 		return
 	}
+	defer g.cancel()
+	defer context.AfterFunc(ctx, g.cancel)()
 	g.mu.Lock()
 	if !g.closed {
 		g.closed = true
@@ -385,10 +393,10 @@ func (s *principalShare) giveBack(all bool) {
 			continue
 		}
 		delete(s.granted, name)
-		if old.left == 0 || g.away.now() {
+		if old.left == 0 || g.away.now() || g.ctx.Err() != nil {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), leaseWrite)
+		ctx, cancel := context.WithTimeout(g.ctx, leaseWrite)
 		_, err := store.Change(ctx, g.docs, s.key+store.Hash(name), func(doc store.Doc) ([]byte, time.Duration, error) {
 			r := readGrants(doc, name)
 			if doc.Rev == 0 || !r.settle(old, time.Now()) {

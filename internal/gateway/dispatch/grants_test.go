@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,7 @@ func (s *shares) start(i int) {
 		s.grant[i].mu.Lock()
 		clear(s.grant[i].open)
 		s.grant[i].mu.Unlock()
-		s.grant[i].Close()
+		s.grant[i].Close(context.Background())
 	}
 	s.grant[i], s.all[i] = NewGrants(s.docs, func() int { return len(s.all) }), new(Ledger)
 	s.grant[i].Principal(s.all[i], "ann")
@@ -42,7 +43,7 @@ func (s *shares) start(i int) {
 
 func (s *shares) close() {
 	for _, g := range s.grant {
-		g.Close()
+		g.Close(context.Background())
 	}
 }
 
@@ -223,7 +224,7 @@ func TestGrantsOfALateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs, nodes := &lateDocs{Docs: store.NewMemory()}, 5
 		g, l := NewGrants(docs, func() int { nodes--; return nodes }), new(Ledger)
-		defer g.Close()
+		defer g.Close(context.Background())
 		g.Principal(l, "ann")
 		if b := l.take(0, true, []scope{{"one", RateLimit{PerMinute: 80}}}); b != nil {
 			t.Fatal(b.error())
@@ -256,4 +257,41 @@ func TestGrantsAfterAReload(t *testing.T) {
 			t.Errorf("%d calls, want 20", n)
 		}
 	})
+}
+
+// TestGrantsCloseInTime: a store that does not answer keeps the end of the process no longer than its caller waits.
+func TestGrantsCloseInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := &slowDocs{Docs: store.NewMemory()}
+		g := NewGrants(docs, func() int { return 2 })
+		for _, name := range []string{"ann", "bob", "eve"} {
+			l := new(Ledger)
+			g.Principal(l, name)
+			if b := l.take(0, true, []scope{{"one", RateLimit{PerMinute: 80}}}); b != nil {
+				t.Fatal(b.error())
+			}
+		}
+		docs.stalled.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		g.Close(ctx)
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// slowDocs are Docs that answer nothing once they are stalled.
+type slowDocs struct {
+	store.Docs
+	stalled atomic.Bool
+}
+
+func (d *slowDocs) Get(ctx context.Context, key string) (store.Doc, error) {
+	if d.stalled.Load() {
+		<-ctx.Done()
+		return store.Doc{}, store.ErrUnavailable
+	}
+	return d.Docs.Get(ctx, key)
 }
