@@ -15,7 +15,6 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
-	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -502,7 +501,7 @@ func (x *exchange) unavailable(err error) {
 
 // moving answers that each node that the request was sent to has named another one.
 func (x *exchange) moving(last string) {
-	x.s.n.log.Warn("a session moves too often: nodes end one after another, or do not agree on who has it", "session", telemetry.SessionTag(x.id), "inc", last)
+	x.s.n.log.Warn("a session moves too often: nodes end one after another, or do not agree on who has it", "inc", last)
 	ran := x.repeatable()
 	e := mcp.Errorf(mcp.KindNodeGone, "the session has moved %d times between nodes during the request: try again", moves)
 	if !ran {
