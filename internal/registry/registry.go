@@ -99,8 +99,8 @@ type Registry struct {
 	routes []Route
 	leases map[string]Agent
 	left   map[string]time.Time // by name and instance: until when its late heartbeats are refused
-	lost   map[string]bool // leases whose names are not their agents' any more
-	unused map[string]bool // routes whose names are another owner's
+	lost   map[string]bool      // leases whose names are not their agents' any more
+	unused map[string]bool      // routes whose names are another owner's
 }
 
 // New returns a Registry whose agents are those of Options.Kept. Leases expire while Run runs.
