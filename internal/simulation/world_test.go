@@ -236,7 +236,7 @@ func (n *node) stop(ctx context.Context) {
 	_ = n.hub.Shutdown(ctx)
 	_ = n.server.Close()
 	_ = n.door.Close()
-	n.grants.Close()
+	n.grants.Close(ctx)
 	_ = n.listener.Close()
 	n.listener.Cut()
 	n.link.Shutdown(ctx)
