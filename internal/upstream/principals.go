@@ -73,7 +73,7 @@ func (s *slot) chooseHolder() {
 	}
 	s.holder = oauth.Anonymous
 	if c := s.u.opts.Credentials; c != nil && s.u.lists.own == nil {
-		if holder := c.Holder(s.u.name, s.failedHolder); holder != "" {
+		if holder := s.nextHolder(c); holder != "" {
 			s.holder = holder
 		}
 	}
@@ -130,7 +130,7 @@ func (s *slot) signedIn() bool {
 		if s.u.opts.Credentials == nil || s.u.lists.own != nil {
 			return false
 		}
-		holder := s.u.opts.Credentials.Holder(s.u.name, s.failedHolder)
+		holder := s.nextHolder(s.u.opts.Credentials)
 		// Without the wait, the server would be asked each second: with one refused credential, or with
 		// several in turn.
 		return holder != "" && (s.isUntried(holder) || !time.Now().Before(s.calls.nextTry()))
@@ -138,8 +138,25 @@ func (s *slot) signedIn() bool {
 	return s.u.signedIn(s.key.principal)
 }
 
-// maxRefused bounds slot.refused.
-const maxRefused = 1000
+const (
+	maxRefused = 1000 // bounds slot.refused
+	maxLooks   = 64   // how many principals nextHolder looks at
+)
+
+// nextHolder returns a principal whose credential is tried next, "" if none has one. That is one who
+// was not tried yet, such as the last to sign in, or else the next in turn.
+func (s *slot) nextHolder(c Credentials) string {
+	next := c.Holder(s.u.name, s.failedHolder)
+	for holder, looks := next, 0; holder != "" && looks < maxLooks; looks++ {
+		if s.isUntried(holder) {
+			return holder
+		}
+		if holder = c.Holder(s.u.name, holder); holder == next {
+			break
+		}
+	}
+	return next
+}
 
 // noteFailedHolder notes that an attempt with the credential of the connection failed.
 func (s *slot) noteFailedHolder() {
