@@ -70,7 +70,7 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 		return nil, err
 	}
 	defer out.large.release()
-	cl.token = out.token
+	cl.token = bytes.Clone(out.token) // progress may come when the caller has left, with its params
 	cl.httpCtx, cl.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { cl.cancel(ctx.Err()) })
 	defer stop()
