@@ -113,8 +113,8 @@ type held struct {
 
 // NewShared returns a replica's view of a shared queue.
 func NewShared(o SharedOptions) (*Shared, error) {
-	if err := store.CheckKey("t."+o.Group, false); err != nil || strings.Contains(o.Group, ".") {
-		return nil, fmt.Errorf("the group of a shared queue has letters, digits, - and _ in its name, not %.40q", o.Group)
+	if err := store.CheckKey("t."+o.Group, false); err != nil || strings.Contains(o.Group, ".") || o.Group == "gw" || o.Group == "gwid" {
+		return nil, fmt.Errorf("the group of a shared queue has letters, digits, - and _ in its name, and is not gw or gwid, where a gateway keeps its tasks: not %.40q", o.Group)
 	}
 	s := &Shared{
 		o: o, inc: rand.Text()[:8], wake: make(chan struct{}, 1), seen: map[string]*sharedItem{}, line: map[string]*sharedItem{}, held: map[string]*held{},

@@ -376,3 +376,13 @@ func TestRestartOfIdempotent(t *testing.T) {
 		}
 	})
 }
+
+// TestGroupNames refuses names of groups whose keys would be those of others.
+func TestGroupNames(t *testing.T) {
+	for _, name := range []string{"", "a.b", "a b", "gw", "gwid"} {
+		if s, err := NewShared(SharedOptions{Docs: store.NewMemory(), Group: name}); err == nil {
+			_ = s.Close(t.Context())
+			t.Errorf("the group %q was taken", name)
+		}
+	}
+}
