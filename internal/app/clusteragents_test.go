@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/clusterkey"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // TestKeyOfACluster: while the key of a cluster changes node by node, its nodes work together: sessions and answers of
@@ -65,29 +66,47 @@ func (c *nodes) secrets(n *node) []string {
 	return append([]string{told.Invocation.Secret}, told.Invocation.Others...)
 }
 
+// register registers an agent at a node.
+func (c *nodes) register(n *node, at string) (int, string) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, n.front.URL+"/agents", strings.NewReader(`{"name":"helper","instance":"1","url":"`+at+`"}`))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+clusterToken)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return resp.StatusCode, string(answer)
+}
+
+// TestAgentAtAPeerLink: an agent that registers with the address that servers at other nodes have reaches no peer link,
+// where its requests would be those of a node.
+func TestAgentAtAPeerLink(t *testing.T) {
+	t.Parallel()
+	c := scopedNodes(t, 2, "", mcp.V20251125)
+	if status, answer := c.register(c.all[1], "http://"+c.all[0].node.Inc()+".node.invalid/mcp"); status != http.StatusOK {
+		t.Fatal(status, answer) // a name that is not known yet is not refused
+	}
+	c.path = "/mcps/helper/mcp"
+	if status, body := c.modern(c.all[1], "tools/list", "", ""); strings.Contains(body, `"tools"`) {
+		t.Errorf("an agent's address leads to another node: %d %.300s", status, body)
+	}
+}
+
 // TestAgentsOfACluster: an agent that registers at one gateway is called at all of them, also when that
 // gateway is killed.
 func TestAgentsOfACluster(t *testing.T) {
 	t.Parallel()
 	c := startNodes(t, 3)
-	register := func(n *node) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.front.URL+"/agents", strings.NewReader(`{"name":"helper","instance":"1","url":"`+c.up.URL+`/mcp"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+clusterToken)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		answer, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(answer)
-	}
+	register := func(n *node) (int, string) { return c.register(n, c.up.URL+"/mcp") }
 	if status, answer := register(c.all[0]); status != http.StatusOK || !strings.Contains(answer, `"leaseMs":60000`) || !strings.Contains(answer, `"secret"`) {
 		t.Fatal(status, answer)
 	}

@@ -93,10 +93,11 @@ func (s *scoped) holds(name string) bool {
 	return ok && !elsewhere(u.Config())
 }
 
-// elsewhere reports whether a server is at another node.
+// elsewhere reports whether a server is at another node. The URL alone does not say so: agents choose that of
+// their own registration, and requests of the peer link are those of a node.
 func elsewhere(c *config.Server) bool {
 	_, at := incOfURL(c.URL)
-	return at
+	return at && c.Scope == config.ScopeCluster
 }
 
 // incOfURL returns the INC in the URL of a server at another node, "" if no node holds the server. at is false

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,7 @@ type scopedTransport struct {
 // KindUpstreamUnavailable if no node has the server. It is mcp.ErrNotSent if the node has got nothing.
 func (t *scopedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	inc, _ := incOfURL(r.URL.String())
-	if inc == "" { // a new upstream takes the place of this one, and of its calls, when there is a holder
+	if inc == "" || !strings.HasPrefix(r.URL.Path, PeerServers) { // a new upstream takes the place of this one, and of its calls, when there is a holder
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
