@@ -29,8 +29,8 @@ type conn struct {
 	t     *Transport
 	to    origin
 	nc    net.Conn
+	under net.Conn        // the socket of nc; nc itself if there is no layer over it, which may hold bytes
 	raw   syscall.RawConn // of the socket; nil: it cannot be probed, so it is not used again
-	layer bool            // nc has a layer over the socket, which may hold bytes
 	in    *bufio.Reader   // of conn itself, which bounds heads
 	limit int64           // bytes that may still be read from nc
 	used  bool            // it has carried a request before
@@ -50,13 +50,12 @@ type conn struct {
 }
 
 func newConn(t *Transport, to origin, nc net.Conn) *conn {
-	c := &conn{t: t, to: to, nc: nc}
+	c := &conn{t: t, to: to, nc: nc, under: nc}
 	c.in = bufio.NewReaderSize(c, cmp.Or(t.base.ReadBufferSize, 4<<10))
-	socket := nc
 	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
-		socket, c.layer = over.NetConn(), true
+		c.under = over.NetConn()
 	}
-	if sc, ok := socket.(syscall.Conn); ok {
+	if sc, ok := c.under.(syscall.Conn); ok {
 		c.raw, _ = sc.SyscallConn()
 	}
 	c.probe = c.probeSocket
@@ -102,7 +101,7 @@ func (c *conn) begin(limited bool) {
 // fresh reports whether an idle connection can carry a request: a server that closes it, or sends
 // something that no request asked for, has done so before the request begins.
 func (c *conn) fresh() bool {
-	if c.layer && !c.empty() {
+	if c.under != c.nc && !c.empty() {
 		return false
 	}
 	err := c.raw.Read(c.probe)
@@ -203,7 +202,10 @@ func (c *conn) readHead(req *http.Request) (resp *http.Response, begun bool, err
 // it is closed. finish waits for the goroutine of writeAlong and returns its result.
 func (c *conn) finish(again bool) (w written) {
 	if c.stop != nil {
-		again = c.stop() && again
+		if !c.stop() {
+			again = false
+			c.under.Close() // first: the end of TLS is a message, and a server that reads nothing holds it up for seconds
+		}
 		c.stop = nil
 	}
 	if c.writer != nil {

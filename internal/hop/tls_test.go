@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -86,5 +88,36 @@ func TestTLSLeftOver(t *testing.T) {
 	}
 	if n := dials.Load(); n != 2 {
 		t.Errorf("%d connections", n)
+	}
+}
+
+// TestTLSStuck: a request that is cancelled while it is being written ends at once, although the layer over the socket
+// would wait seconds for its last message to be taken.
+func TestTLSStuck(t *testing.T) {
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	certificate := s.TLS.Certificates[0]
+	s.Close()
+	for _, size := range []int{3, 200 << 10} {
+		synctest.Test(t, func(t *testing.T) {
+			near, far := net.Pipe() // a write lasts until it is read
+			defer far.Close()
+			of := base()
+			of.DialTLSContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				c := tls.Client(near, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}) // TLS 1.2: the client speaks last
+				go func() { _ = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{certificate}}).Handshake() }()
+				return c, c.HandshakeContext(ctx)
+			}
+			ours := newTransport(t, of)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			begun := time.Now()
+			if _, err := ask(ours, post(t, ctx, "https://stuck", strings.Repeat("x", size))); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			if d := time.Since(begun); d != time.Second {
+				t.Errorf("%d bytes: the request ends after %v", size, d)
+			}
+		})
 	}
 }
