@@ -40,6 +40,7 @@ type Ids struct {
 	node  func() string // the incarnation of this node, for new ids; nil: there is one node
 	seed  maphash.Seed
 	turns [turns]chan struct{} // at a hash of a slot's key: changes of one slot wait for each other
+	ends  atomic.Uint64        // of sessions, here
 }
 
 // New returns Ids whose ends are kept in a store. The logger hears of sessions for which that has no
@@ -187,7 +188,7 @@ func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Sessio
 	}
 	at := placeOf(principal, own, st.Born)
 	kept, err := record{}, error(nil)
-	if a, ok := ctx.Value(aheadKey{}).(*ahead); ok && a.at == at && !a.used.Swap(true) {
+	if a, ok := ctx.Value(aheadKey{}).(*ahead); ok && a.at == at && a.ends == e.ids.ends.Load() && !a.used.Swap(true) {
 		kept = a.kept
 	} else {
 		kept, err = e.ids.get(ctx, at)
@@ -206,10 +207,11 @@ func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Sessio
 }
 
 // ahead is a record that was read before Adopt asks for it. It is used once: a second question wants to know of
-// changes.
+// changes. If a session was ended here since then, it is not used.
 type ahead struct {
 	at   place
 	kept record
+	ends uint64 // Ids.ends before the record was read
 	used atomic.Bool
 }
 
@@ -222,7 +224,7 @@ func (e *Endpoint) Ahead(ctx context.Context, principal, id string) (with func(c
 	if !ok || st.Principal != principal {
 		return nil
 	}
-	a := &ahead{at: placeOf(principal, own, st.Born)}
+	a := &ahead{at: placeOf(principal, own, st.Born), ends: e.ids.ends.Load()}
 	var err error
 	if a.kept, err = e.ids.get(ctx, a.at); err != nil {
 		return nil
@@ -240,6 +242,7 @@ func (e *Endpoint) End(ctx context.Context, id string) error {
 		*r = record{Born: st.Born, Ended: true}
 		return true
 	})
+	e.ids.ends.Add(1)
 	if err != nil {
 		return unavailable(err)
 	}

@@ -215,6 +215,15 @@ func TestAhead(t *testing.T) {
 	if s, err := e.Adopt(ctx, k.id, principal); s != nil || err != nil {
 		t.Errorf("a session that has ended: %v %v", s, err)
 	}
+	// Another request of the session may end it between the two.
+	late := newKept(t, docs, session("{}"))
+	ctx = e.Ahead(t.Context(), principal, late.id)(t.Context())
+	if err := e.End(t.Context(), late.id); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := e.Adopt(ctx, late.id, principal); s != nil || err != nil {
+		t.Errorf("a session that was ended after the read ahead: %v %v", s, err)
+	}
 	if e.Ahead(t.Context(), "another", k.id) != nil || e.Ahead(t.Context(), principal, k.id+"x") != nil {
 		t.Error("something is read of a session that the principal does not have")
 	}
