@@ -610,6 +610,12 @@ func TestWatch(t *testing.T) {
 			t.Errorf("silent after %v", took)
 		}
 		stop()
+		synctest.Wait()
+		a.mu.Lock()
+		if len(a.watches) > 0 {
+			t.Error("the watch of a silent node stays for ever")
+		}
+		a.mu.Unlock()
 		a.bus.cut()
 		gone, stop = a.Watch(b.Inc())
 		time.Sleep(10 * time.Second)

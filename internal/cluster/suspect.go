@@ -351,7 +351,7 @@ func watching(n *Node, inc string, gone func()) (stop func()) {
 	}
 }
 
-// unwatched ends a watch that has no users, and reports whether it did.
+// unwatched ends a watch that has no users, or whose node is silent, and reports whether it did.
 func unwatched(n *Node, inc string, w *watch) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -415,6 +415,7 @@ func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
 		n.mu.Lock()
 		w.dead()
 		n.mu.Unlock()
+		unwatched(n, inc, w)
 		n.work.Go(func() { n.Suspect(n.ctx, inc) })
 		return
 	}
