@@ -239,15 +239,10 @@ func (n *Node) current() *life {
 // Ready reports whether the node may get new work: the store knows it, and it does not drain.
 func (n *Node) Ready() bool {
 	n.mu.Lock()
-	l, state := n.life, n.state
+	l, state, over := n.life, n.state, n.life.over
 	n.mu.Unlock()
-	if state != stateUp {
+	if state != stateUp || over {
 		return false
-	}
-	select {
-	case <-l.fenced:
-		return false
-	default:
 	}
 	select {
 	case <-l.ready:

@@ -276,6 +276,9 @@ func TestFenceWithoutBus(t *testing.T) {
 		if after := time.Since(cut); after > fenceAfter {
 			t.Errorf("the claim was lost after %v", after)
 		}
+		if a.Ready() {
+			t.Error("a node that is over gets new work")
+		}
 		a.docs.Cut(false)
 		if c, err := a.Claim(t.Context(), "u.x", true); err == nil {
 			t.Errorf("claimed %v by an incarnation that is over", c)
