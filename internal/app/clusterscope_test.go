@@ -209,3 +209,64 @@ func TestScopeClusterApproves(t *testing.T) {
 		}
 	}
 }
+
+// TestScopeClusterTasks: a task of a server with scope: cluster, and its handle, work at each node, by its principal
+// alone, also when the node is gone that the agent asked for it.
+func TestScopeClusterTasks(t *testing.T) {
+	t.Parallel()
+	c := startNodesWith(t, 0, "tasks: {wait: 10ms}\npolicy: {rules: [{action: deny, namespace: another}]}\n")
+	c.programs = ", " + strings.Replace(programConfig(t), "{command", "{scope: cluster, command", 1)
+	for i := range 3 {
+		c.start(fmt.Sprint("n", i)) // the first one has the server
+	}
+	tool := regexp.MustCompile(`prog:slow#[0-9a-f]+`).FindString(c.calls(c.all[0], c.open(c.all[0]), "tool_browse", `{"query":"works slowly"}`))
+	const direct, whole = "/mcps/prog/mcp", "/mcp"
+	makes := func(n *node, path string) string {
+		t.Helper()
+		name, call, id := "slow", `"name":"slow","arguments":{},`, `t-[0-9-]+`
+		if path == whole {
+			name, call, id = "tool_execute", `"name":"tool_execute","arguments":{"tool_id":"`+tool+`","args":{}},`, `task_[a-z0-9]+`
+		}
+		c.path = path
+		made := c.agent(n, clusterToken, "tools/call", name, call)
+		found := regexp.MustCompile(id).FindString(made)
+		if found == "" {
+			t.Fatal(made)
+		}
+		return found
+	}
+	reads := func(n *node, path, token, id string) string {
+		t.Helper()
+		c.path = path
+		if path == whole {
+			return c.agent(n, token, "tools/call", "tool_view", `"name":"tool_view","arguments":{"handle":"`+id+`","selector":{"type":"head"}},`)
+		}
+		return c.agent(n, token, "tasks/get", id, `"taskId":"`+id+`",`)
+	}
+	runs := func(got string) bool {
+		return strings.Contains(got, `"working"`) || strings.Contains(got, "still running")
+	}
+	var last map[string]string
+	for _, maker := range c.all[:2] {
+		last = map[string]string{}
+		for _, path := range []string{direct, whole} {
+			id := makes(maker, path)
+			last[path] = id
+			for _, n := range c.all {
+				if got := reads(n, path, clusterToken, id); !runs(got) {
+					t.Errorf("%s: a task of %s at %s: %s", path, maker.name, n.name, got)
+				}
+				if got := reads(n, path, otherToken, id); runs(got) || !strings.Contains(got, "no such task") && !strings.Contains(got, "no task has the handle") {
+					t.Errorf("%s: another principal at %s: %s", path, n.name, got)
+				}
+			}
+		}
+	}
+	c.kill(c.all[1])
+	for path, id := range last {
+		c.settles(func() (bool, string) {
+			got := reads(c.all[2], path, clusterToken, id)
+			return runs(got), got
+		})
+	}
+}

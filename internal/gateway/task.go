@@ -80,7 +80,7 @@ type taskPeer interface {
 	TellsAgentTasks() bool
 	// TasksOutliveSessions reports whether a task may go on when the agent's session has ended.
 	TasksOutliveSessions() bool
-	// TasksAt returns the URL of the server, "" if its tasks end with weir. shared says that all
+	// TasksAt returns the place of the server, "" if its tasks end with weir. shared says that all
 	// principals have one connection to it.
 	TasksAt() (url string, shared bool)
 	// Era returns the Peer that prefers an era.

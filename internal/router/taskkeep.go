@@ -48,7 +48,10 @@ func (d *taskDocs) own(t Target, ok bool) bool { return !ok || t.Process }
 
 // nodeOf returns taskOwner.inc for the tasks that are made now. d may be nil.
 func (d *taskDocs) nodeOf() string {
-	if d == nil || d.inc == nil || !d.own(d.target()) {
+	if d == nil || d.inc == nil {
+		return ""
+	}
+	if t, ok := d.target(); !d.own(t, ok) || t.Cluster {
 		return ""
 	}
 	return d.inc()
@@ -66,7 +69,7 @@ func (d *taskDocs) key(id string) (string, bool) {
 		return "", false
 	}
 	t, ok := d.target()
-	at := "" // no URL: the record says which node has the task
+	at := "" // no URL: the record says which node has the task, if it is not the same server at all nodes
 	switch {
 	case !d.own(t, ok):
 		at = t.URL.String()

@@ -75,6 +75,8 @@ type Target struct {
 	Timeout time.Duration
 	// Process says that weir runs the server, so callers must hold it while they send requests.
 	Process bool
+	// Cluster says that all nodes of a cluster reach the same server. It is set if ok is false, too.
+	Cluster bool
 	// Version is the negotiated version, "" before the handshake.
 	Version string
 }

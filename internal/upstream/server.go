@@ -118,6 +118,8 @@ type target struct {
 	// Process says that weir runs the server. Callers must hold it while they send requests to it:
 	// see Hold and Ready.
 	Process bool
+	// Cluster says that all nodes of a cluster reach the same server. It is set if ok is false, too.
+	Cluster bool
 	Version string // negotiated in the handshake, "" before it
 }
 
@@ -125,7 +127,10 @@ type target struct {
 // with credentials, whose requests get a token on weir's own connection, and for those that a cluster
 // has one connection to. It is cheap.
 func (srv *server) Target() (t target, ok bool) {
-	if srv.endpoint == nil || srv.cfg.Scope == config.ScopeCluster || !srv.http() || srv.cfg.PerPrincipal() || srv.asksSignIn.Load() || srv.signedIn(oauth.Shared) {
+	if srv.cfg.Scope == config.ScopeCluster {
+		return target{Cluster: true}, false
+	}
+	if srv.endpoint == nil || !srv.http() || srv.cfg.PerPrincipal() || srv.asksSignIn.Load() || srv.signedIn(oauth.Shared) {
 		return target{}, false
 	}
 	t = target{URL: srv.endpoint, Header: srv.header, Timeout: srv.cfg.Timeout, Process: srv.program()}

@@ -204,13 +204,16 @@ func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 }
 
 // TasksAt returns the URL of the server, which has the same tasks for as long as it has that URL. It
-// is empty for a program, whose tasks end with weir. shared says that all principals have one
-// connection to the server.
+// is empty for a program, whose tasks end with weir, and the same text at all nodes for a server with
+// scope: cluster. shared says that all principals have one connection to the server.
 func (u *Upstream) TasksAt() (url string, shared bool) {
-	if u.endpoint != nil && !u.program() {
+	switch {
+	case u.cfg.Scope == config.ScopeCluster:
+		url = "cluster:" + u.name
+	case u.endpoint != nil && !u.program():
 		url = u.endpoint.String()
 	}
-	return url, !u.cfg.PerPrincipal() && !u.cfg.FromCaller() && !u.cfg.PerSession && !u.asksRoots.Load()
+	return url, !u.cfg.PerPrincipal() && !u.cfg.FromCaller() && !u.cfg.PerSession && (u.cfg.Scope == config.ScopeCluster || !u.asksRoots.Load())
 }
 
 // Era returns the upstream as a Peer that prefers one era. The preference matters for HTTP servers
