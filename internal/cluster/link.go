@@ -298,6 +298,38 @@ type carried struct {
 type Link struct {
 	server *http.Server
 	done   chan struct{}
+
+	mu     sync.Mutex            // guards below
+	unused map[net.Conn]struct{} // nothing has come on them yet
+	ending bool
+}
+
+// note follows the connections on which no request has come. [http.Server.Shutdown] waits five seconds for each.
+func (k *Link) note(c net.Conn, state http.ConnState) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case state != http.StateNew:
+		delete(k.unused, c)
+	case k.ending:
+		_ = c.Close()
+	default:
+		k.unused[c] = struct{}{}
+	}
+}
+
+// unusedTime is how long a link that ends leaves connections open on which nothing has come: a request may be on its
+// way.
+const unusedTime = 500 * time.Millisecond
+
+// closeUnused closes the connections on which nothing has come. Their nodes have sent nothing, and know it.
+func (k *Link) closeUnused() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ending = true
+	for c := range k.unused {
+		_ = c.Close()
+	}
 }
 
 // linkHeader bounds the time in which a node sends the header of a request.
@@ -316,10 +348,10 @@ func (n *Node) Serve(l net.Listener, config *tls.Config, handler http.Handler) *
 		config.DynamicRecordSizingDisabled = true // as in newLinks
 		l = tls.NewListener(l, config)
 	}
-	k := &Link{done: make(chan struct{})}
+	k := &Link{done: make(chan struct{}), unused: map[net.Conn]struct{}{}}
 	k.server = &http.Server{
 		Handler: n.receive(handler), ReadHeaderTimeout: linkHeader, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 256 << 10,
-		ErrorLog: log.New(linkLog{n}, "", 0),
+		ErrorLog: log.New(linkLog{n}, "", 0), ConnState: k.note,
 	}
 	go func() {
 		defer close(k.done)
@@ -341,6 +373,7 @@ func (k *Link) Shutdown(ctx context.Context) {
 	if k == nil {
 		return
 	}
+	defer time.AfterFunc(unusedTime, k.closeUnused).Stop()
 	if k.server.Shutdown(ctx) != nil {
 		_ = k.server.Close()
 	}

@@ -186,3 +186,38 @@ func TestStalledLink(t *testing.T) {
 		b.Close(t.Context())
 	})
 }
+
+// TestUnusedConnection: a node that ends does not wait for connections on which nothing has come.
+func TestUnusedConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Start(t.Context(), Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Name: "a", URL: "http://" + l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(context.Background())
+	link := n.Serve(l, nil, http.NotFoundHandler())
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		link.mu.Lock()
+		known := len(link.unused)
+		link.mu.Unlock()
+		if known == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the connection was not accepted")
+		}
+	}
+	began := time.Now()
+	link.Shutdown(context.Background())
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}

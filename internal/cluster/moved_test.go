@@ -273,6 +273,49 @@ func TestSessionsOfARestartedNode(t *testing.T) {
 	})
 }
 
+// TestStreamWaitsForStore: a stream of a session that has to be taken over waits for a store that is away, and is
+// answered when the store is back. A store that stays away is named after a bounded time.
+func TestStreamWaitsForStore(t *testing.T) {
+	for name, away := range map[string]time.Duration{"back": 8 * time.Second, "away": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				docs, bus := store.NewMemory(), store.NewMemoryBus()
+				faults := &storetest.Faults{Docs: docs, Next: func() storetest.Fault { return storetest.None }}
+				n, err := Start(t.Context(), Options{Docs: faults, Bus: bus, Name: "a"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				front := n.Sessions(Endpoint{
+					Path: "/mcp", ID: func(r *http.Request) string { return r.Header.Get("Session") },
+					Owner: func(_, id string) (inc, key string, ok bool) { return "gone00", "s." + id, true },
+					Here:  func(string) bool { return false }, Forget: func(string) {}, ForgetAll: func() {}, MaxBody: 1 << 20,
+					Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "stream") }),
+				})
+				faults.Cut(true)
+				healed := time.AfterFunc(away, func() { faults.Cut(false) })
+				r := httptest.NewRequest(http.MethodGet, "/mcp", nil)
+				r.Header.Set("Session", "x")
+				w := httptest.NewRecorder()
+				began := time.Now()
+				front.ServeHTTP(w, r)
+				switch took := time.Since(began); name {
+				case "back":
+					if w.Code != http.StatusOK || took < away || took > away+attemptTime+retryEvery {
+						t.Errorf("%d %s after %v", w.Code, w.Body, took)
+					}
+				default:
+					if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "2" || took < 10*time.Second || took > electionTime+attemptTime {
+						t.Errorf("%d %v %s after %v", w.Code, w.Header(), w.Body, took)
+					}
+				}
+				healed.Stop()
+				faults.Cut(false)
+				n.Close(t.Context())
+			})
+		})
+	}
+}
+
 // TestDrainSpreads: sessions of a draining node, and requests without one, go to all nodes that take work.
 func TestDrainSpreads(t *testing.T) {
 	m := newMovers(t)
