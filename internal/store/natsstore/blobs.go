@@ -156,7 +156,7 @@ func (b *Blobs) send(ctx context.Context, d *description, r io.Reader, ttl time.
 		case err := <-next.Err():
 			return failure(err)
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+			return away(ctx.Err())
 		}
 	}
 	// Parts on their way would arrive after their removal, and stay for good.

@@ -56,7 +56,7 @@ func (b *Bus) Close() {
 	}
 	b.mu.Unlock()
 	for _, q := range left {
-		q.f(store.Message{}, fmt.Errorf("%w: it has ended", store.ErrUnavailable))
+		q.f(store.Message{}, fmt.Errorf("%w: the connection to it has ended", store.ErrUnavailable))
 	}
 }
 
@@ -91,7 +91,7 @@ func (b *Bus) publish(subject, reply string, h store.Header, body []byte) error 
 		}
 	}
 	if err := b.conn.PublishMsg(m); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return away(err)
 	}
 	return nil
 }

@@ -305,5 +305,36 @@ func failure(err error) error {
 			return fmt.Errorf("%w: %s", store.ErrFull, api.Description)
 		}
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	return away(err)
 }
+
+// away returns store.ErrUnavailable with the cause in words of operators. The errors of the client library speak of its
+// buffers and deadlines. [errors.Is] finds them as before.
+func away(err error) error {
+	why := ""
+	switch {
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected):
+		why = "no connection to NATS; operators check the servers of the key store and the network to them"
+	case errors.Is(err, nats.ErrConnectionClosed):
+		why = "the connection to NATS has ended"
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+		why = "NATS has no leader for the documents of weir; operators check that most of its servers run, with JetStream"
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		why = "no answer from NATS in time; operators check its servers, and that most of them run"
+	default:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return &awayError{why, err}
+}
+
+// awayError is a store that does not answer, and why.
+type awayError struct {
+	why   string
+	cause error
+}
+
+// Error implements error. The cause is not in the text.
+func (e *awayError) Error() string { return store.ErrUnavailable.Error() + ": " + e.why }
+
+// Unwrap returns what the error is.
+func (e *awayError) Unwrap() []error { return []error{store.ErrUnavailable, e.cause} }

@@ -39,7 +39,7 @@ func (l *lanes) subscribe(subject string, f func(*nats.Msg)) (stop func(), err e
 	l.mu.Lock() // held until f is known: the first message may be there at once
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, fmt.Errorf("%w: it has ended", store.ErrUnavailable)
+		return nil, fmt.Errorf("%w: the connection to it has ended", store.ErrUnavailable)
 	}
 	for len(l.queues) < l.size {
 		queue := make(chan *nats.Msg, l.length)
@@ -48,7 +48,7 @@ func (l *lanes) subscribe(subject string, f func(*nats.Msg)) (stop func(), err e
 	}
 	sub, err := l.conn.ChanSubscribe(subject, l.queues[maphash.String(l.seed, subject)%uint64(l.size)])
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return nil, away(err)
 	}
 	l.subs[sub] = f
 	return func() {
