@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"syscall"
@@ -113,4 +114,51 @@ cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "
 	settles(t, c, second)
 	works(t, first, c)
 	works(t, second, c)
+}
+
+// TestStartWithoutStore: a node that starts while its store is away answers requests with that, and takes its place
+// in the cluster when the store is there.
+func TestStartWithoutStore(t *testing.T) {
+	t.Parallel()
+	at, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: at, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	base := fmt.Sprintf("http://127.0.0.1:%d", front)
+	told := make(chan string, 1)
+	go func() {
+		defer s.Start()
+		defer close(told)
+		client := &http.Client{Timeout: 20 * time.Second}
+		defer client.CloseIdleConnections()
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			resp, err := client.Post(base+"/mcp", "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"ping"}`))
+			if err != nil {
+				continue // it does not listen yet
+			}
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			told <- fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Retry-After"), " ", string(body))
+			return
+		}
+	}()
+	path := writeConfig(t, "weir.yaml", fmt.Sprintf(`
+mcpServers: {fake: {command: %%FAKE%%}}
+store: {at: "nats://127.0.0.1:%d", max_bytes: 16MB}
+cluster: {node: a, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "127.0.0.1:0"}
+`, at))
+	a := start(t, path, "serve", "--config", path, "--listen", fmt.Sprintf("127.0.0.1:%d", front))
+	if answer := <-told; !strings.HasPrefix(answer, "503 2 ") || !strings.Contains(answer, `"id":7`) || !strings.Contains(answer, "store_unavailable") {
+		t.Errorf("a request while the store is away: %q", answer)
+	}
+	newPlainClient(t, a.base+"/mcp")
 }
