@@ -115,7 +115,7 @@ func open(t *testing.T, n *clustertest.Node, path string) *session {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true} // a kept connection to a killed node would fail later
 	t.Cleanup(transport.CloseIdleConnections)
-	s := &session{path: path, client: &http.Client{Transport: transport}}
+	s := &session{path: path, client: &http.Client{Transport: transport, Timeout: 2 * time.Minute}}
 	status, answer, id, err := s.post(t.Context(), n, hello)
 	if err != nil || status != http.StatusOK || id == "" {
 		t.Fatalf("initialize: %d %s %v", status, answer, err)

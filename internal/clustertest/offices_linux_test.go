@@ -181,17 +181,20 @@ func TestManyComputers(t *testing.T) {
 	killed := time.Now()
 	c.Nodes[0].Kill()
 	time.Sleep(100 * time.Millisecond) // the connections of a killed process end
-	settled("of a killed node", 3*returnTime+patience)
 	var back []time.Duration
-	for _, d := range desks {
-		if since, _ := d.in(); since.After(killed) {
-			back = append(back, since.Sub(killed))
+	for end := killed.Add(3*returnTime + patience); len(back) < count/6; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d Computers were at the killed node", len(back), count)
+		}
+		settled("of a killed node", 3*returnTime+patience)
+		back = back[:0]
+		for _, d := range desks { // those do not count whose connections have not ended yet
+			if since, _ := d.in(); since.After(killed) {
+				back = append(back, since.Sub(killed))
+			}
 		}
 	}
 	slices.Sort(back)
-	if len(back) < count/6 {
-		t.Fatalf("%d of %d Computers were at the killed node", len(back), count)
-	}
 	p95 := back[len(back)*95/100]
 	t.Logf("%d Computers of the killed node: back after %v (p50), %v (p95), %v (all)", len(back), back[len(back)/2].Round(time.Millisecond), p95.Round(time.Millisecond), back[len(back)-1].Round(time.Millisecond))
 	if p95 > returnTime+patience {

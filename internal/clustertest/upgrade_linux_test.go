@@ -124,6 +124,23 @@ func (r *rolling) serveAgent() {
 	})
 }
 
+// knows waits until a node knows the agent, which registers when it listens.
+func (r *rolling) knows(n *clustertest.Node) {
+	r.t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	s := &session{path: "/mcps/helper/mcp", client: &http.Client{Transport: transport, Timeout: time.Minute}}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		status, answer, _, err := s.post(r.t.Context(), n, hello)
+		if err == nil && status == http.StatusOK {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%s does not know the agent: %d %s %v", n.Name, status, answer, err)
+		}
+	}
+}
+
 // roll replaces the nodes in turn while clients work, and checks that no call has failed and none has run twice.
 func (r *rolling) roll(clients int, change func(n *clustertest.Node) error) {
 	t := r.t
@@ -150,6 +167,7 @@ func (r *rolling) roll(clients int, change func(n *clustertest.Node) error) {
 	}
 	r.id = toolID(t, sessions[0], r.Nodes[0])
 	for _, n := range r.Nodes { // the agent is known everywhere before clients call it
+		r.knows(n)
 		settles(t, &clustertest.Cluster{Nodes: []*clustertest.Node{n}}, open(t, n, "/mcps/helper/mcp"), r.id)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
