@@ -219,8 +219,8 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
-			return e.scoped.over(e.SignIns.over(e.agents.transport))(name, of, base)
-		}, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,
+			return e.SignIns.over(e.agents.transport)(name, of, base)
+		}, Way: func(server *config.Server) http.RoundTripper { return e.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
 		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge, States: o.Store.marks(),

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -23,14 +23,12 @@ const scopedPause = 250 * time.Millisecond
 // scopedWait is how long a connection waits for a node that has its server.
 const scopedWait = 3 * time.Second
 
-// over returns the transports of upstreams: for a server at another node the peer link, next for all others.
-func (s *scoped) over(next func(string, upstream.Owner, http.RoundTripper) http.RoundTripper) func(string, upstream.Owner, http.RoundTripper) http.RoundTripper {
-	return func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
-		if u, ok := s.manager.Upstream(name); ok && elsewhere(u.Config()) {
-			return &scopedTransport{s: s, name: name}
-		}
-		return next(name, of, base)
+// way returns the transport to a server at another node, over the peer link, nil for other servers.
+func (s *scoped) way(server *config.Server) http.RoundTripper {
+	if !elsewhere(server) {
+		return nil
 	}
+	return &scopedTransport{s: s, name: server.Name}
 }
 
 // scopedTransport carries the requests of one connection to a server at another node.

@@ -295,9 +295,14 @@ func (srv *server) connectHTTP(ctx context.Context, s *slot, version string) (*l
 	return &link{slot: s, peer: c, hello: c.Hello(), http: true, agent: agent, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
 }
 
-// wrap returns a function that applies Options.Transport to the transport of a slot's connection,
-// nil if it is not set.
+// wrap returns a function that applies Options.Transport to the transport of a slot's connection, or replaces it
+// by that of Options.Way, nil if neither is set.
 func (srv *server) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
+	if srv.opts.Way != nil {
+		if way := srv.opts.Way(srv.cfg); way != nil {
+			return func(http.RoundTripper) http.RoundTripper { return way }
+		}
+	}
 	if srv.opts.Transport == nil {
 		return nil
 	}

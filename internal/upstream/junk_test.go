@@ -124,6 +124,32 @@ func TestTransportOfSSE(t *testing.T) {
 	}
 }
 
+// The transport of a server that has a way of its own is found by the configuration of the server that connects, which
+// the Manager may not have yet.
+func TestWay(t *testing.T) {
+	t.Parallel()
+	url, _ := serveHTTP(t, "127.0.0.1:0")
+	way := roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.URL.Host = strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	m, _ := manage(t, Options{Way: func(server *config.Server) http.RoundTripper {
+		if !strings.Contains(server.URL, ".invalid") {
+			return nil
+		}
+		return way
+	}}, remote("s", "http://one.invalid/mcp", config.TransportHTTP))
+	for _, next := range []string{url, "http://another.invalid/mcp"} {
+		ready(t, m)
+		mustCall(t, upstreamOf(t, m, "s"), "echo", `{"text":"hello"}`, "hello")
+		m.Apply([]*config.Server{remote("s", next, config.TransportHTTP)})
+	}
+	ready(t, m)
+	mustCall(t, upstreamOf(t, m, "s"), "echo", `{"text":"hello"}`, "hello")
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -82,6 +82,9 @@ type Options struct {
 	// Transport wraps the transport of a connection to a server at a URL, for example to sign
 	// requests. Nil changes nothing.
 	Transport func(upstream string, of Owner, base http.RoundTripper) http.RoundTripper
+	// Way returns the transport of connections to a server with a URL that is no address of a network, nil
+	// for other servers. Transport does not wrap it. Nil knows none.
+	Way func(server *config.Server) http.RoundTripper
 	// Credentials knows the credentials that Transport puts on requests. Nil means that there are none.
 	Credentials Credentials
 	// States mark the states that programs give agents with the node of a cluster that runs them; nil is for
