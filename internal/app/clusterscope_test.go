@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/fakemcp"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -268,5 +270,44 @@ func TestScopeClusterTasks(t *testing.T) {
 			got := reads(c.all[2], path, clusterToken, id)
 			return runs(got), got
 		})
+	}
+}
+
+// TestScopeClusterAgain: a server with scope: cluster that leaves the configuration and comes back, while a call of it
+// still runs, has one holder.
+func TestScopeClusterAgain(t *testing.T) {
+	t.Parallel()
+	c := scopedNodes(t, 2, "", mcp.V20251125)
+	c.path = "/mcps/up/mcp"
+	n := c.all[0]
+	session := c.open(n)
+	called := make(chan string, 1)
+	go func() {
+		r, _ := http.NewRequest(http.MethodPost, n.front.URL+c.path, strings.NewReader(`{"jsonrpc":"2.0","id":9001,"method":"tools/call","params":{"name":"sleep","arguments":{"sleep_ms":1500}}}`)) // the URL is good
+		for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + clusterToken, "Mcp-Session-Id": session} {
+			r.Header.Set(key, value)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			called <- err.Error()
+			return
+		}
+		resp.Body.Close()
+		called <- ""
+	}()
+	eventually(t, "the call runs", func() bool {
+		return slices.ContainsFunc(c.fake.Events(), func(e string) bool { return strings.HasPrefix(e, "sleeping ") })
+	})
+	with, without := n.engine.Config(), *n.engine.Config()
+	without.Servers = nil
+	n.engine.Reload(&without, n.server, app.NewLog(io.Discard, &without))
+	n.engine.Reload(with, n.server, app.NewLog(io.Discard, with))
+	if err := <-called; err != "" {
+		t.Fatal(err)
+	}
+	eventually(t, "a gateway has the server again", func() bool { return c.connections() > 1 })
+	time.Sleep(1500 * time.Millisecond) // in which a second one would take it
+	if got := c.connections(); got != 2 {
+		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
 	}
 }

@@ -57,11 +57,12 @@ type scoped struct {
 
 	mu  sync.Mutex // guards below
 	all map[string]*scopedServer
+	was map[string]*scopedServer // the latest former one of a name, which may still have the claim
 }
 
 // newScoped returns the servers with scope: cluster of an engine whose manager is set.
 func newScoped(e *Engine) *scoped {
-	s := &scoped{node: e.Store.Cluster(), manager: e.manager, changed: e.agents.merge, log: e.log, all: map[string]*scopedServer{}}
+	s := &scoped{node: e.Store.Cluster(), manager: e.manager, changed: e.agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
 	s.closing, s.end = context.WithCancel(context.Background())
 	if s.node == nil {
 		return s
@@ -145,6 +146,7 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 		if claimed[name] == nil {
 			one.end()
 			delete(s.all, name)
+			s.was[name] = one
 		}
 	}
 	s.mu.Unlock()
@@ -218,6 +220,9 @@ type scopedServer struct {
 	end  context.CancelFunc
 	look chan struct{} // capacity 1: look at the claim now
 
+	before *scopedServer // of the same name; nil if it has ended
+	done   chan struct{} // closed when this one and those before it have no claim any more
+
 	tried, known chan struct{} // closed after the first claim; when there was a holder
 
 	// Guarded by scoped.mu.
@@ -231,18 +236,27 @@ type scopedServer struct {
 func (s *scoped) begin(name string) *scopedServer {
 	one := &scopedServer{
 		of: s, name: name, key: "u." + store.Hash("mcpServers\x00"+name), look: make(chan struct{}, 1),
+		before: s.was[name], done: make(chan struct{}),
 		tried: make(chan struct{}), known: make(chan struct{}),
 	}
 	one.ctx, one.end = context.WithCancel(s.closing)
 	s.all[name] = one
 	if s.closing.Err() == nil {
 		s.work.Go(one.run)
+	} else {
+		close(one.done)
 	}
 	return one
 }
 
 // run claims the server again and again until it is not configured any more.
 func (one *scopedServer) run() {
+	defer one.leave()
+	if one.before != nil { // a claim of this node is one: its release would be that of this one, too
+		closeOnce(one.tried)
+		<-one.before.done // soon after its calls
+		one.before = nil
+	}
 	node := one.of.node
 	stop, err := one.of.docs.Follow(one.key, func(store.Doc) { one.nudge() })
 	if err == nil {
@@ -267,6 +281,17 @@ func (one *scopedServer) run() {
 			}
 		}
 		one.await(followed)
+	}
+}
+
+// leave says that this node does not have the server by this one.
+func (one *scopedServer) leave() {
+	s := one.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(one.done)
+	if s.was[one.name] == one {
+		delete(s.was, one.name)
 	}
 }
 
