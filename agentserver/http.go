@@ -80,8 +80,13 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request, by []*invocation
 	var claims invocation.Claims
 	var err error
 	for _, v := range by {
-		if claims, err = v.Verify(r.Header.Get(invocation.Header)); err == nil {
+		c, refusal := v.Verify(r.Header.Get(invocation.Header))
+		if claims = c; refusal == nil {
+			err = nil
 			break
+		}
+		if err == nil || !errors.Is(refusal, invocation.ErrSignature) {
+			err = refusal // what the secret that has signed says counts, not what the others say
 		}
 	}
 	if err != nil {

@@ -282,6 +282,10 @@ func TestSecretsOfARouter(t *testing.T) {
 	admits("the new secret", token(two), true)
 	admits("the former secret", token(one), true)
 	admits("a token that was used before", used, false)
+	r.adopt([]string{one, two})
+	if got := a.post("tools/call", params, used...); !strings.Contains(string(got.body), "used before") {
+		t.Errorf("a token that was used before, and another secret: %s", got.body)
+	}
 	r.adopt([]string{two})
 	admits("a secret that is gone", token(one), false)
 }

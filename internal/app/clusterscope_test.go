@@ -1,5 +1,7 @@
 package app_test
 
+//lint:file-ignore SA1019 The legacy era has sampling; weir serves it as long as there are legacy peers.
+
 import (
 	"context"
 	"fmt"

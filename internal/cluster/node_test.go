@@ -285,7 +285,7 @@ func TestFenceWithoutBus(t *testing.T) {
 		}
 		a.bus.refuse(false)
 		time.Sleep(nodeTTL + renewEvery)
-		if c, err = a.Claim(t.Context(), "u.x", true); err != nil || a.Inc() == inc {
+		if _, err = a.Claim(t.Context(), "u.x", true); err != nil || a.Inc() == inc {
 			t.Errorf("%v, inc %s", err, a.Inc())
 		}
 	})

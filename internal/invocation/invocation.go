@@ -42,6 +42,9 @@ const (
 // errRefused is the cause of every error of Verify.
 var errRefused = errors.New("the invocation token is refused")
 
+// ErrSignature is a cause of an error of Verify: another secret or another method has signed the token.
+var ErrSignature = errors.New("its signature is wrong")
+
 // Claims are what a token says.
 type Claims struct {
 	Issuer    string // the router
@@ -152,6 +155,8 @@ func (v *Verifier) Verify(token string) (Claims, error) {
 			return refuse("it has expired")
 		case errors.Is(err, jwt.ErrTokenInvalidAudience):
 			return refuse("it is not for the agent %q", v.agent)
+		case errors.Is(err, jwt.ErrTokenSignatureInvalid):
+			return Claims{}, fmt.Errorf("%w: %w: %w", errRefused, ErrSignature, err)
 		}
 		return refuse("%v", err)
 	}
