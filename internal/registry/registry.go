@@ -98,9 +98,8 @@ type Registry struct {
 	mu     sync.Mutex // guards below
 	routes []Route
 	leases map[string]Agent
-	left   map[string]time.Time // by name and instance: until when its late heartbeats are refused
-	lost   map[string]bool      // leases whose names are not their agents' any more
-	unused map[string]bool      // routes whose names are another owner's
+	lost   map[string]bool // leases whose names are not their agents' any more
+	unused map[string]bool // routes whose names are another owner's
 }
 
 // New returns a Registry whose agents are those of Options.Kept. Leases expire while Run runs.
@@ -128,7 +127,7 @@ func New(o Options) *Registry {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}, left: map[string]time.Time{}, lost: map[string]bool{}, unused: map[string]bool{}}
+	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}, lost: map[string]bool{}, unused: map[string]bool{}}
 	r.ways = transports{r: r, byName: map[string]*hop.Transport{}}
 	r.restore(o.Kept)
 	return r
@@ -276,10 +275,6 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 	now := time.Now()
 	a.Source, a.Since, a.Until = FromRegistration, now, now.Add(r.o.Lease)
 	r.mu.Lock()
-	if r.hasLeft(a) {
-		r.mu.Unlock()
-		return errLeft(a)
-	}
 	old, live := r.leases[a.Name]
 	live = live && !now.After(old.Until)
 	var err error
@@ -299,11 +294,6 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 		r.mu.Unlock()
 		a, err = r.sharer.renew(ctx, a, old, live)
 		r.mu.Lock()
-	}
-	if err == nil && r.sharer != nil && r.hasLeft(a) { // meanwhile; its document may be there again
-		r.mu.Unlock()
-		r.sharer.leave(a.Principal, a.Name, a.Instance)
-		return errLeft(a)
 	}
 	changed, newer := false, false
 	if err == nil && r.sharer != nil { // another node may have been heard of meanwhile
@@ -330,39 +320,6 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 		r.o.Changed()
 	}
 	return nil
-}
-
-// lateTime is how long heartbeats of an agent that has left may be on their way.
-const lateTime = 5 * time.Second
-
-// maxLeft bounds the agents that have just left.
-const maxLeft = 4096
-
-// leaves notes that an instance of an agent has left: a heartbeat that it has sent before would bring it back until the
-// end of a lease. The caller holds mu.
-func (r *Registry) leaves(a Agent) {
-	now := time.Now()
-	if len(r.left) >= maxLeft {
-		maps.DeleteFunc(r.left, func(_ string, until time.Time) bool { return now.After(until) })
-	}
-	if len(r.left) < maxLeft {
-		r.left[a.Name+"\x00"+a.Instance] = now.Add(lateTime)
-	}
-}
-
-// hasLeft reports whether an instance of an agent has just left. The caller holds mu.
-func (r *Registry) hasLeft(a Agent) bool {
-	key := a.Name + "\x00" + a.Instance
-	until, left := r.left[key]
-	if left && time.Now().After(until) {
-		delete(r.left, key)
-		left = false
-	}
-	return left
-}
-
-func errLeft(a Agent) error {
-	return mcp.Errorf(mcp.KindInvalidRequest, "this instance of the agent %q has left: one that starts again needs a new instance", a.Name)
 }
 
 // conflict returns the error for an agent whose name another one has, nil if it may have the name.
@@ -411,9 +368,6 @@ func (r *Registry) leave(principal, name, instance string) {
 	mine := ok && l.Principal == principal && l.Instance == instance
 	if mine {
 		delete(r.leases, name)
-		if r.sharer != nil { // its requests may take different ways, to different nodes
-			r.leaves(l)
-		}
 	}
 	r.mu.Unlock()
 	if mine {

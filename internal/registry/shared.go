@@ -152,9 +152,6 @@ func (r *Registry) drop(name string) bool {
 	r.mu.Lock()
 	a, live := r.leases[name]
 	delete(r.leases, name)
-	if live && time.Now().Before(a.Until) {
-		r.leaves(a) // at another node
-	}
 	r.mu.Unlock()
 	if live {
 		r.ways.forget(name)

@@ -233,38 +233,3 @@ func TestSharedInOrder(t *testing.T) {
 		}
 	})
 }
-
-// TestLateHeartbeat: a heartbeat that arrives after its agent has left, at any node, does not bring the agent back. A
-// new instance comes at once.
-func TestLateHeartbeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
-		a, stopA := joined(t, docs, Options{})
-		defer stopA()
-		b, stopB := joined(t, docs, Options{})
-		defer stopB()
-		for _, at := range []*Registry{a, b} {
-			if status, answer := send(a, "ann", http.MethodPost, "/agents", agentA); status != 200 {
-				t.Fatal(status, answer)
-			}
-			synctest.Wait()
-			send(a, "ann", http.MethodDelete, "/agents/a?instance=1", "")
-			synctest.Wait()
-			if status, answer := send(at, "ann", http.MethodPost, "/agents", agentA); status != http.StatusBadRequest || !strings.Contains(answer, "new instance") {
-				t.Errorf("a late heartbeat: %d %s", status, answer)
-			}
-			synctest.Wait()
-			if names(a)+names(b) != "" || documents(t, docs) != 0 {
-				t.Errorf("after a late heartbeat: %q and %q, %d documents", names(a), names(b), documents(t, docs))
-			}
-			again := strings.Replace(agentA, `"instance":"1"`, `"instance":"2"`, 1)
-			if status, answer := send(at, "ann", http.MethodPost, "/agents", again); again == agentA || status != 200 {
-				t.Errorf("a new instance: %d %s", status, answer)
-			}
-			synctest.Wait()
-			send(at, "ann", http.MethodDelete, "/agents/a?instance=2", "")
-			synctest.Wait()
-			time.Sleep(2 * lateTime)
-		}
-	})
-}
