@@ -43,25 +43,15 @@ func TestKeyOfACluster(t *testing.T) {
 // secrets registers an agent at a node and returns the secrets that the agent is told.
 func (c *nodes) secrets(n *node) []string {
 	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, n.front.URL+"/agents", strings.NewReader(`{"name":"helper","instance":"1","url":"`+c.up.URL+`/mcp"}`))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+clusterToken)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	status, answer := c.register(n, c.up.URL+"/mcp")
 	var told struct {
 		Invocation struct {
 			Secret string   `json:"secret"`
 			Others []string `json:"others"`
 		} `json:"invocation"`
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&told); err != nil || resp.StatusCode != http.StatusOK {
-		c.t.Fatal(resp.Status, err)
+	if err := json.Unmarshal([]byte(answer), &told); err != nil || status != http.StatusOK {
+		c.t.Fatal(status, answer, err)
 	}
 	return append([]string{told.Invocation.Secret}, told.Invocation.Others...)
 }

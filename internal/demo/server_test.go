@@ -105,7 +105,7 @@ func TestChangesAreTold(t *testing.T) {
 			}
 		},
 	})
-	// The client asks for the notices beside its first call: the change that it is told of may be a later one.
+	// The client asks for notices and makes its first call at the same time, so it may hear of a later change only.
 	var made any
 	for heard := false; !heard; {
 		call(t, session, "create_note", map[string]any{"title": "a", "text": "b"}, &made)

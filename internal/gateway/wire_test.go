@@ -235,7 +235,7 @@ func TestBackChannel(t *testing.T) {
 				if _, err := a.CallTool(t.Context(), params); err != nil {
 					t.Fatal(err)
 				}
-				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // the SDK's client hands them over beside the response
+				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // the SDK's client delivers them in a goroutine of its own
 					a.mu.Lock()
 					got := fmt.Sprint(a.progress)
 					a.mu.Unlock()

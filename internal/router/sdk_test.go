@@ -119,7 +119,7 @@ func useSDK(t *testing.T, e *env, version string, sessions bool) {
 		t.Fatalf("call: %v, %v", res, err)
 	}
 	deadline := time.Now().Add(30 * time.Second)
-	for { // the SDK's client hands notifications over beside the response
+	for { // the SDK's client delivers notifications in a goroutine of its own
 		mu.Lock()
 		got := slices.Clone(progress)
 		mu.Unlock()
