@@ -3,6 +3,7 @@ package artifact
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -10,9 +11,10 @@ import (
 
 // TestPlaces: at a place the artifacts of others are as unknown as those that never were, also once
 // they have expired, and the bounds are the principal's.
-func TestPlaces(t *testing.T) {
-	now := time.Unix(1000, 0)
-	s := NewMemory(Options{Now: func() time.Time { return now }, TTL: time.Minute})
+func TestPlaces(t *testing.T) { synctest.Test(t, testPlaces) }
+
+func testPlaces(t *testing.T) {
+	s := NewMemory(Options{TTL: time.Minute})
 	defer s.Close()
 	handles := map[string]string{}
 	for _, place := range []string{"", "a", "b"} {
@@ -44,7 +46,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	check(nil)
-	now = now.Add(time.Hour)
+	time.Sleep(time.Minute)
 	check(ErrExpired)
 }
 
