@@ -63,11 +63,11 @@ async function tabTo(page, name) {
 }
 
 // pretend makes the page believe in other nodes: /api/v1/cluster answers this, and a drain is refused with a hostile text.
-const pretend = (nodes, warnings, message) => {
+const pretend = (nodes, warnings, message, servers) => {
   const real = window.real ??= window.fetch;
   const answer = (status, body) => Promise.resolve(new Response(JSON.stringify(body), { status, headers: { 'Content-Type': 'application/json' } }));
   window.fetch = (path, options) => {
-    if (path === 'api/v1/cluster') return answer(200, { nodes, warnings });
+    if (path === 'api/v1/cluster') return answer(200, { nodes, warnings, servers });
     return String(path).startsWith('api/v1/cluster/') ? answer(502, { error: { message } }) : real(path, options);
   };
 };
@@ -173,6 +173,13 @@ async function together(report, browser, weir) {
     expect((await page.run(() => document.getElementById('page').innerText)).includes('\\u202egnirts'), 'a direction is not shown');
     await nothingHappened(page, 'in nodes');
     expectEqual(await page.run(() => document.querySelectorAll('dialog :is(b, img, script)').length), 0, 'elements in the question');
+  });
+  await report.check('servers that run once are shown with their holders, also hostile ones', async () => {
+    await page.run(pretend, [node(0), node(1)], [], '', [{ name: 'ledger', node: 'node-1', inc: 'inc1' }, { name: hostile, node: hostile, inc: 'inc0' }, { name: 'printer' }]);
+    await until(page, 'the servers', () => document.querySelectorAll('[aria-label="Servers that run once"] tbody tr').length === 3);
+    expectEqual(await page.run(() => [...document.querySelectorAll('[aria-label="Servers that run once"] tbody tr')].map((row) => row.cells[1].textContent)).then((all) => [all[0], all[2]]), ['node-1 inc1', '▲ none'], 'the holders');
+    expectEqual(await violations(page), [], 'servers that run once');
+    await nothingHappened(page, 'in servers that run once');
   });
   await report.check('phones, dark and forced colours', async () => {
     for (const [width, features] of [[360, []], [320, [{ name: 'prefers-color-scheme', value: 'dark' }]], [768, [{ name: 'prefers-color-scheme', value: 'dark' }]], [1280, [{ name: 'forced-colors', value: 'active' }]]]) {

@@ -24,6 +24,8 @@ type Cluster interface {
 // ClusterStatus is the answer of cluster.
 type ClusterStatus struct {
 	Nodes []ClusterNode `json:"nodes"` // by name
+	// Servers are those with scope: cluster, by name.
+	Servers []ClusterServer `json:"servers"`
 	// Warnings say what nodes do not agree about.
 	Warnings []string `json:"warnings"`
 }
@@ -44,6 +46,13 @@ type ClusterNode struct {
 	Started  int64   `json:"started"`          // seconds since 1970
 	SkewMS   int64   `json:"skew_ms"`          // how far its clock is ahead, in milliseconds
 	Skewed   bool    `json:"skewed"`           // the clock differs by more than is harmless
+}
+
+// ClusterServer is a server that runs at one node.
+type ClusterServer struct {
+	Name string `json:"name"`
+	Node string `json:"node,omitempty"` // the name of its holder; missing while no node has it
+	Inc  string `json:"inc,omitempty"`  // of its holder
 }
 
 // clustered serves the paths of a gateway that shares its store.

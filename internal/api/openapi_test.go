@@ -79,7 +79,7 @@ func (fixed) Undo(_ context.Context, n int, own bool) (Edited, error) {
 type nodes struct{}
 
 func (nodes) Status() ClusterStatus {
-	return ClusterStatus{Nodes: []ClusterNode{{Name: "a", Inc: "aaaaaa", State: "up", Self: true, Proto: [2]int{1, 1}, URL: "https://10.0.0.1:8090"}, {Name: hostile, Inc: "bbbbbb", State: hostile}, {Name: hostile, Inc: "cccccc"}}, Warnings: []string{hostile}}
+	return ClusterStatus{Nodes: []ClusterNode{{Name: "a", Inc: "aaaaaa", State: "up", Self: true, Proto: [2]int{1, 1}, URL: "https://10.0.0.1:8090"}, {Name: hostile, Inc: "bbbbbb", State: hostile}, {Name: hostile, Inc: "cccccc"}}, Servers: []ClusterServer{{Name: hostile, Node: hostile, Inc: "bbbbbb"}, {Name: "b"}}, Warnings: []string{hostile}}
 }
 
 func (nodes) Drain(_ context.Context, inc string) error {

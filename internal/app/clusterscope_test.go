@@ -4,6 +4,7 @@ package app_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/fakemcp"
 	"github.com/weir-mcp/weir/mcp"
@@ -70,8 +72,40 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// holder waits until all nodes name one holder of the server for which ok is true, and returns the holder.
+func (c *nodes) holder(ok func(name string) bool) (name string) {
+	c.t.Helper()
+	eventually(c.t, "all nodes name the holder", func() bool {
+		names := map[string]bool{}
+		for _, n := range c.all {
+			if n.off {
+				continue
+			}
+			r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, n.front.URL+"/api/v1/cluster", nil)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+opsToken)
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			var status api.ClusterStatus
+			err = json.NewDecoder(resp.Body).Decode(&status)
+			resp.Body.Close()
+			if err != nil || len(status.Servers) != 1 || status.Servers[0].Name != "up" {
+				c.t.Fatalf("%s: %d %v %v", n.name, resp.StatusCode, err, status.Servers)
+			}
+			name = status.Servers[0].Node
+			names[name] = true
+		}
+		return len(names) == 1 && name != "" && ok(name)
+	})
+	return name
+}
+
 // TestScopeCluster: one node of three is connected to a server with scope: cluster, and agents call it at all of them.
-// The next node takes it over when its node ends, at once.
+// The next node takes it over when its node ends, at once. All nodes say which one it is.
 func TestScopeCluster(t *testing.T) {
 	t.Parallel()
 	c := scopedNodes(t, 3, "", mcp.V20251125)
@@ -89,7 +123,12 @@ func TestScopeCluster(t *testing.T) {
 	if got := c.connections(); got != 1 {
 		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
 	}
+	first := c.holder(func(string) bool { return true })
+	if first != "n0" {
+		t.Errorf("the holder is %s", first)
+	}
 	c.stop(c.all[0])
+	c.holder(func(name string) bool { return name != first })
 	for _, session := range sessions {
 		c.settles(func() (bool, string) {
 			resp, body := c.post(session, `{"jsonrpc":"2.0","id":7777,"method":"tools/call","params":{"name":"echo","arguments":{"text":"on"}}}`)

@@ -199,6 +199,19 @@ func (s *scoped) known(ctx context.Context, c *config.Config) {
 	}
 }
 
+// Holders returns the INCs of the nodes that hold the servers with scope: cluster, by the names of the servers. The
+// INC is "" while no node is known to hold the server. A gateway that is one node has none.
+func Holders(e *Engine) map[string]string {
+	s := e.scoped
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]string, len(s.all))
+	for name, one := range s.all {
+		all[name] = one.holder
+	}
+	return all
+}
+
 // close ends the claims' goroutines and the requests of other nodes. The claims are free when the node ends,
 // after the programs.
 func (s *scoped) close(ctx context.Context) {

@@ -162,3 +162,21 @@ cluster: {node: a, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "1
 	}
 	newPlainClient(t, a.base+"/mcp")
 }
+
+// TestHolders: the table of nodes is followed by that of servers with one holder.
+func TestHolders(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	a := &process{stdout: terminal{Writer: &out}}
+	err := showNodes(a, api.ClusterStatus{
+		Nodes:   []api.ClusterNode{{Name: "a", Inc: "aaaaaa", State: "up"}},
+		Servers: []api.ClusterServer{{Name: "ledger", Node: "a", Inc: "aaaaaa"}, {Name: "printer"}},
+	}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, servers, _ := strings.Cut(out.String(), "\n\n")
+	if want := "SERVER HOLDER INC ledger a aaaaaa printer none"; strings.Join(strings.Fields(servers), " ") != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

@@ -37,7 +37,8 @@ func clusterStatusCommand(a *process) *cobra.Command {
 		Use:   "status",
 		Short: "Show the nodes of a cluster",
 		Long: `Show the nodes of a cluster as one of them sees them: state, version, load, the hash
-of the configuration, and what they do not agree about.
+of the configuration, and what they do not agree about. Below them are the servers
+with scope: cluster, each with its holder.
 
 The exit code is 0 if the nodes agree, and 1 if there are warnings: a clock that is
 more than a minute off, or different configurations. It is 4 for a gateway that is
@@ -88,6 +89,22 @@ func showNodes(a *process, s api.ClusterStatus, now time.Time) error {
 	}
 	if err := printTable(a.stdout, columns, rows); err != nil {
 		return err
+	}
+	if len(s.Servers) > 0 {
+		rows = nil
+		for _, one := range s.Servers {
+			holder := cell{"", one.Node}
+			if one.Node == "" {
+				holder = cell{yellow, "none"}
+			}
+			rows = append(rows, []cell{{"", one.Name}, holder, {"", one.Inc}})
+		}
+		if _, err := fmt.Fprintln(a.stdout); err != nil {
+			return err
+		}
+		if err := printTable(a.stdout, []column{{"SERVER", between}, {"HOLDER", between}, {"INC", spare}}, rows); err != nil {
+			return err
+		}
 	}
 	for _, text := range s.Warnings {
 		a.note("warning: %s", oneLine(text))

@@ -44,21 +44,33 @@ func (s *self) tell(f *Server) cluster.Self {
 }
 
 // nodes implements api.Cluster.
-type nodes struct{ of *cluster.Node }
+type nodes struct {
+	of     *cluster.Node
+	engine *app.Engine
+}
 
 // Status implements api.Cluster.
 func (n nodes) Status() api.ClusterStatus {
 	all := cluster.Status(n.of)
-	out := api.ClusterStatus{Nodes: make([]api.ClusterNode, 0, len(all)), Warnings: []string{}}
+	out := api.ClusterStatus{Nodes: make([]api.ClusterNode, 0, len(all)), Servers: []api.ClusterServer{}, Warnings: []string{}}
+	names := map[string]string{}
 	for _, s := range all {
 		out.Nodes = append(out.Nodes, api.ClusterNode{
 			Name: s.Name, Inc: s.Inc, Self: s.Self, State: s.State, Version: s.Version, Proto: s.Proto, URL: s.URL, Config: s.Config,
 			Calls: s.Load.Calls, Sessions: s.Load.Sessions, CPU: s.Load.CPU, Started: s.Started, SkewMS: s.Skew.Milliseconds(), Skewed: s.Skewed(),
 		})
+		names[s.Inc] = s.Name
 		if s.Skewed() {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("the clock of %s is %s: set the clocks by NTP, quotas and the ends of tokens depend on them", s.Name, ahead(s.Skew)))
 		}
 	}
+	for server, inc := range app.Holders(n.engine) {
+		if names[inc] == "" {
+			inc = "" // its node is gone
+		}
+		out.Servers = append(out.Servers, api.ClusterServer{Name: server, Node: names[inc], Inc: inc})
+	}
+	slices.SortFunc(out.Servers, func(a, b api.ClusterServer) int { return strings.Compare(a.Name, b.Name) })
 	for hash, names := range cluster.Differing(all) {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%s: the configuration is %s, and other nodes have another one; give all nodes the same file", strings.Join(names, ", "), hash))
 	}

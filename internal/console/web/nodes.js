@@ -57,6 +57,7 @@ export function view(data, context) {
     table([['Node', 'name'], ['Action'], ['State'], ['Calls', 'number'], ['Sessions', 'number'], ['CPU', 'number'], ['Up', 'number'], ['Version'], ['Clock'], ['Configuration']],
       [...nodes, ...gone].map((node) => row(node, configs, up, context)), 'Nodes'),
     el('p', { class: 'soft' }, 'As the marked node sees them. Calls are in flight; sessions count from their first call. 100 % of CPU are one core. Each node tells the others every 3 seconds.'),
+    ...servers(data),
     card('What it means, and what to do', el('dl', { class: 'list' },
       ...meaning('up', 'It takes calls and sessions.'),
       ...meaning('draining', 'It takes no new work, and ends the calls that run. Stop it once it has none; it works again when it is started again.'),
@@ -65,6 +66,17 @@ export function view(data, context) {
       el('dt', {}, el('span', { class: 'bad' }, '▲ configuration')), el('dd', {}, 'It differs: most nodes have another file, so answers depend on the node. Give all the same file, and reload it.')),
     el('p', {}, 'In a shell:'), code('weir cluster\nweir cluster drain NODE', 'The same in a shell', 'command')),
   ];
+}
+
+// servers are those that one node has for all.
+function servers({ servers = [] }) {
+  if (servers.length === 0) return [];
+  return [el('h2', {}, 'Servers that run once'),
+    table([['Server', 'name'], ['Holder']], servers.map((one) => ({ key: one.name, cells: [
+      el('strong', {}, short(one.name)),
+      one.node ? [short(one.node), ' ', el('span', { class: 'soft' }, el('code', {}, short(one.inc)))] : el('span', { class: 'tag danger' }, '▲ none'),
+    ] })), 'Servers that run once'),
+    el('p', { class: 'soft' }, 'These have scope: cluster. The holder runs the server, and agents call it at all nodes. Without a holder, another node takes the server over within 25 seconds.')];
 }
 
 const meaning = (state, text) => [el('dt', {}, stateText(state)), el('dd', {}, text)];
