@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // A serverStream is a sequence of server-sent events: those of one POST, or those of a session that
@@ -24,7 +25,7 @@ import (
 // The store from which a lost connection is resumed is also the queue that prevents a slow client
 // from blocking a handler.
 type serverStream struct {
-	id        string // "g" for the session's own stream, "c1", "c2", … for those of calls; see ownStreamID
+	id        string // "g" for the session's own stream, "c1-7" for that of the request 7; see ownStreamID, callStreamID
 	maxEvents int
 	maxBytes  int
 	budgets   [2]*budget // the session's and the server's; they bound the sent events
@@ -393,6 +394,38 @@ func (s *serverStream) discard() (dropped int) {
 // eventID returns the id of an event: the stream and the event's place in it.
 func (s *serverStream) eventID(seq int64) string {
 	return s.id + "_" + strconv.FormatInt(seq, 10)
+}
+
+// maxRequestDigits bounds the ids of requests that the names of streams have. Longer ones, and texts, are left out.
+const maxRequestDigits = 15
+
+// callStreamID names a stream of calls. If it is of one request whose id is a number, the name ends with that: a Server
+// that does not have the stream can answer the request, whose client would wait in vain.
+func callStreamID(number int64, request jsonrpc.ID) string {
+	id := "c" + strconv.FormatInt(number, 10)
+	if isNumber(string(request)) {
+		id += "-" + string(request)
+	}
+	return id
+}
+
+// requestOf returns the id of the request in the name of a stream, "" if it has none.
+func requestOf(stream string) jsonrpc.ID {
+	name, _, _ := strings.Cut(stream, ".")
+	name, calls := strings.CutPrefix(name, "c")
+	number, request, _ := strings.Cut(name, "-")
+	if !calls || !isNumber(number) || !isNumber(request) {
+		return ""
+	}
+	return jsonrpc.ID(request)
+}
+
+// isNumber reports whether a text is a short number as JSON writes it, without a sign.
+func isNumber(s string) bool {
+	if s == "" || len(s) > maxRequestDigits || s[0] == '0' && s != "0" {
+		return false
+	}
+	return strings.Trim(s, "0123456789") == ""
 }
 
 // parseEventID is the inverse of eventID.

@@ -408,7 +408,11 @@ func (x *exchange) open(c *serverCall) (*serverStream, bool) {
 
 // upgrade makes the response a stream. The caller holds mu.
 func (x *exchange) upgrade() {
-	x.stream = x.sess.openStream(x.abandon)
+	var request jsonrpc.ID
+	if !x.batch {
+		request = x.calls[0].req.ID
+	}
+	x.stream = x.sess.openStream(request, x.abandon)
 	if len(x.answers) > 0 {
 		// Finished answers of a batch go first.
 		_ = rawjson.EachElement(append(x.answers, ']'), func(v []byte) bool {

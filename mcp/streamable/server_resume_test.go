@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -78,7 +79,8 @@ func TestOwnStreamOfBefore(t *testing.T) {
 	}
 }
 
-// TestCallStreamOfBefore: an event id of a call before a restart leads to no other call.
+// TestCallStreamOfBefore: an event id of a call before a restart leads to no other call. If it names its request, that
+// is answered.
 func TestCallStreamOfBefore(t *testing.T) {
 	h := serverOf(map[string]toolFunc{"slow": func(context.Context, *mcp.Request) (json.RawMessage, error) {
 		time.Sleep(3 * time.Second)
@@ -88,11 +90,19 @@ func TestCallStreamOfBefore(t *testing.T) {
 		done := make(chan string, 1)
 		go func() { _, body := a.ask(callOf(7, "slow")); done <- body }()
 		time.Sleep(2 * time.Second)
-		for _, last := range []string{"c1_9", "c1.ABCDEFGH_0", "gone_1"} {
+		for _, last := range []string{"c1_9", "c1.ABCDEFGH_0", "gone_1", "c1-x_1", "c1-01_1", "c-7_1"} {
 			resp := a.send(t.Context(), "GET", "", "Last-Event-ID", last)
 			resp.Body.Close()
 			if resp.StatusCode != 400 {
 				t.Errorf("%s: %d, want 400", last, resp.StatusCode)
+			}
+		}
+		for last, request := range map[string]string{"c1-8_9": "8", "c1-0.ABCDEFGH_0": "0", "c1-7_2": "7"} { // of before, all of them
+			resp := a.send(t.Context(), "GET", "", "Last-Event-ID", last)
+			ev, err := events(resp).Next()
+			resp.Body.Close()
+			if err != nil || string(rawjson.Get(ev.Data, "id")) != request || rawjson.Text(rawjson.GetPath(ev.Data, "error", "data", "kind")) != "node_gone" {
+				t.Errorf("%s: %s %v, want an answer to the request %s", last, ev.Data, err, request)
 			}
 		}
 		if body := <-done; !strings.Contains(body, `"rows":1`) {

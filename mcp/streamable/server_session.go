@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -419,13 +418,13 @@ func (s *serverSession) cancelled(params []byte) {
 	}
 }
 
-// openStream makes the stream of calls, which abandon cancels. If the session keeps too many
-// streams, one that has been sent completely is removed.
-func (s *serverSession) openStream(abandon func(reason error)) *serverStream {
+// openStream makes the stream of calls, which abandon cancels. request is the id of a call that is alone in it. If
+// the session keeps too many streams, one that has been sent completely is removed.
+func (s *serverSession) openStream(request jsonrpc.ID, abandon func(reason error)) *serverStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastCall++
-	st := s.srv.newStream(s, "c"+strconv.FormatInt(s.lastCall, 10)+s.mark())
+	st := s.srv.newStream(s, callStreamID(s.lastCall, request)+s.mark())
 	st.abandon = abandon
 	if s.kind != legacySession || s.closed {
 		return st

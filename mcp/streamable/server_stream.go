@@ -2,12 +2,15 @@ package streamable
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
 // resumeAfter is how long a client should wait before it resumes a broken stream (2025-11-25).
@@ -114,6 +117,11 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) 
 	}
 	defer sess.release()
 	st, after, err := sess.streamFor(r.Header)
+	var lost lostError
+	if errors.As(err, &lost) {
+		s.answerLost(w, lost)
+		return
+	}
 	if err == nil && closing && st == sess.own {
 		err = s.errShuttingDown()
 	}
@@ -133,6 +141,27 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request, closing bool) 
 	sess.connectionLost(st, c)
 }
 
+// lostError says that a client resumes the stream of a request that this Server does not have.
+type lostError struct{ request jsonrpc.ID }
+
+func (lostError) Error() string { return "the stream of the request is not kept" }
+
+// answerLost answers a request whose stream is lost, with its process or because the client was away for too long.
+// A refusal of the GET would not end the call: SDKs resume the stream again, wait for the answer until their patience
+// ends, or give up the session.
+func (s *Server) answerLost(w http.ResponseWriter, lost lostError) {
+	err := mcp.Errorf(mcp.KindNodeGone, "the answer to this request is not kept any more, because the process that ran it has ended or the client was away for too long; it may have run: make the call again if that does no harm")
+	err.Data = json.RawMessage(`{"kind":"node_gone","maybe_ran":true}`)
+	h := w.Header()
+	h["Content-Type"] = valueSSE
+	h["Cache-Control"] = valueNoCache
+	h["X-Accel-Buffering"] = valueNo
+	event := AppendEvent(nil, Event{Name: "message", Data: jsonrpc.AppendError(nil, lost.request, mcp.WireError(err, ""))})
+	rc := http.NewResponseController(w)
+	defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
+	_ = writeInTime(w, rc, event, s.o.WriteTimeout) // the client comes again
+}
+
 // streamFor returns the stream that a GET asks for and the event to continue after, -1 for the
 // first unsent event. That is where a client goes on that names the own stream of before
 // the session was made anew.
@@ -146,6 +175,9 @@ func (s *serverSession) streamFor(h http.Header) (*serverStream, int64, error) {
 		return nil, 0, mcp.Errorf(mcp.KindInvalidRequest, "Last-Event-ID is not an id that this server gave")
 	}
 	st, known := s.findStream(name)
+	if request := requestOf(name); st == nil && request != "" {
+		return nil, 0, lostError{request}
+	}
 	if st == nil {
 		// Not 404: that would tell the client that its session is gone.
 		return nil, 0, mcp.Errorf(mcp.KindInvalidRequest, "the stream of Last-Event-ID is not kept any more")
