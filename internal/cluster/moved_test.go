@@ -274,9 +274,10 @@ func TestSessionsOfARestartedNode(t *testing.T) {
 }
 
 // TestStreamWaitsForStore: a stream of a session that has to be taken over waits for a store that is away, and is
-// answered when the store is back. A store that stays away is named after a bounded time.
+// answered when the store is back. A store that stays away is named after a bounded time, except to a client that opens
+// streams of events: it has one without events, which ends when the store is back.
 func TestStreamWaitsForStore(t *testing.T) {
-	for name, away := range map[string]time.Duration{"back": 8 * time.Second, "away": time.Minute} {
+	for name, away := range map[string]time.Duration{"back": 8 * time.Second, "away": time.Minute, "of events": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				docs, bus := store.NewMemory(), store.NewMemoryBus()
@@ -295,6 +296,9 @@ func TestStreamWaitsForStore(t *testing.T) {
 				healed := time.AfterFunc(away, func() { faults.Cut(false) })
 				r := httptest.NewRequest(http.MethodGet, "/mcp", nil)
 				r.Header.Set("Session", "x")
+				if name == "of events" {
+					r.Header.Set("Accept", "text/event-stream")
+				}
 				w := httptest.NewRecorder()
 				began := time.Now()
 				front.ServeHTTP(w, r)
@@ -302,6 +306,11 @@ func TestStreamWaitsForStore(t *testing.T) {
 				case "back":
 					if w.Code != http.StatusOK || took < away || took > away+attemptTime+retryEvery {
 						t.Errorf("%d %s after %v", w.Code, w.Body, took)
+					}
+				case "of events":
+					rest := strings.ReplaceAll(w.Body.String(), ": the stream of this session is opened later\n\n", "")
+					if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/event-stream" || rest != "" || took < away || took > away+writeTime+laterCheck+spreadTime {
+						t.Errorf("%d %v %s after %v", w.Code, w.Header(), w.Body, took)
 					}
 				default:
 					if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "2" || took < 10*time.Second || took > electionTime+attemptTime {

@@ -495,6 +495,9 @@ func (x *exchange) repeatable() bool {
 
 // unavailable answers that the store cannot be asked for the session.
 func (x *exchange) unavailable(err error) {
+	if x.opensLater() {
+		return
+	}
 	x.w.Header().Set("Retry-After", "2")
 	guard.WriteError(x.w, http.StatusServiceUnavailable, x.message.ID, mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked where the session lives; try again: %w", err))
 }
@@ -502,6 +505,9 @@ func (x *exchange) unavailable(err error) {
 // moving answers that each node that the request was sent to has named another one.
 func (x *exchange) moving(last string) {
 	x.s.n.log.Warn("a session moves too often: nodes end one after another, or do not agree on who has it", "inc", last)
+	if x.opensLater() {
+		return
+	}
 	ran := x.repeatable()
 	e := mcp.Errorf(mcp.KindNodeGone, "the session has moved %d times between nodes during the request: try again", moves)
 	if !ran {
