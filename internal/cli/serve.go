@@ -294,8 +294,11 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	case <-f.Done():
 	}
 	stopWatching()
+	// The next signal counts from here on: a person who reads the line of the log may send it at once.
+	hurry, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	logger.Info(logStopping, "upstreams", len(e.Upstreams()))
-	return end.drain(ctx, f, drainTime(e.Config(), !stdio))
+	return end.drain(hurry, f, drainTime(e.Config(), !stdio))
 }
 
 // listenFor listens for a gateway. One in the background takes a free port if another program has the
@@ -367,16 +370,14 @@ func drainTime(c *config.Config, listens bool) time.Duration {
 	return drainTimeout
 }
 
-// drain starts the shutdown: it waits for the running calls of a face, at most patience. A second signal
-// ends the wait and all later ones.
-func (e *shutdownTimer) drain(ctx context.Context, f face, patience time.Duration) error {
+// drain starts the shutdown: it waits for the running calls of a face, at most patience. The end of hurry,
+// which is a second signal, ends the wait and all later ones.
+func (e *shutdownTimer) drain(hurry context.Context, f face, patience time.Duration) error {
 	if e.tell != nil {
 		e.tell(service.Ending)
 	}
 	began := time.Now()
 	e.deadline = began.Add(patience + endTimeout - drainTimeout)
-	hurry, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	draining, cancel := context.WithDeadline(hurry, began.Add(patience))
 	defer cancel()
 	err := f.Shutdown(draining)
