@@ -134,7 +134,8 @@ func TestAttachSurvivesItsGateway(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	endGateway(t, state)
-	path := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {fake: {command: '%FAKE%'}}\n")
+	events := filepath.Join(t.TempDir(), "events")
+	path := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {fake: {command: '%FAKE%', args: [-log, '"+events+"']}}\n")
 	session := attachSDK(t, state, path)
 	echoOver(t, session)
 	f := recordOf(t, state)
@@ -143,7 +144,7 @@ func TestAttachSurvivesItsGateway(t *testing.T) {
 		_, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "fake__sleep", Arguments: map[string]any{"sleep_ms": 60_000}})
 		failed <- err
 	}()
-	time.Sleep(300 * time.Millisecond) // the call is on its way to another process
+	sleeps(t, events)
 	if err := sendSignal(f.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

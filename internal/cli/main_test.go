@@ -198,6 +198,20 @@ func (b *lockedBuffer) String() string {
 
 var urlLine = regexp.MustCompile(`http://127\.0\.0\.1:\d+/mcp`)
 
+// sleeps waits until a call of the fake server's tool sleep runs, as the file of its events says.
+func sleeps(t *testing.T, events string) {
+	t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
+		text, _ := os.ReadFile(events)
+		if strings.Contains(string(text), "sleeping ") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no call runs in %v: %s", limit, text)
+		}
+	}
+}
+
 // writeConfig writes a configuration into a folder of its own. %FAKE% stands for
 // the fake server.
 func writeConfig(t *testing.T, name, text string) string {

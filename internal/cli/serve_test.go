@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -117,14 +118,15 @@ func TestTermPastDeadline(t *testing.T) {
 	})
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		session, cmd := stdioSession(t, oneFake)
+		events := filepath.Join(t.TempDir(), "events")
+		session, cmd := stdioSession(t, "mcpServers: {fake: {command: '%FAKE%', args: [-log, '"+events+"']}}\n")
 		sleep := idOf(t, session, "fake:sleep")
 		failed := make(chan error, 1)
 		go func() {
 			_, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "tool_execute", Arguments: map[string]any{"tool_id": sleep, "args": map[string]any{"sleep_ms": 60_000}}})
 			failed <- err
 		}()
-		time.Sleep(300 * time.Millisecond) // the call is on its way; that it is not yet is as good a test
+		sleeps(t, events)
 		began := time.Now()
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -157,7 +159,6 @@ func TestSecondSignal(t *testing.T) {
 	for end := time.Now().Add(30 * time.Second); !strings.Contains(s.stderr.String(), "shutting down") && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	time.Sleep(100 * time.Millisecond) // the second signal has a listener of its own, right after that line
 	if took, _ := s.end(syscall.SIGINT); took > slowly(2*time.Second) {
 		t.Errorf("the second signal ended weir after %v", took)
 	}
