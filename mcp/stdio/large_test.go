@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,12 @@ import (
 // prints, and returns a connection to it.
 func answering(t *testing.T, pool *memory.Pool, most int, script string) *mcp.Conn {
 	t.Helper()
+	return answeringTo(t, pool, most, script, nil)
+}
+
+// answeringTo is answering, and h gets what the program tells outside of calls.
+func answeringTo(t *testing.T, pool *memory.Pool, most int, script string, h mcp.Handler) *mcp.Conn {
+	t.Helper()
 	p, err := Start(Command{
 		Name: `upstream "big"`, Path: "/bin/sh", Args: []string{"-c", script}, Grace: time.Second,
 		Room: pool.Account("big"), MaxMessage: most, MaxKey: "mcpServers.big.max_response",
@@ -24,7 +31,7 @@ func answering(t *testing.T, pool *memory.Pool, most int, script string) *mcp.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := mcp.NewConn(p, mcp.ConnOptions{Name: `upstream "big"`, Client: true})
+	conn := mcp.NewConn(p, mcp.ConnOptions{Name: `upstream "big"`, Client: true, Handler: h})
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -102,10 +109,11 @@ func TestNoRoomEndsItsCallAlone(t *testing.T) {
 func TestLargeResponseOfNobody(t *testing.T) {
 	pool := memory.NewPool(memory.Options{Limit: 64 << 20, SpillAt: 1 << 20, Dir: t.TempDir(), Linger: -1})
 	defer pool.Close()
-	conn := answering(t, pool, 32<<20, `read a; read b; printf '{"jsonrpc":"2.0","id":1,"result":{"text":"'; `+fill(3<<20)+`; echo '"}}'; echo '{"jsonrpc":"2.0","id":2,"result":{}}'; cat >/dev/null`)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := conn.Call(ctx, "tools/call", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+	begun := mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) { cancel(); return nil, nil })
+	conn := answeringTo(t, pool, 32<<20, `read a; echo '{"jsonrpc":"2.0","method":"begun"}'; read b; printf '{"jsonrpc":"2.0","id":1,"result":{"text":"'; `+fill(3<<20)+`; echo '"}}'; echo '{"jsonrpc":"2.0","id":2,"result":{}}'; cat >/dev/null`, begun)
+	if _, err := conn.Call(ctx, "tools/call", nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if result, err := conn.Call(t.Context(), "tools/call", nil, nil); err != nil || string(result) != "{}" {

@@ -171,7 +171,14 @@ func (h *recorder) all() []string {
 
 func (h *recorder) waitFor(t *testing.T, want string) {
 	t.Helper()
+	h.waitWhile(t, want, func() {})
+}
+
+// waitWhile is waitFor, and does something before each look.
+func (h *recorder) waitWhile(t *testing.T, want string, do func()) {
+	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		do()
 		for _, s := range h.all() {
 			if strings.Contains(s, want) {
 				return

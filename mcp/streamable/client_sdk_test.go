@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,11 +117,11 @@ func TestClientAgainstTheGoSDK(t *testing.T) {
 					}
 				})
 				t.Run("list_changed", func(t *testing.T) {
-					time.Sleep(20 * time.Millisecond) // the GET stream opens in the background
-					sdk.AddTool(s, &sdk.Tool{Name: "new"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
-						return &sdk.CallToolResult{}, nil, nil
+					h.waitWhile(t, "tools/list_changed", func() { // the GET stream opens in the background, maybe after the first change
+						sdk.AddTool(s, &sdk.Tool{Name: "new"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+							return &sdk.CallToolResult{}, nil, nil
+						})
 					})
-					h.waitFor(t, "tools/list_changed")
 				})
 			}
 			if peer.opts == nil || mcp.IsModern(peer.want) {
@@ -147,18 +148,18 @@ func TestClientAgainstTheGoSDK(t *testing.T) {
 // TestClientSeesARestart has a server come back on the same address without
 // its sessions.
 func TestClientSeesARestart(t *testing.T) {
-	var current http.Handler
-	start := func() http.Handler {
+	var current atomic.Pointer[sdk.StreamableHTTPHandler] // the GET stream of the first session may come as late as it likes
+	start := func() {
 		s := sdkServer(nil)
 		t.Cleanup(func() {
 			for session := range s.Sessions() { // those that nobody deletes
 				session.Close()
 			}
 		})
-		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
+		current.Store(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
 	}
-	current = start()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.ServeHTTP(w, r) }))
+	start()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.Load().ServeHTTP(w, r) }))
 	defer server.Close()
 	defer server.CloseClientConnections()
 	c, err := Dial(t.Context(), ClientOptions{URL: server.URL})
@@ -169,9 +170,8 @@ func TestClientSeesARestart(t *testing.T) {
 	if _, err := c.Call(t.Context(), "tools/list", nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(20 * time.Millisecond) // the GET stream opens in the background
 	server.CloseClientConnections()
-	current = start()
+	start()
 	_, err = c.Call(t.Context(), "tools/list", nil, nil)
 	if !errors.Is(err, ErrSessionLost) {
 		t.Fatalf("err = %v", err)
