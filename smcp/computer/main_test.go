@@ -63,11 +63,27 @@ func startHub(t testing.TB, o hub.Options) (*hub.Hub, string) {
 }
 
 // fake is a server of a configuration that is the program fakemcp.
-func fake(name string, more string) string {
+func fake(name string, more string) string { return fakeTelling(name, "", more) }
+
+// fakeTelling is fake, and the program writes what happens to a file.
+func fakeTelling(name, file, more string) string {
 	if more != "" {
 		more = "," + more
 	}
-	return fmt.Sprintf(`{"name":%q,"type":"stdio","server_parameters":{"command":%q,"env":{%q:"1","GORACE":"atexit_sleep_ms=0"}}%s}`, name, os.Args[0], asProgram, more)
+	args := ""
+	if file != "" {
+		args = fmt.Sprintf(`,"args":["-log",%q]`, file)
+	}
+	return fmt.Sprintf(`{"name":%q,"type":"stdio","server_parameters":{"command":%q%s,"env":{%q:"1","GORACE":"atexit_sleep_ms=0"}}%s}`, name, os.Args[0], args, asProgram, more)
+}
+
+// sleeps waits until a call of the tool sleep runs, as the file of fakeTelling says.
+func sleeps(t testing.TB, file string) {
+	t.Helper()
+	eventually(t, "the call runs", func() bool {
+		text, _ := os.ReadFile(file)
+		return strings.Contains(string(text), "sleeping ")
+	})
 }
 
 const autoApply = `"default_tool_meta":{"auto_apply":true}`

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -61,7 +62,8 @@ func TestFlows(t *testing.T) {
 			}
 		},
 	})
-	c := startComputer(t, computer.Options{Name: "desk"}, `{"servers":[`+fake("fake", autoApply+`,"forbidden_tools":["fail"],"tool_meta":{"counter":{"alias":"count","tags":["n"]}}`)+`],
+	events := filepath.Join(t.TempDir(), "events")
+	c := startComputer(t, computer.Options{Name: "desk"}, `{"servers":[`+fakeTelling("fake", events, autoApply+`,"forbidden_tools":["fail"],"tool_meta":{"counter":{"alias":"count","tags":["n"]}}`)+`],
 		"inputs":[{"id":"pw","type":"promptString","description":"d","password":true,"default":"hunter2-secret"}]}`)
 	connect(t, c, computer.Hub{URL: url, Office: "o1"})
 	eventually(t, "the agent hears of the Computer", has("enter desk"))
@@ -103,7 +105,7 @@ func TestFlows(t *testing.T) {
 		}
 		done <- r
 	}()
-	time.Sleep(300 * time.Millisecond)
+	sleeps(t, events)
 	if err := a.Cancel(t.Context(), "r1"); err != nil {
 		t.Error(err)
 	}
@@ -287,7 +289,8 @@ func TestChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, url := startHub(t, hub.Options{Logger: logger(t, "hub")})
-	c := startComputer(t, computer.Options{Name: "desk", Key: key}, fake("fake", autoApply+`,"forbidden_tools":["fail"]`))
+	events := filepath.Join(t.TempDir(), "events")
+	c := startComputer(t, computer.Options{Name: "desk", Key: key}, fakeTelling("fake", events, autoApply+`,"forbidden_tools":["fail"]`))
 	connect(t, c, computer.Hub{URL: url, Office: "o"})
 	a := startAgent(t, agent.Options{URL: url, Office: "o", Keys: map[string]ed25519.PublicKey{"desk": pub}})
 	stream, err := a.OpenMCP(t.Context(), "desk", "fake")
@@ -330,9 +333,16 @@ func TestChannel(t *testing.T) {
 	if _, err = conn.Call(t.Context(), "tools/call", json.RawMessage(`{"name":"fail","arguments":{}}`), nil); err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("a forbidden tool: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err = conn.Call(ctx, "tools/call", json.RawMessage(`{"name":"sleep","arguments":{"sleep_ms":20000}}`), nil); !errors.Is(err, context.DeadlineExceeded) {
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := conn.Call(ctx, "tools/call", json.RawMessage(`{"name":"sleep","arguments":{"sleep_ms":20000}}`), nil)
+		cancelled <- err
+	}()
+	sleeps(t, events)
+	cancel()
+	if err := <-cancelled; !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	eventually(t, "the cancelled call ends on the Computer", func() bool {

@@ -85,7 +85,7 @@ func newPeer(t testing.TB, url string, o peerOptions) (*peer, error) {
 		p.heard = append(p.heard, e.Name+" "+string(e.Arg(0)))
 	})
 	t.Cleanup(func() { _ = p.client.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	return p, p.client.Connect(ctx)
 }
@@ -368,7 +368,8 @@ func TestIsolation(t *testing.T) {
 // over is cancelled.
 func TestFaults(t *testing.T) {
 	h, url := start(t, hub.Options{MaxCalls: 4})
-	hang := map[string]socketio.Handler{"client:tool_call": func(*socketio.Event) {}}
+	called := make(chan struct{}, 16)
+	hang := map[string]socketio.Handler{"client:tool_call": func(*socketio.Event) { called <- struct{}{} }}
 	agent := join(t, url, peerOptions{}, "agent", "o", "o")
 	dying := join(t, url, peerOptions{answer: hang}, "computer", "dying", "o")
 	slow := join(t, url, peerOptions{answer: hang}, "computer", "slow", "o")
@@ -376,7 +377,7 @@ func TestFaults(t *testing.T) {
 	go func() {
 		done <- agent.call("client:tool_call", `{"agent":"o","req_id":"1","computer":"dying","tool_name":"t","params":{},"timeout":60}`)
 	}()
-	time.Sleep(100 * time.Millisecond)
+	<-called
 	begun := time.Now()
 	dying.client.Socket().Close()
 	if got := <-done; !strings.Contains(got, `"code":404`) || !strings.Contains(got, "disconnected") || time.Since(begun) > 20*time.Second {
