@@ -298,13 +298,19 @@ func TestLargeResults(t *testing.T) {
 func TestDisconnect(t *testing.T) {
 	eachWay(t, fakemcp.Config{}, nil, func(t *testing.T, e *env) {
 		e.ready()
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		ctx, cancel := context.WithCancel(context.Background())
+		var call sync.WaitGroup
+		defer call.Wait()
 		defer cancel()
-		req := e.request(ctx, http.MethodPost, mcpPath, modern(`"id":5,"method":"tools/call"`, `"name":"sleep","arguments":{"sleep_ms":60000}`), modernHeader("tools/call", "sleep")...)
-		if resp, err := e.client.Do(req); err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
+		call.Go(func() {
+			req := e.request(ctx, http.MethodPost, mcpPath, modern(`"id":5,"method":"tools/call"`, `"name":"sleep","arguments":{"sleep_ms":60000}`), modernHeader("tools/call", "sleep")...)
+			if resp, err := e.client.Do(req); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		})
+		e.waitFor("sleeping")
+		cancel()
 		deadline := time.Now().Add(30 * time.Second)
 		for {
 			events := strings.Join(e.events(), "\n")

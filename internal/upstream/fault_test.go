@@ -29,7 +29,8 @@ import (
 
 func TestKilledInMidCall(t *testing.T) {
 	t.Parallel()
-	m, s := manage(t, Options{}, program("files"), program("other"))
+	events := filepath.Join(t.TempDir(), "events")
+	m, s := manage(t, Options{}, program("files", "-log", events), program("other"))
 	ready(t, m)
 	u := upstreamOf(t, m, "files")
 	failed := make(chan error, 1)
@@ -37,8 +38,10 @@ func TestKilledInMidCall(t *testing.T) {
 		_, err := callTool(t.Context(), u, "sleep", `{"sleep_ms":60000}`)
 		failed <- err
 	}()
-	eventually(t, "the call is in flight", func() bool { return u.Status().InFlight == 1 })
-	time.Sleep(20 * time.Millisecond) // it is on its way to the child, too
+	eventually(t, "the call runs", func() bool {
+		text, _ := os.ReadFile(events)
+		return strings.Contains(string(text), "sleeping ") && u.Status().InFlight == 1
+	})
 	began, pid := time.Now(), u.Status().Pid
 	if err := proctest.Kill(pid); err != nil {
 		t.Fatal(err)
