@@ -172,7 +172,9 @@ func TestTokensOfPrincipals(t *testing.T) {
 		t.Error("SignedIn mistakes one principal for another")
 	}
 	last := c.Servers[len(c.Servers)-1].Name
+	servers[last].mu.Lock() // connections may begin and end late
 	before := len(servers[last].owners)
+	servers[last].mu.Unlock()
 	_, _ = whoami(t.Context(), m, stranger, last) // the fake takes it, and notes that it has no token
 	servers[last].mu.Lock()
 	if n := len(servers[last].problems); n == 0 || len(servers[last].owners) != before+1 {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -73,20 +74,19 @@ func TestPassOnFails(t *testing.T) {
 	b := start("b", "http://"+owner.Addr().String(), nil)
 	linkB := b.Serve(owner, nil, http.NotFoundHandler())
 	defer linkB.Shutdown(context.Background())
-	via := refuse
+	var breaks atomic.Bool // the way from c to b; connections may be dialed late
 	third := listen()
 	c := start("c", "http://"+third.Addr().String(), func(ctx context.Context, network, address string) (net.Conn, error) {
-		return via(ctx, network, address)
+		if breaks.Load() {
+			return dialer().DialContext(ctx, network, broken.Addr().String())
+		}
+		return refuse(ctx, network, address)
 	})
 	linkC := c.Serve(third, nil, http.NotFoundHandler())
 	defer linkC.Shutdown(context.Background())
 	a := start("a", "http://127.0.0.1:1", refuse)
 	for name, sent := range map[string]bool{"unreachable": false, "broken off": true} {
-		if sent {
-			via = func(ctx context.Context, network, address string) (net.Conn, error) {
-				return dialer().DialContext(ctx, network, broken.Addr().String())
-			}
-		}
+		breaks.Store(sent)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://weir/mcp", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -102,6 +102,5 @@ func TestPassOnFails(t *testing.T) {
 		if errors.Is(err, errNotSent) == sent {
 			t.Errorf("%s: %v", name, err)
 		}
-		via = refuse
 	}
 }

@@ -88,7 +88,8 @@ func meet(t *testing.T, dialer, listener *tls.Config) (node string, err error) {
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	_, err = tls.Client(conn, dialer).Read(make([]byte, 1))
 	conn.Close()
-	return node, errors.Join(err, <-met)
+	err = errors.Join(err, <-met)
+	return node, err
 }
 
 // TestTLS: nodes with one key trust one another, with old keys too, and no others.
