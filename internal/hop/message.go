@@ -118,6 +118,10 @@ func (m *message) take(req *http.Request) error {
 	defer req.Body.Close()
 	head := len(m.buf)
 	m.buf = append(m.buf, make([]byte, req.ContentLength)...)
+	if b, ok := req.Body.(inMemory); ok && int64(b.Len()) == req.ContentLength { // it has no more bytes
+		_, err := io.ReadFull(req.Body, m.buf[head:])
+		return err
+	}
 	if n, err := io.ReadFull(req.Body, m.buf[head:]); err != nil {
 		return shortBody(req.ContentLength, int64(n), err)
 	}

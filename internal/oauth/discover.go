@@ -212,6 +212,9 @@ func covers(resource, server string) bool {
 }
 
 func sameOrigin(a, b *url.URL) bool {
+	if a.Scheme == b.Scheme && a.Host == b.Host {
+		return true
+	}
 	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
 }
 

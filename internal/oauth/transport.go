@@ -13,6 +13,7 @@ import (
 type transport struct {
 	client    *Client
 	server    *Server
+	at        *url.URL // of the server; nil: it cannot be read
 	principal string
 	base      http.RoundTripper
 }
@@ -23,12 +24,13 @@ type transport struct {
 // it gets another token and repeats the request once. The error is a *SignInError if a person has to
 // sign in; it is the cause of an *mcp.Error.
 func (c *Client) Transport(s *Server, principal string, base http.RoundTripper) http.RoundTripper {
-	return &transport{c, s, principal, base}
+	at, _ := url.Parse(s.URL)
+	return &transport{c, s, at, principal, base}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if at, err := url.Parse(t.server.URL); err != nil || !sameOrigin(at, req.URL) || req.Header.Get("Authorization") != "" {
+	if t.at == nil || !sameOrigin(t.at, req.URL) || req.Header.Get("Authorization") != "" {
 		return t.base.RoundTrip(req)
 	}
 	token, err := t.client.Token(req.Context(), t.server, t.principal)

@@ -3,6 +3,7 @@ package router
 import (
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 
 	"github.com/weir-mcp/weir/internal/invocation"
@@ -77,7 +78,7 @@ type signed struct {
 // RoundTrip implements http.RoundTripper.
 func (t *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := *r
-	out.Header = r.Header.Clone()
+	out.Header = maps.Clone(r.Header) // with the same values, which are not changed
 	t.loops.set(out.Header, t.via)
 	if t.signs() {
 		if err := t.sign.set(out.Header, t.upstream, t.principal, bodyTool(r)); err != nil {

@@ -14,6 +14,7 @@ import (
 // time is available again.
 type timeLimit struct {
 	of     time.Duration
+	back   mcp.Handler
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex // guards below
@@ -23,23 +24,23 @@ type timeLimit struct {
 }
 
 // limit returns a context that ends, with context.DeadlineExceeded as its cause, when a call has
-// taken too long, and the back for the call. The caller must call end when the call has returned.
-func limit(ctx context.Context, d time.Duration, back mcp.Handler) (limited context.Context, _ mcp.Handler, end func()) {
-	if back == nil {
-		limited, cancel := context.WithTimeoutCause(ctx, d, context.DeadlineExceeded)
-		return limited, nil, cancel
-	}
+// taken too long. The timeLimit is the back for the call. The caller must call end when the call has
+// returned.
+func limit(ctx context.Context, d time.Duration, back mcp.Handler) (context.Context, *timeLimit) {
 	limited, cancel := context.WithCancelCause(ctx)
-	l := &timeLimit{of: d, cancel: cancel}
+	l := &timeLimit{of: d, back: back, cancel: cancel}
 	l.timer = time.AfterFunc(d, l.expire)
-	return limited, mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if r.IsNotification() {
-			return back.Serve(ctx, r)
-		}
-		l.ask(+1)
-		defer l.ask(-1)
-		return back.Serve(ctx, r)
-	}), l.end
+	return limited, l
+}
+
+// Serve implements mcp.Handler.
+func (l *timeLimit) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	if r.IsNotification() {
+		return l.back.Serve(ctx, r)
+	}
+	l.ask(+1)
+	defer l.ask(-1)
+	return l.back.Serve(ctx, r)
 }
 
 // ask adds n to the number of open questions.

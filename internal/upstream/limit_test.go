@@ -17,8 +17,8 @@ func TestLimitLeavesOutQuestions(t *testing.T) {
 			time.Sleep(time.Hour)
 			return nil, nil
 		})
-		ctx, back, end := limit(t.Context(), time.Minute, person)
-		defer end()
+		ctx, back := limit(t.Context(), time.Minute, person)
+		defer back.end()
 		time.Sleep(59 * time.Second)
 		for range 3 {
 			_, _ = back.Serve(ctx, &mcp.Request{ID: "1", Method: "elicitation/create"})
@@ -42,12 +42,12 @@ func TestLimitLeavesOutQuestions(t *testing.T) {
 // Two questions at once, the shorter first; a notification is none.
 func TestLimitWithSeveralQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, back, end := limit(t.Context(), time.Minute, mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+		ctx, back := limit(t.Context(), time.Minute, mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 			d, _ := time.ParseDuration(string(r.ID))
 			time.Sleep(d)
 			return nil, nil
 		}))
-		defer end()
+		defer back.end()
 		go func() { _, _ = back.Serve(ctx, &mcp.Request{ID: "2m"}) }()
 		go func() { _, _ = back.Serve(ctx, &mcp.Request{ID: "10m"}) }()
 		time.Sleep(10*time.Minute + 59*time.Second)

@@ -56,8 +56,11 @@ func (l *link) Call(ctx context.Context, timeout time.Duration, method string, p
 			return l.peer.Call(ctx, method, params, back)
 		})
 	}
-	limited, back, end := limit(ctx, timeout, back)
-	defer end()
+	limited, lim := limit(ctx, timeout, back)
+	defer lim.end()
+	if back != nil {
+		back = lim
+	}
 	result, err := l.slot.line.Own(mcp.Caller(ctx), back, func(back mcp.Handler) (json.RawMessage, error) {
 		return l.peer.Call(limited, method, params, back)
 	})

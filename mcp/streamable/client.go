@@ -113,6 +113,7 @@ type Client struct {
 	opts      ClientOptions
 	who       string // for messages: name and host
 	http      *http.Client
+	plain     bool   // http adds nothing to requests and has no timeout
 	closeIdle func() // closes idle connections of the client's own pool
 	template  http.Request
 	session   *mcp.Session
@@ -197,6 +198,7 @@ func newClient(opts ClientOptions) (*Client, error) {
 	c.template = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	c.http, c.closeIdle = NewHTTPClient(opts.HTTPClient, opts.Timeouts.Connect)
 	WrapTransport(c.http, opts.Wrap)
+	c.plain = c.http.Transport != nil && c.http.Jar == nil && c.http.Timeout == 0 && u.User == nil
 	c.session.SetPeer(c)
 	c.wire.Store(c.newWireState("", ""))
 	return c, nil

@@ -16,6 +16,18 @@ const (
 	maxPooledBody = 1 << 20
 )
 
+// smallBody is the body of a request whose buffer is not used again.
+type smallBody struct{ bytes.Reader }
+
+func newSmallBody(data []byte) *smallBody {
+	b := new(smallBody)
+	b.Reset(data)
+	return b
+}
+
+// Close implements io.Closer.
+func (*smallBody) Close() error { return nil }
+
 // requestBody is the buffer of a large request. A transport may still read it when the response has
 // arrived, so requestBody counts its readers. A reader that is never closed only costs the buffer.
 type requestBody struct {

@@ -32,13 +32,13 @@ type clientCall struct {
 	httpCtx context.Context
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup // the delivering goroutine and requests being served
-	space   chan struct{}  // capacity 1: the queue has become shorter
 	block   *memory.Block  // holds the result; nil: the bytes are not counted
 
 	mu      sync.Mutex         // guards below
 	ctx     context.Context    // for handlers; ends with the call; nil before the first message
 	end     context.CancelFunc // ends ctx
 	queue   []queued
+	space   chan struct{} // capacity 1: the queue has become shorter; nil before the first message
 	bytes   int
 	serving int
 	running bool          // the delivering goroutine runs
@@ -63,7 +63,7 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	cl := &clientCall{c: c, id: c.nextID.Add(1), method: method, back: back, space: make(chan struct{}, 1)}
+	cl := &clientCall{c: c, id: c.nextID.Add(1), method: method, back: back}
 	cl.idRaw = jsonrpc.IntID(cl.id)
 	out, err := c.frame(cl.idRaw, method, params)
 	if err != nil {
@@ -95,8 +95,7 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 		defer cl.cancel(nil)
 	}
 
-	var wire *jsonrpc.Error
-	answered := err == nil || errors.As(err, &wire)
+	answered := err == nil || mcp.IsAnswer(err)
 	if cl.block != nil && err == nil && delivered {
 		result = cl.block.Deliver(ctx, result)
 	} else {
@@ -378,6 +377,7 @@ func (cl *clientCall) push(q queued, own bool) {
 	}
 	if cl.ctx == nil {
 		cl.ctx, cl.end = context.WithCancel(cl.httpCtx)
+		cl.space = make(chan struct{}, 1)
 	}
 	cl.running = true
 	cl.wg.Add(1)
@@ -438,6 +438,10 @@ func (cl *clientCall) finish(ctx context.Context) (delivered bool) {
 	cl.mu.Lock()
 	cl.over = true
 	end := cl.end
+	if end == nil {
+		cl.mu.Unlock()
+		return true
+	}
 	empty := make(chan struct{})
 	if cl.running {
 		cl.empty = empty
@@ -445,9 +449,6 @@ func (cl *clientCall) finish(ctx context.Context) (delivered bool) {
 		close(empty)
 	}
 	cl.mu.Unlock()
-	if end == nil {
-		return true
-	}
 	select {
 	case <-empty:
 		delivered = cl.httpCtx.Err() == nil

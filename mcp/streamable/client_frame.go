@@ -285,7 +285,7 @@ func (p *located) splice(dst, params []byte, missing [][]byte, id jsonrpc.ID) []
 func (c *Client) do(ctx context.Context, method string, header http.Header) (*http.Response, error) {
 	req := c.template.WithContext(ctx)
 	req.Method, req.Header = method, header
-	return c.http.Do(req)
+	return c.roundTrip(req)
 }
 
 // post sends a message. It does not change its header.
@@ -299,10 +299,10 @@ func (c *Client) post(ctx context.Context, out outgoing) (*http.Response, error)
 		req.GetBody = func() (io.ReadCloser, error) { return large.reader(), nil }
 	} else {
 		body := out.body
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.Body = newSmallBody(body)
+		req.GetBody = func() (io.ReadCloser, error) { return newSmallBody(body), nil }
 	}
-	return c.http.Do(req)
+	return c.roundTrip(req)
 }
 
 // discard closes an unneeded body. It first reads the bytes that are available at once, so that the

@@ -56,6 +56,36 @@ func WrapTransport(hc *http.Client, wrap func(http.RoundTripper) http.RoundTripp
 	hc.Transport = wrap(base)
 }
 
+// roundTrip sends a request as c.http.Do does. Do copies the headers of each request, in case that
+// the server redirects it. roundTrip leaves that to Do when it happens.
+func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
+	if !c.plain {
+		return c.http.Do(req)
+	}
+	resp, err := c.http.Transport.RoundTrip(req)
+	if err != nil || resp.Body != nil && resp.StatusCode/100 != 3 {
+		return resp, err
+	}
+	hc := *c.http
+	hc.Transport = &answered{RoundTripper: hc.Transport, first: resp}
+	return hc.Do(req)
+}
+
+// answered is a transport that has the response to its first request already.
+type answered struct {
+	http.RoundTripper
+	first *http.Response
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *answered) RoundTrip(req *http.Request) (*http.Response, error) {
+	if first := t.first; first != nil {
+		t.first = nil
+		return first, nil
+	}
+	return t.RoundTripper.RoundTrip(req)
+}
+
 // newPool returns a transport whose pool keeps the connections of many concurrent callers alive.
 func newPool(connect time.Duration) *http.Transport {
 	return &http.Transport{

@@ -147,16 +147,9 @@ func (o *owners) elicited(id, principal string) {
 
 // learn records the owner of the task in a call's result, and of the elicitations in its error.
 func (o *owners) learn(principal string, result json.RawMessage, err error) {
-	var wire *jsonrpc.Error
 	switch {
-	case errors.As(err, &wire) && wire.Code == codeElicitFirst:
-		n := 0
-		_ = rawjson.EachElement(rawjson.Get(wire.Data, "elicitations"), func(e []byte) bool {
-			o.elicited(rawjson.Text(rawjson.Get(e, "elicitationId")), principal)
-			n++
-			return n < maxElicitationsOnce
-		})
 	case err != nil:
+		o.refused(principal, err)
 	case rawjson.Contains(result, "taskId"):
 		made, _ := mcptask.Made(result)
 		o.mu.Lock()
@@ -170,6 +163,20 @@ func (o *owners) learn(principal string, result json.RawMessage, err error) {
 			return n < maxElicitationsOnce
 		})
 	}
+}
+
+// refused records the owner of the elicitations in a call's error.
+func (o *owners) refused(principal string, err error) {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code != codeElicitFirst {
+		return
+	}
+	n := 0
+	_ = rawjson.EachElement(rawjson.Get(wire.Data, "elicitations"), func(e []byte) bool {
+		o.elicited(rawjson.Text(rawjson.Get(e, "elicitationId")), principal)
+		n++
+		return n < maxElicitationsOnce
+	})
 }
 
 // Own makes a call for a session and records that the session's principal owns the tasks and
