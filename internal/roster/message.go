@@ -30,6 +30,7 @@ const (
 	headerBody    = "Weir-Body"
 	headerAgent   = "Weir-Agent" // name, SID, version and dialect
 	headerProblem = "Weir-Problem"
+	headerNumber  = "Weir-Number" // of the message in its stream; see streams
 	headerTrace   = "Traceparent"
 )
 
@@ -47,6 +48,10 @@ const (
 	OpProbe  Op = "probe"  // is the member still here?
 	OpClose  Op = "close"  // end the member's connection: messages to or from it were lost
 	OpNotify Op = "notify" // an event for all members
+
+	opRoll   Op = "roll"   // what became of messages of a stream?
+	opMissed Op = "missed" // a stream has a gap
+	opSeen   Op = "seen"   // which events for all members have not arrived?
 )
 
 // Problems of an answer to OpCall and OpProbe.
@@ -79,8 +84,11 @@ type Message struct {
 	Args          []json.RawMessage
 	Attachments   [][]byte
 
-	// Reply answers the message; nil if the sender awaits no answer.
+	// Reply answers the message; nil if the sender awaits no answer. It must be called some time.
 	Reply func(*Message)
+	// Lost is called once, from any goroutine, if a message of Tell is found lost: it was not handled, and never
+	// will be. Nil does not look after the message. It may be set by the sender alone.
+	Lost func()
 }
 
 // encode returns the JSON form of a Caller.
@@ -250,11 +258,11 @@ func unpack(h store.Header, body []byte) (*Message, error) {
 	return m, nil
 }
 
-// subject returns the subject of a node's hub for a Computer.
-func (s *Shared) subject(inc, computer string) string {
+// laneOf returns the lane of the messages about a Computer.
+func laneOf(computer string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(computer)) // never fails
-	return s.lane(inc, int(h.Sum32()%lanes))
+	return int(h.Sum32() % lanes)
 }
 
 func (s *Shared) lane(inc string, k int) string {
@@ -273,7 +281,7 @@ func (s *Shared) listen() (stop func(), err error) {
 		}
 	}
 	for k := range lanes {
-		one, err := s.o.Bus.Listen(s.lane(inc, k), s.receiver())
+		one, err := s.o.Bus.Listen(s.lane(inc, k), s.receiver(inc, k))
 		if err != nil {
 			stop()
 			return nil, err
@@ -286,8 +294,8 @@ func (s *Shared) listen() (stop func(), err error) {
 
 // receiver returns what takes the messages of one subject. While the body of one is fetched, the later ones
 // of its sender wait.
-func (s *Shared) receiver() func(store.Message) {
-	line := &line{s: s}
+func (s *Shared) receiver(inc string, k int) func(store.Message) {
+	line := &line{s: s, inc: inc, k: k, ears: map[string]*ear{}}
 	return func(in store.Message) { line.take(in) }
 }
 
@@ -296,6 +304,12 @@ func (s *Shared) received(in store.Message, body []byte) {
 	m, err := unpack(in.Header, body)
 	if err != nil {
 		s.log.Warn("a message of another hub is left out", "err", err)
+		if in.Reply != nil {
+			_ = s.reply(in.Reply, &Message{Problem: ProblemOther}) // a roll finds what is not answered
+		}
+		return
+	}
+	if m.Op == OpNotify && !s.notices.see(m.From, m.Seq) {
 		return
 	}
 	if in.Reply != nil {
@@ -326,7 +340,8 @@ func (s *Shared) reply(send func(store.Header, []byte) error, m *Message) error 
 	return err
 }
 
-// Tell sends a message to the hub of a node. Messages about one Computer arrive in order, or not at all.
+// Tell sends a message to the hub of a node. Messages about one Computer arrive in order, or not at all: m.Lost
+// hears of that.
 func (s *Shared) Tell(inc, computer string, m *Message) error {
 	m.From = s.Inc()
 	h, body := m.pack()
@@ -334,13 +349,24 @@ func (s *Shared) Tell(inc, computer string, m *Message) error {
 	if err != nil {
 		return err
 	}
-	if err = s.o.Bus.Tell(s.subject(inc, computer), h, body); err != nil {
+	var p *pending
+	if lost := m.Lost; lost != nil {
+		p = &pending{sent: time.Now(), lost: func(error) { s.unsent(h); lost() }}
+	}
+	k, number := laneOf(computer), uint64(0)
+	st := s.streams.stream(m.From, inc, k)
+	s.streams.send(st, h, p, func(n uint64) {
+		number = n
+		err = s.o.Bus.Tell(s.lane(inc, k), h, body)
+	})
+	if err != nil {
+		st.remove(number)
 		s.unsent(h)
 	}
 	return err
 }
 
-// Errors of Ask, in addition to ErrBusy: the node is not there, or has not answered in time.
+// Errors of Ask, in addition to ErrBusy, ErrLost and ErrNoAnswer: the node is not there, or has not answered in time.
 var (
 	ErrNobody = store.ErrNobody
 	ErrLate   = store.ErrUnavailable
@@ -358,10 +384,17 @@ func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f 
 		}
 		return
 	}
-	s.o.Bus.Ask(s.subject(inc, computer), h, body, timeout, func(in store.Message, err error) {
+	k := laneOf(computer)
+	p := &pending{sent: time.Now(), asks: true, lost: func(err error) { s.unsent(h); f(nil, err) }}
+	take := func(in store.Message, err error) {
+		if !p.end() {
+			return
+		}
 		if err != nil {
-			s.unsent(h)
-			f(nil, err)
+			if errors.Is(err, ErrLate) && time.Since(p.sent) < timeout {
+				err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
+			}
+			p.lost(err)
 			return
 		}
 		s.expand(in, func(body []byte, err error) {
@@ -371,14 +404,18 @@ func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f 
 			}
 			f(unpack(in.Header, body))
 		})
+	}
+	if m.Op == OpProbe { // its sender takes silence for an answer
+		s.o.Bus.Ask(s.lane(inc, k), h, body, timeout, take)
+		return
+	}
+	st := s.streams.stream(m.From, inc, k)
+	s.streams.send(st, h, p, func(number uint64) {
+		s.o.Bus.Ask(s.lane(inc, k), h, body, timeout, func(in store.Message, err error) {
+			st.remove(number)
+			take(in, err)
+		})
 	})
-}
-
-// Notify sends an event to the hubs of an office.
-func (s *Shared) Notify(m *Message) error {
-	m.Op, m.From = OpNotify, s.Inc()
-	h, body := m.pack()
-	return s.o.Bus.Tell(s.officeSubject(m.Office), h, body)
 }
 
 // Hear calls f with the events of other nodes for an office. f must return at once.
@@ -389,7 +426,7 @@ func (s *Shared) Hear(id string, f func(*Message)) (stop func(), err error) {
 			s.log.Warn("an event of another hub is left out", "office", id, "err", err)
 			return
 		}
-		if m.From != s.Inc() {
+		if m.From != s.Inc() && s.notices.see(m.From, m.Seq) {
 			f(m)
 		}
 	})

@@ -55,8 +55,8 @@ type Options struct {
 
 // Events are what a hub hears of the cluster. Calls may overlap.
 type Events interface {
-	// Message handles a message for a member of this node. It must return at once; messages from one
-	// node about one Computer come in order.
+	// Message handles a message for a member of this node, or an event for all members of an office. It must
+	// return at once; messages from one node about one Computer come in order.
 	Message(m *Message)
 	// Gone says that a node is gone. Fenced says that the memberships of an older INC of this node are
 	// over.
@@ -78,6 +78,9 @@ type Shared struct {
 	work   sync.WaitGroup
 	sweeps chan struct{} // asks for a sweep
 
+	streams *streams
+	notices notices
+
 	mu     sync.Mutex // guards below
 	closed bool
 	unwind []func()
@@ -92,6 +95,7 @@ func NewShared(o Options) *Shared {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
+	s.streams = newStreams(s)
 	none := ""
 	s.inc.Store(&none)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -116,6 +120,7 @@ func (s *Shared) Open(events Events) error {
 	s.mu.Unlock()
 	s.Go(func() { s.live(over, stop) })
 	s.Go(s.sweepAlways)
+	s.Go(s.streams.takeRolls)
 	if s.o.Drained != nil {
 		s.Go(func() {
 			select {
@@ -141,6 +146,7 @@ func (s *Shared) live(over <-chan struct{}, stop func()) {
 		s.inc.Store(&none)
 		stop()
 		s.events.Fenced(old)
+		s.streams.forget(old)
 		for {
 			over = s.o.Node.Fenced()
 			var err error
@@ -223,6 +229,7 @@ func (s *Shared) nodeChanged(d store.Doc) {
 	}
 	inc := d.Key[len("n."):]
 	s.bury(inc)
+	s.streams.forget(inc)
 	s.sweepLater()
 	s.Go(func() {
 		if s.Pause(rand.N(dropDelay)) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,10 @@ const (
 	guests      = 5 // Computers, some with the same name
 	agents      = 2
 	joinTime    = 20 * time.Second
-	callTime    = 5 * time.Second
+	callTime    = 15 * time.Second // or a third of it
+	// lostTime is how long a call may take where neither its node nor that of its Computer breaks: a message of it, or
+	// one that asks for it, may be lost. A Computer takes 100 ms.
+	lostTime = 8 * time.Second
 )
 
 // offices is what is known of offices, beyond answers: which membership a call names, and who got it.
@@ -33,9 +37,10 @@ type offices struct {
 	sent    map[string]string // by request: the membership that its last message between nodes names
 	got     map[string]string // by request: the membership that got it
 	left    []*guest          // in an office at the end
+	unrun   []string          // requests of which the answer says that they did not run
 }
 
-// tap is a bus that notes which memberships calls between nodes name.
+// tap is a bus that notes which memberships calls between nodes name, and that loses some of their messages.
 type tap struct {
 	*store.MemoryBus
 	w *world
@@ -49,9 +54,31 @@ func (b tap) Ask(subject string, h store.Header, body []byte, timeout time.Durat
 			b.w.offices.sent[id] = h["Weir-To"]
 			b.w.mu.Unlock()
 		}
+		if b.w.loses() {
+			time.AfterFunc(timeout, func() { f(store.Message{}, store.ErrUnavailable) })
+			return
+		}
 	}
 	b.MemoryBus.Ask(subject, h, body, timeout, f)
 }
+
+// Listen implements store.Bus. Answers to calls are lost, too.
+func (b tap) Listen(subject string, f func(store.Message)) (stop func(), err error) {
+	return b.MemoryBus.Listen(subject, func(m store.Message) {
+		if reply := m.Reply; reply != nil && m.Header["Weir-Op"] == "call" {
+			m.Reply = func(h store.Header, body []byte) error {
+				if b.w.loses() {
+					return nil
+				}
+				return reply(h, body)
+			}
+		}
+		f(m)
+	})
+}
+
+// loses reports whether a message of a call is lost without a word.
+func (w *world) loses() bool { return time.Now().Before(w.until) && w.n(100) < 3 }
 
 // anyone admits all peers.
 type anyone struct{}
@@ -269,13 +296,24 @@ func (g *guest) called(e *socketio.Event) {
 // calls makes a call to a Computer of the office.
 func (g *guest) calls(number int) {
 	id := fmt.Sprint(g.office, "-", g.who, "-", number)
-	payload := fmt.Sprintf(`{"agent":%q,"req_id":%q,"computer":"desk%d","tool_name":"t","params":{},"timeout":%d}`, g.name, id, g.w.n(officeNames), int(callTime.Seconds()))
+	timeout := callTime / time.Duration(1+2*g.w.n(2))
+	payload := fmt.Sprintf(`{"agent":%q,"req_id":%q,"computer":"desk%d","tool_name":"t","params":{},"timeout":%d}`, g.name, id, g.w.n(officeNames), int(timeout.Seconds()))
 	began := time.Now()
-	answer := g.ask("client:tool_call", payload, joinTime)
+	answer := g.ask("client:tool_call", payload, callTime+10*time.Second)
+	g.w.mu.Lock()
+	to, _, _ := strings.Cut(g.w.offices.sent[id], ".")
+	if strings.Contains(answer, "did not run") {
+		g.w.offices.unrun = append(g.w.offices.unrun, id)
+	}
+	g.w.mu.Unlock()
 	switch took := time.Since(began); {
 	case g.gone():
-	case answer == "" || took > callTime+5*time.Second:
+	case answer == "" || took > timeout+5*time.Second:
 		g.w.wrong("%s at %s: call %s has the answer %q after %v", g.who, g.n.name, id, answer, took)
+	case took > lostTime && g.n.whole(began) && slices.ContainsFunc(g.w.all(), func(n *node) bool { return n.Inc() == to && n.whole(began) }):
+		g.w.wrong("%s at %s: call %s to the node %s has the answer %q after %v, and nothing was broken", g.who, g.n.name, id, to, answer, took)
+	case strings.Contains(answer, "lost on the way"), strings.Contains(answer, "broke; the call may have run"):
+		g.w.saw("calls of Computers that were lost")
 	case strings.Contains(answer, "done ") && !strings.Contains(answer, "done "+id+`"`):
 		g.w.wrong("call %s has the answer %s", id, answer)
 	case strings.Contains(answer, "done "):
@@ -283,6 +321,13 @@ func (g *guest) calls(number int) {
 	default:
 		g.w.saw("calls of Computers that failed")
 	}
+}
+
+// whole reports whether nothing of a node was broken since a time, and shortly before it.
+func (n *node) whole(since time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !slices.ContainsFunc(n.breaks, func(b broken) bool { return b.end.IsZero() || b.end.Add(lost).After(since) })
 }
 
 // visits lets an Agent or a Computer come and go until the work ends. It may be in an office then.
@@ -342,6 +387,11 @@ func (w *world) stays(g *guest) bool {
 // membersAgree checks that the members of offices are those that are connected, and that all that was seen of joins and
 // leaves has one order.
 func (w *world) membersAgree() {
+	for _, id := range w.offices.unrun {
+		if got := w.offices.got[id]; got != "" {
+			w.wrong("call %s came to %s, and its answer says that it did not run", id, got)
+		}
+	}
 	in := map[string][]string{}
 	names := map[string]map[string]bool{"o0": {}, "o1": {}}
 	for _, g := range w.offices.left {

@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ func TestPromisesHaveTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	err = filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+	read := func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -31,8 +32,8 @@ func TestPromisesHaveTests(t *testing.T) {
 			known[filepath.Base(filepath.Dir(path))+"."+m[1]] = true
 		}
 		return err
-	})
-	if err != nil {
+	}
+	if err := errors.Join(filepath.WalkDir("..", read), filepath.WalkDir("../../smcp", read)); err != nil {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(doc), "## What holds, and its tests\n")

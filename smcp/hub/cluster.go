@@ -39,12 +39,13 @@ type cluster struct {
 	peers   map[string]*session // with a place in an office, or on the way to one, by alias
 	own     map[string]*session // the gateway's Agents of this node, by office
 	flights map[string]*flight  // calls to Computers of other nodes, by INC
+	ending  map[string]struct{} // Computers at other nodes whose connections are to end, by sid
 	drained bool                // no peer may come
 	leaving bool                // the peers go to other nodes; the gateway's own Agents stay
 }
 
 func (c *cluster) init() {
-	c.peers, c.own, c.flights = map[string]*session{}, map[string]*session{}, map[string]*flight{}
+	c.peers, c.own, c.flights, c.ending = map[string]*session{}, map[string]*session{}, map[string]*flight{}, map[string]struct{}{}
 }
 
 // forget removes a connection. The caller holds Hub.mu.
@@ -493,9 +494,9 @@ func (h fabric) tellOthers(o *office, event string, payload json.RawMessage) {
 	if !o.shared.spans {
 		return
 	}
-	err := h.o.Shared.Notify(&roster.Message{Office: o.ID, Event: event, Rev: o.shared.rev, Args: []json.RawMessage{payload}})
+	err := h.o.Shared.Notify(&roster.Message{Office: o.ID, Event: event, Rev: o.shared.rev, Args: []json.RawMessage{payload}}, o.Spans())
 	if err != nil {
-		h.log.Warn("a notification did not reach other nodes", "event", event, "office", o.ID, "err", err)
+		h.log.Warn("a notification did not reach other nodes; it is sent again", "event", event, "office", o.ID, "err", err)
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 // Errors of calls to Computers of other nodes.
 var (
 	errNodeGone = errors.New("the node of the Computer is gone")
+	errLost     = errors.New("the call did not reach the node of the Computer")
+	errNoAnswer = errors.New("the answer of the node of the Computer does not come")
 	errBusy     = errors.New("too many calls at the node of the Computer")
 	errStale    = errors.New("the Computer is not there any more")
 )
@@ -76,8 +78,10 @@ func (r remote) forward(c *call, payload json.RawMessage, f *callFields, timeout
 		t.sent++
 		m.Op, m.Seq = roster.OpSend, t.sent
 		r.mu.Unlock()
+		m.Lost = func() { r.endAt(node, c.member.Name, c.member.SID) }
 		if err := r.o.Shared.Tell(node, c.member.Name, m); err != nil {
 			r.log.Warn("a message was not delivered", "computer", c.member.Name, "node", node, "err", err)
+			m.Lost()
 		}
 		return
 	}
@@ -103,6 +107,10 @@ func (r remote) answered(c *call, payload json.RawMessage, timeout time.Duration
 	case errors.Is(err, roster.ErrNobody):
 		r.o.Shared.Suspect(c.member.Node)
 		err = errNodeGone
+	case errors.Is(err, roster.ErrLost):
+		err = errLost
+	case errors.Is(err, roster.ErrNoAnswer):
+		err = errNoAnswer
 	case errors.Is(err, roster.ErrBusy):
 		err = errBusy
 	case errors.Is(err, roster.ErrLate):
@@ -249,9 +257,23 @@ func (r remote) Message(m *roster.Message) {
 			r.hand(s, m)
 		}
 	case roster.OpClose:
+		if m.Reply != nil {
+			m.Reply(&roster.Message{})
+		}
 		if s != nil {
 			r.log.Warn("a connection is ended: messages of its channels were lost between nodes", "name", s.name)
 			r.o.Shared.Go(s.socket.Close)
+		}
+	case roster.OpNotify:
+		r.mu.Lock()
+		o := r.offices[m.Office]
+		r.mu.Unlock()
+		if o != nil {
+			r.heard(o, m)
+		}
+	default:
+		if m.Reply != nil {
+			m.Reply(&roster.Message{Problem: roster.ProblemOther})
 		}
 	}
 }
@@ -270,11 +292,11 @@ func (s *session) place(alias string) *roster.Member {
 
 // call hands a call of another hub to a Computer.
 func (r remote) call(s *session, m *roster.Message) {
-	if m.Reply == nil || len(m.Args) != 1 {
+	if m.Reply == nil {
 		return
 	}
 	var f callFields
-	if s == nil || !f.read(m.Args[0]) {
+	if s == nil || len(m.Args) != 1 || !f.read(m.Args[0]) {
 		m.Reply(answerOf(socketio.Payload{}, errStale))
 		return
 	}
@@ -352,11 +374,43 @@ func (r remote) lost(s *session, m *roster.Message) {
 		r.o.Shared.Go(s.socket.Close)
 		return
 	}
-	err := r.o.Shared.Tell(m.From, m.Agent.Name, &roster.Message{Op: roster.OpClose, To: m.Agent.SID})
-	if err != nil {
-		r.log.Warn("the node of a Computer was not told", "computer", m.Agent.Name, "err", err)
+	r.endAt(m.From, m.Agent.Name, m.Agent.SID)
+}
+
+// endAt ends the connection of a Computer at another node: messages of its channels were lost. It tries until that node
+// has been told, or is gone.
+func (r remote) endAt(node, computer, sid string) {
+	r.mu.Lock()
+	_, under := r.cluster.ending[sid]
+	r.cluster.ending[sid] = struct{}{}
+	r.mu.Unlock()
+	if !under && !r.o.Shared.Go(func() { r.tellEnd(node, computer, sid) }) {
+		r.ended(sid)
 	}
 }
+
+func (r remote) ended(sid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.cluster.ending, sid)
+}
+
+// tellEnd is the goroutine of endAt.
+func (r remote) tellEnd(node, computer, sid string) {
+	defer r.ended(sid)
+	for {
+		arrived := make(chan bool, 1)
+		r.o.Shared.Ask(node, computer, &roster.Message{Op: roster.OpClose, To: sid}, endTime, func(_ *roster.Message, err error) {
+			arrived <- err == nil || errors.Is(err, roster.ErrNobody)
+		})
+		if <-arrived || r.o.Shared.Doubts(node) || !r.o.Shared.Pause(endTime) {
+			return
+		}
+	}
+}
+
+// endTime is how long a node may take to say that it ends a connection, and the pause until it is asked again.
+const endTime = 2 * time.Second
 
 // probe answers whether a member is still here.
 func (r remote) probe(s *session, m *roster.Message) {
@@ -450,7 +504,17 @@ func (r remote) sendUp(s *session, a *roster.Member, sid string, payload json.Ra
 	}
 	t := s.thread(sid)
 	t.sent++
+	from := s.alias
 	return r.o.Shared.Tell(node, s.name, &roster.Message{
-		Op: roster.OpUp, Event: smcp.NotifyMCP, Office: s.office.ID, To: sid, Seq: t.sent, Agent: roster.Caller{Name: s.name, SID: s.alias}, Args: []json.RawMessage{payload},
+		Op: roster.OpUp, Event: smcp.NotifyMCP, Office: s.office.ID, To: sid, Seq: t.sent, Agent: roster.Caller{Name: s.name, SID: from}, Args: []json.RawMessage{payload},
+		Lost: func() {
+			r.mu.Lock()
+			here := s.place(from) != nil
+			r.mu.Unlock()
+			if here {
+				r.log.Warn("messages of a channel were lost between nodes; the Computer connects again", "name", s.name)
+				r.o.Shared.Go(s.socket.Close)
+			}
+		},
 	})
 }

@@ -309,13 +309,22 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 	case errors.Is(err, socketio.ErrDisconnected):
 		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeNotFound, "Computer with name '%s' disconnected", name).With("computer_name", name, "reason", "disconnected")))
 	case errors.Is(err, errNodeGone):
-		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeNotFound, "The node of Computer with name '%s' is gone; the call may have run", name).With("computer_name", name, "reason", "node_gone")))
+		h.ack(c.event, c.dialect.Failed(nodeGone("The node of Computer with name '%s' is gone; the call may have run", name, true)))
+	case errors.Is(err, errLost):
+		h.ack(c.event, c.dialect.Failed(nodeGone("The call was lost on the way to the node of Computer with name '%s'; it did not run", name, false)))
+	case errors.Is(err, errNoAnswer):
+		h.ack(c.event, c.dialect.Failed(nodeGone("The connection to the node of Computer with name '%s' broke; the call may have run", name, true)))
 	case errors.Is(err, socketio.ErrTooManyAcks), errors.Is(err, errBusy):
 		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")))
 	default:
 		h.log.Warn("a call was not delivered", "event", c.name, "computer", name, "err", err)
 		h.ack(c.event, c.dialect.Failed(a2c.ErrInternal))
 	}
+}
+
+// nodeGone is the error of a call whose way to the node of its Computer, or back, is lost.
+func nodeGone(text, computer string, ran bool) *smcp.Error {
+	return smcp.Errorf(smcp.CodeNotFound, text, computer).With("computer_name", computer, "reason", "node_gone", "maybe_ran", ran)
 }
 
 // cancelAt tells one Computer that a call was abandoned.
