@@ -56,8 +56,8 @@ mcpServers:
 		}
 	}
 	front := e.Front(c)
-	waits := func(id string) bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	waits := func(id string, patience time.Duration) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		session := mcp.NewSession("", "ann")
 		defer session.Close()
@@ -66,7 +66,11 @@ mcpServers:
 		return ctx.Err() != nil
 	}
 	for name, want := range map[string]bool{"none": true, "refuse": true, "echo": false} {
-		if got := waits(ids[name]); got != want {
+		patience := 30 * time.Second // of a call that is to be answered
+		if want {
+			patience = 100 * time.Millisecond
+		}
+		if got := waits(ids[name], patience); got != want {
 			t.Errorf("a call of %s (%s) waits: %v", name, ids[name], got)
 		}
 	}

@@ -70,7 +70,7 @@ func TestStoreNATS(t *testing.T) {
 	}
 	s.Start()
 	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(30 * time.Second) {
 		t.Fatal("the server has not started")
 	}
 	node := func(name, password string) string {

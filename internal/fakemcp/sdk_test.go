@@ -231,9 +231,16 @@ func TestToolsChange(t *testing.T) {
 
 func TestCancelledCallsAreLogged(t *testing.T) {
 	eachTransport(t, Config{}, nil, func(t *testing.T, s *Server, session *mcp.ClientSession, version string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "sleep", Arguments: args{"sleep_ms": 60_000}}); err == nil {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "sleep", Arguments: args{"sleep_ms": 60_000}})
+			ended <- err
+		}()
+		waitForEvent(t, s, "sleeping")
+		cancel()
+		if <-ended == nil {
 			t.Fatal("the call was not cancelled")
 		}
 		waitForEvent(t, s, "cancelled", "disconnected")

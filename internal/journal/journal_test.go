@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/leak"
@@ -149,7 +150,9 @@ func TestUndoInEachFormat(t *testing.T) {
 }
 
 // TestUndoAgainstAWriter has a program that puts weir's entry back once from its memory.
-func TestUndoAgainstAWriter(t *testing.T) {
+func TestUndoAgainstAWriter(t *testing.T) { synctest.Test(t, testUndoAgainstAWriter) }
+
+func testUndoAgainstAWriter(t *testing.T) {
 	j, name := newJournal(t), write(t, filepath.Join(t.TempDir(), "c.json"), client)
 	connect(t, j, name)
 	connected := strings.Replace(contents(t, name), "// mine", "// theirs", 1)
@@ -297,9 +300,11 @@ func TestLinksAndReadOnly(t *testing.T) {
 }
 
 // TestWriterFromMemory has a program that rewrites the file from its memory all the time, for a while.
-func TestWriterFromMemory(t *testing.T) {
+func TestWriterFromMemory(t *testing.T) { synctest.Test(t, testWriterFromMemory) }
+
+func testWriterFromMemory(t *testing.T) {
 	j := newJournal(t)
-	j.settle = 200 * time.Millisecond
+	j.settle = 220 * time.Millisecond
 	name := write(t, filepath.Join(t.TempDir(), "c.json"), client)
 	var wg sync.WaitGroup
 	written := make(chan string, 1)
@@ -337,7 +342,9 @@ func TestWriterFromMemory(t *testing.T) {
 }
 
 // TestWriterThatNeverEnds has one that writes over each change: the user is told.
-func TestWriterThatNeverEnds(t *testing.T) {
+func TestWriterThatNeverEnds(t *testing.T) { synctest.Test(t, testWriterThatNeverEnds) }
+
+func testWriterThatNeverEnds(t *testing.T) {
 	j := newJournal(t)
 	j.settle = 100 * time.Millisecond
 	name := write(t, filepath.Join(t.TempDir(), "c.json"), client)

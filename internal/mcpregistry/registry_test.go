@@ -85,7 +85,8 @@ func client(t *testing.T, o mcpregistry.Options) *mcpregistry.Client {
 func TestLatest(t *testing.T) {
 	var asked []string
 	s := fakeRegistry(t, &asked)
-	c := client(t, mcpregistry.Options{URL: s.URL + "/", HTTP: s.Client(), Timeout: 300 * time.Millisecond})
+	c := client(t, mcpregistry.Options{URL: s.URL + "/", HTTP: s.Client(), Timeout: 30 * time.Second})
+	hasty := client(t, mcpregistry.Options{URL: s.URL + "/", HTTP: s.Client(), Timeout: 300 * time.Millisecond})
 	good, age, err := c.Latest(t.Context(), "io.a/good")
 	if err != nil || age != 0 || good.Version != "1.2.3" || good.Packages[0].Identifier != "good" {
 		t.Errorf("%+v, %v, %v", good, age, err)
@@ -108,6 +109,10 @@ func TestLatest(t *testing.T) {
 		"io.a/none":    "the registry has no such server",
 		"../etc":       "is no name of the registry",
 	} {
+		c := c
+		if name == "io.a/slow" {
+			c = hasty
+		}
 		if _, _, err := c.Latest(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, mcpregistry.ErrMissing) != (name == "io.a/none") {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

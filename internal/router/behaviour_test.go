@@ -245,7 +245,7 @@ func TestStarting(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	short := func(s *config.Server, _ *router.Options) { s.Timeout = 300 * time.Millisecond }
+	short := func(s *config.Server, _ *router.Options) { s.Timeout = time.Second }
 	eachWay(t, fakemcp.Config{}, short, func(t *testing.T, e *env) {
 		id := e.ready().initialize("2025-11-25")
 		res := e.post(mcpPath, `{"jsonrpc":"2.0","id":"slow","method":"tools/call","params":{"name":"sleep","arguments":{"sleep_ms":60000}}}`,

@@ -246,10 +246,9 @@ func TestRestartedMachine(t *testing.T) {
 	_, url := startHub(t, hub.Options{Devices: devices, Auth: hub.Static{Devices: devices}})
 	a := startAgent(t, agent.Options{URL: url, Office: "o"})
 	for _, test := range []struct {
-		name   string
-		key    ed25519.PrivateKey
-		within time.Duration
-	}{{"bound", key, time.Second}, {"plain", nil, 5 * time.Second}} {
+		name string
+		key  ed25519.PrivateKey
+	}{{"bound", key}, {"plain", nil}} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProxy(t, strings.TrimPrefix(url, "http://"))
 			before := startComputer(t, computer.Options{Name: test.name, Key: test.key}, fake("fake", autoApply))
@@ -263,7 +262,7 @@ func TestRestartedMachine(t *testing.T) {
 			begun := time.Now()
 			connect(t, after, computer.Hub{URL: url, Office: "o"})
 			result, err := a.CallTool(t.Context(), agent.ToolCall{Computer: test.name, Tool: "echo", Arguments: json.RawMessage(`{"text":"back"}`)})
-			if took := time.Since(begun); err != nil || text(result) != "back" || took > test.within {
+			if took := time.Since(begun); err != nil || text(result) != "back" || took > 20*time.Second { // the hub's heartbeat takes 45 s
 				t.Errorf("after %s: %s, %v", took, result, err)
 			}
 		})

@@ -240,14 +240,14 @@ func TestDialect05(t *testing.T) {
 
 // Calls reach their Computer in its words, and the answer comes back unread.
 func TestRouting(t *testing.T) {
-	_, url := start(t, hub.Options{CallTimeout: 300 * time.Millisecond})
+	_, url := start(t, hub.Options{})
 	got := make(chan string, 8)
 	echo := func(e *socketio.Event) {
 		got <- e.Name + " " + string(e.Arg(0))
 		_ = e.Ack(json.RawMessage(`{"content":[],"n":12345678901234567890,"x":{"b":1,"a":2}}`))
 	}
 	agent := join(t, url, peerOptions{}, "agent", "o", "o")
-	join(t, url, peerOptions{answer: map[string]socketio.Handler{"client:tool_call": echo, "client:get_mcp_config": reply(`{"servers":{}}`), "client:get_tools": reply(`{"Ok":{"tools":[]}}`), "client:get_skills": reply(`{"Err":"broken"}`), "client:odd": echo, "client:get_desktop": func(*socketio.Event) {}}}, "computer", "c", "o")
+	join(t, url, peerOptions{answer: map[string]socketio.Handler{"client:tool_call": echo, "client:get_mcp_config": reply(`{"servers":{}}`), "client:get_tools": reply(`{"Ok":{"tools":[]}}`), "client:get_skills": reply(`{"Err":"broken"}`), "client:odd": echo}}, "computer", "c", "o")
 	join(t, url, peerOptions{version: "0.4.0", answer: map[string]socketio.Handler{"client:tool_call": echo}}, "computer", "m", "o")
 	const result = `{"content":[],"n":12345678901234567890,"x":{"b":1,"a":2}}`
 	for _, test := range []struct{ event, in, seen, want string }{
@@ -279,7 +279,6 @@ func TestRouting(t *testing.T) {
 		{"client:tool_call", `"text"`, "400"},
 		{"client:tool_call", `{"req_id":"1","computer":"c","computer":"m","tool_name":"t"}`, "400"},
 		{"client:get_tools", `{"req_id":"1","computer":"none"}`, "404"},
-		{"client:get_desktop", `{"req_id":"1","computer":"c"}`, "408"},
 		{"client:mcp", `{"req_id":"1","computer":"c","op":"open"}`, "4015"},
 		{"server:nonsense", `{}`, "400"},
 		{"server:update_config", `{"computer":"c"}`, "403"},
@@ -287,6 +286,16 @@ func TestRouting(t *testing.T) {
 		if got := agent.code(test.event, test.in); got != test.code {
 			t.Errorf("%s %s: %s, want %s", test.event, test.in, got, test.code)
 		}
+	}
+}
+
+// A request that a Computer does not answer ends with the hub's bound.
+func TestCallTimeout(t *testing.T) {
+	_, url := start(t, hub.Options{CallTimeout: 100 * time.Millisecond})
+	agent := join(t, url, peerOptions{}, "agent", "o", "o")
+	join(t, url, peerOptions{answer: map[string]socketio.Handler{"client:get_desktop": func(*socketio.Event) {}}}, "computer", "c", "o")
+	if got := agent.code("client:get_desktop", `{"req_id":"1","computer":"c"}`); got != "408" {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -29,21 +29,20 @@ func ask(b store.Bus, subject string, h store.Header, body string, timeout time.
 func Bus(t *testing.T, a, b store.Bus) {
 	var mu sync.Mutex
 	var heard []store.Message
+	there := false
 	stop, err := b.Listen("bus.tell", func(m store.Message) {
 		mu.Lock()
 		defer mu.Unlock()
-		heard = append(heard, m)
+		if there = true; len(m.Body) > 0 { // one without a body asks whether the listener is there, and may come late
+			heard = append(heard, m)
+		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The interest reaches other servers a moment later.
 	count := func() int { mu.Lock(); defer mu.Unlock(); return len(heard) }
-	wait(t, "the first message", func() bool { _ = a.Tell("bus.tell", nil, nil); return count() > 0 })
-	time.Sleep(50 * time.Millisecond)
-	mu.Lock()
-	heard = nil
-	mu.Unlock()
+	wait(t, "the first message", func() bool { _ = a.Tell("bus.tell", nil, nil); mu.Lock(); defer mu.Unlock(); return there })
 
 	header, body := store.Header{"Weir-V": "1", "Weir-From": "abc def", "Empty": ""}, []byte("0")
 	const many = 500
@@ -54,17 +53,20 @@ func Bus(t *testing.T, a, b store.Bus) {
 		}
 	}
 	wait(t, "all messages", func() bool { return count() == many })
+	mu.Lock()
 	for i, m := range heard {
 		if string(m.Body) != fmt.Sprint(i) || m.Subject != "bus.tell" || !maps.Equal(m.Header, header) || m.Reply != nil {
-			t.Fatalf("message %d: %+v", i, m)
+			t.Errorf("message %d: %+v", i, m)
+			break
 		}
 	}
+	mu.Unlock()
 	if err := a.Tell("bus.none", nil, nil); err != nil {
 		t.Errorf("a message without listeners: %v", err)
 	}
 	stop()
 	time.Sleep(50 * time.Millisecond)
-	if err := a.Tell("bus.tell", nil, nil); err != nil {
+	if err := a.Tell("bus.tell", nil, []byte("late")); err != nil {
 		t.Error(err)
 	}
 
