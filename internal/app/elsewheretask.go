@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/mcptask"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -96,6 +97,7 @@ func AnswerTask(e *Engine, w http.ResponseWriter, r *http.Request, principal str
 		return
 	}
 	session := mcp.NewSession("", principal)
+	upstream.StandsForPrincipal(session)
 	defer session.Close()
 	ctx := mcptask.WithOffer(mcp.WithCaller(r.Context(), session), mcptask.Offer{Agent: q.Agent})
 	peer, err := e.Peer(ctx, q.Upstream)

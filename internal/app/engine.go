@@ -84,6 +84,7 @@ type Engine struct {
 	owners      *owners
 	agents      *agents
 	scoped      *scoped
+	places      *programPlaces
 	hooks       *hooks
 	embeddings  *embeddings // nil if entries are ranked by words alone; never started in a shell command
 	tell        func(telemetry.Event)
@@ -217,16 +218,18 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		return nil, errors.Join(err, held.close())
 	}
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
+	e.places = newPlaces(o.Store.Cluster(), o.Store.documents(), log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 			return e.SignIns.over(e.agents.transport)(name, of, base)
 		}, Way: func(server *config.Server) http.RoundTripper { return e.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
-		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge, States: o.Store.marks(),
+		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge, States: o.Store.marks(), Places: e.places.forManager(),
 		Redact: e.clean, Hold: e.conceal.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
 	e.scoped = newScoped(e)
+	e.places.serve(e)
 	e.Plane = newPlane(held, e.Auditor, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load)
 	e.hooks = &hooks{env: Inherited(o.Environ), redact: func(raw []byte) []byte { return e.redact.Load().Results(raw) }, log: log}
@@ -377,6 +380,7 @@ func (e *Engine) Close(ctx context.Context) {
 	defer spans.Wait()
 	e.agents.close()
 	e.scoped.close(ctx)
+	e.places.close(ctx)
 	e.Definitions.close()
 	if err := e.manager.Close(ctx); err != nil {
 		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
@@ -463,6 +467,9 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	}
 	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
 	return e.Trace.Handler("", &startupWait{engine: e, mode: g.Mode, names: g.Names, view: g.View, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if r.Modern() {
+			upstream.StandsForPrincipal(r.Session)
+		}
 		if r.Method != "initialize" && r.Method != "server/discover" {
 			return life.Serve(ctx, r)
 		}

@@ -113,7 +113,10 @@ func (t *scopedTransport) answer(inc string, r *http.Request, resp *http.Respons
 		}
 	}
 	t.greeted.Store(true)
-	resp.Body = &scopedBody{resp.Body, t, inc, r.Context()}
+	resp.Body = &nodeBody{resp.Body, r.Context(), func(err error) error {
+		t.s.suspect(t.name, inc)
+		return t.gone(inc, err)
+	}}
 	return resp, nil
 }
 
@@ -130,22 +133,20 @@ func (t *scopedTransport) gone(inc string, err error) error {
 	return e
 }
 
-// scopedBody is a response of a node.
-type scopedBody struct {
+// nodeBody is a response of a node.
+type nodeBody struct {
 	io.ReadCloser
-	t   *scopedTransport
-	inc string
-	ctx context.Context
+	ctx  context.Context       // of the request
+	gone func(err error) error // returns the error of a node that is gone
 }
 
 // Read implements io.Reader. A response that breaks off has the error of a node that is gone.
-func (b *scopedBody) Read(p []byte) (int, error) {
+func (b *nodeBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == nil || errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) || b.ctx.Err() != nil {
 		return n, err
 	}
-	b.t.s.suspect(b.t.name, b.inc)
-	return n, b.t.gone(b.inc, err)
+	return n, b.gone(err)
 }
 
 // suspect makes the claim of a server be looked at, after a check whether its node is dead. inc is "" if the

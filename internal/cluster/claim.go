@@ -210,3 +210,13 @@ func HeldBy(ctx context.Context, n *Node, key string) (inc string, err error) {
 	}
 	return held.Inc, nil
 }
+
+// OwnerIn returns the INC in the value of a document that says which node owns something, "" if the value is
+// another one.
+func OwnerIn(value []byte) (inc string) {
+	var held owner
+	if json.Unmarshal(value, &held) != nil {
+		return ""
+	}
+	return held.Inc
+}

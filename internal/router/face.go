@@ -40,6 +40,7 @@ const maxCalls = 4096
 func newFace(rt *Router, name string, up Upstream) *face {
 	f := &face{rt: rt, name: name, up: up, via: []string{rt.o.Loops.of(name)}}
 	f.pass = newPassthrough(name, up, rt.o.Nodes, rt.log)
+	f.pass.principals = rt.o.Principals
 	f.pass.apart = func() bool { return rt.o.Sign.knows(name) }
 	f.pass.judge, f.pass.audit, f.pass.observer = rt.o.Judge, rt.o.Audit, rt.o.Observer
 	if rt.o.Docs != nil {

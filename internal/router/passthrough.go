@@ -29,6 +29,8 @@ type passthrough struct {
 	// apart reports whether requests to the upstream state the principal and the upstream separates
 	// tasks itself; nil means no.
 	apart func() bool
+	// principals says that all sessions stand for their principals.
+	principals bool
 }
 
 func newPassthrough(name string, up Upstream, nodes *bridge.Nodes, log *slog.Logger) *passthrough {

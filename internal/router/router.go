@@ -70,6 +70,8 @@ type Options struct {
 	// Nil is for a gateway of one node. With it, messages to programs are read one by one, so that the
 	// node of each session, task and state is known.
 	Elsewhere func(inc string, id jsonrpc.ID, w http.ResponseWriter, r *http.Request) error
+	// Principals says that all sessions stand for their principals: the agents are other nodes of a cluster.
+	Principals bool
 	// SessionIdle is how long a session of the Router lives without a request or an open stream: 30
 	// minutes.
 	SessionIdle time.Duration

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -27,6 +28,7 @@ func (l *principalSessions) of(principal string) *mcp.Session {
 		return s
 	}
 	s = mcp.NewSession("", principal)
+	upstream.StandsForPrincipal(s)
 	var old *mcp.Session
 	if l.closed {
 		l.mu.Unlock()
@@ -63,6 +65,9 @@ func (l *principalSessions) close() {
 
 // caller returns the session on whose behalf the upstream is called.
 func (p *passthrough) caller(r *mcp.Request) *mcp.Session {
+	if p.principals || r.Modern() {
+		upstream.StandsForPrincipal(r.Session)
+	}
 	if r.Modern() || r.Method == "initialize" || bridge.Greeted(r.Session) {
 		return r.Session
 	}

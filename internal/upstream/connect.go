@@ -51,6 +51,8 @@ func (srv *server) connect(s *slot, version string) (*link, error) {
 	switch {
 	case srv.cfg.URL != "" && srv.program():
 		l, err = srv.connectProgramAt(ctx, s, version)
+	case placedBy(srv) && s.key.principal != "":
+		l, err = connectPlaced(ctx, srv, s, version)
 	case srv.cfg.URL != "":
 		l, err = srv.connectURL(ctx, s, version)
 	default:
@@ -277,8 +279,17 @@ func (srv *server) connectHTTP(ctx context.Context, s *slot, version string) (*l
 		agent = &agentTasks{srv: srv}
 		wrap = agent.over(wrap)
 	}
+	l, err := dial(ctx, srv, s, version, srv.cfg.URL, wrap)
+	if err == nil {
+		l.agent = agent
+	}
+	return l, err
+}
+
+// dial connects to a URL by streamable HTTP. wrap, which may be nil, is applied to its transport.
+func dial(ctx context.Context, srv *server, s *slot, version, url string, wrap func(http.RoundTripper) http.RoundTripper) (*link, error) {
 	c, err := streamable.Dial(ctx, streamable.ClientOptions{
-		URL: srv.cfg.URL, Name: srv.who, Header: srv.header, ClientInfo: srv.opts.ClientInfo, Capabilities: s.capabilities(),
+		URL: url, Name: srv.who, Header: srv.header, ClientInfo: srv.opts.ClientInfo, Capabilities: s.capabilities(),
 		ProtocolVersion: version, Handler: handler{s}, ParamHeaders: s.setParamHeaders, Logger: srv.log,
 		Timeouts: streamable.ClientTimeouts{Handshake: srv.opts.StartTimeout}, Wrap: wrap,
 		MaxResponse: srv.maxResponse(), MaxResponseKey: srv.maxResponseKey(), Room: srv.room(),
@@ -292,7 +303,7 @@ func (srv *server) connectHTTP(ctx context.Context, s *slot, version string) (*l
 		}
 		return nil, srv.shown(err)
 	}
-	return &link{slot: s, peer: c, hello: c.Hello(), http: true, agent: agent, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
+	return &link{slot: s, peer: c, hello: c.Hello(), http: true, done: c.Done(), err: c.Err, close: func() { _ = c.Close() }}, nil
 }
 
 // wrap returns a function that applies Options.Transport to the transport of a slot's connection, or replaces it

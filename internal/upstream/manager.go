@@ -90,6 +90,8 @@ type Options struct {
 	// States mark the states that programs give agents with the node of a cluster that runs them; nil is for
 	// a gateway of one node.
 	States States
+	// Places say at which nodes of a cluster the programs of principals run; nil is for a gateway of one node.
+	Places Places
 	// Observer is told about requests to upstreams; nil disables that.
 	Observer Observer
 	// Trace follows requests to upstreams; nil follows none.

@@ -200,7 +200,10 @@ func (u *Upstream) keyOf(ctx context.Context) (slotKey, error) {
 			u.noteGrant(session, key.grant)
 		}
 	}
-	if session != nil && u.ownFor(session) {
+	switch {
+	case ofPrincipal(&u.server, session):
+		key.principal = session.Principal()
+	case session != nil && u.ownFor(session):
 		key.session = session
 	}
 	return key, nil

@@ -54,7 +54,7 @@ var _ subscription.Server = listeningServer{}
 func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 	u := s.u
 	key := slotKey{}
-	if session != nil && u.cfg.PerPrincipal() {
+	if session != nil && (u.cfg.PerPrincipal() || ofPrincipal(&u.server, session)) {
 		key.principal = session.Principal()
 	}
 	u.slotsMu.Lock()
@@ -69,10 +69,10 @@ func (s listeningServer) Line(session *mcp.Session) *subscription.Line {
 		return own.line
 	}
 	switch own := u.slots[key]; {
-	case session == nil || !u.cfg.PerPrincipal():
-		return u.shared.line
 	case own != nil:
 		return own.line
+	case session == nil || !u.cfg.PerPrincipal():
+		return u.shared.line
 	}
 	return u.aside
 }

@@ -241,6 +241,10 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 			app.ServeHeld(f.engine, w, r)
 			return
 		}
+		if strings.HasPrefix(r.URL.Path, app.PeerPrograms) {
+			app.ServePlaced(f.engine, w, r, id)
+			return
+		}
 		(*f.routes.Load()).ServeHTTP(w, r.WithContext(guard.Vouch(r.Context(), id)))
 	}))
 }
