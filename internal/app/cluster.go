@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
@@ -103,20 +104,33 @@ func (s *Store) leave() {
 // defaultCluster is the name of a cluster that has none.
 const defaultCluster = "weir"
 
-// offices returns what a hub shares with those of other nodes, and the bodies of its messages; nil if the
-// gateway is one node.
-func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies) {
+// offices returns what a hub shares with those of other nodes, and the bodies of its messages and the connections for
+// them; nil if the gateway is one node. The caller closes the connections after the hub.
+func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies, *direct.Bus) {
 	node := s.Cluster()
 	if node == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
+	name := cmp.Or(s.name, defaultCluster)
 	bodies := &roster.Bodies{Fetch: func(ctx context.Context, inc, path string, size int64) ([]byte, error) {
 		return fetchBody(ctx, node, inc, path, size)
 	}}
 	drained := make(chan struct{})
 	cluster.OnDrain(node, func() { close(drained) })
-	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.bus, Node: node, Drained: drained, Name: cmp.Or(s.name, defaultCluster), Bodies: bodies, Logger: log}), bodies
+	conns := direct.New(direct.Options{
+		Bus: s.bus, Process: roster.NodeOf(name), Gone: node.Gone, Logger: log,
+		Dial: func(ctx context.Context, inc string) (net.Conn, error) {
+			return cluster.Upgrade(ctx, node, inc, messagePath, messageProtocol)
+		},
+	})
+	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.bus, Direct: conns, Node: node, Drained: drained, Name: name, Bodies: bodies, Logger: log}), bodies, conns
 }
+
+// Messages between hubs go over a connection of the peer link, and over NATS while there is none.
+const (
+	messagePath     = "/peer/v1/messages"
+	messageProtocol = "weir-messages"
+)
 
 // fetchBody gets the body of a message from the node that has sent the message.
 func fetchBody(ctx context.Context, node *cluster.Node, inc, path string, size int64) ([]byte, error) {

@@ -255,10 +255,10 @@ func (g *hubGate) dial(ctx context.Context, network, address string) (net.Conn, 
 
 // OfficePath reports whether a path of the peer link is for Offices.ServePeer.
 func OfficePath(path string) bool {
-	return strings.HasPrefix(path, hubPath) || strings.HasPrefix(path, roster.BodyPath)
+	return strings.HasPrefix(path, hubPath) || strings.HasPrefix(path, roster.BodyPath) || path == messagePath
 }
 
-// ServePeer serves other nodes: bodies of large messages between hubs, and Computers of hubs in hubs.
+// ServePeer serves other nodes: messages between hubs, the bodies of large ones, and Computers of hubs in hubs.
 func (o *Offices) ServePeer(w http.ResponseWriter, r *http.Request) {
 	if o == nil {
 		http.NotFound(w, r)
@@ -266,6 +266,12 @@ func (o *Offices) ServePeer(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.HasPrefix(r.URL.Path, roster.BodyPath) && o.bodies != nil {
 		o.bodies.ServeHTTP(w, r)
+		return
+	}
+	if r.URL.Path == messagePath && o.direct != nil {
+		if conn, err := cluster.TakeOver(w, r, messageProtocol); err == nil {
+			o.direct.Accept(conn)
+		}
 		return
 	}
 	name, server, one := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), hubPath), "/")

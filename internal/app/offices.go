@@ -24,6 +24,7 @@ import (
 	"github.com/weir-mcp/weir/internal/ownership"
 	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp"
@@ -51,6 +52,7 @@ type Offices struct {
 
 	issued *issuedPeers   // nil without a hub
 	bodies *roster.Bodies // of messages to the hubs of other nodes; nil without a cluster
+	direct *direct.Bus    // connections for these messages; nil without a cluster
 	shared []*sharedHub   // the hubs of hubs that one node joins for all; none without a cluster
 	ctx    context.Context
 	cancel context.CancelFunc // ends ctx
@@ -155,7 +157,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 		return setupf("hub.tls needs hub.listen: an address of the hub's own, such as 0.0.0.0:8443")
 	}
 	opts.Claim = e.owners.computer
-	opts.Shared, o.bodies = e.Store.offices(o.log)
+	opts.Shared, o.bodies, o.direct = e.Store.offices(o.log)
 	o.hub = hub.New(opts)
 	if c.Hub.Listen != "" {
 		l, err := hubListener(ctx, c.Hub.Listen, c.Hub.TLS)
@@ -404,6 +406,9 @@ func (o *Offices) close(ctx context.Context) {
 	}
 	if err := o.Shutdown(ctx); err != nil && !errors.Is(err, engineio.ErrServerClosed) {
 		o.log.Warn("the hub did not end in time", "err", err)
+	}
+	if o.direct != nil {
+		o.direct.Close()
 	}
 	if o.outer != nil {
 		_ = o.outer.Close() // its peers were told

@@ -82,20 +82,26 @@ func dialer() *net.Dialer {
 // newLinks returns the client of peer links. It carries requests in the goroutine of the caller.
 func newLinks(dial func(ctx context.Context, network, address string) (net.Conn, error), config *tls.Config) *hop.Transport {
 	t := &http.Transport{
-		DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 3 * time.Second,
+		DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second,
 	}
 	if config == nil {
 		t.DialContext = unsent(dial)
 		return hop.New(t)
 	}
+	t.DialTLSContext = unsent(encrypted(dial, config))
+	return hop.New(t)
+}
+
+// encrypted returns a dial with TLS.
+func encrypted(dial func(ctx context.Context, network, address string) (net.Conn, error), config *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	config = config.Clone()
 	config.DynamicRecordSizingDisabled = true // a message of some KB is one record: the other node needs it whole
-	t.DialTLSContext = unsent(func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		bounded, cancel := context.WithTimeout(ctx, t.TLSHandshakeTimeout)
+		bounded, cancel := context.WithTimeout(ctx, handshakeTime)
 		defer cancel()
 		conn := tls.Client(raw, config)
 		if err := conn.HandshakeContext(bounded); err != nil {
@@ -103,9 +109,11 @@ func newLinks(dial func(ctx context.Context, network, address string) (net.Conn,
 			return nil, err
 		}
 		return conn, nil
-	})
-	return hop.New(t)
+	}
 }
+
+// handshakeTime bounds a TLS handshake with another node.
+const handshakeTime = 3 * time.Second
 
 // unsent marks errors of a dial: nothing was sent.
 func unsent(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -127,6 +127,7 @@ var places = []place{
 	{"internal/store", ground, nil, "documents that outlast the process, changed by compare-and-set; knows none of their contents"},
 	{"internal/store/natsserver", ground, []string{"internal/place"}, "a NATS server in this process, over a folder; knows no documents"},
 	{"internal/store/natsstore", ground, []string{"internal/store"}, "documents, messages and blobs in NATS; knows not where the server runs"},
+	{"internal/store/direct", ground, []string{"internal/store"}, "messages over connections between processes; knows neither nodes nor what the messages are for"},
 	{"internal/store/storetest", ground, []string{"internal/store"}, "the contract of a store, and stores that fail, for tests only"},
 	{"internal/seal", ground, nil, "encrypts what weir gives away and gets back; knows none of it"},
 	{"internal/secret", ground, []string{"internal/place"}, "keeps secrets in the system's keyring or in a file; the programs hand them to the configuration, which knows neither"},

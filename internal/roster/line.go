@@ -112,7 +112,7 @@ func (l *line) ear(from string) *ear {
 // tellGap asks a sender to take the roll now. Without that it does so within a second or two.
 func (l *line) tellGap(from string) {
 	h := store.Header{headerV: "1", headerOp: string(opMissed), headerFrom: l.inc, headerNumber: strconv.Itoa(l.k)}
-	if err := l.s.o.Bus.Tell(l.s.lane(from, l.k), h, nil); err != nil {
+	if err := l.s.o.Direct.Tell(l.s.lane(from, l.k), h, nil); err != nil {
 		l.s.log.Debug("another hub was not told that messages are lost", "inc", from, "err", err)
 	}
 }

@@ -266,7 +266,26 @@ func laneOf(computer string) int {
 }
 
 func (s *Shared) lane(inc string, k int) string {
-	return "weir." + s.o.Name + ".n." + inc + ".hub." + strconv.Itoa(k)
+	return nodePrefix(s.o.Name) + inc + hubInfix + strconv.Itoa(k)
+}
+
+func nodePrefix(name string) string { return "weir." + name + ".n." }
+
+// hubInfix stands between the INC and the number of a lane.
+const hubInfix = ".hub."
+
+// NodeOf returns a function that returns the INC of the node whose hub listens to a subject, "" for subjects of several
+// nodes.
+func NodeOf(name string) func(subject string) string {
+	prefix := nodePrefix(name)
+	return func(subject string) string {
+		if rest, ok := strings.CutPrefix(subject, prefix); ok {
+			if inc, _, ok := strings.Cut(rest, hubInfix); ok {
+				return inc
+			}
+		}
+		return ""
+	}
 }
 
 func (s *Shared) officeSubject(id string) string { return "weir." + s.o.Name + "." + keyOf(id) }
@@ -281,7 +300,7 @@ func (s *Shared) listen() (stop func(), err error) {
 		}
 	}
 	for k := range lanes {
-		one, err := s.o.Bus.Listen(s.lane(inc, k), s.receiver(inc, k))
+		one, err := s.o.Direct.Listen(s.lane(inc, k), s.receiver(inc, k))
 		if err != nil {
 			stop()
 			return nil, err
@@ -357,7 +376,7 @@ func (s *Shared) Tell(inc, computer string, m *Message) error {
 	st := s.streams.stream(m.From, inc, k)
 	s.streams.send(st, h, p, func(n uint64) {
 		number = n
-		err = s.o.Bus.Tell(s.lane(inc, k), h, body)
+		err = s.o.Direct.Tell(s.lane(inc, k), h, body)
 	})
 	if err != nil {
 		st.remove(number)
@@ -405,13 +424,13 @@ func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f 
 			f(unpack(in.Header, body))
 		})
 	}
-	if m.Op == OpProbe { // its sender takes silence for an answer
+	if m.Op == OpProbe { // its sender takes silence for an answer, and must not take the end of a connection for one
 		s.o.Bus.Ask(s.lane(inc, k), h, body, timeout, take)
 		return
 	}
 	st := s.streams.stream(m.From, inc, k)
 	s.streams.send(st, h, p, func(number uint64) {
-		s.o.Bus.Ask(s.lane(inc, k), h, body, timeout, func(in store.Message, err error) {
+		s.o.Direct.Ask(s.lane(inc, k), h, body, timeout, func(in store.Message, err error) {
 			st.remove(number)
 			take(in, err)
 		})

@@ -43,7 +43,9 @@ type Node interface {
 type Options struct {
 	Docs store.Docs
 	Bus  store.Bus
-	Node Node
+	// Direct carries the messages from one hub to another, in order. Nil is Bus.
+	Direct store.Bus
+	Node   Node
 	// Drained is closed when the node takes no new work and other nodes do. Nil is never.
 	Drained <-chan struct{}
 	// Name of the cluster begins the subjects of messages.
@@ -93,6 +95,9 @@ type Shared struct {
 func NewShared(o Options) *Shared {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Direct == nil {
+		o.Direct = o.Bus
 	}
 	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
 	s.streams = newStreams(s)

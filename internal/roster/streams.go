@@ -205,7 +205,8 @@ func (x *streams) roll(r route, lane int, st *stream, after time.Duration) (more
 	body, _ := json.Marshal(numbers) // numbers
 	st.rolling = true
 	h := store.Header{headerV: "1", headerOp: string(opRoll), headerFrom: r.from, headerNumber: strconv.FormatUint(st.last, 10)}
-	x.s.o.Bus.Ask(x.s.lane(r.to, lane), h, body, rollTime, func(in store.Message, err error) {
+	// On the way of the messages: a roll must not overtake them.
+	x.s.o.Direct.Ask(x.s.lane(r.to, lane), h, body, rollTime, func(in store.Message, err error) {
 		var answer rolled
 		if err == nil {
 			err = json.Unmarshal(in.Body, &answer)

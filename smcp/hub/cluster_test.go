@@ -5,6 +5,8 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -14,9 +16,11 @@ import (
 
 	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/clusterkey"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 	"github.com/weir-mcp/weir/smcp/hub"
@@ -25,9 +29,10 @@ import (
 
 // mesh is a few hubs that share offices.
 type mesh struct {
-	t    testing.TB
-	docs store.Docs
-	bus  store.Bus
+	t      testing.TB
+	docs   store.Docs
+	bus    store.Bus
+	linked bool // the nodes have peer links with TLS, and their hubs connections for messages
 }
 
 // lossy is a Bus that loses the messages for which drop says so.
@@ -50,6 +55,8 @@ type meshed struct {
 	shared *roster.Shared
 	url    string
 	server *httptest.Server
+	link   *cluster.Link // nil unless mesh.linked, as direct
+	direct *direct.Bus
 }
 
 func newMesh(t testing.TB) *mesh {
@@ -83,22 +90,58 @@ func (m *mesh) start(o hub.Options) *meshed {
 // bare starts a hub that the caller stops.
 func (m *mesh) bare(o hub.Options) *meshed {
 	m.t.Helper()
-	node, err := cluster.Start(m.t.Context(), cluster.Options{Docs: m.docs, Bus: m.bus, Name: "n"})
+	nodes, shared := cluster.Options{Docs: m.docs, Bus: m.bus, Name: "n"}, roster.Options{Docs: m.docs, Bus: m.bus, Name: "test", Logger: o.Logger}
+	var listener net.Listener
+	if m.linked {
+		var err error
+		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			m.t.Fatal(err)
+		}
+		key, err := clusterkey.Parse(testKey)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		nodes.URL, nodes.TLS = "https://"+listener.Addr().String(), clusterkey.NewAuthority("n", key, nil, nil).TLS()
+	}
+	node, err := cluster.Start(m.t.Context(), nodes)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	o.Shared = roster.NewShared(roster.Options{Docs: m.docs, Bus: m.bus, Node: node, Name: "test", Logger: o.Logger})
-	h := hub.New(o)
-	server := httptest.NewServer(h)
-	return &meshed{h, node, o.Shared, server.URL, server}
+	n := &meshed{node: node}
+	if m.linked {
+		n.direct = direct.New(direct.Options{
+			Bus: m.bus, Process: roster.NodeOf(shared.Name), Gone: node.Gone,
+			Dial: func(ctx context.Context, inc string) (net.Conn, error) {
+				return cluster.Upgrade(ctx, node, inc, "/messages", "messages")
+			},
+		})
+		shared.Direct = n.direct
+		n.link = node.Serve(listener, nodes.TLS, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if conn, err := cluster.TakeOver(w, r, "messages"); err == nil {
+				n.direct.Accept(conn)
+			}
+		}))
+	}
+	shared.Node = node
+	o.Shared = roster.NewShared(shared)
+	n.Hub, n.shared = hub.New(o), o.Shared
+	n.server = httptest.NewServer(n.Hub)
+	n.url = n.server.URL
+	return n
 }
+
+const testKey = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 func (n *meshed) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_ = n.Shutdown(ctx)
+	if n.direct != nil {
+		n.direct.Close()
+	}
 	n.server.Close()
 	n.node.Close(ctx)
+	n.link.Shutdown(ctx)
 }
 
 // answers are a Computer's, which says the name of the tool.
@@ -133,6 +176,7 @@ func eventually(t testing.TB, what string, f func() bool) {
 func TestOfficeOfTwoNodes(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { testOfficeOfTwoNodes(t, newMesh(t)) })
 	t.Run("NATS", func(t *testing.T) { testOfficeOfTwoNodes(t, newNATS(t)) })
+	t.Run("connections", func(t *testing.T) { m := newMesh(t); m.linked = true; testOfficeOfTwoNodes(t, m) })
 }
 
 func testOfficeOfTwoNodes(t *testing.T, m *mesh) {

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Upgrade connects to a path of a node's peer link and makes the connection one of another protocol. The handler there
+// takes it with TakeOver. It goes to the node itself, never through a third one.
+func Upgrade(ctx context.Context, n *Node, inc, path, protocol string) (net.Conn, error) {
+	p, ok := n.peer(inc)
+	if !ok || p.URL == "" {
+		return nil, fmt.Errorf("%w: the node %s is gone", errNotSent, inc)
+	}
+	at, err := url.Parse(p.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the node %s has a URL that cannot be read: %w", errNotSent, p.Name, err)
+	}
+	dial := n.o.Dial
+	if n.o.TLS != nil {
+		dial = encrypted(dial, n.o.TLS)
+	}
+	at.Path = path
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	address(n, inc, r)
+	r.Header.Set(headerAs, asHeader(&identity.Identity{Principal: mcp.LocalPrincipal}))
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", protocol)
+	conn, err := dial(ctx, "tcp", at.Host)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	err = switchTo(conn, r)
+	if !stop() && err == nil {
+		err = ctx.Err() // the deadline is set, or is about to be
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// switchTo sends a request for another protocol and reads its answer.
+func switchTo(conn net.Conn, r *http.Request) error {
+	if err := r.Write(conn); err != nil {
+		return err
+	}
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, r)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusSwitchingProtocols:
+		_ = resp.Body.Close()
+		return fmt.Errorf("the node answers with status %d", resp.StatusCode)
+	case in.Buffered() > 0:
+		return errors.New("the node speaks before it is asked")
+	}
+	return nil
+}
+
+// TakeOver answers a request of Upgrade and returns its connection. An error has been answered.
+func TakeOver(w http.ResponseWriter, r *http.Request, protocol string) (net.Conn, error) {
+	if r.Header.Get("Upgrade") != protocol {
+		http.Error(w, "this path is for the protocol "+protocol, http.StatusUpgradeRequired)
+		return nil, errors.New("another protocol")
+	}
+	conn, _, err := http.NewResponseController(w).Hijack() // the other node sends nothing before the answer
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return nil, err
+	}
+	_ = conn.SetDeadline(time.Time{}) // the next write has the error
+	if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+protocol+"\r\n\r\n"); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

@@ -1,0 +1,393 @@
+package direct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+const (
+	// dialTime bounds a dial, and changeTime the question before messages change to a connection.
+	dialTime   = 5 * time.Second
+	changeTime = 2 * time.Second
+	// dialPause is the wait before a process is dialled again.
+	dialPause = 10 * time.Second
+	// maxHeld bounds the messages of one subject that wait for the change to a connection.
+	maxHeld = 1024
+	// headerChange marks the question before the change to a connection, and its answer.
+	headerChange = "Weir-Direct"
+)
+
+// errBroken is the error of questions whose connection has ended before the answer came. The listener may have got the
+// question. It is a store.ErrNobody as well.
+var errBroken = fmt.Errorf("%w: the connection ended before the answer", store.ErrNobody)
+
+// Options configures a Bus.
+type Options struct {
+	// Bus carries all other messages. It stays open.
+	Bus store.Bus
+	// Process returns the process that listens to a subject, or "" for a subject of the other Bus alone.
+	Process func(subject string) string
+	// Dial connects to the Accept of the Bus of a process.
+	Dial func(ctx context.Context, process string) (net.Conn, error)
+	// Gone reports whether a process has ended. Nothing is kept for it then.
+	Gone func(process string) bool
+	// Logger gets the begin and the end of connections; nil discards them.
+	Logger *slog.Logger
+}
+
+// Bus is a store.Bus. It is safe for concurrent use.
+type Bus struct {
+	o      Options
+	log    *slog.Logger
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex // guards below; taken after that of a peer
+	closed  bool
+	streams map[*stream]struct{}
+
+	peersMu sync.Mutex // guards below; no other lock is taken with it
+	peers   map[string]*peer
+
+	heardMu sync.RWMutex // guards below
+	heard   map[string][]*listener
+}
+
+var _ store.Bus = (*Bus)(nil)
+
+// peer is a process that messages are sent to.
+type peer struct {
+	process string
+
+	mu      sync.Mutex // guards below
+	stream  *stream    // nil while there is none
+	dialing bool
+	again   time.Time        // no dial before
+	routes  map[string]route // by subject; one that is not there has sent nothing over the other Bus
+}
+
+// route is how messages of one subject go.
+type route struct {
+	via  *stream // nil: the other Bus
+	next *stream // via will be this one, when those before have arrived
+	held []held  // they wait for that
+}
+
+// held is a message that waits.
+type held struct {
+	header  store.Header
+	body    []byte
+	timeout time.Duration
+	f       func(store.Message, error) // nil: Tell
+}
+
+// listener is one Listen. Messages come from the other Bus and from connections.
+type listener struct {
+	mu sync.Mutex // held while f runs
+	f  func(store.Message)
+}
+
+func (l *listener) take(m store.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.f(m)
+}
+
+// New returns a Bus. The caller closes it.
+func New(o Options) *Bus {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Bus{o: o, log: o.Logger, streams: map[*stream]struct{}{}, peers: map[string]*peer{}, heard: map[string][]*listener{}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// Close ends all connections, fails the questions that wait for answers over them, and waits for that.
+func (b *Bus) Close() {
+	b.mu.Lock()
+	b.closed = true
+	all := slices.Collect(maps.Keys(b.streams))
+	b.mu.Unlock()
+	b.cancel()
+	for _, s := range all {
+		s.end()
+	}
+	b.work.Wait()
+}
+
+// Accept serves a connection that another process has dialled, and returns at once. It owns the connection.
+func (b *Bus) Accept(conn net.Conn) {
+	if b.begin(conn, nil) == nil {
+		_ = conn.Close()
+	}
+}
+
+// begin serves a connection. It returns nil after Close.
+func (b *Bus) begin(conn net.Conn, p *peer) *stream {
+	s := newStream(b, conn)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	b.streams[s] = struct{}{}
+	b.work.Go(s.write)
+	b.work.Go(func() {
+		err := s.read()
+		s.end()
+		b.mu.Lock()
+		delete(b.streams, s)
+		b.mu.Unlock()
+		if p != nil {
+			b.ended(p, s)
+		}
+		b.log.Debug("a connection for messages between nodes has ended", "err", err)
+	})
+	return s
+}
+
+// to returns the peer that listens to a subject, nil if messages to it go over the other Bus.
+func (b *Bus) to(subject string) *peer {
+	process := b.o.Process(subject)
+	if process == "" {
+		return nil
+	}
+	b.peersMu.Lock()
+	defer b.peersMu.Unlock()
+	p := b.peers[process]
+	if p == nil {
+		if b.o.Gone(process) {
+			return nil
+		}
+		for other, old := range b.peers {
+			if b.o.Gone(other) {
+				delete(b.peers, other)
+				b.retire(old)
+			}
+		}
+		p = &peer{process: process, routes: map[string]route{}}
+		b.peers[process] = p
+	}
+	return p
+}
+
+// retire ends the connection to a process that is gone. The caller may hold peersMu.
+func (b *Bus) retire(p *peer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	b.work.Go(func() {
+		p.mu.Lock()
+		s := p.stream
+		p.mu.Unlock()
+		if s != nil {
+			s.end()
+		}
+	})
+}
+
+// dial connects to a peer in the background, unless that was tried a moment ago. The caller holds the peer's mu.
+func (b *Bus) dial(p *peer) {
+	if p.dialing || p.stream != nil || time.Now().Before(p.again) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	p.dialing = true
+	b.work.Go(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, dialTime)
+		defer cancel()
+		conn, err := b.o.Dial(ctx, p.process)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.dialing, p.again = false, time.Now().Add(dialPause)
+		if err != nil {
+			b.log.Debug("messages to a node go over NATS: it takes no connection for them", "inc", p.process, "err", err)
+			return
+		}
+		if p.stream = b.begin(conn, p); p.stream == nil {
+			_ = conn.Close()
+		}
+	})
+}
+
+// ended takes the messages of a peer back to the other Bus.
+func (b *Bus) ended(p *peer, s *stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stream == s {
+		p.stream = nil
+	}
+	for subject, r := range p.routes {
+		if r.via == s {
+			p.routes[subject] = route{}
+		}
+	}
+}
+
+// send sends a message. f is nil for Tell.
+func (b *Bus) send(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) error {
+	s, err := b.choose(p, subject, h, body, timeout, f)
+	if s == nil || s.send(subject, h, body, timeout, f) {
+		return err
+	}
+	return b.elsewhere(subject, h, body, timeout, f) // the connection has just ended, and has taken nothing
+}
+
+// elsewhere sends a message over the other Bus.
+func (b *Bus) elsewhere(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) error {
+	if f == nil {
+		return b.o.Bus.Tell(subject, h, body)
+	}
+	b.o.Bus.Ask(subject, h, body, timeout, f)
+	return nil
+}
+
+// choose returns the connection for a message. With nil, the message has been sent over the other Bus, or waits.
+func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (*stream, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, known := p.routes[subject]
+	switch {
+	case r.next != nil:
+		if len(r.held) >= maxHeld {
+			return nil, fmt.Errorf("%w: too many messages wait for a connection", store.ErrUnavailable)
+		}
+		r.held = append(r.held, held{maps.Clone(h), slices.Clone(body), timeout, f})
+		p.routes[subject] = r
+		return nil, nil
+	case r.via != nil:
+		return r.via, nil
+	case p.stream == nil:
+		p.routes[subject] = route{}
+		b.dial(p)
+		return nil, b.elsewhere(subject, h, body, timeout, f) // with the lock: a message must not overtake another one
+	case !known:
+		p.routes[subject] = route{via: p.stream}
+		return p.stream, nil
+	}
+	p.routes[subject] = route{next: p.stream, held: []held{{maps.Clone(h), slices.Clone(body), timeout, f}}}
+	b.o.Bus.Ask(subject, store.Header{headerChange: "1"}, nil, changeTime, func(m store.Message, err error) {
+		if err == nil && m.Header[headerChange] == "" {
+			err = errors.New("the node does not change to the connection")
+		}
+		b.change(p, subject, err)
+	})
+	return nil, nil
+}
+
+// change sends what has waited: over the connection, or over the other Bus if the question had no answer.
+func (b *Bus) change(p *peer, subject string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.routes[subject]
+	s := r.next
+	p.routes[subject] = route{via: s}
+	if err != nil {
+		b.log.Debug("messages to a node stay at NATS", "inc", p.process, "err", err)
+		s.end()
+	}
+	for _, m := range r.held {
+		if s != nil && s.send(subject, m.header, m.body, m.timeout, m.f) {
+			continue
+		}
+		s = nil
+		p.routes[subject] = route{}
+		if failed := b.elsewhere(subject, m.header, m.body, m.timeout, m.f); failed != nil {
+			b.log.Warn("a message to a node is lost", "inc", p.process, "err", failed)
+		}
+	}
+}
+
+// fail calls the function of a question from another goroutine.
+func (b *Bus) fail(f func(store.Message, error), err error) {
+	go f(store.Message{}, err) // it returns at once
+}
+
+// Tell implements store.Bus.
+func (b *Bus) Tell(subject string, h store.Header, body []byte) error {
+	p := b.to(subject)
+	if p == nil {
+		return b.o.Bus.Tell(subject, h, body)
+	}
+	if err := store.CheckMessage(subject, h, body); err != nil {
+		return err
+	}
+	return b.send(p, subject, h, body, 0, nil)
+}
+
+// Ask implements store.Bus. A question whose connection ends fails with a store.ErrNobody, at once.
+func (b *Bus) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
+	p := b.to(subject)
+	if p == nil {
+		b.o.Bus.Ask(subject, h, body, timeout, f)
+		return
+	}
+	err := store.CheckMessage(subject, h, body)
+	if err == nil {
+		err = b.send(p, subject, h, body, timeout, f)
+	}
+	if err != nil {
+		b.fail(f, err)
+	}
+}
+
+// Listen implements store.Bus.
+func (b *Bus) Listen(subject string, f func(store.Message)) (stop func(), err error) {
+	l := &listener{f: f}
+	end, err := b.o.Bus.Listen(subject, func(m store.Message) {
+		if m.Reply != nil && m.Header[headerChange] != "" {
+			l.mu.Lock() // the messages before it have been taken
+			defer l.mu.Unlock()
+			_ = m.Reply(store.Header{headerChange: "1"}, nil) // without an answer, the sender stays at the other Bus
+			return
+		}
+		l.take(m)
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.heardMu.Lock()
+	b.heard[subject] = append(b.heard[subject], l)
+	b.heardMu.Unlock()
+	return func() {
+		end()
+		b.heardMu.Lock()
+		defer b.heardMu.Unlock()
+		rest := slices.DeleteFunc(slices.Clone(b.heard[subject]), func(x *listener) bool { return x == l })
+		if b.heard[subject] = rest; len(rest) == 0 {
+			delete(b.heard, subject)
+		}
+	}, nil
+}
+
+// hand gives a message to the listeners of its subject, and reports whether there are any.
+func (b *Bus) hand(m store.Message) bool {
+	b.heardMu.RLock()
+	all := b.heard[m.Subject]
+	b.heardMu.RUnlock()
+	for i, l := range all {
+		own := m
+		if i < len(all)-1 { // they own what they get
+			own.Header, own.Body = maps.Clone(m.Header), slices.Clone(m.Body)
+		}
+		l.take(own)
+	}
+	return len(all) > 0
+}

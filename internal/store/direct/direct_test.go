@@ -1,0 +1,276 @@
+package direct_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/direct"
+	"github.com/weir-mcp/weir/internal/store/storetest"
+)
+
+// pair is a sender and a receiver, with another Bus between them.
+type pair struct {
+	other store.Bus
+	a, b  *direct.Bus
+	count *counted
+
+	mu    sync.Mutex // guards below
+	conns []net.Conn // of both ends
+	down  bool
+}
+
+// counted counts the messages of the other Bus, without the questions before a change.
+type counted struct {
+	store.Bus
+	messages, changes atomic.Int64
+	deaf              atomic.Bool // the questions before a change are lost
+}
+
+func (c *counted) Tell(subject string, h store.Header, body []byte) error {
+	c.messages.Add(1)
+	return c.Bus.Tell(subject, h, body)
+}
+
+func (c *counted) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
+	if h["Weir-Direct"] != "" {
+		c.changes.Add(1)
+		if c.deaf.Load() {
+			go f(store.Message{}, store.ErrUnavailable)
+			return
+		}
+	} else {
+		c.messages.Add(1)
+	}
+	c.Bus.Ask(subject, h, body, timeout, f)
+}
+
+// newPair returns processes that reach each other over TCP. Subjects that begin with "b." or "bus" are of b.
+func newPair(t *testing.T) *pair {
+	p := &pair{other: store.NewMemoryBus()}
+	p.count = &counted{Bus: p.other}
+	process := func(subject string) string {
+		if strings.HasPrefix(subject, "b") {
+			return "b"
+		}
+		return ""
+	}
+	gone := func(string) bool { return false }
+	p.b = direct.New(direct.Options{Bus: p.other, Process: func(string) string { return "" }, Gone: gone})
+	p.a = direct.New(direct.Options{Bus: p.count, Process: process, Dial: p.dial, Gone: gone})
+	t.Cleanup(func() { p.a.Close(); p.b.Close() })
+	return p
+}
+
+func (p *pair) dial(context.Context, string) (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down {
+		return nil, errors.New("down")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = l.Close() }()
+	near, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	far, err := l.Accept()
+	if err != nil {
+		return nil, err
+	}
+	p.conns = append(p.conns, near, far)
+	p.b.Accept(far)
+	return near, nil
+}
+
+// cut ends the connections for good.
+func (p *pair) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = true
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+}
+
+// eventually polls until f is true.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// connected waits until messages of a subject go over the connection.
+func (p *pair) connected(t *testing.T, subject string) {
+	t.Helper()
+	eventually(t, "a message over the connection", func() bool {
+		before := p.count.messages.Load() + p.count.changes.Load()
+		ask(p.a, subject, nil, "")
+		return p.count.messages.Load()+p.count.changes.Load() == before
+	})
+}
+
+func ask(b store.Bus, subject string, h store.Header, body string) (store.Message, error) {
+	type answer struct {
+		m   store.Message
+		err error
+	}
+	got := make(chan answer, 1)
+	b.Ask(subject, h, []byte(body), 20*time.Second, func(m store.Message, err error) { got <- answer{m, err} })
+	a := <-got
+	return a.m, a.err
+}
+
+// broken reports whether a question was failed because its connection has ended.
+func broken(err error) bool {
+	return errors.Is(err, store.ErrNobody) && strings.Contains(err.Error(), "ended")
+}
+
+// TestContract: it is a Bus, with and without connections.
+func TestContract(t *testing.T) {
+	t.Run("connections", func(t *testing.T) {
+		p := newPair(t)
+		storetest.Bus(t, p.a, p.b)
+		if p.count.changes.Load() == 0 {
+			t.Error("no subject has changed to the connection")
+		}
+	})
+	t.Run("no connections", func(t *testing.T) {
+		p := newPair(t)
+		p.cut()
+		storetest.Bus(t, p.a, p.b)
+	})
+	t.Run("no answers to the question before a change", func(t *testing.T) {
+		p := newPair(t)
+		p.count.deaf.Store(true)
+		storetest.Bus(t, p.a, p.b)
+	})
+}
+
+// TestChange: no message overtakes another one of its subject while the messages change to the connection, and back
+// when it breaks. What is lost then is at the break.
+func TestChange(t *testing.T) {
+	p := newPair(t)
+	var mu sync.Mutex
+	var heard []string
+	stop, err := p.b.Listen("b.x", func(m store.Message) {
+		mu.Lock()
+		defer mu.Unlock()
+		if m.Reply != nil {
+			_ = m.Reply(nil, nil)
+			return
+		}
+		heard = append(heard, string(m.Body))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	sent := 0
+	tell := func() {
+		if err := p.a.Tell("b.x", nil, fmt.Appendf(nil, "%06d", sent)); err != nil {
+			t.Fatal(err)
+		}
+		sent++
+	}
+	for p.count.changes.Load() == 0 { // the other Bus carries the first ones, some hundred at a time
+		tell()
+		eventually(t, "room in the other Bus", func() bool { mu.Lock(); defer mu.Unlock(); return len(heard) > sent-500 })
+	}
+	for range 500 {
+		tell()
+	}
+	p.connected(t, "b.x")
+	over := p.count.messages.Load()
+	for range 500 {
+		tell()
+	}
+	eventually(t, "all messages", func() bool { mu.Lock(); defer mu.Unlock(); return len(heard) == sent })
+	if now := p.count.messages.Load(); now != over {
+		t.Errorf("%d messages went over the other Bus while there was a connection", now-over)
+	}
+	p.cut()
+	last := ""
+	eventually(t, "messages over the other Bus", func() bool {
+		tell()
+		mu.Lock()
+		defer mu.Unlock()
+		last = heard[len(heard)-1]
+		return p.count.messages.Load() > over+10
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.IsSorted(heard) || last == "" {
+		t.Errorf("a message has overtaken another one: %v", heard)
+	}
+}
+
+// TestBroken: questions whose connection ends are told so at once, and the next ones go over the other Bus.
+func TestBroken(t *testing.T) {
+	p := newPair(t)
+	asked := make(chan struct{}, 1)
+	stop, err := p.b.Listen("b.x", func(m store.Message) {
+		if string(m.Body) == "wait" {
+			asked <- struct{}{}
+			return
+		}
+		_ = m.Reply(store.Header{"A": "b"}, m.Body)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	p.connected(t, "b.x")
+	failed := make(chan error, 1)
+	p.a.Ask("b.x", nil, []byte("wait"), time.Minute, func(_ store.Message, err error) { failed <- err })
+	<-asked
+	p.cut()
+	if err := <-failed; !broken(err) {
+		t.Errorf("a question whose connection has ended: %v", err)
+	}
+	if m, err := ask(p.a, "b.x", nil, "again"); err != nil || string(m.Body) != "again" || m.Header["A"] != "b" {
+		t.Errorf("the next question: %+v, %v", m, err)
+	}
+}
+
+// TestNobody: a question to a subject that has lost its listener is answered at once, and one that a Close finds, too.
+func TestNobody(t *testing.T) {
+	p := newPair(t)
+	asked := make(chan struct{}, 1)
+	stop, err := p.b.Listen("b.x", func(m store.Message) {
+		if string(m.Body) == "wait" {
+			asked <- struct{}{}
+			return
+		}
+		_ = m.Reply(nil, nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.connected(t, "b.x")
+	waiting := make(chan error, 1)
+	p.a.Ask("b.x", nil, []byte("wait"), time.Minute, func(_ store.Message, err error) { waiting <- err })
+	<-asked
+	stop()
+	if _, err := ask(p.a, "b.x", nil, ""); !errors.Is(err, store.ErrNobody) || broken(err) {
+		t.Errorf("a question without a listener: %v", err)
+	}
+	p.b.Close()
+	if err := <-waiting; !broken(err) {
+		t.Errorf("a question that Close finds: %v", err)
+	}
+}

@@ -1,0 +1,9 @@
+package direct_test
+
+import (
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }

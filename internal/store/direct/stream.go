@@ -1,0 +1,345 @@
+package direct
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// A frame is its length in four bytes, a kind, and what follows:
+//
+//	tell    subject header body
+//	ask     id subject header body
+//	answer  id header body
+//	absent  id                      the subject has no listener
+//
+// Numbers are unsigned varints; a text is its length and its bytes; a header is the number of its names, then each name
+// and value; a body is the rest.
+const (
+	kindTell = iota + 1
+	kindAsk
+	kindAnswer
+	kindAbsent
+)
+
+const (
+	// maxFrame bounds a frame: a message of the largest size and what stands before its body.
+	maxFrame = store.MaxMessage + 64<<10
+	// maxWaiting bounds the bytes that wait to be written. A connection that has more ends.
+	maxWaiting = 16 << 20
+	// writeTime bounds a write. The deadline is renewed when half of it is over.
+	writeTime = 8 * time.Second
+	// keepBuffer bounds the buffers that are kept for the next frames.
+	keepBuffer = 64 << 10
+	readBuffer = 16 << 10
+	// atOnce bounds the bytes that the other process may not have read yet where a caller writes itself. The buffers of
+	// a connection have room for as much, so the caller does not wait for that process.
+	atOnce = 16 << 10
+)
+
+var errFrame = errors.New("direct: a frame cannot be read")
+
+// stream is a connection.
+type stream struct {
+	bus  *Bus
+	conn net.Conn
+	wake chan struct{} // capacity 1: frames wait and no caller writes them
+	done chan struct{} // closed by end
+
+	mu      sync.Mutex // guards below
+	waiting []byte     // frames
+	spare   []byte     // the buffer of the next frames
+	writing bool       // a goroutine writes; it writes what waits, too
+	until   time.Time  // the deadline of writes; of the goroutine that writes
+	ended   bool
+	last    uint64 // question
+	asked   map[uint64]*question
+	sent    uint64 // bytes of all frames
+	seen    uint64 // of them, those that the other process has read: it has answered a question behind them
+}
+
+type question struct {
+	f    func(store.Message, error)
+	late *time.Timer
+	sent uint64 // stream.sent behind the question
+}
+
+func newStream(b *Bus, conn net.Conn) *stream {
+	return &stream{bus: b, conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{}), asked: map[uint64]*question{}}
+}
+
+// end closes the connection and fails the questions, once.
+func (s *stream) end() {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return
+	}
+	s.ended = true
+	asked := s.asked
+	s.asked, s.waiting, s.spare = nil, nil, nil
+	s.mu.Unlock()
+	close(s.done)
+	_ = s.conn.Close()
+	for _, q := range asked {
+		q.late.Stop()
+		s.bus.fail(q.f, errBroken)
+	}
+}
+
+// send sends a message, and reports false if the connection has ended. f gets the answer of a question; without f it is a
+// Tell. It does not wait for the other process.
+func (s *stream) send(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) bool {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return false
+	}
+	if f == nil {
+		s.put(kindTell, 0, subject, h, body)
+	} else {
+		s.last++
+		id := s.last
+		s.put(kindAsk, id, subject, h, body)
+		s.asked[id] = &question{f: f, sent: s.sent, late: time.AfterFunc(timeout, func() {
+			s.settle(id, store.Message{}, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, timeout))
+		})}
+	}
+	s.flush(s.sent-s.seen <= atOnce)
+	return true
+}
+
+// put adds a frame to those that wait. The caller holds mu.
+func (s *stream) put(kind byte, id uint64, subject string, h store.Header, body []byte) {
+	b := s.waiting
+	if b == nil {
+		b, s.spare = s.spare, nil
+	}
+	at := len(b)
+	b = append(b, 0, 0, 0, 0, kind)
+	if kind != kindTell {
+		b = binary.AppendUvarint(b, id)
+	}
+	if kind == kindTell || kind == kindAsk {
+		b = appendText(b, subject)
+	}
+	if kind != kindAbsent {
+		b = binary.AppendUvarint(b, uint64(len(h)))
+		for name, value := range h {
+			b = appendText(appendText(b, name), value)
+		}
+		b = append(b, body...)
+	}
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	s.waiting = b
+	s.sent += uint64(len(b) - at)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// flush writes what waits: now, or in the goroutine of write. The caller holds mu, which flush releases.
+func (s *stream) flush(now bool) {
+	switch {
+	case len(s.waiting) > maxWaiting:
+		s.mu.Unlock()
+		s.end() // the other process does not read
+	case s.writing:
+		s.mu.Unlock()
+	case now:
+		s.writeAll()
+	default:
+		s.mu.Unlock()
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// writeAll writes until nothing waits. The caller holds mu, which writeAll releases.
+func (s *stream) writeAll() {
+	s.writing = true
+	for len(s.waiting) > 0 {
+		b := s.waiting
+		s.waiting = nil
+		s.mu.Unlock()
+		var err error
+		if now := time.Now(); s.until.Sub(now) < writeTime/2 {
+			s.until = now.Add(writeTime)
+			err = s.conn.SetWriteDeadline(s.until)
+		}
+		if err == nil {
+			_, err = s.conn.Write(b)
+		}
+		if err != nil {
+			s.end()
+		}
+		s.mu.Lock()
+		if cap(b) <= keepBuffer && !s.ended {
+			s.spare = b[:0]
+		}
+	}
+	s.writing = false
+	s.mu.Unlock()
+}
+
+// write writes the frames of callers that must not block.
+func (s *stream) write() {
+	for {
+		select {
+		case <-s.wake:
+		case <-s.done:
+			return
+		}
+		s.mu.Lock()
+		if s.writing {
+			s.mu.Unlock()
+			continue
+		}
+		s.writeAll()
+	}
+}
+
+// settle calls the function of a question, unless that has been done.
+func (s *stream) settle(id uint64, m store.Message, err error) {
+	s.mu.Lock()
+	q := s.asked[id]
+	delete(s.asked, id)
+	if q != nil && (err == nil || errors.Is(err, store.ErrNobody)) {
+		s.seen = max(s.seen, q.sent)
+	}
+	s.mu.Unlock()
+	if q != nil {
+		q.late.Stop()
+		q.f(m, err)
+	}
+}
+
+// read takes frames until the connection ends.
+func (s *stream) read() error {
+	in := bufio.NewReaderSize(s.conn, readBuffer)
+	for {
+		head, err := in.Peek(4)
+		if err != nil {
+			return err
+		}
+		size := binary.BigEndian.Uint32(head)
+		if size == 0 || size > maxFrame {
+			return errFrame
+		}
+		frame := make([]byte, size)
+		_, _ = in.Discard(4) // they have been seen
+		if _, err := io.ReadFull(in, frame); err != nil {
+			return err
+		}
+		if err := s.take(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// take handles a frame, which it owns.
+func (s *stream) take(frame []byte) error {
+	kind, rest := frame[0], reader{b: frame[1:]}
+	var id uint64
+	if kind != kindTell {
+		id = rest.number()
+	}
+	m := store.Message{}
+	if kind == kindTell || kind == kindAsk {
+		m.Subject = rest.text()
+	}
+	if kind != kindAbsent {
+		m.Header = rest.header()
+		m.Body = rest.b
+	}
+	if rest.failed {
+		return errFrame
+	}
+	switch kind {
+	case kindTell:
+		s.bus.hand(m)
+	case kindAsk:
+		m.Reply = func(h store.Header, body []byte) error {
+			if err := store.CheckMessage(m.Subject, h, body); err != nil {
+				return err
+			}
+			return s.answer(kindAnswer, id, h, body)
+		}
+		if !s.bus.hand(m) {
+			_ = s.answer(kindAbsent, id, nil, nil) // it fails with the connection
+		}
+	case kindAnswer:
+		s.settle(id, m, nil)
+	case kindAbsent:
+		s.settle(id, m, store.ErrNobody)
+	default:
+		return errFrame
+	}
+	return nil
+}
+
+// answer answers a question of the other process. It may wait for that process, which reads answers as they come.
+func (s *stream) answer(kind byte, id uint64, h store.Header, body []byte) error {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: the connection has ended", store.ErrUnavailable)
+	}
+	s.put(kind, id, "", h, body)
+	s.flush(true)
+	return nil
+}
+
+// reader reads a frame.
+type reader struct {
+	b      []byte
+	failed bool
+}
+
+func (r *reader) number() uint64 {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 {
+		r.failed, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) text() string {
+	n := r.number()
+	if n > uint64(len(r.b)) {
+		r.failed, r.b = true, nil
+		return ""
+	}
+	out := string(r.b[:n])
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) header() store.Header {
+	n := r.number()
+	if n == 0 {
+		return nil
+	}
+	if n > uint64(len(r.b)) {
+		r.failed = true
+		return nil
+	}
+	h := make(store.Header, n)
+	for range n {
+		name := r.text()
+		h[name] = r.text()
+	}
+	return h
+}
