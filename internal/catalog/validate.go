@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/work"
 )
 
@@ -40,6 +41,9 @@ func (e *Entry) ValidateWithin(args json.RawMessage, meter func() *work.Meter) e
 	if v := e.check; v != nil && !absent(v.schema) {
 		c = v.checker()
 		clip = c.clip
+		if c.simple != nil && rawjson.IsObject(args) && c.simple.admits(args[rawjson.SkipSpace(args, 0):]) {
+			return nil
+		}
 	}
 	value, err := decoder{keys: uniqueKeys, clip: clip}.decode(args)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 type checker struct {
 	program *jsonschema.Schema // for light arguments; used concurrently
 	weight  weight             // weight of program
+	simple  *simpleSchema      // finds most valid arguments; nil: program has other keywords
 	guarded programs           // for other arguments
 	clip    int                // see textClip
 	err     error
@@ -27,6 +28,7 @@ func newChecker(schema json.RawMessage) *checker {
 	}
 	out.program, out.weight = c.schema, weigh(c.schema, map[*jsonschema.Schema]weight{})
 	out.guarded.patterns = &p
+	out.simple = simpleOf(c.schema)
 	return out
 }
 
