@@ -79,22 +79,26 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 	}
 	e.Client = clientOf(c.Request)
 	e.Decision, e.Rule = decisionOf(c, err)
-	var own *result.Error
 	switch {
-	case errors.As(err, &own):
-		e.Code, e.Scope = string(own.Code), own.Scope
 	case err != nil:
-		kind, _ := mcp.KindOf(err)
-		e.Code = strings.ToUpper(kind.String())
+		e.Name = strings.TrimPrefix(c.Verb, "tool_") + ".failed"
+		e.Code, e.Scope = codeOf(err)
 	case c.DryRun:
 		e.Name = telemetry.ExecuteDryRun
 	case c.Provenance.CacheHit:
 		e.Name = telemetry.ExecuteCacheHit
 	}
-	if err != nil {
-		e.Name = strings.TrimPrefix(c.Verb, "tool_") + ".failed"
-	}
 	return e
+}
+
+// codeOf returns the code of a failure in an event, and the scope of a quota that was used up.
+func codeOf(err error) (code, scope string) {
+	var own *result.Error
+	if errors.As(err, &own) {
+		return string(own.Code), own.Scope
+	}
+	kind, _ := mcp.KindOf(err)
+	return strings.ToUpper(kind.String()), ""
 }
 
 // maxClient bounds the name of a client in an event, in characters.
@@ -121,9 +125,11 @@ func clientOf(r *mcp.Request) string {
 // decisionOf returns what the policy decided about a call, and the rule that did: of a call that it
 // admitted, or of one that it refused with err.
 func decisionOf(c *dispatch.Call, err error) (decided, rule string) {
-	if own := (*result.Error)(nil); errors.As(err, &own) && own.Code == result.PermissionDenied {
-		if rule = rawjson.Text(rawjson.Get(own.Details, "rule")); rule != "" {
-			return rawjson.Text(rawjson.Get(own.Details, "action")), rule
+	if err != nil {
+		if own := (*result.Error)(nil); errors.As(err, &own) && own.Code == result.PermissionDenied {
+			if rule = rawjson.Text(rawjson.Get(own.Details, "rule")); rule != "" {
+				return rawjson.Text(rawjson.Get(own.Details, "action")), rule
+			}
 		}
 	}
 	return c.Decision()

@@ -22,6 +22,9 @@ const (
 // signInPage returns the page on which a person signs in so that a failed call succeeds, "" if there
 // is none.
 func signInPage(err error) string {
+	if err == nil {
+		return ""
+	}
 	var own *mcp.Error
 	if !errors.As(err, &own) || own.Kind != mcp.KindUnauthorized {
 		return ""
