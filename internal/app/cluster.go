@@ -58,8 +58,14 @@ func (s *Store) clusterFigures() func() telemetry.ClusterFigures {
 	return func() telemetry.ClusterFigures { return telemetry.ClusterFigures(cluster.Count(node)) }
 }
 
-// OpenSessions returns how many sessions have used a gateway and are open.
-func OpenSessions(e *Engine) int { return e.state.Sessions() }
+// OpenSessions returns how many sessions live in this process: those with an id that outlasts it, from their
+// handshake on, and others that have used a gateway.
+func OpenSessions(e *Engine) int {
+	if e.Store == nil {
+		return e.state.Sessions()
+	}
+	return e.Store.ids.Open() + e.state.Others()
+}
 
 // states returns how agents' states name this node, nil if the gateway is one node.
 func (s *Store) states() *bridge.Nodes {

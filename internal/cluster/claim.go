@@ -16,6 +16,8 @@ import (
 type owner struct {
 	V   int    `json:"v"`
 	Inc string `json:"inc"`
+	// State is what a node that drains has left of a session for the next one.
+	State string `json:"state,omitempty"`
 }
 
 // Claim is a thing that this node owns, until Release or until the node is fenced.
@@ -78,10 +80,11 @@ func (n *Node) Take(ctx context.Context, key string, ttl time.Duration) (inc str
 	return inc, err
 }
 
-// takeSeen is Take for a caller that has just read the document.
-func takeSeen(ctx context.Context, n *Node, doc store.Doc, key string, ttl time.Duration) (inc string, err error) {
-	_, inc, err = n.take(ctx, n.current(), taking{key: key, ttl: ttl, drained: true, seen: &doc})
-	return inc, err
+// takeSeen is Take for a caller that has just read the document. It returns the document in whose place the one of
+// this node is, too.
+func takeSeen(ctx context.Context, n *Node, doc store.Doc, key string, ttl time.Duration) (inc string, was store.Doc, err error) {
+	_, inc, err = n.take(ctx, n.current(), taking{key: key, ttl: ttl, drained: true, seen: &doc, was: &was})
+	return inc, was, err
 }
 
 // taking says what take takes, and from which nodes.
@@ -91,11 +94,12 @@ type taking struct {
 	strict  bool       // waits until the holder has fenced itself
 	drained bool       // a node that drains has given it up
 	seen    *store.Doc // what the caller has read just now; nil if it has not
+	was     *store.Doc // gets the document as it was before; may be nil
 }
 
 // take makes an incarnation the owner of a document.
 func (n *Node) take(ctx context.Context, l *life, t taking) (rev uint64, by string, err error) {
-	mine, err := json.Marshal(owner{1, l.inc})
+	mine, err := json.Marshal(owner{V: 1, Inc: l.inc})
 	if err != nil {
 		return 0, "", err
 	}
@@ -117,6 +121,9 @@ func (n *Node) take(ctx context.Context, l *life, t taking) (rev uint64, by stri
 				}
 				continue
 			}
+		}
+		if t.was != nil {
+			*t.was = doc
 		}
 		var held owner
 		if doc.Rev != 0 && json.Unmarshal(doc.Value, &held) == nil && held.Inc != "" {

@@ -402,6 +402,10 @@ func (n *Node) receive(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
+		if r.URL.Path == pathLeave {
+			serveLeave(n, w, r)
+			return
+		}
 		id, ok := readAs(n, r.Header)
 		if !ok {
 			http.Error(w, "the header Weir-As is missing or cannot be read", http.StatusBadRequest)

@@ -115,7 +115,7 @@ type Node struct {
 	claims   map[*Claim]struct{}
 	suspects map[string]*suspicion
 	watches  map[string]*watch
-	endings  map[string]func() // by path: ends the sessions of an endpoint
+	sessions map[string]*sessions // by path of an endpoint
 }
 
 // life is one incarnation.
@@ -378,11 +378,11 @@ func (n *Node) fence(old *life) bool {
 	} else {
 		rememberEnd(n.gone, old.inc, time.Now())
 	}
-	endings := slices.Collect(maps.Values(n.endings))
+	endings := slices.Collect(maps.Values(n.sessions))
 	n.mu.Unlock()
 	close(old.fenced)
-	for _, f := range endings {
-		f()
+	for _, s := range endings {
+		s.forgetAll()
 	}
 	if n.o.Fenced != nil {
 		n.o.Fenced(old.inc)
@@ -413,7 +413,7 @@ func bequeath(n *Node, old string, next *life) {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, writeTime)
 	defer cancel()
-	value, _ := json.Marshal(owner{1, next.inc}) // a text and a number
+	value, _ := json.Marshal(owner{V: 1, Inc: next.inc}) // a text and a number
 	if _, err := n.o.Docs.Set(ctx, "e."+old, value, 0, heirTTL); err != nil {
 		n.log.Warn("the cluster was not told what became of an older incarnation", "inc", old, "err", err)
 	}

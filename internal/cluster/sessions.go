@@ -42,6 +42,14 @@ type Endpoint struct {
 	// Ahead reads what the store keeps of a session, while this node takes the session over. with puts it into
 	// the context of the request that Next serves then. Nil: Next reads it.
 	Ahead func(ctx context.Context, principal, id string) (with func(context.Context) context.Context)
+	// Leave returns what the next node of a session of this process needs, and the document for it. state is ""
+	// if that is nothing. Handed puts it into the context of the request that Next serves at that node. Nil:
+	// nothing is handed over.
+	Leave  func(id string) (key, state string)
+	Handed func(ctx context.Context, state string) context.Context
+	// IDs returns all sessions of this process. OnEnding sets what is called before they end with it.
+	IDs      func() []string
+	OnEnding func(f func(ctx context.Context))
 	// MaxBody bounds the body of a request that is passed on, and Memory counts it.
 	MaxBody int64
 	Memory  *memory.Pool
@@ -64,11 +72,14 @@ const (
 func (n *Node) Sessions(e Endpoint) http.Handler {
 	s := &sessions{n: n, e: e, owners: map[string]string{}, taken: map[string]time.Time{}}
 	n.mu.Lock()
-	if n.endings == nil {
-		n.endings = map[string]func(){}
+	if n.sessions == nil {
+		n.sessions = map[string]*sessions{}
 	}
-	n.endings[e.Path] = s.forgetAll
+	n.sessions[e.Path] = s
 	n.mu.Unlock()
+	if e.OnEnding != nil {
+		e.OnEnding(s.leaveAll)
+	}
 	return s
 }
 
@@ -189,13 +200,13 @@ func (x *exchange) drain(carried bool) {
 		}
 	}
 	if carried {
-		s.e.Forget(x.id)
+		s.leave(context.WithoutCancel(x.r.Context()), x.id)
 		x.misdirected("")
 		return
 	}
 	if others := successors(s.n, x.id); len(others) > 0 {
 		if x.readBody() {
-			s.e.Forget(x.id)
+			s.leave(context.WithoutCancel(x.r.Context()), x.id)
 			x.routeTo(others[0])
 		}
 		return
@@ -266,11 +277,12 @@ func (x *exchange) find(handed bool) (string, error) {
 			}
 		}
 	}
-	owner, err := takeSeen(ctx, n, doc, x.key, takenTTL)
+	owner, was, err := takeSeen(ctx, n, doc, x.key, takenTTL)
 	if err != nil {
 		return "", err
 	}
 	if owner == n.Inc() {
+		x.inherit(was)
 		x.adopted()
 	} else {
 		x.s.remember(x.id, owner)
@@ -282,7 +294,7 @@ func (x *exchange) find(handed bool) (string, error) {
 // is kept of the session meanwhile. If it returns false, the document says more.
 func (x *exchange) claim(ctx context.Context) bool {
 	n := x.s.n
-	mine, err := json.Marshal(owner{1, n.Inc()})
+	mine, err := json.Marshal(owner{V: 1, Inc: n.Inc()})
 	if err != nil {
 		return false
 	}
@@ -362,6 +374,9 @@ func (x *exchange) routeTo(to string) {
 	handed := false
 	for range moves {
 		if p, there := n.peer(to); handed || to == n.Inc() || !there || p.State != stateUp && x.message.Kind() == jsonrpc.Request {
+			if !handed && there && p.State == stateDraining && to != n.Inc() {
+				x.part(to)
+			}
 			owner, err := x.owner(handed)
 			if err != nil {
 				x.unavailable(err)

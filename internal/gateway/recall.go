@@ -85,10 +85,13 @@ type keptCards struct {
 
 // join gives the data of a session what is kept for it.
 func (m *recalls) join(r *mcp.Request, st *sessionState) {
+	of := r.Session
 	if m.docs == nil {
+		if !r.Modern() {
+			handOver(of, st)
+		}
 		return
 	}
-	of := r.Session
 	holder, fresh := "session\x00"+of.ID(), !sessionid.Adopted(of)
 	if r.Modern() {
 		holder, fresh = "principal\x00"+st.principal, false
@@ -119,26 +122,50 @@ func (m *recalls) join(r *mcp.Request, st *sessionState) {
 	st.recall = k
 	kept := k.kept
 	m.mu.Unlock()
-	st.mu.Lock()
-	for _, id := range kept.Offered {
-		st.offerLocked(id)
-	}
-	st.listed = st.listed || kept.Listed
-	if st.stable.seen == nil && len(kept.Seen) > 0 {
-		st.stable = stablePrefix{tag: kept.Tag}
-		for _, c := range kept.Seen {
-			if c.Card == nil {
-				st.stable.put(c.ID, nil)
-				continue
-			}
-			st.stable.put(c.ID, &frozenCard{*c.Card, c.Scored})
-		}
-	}
-	st.mu.Unlock()
+	st.resume(kept)
 	if first && st.ledger != nil {
 		st.ledger.Resume(kept.Calls, func() { m.mark(st) })
 	}
 	of.OnClose(func() { m.leave(st) })
+}
+
+// resume adds what is kept of an earlier time of the session.
+func (st *sessionState) resume(kept recallRecord) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, id := range kept.Offered {
+		st.offerLocked(id)
+	}
+	st.listed = st.listed || kept.Listed
+	if st.stable.seen != nil || len(kept.Seen) == 0 {
+		return
+	}
+	st.stable = stablePrefix{tag: kept.Tag}
+	for _, c := range kept.Seen {
+		if c.Card == nil {
+			st.stable.put(c.ID, nil)
+			continue
+		}
+		st.stable.put(c.ID, &frozenCard{*c.Card, c.Scored})
+	}
+}
+
+// handOver takes what the last node of a session has left for this one, and leaves it for the next one. Quotas are
+// given back before, so that the next node lets through what this one has not used.
+func handOver(of *mcp.Session, st *sessionState) {
+	var kept recallRecord
+	if left := sessionid.Left(of); left != nil && json.Unmarshal(left, &kept) == nil && kept.V == 1 {
+		st.resume(kept)
+		st.ledger.Resume(kept.Calls, func() {})
+	}
+	sessionid.OnLeave(of, func() json.RawMessage {
+		st.ledger.End()
+		r := snapshotOf([]*sessionState{st})
+		if r.Calls == 0 && !r.Listed && len(r.Offered) == 0 && len(r.Seen) == 0 {
+			return nil
+		}
+		return r.encode()
+	})
 }
 
 // load reads the document. Without an answer of the store the session begins anew.

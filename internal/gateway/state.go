@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
+	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/mcp"
@@ -51,6 +52,7 @@ type State struct {
 	follow   map[*follower]struct{}
 	closed   bool
 	sessions map[*sessionState]func() // open sessions; the function cancels the wait for their end
+	others   int                      // of sessions, those whose id does not outlast the process
 }
 
 // NewState returns an empty State.
@@ -71,6 +73,9 @@ func (s *State) Share(docs store.Docs, nodes func() int, of *tasks.Nodes) {
 	s.ledgers.grants = dispatch.NewGrants(docs, nodes)
 	s.tasks.Share(docs, of)
 }
+
+// Yield gives back what is left of the quotas of principals. A node that drains calls it.
+func (s *State) Yield() { s.ledgers.grants.Yield() }
 
 // Close forgets the sessions and waits for the goroutines. Leases of quotas are given back until ctx ends. It may be
 // called more than once.
@@ -197,12 +202,18 @@ func (s *State) register(of *mcp.Session, st *sessionState) {
 		return
 	}
 	s.sessions[st] = nil
+	other := 1
+	if _, lasts := sessionid.Born(of); lasts {
+		other = 0
+	}
+	s.others += other
 	s.mu.Unlock()
 	stop := of.OnClose(func() {
 		st.end()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.sessions, st)
+		s.others -= other
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,6 +227,14 @@ func (s *State) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
+}
+
+// Others returns the number of open sessions that have used a gateway and whose ids do not outlast the process: those
+// of principals, and of connections.
+func (s *State) Others() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others
 }
 
 // openSessions returns the open sessions, sorted by principal and tag.

@@ -90,6 +90,11 @@ func (k *Key) Open(purpose, sealed string, context []byte) (plain []byte, ok boo
 	if len(sealed) > maxSealed {
 		return nil, false
 	}
+	return k.OpenKept(purpose, sealed, context)
+}
+
+// OpenKept is Open for a text that comes from weir's own store: its length has no bound.
+func (k *Key) OpenKept(purpose, sealed string, context []byte) (plain []byte, ok bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil {
 		return nil, false

@@ -25,8 +25,8 @@ type Keeper struct {
 	*Endpoint
 	next   mcp.Handler
 	resume func(ctx context.Context, s *mcp.Session)
-	here   func(id string) bool
-	forget func(id string, all bool)
+	live   live
+	ending func(context.Context) // nil: nothing is handed over
 }
 
 // Around returns a Keeper. resume is called for each adopted session before its subscriptions are made;
@@ -43,6 +43,9 @@ type memo struct {
 	born time.Time
 	late bool        // the session is of before the restart, or of before it was idle
 	full atomic.Bool // the log was told
+
+	leaves atomic.Pointer[func() json.RawMessage] // OnLeave
+	left   *handover                              // what the last node has left; nil: nothing
 
 	mu   sync.Mutex // guards below
 	kept record     // of before the adoption, with the subscriptions as they are kept now
@@ -158,20 +161,6 @@ func (k *Keeper) withdraw(ctx context.Context, r *mcp.Request) {
 	}
 }
 
-// Serves is called by the server of the sessions, before it serves.
-func (k *Keeper) Serves(here func(id string) bool, forget func(id string, all bool)) {
-	k.here, k.forget = here, forget
-}
-
-// Here reports whether a session lives in this process.
-func (k *Keeper) Here(id string) bool { return k.here(id) }
-
-// Forget ends a session in this process, unless it is in use. It may go on in another one.
-func (k *Keeper) Forget(id string) { k.forget(id, false) }
-
-// ForgetAll ends all sessions in this process. They may go on in another one.
-func (k *Keeper) ForgetAll() { k.forget("", true) }
-
 // Restore makes the log level and the subscriptions of an adopted session again. A subscription that a
 // server refuses now, or does not confirm in time, is left to the next adoption.
 func (k *Keeper) Restore(ctx context.Context, s *mcp.Session) {
@@ -197,6 +186,7 @@ func (k *Keeper) Restore(ctx context.Context, s *mcp.Session) {
 	for _, uri := range resources {
 		again(methodSubscribe, "uri", uri)
 	}
+	m.deliver(ctx, s)
 }
 
 // Born returns when the handshake of a session was, however often it was adopted since. ok is false for

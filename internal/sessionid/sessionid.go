@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 type Sealer interface {
 	Seal(purpose string, plain, context []byte) string
 	Open(purpose, sealed string, context []byte) (plain []byte, ok bool)
+	// OpenKept is Open for a text that comes from the store, and may be long.
+	OpenKept(purpose, sealed string, context []byte) (plain []byte, ok bool)
 }
 
 // Ids makes and opens ids. It is safe for concurrent use.
@@ -41,6 +44,9 @@ type Ids struct {
 	seed  maphash.Seed
 	turns [turns]chan struct{} // at a hash of a slot's key: changes of one slot wait for each other
 	ends  atomic.Uint64        // of sessions, here
+
+	mu   sync.Mutex // guards below
+	live map[live]struct{}
 }
 
 // New returns Ids whose ends are kept in a store. The logger hears of sessions for which that has no
@@ -49,7 +55,7 @@ func New(s Sealer, d store.Docs, logger *slog.Logger) *Ids {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	i := &Ids{seal: s, docs: d, log: logger, seed: maphash.MakeSeed()}
+	i := &Ids{seal: s, docs: d, log: logger, seed: maphash.MakeSeed(), live: map[live]struct{}{}}
 	for n := range i.turns {
 		i.turns[n] = make(chan struct{}, 1)
 	}
@@ -202,7 +208,9 @@ func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Sessio
 	s := mcp.NewSession(own, principal)
 	s.SetVersion(st.Version)
 	s.SetClient(st.Info, st.Capabilities)
-	s.Value(memoKey{}, func() any { return &memo{born: time.Unix(st.Born, 0), late: true, kept: kept} })
+	s.Value(memoKey{}, func() any {
+		return &memo{born: time.Unix(st.Born, 0), late: true, kept: kept, left: e.handed(ctx, id)}
+	})
 	return s, nil
 }
 

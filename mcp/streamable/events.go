@@ -3,6 +3,7 @@ package streamable
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"sort"
 	"strconv"
@@ -178,6 +179,30 @@ func (s *serverStream) dropOldest() bool {
 		}
 	}
 	return false
+}
+
+// takeNotices removes the notifications that no connection has got, and returns the newest ones of at most max
+// bytes, in their order. While a connection carries the stream, it returns none: they are on their way.
+func (s *serverStream) takeNotices(max int) (notes []json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil || s.ended {
+		return nil
+	}
+	first := s.firstUnsent()
+	for i := len(s.events) - 1; i >= first; i-- {
+		ev := s.events[i]
+		if ev.kind == eventKeep {
+			continue
+		}
+		if max -= len(ev.data); max < 0 {
+			break
+		}
+		notes = append(notes, ev.data)
+		s.remove(i)
+	}
+	slices.Reverse(notes)
+	return notes
 }
 
 func (s *serverStream) remove(i int) {

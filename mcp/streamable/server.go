@@ -2,6 +2,7 @@ package streamable
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -56,9 +57,22 @@ type ServerOptions struct {
 		// End is called when the client ends its session. The client learns of an error, and tries
 		// again.
 		End(ctx context.Context, id string) error
-		// Serves is called once, by NewServer. here reports whether a session lives in the Server. forget
-		// ends it there, so that it can go on elsewhere; one with requests in flight only if all is set.
-		Serves(here func(id string) bool, forget func(id string, all bool))
+		// Serves is called once, by NewServer, with the legacy sessions of the Server.
+		Serves(of interface {
+			// Here reports whether a session lives in the Server.
+			Here(id string) bool
+			// Forget ends a session there, so that it can go on elsewhere; one with requests in flight only
+			// if all is set. The id "" stands for every session.
+			Forget(id string, all bool)
+			// Unsent takes the notifications out of a session that wait for a GET stream of the client: the
+			// newest of at most max bytes, in their order. It returns nil for a session that is not there.
+			Unsent(id string, max int) (s *mcp.Session, notes []json.RawMessage)
+			// IDs returns the ids of all sessions, and Count their number.
+			IDs() []string
+			Count() int
+		})
+		// Ending is called by Shutdown after the last call, before it ends the sessions.
+		Ending(ctx context.Context)
 	}
 
 	// MaxBody bounds a request body: 10 MB.
@@ -112,6 +126,7 @@ type Server struct {
 	mu         sync.Mutex // guards below
 	sessions   map[string]*serverSession
 	principals map[string]*principalState
+	legacy     int // sessions of the legacy era among sessions
 }
 
 // principalState counts the sessions and calls of one principal. Its calls are counted without a
@@ -147,7 +162,7 @@ func NewServer(o ServerOptions) *Server {
 	s := &Server{o: o, log: o.Logger, sessions: map[string]*serverSession{}, principals: map[string]*principalState{}}
 	s.held.max = o.MaxTotalBytes
 	if o.Sessions != nil {
-		o.Sessions.Serves(s.here, s.forget)
+		o.Sessions.Serves(living{s})
 	}
 	return s
 }
@@ -222,6 +237,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			})
 		}
 		answers.Wait()
+	}
+	if s.o.Sessions != nil {
+		s.o.Sessions.Ending(ctx)
 	}
 	for _, sess := range s.allSessions() {
 		sess.close(reason)

@@ -128,6 +128,7 @@ func (s *Server) addSession(kind sessionKind, p *principalState, id string, of *
 	p.sessions++
 	switch kind {
 	case legacySession:
+		s.legacy++
 		own := ownStreamID
 		if adopted {
 			sess.ready = make(chan struct{})
@@ -217,36 +218,6 @@ func (s *Server) name(sess *serverSession, request *mcp.Request) string {
 	return id
 }
 
-// here reports whether a legacy session lives in this Server.
-func (s *Server) here(id string) bool {
-	s.mu.Lock()
-	sess := s.sessions[id]
-	s.mu.Unlock()
-	return sess != nil && sess.kind == legacySession && !sess.isClosed()
-}
-
-// forget ends a session that goes on elsewhere. One that is in use ends if all is set; "" is every
-// session.
-func (s *Server) forget(id string, all bool) {
-	s.mu.Lock()
-	var ending []*serverSession
-	if one := s.sessions[id]; one != nil {
-		ending = append(ending, one)
-	}
-	if id == "" {
-		for _, sess := range s.sessions {
-			if sess.kind == legacySession {
-				ending = append(ending, sess)
-			}
-		}
-	}
-	s.mu.Unlock()
-	reason := mcp.Errorf(mcp.KindNodeGone, "the session goes on at another node of this gateway; make the call again if that does no harm")
-	for _, sess := range ending {
-		sess.closeWhere(reason, !all)
-	}
-}
-
 func (s *serverSession) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,6 +297,9 @@ func (s *serverSession) closeWhere(reason error, onlyIdle bool) (closed bool) {
 		delete(srv.sessions, s.id)
 	}
 	s.owner.sessions--
+	if s.kind == legacySession {
+		srv.legacy--
+	}
 	if s.owner.modern == s {
 		s.owner.modern = nil
 	}

@@ -61,6 +61,7 @@ func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path st
 	return func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
 		return states(node, maxBody, room, node.Sessions(cluster.Endpoint{
 			Path: path, Next: next, ID: sessionOf, Owner: kept.Owner, Here: kept.Here, Forget: kept.Forget, ForgetAll: kept.ForgetAll, Ahead: kept.Ahead,
+			Leave: kept.Leave, Handed: kept.Handed, IDs: kept.IDs, OnEnding: kept.OnEnding,
 			MaxBody: maxBody, Memory: room,
 		}))
 	}

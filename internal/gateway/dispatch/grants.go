@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -87,12 +88,22 @@ func (g *Grants) Close(ctx context.Context) {
 		g.closed = true
 		close(g.end)
 	}
-	left := make([]*principalShare, 0, len(g.open))
-	for s := range g.open {
-		left = append(left, s)
-	}
+	left := slices.Collect(maps.Keys(g.open))
 	g.mu.Unlock()
 	g.run.Wait()
+	for _, s := range left {
+		s.giveBack(true)
+	}
+}
+
+// Yield gives back what is left of all leases now. Calls that still come take new ones.
+func (g *Grants) Yield() {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	left := slices.Collect(maps.Keys(g.open))
+	g.mu.Unlock()
 	for _, s := range left {
 		s.giveBack(true)
 	}

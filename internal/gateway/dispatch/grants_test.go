@@ -139,6 +139,14 @@ func TestGrantsAreGivenBack(t *testing.T) {
 		if n, _ := count(s.all[1]); n != 79 {
 			t.Errorf("%d calls after the end of the first node, want 79", n)
 		}
+		time.Sleep(2 * time.Minute)
+		if b := s.all[0].take(0, true, scopes); b != nil {
+			t.Fatal(b.error())
+		}
+		s.grant[0].Yield()
+		if n, _ := count(s.all[1]); n != 79 {
+			t.Errorf("%d calls after the first node has begun to drain, want 79", n)
+		}
 	})
 }
 

@@ -1,0 +1,100 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/app"
+)
+
+// TestHandOverOfASession: at a drain the next node of a session knows how often the session has called and what it was
+// offered, and lets through exactly what is left of its quota.
+func TestHandOverOfASession(t *testing.T) {
+	for name, drain := range map[string]func(c *nodes, first *node) (next *node){
+		"drain":       func(c *nodes, first *node) *node { first.node.Drain(); return c.all[1] },
+		"at the node": func(_ *nodes, first *node) *node { first.node.Drain(); return first },
+		"end":         func(c *nodes, first *node) *node { c.stop(first); return c.all[1] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startNodesWith(t, 2, "rate_limits: {tool_browse: {max_calls_per_session: 32}}\npolicy: {rules: [{action: deny, tool: sleep, when: \"session.calls < 3\"}]}\n")
+			first := c.all[0]
+			session := c.open(first)
+			if n := app.OpenSessions(first.engine); n != 1 {
+				t.Errorf("the node has %d sessions after a handshake", n)
+			}
+			call := func(n *node, params string) (int, string) {
+				c.call++
+				resp, body := c.postTo(n, session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, c.call, params))
+				return resp.StatusCode, body
+			}
+			_, found := call(first, `{"name":"tool_browse","arguments":{"path":"/up"}}`)
+			execute := func(tool string) string {
+				at := strings.Index(found, "up:"+tool+"#")
+				if at < 0 {
+					t.Fatal(found)
+				}
+				return fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"sleep_ms":0}}}`, found[at:at+len("up:"+tool+"#")+8])
+			}
+			echo, sleep := execute("echo"), execute("sleep")
+			_, refused := call(first, sleep)
+			if !strings.Contains(refused, `"isError":true`) {
+				t.Fatalf("the first call of a session passes: %s", refused)
+			}
+			for range 3 {
+				call(first, echo)
+			}
+			next := drain(c, first)
+			if status, body := call(next, sleep); status != http.StatusOK || strings.Contains(body, `"isError":true`) || !strings.Contains(body, "result") {
+				t.Errorf("session.calls begins anew: %d %s", status, body)
+			}
+			for i := range 31 {
+				if _, body := call(next, `{"name":"tool_browse","arguments":{"query":"echo"}}`); strings.Contains(body, "RATE_LIMITED") {
+					t.Fatalf("call %d of 31 that are left is refused: %s", i, body)
+				}
+			}
+			if _, body := call(next, `{"name":"tool_browse","arguments":{"query":"echo"}}`); !strings.Contains(body, "RATE_LIMITED") {
+				t.Errorf("a call over the quota: %s", body)
+			}
+		})
+	}
+}
+
+// TestClaimsOfADrainingNode: another node has the server that runs once before the process of its node ends.
+func TestClaimsOfADrainingNode(t *testing.T) {
+	t.Parallel()
+	c := scopedNodes(t, 2, "")
+	holder := func() string {
+		inc := ""
+		for doc, err := range c.docs.List(t.Context(), "u.") {
+			if err == nil {
+				inc = string(doc.Value)
+			}
+		}
+		return inc
+	}
+	var first, second *node
+	eventually(t, "a node holds the server", func() bool {
+		for i, n := range c.all {
+			if strings.Contains(holder(), n.node.Inc()) {
+				first, second = n, c.all[1-i]
+			}
+		}
+		return first != nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	first.node.Drain()
+	eventually(t, "the other node holds the server while the first one runs", func() bool { return strings.Contains(holder(), second.node.Inc()) })
+	t.Logf("after %v", time.Since(began))
+	if first.node.Gone(first.node.Inc()) || ctx.Err() != nil {
+		t.Error("the first node has ended")
+	}
+	session := c.open(second)
+	c.works(session)
+}
