@@ -3,7 +3,6 @@ package app
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/proctest"
 	"github.com/weir-mcp/weir/internal/store/storetest"
 )
 
@@ -93,14 +93,13 @@ func TestStoreNATS(t *testing.T) {
 // TestStoreCluster: three gateways with store: cluster:DIR keep the documents themselves.
 func TestStoreCluster(t *testing.T) {
 	dir := t.TempDir()
+	addresses, err := proctest.FreeAddresses(3)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var members []string
-	for _, name := range []string{"a", "b", "c"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		members = append(members, name+"@"+l.Addr().String())
-		l.Close()
+	for i, name := range []string{"a", "b", "c"} {
+		members = append(members, name+"@"+addresses[i])
 	}
 	var texts []string
 	for _, name := range []string{"a", "b", "c"} {

@@ -21,12 +21,11 @@ import (
 // freeAddress is an address that nothing listens on now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 func fetchRows(t *testing.T, url, body string, header ...string) (int, string) {

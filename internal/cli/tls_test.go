@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,12 +87,7 @@ func TestCommandsWithTLS(t *testing.T) {
 // start the servers a second time.
 func TestGatewayOfAnotherUserWithTLS(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	_ = l.Close()
+	at := freeAddress(t)
 	path := writeConfig(t, "weir.yaml", "listen: "+at+"\n"+overTLS)
 	dir := filepath.Dir(path)
 	certificateFor(t, dir, "weir.example")

@@ -1,5 +1,5 @@
-// Package proctest looks at processes for tests: whether one runs, its end by force, and the end of
-// all that a test binary leaves behind.
+// Package proctest looks at processes for tests: whether one runs, its end by force, the end of all
+// that a test binary leaves behind, and addresses where programs may listen.
 //
 //	test ─▶ Alive, Kill, KillGroup, Group ─▶ the system's process
 //	TestMain ─▶ Guard ─▶ guard: waits for the end of the test binary, ends what runs with its mark

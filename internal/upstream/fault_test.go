@@ -234,6 +234,16 @@ func serveHTTP(t *testing.T, address string, args ...string) (url string, stop f
 	return strings.TrimSpace(strings.TrimPrefix(line, "fakemcp: listening on ")), stop
 }
 
+// freeAddress is where a server may listen, and again after its end.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	all, err := proctest.FreeAddresses(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[0]
+}
+
 func remote(name, url string, transport config.Transport) *config.Server {
 	return &config.Server{Name: name, Namespace: name, URL: url, Type: transport, Start: config.StartBoot, Timeout: 20 * time.Second}
 }
@@ -242,13 +252,14 @@ func remote(name, url string, transport config.Transport) *config.Server {
 // certainly not looked at the call.
 func TestRestartsOnTheSamePort(t *testing.T) {
 	t.Parallel()
-	url, stop := serveHTTP(t, "127.0.0.1:0", "-versions", "2025-11-25")
+	at := freeAddress(t)
+	url, stop := serveHTTP(t, at, "-versions", "2025-11-25")
 	m, _ := manage(t, Options{}, remote("web", url, config.TransportHTTP))
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
 	mustCall(t, u, "counter", "{}", "1")
 	stop()
-	serveHTTP(t, strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp"), "-versions", "2025-11-25")
+	serveHTTP(t, at, "-versions", "2025-11-25")
 	mustCall(t, u, "counter", "{}", "1")
 	mustCall(t, u, "counter", "{}", "2")
 	if st := u.Status(); st.State != StateReady || st.Restarts < 1 || st.Version != mcp.V20251125 {
@@ -274,7 +285,8 @@ func TestLostSession(t *testing.T) {
 
 func TestDeadHTTPServer(t *testing.T) {
 	t.Parallel()
-	url, stop := serveHTTP(t, "127.0.0.1:0", "-versions", "2025-11-25")
+	at := freeAddress(t)
+	url, stop := serveHTTP(t, at, "-versions", "2025-11-25")
 	m, s := manage(t, Options{Grace: time.Second, ReadyBudget: time.Second}, remote("web", url, config.TransportHTTP))
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
@@ -293,7 +305,7 @@ func TestDeadHTTPServer(t *testing.T) {
 	_, err := callTool(t.Context(), u, "echo", "{}")
 	wantKind(t, err, mcp.KindUpstreamUnavailable, `upstream "web"`, "refused the connection")
 	eventually(t, "its tools are removed", func() bool { _, removed := s.counts(); return slices.Contains(removed, "web") })
-	serveHTTP(t, strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp"))
+	serveHTTP(t, at)
 	eventually(t, "its tools are back", func() bool { return len(s.tools("web")) > 0 })
 	mustCall(t, u, "echo", `{"text":"back"}`, "back")
 }

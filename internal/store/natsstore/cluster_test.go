@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/clusterkey"
+	"github.com/weir-mcp/weir/internal/proctest"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
@@ -24,14 +25,9 @@ func three(t testing.TB) (servers [3]*natsserver.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var addresses []*net.TCPAddr
-	for range servers {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addresses = append(addresses, l.Addr().(*net.TCPAddr))
-		l.Close()
+	addresses, err := proctest.FreeAddresses(len(servers))
+	if err != nil {
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	failed := make(chan error, len(servers))
@@ -39,11 +35,15 @@ func three(t testing.TB) (servers [3]*natsserver.Server) {
 		var others []string
 		for j, a := range addresses {
 			if j != i {
-				others = append(others, a.String())
+				others = append(others, a)
 			}
 		}
+		listen, err := net.ResolveTCPAddr("tcp", addresses[i])
+		if err != nil {
+			t.Fatal(err)
+		}
 		node := fmt.Sprint("node", i)
-		c := &natsserver.Cluster{Name: "weir", Node: node, Listen: addresses[i], Members: others,
+		c := &natsserver.Cluster{Name: "weir", Node: node, Listen: listen, Members: others,
 			TLS: clusterkey.NewAuthority(node, key, nil, nil).TLS(), NKey: key.NKey(), Sign: key.Sign}
 		go func() {
 			s, err := natsserver.Open(natsserver.Options{Dir: filepath.Join(dir, node), MaxBytes: 256 << 20, Late: true, Cluster: c})
