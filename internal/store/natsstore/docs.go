@@ -37,6 +37,10 @@ const (
 	markerTTL = time.Minute
 	// requestTimeout bounds one request to the server, if the caller sets no earlier end.
 	requestTimeout = 5 * time.Second
+	// openTimeout bounds one attempt to open a store. With patience, the first one has openFirst, and
+	// each further one half as much again: servers answer no request that came before their election.
+	openTimeout = 2 * requestTimeout
+	openFirst   = time.Second
 	// openPause is the wait between attempts to open a store without a leader.
 	openPause = 250 * time.Millisecond
 	// unanswered is how long the first request of a follow waits, and each further one waits twice as
@@ -100,8 +104,12 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 		o.Changes = o.Bucket + ".d"
 	}
 	d := &Docs{js: js, prefix: "$KV." + o.Bucket + ".", conn: conn, changes: o.Changes + ".", lanes: newLanes(conn, 1), follows: map[*follow]struct{}{}, slow: make(chan struct{}, 1)}
-	for end := time.Now().Add(o.Patience); ; {
-		found, err = d.open(ctx, o)
+	within := openTimeout
+	if o.Patience > 0 {
+		within = openFirst
+	}
+	for end := time.Now().Add(o.Patience); ; within = min(3*within/2, openTimeout) {
+		found, err = d.open(ctx, o, within)
 		if err == nil || errors.Is(err, ErrLost) || !time.Now().Before(end) || ctx.Err() != nil {
 			break
 		}
@@ -118,9 +126,9 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 	return d, found, nil
 }
 
-// open makes sure that there is a bucket as o says.
-func (d *Docs) open(ctx context.Context, o Options) (found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
+// open makes sure that there is a bucket as o says, within a time.
+func (d *Docs) open(ctx context.Context, o Options, within time.Duration) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	name := "KV_" + o.Bucket
 	switch stream, err := d.js.Stream(ctx, name); {

@@ -117,7 +117,7 @@ func testAsk(t *testing.T, a, b store.Bus) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "the first answer", func() bool { return ask(a, "bus.ask", nil, "hello", 2*time.Second).err == nil })
+	wait(t, "the first answer", func() bool { return ask(a, "bus.ask", nil, "hello", 300*time.Millisecond).err == nil })
 	large := strings.Repeat("x", store.MaxMessage-4)
 	for _, text := range []string{"", "a", large} {
 		got := ask(a, "bus.ask", store.Header{"Weir-V": "1"}, text, 10*time.Second)
@@ -147,6 +147,8 @@ func testAsk(t *testing.T, a, b store.Bus) {
 	if got := <-late; got.err != nil || string(got.m.Body) != "at last" {
 		t.Errorf("%q, %v", got.m.Body, got.err)
 	}
-	stop()
-	wait(t, "the end of the listener", func() bool { return errors.Is(ask(a, "bus.ask", nil, "", 2*time.Second).err, store.ErrNobody) })
+	stop() // a question that was on its way gets no answer
+	wait(t, "the end of the listener", func() bool {
+		return errors.Is(ask(a, "bus.ask", nil, "", 300*time.Millisecond).err, store.ErrNobody)
+	})
 }
