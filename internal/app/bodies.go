@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/mcp"
@@ -19,14 +20,15 @@ import (
 //	tool of one server ─▶ OnToolResult ─▶ agent ─▶ OnToolCall ─▶ tool of the same or another
 type bodies struct {
 	config func() *config.Config
+	nodes  *gateway.BodyNodes // nil: this gateway is one node
 
 	mu     sync.Mutex // guards below
 	closed bool
 	of     map[string]*dispatch.Dispatcher // by principal
 }
 
-func newBodies(current func() *config.Config) *bodies {
-	return &bodies{config: current, of: map[string]*dispatch.Dispatcher{}}
+func newBodies(current func() *config.Config, nodes *gateway.BodyNodes) *bodies {
+	return &bodies{config: current, nodes: nodes, of: map[string]*dispatch.Dispatcher{}}
 }
 
 // wrapFind wraps Router.Find so that the upstreams it finds hold back bodies.
@@ -46,13 +48,29 @@ func (b *bodies) waiting(principal string) *dispatch.Dispatcher {
 	defer b.mu.Unlock()
 	d := b.of[principal]
 	if d == nil {
-		d = dispatch.New(dispatch.Options{})
+		o := dispatch.Options{}
+		if b.nodes != nil {
+			o.Mark = b.nodes.Mark
+		}
+		d = dispatch.New(o)
 		if b.closed {
 			d.Close()
 		}
 		b.of[principal] = d
 	}
 	return d
+}
+
+// take fills a body into the arguments of a call of a principal at another node.
+func (b *bodies) take(principal string, args json.RawMessage) (filled json.RawMessage, ok bool) {
+	b.mu.Lock()
+	d := b.of[principal]
+	b.mu.Unlock()
+	if d == nil {
+		return nil, false
+	}
+	filled, err := d.OnToolCall(args)
+	return filled, err == nil
 }
 
 // close discards all bodies.
@@ -83,7 +101,13 @@ func (d bodyUpstream) Call(ctx context.Context, method string, params json.RawMe
 	}
 	waiting := d.bodies.waiting(caller.Principal())
 	if arguments := rawjson.Get(params, "arguments"); rawjson.IsObject(arguments) {
-		filled, err := waiting.OnToolCall(arguments)
+		filled, err := json.RawMessage(arguments), error(nil)
+		if nodes := d.bodies.nodes; nodes != nil {
+			filled, err = nodes.Fill(ctx, caller.Principal(), filled)
+		}
+		if err == nil {
+			filled, err = waiting.OnToolCall(filled)
+		}
 		if err != nil {
 			return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
 		}

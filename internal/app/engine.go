@@ -231,7 +231,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.scoped = newScoped(e)
 	e.places.serve(e)
 	e.Plane = newPlane(held, e.Auditor, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
-	e.bodies = newBodies(e.config.Load)
+	e.bodies = newBodies(e.config.Load, e.Store.bodyNodes())
 	e.hooks = &hooks{env: Inherited(o.Environ), redact: func(raw []byte) []byte { return e.redact.Load().Results(raw) }, log: log}
 	return e, nil
 }

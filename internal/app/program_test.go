@@ -54,7 +54,7 @@ func serveProgram() {
 		case "server/discover":
 			result = `{"supportedVersions":["2026-07-28"],"serverInfo":{"name":"prog","version":"1"},"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"public","resultType":"complete"}`
 		case "tools/list":
-			result = `{"tools":[{"name":"slow","description":"works slowly","inputSchema":{"type":"object"}},{"name":"pid","description":"names the process","inputSchema":{"type":"object"}},{"name":"ask","description":"asks for a name","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"public","resultType":"complete"}`
+			result = `{"tools":[{"name":"slow","description":"works slowly","inputSchema":{"type":"object"}},{"name":"pid","description":"names the process","inputSchema":{"type":"object"}},{"name":"args","description":"returns its arguments","inputSchema":{"type":"object"}},{"name":"ask","description":"asks for a name","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"public","resultType":"complete"}`
 		case "tools/call":
 			state := rawjson.Text(rawjson.Get(m.Params, "requestState"))
 			own := fmt.Sprintf("state of %d", os.Getpid())
@@ -63,6 +63,8 @@ func serveProgram() {
 				id = fmt.Sprintf("t-%d-%d", os.Getpid(), len(tasks))
 				tasks[id] = "working"
 				result = `{"resultType":"task","taskId":"` + id + `","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":600000,"pollIntervalMs":100}`
+			case rawjson.Text(rawjson.Get(m.Params, "name")) == "args":
+				result = `{"content":[{"type":"text","text":` + string(rawjson.Quote(string(rawjson.Get(m.Params, "arguments")))) + `}],"resultType":"complete"}`
 			case rawjson.Text(rawjson.Get(m.Params, "name")) == "pid":
 				result = fmt.Sprintf(`{"content":[{"type":"text","text":"pid %d"}],"resultType":"complete"}`, os.Getpid())
 			case state == "":

@@ -129,6 +129,7 @@ func (s *Store) restore(log *slog.Logger) (*gateway.State, *registry.Kept, error
 	if s.node != nil {
 		state.Share(s.docs, func() int { return len(s.node.Peers()) }, distantTasks(s.node))
 		cluster.OnDrain(s.node, state.Yield)
+		state.ShareBodies(distantBodies(s.node))
 	}
 	if s.node != nil || s.shared.docs != nil { // what the rest keeps has one writer
 		return state, nil, nil

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
 	"slices"
@@ -46,6 +47,7 @@ type State struct {
 	links    *links
 	ledgers  ledgers
 	recalls  recalls
+	bodies   *BodyNodes
 	comparer comparer
 
 	mu       sync.Mutex // guards below
@@ -66,6 +68,19 @@ func (s *State) Keep(ctx context.Context, docs store.Docs, log *slog.Logger) err
 	s.ledgers.grants, s.recalls.docs, s.recalls.log = dispatch.NewGrants(docs, nil), docs, log
 	return s.tasks.Keep(ctx, docs)
 }
+
+// BodyNodes are the nodes of a cluster that keep the bodies of sync results. The functions are called concurrently.
+type BodyNodes struct {
+	// Mark names this node.
+	Mark func() string
+	// Fill returns the arguments of a principal's call with a body that another node has in place of its handle,
+	// and other arguments unchanged.
+	Fill func(ctx context.Context, principal string, args json.RawMessage) (json.RawMessage, error)
+}
+
+// ShareBodies makes handles of bodies work at all nodes, for principals in the modern era. It must be called before
+// the State is used.
+func (s *State) ShareBodies(of *BodyNodes) { s.bodies = of }
 
 // Share makes quotas outlast the process, and counts those of principals over all nodes of a cluster. nodes
 // returns how many there are. Handles of tasks work at all of them. It must be called before the State is used.
@@ -109,6 +124,7 @@ type sessionState struct {
 
 	usage  usage.Counters
 	ledger *dispatch.Ledger // of the session, or of the principal; set before the first use
+	bodies *BodyNodes       // of a principal in the modern era; nil: bodies are here. Set before the first use
 	recall *recall          // what of this outlasts the process; nil: nothing. Set before the first use
 
 	mu      sync.Mutex          // guards below
@@ -139,12 +155,46 @@ func (st *sessionState) Bodies() *syncbody.Dispatcher {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.sync == nil {
-		st.sync = syncbody.New(syncbody.Options{})
+		o := syncbody.Options{}
+		if st.bodies != nil {
+			o.Mark = st.bodies.Mark
+		}
+		st.sync = syncbody.New(o)
 		if st.ended {
 			st.sync.Close()
 		}
 	}
 	return st.sync
+}
+
+// FillBody implements dispatch.Session.
+func (st *sessionState) FillBody(ctx context.Context, args json.RawMessage) (filled json.RawMessage, err error) {
+	if st.bodies != nil {
+		if args, err = st.bodies.Fill(ctx, st.principal, args); err != nil {
+			return nil, err
+		}
+	}
+	return st.Bodies().OnToolCall(args)
+}
+
+// TakeBody is FillBody for a call at another node, of a principal in the modern era. ok is false if no session of
+// the principal has the body.
+func (s *State) TakeBody(principal string, args json.RawMessage) (filled json.RawMessage, ok bool) {
+	for _, st := range s.openSessions() {
+		if st.principal != principal || st.bodies == nil || !st.keepsBodies() {
+			continue
+		}
+		if filled, err := st.Bodies().OnToolCall(args); err == nil {
+			return filled, true
+		}
+	}
+	return nil, false
+}
+
+func (st *sessionState) keepsBodies() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.sync != nil
 }
 
 // end drops the bodies and the subscriptions of the session.
@@ -189,7 +239,7 @@ func (s *State) count(r *mcp.Request, st *sessionState) {
 		return
 	}
 	ledger, release := s.ledgers.hold(st.principal)
-	st.ledger = ledger
+	st.ledger, st.bodies = ledger, s.bodies
 	r.Session.OnClose(release)
 }
 

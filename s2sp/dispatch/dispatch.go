@@ -37,6 +37,9 @@ type Options struct {
 	MaxBytes int           // total size; beyond it the oldest body is dropped, and a larger body is not stored
 	MaxCount int           // number of bodies; beyond it the oldest is dropped
 	TTL      time.Duration // lifetime of a body
+	// Mark names the program that has the bodies, where several programs serve a session: handles begin with
+	// it. Nil is for one program.
+	Mark func() string
 }
 
 // Dispatcher buffers bodies. It is safe for concurrent use. The owner must Close it when the session
@@ -105,6 +108,9 @@ func (d *Dispatcher) keep(data []byte) string {
 	var secret [32]byte
 	rand.Read(secret[:]) // never fails: crypto/rand ends the program instead
 	token := base64.RawURLEncoding.EncodeToString(secret[:])
+	if d.opts.Mark != nil {
+		token = d.opts.Mark() + "-" + token
+	}
 	data = bytes.Clone(data)
 	d.mu.Lock()
 	defer d.mu.Unlock()

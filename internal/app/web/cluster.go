@@ -234,6 +234,10 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 			app.AnswerApprovals(f.engine, w, r)
 			return
 		}
+		if r.URL.Path == app.PeerDispatched {
+			app.GiveBody(f.engine, w, r, id.Principal)
+			return
+		}
 		if r.URL.Path == app.PeerTasks {
 			app.AnswerTask(f.engine, w, r.WithContext(guard.Vouch(r.Context(), id)), id.Principal)
 			return

@@ -112,6 +112,8 @@ type Session interface {
 	Ledger() *Ledger
 	// Bodies keeps the bodies of sync results until the session's next call.
 	Bodies() *syncbody.Dispatcher
+	// FillBody returns the arguments of a call with the body in place of its handle, wherever the body is.
+	FillBody(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 }
 
 // References are the $table references in a call's arguments. During the checks, a few rows replace

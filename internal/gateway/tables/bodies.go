@@ -18,7 +18,7 @@ import (
 func (*Tables) Bodies() dispatch.Link {
 	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			args, err := c.Session.Bodies().OnToolCall(c.Args)
+			args, err := c.Session.FillBody(ctx, c.Args)
 			if err != nil {
 				return nil, &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
 			}

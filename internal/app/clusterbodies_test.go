@@ -1,0 +1,64 @@
+package app_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestBodiesOfACluster: a ddi:// handle of a modern agent works at each node, once, for its principal alone, and ends
+// with its node.
+func TestBodiesOfACluster(t *testing.T) {
+	t.Parallel()
+	c := startNodesWith(t, 0, "policy: {rules: [{action: deny, namespace: another}]}\n")
+	c.programs = ", " + strings.Replace(programConfig(t), "{command", "{tables: {dispatch: true}, command", 1)
+	for i := range 3 {
+		c.start(fmt.Sprint("n", i))
+	}
+	tool := regexp.MustCompile(`prog:args#[0-9a-f]+`).FindString(c.calls(c.all[0], c.open(c.all[0]), "tool_browse", `{"query":"returns its arguments"}`))
+	for _, path := range []string{"/mcp", "/mcps/prog/mcp"} {
+		call := func(n *node, token, args string) string {
+			t.Helper()
+			c.path = path
+			if path == "/mcp" {
+				return c.agent(n, token, "tools/call", "tool_execute", `"name":"tool_execute","arguments":{"tool_id":"`+tool+`","args":`+args+`},`)
+			}
+			return c.agent(n, token, "tools/call", "args", `"name":"args","arguments":`+args+`,`)
+		}
+		makes := func(n *node) string {
+			t.Helper()
+			got := call(n, clusterToken, `{"abstract":[{"_row_id":0,"a":1}],"body":[{"_row_id":0,"b":"the body"}]}`)
+			handle := regexp.MustCompile(`ddi://[A-Za-z0-9_-]+`).FindString(got)
+			if !strings.HasPrefix(handle, "ddi://"+n.node.Inc()+"-") || strings.Contains(got, "the body") {
+				t.Fatalf("%s at %s: %s", path, n.name, got)
+			}
+			return `{"resource_url":"` + handle + `","more":1}`
+		}
+		first, second, third := c.all[0], c.all[1], c.all[2]
+		args := makes(first)
+		if got := call(second, otherToken, args); strings.Contains(got, "the body") || !strings.Contains(got, "unknown ddi:// handle") {
+			t.Errorf("%s, another principal: %s", path, got)
+		}
+		if got := call(second, clusterToken, args); !strings.Contains(got, "body_data") || !strings.Contains(got, "the body") || strings.Contains(got, "ddi:") {
+			t.Errorf("%s, at another node: %s", path, got)
+		}
+		for _, n := range c.all {
+			if got := call(n, clusterToken, args); strings.Contains(got, "the body") || !strings.Contains(got, "unknown ddi:// handle") {
+				t.Errorf("%s, the second time at %s: %s", path, n.name, got)
+			}
+		}
+		if got := call(third, clusterToken, makes(third)); !strings.Contains(got, "the body") {
+			t.Errorf("%s, at its own node: %s", path, got)
+		}
+		if path == "/mcp" {
+			continue
+		}
+		args = makes(first)
+		c.kill(first)
+		c.settles(func() (bool, string) {
+			got := call(second, clusterToken, args)
+			return strings.Contains(got, "had its body is gone"), got
+		})
+	}
+}
