@@ -19,7 +19,7 @@ const (
 	pingTime     = 600 * time.Millisecond // for one answer
 	pingGap      = 200 * time.Millisecond // after a ping that had no listener
 	dialTime     = time.Second
-	linkTime     = 1500 * time.Millisecond // for one answer over the peer link
+	linkTime     = 1200 * time.Millisecond // for one answer over the peer link
 	wordTime     = 4 * time.Second         // for the word of a third node
 	electionTime = 12 * time.Second        // in which a store elects its leader
 	attemptTime  = 2 * time.Second         // for one answer of a store that may do so
@@ -323,8 +323,8 @@ func (w *watch) dead() {
 const watchTime = time.Second
 
 // Watch returns a channel that is closed when a node with requests in flight leaves three pings
-// unanswered, on the bus or on the peer link, or is gone. A node that neither listens on the bus nor takes
-// connections is found within 1.5 seconds. Call stop when the request is over.
+// unanswered, on the bus or on the peer link, or is gone: within 5 seconds. A node that neither listens on the bus nor
+// takes connections is found within 1.5 seconds. Call stop when the request is over.
 func (n *Node) Watch(inc string) (gone <-chan struct{}, stop func()) {
 	silent := make(chan struct{})
 	return silent, watching(n, inc, func() { close(silent) })
@@ -383,24 +383,33 @@ func stalled(ctx context.Context, n *Node, inc string) bool {
 
 // keepWatch pings until the watch has no users when a ping is due, or the node is silent.
 func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
+	wait := watchTime
 	for silences, stalls := 0, 0; ; {
-		if pause(ctx, watchTime) != nil || unwatched(n, inc, w) {
+		if pause(ctx, wait) != nil || unwatched(n, inc, w) {
 			return
 		}
+		began := time.Now()
+		// A node can live while nothing arrives over the link: requests in flight would wait for ever. Both are asked
+		// at the same time, so that three silences take less than the 4 seconds that a request may wait for them.
+		asked, cancel := context.WithCancel(ctx)
+		link := make(chan bool, 1)
+		go func() { link <- stalled(asked, n, inc) }()
 		switch err := n.Ping(ctx, inc); {
 		case err == nil:
 			silences = 0
 		case errors.Is(err, store.ErrNobody) && n.silent(ctx, inc):
 			silences = pings // a process that has ended: no listener and no port
+			cancel()
 		default:
 			silences++
 		}
-		// A node can live while nothing arrives over the link: requests in flight would wait for ever.
-		if silences < pings && stalled(ctx, n, inc) {
+		if <-link {
 			stalls++
 		} else {
 			stalls = 0
 		}
+		cancel()
+		wait = max(0, watchTime-time.Since(began))
 		if ctx.Err() != nil {
 			return
 		}
