@@ -28,7 +28,7 @@ import (
 // Computers through that node:
 //
 //	claim u.HASH ─▶ the gate is open ─▶ fleet.Fleet joins the office
-//	held by another node ─▶ each second: GET /peer/v1/hubs/NAME ─▶ fleet.Mirror
+//	held by another node, the claim is followed ─▶ each second: GET /peer/v1/hubs/NAME ─▶ fleet.Mirror
 //	                         a connection: /peer/v1/hubs/NAME/SERVER, upgraded ─▶ fleet.Open at that node
 
 // hubPath is where other nodes find the Computers of a hub, over the peer link.
@@ -36,6 +36,7 @@ const hubPath = "/peer/v1/hubs/"
 
 const (
 	hubLook    = time.Second      // between two looks at the holder of a hub
+	hubAgain   = 20 * time.Second // after which the store is asked for the holder without a reason
 	hubAsk     = 5 * time.Second  // for its list of servers
 	hubConnect = 20 * time.Second // for a connection through it
 	maxHubList = 4 << 20          // bytes of such a list
@@ -50,30 +51,64 @@ var errNotAgent = errors.New("another node of the cluster is the agent in this o
 type sharedHub struct {
 	name   string
 	node   *cluster.Node
+	docs   store.Docs
 	fleet  *fleet.Fleet
 	gate   *hubGate
 	holder atomic.Pointer[string]
 }
 
-// run holds the hub, or mirrors its holder, until ctx ends.
+// run holds the hub, or mirrors its holder, until ctx ends. The store is asked when the claim has changed, its
+// holder is gone, or after hubAgain.
 func (h *sharedHub) run(ctx context.Context) {
-	key := "u." + store.Hash("hubs\x00"+h.name)
-	for ctx.Err() == nil {
-		claim, err := h.node.Claim(ctx, key, true)
-		if err == nil {
-			h.hold(ctx, claim)
-			continue
+	key := h.key()
+	changed := make(chan struct{}, 1)
+	var unfollow func()
+	defer func() {
+		if unfollow != nil {
+			unfollow()
 		}
-		if inc, held := cluster.Holder(err); held {
-			h.holder.Store(&inc)
-			if servers, err := h.list(ctx, inc); err == nil {
+	}()
+	for holder, asked, look := "", (time.Time{}), true; ctx.Err() == nil; {
+		if unfollow == nil {
+			if stop, err := h.docs.Follow(key, func(store.Doc) { nudge(changed) }); err == nil {
+				unfollow = stop
+			}
+		}
+		if look {
+			asked, holder = time.Now(), ""
+			claim, err := h.node.Claim(ctx, key, true)
+			if err == nil {
+				h.hold(ctx, claim)
+				continue
+			}
+			if inc, held := cluster.Holder(err); held {
+				holder = inc
+				h.holder.Store(&inc)
+			}
+		}
+		if holder != "" {
+			if servers, err := h.list(ctx, holder); err == nil {
 				h.fleet.Mirror(servers, h.reach)
 			}
 		}
 		select {
+		case <-changed:
+			look = true
 		case <-time.After(hubLook):
+			look = unfollow == nil || holder == "" || h.node.Gone(holder) || time.Since(asked) >= hubAgain
 		case <-ctx.Done():
 		}
+	}
+}
+
+// key returns the key of the claim.
+func (h *sharedHub) key() string { return "u." + store.Hash("hubs\x00"+h.name) }
+
+// nudge says that something has changed, unless that is known.
+func nudge(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
 	}
 }
 

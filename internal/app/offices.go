@@ -227,6 +227,7 @@ func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {
 	node := e.Store.Cluster()
 	shared := &sharedHub{name: r.Name, node: node, gate: &hubGate{}}
 	if node != nil {
+		shared.docs = e.Store.docs
 		engine.DialContext = shared.gate.dial
 	}
 	err := o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)

@@ -33,17 +33,31 @@ func (n *Node) Drain() {
 	}
 }
 
-// OnDrain calls f in a goroutine of its own when a node begins to drain, if another node takes work then. stop
-// ends that.
+// OnDrain calls f in a goroutine of its own when a node begins to drain, or drains already, as soon as another node
+// takes work. stop ends that.
 func OnDrain(n *Node, f func()) (stop func() bool) {
-	return context.AfterFunc(n.drained, func() {
-		for _, p := range n.Peers() {
-			if p.Inc != n.Inc() && p.State == stateUp {
-				f()
+	ctx, cancel := context.WithCancel(n.ctx)
+	unsubscribe := context.AfterFunc(n.drained, func() {
+		defer cancel()
+		for !taken(n) {
+			if pause(ctx, drainLook) != nil {
 				return
 			}
 		}
+		f()
 	})
+	return func() bool {
+		cancel()
+		return unsubscribe()
+	}
+}
+
+// drainLook is how often a draining node without another one looks for one that has come.
+const drainLook = time.Second
+
+// taken reports whether another node takes work.
+func taken(n *Node) bool {
+	return slices.ContainsFunc(n.Peers(), func(p Peer) bool { return p.Inc != n.Inc() && p.State == stateUp })
 }
 
 // Drained returns a channel that is closed when a node begins to drain, or ends.

@@ -202,7 +202,8 @@ func TestJoinAndLeave(t *testing.T) {
 	})
 }
 
-// TestOnDrain: a drain is told of once, where another node takes work, so that streams have a place to go.
+// TestOnDrain: a drain is told of once, as soon as another node takes work, so that streams have a place to go. A late
+// subscriber is told, too.
 func TestOnDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -222,6 +223,18 @@ func TestOnDrain(t *testing.T) {
 		if told != [2]int{0, 1} {
 			t.Errorf("a node without another one: %v", told)
 		}
+		late, ended := 0, 0
+		OnDrain(b.Node, func() { late++ })
+		end := OnDrain(a.Node, func() { ended++ })
+		time.Sleep(10 * time.Second)
+		end()
+		c := w.join("c")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if told != [2]int{1, 1} || late != 1 || ended != 0 {
+			t.Errorf("a node has come: told %v, late %d, after its end %d", told, late, ended)
+		}
+		c.Close(t.Context())
 		b.Close(t.Context())
 		a.Close(t.Context())
 	})
