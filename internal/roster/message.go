@@ -56,11 +56,12 @@ const (
 
 // Problems of an answer to OpCall and OpProbe.
 const (
-	ProblemStale = "stale"   // the member is not here; nothing was delivered
-	ProblemLate  = "timeout" // no ack in time
-	ProblemLeft  = "left"    // the member's connection ended
-	ProblemBusy  = "busy"
-	ProblemOther = "internal"
+	ProblemStale  = "stale"   // the member is not here; nothing was delivered
+	ProblemLate   = "timeout" // no ack in time
+	ProblemLeft   = "left"    // the member's connection ended
+	ProblemBusy   = "busy"
+	ProblemMoving = "moving" // the member goes to another node now; nothing was delivered
+	ProblemOther  = "internal"
 )
 
 // Caller is the Agent that makes a call.

@@ -578,7 +578,8 @@ func (h fabric) spread(ctx context.Context) {
 	}
 }
 
-// drain ends the connections one after the other, each when it has no call in flight, and refuses new ones.
+// drain ends the connections one after the other, each when it has no call in flight, and refuses new ones. Between
+// the look for calls and the end of a connection none can begin there.
 // Connections of the gateway itself stay. It returns when the hub ends, because a peer whose handshake was
 // earlier may come late.
 func (h fabric) drain() {
@@ -592,9 +593,10 @@ func (h fabric) drain() {
 				continue
 			}
 			h.mu.Lock()
-			busy := len(s.calls)+s.serving > 0
+			s.moving = len(s.calls)+s.serving == 0 // a call that comes from now on is refused, with an answer
+			moving := s.moving
 			h.mu.Unlock()
-			if busy {
+			if !moving {
 				continue
 			}
 			socket.Close()

@@ -20,6 +20,7 @@ import (
 var (
 	errNodeGone = errors.New("the node of the Computer is gone")
 	errLost     = errors.New("the call did not reach the node of the Computer")
+	errMoving   = errors.New("the Computer moves to another node")
 	errNoAnswer = errors.New("the answer of the node of the Computer does not come")
 	errBusy     = errors.New("too many calls at the node of the Computer")
 	errStale    = errors.New("the Computer is not there any more")
@@ -137,10 +138,15 @@ func (r remote) follows(c *call, payload json.RawMessage, timeout time.Duration)
 	}
 	r.cluster.landed(c)
 	c.receiver(m)
+	moving := c.computer != nil && c.computer.moving
 	if c.computer != nil {
 		c.computer.serving++
 	}
 	r.mu.Unlock()
+	if moving {
+		r.finish(c, socketio.Payload{}, errMoving)
+		return
+	}
 	var f callFields
 	f.read(payload)
 	if c.computer == nil {
@@ -216,6 +222,8 @@ func problem(p string) error {
 		return socketio.ErrDisconnected
 	case roster.ProblemBusy:
 		return errBusy
+	case roster.ProblemMoving:
+		return errMoving
 	}
 	return fmt.Errorf("the node of the Computer: %.60s", p)
 }
@@ -229,6 +237,8 @@ func answerOf(p socketio.Payload, err error) *roster.Message {
 		m.Problem = roster.ProblemLate
 	case errors.Is(err, errStale):
 		m.Problem = roster.ProblemStale
+	case errors.Is(err, errMoving):
+		m.Problem = roster.ProblemMoving
 	case errors.Is(err, socketio.ErrDisconnected):
 		m.Problem = roster.ProblemLeft
 	case errors.Is(err, socketio.ErrTooManyAcks):
@@ -300,9 +310,9 @@ func (r remote) call(s *session, m *roster.Message) {
 		m.Reply(answerOf(socketio.Payload{}, errStale))
 		return
 	}
-	c := r.callOf(s, m, true)
-	if c.computer == nil { // it has left since
-		m.Reply(answerOf(socketio.Payload{}, errStale))
+	c, err := r.callOf(s, m, true)
+	if err != nil {
+		m.Reply(answerOf(socketio.Payload{}, err))
 		return
 	}
 	c.reply = m.Reply
@@ -310,8 +320,9 @@ func (r remote) call(s *session, m *roster.Message) {
 	r.deliver(c, m.Args[0], &f, m.Timeout, m.Attachments)
 }
 
-// callOf returns a call of an Agent at another node. Its computer is nil if the membership is over.
-func (r remote) callOf(s *session, m *roster.Message, counted bool) *call {
+// callOf returns a call of an Agent at another node. The error is errStale if the membership is over, and errMoving if
+// the Computer goes to another node now.
+func (r remote) callOf(s *session, m *roster.Message, counted bool) (*call, error) {
 	c := &call{
 		name: a2c.Dialect01.Event(m.Event), spelling: m.Event, as: m.Agent.Name, sid: m.Agent.SID, dialect: a2c.Dialect(min(m.Agent.Dialect, uint8(a2c.Dialect05))), counted: counted,
 	}
@@ -320,14 +331,19 @@ func (r remote) callOf(s *session, m *roster.Message, counted bool) *call {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at := s.place(m.To); at != nil {
-		c.receiver(at)
-		c.computer = s
-		if counted {
-			s.serving++
-		}
+	at := s.place(m.To)
+	switch {
+	case at == nil: // it has left since
+		return nil, errStale
+	case counted && s.moving:
+		return nil, errMoving
 	}
-	return c
+	c.receiver(at)
+	c.computer = s
+	if counted {
+		s.serving++
+	}
+	return c, nil
 }
 
 // hand gives an event without an ack to a member.
@@ -353,8 +369,8 @@ func (r remote) hand(s *session, m *roster.Message) {
 	}
 	var err error
 	if m.Op == roster.OpSend && m.Event == smcp.EventMCP {
-		c := r.callOf(s, m, false)
-		if c.computer == nil {
+		c, err := r.callOf(s, m, false)
+		if err != nil {
 			return
 		}
 		var f callFields

@@ -165,6 +165,12 @@ func (h *Hub) begin(c *call, name string) *smcp.Error {
 	if !c.counted {
 		return nil
 	}
+	if s.moving {
+		return smcp.Errorf(smcp.CodeBusy, "The node ends; the call did not run. Connect again, and another node takes it").With("reason", "moving", "maybe_ran", false)
+	}
+	if c.computer != nil && c.computer.moving {
+		return movingError(name)
+	}
 	if s.calls == nil {
 		s.calls = map[*call]struct{}{}
 	}
@@ -308,6 +314,8 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		h.ack(c.event, c.dialect.Failed(c.dialect.TimedOut("Computer '"+name+"' did not answer "+c.name)))
 	case errors.Is(err, socketio.ErrDisconnected):
 		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeNotFound, "Computer with name '%s' disconnected", name).With("computer_name", name, "reason", "disconnected")))
+	case errors.Is(err, errMoving):
+		h.ack(c.event, c.dialect.Failed(movingError(name)))
 	case errors.Is(err, errNodeGone):
 		h.ack(c.event, c.dialect.Failed(nodeGone("The node of Computer with name '%s' is gone; the call may have run", name, true)))
 	case errors.Is(err, errLost):
@@ -325,6 +333,11 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 // nodeGone is the error of a call whose way to the node of its Computer, or back, is lost.
 func nodeGone(text, computer string, ran bool) *smcp.Error {
 	return smcp.Errorf(smcp.CodeNotFound, text, computer).With("computer_name", computer, "reason", "node_gone", "maybe_ran", ran)
+}
+
+// movingError is the error of a call to a Computer whose node lets it go to another one.
+func movingError(computer string) *smcp.Error {
+	return smcp.Errorf(smcp.CodeNotFound, "Computer with name '%s' moves to another node; the call did not run", computer).With("computer_name", computer, "reason", "moving", "maybe_ran", false)
 }
 
 // cancelAt tells one Computer that a call was abandoned.
