@@ -17,8 +17,13 @@ tools:
     args: [-c, "echo ran"]
     timeoutMs: 300
     inputSchema: {type: object, properties: {text: {type: string, pattern: "(?:(?:a?){99}){9}b$"}}}
+  - name: patient
+    description: Matches, however long the start of a command takes
+    command: sh
+    args: [-c, "echo ran"]
+    inputSchema: {type: object, properties: {text: {type: string, pattern: "(?:(?:a?){99}){9}b$"}}}
 `, Options{})
-	if r := a.call("match", `{"text":"aab"}`); !strings.Contains(string(r.body), "ran") {
+	if r := a.call("patient", `{"text":"aab"}`); !strings.Contains(string(r.body), "ran") {
 		t.Fatalf("%s", r.body)
 	}
 	r := a.call("match", `{"text":"`+strings.Repeat("a", 900_000)+`"}`)

@@ -318,9 +318,9 @@ func TestCancelledNotification(t *testing.T) {
 
 // The time a tool may take counts from its start, not from its arrival.
 func TestTimeoutCountsFromTheStart(t *testing.T) {
-	a := newAgent(t, "tools: [{name: nap, description: Sleeps, command: sleep, args: ['0.2'], timeoutMs: 400}]", Options{})
+	a := newAgent(t, "tools: [{name: nap, description: Sleeps, command: sleep, args: ['0.4'], timeoutMs: 2500}]", Options{}) // one at a time
 	var all sync.WaitGroup
-	for range 4 {
+	for range 8 {
 		all.Go(func() {
 			if r := a.call("nap", "{}"); r.code() != 0 {
 				t.Errorf("%s", r.body)

@@ -2,6 +2,7 @@ package engineio
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -265,14 +266,29 @@ func TestOverlap(t *testing.T) {
 func TestAbortedGET(t *testing.T) {
 	p := setup(t, Config{})
 	url, session, r := p.open()
-	request, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, "GET", url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Timeout: 50 * time.Millisecond}
+	client := &http.Client{}
 	defer client.CloseIdleConnections()
-	if response, err := client.Do(request); err == nil {
-		response.Body.Close()
+	ended := make(chan error, 1)
+	go func() {
+		response, err := client.Do(request)
+		if err == nil {
+			response.Body.Close()
+		}
+		ended <- err
+	}()
+	waitFor(t, func() bool {
+		session.mu.Lock()
+		defer session.mu.Unlock()
+		return session.carrier.(*polling).poll != nil
+	})
+	cancel()
+	if err := <-ended; err == nil {
 		t.Fatal("the GET was answered")
 	}
 	if reason := r.reason(t); reason != ReasonTransportClose {
