@@ -88,7 +88,8 @@ type Shared struct {
 	unwind []func()
 	owed   int // changes of Insist that are not made
 	pens   map[string]*pen
-	dead   map[string]bool // nodes that are gone for good; bounded by maxDead
+	seen   map[string]store.Doc // the newest documents of offices that are followed, by key
+	dead   map[string]bool      // nodes that are gone for good; bounded by maxDead
 }
 
 // NewShared returns a Shared that does nothing before Open.
@@ -99,7 +100,7 @@ func NewShared(o Options) *Shared {
 	if o.Direct == nil {
 		o.Direct = o.Bus
 	}
-	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
+	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, seen: map[string]store.Doc{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
 	s.streams = newStreams(s)
 	none := ""
 	s.inc.Store(&none)
@@ -289,10 +290,20 @@ func (s *Shared) Watch(inc string) (gone <-chan struct{}, stop func()) { return 
 // Follow calls f with the members of an office now and after each change. f must return at once, must
 // not call the Shared, and owns the value.
 func (s *Shared) Follow(id string, f func(rev uint64, o *Office)) (stop func(), err error) {
-	return s.o.Docs.Follow(keyOf(id), func(d store.Doc) {
+	key := keyOf(id)
+	s.mu.Lock()
+	s.seen[key] = store.Doc{Key: key}
+	s.mu.Unlock()
+	forget := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.seen, key)
+	}
+	end, err := s.o.Docs.Follow(key, func(d store.Doc) {
 		if d.Rev == 0 {
 			return // it had no members when it ended
 		}
+		s.saw(d)
 		o, err := decode(d.Value)
 		if err != nil || o.ID != id {
 			s.log.Error("the members of an office are not known here: the document cannot be read", "office", id, "rev", d.Rev, "err", err)
@@ -300,6 +311,20 @@ func (s *Shared) Follow(id string, f func(rev uint64, o *Office)) (stop func(), 
 		}
 		f(d.Rev, o)
 	})
+	if err != nil {
+		forget()
+		return nil, err
+	}
+	return func() { end(); forget() }, nil
+}
+
+// saw notes the document of an office that is followed. The next change begins with it.
+func (s *Shared) saw(d store.Doc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, followed := s.seen[d.Key]; followed && d.Rev > old.Rev {
+		s.seen[d.Key] = d
+	}
 }
 
 // Get returns the members of an office as the store has them.
@@ -368,9 +393,11 @@ func (s *Shared) write(id string, p *pen) {
 		}
 		batch = batch[:min(len(batch), maxBatch)]
 		p.waiting = p.waiting[len(batch):]
+		seen := s.seen[keyOf(id)]
 		s.mu.Unlock()
+		seen.Key = keyOf(id)
 		var office *Office
-		doc, err := store.Change(s.ctx, s.o.Docs, keyOf(id), func(d store.Doc) ([]byte, time.Duration, error) {
+		doc, err := store.ChangeSeen(s.ctx, s.o.Docs, seen, func(d store.Doc) ([]byte, time.Duration, error) {
 			office = &Office{ID: id}
 			if d.Rev != 0 {
 				var err error
@@ -397,6 +424,9 @@ func (s *Shared) write(id string, p *pen) {
 			}
 			return value, ttl, err
 		})
+		if err == nil {
+			s.saw(doc)
+		}
 		for _, r := range batch {
 			if err != nil {
 				r.err = err

@@ -23,9 +23,23 @@ var ErrKeep = errors.New("the document stays")
 // of f, or after 12 seconds, and returns the document as it is then. It waits between attempts, each
 // time longer and never as long as others.
 func Change(ctx context.Context, d Docs, key string, f func(Doc) (value []byte, ttl time.Duration, err error)) (Doc, error) {
-	parent := ctx
+	return ChangeSeen(ctx, d, Doc{Key: key}, f)
+}
+
+// ChangeSeen is Change with a document that the caller has seen, which saves the read if it is the newest one. The first
+// call of f gets it, unless its Rev is 0. Only a change counts there: f is called again with the newest document if it
+// finds nothing to do or returns an error.
+func ChangeSeen(ctx context.Context, d Docs, seen Doc, f func(Doc) (value []byte, ttl time.Duration, err error)) (Doc, error) {
+	parent, key := ctx, seen.Key
 	ctx, cancel := context.WithTimeout(parent, changeTime)
 	defer cancel()
+	if seen.Rev != 0 {
+		if value, ttl, err := f(seen); err == nil && value != nil {
+			if rev, err := d.Set(ctx, key, value, seen.Rev, ttl); err == nil {
+				return Doc{Key: key, Rev: rev, Value: value}, nil
+			}
+		}
+	}
 	for wait := firstWait; ; wait = min(2*wait, longestWait) {
 		now, err := change(ctx, d, key, f)
 		if errors.Is(err, context.DeadlineExceeded) && parent.Err() == nil {
