@@ -53,13 +53,14 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepai
 	var out []byte
 	done := 0 // args[:done] has been copied to out
 	err := rawjson.EachMember(args, func(m rawjson.Member) bool {
-		if m.Value[0] != '"' {
+		value := literalIn(m.Value)
+		if value == "" {
 			return true
 		}
 		if fields == nil {
 			fields = fieldTypes(schema)
 		}
-		value, rule := coerce(rawjson.Text(m.Value), fields[string(m.Key)])
+		value, rule := coerce(value, fields[string(m.Key)])
 		if rule == "" {
 			return true
 		}
@@ -72,6 +73,26 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepai
 		return args, repairs
 	}
 	return append(out, args[done:]...), repairs
+}
+
+// literalIn returns the text of a JSON string if it may be the literal of another scalar, "" if not or
+// if raw is no string. Texts that are none need no look at the schema.
+func literalIn(raw []byte) string {
+	if raw[0] != '"' {
+		return ""
+	}
+	switch c := raw[1]; {
+	case c == '-', c >= '0' && c <= '9', c == 't', c == 'f', c == 'n', c == '\\':
+	default:
+		return ""
+	}
+	text := rawjson.Text(raw)
+	for _, t := range [...]typeSet{schemaInteger, schemaNumber, schemaBoolean, schemaNull} {
+		if _, rule := coerce(text, t); rule != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // fieldTypes returns the types of the top-level fields in a schema.
