@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
 // TestNearSaysWhetherItRan: a message for a connection at a node that lives and cannot be reached did not arrive, and
@@ -47,5 +49,48 @@ func TestNearSaysWhetherItRan(t *testing.T) {
 	}
 	if d := answer.Error.Data; d.Kind != "node_gone" || d.Node != owner.Inc() || d.MaybeRan == nil || *d.MaybeRan {
 		t.Errorf("%s", w.Body)
+	}
+}
+
+// TestRowsOfANodeThatLives: a request for rows that breaks off on its way to their node, or on its way back, is no word
+// that they are gone: while the node lives, the reader may try again.
+func TestRowsOfANodeThatLives(t *testing.T) {
+	docs, bus := store.NewMemory(), store.NewMemoryBus()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func(name, url string) *cluster.Node {
+		n, err := cluster.Start(t.Context(), cluster.Options{Docs: docs, Bus: bus, Name: name, URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close(context.Background()) })
+		return n
+	}
+	owner := join("owner", "http://"+l.Addr().String())
+	asked := make(chan struct{}, 1)
+	link := owner.Serve(l, nil, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(func() { link.Shutdown(context.Background()) })
+	entry := join("entry", "http://entry")
+	ask := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		nearRows(entry, slog.New(slog.DiscardHandler), http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, plane.Path+owner.Inc()+"-"+strings.Repeat("a", 43), nil))
+		return w
+	}
+	w := ask()
+	if len(asked) != 1 {
+		t.Fatalf("the node of the rows was not asked: %d %s", w.Code, w.Body)
+	}
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "2" || !strings.Contains(w.Body.String(), "try again") {
+		t.Errorf("its node lives: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	link.Shutdown(t.Context())
+	owner.Close(t.Context())
+	if w = ask(); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "its node is gone") {
+		t.Errorf("its node has ended: %d %s", w.Code, w.Body)
 	}
 }

@@ -66,16 +66,16 @@ func nearRows(node *cluster.Node, log *slog.Logger, next http.Handler) http.Hand
 		}
 		switch err := cluster.Forward(node, owner, w, r); {
 		case err == nil, r.Context().Err() != nil:
-		case cluster.NotSent(err) && !node.Suspect(r.Context(), owner):
-			refuse(http.StatusServiceUnavailable, "the node of the rows cannot be reached now; try again")
-		default:
-			log.Warn("rows were asked of a node that does not answer", "inc", owner, "err", err)
+		case node.Suspect(r.Context(), owner):
 			refuse(http.StatusNotFound, rowsGone)
+		default: // the URL may be spent, and only its node knows
+			log.Warn("rows were asked of a node that does not answer", "inc", owner, "err", err)
+			refuse(http.StatusServiceUnavailable, "the node of the rows cannot be reached now; try again")
 		}
 	})
 }
 
-// rowsGone answers a request for rows that ended with their node, or may have been spent there.
+// rowsGone answers a request for rows that ended with their node.
 const rowsGone = "Unknown or expired resource: its node is gone; make the call again"
 
 // serveOffer creates a resource_url for one of the caller's artifacts.
