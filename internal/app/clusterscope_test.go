@@ -312,6 +312,13 @@ func TestScopeClusterTasks(t *testing.T) {
 			return runs(got), got
 		})
 	}
+	c.stop(c.all[0]) // the program of the next holder does not know the tasks
+	for path, id := range last {
+		c.settles(func() (bool, string) {
+			got := reads(c.all[2], path, clusterToken, id)
+			return !runs(got) && (strings.Contains(got, "no such thing here") || strings.Contains(got, "no such task")), got
+		})
+	}
 }
 
 // TestScopeClusterAgain: a server with scope: cluster that leaves the configuration and comes back, while a call of it

@@ -100,6 +100,10 @@ func moveTo(u, next *Upstream) {
 	for _, s := range u.slots {
 		s.calls.move()
 	}
+	for w := range u.watches {
+		next.spawn(func() { w.moveTo(next) })
+	}
+	clear(u.watches)
 }
 
 // Ended waits until the former upstreams of a name have ended, with their programs. If ctx ends first, their

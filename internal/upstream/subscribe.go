@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -25,16 +26,16 @@ func (u *Upstream) Subscribe(ctx context.Context, fn func(method string, params 
 // and unsubscribes after the last was stopped. After a lost connection it subscribes again. fn is
 // as with Subscribe. stop does not wait. The errors are those of a call.
 func (u *Upstream) SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error) {
-	r, err := u.subs.Resource(uri, fn)
+	w := &watch{session: mcp.Caller(ctx), uri: uri, fn: fn}
+	err = w.begin(ctx, u)
+	for at := u; errors.Is(err, errMoved); {
+		at = at.next.Load()
+		err = w.begin(ctx, at)
+	}
 	if err != nil {
 		return nil, err
 	}
-	err = u.with(ctx, false, "", func(l *link) error { return r.Begin(ctx, l.slot.line, l) })
-	if err != nil {
-		r.Abandon()
-		return nil, err
-	}
-	return r.Stop, nil
+	return w.stop, nil
 }
 
 // SetLogLevel sets the log level of the session mcp.Caller(ctx), until the session ends; ""

@@ -58,6 +58,7 @@ type Upstream struct {
 	slotsMu sync.Mutex // guards below
 	closed  bool
 	slots   map[slotKey]*slot // in addition to shared
+	watches map[*watch]struct{}
 }
 
 var _ mcp.Peer = (*Upstream)(nil)
@@ -70,7 +71,7 @@ type place struct {
 
 func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{}, open Open) *Upstream {
 	u := &Upstream{
-		after: after, ended: make(chan struct{}), settled: make(chan struct{}), work: newBusy(), slots: map[slotKey]*slot{},
+		after: after, ended: make(chan struct{}), settled: make(chan struct{}), work: newBusy(), slots: map[slotKey]*slot{}, watches: map[*watch]struct{}{},
 	}
 	u.server.init(o, cfg, open)
 	u.lists.srv, u.lists.found, u.lists.learning = &u.server, at.found, make(chan struct{}, 1)
