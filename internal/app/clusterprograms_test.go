@@ -25,9 +25,16 @@ func startPrograms(t *testing.T, count int) *nodes {
 // agent makes a request of a modern agent without a session at a node.
 func (c *nodes) agent(n *node, token, method, name, params string) string {
 	c.t.Helper()
+	_, answer := c.sends(n, c.path, token, method, name, params, `"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}`)
+	return answer
+}
+
+// sends makes a request of a client of 2026-07-28 with some capabilities. The params end with a comma.
+func (c *nodes) sends(n *node, path, token, method, name, params, capabilities string) (int, string) {
+	c.t.Helper()
 	c.call++
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, c.call, method, params)
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, n.front.URL+c.path, strings.NewReader(body))
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{%s}}}}`, c.call, method, params, capabilities)
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, n.front.URL+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -48,7 +55,7 @@ func (c *nodes) agent(n *node, token, method, name, params string) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return string(raw)
+	return resp.StatusCode, string(raw)
 }
 
 // TestTasksOfProgramsOfACluster: a task of a server program is read and cancelled at each node, by its principal

@@ -1,8 +1,6 @@
 package app_test
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,31 +9,7 @@ import (
 // modern makes a request of a client of 2026-07-28 at a node.
 func (c *nodes) modern(n *node, method, name, params string) (int, string) {
 	c.t.Helper()
-	c.call++
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
-		c.call, method, params)
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, n.front.URL+c.path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for header, value := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + clusterToken,
-		"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
-	} {
-		if value != "" {
-			r.Header.Set(header, value)
-		}
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatalf("%s: %v", n.name, err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return resp.StatusCode, string(raw)
+	return c.sends(n, c.path, clusterToken, method, name, params, "")
 }
 
 // browse calls tool_browse at a node, and reports whether a quota refuses it.

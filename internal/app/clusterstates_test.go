@@ -1,8 +1,6 @@
 package app_test
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -21,28 +19,7 @@ func (c *nodes) answers(n *node, path, token, more string) (int, string) {
 	if path == "/mcp" {
 		name, call = "tool_execute", `"name":"tool_execute","arguments":{"tool_id":"`+c.elicit+`","args":{}}`
 	}
-	c.call++
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%s%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`, c.call, call, more)
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, n.front.URL+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token,
-		"Mcp-Protocol-Version": mcp.V20260728, "Mcp-Method": "tools/call", "Mcp-Name": name,
-	} {
-		r.Header.Set(name, value)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return resp.StatusCode, string(raw)
+	return c.sends(n, path, token, "tools/call", name, call+more+",", `"elicitation":{"form":{}}`)
 }
 
 // settles repeats a request to what a killed node had, until the answer is as it must be: the connection to that node may
