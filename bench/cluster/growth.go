@@ -22,14 +22,15 @@ import (
 )
 
 // asComputers is the argument that makes this program some Computers: a process of their own, so that the figures of
-// this one are those of the nodes. Their number and the URLs of the nodes follow. It says when it is done with
-// a step, and waits for a line before the next one.
+// this one are those of the nodes. Their number, the Computers in an office and the URLs of the nodes follow. It says
+// when it is done with a step, and waits for a line before the next one.
 const asComputers = "computers"
 
 const (
-	officeSize = 20 // Computers in an office
-	together   = 16 // joins at a time
-	connecting = 32 // connections that are made at a time
+	officeSize = 20  // Computers in an office
+	maxOffices = 200 // of one Computer each, which tell what an office costs
+	together   = 16  // joins at a time
+	connecting = 32  // connections that are made at a time
 )
 
 // growth is what Computers cost the nodes of a cluster and the store in their process.
@@ -42,13 +43,13 @@ type growth struct {
 	stored     float64       // bytes a member
 }
 
-// grow measures a number of Computers that come to the nodes in turn.
-func (g *gateways) grow(count int) (r growth, err error) {
-	args := []string{asComputers, strconv.Itoa(count)}
+// grow measures a number of Computers that come to the nodes in turn, some in each office.
+func (g *gateways) grow(count, size int) (r growth, err error) {
+	args := []string{asComputers, strconv.Itoa(count), strconv.Itoa(size)}
 	for _, n := range g.nodes {
 		args = append(args, n.front.URL)
 	}
-	size, lines, held := heap(), runtime.NumGoroutine(), g.stored()
+	before, lines, held := heap(), runtime.NumGoroutine(), g.stored()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -93,7 +94,7 @@ func (g *gateways) grow(count int) (r growth, err error) {
 	many := count - alone(count)
 	r.cpu = (telemetry.CPU() - used) / time.Duration(many)
 	r.rate = float64(many) / took.Seconds()
-	r.heap = (float64(heap()) - float64(size)) / float64(count)
+	r.heap = (float64(heap()) - float64(before)) / float64(count)
 	r.goroutines = float64(runtime.NumGoroutine()-lines) / float64(count)
 	r.stored = float64(g.stored()-held) / float64(count)
 	return r, nil
@@ -118,14 +119,18 @@ func (g *gateways) stored() (bytes int) {
 
 // beComputers makes this process Computers, until its input ends.
 func beComputers(args []string, in io.Reader, out io.Writer) error {
-	if len(args) < 2 {
-		return fmt.Errorf("%s COUNT URL…", asComputers)
+	if len(args) < 3 {
+		return fmt.Errorf("%s COUNT SIZE URL…", asComputers)
 	}
 	count, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
 	}
-	urls, next := args[1:], bufio.NewScanner(in)
+	size, err := strconv.Atoi(args[1])
+	if err != nil || size < 1 {
+		return fmt.Errorf("%q Computers in an office: %w", args[1], err)
+	}
+	urls, next := args[2:], bufio.NewScanner(in)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	all := make([]*member.Member, count)
@@ -156,7 +161,7 @@ func beComputers(args []string, in io.Reader, out io.Writer) error {
 	if !says(0) {
 		return nil
 	}
-	offices := max(1, count/officeSize)
+	offices := max(1, count/size)
 	join := func(i int) error { return all[i].Join(ctx, fmt.Sprint("office", i%offices)) }
 	var times []time.Duration
 	for i := range alone(count) {
@@ -198,7 +203,8 @@ func each(from, to, atATime int, f func(i int) error) error {
 }
 
 // growthHead is the head of the table of growth.
-const growthHead = "| nodes | Computers | join, p50 | CPU a join | joins/s | heap a Computer | goroutines a Computer | stored a member |"
+const growthHead = "| nodes | Computers | join, p50 | CPU a join | joins/s | heap a Computer | goroutines a Computer | stored a member " +
+	"| heap an office | stored an office | agents | an agent registers, p50 | CPU of it | heap an agent and node | stored an agent | CPU a heartbeat | writes a heartbeat |"
 
 // row returns the row of a table.
 func (r growth) row(nodes, count int) string {
@@ -209,4 +215,11 @@ func (r growth) row(nodes, count int) string {
 // rule returns the line under the head of a table.
 func rule(head string) string {
 	return strings.Repeat("| --- ", strings.Count(head, "|")-1) + "|"
+}
+
+// officeCost returns the columns of an office, from Computers in offices of officeSize and others in offices of their
+// own: both have the cost of a Computer, and a part of that of an office.
+func officeCost(many, single growth) string {
+	part := 1 - 1.0/officeSize
+	return fmt.Sprintf(" %.1f KB | %.0f B |", (single.heap-many.heap)/part/1024, (single.stored-many.stored)/part)
 }

@@ -89,6 +89,7 @@ func run(args []string, out io.Writer) error {
 type gateways struct {
 	nats  *natsserver.Server
 	nodes []*node
+	up    string // URL of the MCP server behind all of them
 	ends  []func()
 }
 
@@ -119,6 +120,7 @@ func start(n int) (g *gateways, err error) {
 	}
 	up := httptest.NewServer(http.HandlerFunc(echo))
 	g.ends = append(g.ends, up.Close)
+	g.up = up.URL + "/mcp"
 	for i := range n {
 		if err := g.join(fmt.Sprint("n", i), up.URL); err != nil {
 			return g, err
@@ -388,11 +390,20 @@ func measure(n, calls int, out io.Writer) (grown string, err error) {
 		return "", err
 	}
 	computers := min(calls, maxComputers)
-	more, err := g.grow(computers)
+	more, err := g.grow(computers, officeSize)
 	if err != nil {
 		return "", err
 	}
-	grown = more.row(n, computers)
+	offices := min(calls, maxOffices)
+	single, err := g.grow(offices, 1)
+	if err != nil {
+		return "", err
+	}
+	agents, err := g.enlist(min(calls, maxAgents))
+	if err != nil {
+		return "", err
+	}
+	grown = more.row(n, computers) + officeCost(more, single) + agents.columns()
 	if n == 1 {
 		fmt.Fprint(out, "| | | ")
 	} else {

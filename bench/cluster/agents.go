@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/telemetry"
+)
+
+// maxAgents bounds the agents that register: they send no heartbeat meanwhile, so all of them must come within a lease.
+const maxAgents = 100
+
+// enlisted is what agents that register cost the nodes of a cluster and the store in their process. An agent is the
+// server behind all nodes under a name of its own, so the memory has both ends of each node's connection to it.
+type enlisted struct {
+	count          int
+	register, cpu  time.Duration // of one: median, and over all nodes until all of them list its tools
+	heap           float64       // bytes of memory for an agent at each node
+	stored, writes float64       // bytes an agent, and writes of a heartbeat
+	beat           time.Duration // CPU of a heartbeat
+}
+
+// enlist measures agents that register at the nodes in turn.
+func (g *gateways) enlist(count int) (r enlisted, err error) {
+	r.count = count
+	size, held, nodes := heap(), g.stored(), len(g.nodes)
+	had := make([]int, nodes)
+	for i, n := range g.nodes {
+		had[i] = n.engine.Snapshot().Catalog.Len()
+	}
+	var times []time.Duration
+	register := func(i int) error {
+		began := time.Now()
+		err := g.nodes[i%nodes].register(fmt.Sprint("agent", i), g.up)
+		times = append(times, time.Since(began))
+		return err
+	}
+	used := telemetry.CPU()
+	for i := range count {
+		if err := register(i); err != nil {
+			return r, err
+		}
+	}
+	r.register = median(times)
+	for i, n := range g.nodes {
+		for end := time.Now().Add(20 * time.Second); n.engine.Snapshot().Catalog.Len() < had[i]+count; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				return r, fmt.Errorf("a node lists the tools of %d agents of %d", n.engine.Snapshot().Catalog.Len()-had[i], count)
+			}
+		}
+	}
+	r.cpu = (telemetry.CPU() - used) / time.Duration(count)
+	r.heap = (float64(heap()) - float64(size)) / float64(count*nodes)
+	r.stored = float64(g.stored()-held) / float64(count)
+	before, err := g.writes()
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	used = telemetry.CPU()
+	for i := range count {
+		if err := register(i); err != nil {
+			return r, err
+		}
+	}
+	r.beat = (telemetry.CPU() - used) / time.Duration(count)
+	after, err := g.writes()
+	r.writes = max(0, float64(after-before)-float64(nodes)*(time.Since(began).Seconds()/3+1)) / float64(count)
+	return r, err
+}
+
+// register registers an agent at a node, or sends its heartbeat.
+func (n *node) register(name, url string) error {
+	resp, err := http.Post(n.front.URL+"/agents", "application/json", bytes.NewReader(fmt.Appendf(nil, `{"name":%q,"instance":"1","url":%q}`, name, url)))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("an agent registers: %s: %.300s", resp.Status, answer)
+	}
+	return err
+}
+
+// columns returns the columns of a table.
+func (r enlisted) columns() string {
+	return fmt.Sprintf(" %d | %v | %v | %.1f KB | %.0f B | %v | %.2f |",
+		r.count, r.register.Round(10*time.Microsecond), r.cpu.Round(time.Microsecond), r.heap/1024, r.stored, r.beat.Round(time.Microsecond), r.writes)
+}
