@@ -163,7 +163,8 @@ const (
 	maxSimpleDigits  = 16   // with the sign
 )
 
-// admits reports whether a value is certainly valid. raw has no white space before it.
+// admits reports whether a value is certainly valid. raw has no white space before it. A scalar must be
+// valid JSON already: admits checks the syntax of objects and arrays alone, with all that is in them.
 func (s *simpleSchema) admits(raw []byte) bool {
 	if len(raw) == 0 {
 		return false
