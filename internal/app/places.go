@@ -114,7 +114,7 @@ func (p *programPlaces) Place(ctx context.Context, server, principal string) (up
 	select {
 	case one.turn <- struct{}{}:
 	case <-ctx.Done():
-		p.leave(key, one)
+		p.release(key, one) // the program may have ended meanwhile, and left its claim to this attempt
 		return upstream.Place{}, ctx.Err()
 	}
 	defer func() { <-one.turn }()
@@ -186,7 +186,7 @@ func (p *programPlaces) leave(key string, one *placed) (unused *cluster.Claim) {
 	return unused
 }
 
-// release follows the end of a program.
+// release follows the end of a program, or of an attempt that was given up.
 func (p *programPlaces) release(key string, one *placed) {
 	one.turn <- struct{}{} // an attempt holds it for seconds at most
 	defer func() { <-one.turn }()
