@@ -56,7 +56,7 @@ export function view(data, context) {
       : new Set(nodes.map((node) => node.version)).size > 1 ? el('p', { class: 'notice' }, 'The nodes have different versions. They work together during an upgrade: bring all to the newest one.') : '',
     table([['Node', 'name'], ['Action'], ['State'], ['Calls', 'number'], ['Sessions', 'number'], ['CPU', 'number'], ['Up', 'number'], ['Version'], ['Clock'], ['Configuration']],
       [...nodes, ...gone].map((node) => row(node, configs, up, context)), 'Nodes'),
-    el('p', { class: 'soft' }, 'As the marked node sees them. Calls are in flight; sessions count from their first call. 100 % of CPU are one core. Each node tells the others every 3 seconds.'),
+    el('p', { class: 'soft' }, 'As the marked node sees them. Calls are in flight; sessions count from their handshake. 100 % of CPU are one core. Each node tells the others every 3 seconds.'),
     ...servers(data),
     card('What it means, and what to do', el('dl', { class: 'list' },
       ...meaning('up', 'It takes calls and sessions.'),
