@@ -17,16 +17,16 @@ import (
 //
 //	a request comes here, or to the next node, which asks for it ─▶ leave ─▶ s.HASH {inc, state}
 //	the process ends ─▶ leaveAll ─▶ s.HASH {inc, state} of each session that no other node has
-//	the next node: Take ─▶ Handed ─▶ Next, which makes the session anew
+//	the next node: Take ─▶ inherit ─▶ Handed ─▶ Next, which makes the session anew
 //
 // A session without such state costs no write.
 
 const (
 	// pathLeave is where a node is asked to hand a session over, over the peer link.
 	pathLeave = "/peer/v1/session/leave"
-	// partTime bounds how long the next node of a session waits for that. Without an answer the session goes on
-	// without what the other node knows of it.
-	partTime = time.Second
+	// partTime bounds how long the next node of a session waits for that, no shorter than the other node may take.
+	// Without an answer the session goes on without what the other node knows of it.
+	partTime = 2 * time.Second
 	// leaveTime bounds the writes of one request, and endTime those at the end of the process.
 	leaveTime = 2 * time.Second
 	endTime   = 3 * time.Second
@@ -34,6 +34,8 @@ const (
 	leaving = 16
 	// leaveTries bounds how often a document is read again after another change of it.
 	leaveTries = 3
+	// maxLeft bounds the bytes that wait for their sessions to be made anew. Beyond it, sessions go on without them.
+	maxLeft = 16 << 20
 )
 
 // leave writes what the next node of a session needs, and ends the session here unless it is in use.
@@ -135,10 +137,41 @@ func (x *exchange) part(inc string) {
 	_ = resp.Body.Close()
 }
 
-// inherit takes what another node has left of the session, from the document that said so.
+// inherit keeps what another node has left of the session, from the document that said so, until the session is made
+// anew here. Requests that come at one time do not know which of them makes it, and a client may give its request up.
 func (x *exchange) inherit(was store.Doc) {
 	var left owner
-	if x.s.e.Handed != nil && was.Rev != 0 && json.Unmarshal(was.Value, &left) == nil && left.State != "" {
-		x.r = x.r.WithContext(x.s.e.Handed(x.r.Context(), left.State))
+	if x.s.e.Handed == nil || was.Rev == 0 || json.Unmarshal(was.Value, &left) != nil || left.State == "" {
+		return
+	}
+	s := x.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.size+len(left.State) > maxLeft {
+		clear(s.left)
+		s.size = 0
+	}
+	s.size += len(left.State) - len(s.left[x.id])
+	s.left[x.id] = left.State
+}
+
+// hold puts what another node has left of the session into the request. Call end after the request.
+func (x *exchange) hold() (end func()) {
+	s := x.s
+	s.mu.Lock()
+	state := s.left[x.id]
+	s.mu.Unlock()
+	if state == "" {
+		return func() {}
+	}
+	x.r = x.r.WithContext(s.e.Handed(x.r.Context(), state))
+	return func() {
+		if !s.e.Here(x.id) {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.size -= len(s.left[x.id])
+		delete(s.left, x.id)
 	}
 }

@@ -70,7 +70,7 @@ const (
 //
 // Put it behind the guard: it tells the other node who makes the request.
 func (n *Node) Sessions(e Endpoint) http.Handler {
-	s := &sessions{n: n, e: e, owners: map[string]string{}, taken: map[string]time.Time{}}
+	s := &sessions{n: n, e: e, owners: map[string]string{}, taken: map[string]time.Time{}, left: map[string]string{}}
 	n.mu.Lock()
 	if n.sessions == nil {
 		n.sessions = map[string]*sessions{}
@@ -90,12 +90,16 @@ type sessions struct {
 	mu     sync.Mutex           // guards below
 	owners map[string]string    // by id of the session: its owner, if that did not make it
 	taken  map[string]time.Time // by id: when this node last said that the session is its own
+	left   map[string]string    // by id: what another node has left of a session that is not made anew yet
+	size   int                  // bytes of left
 }
 
 func (s *sessions) forgetAll() {
 	s.mu.Lock()
 	clear(s.owners)
 	clear(s.taken)
+	clear(s.left)
+	s.size = 0
 	s.mu.Unlock()
 	s.e.ForgetAll()
 }
@@ -332,6 +336,7 @@ func (x *exchange) local() {
 	if x.read {
 		x.r.Body = io.NopCloser(bytes.NewReader(x.body))
 	}
+	defer x.hold()()
 	x.s.e.Next.ServeHTTP(x.w, x.r)
 }
 
@@ -545,6 +550,9 @@ func (x *exchange) unreached(inc string) {
 		name = text.Line(p.Name, 80)
 	}
 	n.log.Warn("a node lives and cannot be reached: cluster.listen and cluster.advertise there, or the network between the nodes", "node", name, "inc", inc)
+	if x.opensLater() {
+		return
+	}
 	// A request that may run twice is sent again, so only of the others it is certain that nothing ran.
 	ran := x.repeatable()
 	e := mcp.Errorf(mcp.KindNodeGone, "the node %s has this session, lives and cannot be reached by the other nodes, so the request did not run: try again; operators check cluster.advertise of %s and the network between the nodes", name, name)

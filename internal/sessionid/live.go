@@ -89,7 +89,8 @@ func Left(s *mcp.Session) json.RawMessage {
 }
 
 // Leave returns what the next node of a session needs, sealed, and the key of the document for it. state is "" if
-// that is nothing, or the session does not live here. The notifications are taken out of the session.
+// that is nothing, or the session does not live here. The session keeps what it has, so that it can be handed over
+// again while no other node has taken it.
 func (k *Keeper) Leave(id string) (key, state string) {
 	_, name, ok := k.unseal(id)
 	if !ok {

@@ -181,9 +181,9 @@ func (s *serverStream) dropOldest() bool {
 	return false
 }
 
-// takeNotices removes the notifications that no connection has got, and returns the newest ones of at most max
-// bytes, in their order. While a connection carries the stream, it returns none: they are on their way.
-func (s *serverStream) takeNotices(max int) (notes []json.RawMessage) {
+// unsentNotices returns the notifications that no connection has got: the newest ones of at most max bytes, in their
+// order. While a connection carries the stream, it returns none: they are on their way.
+func (s *serverStream) unsentNotices(max int) (notes []json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != nil || s.ended {
@@ -199,7 +199,6 @@ func (s *serverStream) takeNotices(max int) (notes []json.RawMessage) {
 			break
 		}
 		notes = append(notes, ev.data)
-		s.remove(i)
 	}
 	slices.Reverse(notes)
 	return notes

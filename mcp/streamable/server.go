@@ -64,7 +64,7 @@ type ServerOptions struct {
 			// Forget ends a session there, so that it can go on elsewhere; one with requests in flight only
 			// if all is set. The id "" stands for every session.
 			Forget(id string, all bool)
-			// Unsent takes the notifications out of a session that wait for a GET stream of the client: the
+			// Unsent returns the notifications of a session that wait for a GET stream of the client: the
 			// newest of at most max bytes, in their order. It returns nil for a session that is not there.
 			Unsent(id string, max int) (s *mcp.Session, notes []json.RawMessage)
 			// IDs returns the ids of all sessions, and Count their number.

@@ -43,14 +43,14 @@ func (l living) Count() int {
 	return l.s.legacy
 }
 
-// Unsent takes the newest notifications of at most max bytes out of the stream of a session that no connection
-// has got. It returns nil for a session that is not there.
+// Unsent returns the newest notifications of at most max bytes in the stream of a session that no connection has
+// got. It returns nil for a session that is not there.
 func (l living) Unsent(id string, max int) (s *mcp.Session, notes []json.RawMessage) {
 	sess := l.find(id)
 	if sess == nil {
 		return nil, nil
 	}
-	return sess.mcp, sess.own.takeNotices(max)
+	return sess.mcp, sess.own.unsentNotices(max)
 }
 
 // Forget ends a session that goes on elsewhere. One that is in use ends if all is set; "" is every

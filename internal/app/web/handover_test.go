@@ -185,6 +185,23 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// TestHandOverAgain: what a node has handed over is handed over again while no other node has it, as for two requests at
+// one time or after a write that failed.
+func TestHandOverAgain(t *testing.T) {
+	all, _ := startLeavers(t, 2)
+	first, second := all[0], all[1]
+	_, session := first.post(t, "", "initialize", hello)
+	first.post(t, session, "tools/call", `{"n":2}`)
+	cluster.Retire(t.Context(), first.node)
+	if _, state := first.kept.Leave(session); state == "" {
+		t.Fatal("the node has nothing to hand over")
+	}
+	second.post(t, session, "ping", "{}")
+	if got := second.notes(t, session, 2); len(got) != 2 || !strings.Contains(got[0], `"0 `) || !strings.Contains(got[1], `"1 `) {
+		t.Errorf("notifications: %q", got)
+	}
+}
+
 // TestHandOverBounds: a node hands over the newest 64 KB of notifications, and writes nothing for a session of which it
 // knows nothing more than its id.
 func TestHandOverBounds(t *testing.T) {
