@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
@@ -18,7 +19,7 @@ const (
 	// dialTime bounds a dial, and changeTime the question before messages change to a connection.
 	dialTime   = 5 * time.Second
 	changeTime = 2 * time.Second
-	// dialPause is the wait before a process is dialled again.
+	// dialPause is the wait before a process is dialled again, and before a subject tries again to change.
 	dialPause = 10 * time.Second
 	// maxHeld bounds the messages of one subject that wait for the change to a connection.
 	maxHeld = 1024
@@ -27,8 +28,8 @@ const (
 )
 
 // errBroken is the error of questions whose connection has ended before the answer came. The listener may have got the
-// question. It is a store.ErrNobody as well.
-var errBroken = fmt.Errorf("%w: the connection ended before the answer", store.ErrNobody)
+// question, and may live: it is no store.ErrNobody.
+var errBroken = fmt.Errorf("%w: the connection ended before the answer", store.ErrUnavailable)
 
 // Options configures a Bus.
 type Options struct {
@@ -56,7 +57,7 @@ type Bus struct {
 	closed  bool
 	streams map[*stream]struct{}
 
-	peersMu sync.Mutex // guards below; no other lock is taken with it
+	peersMu sync.Mutex // guards below; taken before mu
 	peers   map[string]*peer
 
 	heardMu sync.RWMutex // guards below
@@ -81,6 +82,8 @@ type route struct {
 	via  *stream // nil: the other Bus
 	next *stream // via will be this one, when those before have arrived
 	held []held  // they wait for that
+	// again is the time of the next question before a change. The last one had no answer.
+	again time.Time
 }
 
 // held is a message that waits.
@@ -93,14 +96,17 @@ type held struct {
 
 // listener is one Listen. Messages come from the other Bus and from connections.
 type listener struct {
-	mu sync.Mutex // held while f runs
-	f  func(store.Message)
+	stopped atomic.Bool
+	mu      sync.Mutex // held while f runs
+	f       func(store.Message)
 }
 
 func (l *listener) take(m store.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.f(m)
+	if !l.stopped.Load() {
+		l.f(m)
+	}
 }
 
 // New returns a Bus. The caller closes it.
@@ -146,6 +152,7 @@ func (b *Bus) begin(conn net.Conn, p *peer) *stream {
 	b.work.Go(func() {
 		err := s.read()
 		s.end()
+		s.fail()
 		b.mu.Lock()
 		delete(b.streams, s)
 		b.mu.Unlock()
@@ -274,8 +281,8 @@ func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeo
 		return nil, nil
 	case r.via != nil:
 		return r.via, nil
-	case p.stream == nil:
-		p.routes[subject] = route{}
+	case p.stream == nil || time.Now().Before(r.again):
+		p.routes[subject] = route{again: r.again}
 		b.dial(p)
 		return nil, b.elsewhere(subject, h, body, timeout, f) // with the lock: a message must not overtake another one
 	case !known:
@@ -292,32 +299,27 @@ func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeo
 	return nil, nil
 }
 
-// change sends what has waited: over the connection, or over the other Bus if the question had no answer.
+// change sends what has waited: over the connection, or over the other Bus if the question had no answer. The messages
+// of other subjects keep the connection.
 func (b *Bus) change(p *peer, subject string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.routes[subject]
-	s := r.next
-	p.routes[subject] = route{via: s}
+	waited := p.routes[subject]
+	r := route{via: waited.next}
 	if err != nil {
 		b.log.Debug("messages to a node stay at NATS", "inc", p.process, "err", err)
-		s.end()
+		r = route{again: time.Now().Add(dialPause)}
 	}
-	for _, m := range r.held {
-		if s != nil && s.send(subject, m.header, m.body, m.timeout, m.f) {
+	for _, m := range waited.held {
+		if r.via != nil && r.via.send(subject, m.header, m.body, m.timeout, m.f) {
 			continue
 		}
-		s = nil
-		p.routes[subject] = route{}
+		r.via = nil
 		if failed := b.elsewhere(subject, m.header, m.body, m.timeout, m.f); failed != nil {
 			b.log.Warn("a message to a node is lost", "inc", p.process, "err", failed)
 		}
 	}
-}
-
-// fail calls the function of a question from another goroutine.
-func (b *Bus) fail(f func(store.Message, error), err error) {
-	go f(store.Message{}, err) // it returns at once
+	p.routes[subject] = r
 }
 
 // Tell implements store.Bus.
@@ -332,7 +334,7 @@ func (b *Bus) Tell(subject string, h store.Header, body []byte) error {
 	return b.send(p, subject, h, body, 0, nil)
 }
 
-// Ask implements store.Bus. A question whose connection ends fails with a store.ErrNobody, at once.
+// Ask implements store.Bus. A question whose connection ends fails with a store.ErrUnavailable, at once.
 func (b *Bus) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
 	p := b.to(subject)
 	if p == nil {
@@ -344,7 +346,7 @@ func (b *Bus) Ask(subject string, h store.Header, body []byte, timeout time.Dura
 		err = b.send(p, subject, h, body, timeout, f)
 	}
 	if err != nil {
-		b.fail(f, err)
+		go f(store.Message{}, err) // it returns at once
 	}
 }
 
@@ -367,6 +369,7 @@ func (b *Bus) Listen(subject string, f func(store.Message)) (stop func(), err er
 	b.heard[subject] = append(b.heard[subject], l)
 	b.heardMu.Unlock()
 	return func() {
+		l.stopped.Store(true)
 		end()
 		b.heardMu.Lock()
 		defer b.heardMu.Unlock()

@@ -26,6 +26,29 @@ type pair struct {
 	mu    sync.Mutex // guards below
 	conns []net.Conn // of both ends
 	down  bool
+
+	gate  atomic.Pointer[gate] // of writes of the sender; nil lets them pass
+	dials chan struct{}        // dials wait until it is closed; nil lets them pass
+}
+
+// gate holds writes back.
+type gate struct {
+	entered chan struct{} // one for each write
+	pass    chan struct{}
+}
+
+// gated is a connection whose writes pass a gate.
+type gated struct {
+	net.Conn
+	gate *atomic.Pointer[gate]
+}
+
+func (c gated) Write(b []byte) (int, error) {
+	if g := c.gate.Load(); g != nil {
+		g.entered <- struct{}{}
+		<-g.pass
+	}
+	return c.Conn.Write(b)
 }
 
 // counted counts the messages of the other Bus, without the questions before a change.
@@ -71,6 +94,9 @@ func newPair(t *testing.T) *pair {
 }
 
 func (p *pair) dial(context.Context, string) (net.Conn, error) {
+	if p.dials != nil {
+		<-p.dials
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.down {
@@ -91,7 +117,7 @@ func (p *pair) dial(context.Context, string) (net.Conn, error) {
 	}
 	p.conns = append(p.conns, near, far)
 	p.b.Accept(far)
-	return near, nil
+	return gated{near, &p.gate}, nil
 }
 
 // cut ends the connections for good.
@@ -137,7 +163,7 @@ func ask(b store.Bus, subject string, h store.Header, body string) (store.Messag
 
 // broken reports whether a question was failed because its connection has ended.
 func broken(err error) bool {
-	return errors.Is(err, store.ErrNobody) && strings.Contains(err.Error(), "ended")
+	return errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrNobody) && strings.Contains(err.Error(), "ended")
 }
 
 // TestContract: it is a Bus, with and without connections.
@@ -273,4 +299,83 @@ func TestNobody(t *testing.T) {
 	if err := <-waiting; !broken(err) {
 		t.Errorf("a question that Close finds: %v", err)
 	}
+}
+
+// TestUnchanged: a subject whose question before the change has no answer stays at the other Bus for a while. Questions
+// of other subjects go on over the connection.
+func TestUnchanged(t *testing.T) {
+	p := newPair(t)
+	p.dials = make(chan struct{})
+	asked, answers := make(chan struct{}, 1), make(chan func(), 1)
+	for _, subject := range []string{"b.x", "b.y"} {
+		stop, err := p.b.Listen(subject, func(m store.Message) {
+			if string(m.Body) == "wait" {
+				answers <- func() { _ = m.Reply(nil, nil) }
+				asked <- struct{}{}
+				return
+			}
+			_ = m.Reply(nil, m.Body)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+	}
+	if _, err := ask(p.a, "b.y", nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	close(p.dials)
+	p.connected(t, "b.x")
+	waiting := make(chan error, 1)
+	p.a.Ask("b.x", nil, []byte("wait"), time.Minute, func(_ store.Message, err error) { waiting <- err })
+	<-asked
+	p.count.deaf.Store(true)
+	over, changes := p.count.messages.Load(), p.count.changes.Load()
+	for i := range 3 {
+		if m, err := ask(p.a, "b.y", nil, "again"); err != nil || string(m.Body) != "again" {
+			t.Errorf("question %d without a change: %+v, %v", i, m, err)
+		}
+	}
+	if messages := p.count.messages.Load() - over; messages == 0 || p.count.changes.Load()-changes > messages {
+		t.Errorf("%d questions before a change, and %d messages over the other Bus", p.count.changes.Load()-changes, messages)
+	}
+	(<-answers)()
+	if err := <-waiting; err != nil {
+		t.Errorf("the question over the connection: %v", err)
+	}
+}
+
+// TestWriters: a caller that writes to the connection does not write what others send meanwhile.
+func TestWriters(t *testing.T) {
+	p := newPair(t)
+	stop, err := p.b.Listen("b.x", func(m store.Message) {
+		if m.Reply != nil {
+			_ = m.Reply(nil, nil)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	p.connected(t, "b.x")
+	g := &gate{make(chan struct{}), make(chan struct{})}
+	p.gate.Store(g)
+	done := make(chan error, 1)
+	go func() { done <- p.a.Tell("b.x", nil, []byte("first")) }()
+	<-g.entered
+	if err := p.a.Tell("b.x", nil, make([]byte, 100<<10)); err != nil {
+		t.Fatal(err)
+	}
+	g.pass <- struct{}{}
+	<-g.entered // the second message is written
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the first caller writes the message of the second one")
+	}
+	p.gate.Store(nil)
+	close(g.pass)
 }

@@ -10,5 +10,8 @@
 // Messages of one subject arrive in order, or not at all, also where they change from the other Bus to the
 // connection: a question over the other Bus comes first, and what is sent before its answer waits.
 //
+// One case is excepted: when a connection ends, its last messages may be heard after later ones, which go over the
+// other Bus. Senders to whom that matters number their messages.
+//
 // It knows nothing of nodes and of what the messages are for. Its owner dials and accepts the connections.
 package direct

@@ -50,19 +50,19 @@ var errFrame = errors.New("direct: a frame cannot be read")
 type stream struct {
 	bus  *Bus
 	conn net.Conn
-	wake chan struct{} // capacity 1: frames wait and no caller writes them
+	wake chan struct{} // capacity 1: frames wait for the goroutine of write
 	done chan struct{} // closed by end
 
 	mu      sync.Mutex // guards below
 	waiting []byte     // frames
 	spare   []byte     // the buffer of the next frames
-	writing bool       // a goroutine writes; it writes what waits, too
+	writing bool       // a goroutine writes, and sees to what waits when it has done so
 	until   time.Time  // the deadline of writes; of the goroutine that writes
 	ended   bool
-	last    uint64 // question
-	asked   map[uint64]*question
-	sent    uint64 // bytes of all frames
-	seen    uint64 // of them, those that the other process has read: it has answered a question behind them
+	last    uint64               // question
+	asked   map[uint64]*question // nil when they have failed
+	sent    uint64               // bytes of all frames
+	seen    uint64               // of them, those that the other process has read: it has answered a question behind them
 }
 
 type question struct {
@@ -75,7 +75,7 @@ func newStream(b *Bus, conn net.Conn) *stream {
 	return &stream{bus: b, conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{}), asked: map[uint64]*question{}}
 }
 
-// end closes the connection and fails the questions, once.
+// end closes the connection, once. The goroutine of read fails the questions then.
 func (s *stream) end() {
 	s.mu.Lock()
 	if s.ended {
@@ -83,14 +83,22 @@ func (s *stream) end() {
 		return
 	}
 	s.ended = true
-	asked := s.asked
-	s.asked, s.waiting, s.spare = nil, nil, nil
+	s.waiting, s.spare = nil, nil
 	s.mu.Unlock()
 	close(s.done)
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // read ends now: with TLS, Close may wait for the other process
 	_ = s.conn.Close()
+}
+
+// fail fails the questions of a connection that has ended.
+func (s *stream) fail() {
+	s.mu.Lock()
+	asked := s.asked
+	s.asked = nil
+	s.mu.Unlock()
 	for _, q := range asked {
 		q.late.Stop()
-		s.bus.fail(q.f, errBroken)
+		q.f(store.Message{}, errBroken)
 	}
 }
 
@@ -155,44 +163,51 @@ func (s *stream) flush(now bool) {
 	case s.writing:
 		s.mu.Unlock()
 	case now:
-		s.writeAll()
+		s.writeOnce()
+		more := len(s.waiting) > 0
+		s.mu.Unlock()
+		if more {
+			s.wakeUp() // else this caller would write for the others as long as they send
+		}
 	default:
 		s.mu.Unlock()
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s.wakeUp()
 	}
 }
 
-// writeAll writes until nothing waits. The caller holds mu, which writeAll releases.
-func (s *stream) writeAll() {
+func (s *stream) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// writeOnce writes the frames that wait. The caller holds mu, which writeOnce releases meanwhile. No other goroutine
+// writes.
+func (s *stream) writeOnce() {
 	s.writing = true
-	for len(s.waiting) > 0 {
-		b := s.waiting
-		s.waiting = nil
-		s.mu.Unlock()
-		var err error
-		if now := time.Now(); s.until.Sub(now) < writeTime/2 {
-			s.until = now.Add(writeTime)
-			err = s.conn.SetWriteDeadline(s.until)
-		}
-		if err == nil {
-			_, err = s.conn.Write(b)
-		}
-		if err != nil {
-			s.end()
-		}
-		s.mu.Lock()
-		if cap(b) <= keepBuffer && !s.ended {
-			s.spare = b[:0]
-		}
+	b := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	var err error
+	if now := time.Now(); s.until.Sub(now) < writeTime/2 {
+		s.until = now.Add(writeTime)
+		err = s.conn.SetWriteDeadline(s.until)
+	}
+	if err == nil {
+		_, err = s.conn.Write(b)
+	}
+	if err != nil {
+		s.end()
+	}
+	s.mu.Lock()
+	if cap(b) <= keepBuffer && !s.ended {
+		s.spare = b[:0]
 	}
 	s.writing = false
-	s.mu.Unlock()
 }
 
-// write writes the frames of callers that must not block.
+// write writes the frames of callers that must not block, and those that come while a caller writes.
 func (s *stream) write() {
 	for {
 		select {
@@ -201,11 +216,10 @@ func (s *stream) write() {
 			return
 		}
 		s.mu.Lock()
-		if s.writing {
-			s.mu.Unlock()
-			continue
+		for len(s.waiting) > 0 && !s.writing { // a caller that writes wakes this goroutine again
+			s.writeOnce()
 		}
-		s.writeAll()
+		s.mu.Unlock()
 	}
 }
 
