@@ -298,8 +298,9 @@ func Caller(ctx context.Context) (id *identity.Identity, from string, ok bool) {
 type callerKey struct{}
 
 type carried struct {
-	id   *identity.Identity
-	from string
+	id          *identity.Identity
+	from        string
+	misdirected bool // it is for another incarnation
 }
 
 // Link serves requests of other nodes.
@@ -418,7 +419,7 @@ func (n *Node) receive(next http.Handler) http.Handler {
 			rename(r.Header, prefixKey+name, name)
 		}
 		Strip(r.Header)
-		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, carried{id, from}))
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, carried{id, from, to != "" && to != n.Inc()}))
 		r.TLS = nil // the certificate is the node's, not the caller's
 		next.ServeHTTP(w, r)
 	})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/identity"
@@ -36,6 +37,7 @@ func Upgrade(ctx context.Context, n *Node, inc, path, protocol string) (net.Conn
 		return nil, err
 	}
 	address(n, inc, r)
+	r.Header.Set(headerHops, strconv.Itoa(maxHops)) // no node passes it on
 	r.Header.Set(headerAs, asHeader(&identity.Identity{Principal: mcp.LocalPrincipal}))
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", protocol)
@@ -74,8 +76,13 @@ func switchTo(conn net.Conn, r *http.Request) error {
 	return nil
 }
 
-// TakeOver answers a request of Upgrade and returns its connection. An error has been answered.
+// TakeOver answers a request of Upgrade and returns its connection. It refuses one for another node, or for an older
+// incarnation of this one. An error has been answered.
 func TakeOver(w http.ResponseWriter, r *http.Request, protocol string) (net.Conn, error) {
+	if c, ok := r.Context().Value(callerKey{}).(carried); !ok || c.misdirected {
+		http.Error(w, "this connection is for another node", http.StatusMisdirectedRequest)
+		return nil, errors.New("a connection for another node")
+	}
 	if r.Header.Get("Upgrade") != protocol {
 		http.Error(w, "this path is for the protocol "+protocol, http.StatusUpgradeRequired)
 		return nil, errors.New("another protocol")

@@ -79,6 +79,14 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+	for end := time.Now().Add(20 * time.Second); b.Gone(a.Inc()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a is not known at b")
+		}
+	}
+	if _, err := Upgrade(ctx, b, a.Inc(), "/talk", "talk"); err == nil || !strings.Contains(err.Error(), "421") {
+		t.Errorf("a URL where another node answers: %v", err)
+	}
 	if _, err := Upgrade(ctx, a, "aaaaaa", "/talk", "talk"); !errors.Is(err, errNotSent) {
 		t.Errorf("a node that is not there: %v", err)
 	}
