@@ -163,3 +163,22 @@ func TestBodiesMakeRoom(t *testing.T) {
 		time.Sleep(2 * keepBody) // its timer
 	})
 }
+
+// TestNoticesOfSeveral: events have their numbers before another goroutine can see them; the race detector says so.
+func TestNoticesOfSeveral(t *testing.T) {
+	s := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: sender{inc: "aaaaaa"}, Name: "test"})
+	defer s.Close()
+	var work sync.WaitGroup
+	defer work.Wait()
+	for range 2 {
+		work.Go(func() {
+			for range 200 {
+				if err := s.Notify(&Message{Office: "o"}, []string{"bbbbbb"}); err != nil {
+					t.Error(err)
+				}
+				s.confirmed(route{"aaaaaa", "cccccc"}, nil, nil, nil)
+				s.confirmed(route{"aaaaaa", "bbbbbb"}, []uint64{1}, nil, nil)
+			}
+		})
+	}
+}

@@ -50,17 +50,19 @@ type seen struct {
 // does not get is sent to it again for a minute.
 func (s *Shared) Notify(m *Message, nodes []string) error {
 	m.Op, m.From = OpNotify, s.Inc()
-	m.Seq = s.notices.keep(m, nodes)
+	s.notices.keep(m, nodes)
 	s.streams.rollLater()
 	h, body := m.pack()
 	return s.o.Bus.Tell(s.officeSubject(m.Office), h, body)
 }
 
-// keep numbers an event and keeps it until it is confirmed. Where there is no room, the oldest ones are let go.
-func (n *notices) keep(m *Message, nodes []string) (number uint64) {
+// keep numbers an event and keeps it until it is confirmed. m must not change then. Where there is no room, the oldest
+// ones are let go.
+func (n *notices) keep(m *Message, nodes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.last++
+	m.Seq = n.last
 	one := &notice{m: m, sent: time.Now(), to: slices.DeleteFunc(slices.Clone(nodes), func(inc string) bool { return inc == m.From })}
 	for _, a := range m.Args {
 		one.size += len(a)
@@ -73,7 +75,6 @@ func (n *notices) keep(m *Message, nodes []string) (number uint64) {
 		n.size -= n.kept[0].size
 		n.kept = n.kept[1:]
 	}
-	return n.last
 }
 
 // confirmNotices asks the hubs which events have not come. It reports whether any event waits for that.
