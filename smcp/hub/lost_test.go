@@ -195,3 +195,44 @@ func TestLostNotice(t *testing.T) {
 	desk.call("server:update_config", `{"computer":"desk"}`)
 	agent.hears(`notify:update_config {"computer":"desk"}`)
 }
+
+// TestBrokenConnection: a call ends at once when the connection to the node of its Computer breaks. The node lives: the
+// next call reaches it by another way.
+func TestBrokenConnection(t *testing.T) {
+	m := newMesh(t)
+	m.linked = true
+	bus, b, agent, _ := newLeaky(t, m)
+	var over atomic.Int64 // calls over the bus
+	count := func(op string, _ store.Header) bool {
+		if op == "call" {
+			over.Add(1)
+		}
+		return false
+	}
+	bus.loses.Store(&count)
+	eventually(t, "a call over the connection", func() bool {
+		before := over.Load()
+		agent.call("client:tool_call", toolCall("o", "desk", "before"))
+		return over.Load() == before
+	})
+	running := make(chan string, 1)
+	go func() { running <- agent.call("client:tool_call", toolCall("o", "desk", "never")) }()
+	eventually(t, "a call is at the Computer", func() bool {
+		for _, member := range b.Members() {
+			if member.Name == "desk" && member.InFlight == 1 {
+				return true
+			}
+		}
+		return false
+	})
+	b.direct.Close()
+	got := <-running
+	for _, part := range []string{"node_gone", `"maybe_ran":true`, "connection to the node of Computer with name 'desk' broke"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("the call whose connection breaks: %s, without %s", got, part)
+		}
+	}
+	if got := agent.call("client:tool_call", toolCall("o", "desk", "after")); !strings.Contains(got, `"text":"after"`) {
+		t.Errorf("the next call: %s", got)
+	}
+}

@@ -111,6 +111,7 @@ func (r remote) answered(c *call, payload json.RawMessage, timeout time.Duration
 	case errors.Is(err, roster.ErrLost):
 		err = errLost
 	case errors.Is(err, roster.ErrNoAnswer):
+		r.o.Shared.Suspect(c.member.Node) // its end breaks connections as well
 		err = errNoAnswer
 	case errors.Is(err, roster.ErrBusy):
 		err = errBusy
