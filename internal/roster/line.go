@@ -40,8 +40,9 @@ func (l *line) take(in store.Message) {
 		l.s.notices.answer(from, in)
 		return
 	}
+	number := numberOf(in.Header)
 	l.mu.Lock()
-	if number := numberOf(in.Header); number != 0 { // else the sender is of an older build
+	if number != 0 { // else the sender is of an older build
 		e := l.ear(from)
 		handle, gap := e.hear(number, in.Reply != nil)
 		if gap {
@@ -66,6 +67,7 @@ func (l *line) take(in store.Message) {
 		if room {
 			l.waiting[from] = append(l.waiting[from], in)
 			l.count++
+			l.hold(from, in)
 		}
 		l.mu.Unlock()
 		if !room {
@@ -79,6 +81,7 @@ func (l *line) take(in store.Message) {
 			l.waiting = map[string][]store.Message{}
 		}
 		l.waiting[from] = nil
+		l.hold(from, in)
 	}
 	l.mu.Unlock()
 	if !large {
@@ -86,6 +89,26 @@ func (l *line) take(in store.Message) {
 		return
 	}
 	l.fetch(from, in)
+}
+
+// hold notes that a message without an answer waits. A roll would find it handled otherwise, and nothing would look
+// after it. The caller holds mu.
+func (l *line) hold(from string, in store.Message) {
+	if number := numberOf(in.Header); number != 0 && in.Reply == nil {
+		l.ear(from).run(number)
+	}
+}
+
+// handed notes that a message of hold was handed on, or that it is lost.
+func (l *line) handed(from string, in store.Message) {
+	if in.Reply != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.ears[from]; e != nil {
+		delete(e.running, numberOf(in.Header))
+	}
 }
 
 func numberOf(h store.Header) uint64 {
@@ -157,6 +180,7 @@ func (l *line) fetch(from string, in store.Message) {
 		} else {
 			l.s.received(in, body)
 		}
+		l.handed(from, in)
 		for {
 			next, more := l.next(from)
 			if !more {
@@ -167,6 +191,7 @@ func (l *line) fetch(from string, in store.Message) {
 				return
 			}
 			l.s.received(next, next.Body)
+			l.handed(from, next)
 		}
 	})
 }
@@ -190,7 +215,7 @@ func (l *line) next(from string) (in store.Message, more bool) {
 type ear struct {
 	last    uint64
 	lost    []span
-	running map[uint64]struct{} // questions without an answer
+	running map[uint64]struct{} // questions without an answer, and messages that wait for a body
 }
 
 // span is the numbers of messages that were lost in a row.
@@ -205,12 +230,16 @@ func (e *ear) hear(number uint64, asks bool) (handle, gap bool) {
 	gap = e.reach(number - 1)
 	e.last = number
 	if asks {
-		if e.running == nil {
-			e.running = map[uint64]struct{}{}
-		}
-		e.running[number] = struct{}{}
+		e.run(number)
 	}
 	return true, gap
+}
+
+func (e *ear) run(number uint64) {
+	if e.running == nil {
+		e.running = map[uint64]struct{}{}
+	}
+	e.running[number] = struct{}{}
 }
 
 // reach notes that messages up to a number were sent. It reports whether one of them is lost.

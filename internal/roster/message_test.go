@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,46 @@ func TestLineOfOneSender(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLostBody: the sender hears of a message that is lost because its body cannot be fetched, also if a roll has found
+// the message while the body was fetched. What has waited behind it is handled, and is not reported.
+func TestLostBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs, bus := store.NewMemory(), store.NewMemoryBus()
+		fetched := make(chan struct{})
+		open := func(inc string, b *Bodies) (*Shared, *heard) {
+			s, h := NewShared(Options{Docs: docs, Bus: bus, Node: sender{inc: inc}, Name: "test", Bodies: b}), &heard{}
+			if err := s.Open(h); err != nil {
+				t.Fatal(err)
+			}
+			return s, h
+		}
+		receiver, got := open("aaaaaa", &Bodies{Fetch: func(context.Context, string, string, int64) ([]byte, error) {
+			<-fetched
+			return nil, errors.New("it is gone")
+		}})
+		defer receiver.Close()
+		one, _ := open("bbbbbb", &Bodies{})
+		defer one.Close()
+		var lost atomic.Int64
+		for i, arg := range []string{"1" + strings.Repeat(" ", maxInline), "2"} {
+			m := &Message{Op: OpSend, Args: []json.RawMessage{json.RawMessage(arg)}, Lost: func() { lost.Add(int64(1 + 100*i)) }}
+			if err := one.Tell("aaaaaa", "desk", m); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(5 * time.Second)
+		if lost.Load() != 0 {
+			t.Errorf("while the body is fetched: %d", lost.Load())
+		}
+		close(fetched)
+		time.Sleep(5 * time.Second)
+		if all := got.all(); lost.Load() != 1 || all != "bbbbbb2" {
+			t.Errorf("afterwards: %d, %q", lost.Load(), all)
+		}
+	})
 }
 
 // TestTrace: the trace context of a call is a header of its message. A text of another form is none, because not

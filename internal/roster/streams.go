@@ -215,20 +215,21 @@ func (x *streams) roll(r route, lane int, st *stream, after time.Duration) (more
 		st.rolling = false
 		st.mu.Unlock()
 		if err == nil { // else it is asked again
-			x.rolled(st, numbers, &answer)
+			x.rolled(st, &answer)
 		}
 	})
 	return true
 }
 
-// rolled is the answer to a roll. What it does not name has arrived; a question waits for its answer there.
+// rolled is the answer to a roll. What it does not name has arrived, and is not over: a question waits for its answer
+// there, another message for a body.
 type rolled struct {
 	Lost []uint64 `json:"lost,omitempty"`
 	Over []uint64 `json:"over,omitempty"` // has arrived, and does not run
 }
 
 // rolled takes the answer to a roll.
-func (x *streams) rolled(st *stream, numbers []uint64, answer *rolled) {
+func (x *streams) rolled(st *stream, answer *rolled) {
 	var lost, unanswered []*pending
 	st.mu.Lock()
 	for _, number := range answer.Lost {
@@ -237,12 +238,11 @@ func (x *streams) rolled(st *stream, numbers []uint64, answer *rolled) {
 		}
 	}
 	for _, number := range answer.Over {
-		if p := st.pending[number]; p != nil && p.asks {
+		switch p := st.pending[number]; {
+		case p == nil:
+		case p.asks:
 			unanswered = append(unanswered, p)
-		}
-	}
-	for _, number := range numbers {
-		if p := st.pending[number]; p != nil && !p.asks {
+		default:
 			st.drop(number)
 		}
 	}
