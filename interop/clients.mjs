@@ -76,7 +76,7 @@ async function gatewayFlow(client, check, combination, files, direct) {
   await check('lists three tools, and four verbs for the resources and prompts that there are', async () => {
     let result = await client.get('listTools');
     // A gateway that starts with its client tells of the verbs as its servers come up.
-    for (const until = Date.now() + 20_000; names(result).length < 7 && Date.now() < until; await sleep(100)) result = await client.get('listTools');
+    for (const until = Date.now() + 60_000; names(result).length < 7 && Date.now() < until; await sleep(100)) result = await client.get('listTools');
     expectEqual(names(result).sort(), ['tool_browse', 'tool_execute', 'tool_view', ...primitiveVerbs].sort(), 'tools');
     for (const tool of result.tools) expect(tool.description && tool.inputSchema.type === 'object', `${tool.name} is not described`, tool);
   });
