@@ -39,7 +39,8 @@ type agents struct {
 	signer   atomic.Pointer[invocation.Signer] // nil if the configuration has no signing key
 	masters  [][]byte                          // secrets of registered agents are derived from them; the first one signs
 
-	merging sync.Mutex // serializes updates of the manager's servers
+	merging rounds                    // one update of the manager's servers at a time
+	found   map[string]*config.Server // of the last update, by name; owned by the round that runs
 
 	running sync.WaitGroup
 	end     context.CancelFunc
@@ -167,22 +168,30 @@ func ReadKey(path string, parse func([]byte) (any, error)) (any, error) {
 }
 
 // merge gives the manager the configured servers and the registered agents. It leaves out an agent
-// whose name or namespace belongs to another owner.
-func (a *agents) merge() {
-	a.merging.Lock()
-	defer a.merging.Unlock()
-	a.engine.owners.leaveOut(a.registry.Barred())
+// whose name or namespace belongs to another owner. When it returns, the manager has the changes that
+// were there before the call; many agents that come at once share an update.
+func (a *agents) merge() { a.merging.run(a.update) }
+
+// update makes the servers that did not change no second time, because their defaults cost more than
+// all else, and the manager need not compare what is the same.
+func (a *agents) update() {
+	known, barred := a.registry.Split()
+	a.engine.owners.leaveOut(barred)
 	servers := a.engine.scoped.place(a.engine.config.Load().Kept())
-	var found []*config.Server
-	for _, agent := range a.registry.Agents() {
-		s, err := config.NewServer(agent.Name, agent.URL)
-		if err != nil {
-			// the registry has validated it already
-			a.engine.log.Error("an agent cannot be used", "agent", agent.Name, "err", err)
-			continue
+	found, now := make([]*config.Server, 0, len(known)), make(map[string]*config.Server, len(known))
+	for _, agent := range known {
+		s := a.found[agent.Name]
+		if s == nil || s.URL != agent.URL {
+			var err error
+			if s, err = config.NewServer(agent.Name, agent.URL); err != nil {
+				// the registry has validated it already
+				a.engine.log.Error("an agent cannot be used", "agent", agent.Name, "err", err)
+				continue
+			}
 		}
-		found = append(found, s)
+		found, now[agent.Name] = append(found, s), s
 	}
+	a.found = now
 	a.engine.manager.Apply(servers, found...)
 }
 

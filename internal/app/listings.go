@@ -160,9 +160,8 @@ func (k *listings) fill() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
-	all, order := true, 0
+	all := true
 	k.e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
-		order++
 		if u == nil || s.ListsPerCaller() || k.e.manager.Attached(s.Name) {
 			return
 		}
@@ -176,7 +175,7 @@ func (k *listings) fill() {
 			all = false
 			return
 		}
-		l.Order = order - 1
+		l.Order = upstream.OrderOf(u)
 		k.filling.Lock()
 		defer k.filling.Unlock()
 		if !k.listed[s.Name] {

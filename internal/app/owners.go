@@ -102,11 +102,7 @@ func (o *owners) take() {
 
 // agent claims an agent's name and namespace.
 func (o *owners) agent(a registry.Agent) error {
-	s, err := config.NewServer(a.Name, a.URL)
-	if err != nil {
-		return err
-	}
-	return o.ledger.Claim(registry.OwnerOf(a), ownership.Want{Names: []string{s.Name}, Namespaces: []string{s.Namespace}})
+	return o.ledger.Claim(registry.OwnerOf(a), ownership.Want{Names: []string{a.Name}, Namespaces: []string{config.AgentNamespace(a.Name)}})
 }
 
 // computer claims the name of a Computer that joins an office of weir's own hub. Offices that no

@@ -259,6 +259,20 @@ func TestConflictBetweenUpstreams(t *testing.T) {
 	}
 }
 
+// TestFoundOrder: servers that were found and have one place are sorted by name, so that all gateways have them in the
+// same order, whichever came first.
+func TestFoundOrder(t *testing.T) {
+	for _, names := range [][]string{{"a", "b", "c"}, {"c", "a", "b"}, {"b", "c", "a"}} {
+		c := New(Limits{})
+		for _, name := range names {
+			c, _ = c.With(Listing{Upstream: name, Namespace: name, Order: 3, Found: true, Tools: raws(tool("read"))})
+		}
+		if got := c.Upstreams(); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("those that came as %q are %q", names, got)
+		}
+	}
+}
+
 func TestPrimitives(t *testing.T) {
 	l := Listing{
 		Upstream:          "docs",

@@ -56,6 +56,7 @@ type nameKey struct {
 type rank struct {
 	found      bool
 	order, seq int
+	name       string // of the upstream
 }
 
 func compareRanks(a, b rank) int {
@@ -64,6 +65,9 @@ func compareRanks(a, b rank) int {
 			return -1
 		}
 		return 1
+	}
+	if a.found && a.order == b.order { // nodes of a cluster may list them in different orders
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.seq, b.seq))
 	}
 	return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.seq, b.seq))
 }

@@ -27,7 +27,7 @@ type segment struct {
 // compareSegments sorts by priority: the first segment keeps a contested id.
 func compareSegments(a, b *segment) int { return compareRanks(a.rank(), b.rank()) }
 
-func (s *segment) rank() rank { return rank{s.found, s.order, s.seq} }
+func (s *segment) rank() rank { return rank{s.found, s.order, s.seq, s.upstream} }
 
 // parallelFrom is the number of definitions from which several goroutines read a listing.
 const parallelFrom = 64

@@ -49,7 +49,7 @@ func Diff(old, new *Config) Change {
 		switch {
 		case !ok:
 			change.Added = append(change.Added, s.Name)
-		case !same(reflect.ValueOf(*was), reflect.ValueOf(*s)):
+		case was != s && !same(reflect.ValueOf(*was), reflect.ValueOf(*s)):
 			change.Changed = append(change.Changed, s.Name)
 		}
 	}

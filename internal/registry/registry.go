@@ -136,7 +136,7 @@ func New(o Options) *Registry {
 // Agents returns all agents, sorted by name. Those whose names belong to other owners
 // are not among them.
 func (r *Registry) Agents() []Agent {
-	agents, _ := r.sort()
+	agents, _ := r.Split()
 	return agents
 }
 
@@ -148,12 +148,12 @@ type Barred struct {
 
 // Barred returns the agents that are left out, sorted by name.
 func (r *Registry) Barred() []Barred {
-	_, barred := r.sort()
+	_, barred := r.Split()
 	return barred
 }
 
-// sort separates the agents that have their names from the others.
-func (r *Registry) sort() (agents []Agent, barred []Barred) {
+// Split returns Agents and Barred of the same moment.
+func (r *Registry) Split() (agents []Agent, barred []Barred) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sortLocked()

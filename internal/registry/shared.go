@@ -90,26 +90,35 @@ func (s *sharer) apply() (changed bool) {
 	s.pending = map[string]store.Doc{}
 	s.mu.Unlock()
 	r := s.r
-	names := map[string]string{} // by key
-	r.mu.Lock()
-	for name := range r.leases {
-		names[keyOf(name)] = name
-	}
-	r.mu.Unlock()
+	names := sync.OnceValue(r.namesByKey) // registrations and heartbeats need none
 	for key, doc := range pending {
-		a, ok := agentOf(doc)
-		name := names[key]
+		if a, ok := agentOf(doc); ok {
+			changed = r.adopt(a) || changed
+			continue
+		}
+		if doc.Rev != 0 {
+			continue
+		}
+		name := names()[key]
 		s.mu.Lock()
 		late := s.late[name]
 		s.mu.Unlock()
-		switch {
-		case ok:
-			changed = r.adopt(a) || changed
-		case doc.Rev == 0 && name != "" && !late: // else this node writes it again
+		if name != "" && !late { // else this node writes it again
 			changed = r.drop(name) || changed
 		}
 	}
 	return changed
+}
+
+// namesByKey returns the names of the registered agents by the keys of their documents.
+func (r *Registry) namesByKey() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := make(map[string]string, len(r.leases))
+	for name := range r.leases {
+		names[keyOf(name)] = name
+	}
+	return names
 }
 
 // agentOf returns the agent of a document.

@@ -29,7 +29,8 @@ func (m *Manager) Attach(s *config.Server, open Open) error {
 		return fmt.Errorf("there is an upstream %q already", s.Name)
 	}
 	byName := maps.Clone(t.byName)
-	byName[s.Name] = newUpstream(m.opts, s, place{len(t.order) + len(t.attached), true}, m.freeOf(s.Name), open)
+	m.attaches++ // the first to come has priority over later ones, and found servers over both
+	byName[s.Name] = newUpstream(m.opts, s, place{len(t.order) + m.attaches, true}, m.freeOf(s.Name), open)
 	m.table.Store(&table{byName: byName, order: t.order, attached: append(slices.Clone(t.attached), s)})
 	return nil
 }

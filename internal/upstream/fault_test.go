@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -494,6 +495,24 @@ func TestApply(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.listings["a"].Order == 1
+	})
+}
+
+// TestFoundPlaces: a found server that comes makes no other one list again, also if its name sorts before theirs.
+func TestFoundPlaces(t *testing.T) {
+	t.Parallel()
+	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
+	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+		var servers, found []*config.Server
+		for i := range 20 { // the later the server comes, the earlier is its name
+			one := &config.Server{Name: fmt.Sprintf("s%02d", 20-i), Namespace: fmt.Sprintf("s%02d", 20-i), Command: "fake"}
+			found = append([]*config.Server{one}, found...)
+			m.Apply(servers, found...)
+			time.Sleep(10 * time.Second)
+		}
+		if updates, _ := s.counts(); updates != 1+20 {
+			t.Errorf("%d listings of 21 servers", updates)
+		}
 	})
 }
 

@@ -68,6 +68,9 @@ func (ls *lists) setOrder(i int) {
 	}
 }
 
+// OrderOf returns the place of an upstream among all, as its listings have it.
+func OrderOf(u *Upstream) int { return int(u.lists.order.Load()) }
+
 // failed stores the error of the last reading, nil for success.
 func (ls *lists) failed(err error) {
 	ls.mu.Lock()

@@ -177,6 +177,8 @@ type Manager struct {
 	ending map[*Upstream]struct{} // removed from the table, but not ended yet
 	ends   map[string]*departure  // the last one of each name that has not ended
 	last   *config.Config         // the latest configuration
+	// attaches counts the calls of Attach.
+	attaches int
 
 	// closing ends when Close begins: drains stop.
 	closing context.Context
@@ -243,20 +245,22 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 		gone := slices.Contains(change.Removed, name) || slices.ContainsFunc(next.Servers, func(s *config.Server) bool { return s.Name == name && s.ListsPerCaller() && u.lists.own == nil })
 		m.end(u, gone, u.cfg.Drain)
 	}
+	// Found servers share one place, and the catalog sorts them by name. With a place each, a new one would move those
+	// behind it, which all would be listed again.
 	for i, s := range next.Servers {
 		if s.Disabled || s.Faulty() {
 			continue
 		}
 		u := byName[s.Name]
 		if u == nil {
-			u = newUpstream(m.opts, s, place{i, i >= len(servers)}, m.freeOf(s.Name), nil)
+			u = newUpstream(m.opts, s, place{min(i, len(servers)), i >= len(servers)}, m.freeOf(s.Name), nil)
 			byName[s.Name] = u
 			if before := moves[s.Name]; before != nil && s.Scope == config.ScopeCluster {
 				moveTo(before, u)
 			}
 			continue
 		}
-		u.lists.setOrder(i)
+		u.lists.setOrder(min(i, len(servers)))
 	}
 	m.table.Store(&table{byName: byName, order: next.Servers, attached: attached})
 	m.forgetLists(ended...)
