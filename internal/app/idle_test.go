@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Memory is given back once after each busy time, and never within one.
+// Memory is given back after each busy time, and never within one. What was still in use then is given
+// back later.
 func TestReturnMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var total, frees atomic.Uint64
@@ -32,14 +33,23 @@ func TestReturnMemory(t *testing.T) {
 				t.Fatalf("%d times, want %d", got, want)
 			}
 		}
-		pass(1, 0, 1)          // what the start took
-		pass(5, 0, 1)          // nothing to give
-		pass(10, 20<<20, 1)    // busy
-		pass(1, 0, 1)          // the end of it
-		pass(1, 0, 2)          // quiet
-		pass(4, quietBytes, 2) // keep-alives
-		pass(1, 0, 3)          // which add up
-		pass(5, 0, 3)
+		pass(1, 0, 1)       // what the start took
+		pass(5, 0, 1)       // nothing to give
+		pass(10, 20<<20, 1) // busy
+		pass(1, 0, 1)       // the end of it
+		pass(1, 0, 2)       // quiet
+		pass(1, 0, 3)       // once more for what was in use
+		pass(2, 0, 4)       // and once more
+		pass(4, 0, 5)       // and a last time
+		pass(9, 0, 5)
+		pass(4, quietBytes, 5) // keep-alives
+		pass(1, 0, 6)          // which add up
+		pass(9, 0, 6)
+		pass(1, 20<<20, 6)
+		pass(2, 0, 7)
+		pass(2, 20<<20, 8) // busy again after the second return
+		pass(1, 0, 8)
+		pass(1, 0, 9)
 		cancel()
 		<-done
 	})
