@@ -132,7 +132,13 @@ export const nothingHappened = async (page, where) => {
 
 // visit goes to a page of the console and waits until it is drawn.
 export async function visit(page, hash, what, fn, ...args) {
-  await page.run((hash) => { document.getElementById('page').replaceChildren(); if (location.hash === hash) dispatchEvent(new Event('hashchange')); location.hash = hash; }, hash);
+  // A live call may draw the page before once more until the console has seen the new address.
+  await page.run((hash) => new Promise((done) => {
+    addEventListener('hashchange', () => { document.getElementById('page').replaceChildren(); done(true); }, { once: true });
+    const before = location.hash;
+    location.hash = hash;
+    if (location.hash === before) dispatchEvent(new Event('hashchange'));
+  }), hash);
   return until(page, what, fn, ...args);
 }
 
