@@ -207,3 +207,19 @@ func (d *distantAnswer) Close() error {
 	d.end()
 	return err
 }
+
+// askNode makes a request to another node over the peer link and reads its answer: limit bytes of it, and one
+// more. A status other than 0 says that the node has begun to answer.
+func askNode(ctx context.Context, node *cluster.Node, inc, method, path string, body []byte, limit int64) (status int, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://node"+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := cluster.Send(node, inc, r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	return resp.StatusCode, answer, err
+}

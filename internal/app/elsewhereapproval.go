@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,30 +102,21 @@ func (d *DistantApprovals) Decide(ctx context.Context, c approval.Call, a approv
 
 // ask makes a request to another node and reads its answer.
 func (d *DistantApprovals) ask(ctx context.Context, inc, method string, body, answer any) error {
-	raw := []byte{}
+	var question []byte
 	if body != nil {
 		var err error
-		if raw, err = json.Marshal(body); err != nil {
+		if question, err = json.Marshal(body); err != nil {
 			return err
 		}
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://node"+PeerApprovals, bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	resp, err := cluster.Send(d.node, inc, r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err = io.ReadAll(io.LimitReader(resp.Body, maxApprovals))
+	status, raw, err := askNode(ctx, d.node, inc, method, PeerApprovals, question, maxApprovals)
 	switch {
 	case err != nil:
 		return err
-	case resp.StatusCode == http.StatusNotFound:
+	case status == http.StatusNotFound:
 		return approval.ErrUnknown
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("status %d", resp.StatusCode)
+	case status != http.StatusOK:
+		return fmt.Errorf("status %d", status)
 	}
 	return json.Unmarshal(raw, answer)
 }

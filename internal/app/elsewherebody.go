@@ -75,24 +75,17 @@ func fetchDispatched(ctx context.Context, node *cluster.Node, owner, principal, 
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(identity.With(ctx, &identity.Identity{Principal: principal}), http.MethodPost, "http://node"+PeerDispatched, bytes.NewReader(question))
-	if err != nil {
-		return nil, err
-	}
-	resp, err := cluster.Send(node, owner, r)
+	ctx = identity.With(ctx, &identity.Identity{Principal: principal})
+	status, raw, err := askNode(ctx, node, owner, http.MethodPost, PeerDispatched, question, maxDispatched)
 	switch {
 	case err != nil && cluster.NotSent(err):
 		return nil, fmt.Errorf("the gateway that has the body of %.60s cannot be reached; make the call again: %w", handle, err)
-	case err != nil:
+	case status == 0:
 		return nil, fmt.Errorf("the gateway that has the body of %.60s does not answer, and the handle may be spent; call the resource tool again for a new one: %w", handle, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDispatched+1))
-	switch {
-	case resp.StatusCode == http.StatusNotFound:
+	case status == http.StatusNotFound:
 		return nil, fmt.Errorf("%w %.60s: a handle works once, for ten minutes; call the resource tool again for a new one", dispatch.ErrHandle, handle)
-	case err != nil || resp.StatusCode != http.StatusOK || len(raw) > maxDispatched:
-		return nil, fmt.Errorf("the gateway that had the body of %.60s has answered with status %d and %d bytes, and the handle is spent; call the resource tool again for a new one", handle, resp.StatusCode, len(raw))
+	case err != nil || status != http.StatusOK || len(raw) > maxDispatched:
+		return nil, fmt.Errorf("the gateway that had the body of %.60s has answered with status %d and %d bytes, and the handle is spent; call the resource tool again for a new one", handle, status, len(raw))
 	}
 	if body = rawjson.Get(raw, "body_data"); body == nil {
 		return nil, fmt.Errorf("the gateway that had the body of %.60s has answered without a body; call the resource tool again for a new one", handle)

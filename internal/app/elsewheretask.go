@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,25 +56,19 @@ func askTask(ctx context.Context, node *cluster.Node, inc, principal string, q t
 	if id == nil || id.Principal != principal {
 		id = &identity.Identity{Principal: principal}
 	}
-	r, err := http.NewRequestWithContext(identity.With(ctx, id), http.MethodPost, "http://node"+PeerTasks, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	resp, err := cluster.Send(node, owner, r)
-	if err != nil {
+	status, raw, err := askNode(identity.With(ctx, id), node, owner, http.MethodPost, PeerTasks, body, maxTaskAnswer)
+	if status == 0 {
 		if ctx.Err() == nil && node.Suspect(ctx, owner) {
 			return nil, tasks.ErrNodeGone
 		}
 		return nil, fmt.Errorf("the node of the task does not answer: %w", err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxTaskAnswer+1))
 	var a taskAnswer
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the node of the task ended: %w", err)
-	case len(raw) > maxTaskAnswer, resp.StatusCode != http.StatusOK, json.Unmarshal(raw, &a) != nil:
-		return nil, fmt.Errorf("the node of the task answered with status %d and %d bytes", resp.StatusCode, len(raw))
+	case len(raw) > maxTaskAnswer, status != http.StatusOK, json.Unmarshal(raw, &a) != nil:
+		return nil, fmt.Errorf("the node of the task answered with status %d and %d bytes", status, len(raw))
 	case a.Error != nil:
 		return nil, a.Error
 	case a.Absent:

@@ -132,18 +132,9 @@ func (h *sharedHub) hold(ctx context.Context, claim *cluster.Claim) {
 func (h *sharedHub) list(ctx context.Context, inc string) ([]fleet.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, hubAsk)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node"+hubPath+url.PathEscape(h.name), nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := cluster.Send(h.node, inc, r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxHubList))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d", resp.StatusCode)
+	status, raw, err := askNode(ctx, h.node, inc, http.MethodGet, hubPath+url.PathEscape(h.name), nil, maxHubList)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d", status)
 	}
 	var servers []fleet.Server
 	if err == nil {

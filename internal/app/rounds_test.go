@@ -3,10 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -51,10 +48,7 @@ func TestRounds(t *testing.T) {
 // TestWorkOfARegistration: what the change of one agent costs for each of the others is a few
 // allocations. Reading the defaults of servers from their tags took a hundred times as many.
 func TestWorkOfARegistration(t *testing.T) {
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the end of the connection is not noticed
-		<-r.Context().Done()
-	}))
+	silent := newSilent()
 	defer silent.Close()
 	c, _, err := config.Parse("weir.yaml", []byte("mode: gateway\nmcpServers: {}\n"), config.Options{})
 	if err != nil {

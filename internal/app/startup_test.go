@@ -23,10 +23,7 @@ func TestHiddenWhileStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	up := httptest.NewServer(fake)
-	starting := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-	}))
+	starting := newSilent()
 	c, _, err := config.Parse("weir.yaml", []byte(`
 policy: {hide: true, rules: [{action: deny, tool: "up:refuse*"}]}
 mcpServers:
@@ -74,4 +71,12 @@ mcpServers:
 			t.Errorf("a call of %s (%s) waits: %v", name, ids[name], got)
 		}
 	}
+}
+
+// newSilent returns an MCP server that never answers.
+func newSilent() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the end of the connection is not noticed
+		<-r.Context().Done()
+	}))
 }

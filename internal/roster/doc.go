@@ -7,7 +7,8 @@
 //
 // An [Office] is a pure value: its methods do no I/O and know neither connections nor time. A hub of one
 // process changes its value in place, and [Shared] runs the same methods on the document. Shared carries
-// the messages between hubs as well: calls to a Computer, events of an office.
+// the messages between hubs as well: calls to a Computer, events of an office. It numbers them, so that
+// one which is lost on the way is found, and its call ends.
 //
 // The package knows nothing of dialects, payloads and credentials.
 package roster

@@ -9,6 +9,7 @@
 //	                                        │
 //	          calls of all sessions ──▶ shared slot ───▶ link: process or HTTP connection
 //	          of a session of its own ▶ slot of it ────▶ link          (per_session)
+//	          of a principal ─────────▶ slot of it ────▶ link, here or at the node that has its Place
 //	          of modern agents ───────▶ modern slot ───▶ link          (HTTP servers of both eras)
 //	                                        │
 //	                      lists, list_changed ──▶ Sink ──▶ Live: one snapshot, swapped whole

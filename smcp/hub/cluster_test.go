@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -285,14 +286,7 @@ func TestGoneNode(t *testing.T) {
 	var answer string
 	var ended sync.WaitGroup
 	ended.Go(func() { answer = agent.call("client:tool_call", toolCall("o", "desk", "never")) })
-	eventually(t, "the call is at the Computer", func() bool {
-		for _, member := range b.Members() {
-			if member.Name == "desk" && member.InFlight == 1 {
-				return true
-			}
-		}
-		return false
-	})
+	eventually(t, "the call is at the Computer", func() bool { return busy(b, "desk") })
 	gone := desk.client.Done()
 	inc := b.node.Inc()
 	doc, err := m.docs.Get(t.Context(), "n."+inc)
@@ -368,25 +362,15 @@ func TestLostChannelMessage(t *testing.T) {
 			bus := &lossy{Bus: m.bus}
 			m.bus = bus
 			a, b := m.start(hub.Options{}), m.start(hub.Options{})
-			joins := func(url, role, name string, answer map[string]socketio.Handler) *peer {
-				p, err := newPeer(t, url, peerOptions{answer: answer})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := p.call("server:join_office", fmt.Sprintf(`{"role":%q,"name":%q,"office_id":"o","mcp":true}`, role, name)); got != "true null" {
-					t.Fatal(got)
-				}
-				return p
-			}
 			var mu sync.Mutex
 			var got []string
 			sid := ""
-			agent := joins(a.url, "agent", "o", map[string]socketio.Handler{"notify:mcp": func(e *socketio.Event) {
+			agent := joinChannels(t, a.url, "agent", "o", map[string]socketio.Handler{"notify:mcp": func(e *socketio.Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, rawjson.Text(rawjson.Get(e.Arg(0), "message")))
 			}})
-			desk := joins(b.url, "computer", "desk", map[string]socketio.Handler{"client:mcp": func(e *socketio.Event) {
+			desk := joinChannels(t, b.url, "computer", "desk", map[string]socketio.Handler{"client:mcp": func(e *socketio.Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				sid = rawjson.Text(rawjson.Get(e.Arg(0), "agent_sid"))
@@ -489,4 +473,22 @@ func TestProvenKeyOverNodes(t *testing.T) {
 	if _, ack = keyed(a.url, "i1"); !strings.Contains(ack, "newer") && !strings.Contains(ack, "false") {
 		t.Errorf("the process that was replaced: %s", ack)
 	}
+}
+
+// joinChannels joins the office "o" as a peer that has channels of MCP.
+func joinChannels(t *testing.T, url, role, name string, answer map[string]socketio.Handler) *peer {
+	t.Helper()
+	p, err := newPeer(t, url, peerOptions{answer: answer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.call("server:join_office", fmt.Sprintf(`{"role":%q,"name":%q,"office_id":"o","mcp":true}`, role, name)); got != "true null" {
+		t.Fatal(got)
+	}
+	return p
+}
+
+// busy reports whether one call is at a Computer.
+func busy(m *meshed, computer string) bool {
+	return slices.ContainsFunc(m.Members(), func(member hub.Member) bool { return member.Name == computer && member.InFlight == 1 })
 }

@@ -100,14 +100,7 @@ func TestLostCall(t *testing.T) {
 				bus, b, agent, _ := newLeaky(t, m)
 				running := make(chan string, 1)
 				go func() { running <- agent.call("client:tool_call", toolCall("o", "desk", "never")) }()
-				eventually(t, "a call is at the Computer", func() bool {
-					for _, member := range b.Members() {
-						if member.Name == "desk" && member.InFlight == 1 {
-							return true
-						}
-					}
-					return false
-				})
+				eventually(t, "a call is at the Computer", func() bool { return busy(b, "desk") })
 				bus.loseOne(op)
 				began := time.Now()
 				got := agent.call("client:tool_call", toolCall("o", "desk", "lost"))
@@ -141,18 +134,8 @@ func TestLostLastMessage(t *testing.T) {
 			a, b := m.start(hub.Options{}), m.start(hub.Options{})
 			var mu sync.Mutex
 			sid := ""
-			enters := func(url, role, name string, answer map[string]socketio.Handler) *peer {
-				p, err := newPeer(t, url, peerOptions{answer: answer})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := p.call("server:join_office", fmt.Sprintf(`{"role":%q,"name":%q,"office_id":"o","mcp":true}`, role, name)); got != "true null" {
-					t.Fatal(got)
-				}
-				return p
-			}
-			agent := enters(a.url, "agent", "o", nil)
-			desk := enters(b.url, "computer", "desk", map[string]socketio.Handler{"client:mcp": func(e *socketio.Event) {
+			agent := joinChannels(t, a.url, "agent", "o", nil)
+			desk := joinChannels(t, b.url, "computer", "desk", map[string]socketio.Handler{"client:mcp": func(e *socketio.Event) {
 				mu.Lock()
 				sid = rawjson.Text(rawjson.Get(e.Arg(0), "agent_sid"))
 				mu.Unlock()
@@ -217,14 +200,7 @@ func TestBrokenConnection(t *testing.T) {
 	})
 	running := make(chan string, 1)
 	go func() { running <- agent.call("client:tool_call", toolCall("o", "desk", "never")) }()
-	eventually(t, "a call is at the Computer", func() bool {
-		for _, member := range b.Members() {
-			if member.Name == "desk" && member.InFlight == 1 {
-				return true
-			}
-		}
-		return false
-	})
+	eventually(t, "a call is at the Computer", func() bool { return busy(b, "desk") })
 	b.direct.Close()
 	got := <-running
 	for _, part := range []string{"node_gone", `"maybe_ran":true`, "connection to the node of Computer with name 'desk' broke"} {
