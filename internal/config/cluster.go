@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -68,7 +69,7 @@ func parseMember(text string) (Member, error) {
 		addr = text
 	}
 	host, port, err := net.SplitHostPort(addr)
-	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" {
+	if err != nil || !isPort(port, 1) || host == "" {
 		return Member{}, fmt.Errorf("%q is not HOST:PORT or NODE@HOST:PORT", strict.Clip(text))
 	}
 	if !named {
@@ -78,6 +79,12 @@ func parseMember(text string) (Member, error) {
 		}
 	}
 	return Member{node, addr}, nil
+}
+
+// isPort reports whether a text is the number of a port, least or higher.
+func isPort(text string, least uint64) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n >= least
 }
 
 // checkCluster checks the keys of a cluster and fills in those that follow from others.
@@ -119,8 +126,8 @@ func isWord(b byte) bool {
 
 func checkClusterKeys(d *decoder, k *Cluster) {
 	if k.Key == "" {
-		if !d.Set("cluster.key") {
-			d.Fail(d.At("store"), "cluster.key", "store is shared and cluster.key is missing: all nodes need one secret; make it with: openssl rand -base64 32, and write cluster: {key: \"${secret:CLUSTER_KEY}\"}")
+		if !d.Bad("cluster.key") { // a variable without a value has been reported
+			d.Fail(cmp.Or(d.At("cluster.key"), d.At("store")), "cluster.key", "store is shared and cluster.key is missing: all nodes need one secret; make it with: openssl rand -base64 32, and write cluster: {key: \"${secret:CLUSTER_KEY}\"}")
 		}
 		return
 	}
@@ -130,14 +137,14 @@ func checkClusterKeys(d *decoder, k *Cluster) {
 			key = fmt.Sprintf("cluster.old_keys[%d]", i-1)
 		}
 		if _, err := clusterkey.Parse(text.Reveal()); err != nil {
-			d.Fail(d.At(key), key, "%s: %v", key, err)
+			d.Fail(cmp.Or(d.At(key), d.At("cluster.old_keys")), key, "%s: %v", key, err)
 		}
 	}
 }
 
 func checkClusterAddresses(d *decoder, k *Cluster) {
 	host, port, err := net.SplitHostPort(k.Listen)
-	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+	if err != nil || !isPort(port, 0) {
 		d.Fail(d.At("cluster.listen"), "cluster.listen", "cluster.listen must be an address and a port such as 0.0.0.0:8090, not %q", strict.Clip(k.Listen))
 		return
 	}
@@ -146,7 +153,7 @@ func checkClusterAddresses(d *decoder, k *Cluster) {
 			host = k.Node
 		}
 		k.Advertise = net.JoinHostPort(host, port)
-	} else if host, port, err := net.SplitHostPort(k.Advertise); err != nil || host == "" || port == "" {
+	} else if host, port, err := net.SplitHostPort(k.Advertise); err != nil || host == "" || !isPort(port, 0) {
 		d.Fail(d.At("cluster.advertise"), "cluster.advertise", "cluster.advertise must be HOST:PORT, not %q", strict.Clip(k.Advertise))
 	}
 }
@@ -161,7 +168,7 @@ func checkMembers(d *decoder, c *Config) {
 		return
 	}
 	if n := len(k.Members); n != 3 && n != 5 {
-		d.Fail(d.At(key), key, "%s needs 3 or 5 nodes with store: cluster:DIR, not %d: a majority of them must be there to write", key, n)
+		d.Fail(cmp.Or(d.At(key), d.At("cluster"), d.At("store")), key, "%s needs 3 or 5 nodes with store: cluster:DIR, not %d: a majority of them must be there to write", key, n)
 		return
 	}
 	if r := c.Store.Replicas; r > len(k.Members) {
@@ -173,13 +180,13 @@ func checkMembers(d *decoder, c *Config) {
 		m, err := parseMember(text)
 		switch {
 		case err != nil:
-			d.Fail(d.At(path), path, "%s: %v", path, err)
+			d.Fail(d.At(key), path, "%s: %v", path, err)
 			return
 		case slices.Contains(nodes, m.Node):
-			d.Fail(d.At(path), path, "%s: two members are named %q; name them NODE@HOST:PORT", path, strict.Clip(m.Node))
+			d.Fail(d.At(key), path, "%s: two members are named %q; name them NODE@HOST:PORT", path, strict.Clip(m.Node))
 			return
 		case slices.Contains(addresses, m.Address):
-			d.Fail(d.At(path), path, "%s: two members have the address %q", path, strict.Clip(m.Address))
+			d.Fail(d.At(key), path, "%s: two members have the address %q", path, strict.Clip(m.Address))
 			return
 		}
 		nodes, addresses = append(nodes, m.Node), append(addresses, m.Address)
@@ -199,7 +206,7 @@ func checkNATS(d *decoder, s *Store) {
 			text = "nats://" + text
 		}
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Hostname() == "" || strings.Contains(u.Hostname(), ":") && net.ParseIP(u.Hostname()) == nil || u.Port() != "" && !isPort(u.Port(), 1) || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 			d.Fail(at, key, "store: server %d of the list is not nats://HOST:PORT or tls://HOST:PORT", i+1) // without the text, which may have a password
 			return
 		}

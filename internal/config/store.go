@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/strict"
@@ -70,7 +71,11 @@ func checkStore(d *decoder, c *Config) {
 		idle(d, "nats://…", "store.sync")
 		checkNATS(d, s)
 	default:
-		d.Fail(at, key, "store must be memory, file:DIR, cluster:DIR or nats://HOST:PORT, not %q", strict.Clip(s.At))
+		got := strconv.Quote(strict.Clip(s.At))
+		if strings.Contains(s.At, "@") {
+			got = "a text with a password"
+		}
+		d.Fail(at, key, "store must be memory, file:DIR, cluster:DIR or nats://HOST:PORT, not %s", got)
 		return
 	}
 	if !elsewhere {
@@ -97,6 +102,9 @@ func storeFolder(d *decoder, at, dir string) string {
 		kind, _, _ := strings.Cut(at, ":")
 		d.Fail(d.At("store.at"), "store", "store: %s names a folder, not a URL: write %s:DIR, such as %s:state or %s:/var/lib/weir", strict.Clip(at), kind, kind, kind)
 		return dir
+	}
+	if dir == "~" || strings.HasPrefix(dir, "~/") {
+		d.Fail(d.At("store.at"), "store", "store: %s would be a folder with the name ~: write the whole path", strict.Clip(at))
 	}
 	if !filepath.IsAbs(dir) && d.dir != "" {
 		dir = filepath.Join(d.dir, dir)

@@ -340,8 +340,11 @@ func (d *Decoder) value(n *Node, path string, v reflect.Value, f Field) {
 			d.object(n, path, v)
 		}
 	case KindObjects:
+		if !d.expect(n, yaml.SequenceNode, path, k) {
+			return
+		}
 		d.Each(n, path, k.String(), func(item *Node, here string) {
-			if !d.expect(item, yaml.MappingNode, here, KindObject) {
+			if !d.expect(item, yaml.MappingNode, here, KindMap) { // a token may stand alone: do not show it
 				return
 			}
 			d.at[here] = item
@@ -355,14 +358,14 @@ func (d *Decoder) value(n *Node, path string, v reflect.Value, f Field) {
 			d.named(n, path, v, f)
 		}
 	case KindTexts:
+		each := KindText
+		if v.Type().Elem() == reflect.TypeFor[Secret]() {
+			k, each = kindSecrets, KindSecret
+		}
 		if !d.expect(n, yaml.SequenceNode, path, k) {
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Content))) // an empty list is not none
-		each := KindText
-		if v.Type().Elem() == reflect.TypeFor[Secret]() {
-			each = KindSecret
-		}
 		d.Each(n, path, k.String(), func(item *Node, here string) {
 			if text, ok := d.text(item, here, each); ok {
 				v.Set(reflect.Append(v, reflect.ValueOf(text).Convert(v.Type().Elem())))

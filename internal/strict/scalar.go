@@ -26,12 +26,16 @@ func (d *Decoder) expect(n *Node, form yaml.Kind, path string, k Kind) bool {
 
 func (d *Decoder) wrong(n *Node, path string, k Kind) {
 	got := describe(n)
-	if k == KindSecret && n.Kind == yaml.ScalarNode {
+	switch {
+	case n.Kind != yaml.ScalarNode || IsNull(n):
+	case k == KindSecret:
 		got = "nothing" // only null gets here; never show the value
+	case k == kindSecrets || k == KindMap:
+		got = "a text" // a secret without the list or the mapping around it
 	}
 	hint := ""
 	switch {
-	case k == KindTexts && n.Kind == yaml.ScalarNode:
+	case (k == KindTexts || k == kindSecrets) && n.Kind == yaml.ScalarNode:
 		hint = "; put it in [ ]"
 	case k == KindText && n.Kind == yaml.SequenceNode && strings.HasSuffix(path, ".command"):
 		hint = "; the program goes into command and the rest into args"

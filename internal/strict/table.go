@@ -72,6 +72,7 @@ const (
 	KindNamed         // a mapping of any names to such mappings
 	KindNode          // a value that is kept as it stands in the file
 	KindOwn           // a value that reads itself
+	kindSecrets       // KindTexts of secrets
 )
 
 // A Value reads itself from a node of the file and reports what is wrong with it by [Decoder.Fail] or [Decoder.Wrong].
@@ -137,7 +138,7 @@ func (k Kind) String() string {
 		return `a duration such as "30s", or a number of seconds`
 	case KindBytes:
 		return `a size such as "10MB", or a number of bytes`
-	case KindTexts:
+	case KindTexts, kindSecrets:
 		return "a list of texts"
 	case KindMap, KindObject, KindNamed:
 		return "a mapping"
