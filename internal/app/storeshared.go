@@ -123,7 +123,7 @@ func (s *Store) connect(ctx context.Context, c *config.Config, key *clusterkey.K
 	ctx, cancel := context.WithTimeout(ctx, slowOpen)
 	defer cancel()
 	k := &c.Store
-	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key})
+	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log})
 	s.shared.conn = conn
 	return conn, "NATS", err
 }

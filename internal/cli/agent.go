@@ -21,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/taskqueue"
 )
 
 // agentFlags are the flags of weir agent.
@@ -113,6 +114,7 @@ func runAgent(a *process, ctx context.Context, f agentFlags) error {
 		level = "warn"
 	}
 	o.Logger = a.newEventLog(&config.Config{Log: config.Log{Level: level, Format: config.LogAuto}}).Logger
+	o.Connect = func(q agentserver.QueueConfig) (taskqueue.Docs, func(), error) { return sharedTasks(q, o.Logger) }
 	ready := false
 	o.Ready = func(at net.Addr) {
 		ready = true
@@ -151,7 +153,7 @@ func withoutPassword(text string) string {
 // agentOptions returns the options from flags, or from variables if a flag is absent.
 func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 	o := agentserver.Options{
-		Name: f.name, Version: a.version, Config: f.config, Store: f.store, Advertise: f.advertise, Concurrency: f.concurrency, Connect: sharedTasks,
+		Name: f.name, Version: a.version, Config: f.config, Store: f.store, Advertise: f.advertise, Concurrency: f.concurrency,
 		ConfigOptions: agentserver.ConfigOptions{LookupEnv: a.lookupEnv},
 	}
 	if o.Config == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
 	"time"
@@ -22,11 +23,11 @@ const (
 	tasksTimeout = 10 * time.Second
 )
 
-// sharedTasks connects to the NATS server of a configuration with queue.group.
-func sharedTasks(q agentserver.QueueConfig) (docs taskqueue.Docs, closing func(), err error) {
+// sharedTasks connects to the NATS server of a configuration with queue.group. log gets what the server refuses later.
+func sharedTasks(q agentserver.QueueConfig, log *slog.Logger) (docs taskqueue.Docs, closing func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tasksTimeout)
 	defer cancel()
-	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: strings.Split(q.Store, ","), Creds: q.Creds, CA: q.CA, Cert: q.Cert, Key: q.Key})
+	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: strings.Split(q.Store, ","), Creds: q.Creds, CA: q.CA, Cert: q.Cert, Key: q.Key, Logger: log})
 	if err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {

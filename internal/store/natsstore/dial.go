@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,6 +22,8 @@ type Servers struct {
 	// Creds is a file of credentials, CA one of certificates that servers are checked by, and Cert
 	// and Key are files of the client's own certificate.
 	Creds, CA, Cert, Key string
+	// Logger gets what servers refuse; nil discards it.
+	Logger *slog.Logger
 }
 
 const (
@@ -31,16 +35,23 @@ const (
 	dialTimeout = 2 * time.Second
 	// dialPause is the wait between attempts.
 	dialPause, dialJitter = 250 * time.Millisecond, 250 * time.Millisecond
+	// refusedAgain is how often a refusal is logged that lasts.
+	refusedAgain = time.Minute
 )
 
 // Dial connects to servers. It tries until ctx ends, unless they refuse the client. The connection
 // comes back after every loss, for as long as it is not closed. While it is down, requests fail at
 // once: nothing waits in a buffer to be sent when its sender has given up.
 func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
 	o := []nats.Option{
 		nats.Name("weir"), nats.Timeout(dialTimeout), nats.PingInterval(clientPing), nats.MaxPingsOutstanding(clientMissed),
 		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.ReconnectWait(dialPause), nats.ReconnectJitter(dialJitter, dialJitter),
+		nats.IgnoreAuthErrorAbort(), // credentials change: two refusals would end the connection for good
 	}
+	o = append(o, nats.ErrorHandler(refusals(s.Logger)))
 	if s.Creds != "" {
 		o = append(o, nats.UserCredentials(s.Creds))
 	}
@@ -67,6 +78,34 @@ func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
 		case <-time.After(dialPause):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("connect to NATS: %w", err)
+		}
+	}
+}
+
+// refusals returns a handler of errors that servers tell, which logs each kind once a minute: a client that is refused
+// tries several times a second. Without a handler, the library writes to standard error.
+func refusals(log *slog.Logger) nats.ErrHandler {
+	var mu sync.Mutex // guards below
+	told := map[string]time.Time{}
+	return func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		what := err.Error()
+		mu.Lock()
+		due := time.Since(told[what]) >= refusedAgain
+		if due {
+			for old, at := range told {
+				if time.Since(at) >= refusedAgain {
+					delete(told, old)
+				}
+			}
+			told[what] = time.Now()
+		}
+		mu.Unlock()
+		switch {
+		case !due:
+		case errors.Is(err, nats.ErrSlowConsumer):
+			log.Warn("messages of other nodes found no room here and were lost: the node is too busy", "err", err)
+		default:
+			log.Warn("NATS refuses this client; operators check the credentials of the key store, and what they allow", "err", err)
 		}
 	}
 }

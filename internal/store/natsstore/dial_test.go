@@ -1,8 +1,13 @@
 package natsstore_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"log/slog"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,5 +38,88 @@ func TestDialRefuses(t *testing.T) {
 	defer stop()
 	if _, err := natsstore.Dial(short, natsstore.Servers{URLs: []string{"nats://127.0.0.1:1"}}); err == nil || short.Err() == nil {
 		t.Errorf("it gave up: %v", err)
+	}
+}
+
+// lockedBuffer is a buffer for several goroutines.
+type lockedBuffer struct {
+	mu   sync.Mutex // guards below
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// TestDialAfterRefusals: a NATS that refuses the client for a while, because its credentials change, does not end the
+// connection for good.
+func TestDialAfterRefusals(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const refusals = 5
+	again := make(chan struct{}) // closed when the client is taken once more
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for i := 0; ; i++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(conn, "INFO {\"server_id\":\"x\",\"version\":\"2.12.0\",\"proto\":1,\"headers\":true,\"max_payload\":1048576,\"auth_required\":true}\r\n")
+			in := bufio.NewReader(conn)
+			for line := ""; line != "PING"; line = strings.TrimSpace(line) {
+				if line, err = in.ReadString('\n'); err != nil {
+					break
+				}
+			}
+			if 0 < i && i <= refusals {
+				fmt.Fprintf(conn, "-ERR 'Authorization Violation'\r\n")
+				conn.Close()
+				continue
+			}
+			fmt.Fprintf(conn, "PONG\r\n")
+			if i == 0 {
+				conn.Close() // the server ends
+				continue
+			}
+			defer conn.Close()
+			close(again)
+			return
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var told lockedBuffer
+	log := slog.New(slog.NewTextHandler(&told, nil))
+	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: []string{"nats://ann:pass-word@" + l.Addr().String()}, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-again:
+			<-served
+			if text := told.String(); strings.Count(text, "\n") != 1 || strings.Contains(text, "pass-word") {
+				t.Errorf("the log of %d refusals:\n%s", refusals, text)
+			}
+			return
+		default:
+		}
+		if conn.IsClosed() || time.Now().After(end) {
+			t.Fatalf("the connection is %v after refusals: %v", conn.Status(), conn.LastError())
+		}
 	}
 }
