@@ -43,10 +43,6 @@ const (
 	openFirst   = time.Second
 	// openPause is the wait between attempts to open a store without a leader.
 	openPause = 250 * time.Millisecond
-	// unanswered is how long the first request of a follow waits, and each further one waits twice as
-	// long. Servers without a leader do not answer at all, so a request that came before the election
-	// would use up the whole time.
-	unanswered = 2 * time.Second
 )
 
 // Headers and values of the key-value form, and of markers that the server writes.
@@ -199,7 +195,9 @@ func (d *Docs) Close() {
 // last returns the last message of a key, or its marker. there is false for a marker, whose Rev
 // stays: a new document follows it.
 func (d *Docs) last(ctx context.Context, key string) (doc store.Doc, there bool, err error) {
-	m, err := d.stream.GetLastMsgForSubject(ctx, d.prefix+key)
+	m, err := again(ctx, requestTimeout, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		return d.stream.GetLastMsgForSubject(ctx, d.prefix+key)
+	})
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return store.Doc{Key: key}, false, nil
@@ -284,7 +282,9 @@ func (d *Docs) List(ctx context.Context, prefix string) iter.Seq2[store.Doc, err
 			yield(store.Doc{}, err)
 			return
 		}
-		info, err := d.stream.Info(ctx, jetstream.WithSubjectFilter(d.prefix+prefix+">"))
+		info, err := again(ctx, requestTimeout, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+			return d.stream.Info(ctx, jetstream.WithSubjectFilter(d.prefix+prefix+">"))
+		})
 		if err != nil {
 			yield(store.Doc{}, failure(err))
 			return

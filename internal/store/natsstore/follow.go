@@ -132,7 +132,9 @@ func (w *follow) see(d store.Doc, gone bool) {
 // has gone with its marker. It is for one goroutine at a time.
 func (w *follow) read(ctx context.Context) error {
 	filter := w.docs.prefix + w.filter()
-	info, err := w.info(ctx, filter)
+	info, err := again(ctx, readTimeout, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		return w.docs.stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	})
 	if err != nil {
 		return failure(err)
 	}
@@ -140,9 +142,9 @@ func (w *follow) read(ctx context.Context) error {
 	seq := w.floor
 	w.mu.Unlock()
 	for {
-		bounded, cancel := context.WithTimeout(ctx, readTimeout)
-		m, err := w.docs.stream.GetMsg(bounded, seq+1, jetstream.WithGetMsgSubject(filter))
-		cancel()
+		m, err := again(ctx, readTimeout, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+			return w.docs.stream.GetMsg(ctx, seq+1, jetstream.WithGetMsgSubject(filter))
+		})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			break
 		} else if err != nil {
@@ -166,21 +168,6 @@ func (w *follow) read(ctx context.Context) error {
 	w.floor = max(w.floor, last)
 	maps.DeleteFunc(w.gone, func(_ string, seq uint64) bool { return seq <= w.floor })
 	return nil
-}
-
-// info returns what the stream has. It asks again where servers without a leader do not answer.
-func (w *follow) info(ctx context.Context, filter string) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	for limit := unanswered; ; limit *= 2 {
-		attempt, cancel := context.WithTimeout(ctx, limit)
-		info, err := w.docs.stream.Info(attempt, jetstream.WithSubjectFilter(filter))
-		late := attempt.Err() != nil
-		cancel()
-		if err == nil || !late || ctx.Err() != nil {
-			return info, err
-		}
-	}
 }
 
 // readForEver reads again what follows may have missed, one after the other, until Close.
