@@ -28,7 +28,14 @@ const (
 	tokenReaders = 4
 	// tokensOfTable is how many tokens are offered for one table.
 	tokensOfTable = 200
-	tokenWorkers  = 6
+	// tokenWorkers spend tokens at the same time, and with -chaos manyWorkers: of those, most wait for a node that was
+	// paused or cut off.
+	tokenWorkers = 6
+	manyWorkers  = 24
+	// tokenTime is how long the rest of tokenFetches may take when all is mended.
+	tokenTime = 10 * time.Minute
+	// tokenStray is how often a request goes to a node that is known not to run: one in so many.
+	tokenStray = 20
 )
 
 // serveTable starts an MCP server whose tool returns a table that weir holds back, and returns its URL.
@@ -139,7 +146,16 @@ func (x *tokens) fetch(ctx context.Context, n *clustertest.Node, token string) {
 
 // work spends tokens of one table after the other.
 func (x *tokens) work(ctx context.Context, r *rand.Rand) {
-	any := func() *clustertest.Node { return x.c.Nodes[r.IntN(len(x.c.Nodes))] }
+	any := func() *clustertest.Node {
+		n := x.c.Nodes[r.IntN(len(x.c.Nodes))]
+		for range len(x.c.Nodes) { // a paused node would hold the worker for the time of a call
+			if _, runs := n.Epoch(); runs || r.IntN(tokenStray) == 0 {
+				break
+			}
+			n = x.c.Nodes[r.IntN(len(x.c.Nodes))]
+		}
+		return n
+	}
 	for ctx.Err() == nil {
 		handle := x.hold(ctx, any())
 		for range tokensOfTable {
@@ -193,10 +209,14 @@ func (x *tokens) live(t *testing.T) map[string]bool {
 
 // TestTokens: while nodes are killed, ended and paused and links break, a URL that works once gives its rows to one
 // of its readers at most, at whichever node they ask, and no reader is refused before that, unless its node has ended.
-// make chaos makes 100,000 fetches.
+// make chaos makes 100,000 fetches, and fails with fewer.
 func TestTokens(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{Weir: weirBin, Config: fmt.Sprintf("mode: gateway\npublic_url: http://weir.test\nmcpServers: {counter: {url: %q, required: true, timeout: %v}}", serveTable(t), callTimeout)})
-	transport := &http.Transport{MaxIdleConnsPerHost: tokenWorkers * tokenReaders}
+	workers := tokenWorkers
+	if *chaosTime > 0 {
+		workers = manyWorkers
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: workers * tokenReaders}
 	t.Cleanup(transport.CloseIdleConnections)
 	x := &tokens{c: c, client: &http.Client{Transport: transport}, offers: map[string]int64{}, results: &outcomes{counts: map[string]int{}, first: map[string]string{}}}
 	x.tool = toolID(t, open(t, c.Nodes[0], "/mcp"), c.Nodes[0])
@@ -204,7 +224,7 @@ func TestTokens(t *testing.T) {
 	chaos := newChaos(t, c)
 	working := func(ctx context.Context) {
 		var all sync.WaitGroup
-		for i := range tokenWorkers {
+		for i := range workers {
 			all.Go(func() { x.work(ctx, rand.New(rand.NewPCG(chaos.seed, uint64(10+i)))) })
 		}
 		all.Wait()
@@ -212,7 +232,7 @@ func TestTokens(t *testing.T) {
 	chaos.run(breaking, working)
 	broken := x.made.Load()
 	if *chaosTime > 0 && broken < tokenFetches {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), tokenTime)
 		go func() {
 			defer cancel()
 			for ctx.Err() == nil && x.made.Load() < tokenFetches {
@@ -229,6 +249,9 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	t.Logf("%d fetches of %d tokens, %d of them while things broke: %v", x.made.Load(), len(x.offers), broken, x.results)
+	if made := x.made.Load(); *chaosTime > 0 && made < tokenFetches {
+		t.Errorf("%d fetches in %v and %v are no proof: make chaos wants %d", made, breaking, tokenTime, tokenFetches)
+	}
 	if err := x.history.Check(linearity.Tokens(), time.Minute); err != nil {
 		t.Error(err)
 	}
