@@ -89,26 +89,26 @@ func (s *Shared) shrink(h store.Header, body []byte) (store.Header, []byte, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	h[headerBody] = id + "," + strconv.Itoa(len(body))
+	h.Set(headerBody, id+","+strconv.Itoa(len(body)))
 	return h, nil, nil
 }
 
 // unsent forgets the body of a message that its receiver does not fetch any more. It would take room from
 // others for keepBody.
 func (s *Shared) unsent(h store.Header) {
-	if id, _, large := strings.Cut(h[headerBody], ","); large {
+	if id, _, large := strings.Cut(h.Get(headerBody), ","); large {
 		s.o.Bodies.take(id)
 	}
 }
 
 // expand calls f with the body of a message, at once or when the body has been fetched.
 func (s *Shared) expand(in store.Message, f func(body []byte, err error)) {
-	id, size, large := strings.Cut(in.Header[headerBody], ",")
+	id, size, large := strings.Cut(in.Header.Get(headerBody), ",")
 	if !large {
 		f(in.Body, nil)
 		return
 	}
-	from := in.Header[headerFrom]
+	from := in.Header.Get(headerFrom)
 	started := s.Go(func() {
 		n, err := strconv.ParseInt(size, 10, 64)
 		if err != nil || s.o.Bodies == nil || strings.ContainsAny(id, "/?#%") {

@@ -28,8 +28,8 @@ const maxEars = 64
 
 // take handles a message. Calls must not overlap.
 func (l *line) take(in store.Message) {
-	from := in.Header[headerFrom]
-	switch Op(in.Header[headerOp]) {
+	from := in.Header.Get(headerFrom)
+	switch Op(in.Header.Get(headerOp)) {
 	case opRoll:
 		l.roll(from, in)
 		return
@@ -75,7 +75,7 @@ func (l *line) take(in store.Message) {
 		}
 		return
 	}
-	_, large := in.Header[headerBody]
+	_, large := in.Header.Lookup(headerBody)
 	if large {
 		if l.waiting == nil {
 			l.waiting = map[string][]store.Message{}
@@ -112,7 +112,7 @@ func (l *line) handed(from string, in store.Message) {
 }
 
 func numberOf(h store.Header) uint64 {
-	number, err := strconv.ParseUint(h[headerNumber], 10, 64)
+	number, err := strconv.ParseUint(h.Get(headerNumber), 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -134,7 +134,7 @@ func (l *line) ear(from string) *ear {
 
 // tellGap asks a sender to take the roll now. Without that it does so within a second or two.
 func (l *line) tellGap(from string) {
-	h := store.Header{headerV: "1", headerOp: string(opMissed), headerFrom: l.inc, headerNumber: strconv.Itoa(l.k)}
+	h := store.Header{{headerV, "1"}, {headerOp, string(opMissed)}, {headerFrom, l.inc}, {headerNumber, strconv.Itoa(l.k)}}
 	if err := l.s.o.Direct.Tell(l.s.lane(from, l.k), h, nil); err != nil {
 		l.s.log.Debug("another hub was not told that messages are lost", "inc", from, "err", err)
 	}
@@ -155,7 +155,7 @@ func (l *line) roll(from string, in store.Message) {
 		l.s.log.Warn("messages of another hub were lost between the nodes", "inc", from, "count", len(answer.Lost))
 	}
 	body, _ := json.Marshal(answer) // numbers
-	_ = in.Reply(store.Header{headerV: "1", headerFrom: l.inc}, body)
+	_ = in.Reply(store.Header{{headerV, "1"}, {headerFrom, l.inc}}, body)
 }
 
 // lose drops a message that has come and cannot be handled.
@@ -186,7 +186,7 @@ func (l *line) fetch(from string, in store.Message) {
 			if !more {
 				return
 			}
-			if _, large := next.Header[headerBody]; large {
+			if _, large := next.Header.Lookup(headerBody); large {
 				l.fetch(from, next)
 				return
 			}

@@ -90,11 +90,13 @@ type Message struct {
 	// Lost is called once, from any goroutine, if a message of Tell is found lost: it was not handled, and never
 	// will be. Nil does not look after the message. It may be set by the sender alone.
 	Lost func()
+
+	room [1]json.RawMessage // of Args, if it is one
 }
 
-// encode returns the JSON form of a Caller.
-func (c *Caller) encode() []byte {
-	w := rawjson.NewWriter(make([]byte, 0, 128)).Object().Key("name").String(c.Name).Key("sid").String(c.SID)
+// append appends the JSON form of a Caller.
+func (c *Caller) append(b []byte) []byte {
+	w := rawjson.NewWriter(b).Object().Key("name").String(c.Name).Key("sid").String(c.SID)
 	if c.Version != "" {
 		w.Key("version").String(c.Version)
 	}
@@ -104,7 +106,7 @@ func (c *Caller) encode() []byte {
 	return w.EndObject().Bytes()
 }
 
-// decodeCaller reads what encode has written. Members that this build does not know are left out.
+// decodeCaller reads what append has written. Members that this build does not know are left out.
 func decodeCaller(raw []byte) (c Caller, err error) {
 	var name, sid, version, dialect []byte
 	err = rawjson.Scan(raw, rawjson.Key("name", &name), rawjson.Key("sid", &sid), rawjson.Key("version", &version), rawjson.Key("dialect", &dialect))
@@ -124,24 +126,33 @@ func isTrace(s string) bool {
 
 var errMessage = errors.New("a message of another hub cannot be read")
 
-func encodeText(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+// encodeText returns a text for a header. Short ones, as most are, need one allocation.
+func encodeText(s string) string {
+	var from, to [256]byte
+	return string(base64.RawURLEncoding.AppendEncode(to[:0], append(from[:0], s...)))
+}
 
 func decodeText(s string) (string, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
+	var from, to [256]byte
+	raw, err := base64.RawURLEncoding.AppendDecode(to[:0], append(from[:0], s...))
 	return string(raw), err
 }
 
 // pack returns the header and the body of a message.
 func (m *Message) pack() (store.Header, []byte) {
-	h := store.Header{headerV: "1"}
+	fields := 4
+	if m.Op != "" { // else it is an answer
+		fields = 12
+	}
+	h := append(make(store.Header, 0, fields), [2]string{headerV, "1"})
 	set := func(name, value string) {
 		if value != "" {
-			h[name] = value
+			h = append(h, [2]string{name, value})
 		}
 	}
 	number := func(name string, n uint64) {
 		if n != 0 {
-			h[name] = strconv.FormatUint(n, 10)
+			set(name, strconv.FormatUint(n, 10))
 		}
 	}
 	set(headerOp, string(m.Op))
@@ -149,19 +160,21 @@ func (m *Message) pack() (store.Header, []byte) {
 	set(headerEvent, encodeText(m.Event))
 	set(headerOffice, encodeText(m.Office))
 	set(headerTo, m.To)
-	set(headerProblem, m.Problem)
 	number(headerGen, m.Gen)
 	number(headerRev, m.Rev)
 	number(headerSeq, m.Seq)
 	number(headerTimeout, uint64(m.Timeout.Milliseconds()))
 	if m.Agent.SID != "" {
-		h[headerAgent] = base64.RawURLEncoding.EncodeToString(m.Agent.encode())
+		var room [256]byte
+		set(headerAgent, encodeText(string(m.Agent.append(room[:0]))))
 	}
 	if isTrace(m.Trace) {
-		h[headerTrace] = m.Trace
+		set(headerTrace, m.Trace)
 	}
 	if m.Deep {
-		h[headerProblem] = "deep"
+		set(headerProblem, "deep")
+	} else {
+		set(headerProblem, m.Problem)
 	}
 	if len(m.Args) == 0 && len(m.Attachments) == 0 {
 		return h, nil
@@ -185,50 +198,80 @@ func (m *Message) pack() (store.Header, []byte) {
 	for _, a := range m.Attachments {
 		body, lens = append(body, a...), append(strconv.AppendInt(lens, int64(len(a)), 10), ',')
 	}
-	h[headerLens] = string(lens)
+	set(headerLens, string(lens))
 	return h, body
 }
 
 // unpack reads a message.
 func unpack(h store.Header, body []byte) (*Message, error) {
-	if h[headerV] != "1" {
-		return nil, fmt.Errorf("%w: its version is %q", errMessage, h[headerV])
+	m := &Message{}
+	version, lens, parted, problem := "", "", false, error(nil)
+	text := func(to *string, value string) {
+		var err error
+		if *to, err = decodeText(value); err != nil {
+			problem = err
+		}
 	}
-	m := &Message{Op: Op(h[headerOp]), From: h[headerFrom], To: h[headerTo], Problem: h[headerProblem], Trace: h[headerTrace]}
+	number := func(to *uint64, value string) {
+		var err error
+		if *to, err = strconv.ParseUint(value, 10, 64); err != nil && value != "" {
+			problem = err
+		}
+	}
+	timeout := uint64(0)
+	for _, field := range h { // once: a look for each name would pass over all of them each time
+		switch value := field[1]; field[0] {
+		case headerV:
+			version = value
+		case headerOp:
+			m.Op = Op(value)
+		case headerFrom:
+			m.From = value
+		case headerEvent:
+			text(&m.Event, value)
+		case headerOffice:
+			text(&m.Office, value)
+		case headerTo:
+			m.To = value
+		case headerProblem:
+			m.Problem = value
+		case headerTrace:
+			m.Trace = value
+		case headerGen:
+			number(&m.Gen, value)
+		case headerRev:
+			number(&m.Rev, value)
+		case headerSeq:
+			number(&m.Seq, value)
+		case headerTimeout:
+			number(&timeout, value)
+		case headerLens:
+			lens, parted = value, true
+		case headerAgent:
+			var from, to [256]byte
+			raw, err := base64.RawURLEncoding.AppendDecode(to[:0], append(from[:0], value...))
+			if err == nil && value != "" {
+				m.Agent, err = decodeCaller(raw)
+			}
+			if err != nil {
+				problem = err
+			}
+		}
+	}
+	if version != "1" {
+		return nil, fmt.Errorf("%w: its version is %q", errMessage, version)
+	}
+	if problem != nil {
+		return nil, fmt.Errorf("%w: %w", errMessage, problem)
+	}
+	m.Timeout = time.Duration(min(timeout, 1<<40)) * time.Millisecond
 	if m.Op == OpProbe {
 		m.Deep, m.Problem = m.Problem == "deep", ""
 	}
-	var failed error
-	text := func(name string) string {
-		s, err := decodeText(h[name])
-		failed = errors.Join(failed, err)
-		return s
-	}
-	number := func(name string) uint64 {
-		if h[name] == "" {
-			return 0
-		}
-		n, err := strconv.ParseUint(h[name], 10, 64)
-		failed = errors.Join(failed, err)
-		return n
-	}
-	m.Event, m.Office = text(headerEvent), text(headerOffice)
-	m.Gen, m.Rev, m.Seq = number(headerGen), number(headerRev), number(headerSeq)
-	m.Timeout = time.Duration(min(number(headerTimeout), 1<<40)) * time.Millisecond
-	if agent := h[headerAgent]; agent != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(agent)
-		if err == nil {
-			m.Agent, err = decodeCaller(raw)
-		}
-		failed = errors.Join(failed, err)
-	}
-	if failed != nil {
-		return nil, fmt.Errorf("%w: %w", errMessage, failed)
-	}
-	lens, ok := h[headerLens]
-	if !ok {
+	if !parted {
 		if len(body) > 0 {
-			m.Args = []json.RawMessage{body}
+			m.room[0] = body
+			m.Args = m.room[:]
 		}
 		return m, nil
 	}
@@ -371,13 +414,14 @@ func (s *Shared) Tell(inc, computer string, m *Message) error {
 	}
 	var p *pending
 	if lost := m.Lost; lost != nil {
-		p = &pending{sent: time.Now(), lost: func(error) { s.unsent(h); lost() }}
+		p = &pending{sent: time.Now(), owner: &told{s, h, lost}}
 	}
 	k, number := laneOf(computer), uint64(0)
 	st := s.streams.stream(m.From, inc, k)
-	s.streams.send(st, h, p, func(n uint64) {
+	s.streams.send(st, h, p, func(h store.Header, n uint64) (send func()) {
 		number = n
-		err = s.o.Direct.Tell(s.lane(inc, k), h, body)
+		send, err = s.queue(st.subject, h, body, 0, nil)
+		return send
 	})
 	if err != nil {
 		st.remove(number)
@@ -405,36 +449,70 @@ func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f 
 		return
 	}
 	k := laneOf(computer)
-	p := &pending{sent: time.Now(), asks: true, lost: func(err error) { s.unsent(h); f(nil, err) }}
-	take := func(in store.Message, err error) {
-		if !p.end() {
-			return
-		}
-		if err != nil {
-			if errors.Is(err, ErrLate) && time.Since(p.sent) < timeout {
-				err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
-			}
-			p.lost(err)
-			return
-		}
-		s.expand(in, func(body []byte, err error) {
-			if err != nil {
-				f(nil, err)
-				return
-			}
-			f(unpack(in.Header, body))
-		})
-	}
+	q := &question{pending: pending{sent: time.Now(), asks: true}, s: s, h: h, timeout: timeout, f: f}
+	q.owner = q
 	if m.Op == OpProbe { // its sender takes silence for an answer, and must not take the end of a connection for one
-		s.o.Bus.Ask(s.lane(inc, k), h, body, timeout, take)
+		s.o.Bus.Ask(s.lane(inc, k), h, body, timeout, q.take)
 		return
 	}
-	st := s.streams.stream(m.From, inc, k)
-	s.streams.send(st, h, p, func(number uint64) {
-		s.o.Direct.Ask(s.lane(inc, k), h, body, timeout, func(in store.Message, err error) {
-			st.remove(number)
-			take(in, err)
-		})
+	q.stream = s.streams.stream(m.From, inc, k)
+	s.streams.send(q.stream, h, &q.pending, func(h store.Header, number uint64) (send func()) {
+		q.number = number
+		send, err := s.queue(q.stream.subject, h, body, timeout, q.take)
+		if err != nil {
+			go q.take(store.Message{}, err)
+		}
+		return send
+	})
+}
+
+// told is a message of Tell of which the sender wants to hear if it is lost.
+type told struct {
+	s    *Shared
+	h    store.Header
+	lost func()
+}
+
+func (t *told) lose(error) { t.s.unsent(t.h); t.lost() }
+
+// question is a message of Ask.
+type question struct {
+	pending
+	s       *Shared
+	stream  *stream // nil: it has no number
+	number  uint64
+	h       store.Header
+	timeout time.Duration
+	f       func(*Message, error)
+}
+
+func (q *question) lose(err error) { q.s.unsent(q.h); q.f(nil, err) }
+
+// take takes the answer.
+func (q *question) take(in store.Message, err error) {
+	if q.stream != nil {
+		q.stream.remove(q.number)
+	}
+	if !q.end() {
+		return
+	}
+	if err != nil {
+		if errors.Is(err, ErrLate) && time.Since(q.sent) < q.timeout {
+			err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
+		}
+		q.lose(err)
+		return
+	}
+	if _, large := in.Header.Lookup(headerBody); !large { // as expand has it, without a function on the heap
+		q.f(unpack(in.Header, in.Body))
+		return
+	}
+	q.s.expand(in, func(body []byte, err error) {
+		if err != nil {
+			q.f(nil, err)
+			return
+		}
+		q.f(unpack(in.Header, body))
 	})
 }
 

@@ -97,7 +97,7 @@ func (s *Shared) confirmNotices() (more bool) {
 		}
 		n.asking[r] = true
 		body, _ := json.Marshal(numbers) // numbers
-		h := store.Header{headerV: "1", headerOp: string(opSeen), headerFrom: r.from}
+		h := store.Header{{headerV, "1"}, {headerOp, string(opSeen)}, {headerFrom, r.from}}
 		s.o.Bus.Ask(s.lane(r.to, 0), h, body, rollTime, func(in store.Message, err error) {
 			var missing []uint64
 			if err == nil {

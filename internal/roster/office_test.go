@@ -170,7 +170,7 @@ func FuzzMessage(f *testing.F) {
 			len(got.Args) != 2 || !bytes.Equal(got.Args[1], arg) || len(got.Attachments) != 1 || !bytes.Equal(got.Attachments[0], attached) {
 			t.Fatalf("%v: %+v", err, got)
 		}
-		h[headerLens] = lens
+		h.Set(headerLens, lens)
 		if got, err := unpack(h, body); err == nil {
 			size := 0
 			for _, a := range got.Args {

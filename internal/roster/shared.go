@@ -44,6 +44,7 @@ type Options struct {
 	Docs store.Docs
 	Bus  store.Bus
 	// Direct carries the messages from one hub to another, in order. Nil is Bus.
+	// A Bus with a Queue, as that of package direct, sends several of them at once.
 	Direct store.Bus
 	Node   Node
 	// Drained is closed when the node takes no new work and other nodes do. Nil is never.
@@ -82,6 +83,7 @@ type Shared struct {
 
 	streams *streams
 	notices notices
+	queue   func(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error)
 
 	mu     sync.Mutex // guards below
 	closed bool
@@ -102,6 +104,7 @@ func NewShared(o Options) *Shared {
 	}
 	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, seen: map[string]store.Doc{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
 	s.streams = newStreams(s)
+	s.queue = queueOf(o.Direct)
 	none := ""
 	s.inc.Store(&none)
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -69,7 +69,9 @@ type outbox [lanes]stream
 
 // stream is the sender's side.
 type stream struct {
-	mu      sync.Mutex // guards below; held while a message is sent, so that numbers arrive in order
+	subject string
+
+	mu      sync.Mutex // guards below; held while a message gets its place in line, so that numbers arrive in order
 	last    uint64
 	pending map[uint64]*pending
 	told    int  // of pending, those that wait for no answer
@@ -81,7 +83,7 @@ type pending struct {
 	sent  time.Time
 	asks  bool // it waits for an answer
 	ended atomic.Bool
-	lost  func(error) // called once, unless the answer was first
+	owner interface{ lose(error) } // called once, unless the answer was first
 }
 
 // end reports whether the caller is the first to know what became of the message.
@@ -97,6 +99,9 @@ func (x *streams) stream(from, to string, lane int) *stream {
 		x.mu.Lock()
 		if box = x.outboxes[r]; box == nil {
 			box = &outbox{}
+			for k := range box {
+				box[k].subject = x.s.lane(to, k)
+			}
 			x.outboxes[r] = box
 		}
 		x.mu.Unlock()
@@ -111,13 +116,21 @@ func (x *streams) forget(inc string) {
 	maps.DeleteFunc(x.outboxes, func(r route, _ *outbox) bool { return r.from == inc || r.to == inc })
 }
 
-// send numbers a message, and lets do send it. Rolls look after p, unless that is nil.
-func (x *streams) send(st *stream, h store.Header, p *pending, do func(number uint64)) {
+// send numbers a message, lets queue put it in line, and sends it. Rolls look after p, unless that is nil.
+//
+// The number is given with the lock of the stream. A write with it would make all callers of the lane wait for the
+// system, one after the other, and an answer, which takes the lock as well, for the goroutine that has asked.
+func (x *streams) send(st *stream, h store.Header, p *pending, queue func(h store.Header, number uint64) (send func())) {
+	send := x.number(st, h, p, queue)
+	send()
+}
+
+func (x *streams) number(st *stream, h store.Header, p *pending, queue func(h store.Header, number uint64) (send func())) (send func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.last++
 	number := st.last
-	h[headerNumber] = strconv.FormatUint(number, 10)
+	h = append(h, [2]string{headerNumber, strconv.FormatUint(number, 10)})
 	if p != nil && (p.asks || st.told < maxTold) {
 		if st.pending == nil {
 			st.pending = map[uint64]*pending{}
@@ -128,7 +141,24 @@ func (x *streams) send(st *stream, h store.Header, p *pending, do func(number ui
 		}
 		x.rollLater()
 	}
-	do(number)
+	return queue(h, number)
+}
+
+// queueOf returns the Queue of a Bus. One without it sends at once.
+func queueOf(b store.Bus) func(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error) {
+	if q, ok := b.(interface {
+		Queue(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error)
+	}); ok {
+		return q.Queue
+	}
+	none := func() {}
+	return func(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error) {
+		if f == nil {
+			return none, b.Tell(subject, h, body)
+		}
+		b.Ask(subject, h, body, timeout, f)
+		return none, nil
+	}
 }
 
 // rollLater lets rolls be taken while anything is pending.
@@ -204,9 +234,9 @@ func (x *streams) roll(r route, lane int, st *stream, after time.Duration) (more
 	numbers = numbers[:min(len(numbers), maxRoll)]
 	body, _ := json.Marshal(numbers) // numbers
 	st.rolling = true
-	h := store.Header{headerV: "1", headerOp: string(opRoll), headerFrom: r.from, headerNumber: strconv.FormatUint(st.last, 10)}
+	h := store.Header{{headerV, "1"}, {headerOp, string(opRoll)}, {headerFrom, r.from}, {headerNumber, strconv.FormatUint(st.last, 10)}}
 	// On the way of the messages: a roll must not overtake them.
-	x.s.o.Direct.Ask(x.s.lane(r.to, lane), h, body, rollTime, func(in store.Message, err error) {
+	x.s.o.Direct.Ask(st.subject, h, body, rollTime, func(in store.Message, err error) {
 		var answer rolled
 		if err == nil {
 			err = json.Unmarshal(in.Body, &answer)
@@ -249,7 +279,7 @@ func (x *streams) rolled(st *stream, answer *rolled) {
 	st.mu.Unlock()
 	for _, p := range lost {
 		if p.end() {
-			p.lost(ErrLost)
+			p.owner.lose(ErrLost)
 		}
 	}
 	if len(unanswered) == 0 {
@@ -259,7 +289,7 @@ func (x *streams) rolled(st *stream, answer *rolled) {
 		x.s.Pause(answerTime)
 		for _, p := range unanswered {
 			if p.end() {
-				p.lost(ErrNoAnswer)
+				p.owner.lose(ErrNoAnswer)
 			}
 		}
 		st.mu.Lock()
@@ -274,8 +304,8 @@ func (x *streams) rolled(st *stream, answer *rolled) {
 
 // missed takes the word of a receiver that a stream has a gap.
 func (x *streams) missed(h store.Header) {
-	r := route{x.s.Inc(), h[headerFrom]}
-	lane, err := strconv.Atoi(h[headerNumber])
+	r := route{x.s.Inc(), h.Get(headerFrom)}
+	lane, err := strconv.Atoi(h.Get(headerNumber))
 	x.mu.RLock()
 	box := x.outboxes[r]
 	x.mu.RUnlock()

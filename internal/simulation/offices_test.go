@@ -48,10 +48,10 @@ type tap struct {
 
 // Ask implements store.Bus.
 func (b tap) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
-	if h["Weir-Op"] == "call" {
+	if h.Get("Weir-Op") == "call" {
 		if id := rawjson.Text(rawjson.Get(body, "req_id")); id != "" {
 			b.w.mu.Lock()
-			b.w.offices.sent[id] = h["Weir-To"]
+			b.w.offices.sent[id] = h.Get("Weir-To")
 			b.w.mu.Unlock()
 		}
 		if b.w.loses() {
@@ -65,7 +65,7 @@ func (b tap) Ask(subject string, h store.Header, body []byte, timeout time.Durat
 // Listen implements store.Bus. Answers to calls are lost, too.
 func (b tap) Listen(subject string, f func(store.Message)) (stop func(), err error) {
 	return b.MemoryBus.Listen(subject, func(m store.Message) {
-		if reply := m.Reply; reply != nil && m.Header["Weir-Op"] == "call" {
+		if reply := m.Reply; reply != nil && m.Header.Get("Weir-Op") == "call" {
 			m.Reply = func(h store.Header, body []byte) error {
 				if b.w.loses() {
 					return nil

@@ -11,8 +11,36 @@ const MaxMessage = 512 << 10
 // maxHeader bounds the names and values of a message's Header in all.
 const maxHeader = 16 << 10
 
-// Header is what a message says of its body. Names and values are printable ASCII.
-type Header map[string]string
+// Header is what a message says of its body: names and their values, each name once. Both are printable ASCII. A header
+// has few names, and each message makes one at either end, so it is no map.
+type Header [][2]string
+
+// Get returns the value of a name, "" if the name is not there.
+func (h Header) Get(name string) string {
+	value, _ := h.Lookup(name)
+	return value
+}
+
+// Lookup is Get that reports whether the name is there.
+func (h Header) Lookup(name string) (value string, ok bool) {
+	for i := range h {
+		if h[i][0] == name {
+			return h[i][1], true
+		}
+	}
+	return "", false
+}
+
+// Set gives a name its value.
+func (h *Header) Set(name, value string) {
+	for i := range *h {
+		if (*h)[i][0] == name {
+			(*h)[i][1] = value
+			return
+		}
+	}
+	*h = append(*h, [2]string{name, value})
+}
 
 // Message is a message as a listener gets it. Header and body belong to the listener.
 type Message struct {
@@ -50,7 +78,8 @@ func CheckMessage(subject string, h Header, body []byte) error {
 		return fmt.Errorf("store: a message to %.60q has %d bytes, more than %d", subject, len(body), MaxMessage)
 	}
 	size := 0
-	for name, value := range h {
+	for _, field := range h {
+		name, value := field[0], field[1]
 		size += len(name) + len(value)
 		if name == "" || !printable(name) || !printable(value) {
 			return fmt.Errorf("store: the header %.60q of a message to %.60q has characters that are not printable ASCII", name, subject)

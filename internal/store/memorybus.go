@@ -1,7 +1,6 @@
 package store
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,7 +72,7 @@ func (b *MemoryBus) send(m Message) bool {
 	defer b.mu.Unlock()
 	all := b.listeners[m.Subject]
 	for _, l := range all {
-		m.Header, m.Body = maps.Clone(m.Header), slices.Clone(m.Body)
+		m.Header, m.Body = slices.Clone(m.Header), slices.Clone(m.Body)
 		l.put(m)
 	}
 	return len(all) > 0
@@ -106,7 +105,7 @@ func (b *MemoryBus) Ask(subject string, h Header, body []byte, timeout time.Dura
 		}
 		if done.CompareAndSwap(false, true) {
 			late.Stop()
-			go f(Message{Subject: subject, Header: maps.Clone(h), Body: slices.Clone(body)}, nil)
+			go f(Message{Subject: subject, Header: slices.Clone(h), Body: slices.Clone(body)}, nil)
 		}
 		return nil
 	}

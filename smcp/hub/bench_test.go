@@ -1,18 +1,23 @@
 package hub_test
 
 import (
+	"crypto/tls"
 	"encoding/json"
+	"io"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/clusterkey"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/smcp/hub"
 )
 
 // BenchmarkCall measures a call of an Agent to a Computer at another node: over the peer link, with TLS, and over a NATS
 // server in this process, which takes the messages while there is no link. x_same is how many times as long it takes as
-// a call to a Computer at the Agent's own node, in the same run, and x_cpu how many times as much CPU time.
+// a call to a Computer at the Agent's own node, in the same run, and x_cpu how many times as much CPU time. x_echo and
+// echo-cpu-ns are what a call would have if the other node were a bare echo over TLS.
 func BenchmarkCall(b *testing.B) {
 	b.Run("link", func(b *testing.B) { benchmarkCall(b, true) })
 	b.Run("nats", func(b *testing.B) { benchmarkCall(b, false) })
@@ -26,32 +31,85 @@ func benchmarkCall(b *testing.B, linked bool) {
 	join(b, one.url, peerOptions{answer: answers()}, "computer", "near", "o")
 	join(b, two.url, peerOptions{answer: answers()}, "computer", "far", "o")
 	agent.hears(`notify:enter_office {"office_id":"o","computer":"far"}`)
-	// Both are called in turns. The medians count, as other programs of the machine disturb single calls.
+	call := func(computer string) func() error {
+		return func() error {
+			_, err := agent.client.EmitWithAck(b.Context(), "client:tool_call", json.RawMessage(toolCall("o", computer, "t")))
+			return err
+		}
+	}
+	// All are called in turns. The medians count, as other programs of the machine disturb single calls.
 	const turn = 10
-	var times [2][]time.Duration
-	var cpu [2]time.Duration
+	all := [3]func() error{call("near"), call("far"), newEcho(b)}
+	var times [3][]time.Duration
+	var cpu [3]time.Duration
 	for i := 0; b.Loop(); i++ {
-		at := i / turn % 2
+		at := i / turn % len(all)
 		used, began := telemetry.CPU(), time.Now()
-		if _, err := agent.client.EmitWithAck(b.Context(), "client:tool_call", json.RawMessage(toolCall("o", []string{"near", "far"}[at], "t"))); err != nil {
+		if err := all[at](); err != nil {
 			b.Fatal(err)
 		}
 		times[at] = append(times[at], time.Since(began))
 		cpu[at] += telemetry.CPU() - used
 	}
-	if len(times[1]) == 0 {
+	if len(times[2]) == 0 {
 		return // too few to compare
 	}
+	var median [3]time.Duration
 	for at := range times {
 		slices.Sort(times[at])
+		median[at] = times[at][len(times[at])/2]
 		cpu[at] /= time.Duration(len(times[at]))
 	}
-	near, far := times[0][len(times[0])/2], times[1][len(times[1])/2]
+	near, far, echo := median[0], median[1], median[2]
 	b.ReportMetric(float64(far)/float64(near), "x_same")
+	b.ReportMetric(float64(near+echo)/float64(near), "x_echo")
 	b.ReportMetric(float64(cpu[1])/float64(cpu[0]), "x_cpu")
 	b.ReportMetric(float64((far - near).Nanoseconds()), "added-ns/call")
 	b.ReportMetric(float64((cpu[1] - cpu[0]).Nanoseconds()), "added-cpu-ns/call")
+	b.ReportMetric(float64(cpu[2].Nanoseconds()), "echo-cpu-ns")
 	b.ReportMetric(0, "ns/op")
+}
+
+// newEcho returns a function that sends the bytes of a call over a connection with the TLS of nodes, and waits for
+// those of its answer.
+func newEcho(b *testing.B) func() error {
+	b.Helper()
+	const asked, answered = 400, 120 // as the frames of a call and its answer
+	key, err := clusterkey.Parse(testKey)
+	if err != nil {
+		b.Fatal(err)
+	}
+	conf := clusterkey.NewAuthority("n", key, nil, nil).TLS()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", conf)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for buf := make([]byte, asked); err == nil; {
+			if _, err = io.ReadFull(conn, buf); err == nil {
+				_, err = conn.Write(buf[:answered])
+			}
+		}
+	})
+	conn, err := tls.Dial("tcp", l.Addr().String(), conf)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close(); _ = l.Close(); done.Wait() })
+	buf := make([]byte, asked)
+	return func() error {
+		if _, err := conn.Write(buf); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(conn, buf[:answered])
+		return err
+	}
 }
 
 // BenchmarkJoin measures a join and a leave at one of two nodes whose Agent is at the other one, on one

@@ -408,7 +408,7 @@ func TestLostChannelMessage(t *testing.T) {
 			arrived("open one")
 			lost := make(chan struct{})
 			drop := func(h store.Header) bool {
-				if h["Weir-Op"] != string(direction) {
+				if h.Get("Weir-Op") != string(direction) {
 					return false
 				}
 				bus.drop.Store(nil)

@@ -42,14 +42,14 @@ func (l *leaky) loseOne(op string) {
 }
 
 func (l *leaky) Tell(subject string, h store.Header, body []byte) error {
-	if l.drops(h["Weir-Op"], h) {
+	if l.drops(h.Get("Weir-Op"), h) {
 		return nil
 	}
 	return l.Bus.Tell(subject, h, body)
 }
 
 func (l *leaky) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
-	if l.drops(h["Weir-Op"], h) {
+	if l.drops(h.Get("Weir-Op"), h) {
 		time.AfterFunc(timeout, func() { f(store.Message{}, store.ErrUnavailable) })
 		return
 	}
@@ -59,7 +59,7 @@ func (l *leaky) Ask(subject string, h store.Header, body []byte, timeout time.Du
 func (l *leaky) Listen(subject string, f func(store.Message)) (stop func(), err error) {
 	return l.Bus.Listen(subject, func(m store.Message) {
 		if reply := m.Reply; reply != nil {
-			asked := m.Header["Weir-Op"]
+			asked := m.Header.Get("Weir-Op")
 			m.Reply = func(h store.Header, body []byte) error {
 				if asked == "call" && l.drops(answerOp, h) {
 					return nil

@@ -327,8 +327,10 @@ func (r remote) callOf(s *session, m *roster.Message, counted bool) (*call, erro
 	c := &call{
 		name: a2c.Dialect01.Event(m.Event), spelling: m.Event, as: m.Agent.Name, sid: m.Agent.SID, dialect: a2c.Dialect(min(m.Agent.Dialect, uint8(a2c.Dialect05))), counted: counted,
 	}
-	if v, err := a2c.ParseVersion(m.Agent.Version); err == nil {
-		c.version = v
+	if m.Agent.Version != "" {
+		if v, err := a2c.ParseVersion(m.Agent.Version); err == nil {
+			c.version = v
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,6 +27,9 @@ const (
 	headerChange = "Weir-Direct"
 )
 
+// errLate says that a question had no answer in time.
+var errLate = errors.New("no answer in time")
+
 // errBroken is the error of questions whose connection has ended before the answer came. The listener may have got the
 // question, and may live: it is no store.ErrNobody.
 var errBroken = fmt.Errorf("%w: the connection ended before the answer", store.ErrUnavailable)
@@ -248,13 +251,13 @@ func (b *Bus) ended(p *peer, s *stream) {
 	}
 }
 
-// send sends a message. f is nil for Tell.
-func (b *Bus) send(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) error {
+// queue puts a message in line. f is nil for Tell. The returned stream is to be flushed; nil: the message is on its way.
+func (b *Bus) queue(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (*stream, error) {
 	s, err := b.choose(p, subject, h, body, timeout, f)
-	if s == nil || s.send(subject, h, body, timeout, f) {
-		return err
+	if s == nil || s.queue(subject, h, body, timeout, f) {
+		return s, err
 	}
-	return b.elsewhere(subject, h, body, timeout, f) // the connection has just ended, and has taken nothing
+	return nil, b.elsewhere(subject, h, body, timeout, f) // the connection has just ended, and has taken nothing
 }
 
 // elsewhere sends a message over the other Bus.
@@ -276,7 +279,7 @@ func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeo
 		if len(r.held) >= maxHeld {
 			return nil, fmt.Errorf("%w: too many messages wait for a connection", store.ErrUnavailable)
 		}
-		r.held = append(r.held, held{maps.Clone(h), slices.Clone(body), timeout, f})
+		r.held = append(r.held, held{slices.Clone(h), slices.Clone(body), timeout, f})
 		p.routes[subject] = r
 		return nil, nil
 	case r.via != nil:
@@ -289,9 +292,9 @@ func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeo
 		p.routes[subject] = route{via: p.stream}
 		return p.stream, nil
 	}
-	p.routes[subject] = route{next: p.stream, held: []held{{maps.Clone(h), slices.Clone(body), timeout, f}}}
-	b.o.Bus.Ask(subject, store.Header{headerChange: "1"}, nil, changeTime, func(m store.Message, err error) {
-		if err == nil && m.Header[headerChange] == "" {
+	p.routes[subject] = route{next: p.stream, held: []held{{slices.Clone(h), slices.Clone(body), timeout, f}}}
+	b.o.Bus.Ask(subject, store.Header{{headerChange, "1"}}, nil, changeTime, func(m store.Message, err error) {
+		if err == nil && m.Header.Get(headerChange) == "" {
 			err = errors.New("the node does not change to the connection")
 		}
 		b.change(p, subject, err)
@@ -303,15 +306,16 @@ func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeo
 // of other subjects keep the connection.
 func (b *Bus) change(p *peer, subject string, err error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	waited := p.routes[subject]
 	r := route{via: waited.next}
+	send := func() {}
 	if err != nil {
 		b.log.Debug("messages to a node stay at NATS", "inc", p.process, "err", err)
 		r = route{again: time.Now().Add(dialPause)}
 	}
 	for _, m := range waited.held {
-		if r.via != nil && r.via.send(subject, m.header, m.body, m.timeout, m.f) {
+		if r.via != nil && r.via.queue(subject, m.header, m.body, m.timeout, m.f) {
+			send = r.via.send
 			continue
 		}
 		r.via = nil
@@ -320,44 +324,55 @@ func (b *Bus) change(p *peer, subject string, err error) {
 		}
 	}
 	p.routes[subject] = r
+	p.mu.Unlock()
+	send()
 }
 
 // Tell implements store.Bus.
 func (b *Bus) Tell(subject string, h store.Header, body []byte) error {
-	p := b.to(subject)
-	if p == nil {
-		return b.o.Bus.Tell(subject, h, body)
-	}
-	if err := store.CheckMessage(subject, h, body); err != nil {
-		return err
-	}
-	return b.send(p, subject, h, body, 0, nil)
+	send, err := b.Queue(subject, h, body, 0, nil)
+	send()
+	return err
 }
 
 // Ask implements store.Bus. A question whose connection ends fails with a store.ErrUnavailable, at once.
 func (b *Bus) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
-	p := b.to(subject)
-	if p == nil {
-		b.o.Bus.Ask(subject, h, body, timeout, f)
-		return
-	}
-	err := store.CheckMessage(subject, h, body)
-	if err == nil {
-		err = b.send(p, subject, h, body, timeout, f)
-	}
+	send, err := b.Queue(subject, h, body, timeout, f)
+	send()
 	if err != nil {
 		go f(store.Message{}, err) // it returns at once
 	}
 }
 
+// Queue is Ask, or Tell if f is nil, of a caller that holds a lock under which messages get their order. The message has
+// its place in the order when Queue returns, and the caller calls send without the lock: it may take as long as a write.
+// The message belongs to the caller again when Queue returns. If it returns an error, f is not called.
+func (b *Bus) Queue(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error) {
+	p := b.to(subject)
+	if p == nil {
+		return sent, b.elsewhere(subject, h, body, timeout, f) // an Ask there tells f of its errors
+	}
+	if err := store.CheckMessage(subject, h, body); err != nil {
+		return sent, err
+	}
+	s, err := b.queue(p, subject, h, body, timeout, f)
+	if s == nil {
+		return sent, err
+	}
+	return s.send, nil
+}
+
+// sent is for messages that are on their way.
+func sent() {}
+
 // Listen implements store.Bus.
 func (b *Bus) Listen(subject string, f func(store.Message)) (stop func(), err error) {
 	l := &listener{f: f}
 	end, err := b.o.Bus.Listen(subject, func(m store.Message) {
-		if m.Reply != nil && m.Header[headerChange] != "" {
+		if m.Reply != nil && m.Header.Get(headerChange) != "" {
 			l.mu.Lock() // the messages before it have been taken
 			defer l.mu.Unlock()
-			_ = m.Reply(store.Header{headerChange: "1"}, nil) // without an answer, the sender stays at the other Bus
+			_ = m.Reply(store.Header{{headerChange, "1"}}, nil) // without an answer, the sender stays at the other Bus
 			return
 		}
 		l.take(m)
@@ -388,7 +403,7 @@ func (b *Bus) hand(m store.Message) bool {
 	for i, l := range all {
 		own := m
 		if i < len(all)-1 { // they own what they get
-			own.Header, own.Body = maps.Clone(m.Header), slices.Clone(m.Body)
+			own.Header, own.Body = slices.Clone(m.Header), slices.Clone(m.Body)
 		}
 		l.take(own)
 	}

@@ -64,7 +64,7 @@ func (c *counted) Tell(subject string, h store.Header, body []byte) error {
 }
 
 func (c *counted) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
-	if h["Weir-Direct"] != "" {
+	if h.Get("Weir-Direct") != "" {
 		c.changes.Add(1)
 		if c.deaf.Load() {
 			go f(store.Message{}, store.ErrUnavailable)
@@ -245,6 +245,60 @@ func TestChange(t *testing.T) {
 	}
 }
 
+// TestQueue: a message has its place when Queue returns. What is queued behind it, and sent before, arrives after it, in
+// one write with it.
+func TestQueue(t *testing.T) {
+	p := newPair(t)
+	var mu sync.Mutex
+	var heard []string
+	stop, err := p.b.Listen("b.x", func(m store.Message) {
+		mu.Lock()
+		heard = append(heard, string(m.Body))
+		mu.Unlock()
+		if m.Reply != nil {
+			_ = m.Reply(nil, nil)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	p.connected(t, "b.x")
+	mu.Lock()
+	heard = nil
+	mu.Unlock()
+	g := &gate{entered: make(chan struct{}, 100), pass: make(chan struct{})}
+	close(g.pass)
+	p.gate.Store(g)
+	answered := make(chan error, 1)
+	body := []byte("1")
+	one, err := p.a.Queue("b.x", nil, body, 20*time.Second, func(_ store.Message, err error) { answered <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	body[0] = 'x' // the caller's again
+	two, err := p.a.Queue("b.x", nil, []byte("2"), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(g.entered) != 0 {
+		t.Error("Queue writes")
+	}
+	two()
+	one()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "both messages", func() bool { mu.Lock(); defer mu.Unlock(); return len(heard) == 2 })
+	if writes := len(g.entered); writes != 1 || heard[0] != "1" || heard[1] != "2" {
+		t.Errorf("%d writes, heard %q", writes, heard)
+	}
+	send, err := p.a.Queue("bus.*", nil, nil, time.Second, func(store.Message, error) { t.Error("the function of a message that was refused is called") })
+	if send(); err == nil {
+		t.Error("a subject with a wildcard is taken")
+	}
+}
+
 // TestBroken: questions whose connection ends are told so at once, and the next ones go over the other Bus.
 func TestBroken(t *testing.T) {
 	p := newPair(t)
@@ -254,7 +308,7 @@ func TestBroken(t *testing.T) {
 			asked <- struct{}{}
 			return
 		}
-		_ = m.Reply(store.Header{"A": "b"}, m.Body)
+		_ = m.Reply(store.Header{{"A", "b"}}, m.Body)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +322,7 @@ func TestBroken(t *testing.T) {
 	if err := <-failed; !broken(err) {
 		t.Errorf("a question whose connection has ended: %v", err)
 	}
-	if m, err := ask(p.a, "b.x", nil, "again"); err != nil || string(m.Body) != "again" || m.Header["A"] != "b" {
+	if m, err := ask(p.a, "b.x", nil, "again"); err != nil || string(m.Body) != "again" || m.Header.Get("A") != "b" {
 		t.Errorf("the next question: %+v, %v", m, err)
 	}
 }

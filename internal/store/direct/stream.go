@@ -52,6 +52,7 @@ type stream struct {
 	conn net.Conn
 	wake chan struct{} // capacity 1: frames wait for the goroutine of write
 	done chan struct{} // closed by end
+	send func()        // the method flush, bound once
 
 	mu      sync.Mutex // guards below
 	waiting []byte     // frames
@@ -59,20 +60,25 @@ type stream struct {
 	writing bool       // a goroutine writes, and sees to what waits when it has done so
 	until   time.Time  // the deadline of writes; of the goroutine that writes
 	ended   bool
-	last    uint64               // question
-	asked   map[uint64]*question // nil when they have failed
-	sent    uint64               // bytes of all frames
-	seen    uint64               // of them, those that the other process has read: it has answered a question behind them
+	last    uint64              // question
+	asked   map[uint64]question // nil when they have failed
+	timer   *time.Timer         // calls expire; nil: not set yet
+	fires   time.Time           // when timer does; zero: it is not set
+	sent    uint64              // bytes of all frames
+	seen    uint64              // of them, those that the other process has read: it has answered a question behind them
 }
 
 type question struct {
-	f    func(store.Message, error)
-	late *time.Timer
-	sent uint64 // stream.sent behind the question
+	f       func(store.Message, error)
+	timeout time.Duration
+	until   time.Time
+	sent    uint64 // stream.sent behind the question
 }
 
 func newStream(b *Bus, conn net.Conn) *stream {
-	return &stream{bus: b, conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{}), asked: map[uint64]*question{}}
+	s := &stream{bus: b, conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{}), asked: map[uint64]question{}}
+	s.send = s.flush
+	return s
 }
 
 // end closes the connection, once. The goroutine of read fails the questions then.
@@ -95,33 +101,71 @@ func (s *stream) fail() {
 	s.mu.Lock()
 	asked := s.asked
 	s.asked = nil
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	s.mu.Unlock()
 	for _, q := range asked {
-		q.late.Stop()
 		q.f(store.Message{}, errBroken)
 	}
 }
 
-// send sends a message, and reports false if the connection has ended. f gets the answer of a question; without f it is a
-// Tell. It does not wait for the other process.
-func (s *stream) send(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) bool {
+// queue puts a message in line, and reports false if the connection has ended. f gets the answer of a question; without f
+// it is a Tell. It does not wait for the other process. The caller calls flush.
+func (s *stream) queue(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.ended {
-		s.mu.Unlock()
 		return false
 	}
 	if f == nil {
 		s.put(kindTell, 0, subject, h, body)
-	} else {
-		s.last++
-		id := s.last
-		s.put(kindAsk, id, subject, h, body)
-		s.asked[id] = &question{f: f, sent: s.sent, late: time.AfterFunc(timeout, func() {
-			s.settle(id, store.Message{}, fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, timeout))
-		})}
+		return true
 	}
-	s.flush(s.sent-s.seen <= atOnce)
+	s.last++
+	s.put(kindAsk, s.last, subject, h, body)
+	q := question{f: f, timeout: timeout, until: time.Now().Add(timeout), sent: s.sent}
+	s.asked[s.last] = q
+	s.wakeAt(q.until)
 	return true
+}
+
+// wakeAt sets the timer to fire at a time, unless it fires earlier. Answers do not stop it: most come long before it
+// fires, and one timer for all questions costs a question nothing. The caller holds mu.
+func (s *stream) wakeAt(at time.Time) {
+	switch {
+	case s.timer == nil:
+		s.timer = time.AfterFunc(time.Until(at), s.expire)
+	case s.fires.IsZero() || at.Before(s.fires):
+		s.timer.Reset(time.Until(at))
+	default:
+		return
+	}
+	s.fires = at
+}
+
+// expire fails the questions whose time is over, and sets the timer for the next one.
+func (s *stream) expire() {
+	now := time.Now()
+	var late []uint64
+	var next time.Time
+	s.mu.Lock()
+	s.fires = time.Time{}
+	for id, q := range s.asked {
+		switch {
+		case !q.until.After(now):
+			late = append(late, id)
+		case next.IsZero() || q.until.Before(next):
+			next = q.until
+		}
+	}
+	if !next.IsZero() {
+		s.wakeAt(next)
+	}
+	s.mu.Unlock()
+	for _, id := range late {
+		s.settle(id, store.Message{}, errLate)
+	}
 }
 
 // put adds a frame to those that wait. The caller holds mu.
@@ -140,8 +184,8 @@ func (s *stream) put(kind byte, id uint64, subject string, h store.Header, body 
 	}
 	if kind != kindAbsent {
 		b = binary.AppendUvarint(b, uint64(len(h)))
-		for name, value := range h {
-			b = appendText(appendText(b, name), value)
+		for _, field := range h {
+			b = appendText(appendText(b, field[0]), field[1])
 		}
 		b = append(b, body...)
 	}
@@ -154,15 +198,20 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// flush writes what waits: now, or in the goroutine of write. The caller holds mu, which flush releases.
-func (s *stream) flush(now bool) {
+// flush writes what waits, unless another goroutine does: here, or in the goroutine of write if the other process may not
+// read at once.
+func (s *stream) flush() { s.flushFor(false) }
+
+// flushFor is flush. With now it may wait for the other process.
+func (s *stream) flushFor(now bool) {
+	s.mu.Lock()
 	switch {
 	case len(s.waiting) > maxWaiting:
 		s.mu.Unlock()
 		s.end() // the other process does not read
-	case s.writing:
+	case s.writing || len(s.waiting) == 0:
 		s.mu.Unlock()
-	case now:
+	case now || s.sent-s.seen <= atOnce:
 		s.writeOnce()
 		more := len(s.waiting) > 0
 		s.mu.Unlock()
@@ -226,14 +275,16 @@ func (s *stream) write() {
 // settle calls the function of a question, unless that has been done.
 func (s *stream) settle(id uint64, m store.Message, err error) {
 	s.mu.Lock()
-	q := s.asked[id]
+	q, asked := s.asked[id]
 	delete(s.asked, id)
-	if q != nil && (err == nil || errors.Is(err, store.ErrNobody)) {
+	if asked && (err == nil || errors.Is(err, store.ErrNobody)) {
 		s.seen = max(s.seen, q.sent)
 	}
 	s.mu.Unlock()
-	if q != nil {
-		q.late.Stop()
+	if asked {
+		if err == errLate {
+			err = fmt.Errorf("%w: no answer within %v", store.ErrUnavailable, q.timeout)
+		}
 		q.f(m, err)
 	}
 }
@@ -268,10 +319,11 @@ func (s *stream) take(frame []byte) error {
 	if kind != kindTell {
 		id = rest.number()
 	}
-	m := store.Message{}
+	subject := ""
 	if kind == kindTell || kind == kindAsk {
-		m.Subject = rest.text()
+		subject = rest.text()
 	}
+	m := store.Message{Subject: subject}
 	if kind != kindAbsent {
 		m.Header = rest.header()
 		m.Body = rest.b
@@ -284,7 +336,7 @@ func (s *stream) take(frame []byte) error {
 		s.bus.hand(m)
 	case kindAsk:
 		m.Reply = func(h store.Header, body []byte) error {
-			if err := store.CheckMessage(m.Subject, h, body); err != nil {
+			if err := store.CheckMessage(subject, h, body); err != nil {
 				return err
 			}
 			return s.answer(kindAnswer, id, h, body)
@@ -310,7 +362,8 @@ func (s *stream) answer(kind byte, id uint64, h store.Header, body []byte) error
 		return fmt.Errorf("%w: the connection has ended", store.ErrUnavailable)
 	}
 	s.put(kind, id, "", h, body)
-	s.flush(true)
+	s.mu.Unlock()
+	s.flushFor(true)
 	return nil
 }
 
@@ -346,14 +399,38 @@ func (r *reader) header() store.Header {
 	if n == 0 {
 		return nil
 	}
-	if n > uint64(len(r.b)) {
+	if n > uint64(len(r.b))/2 {
 		r.failed = true
 		return nil
 	}
+	// One copy has all names and values: each of them alone would be an allocation.
+	begin := r.b
+	for range 2 * n {
+		r.skip()
+	}
+	if r.failed {
+		return nil
+	}
+	all, left := string(begin[:len(begin)-len(r.b)]), begin
+	text := func() string {
+		size, bytes := binary.Uvarint(left)
+		out := all[bytes : bytes+int(size)]
+		left, all = left[bytes+int(size):], all[bytes+int(size):]
+		return out
+	}
 	h := make(store.Header, n)
-	for range n {
-		name := r.text()
-		h[name] = r.text()
+	for i := range h {
+		h[i] = [2]string{text(), text()}
 	}
 	return h
+}
+
+// skip skips a text.
+func (r *reader) skip() {
+	n := r.number()
+	if n > uint64(len(r.b)) {
+		r.failed, r.b = true, nil
+		return
+	}
+	r.b = r.b[n:]
 }

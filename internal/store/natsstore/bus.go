@@ -85,9 +85,9 @@ func (b *Bus) publish(subject, reply string, h store.Header, body []byte) error 
 	if len(h) > 0 {
 		m.Header = make(nats.Header, len(h))
 		values := make([]string, 0, len(h)) // of all headers: one allocation, not one each
-		for name, value := range h {
-			values = append(values, value)
-			m.Header[name] = values[len(values)-1 : len(values) : len(values)]
+		for _, field := range h {
+			values = append(values, field[1])
+			m.Header[field[0]] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
 	if err := b.conn.PublishMsg(m); err != nil {
@@ -148,10 +148,10 @@ func (b *Bus) listenForAnswers() error {
 func message(m *nats.Msg) store.Message {
 	out := store.Message{Subject: m.Subject, Body: m.Data}
 	if len(m.Header) > 0 {
-		out.Header = make(store.Header, len(m.Header))
+		out.Header = make(store.Header, 0, len(m.Header))
 		for name, values := range m.Header {
 			if len(values) > 0 {
-				out.Header[name] = values[0]
+				out.Header = append(out.Header, [2]string{name, values[0]})
 			}
 		}
 	}
