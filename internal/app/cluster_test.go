@@ -338,7 +338,7 @@ func testSessions(t *testing.T, path string) {
 	c.path = path
 	first := c.all[0]
 	session, other := c.open(first), c.open(c.all[1])
-	if !strings.HasPrefix(session, "w1."+first.node.Inc()+"~") {
+	if !strings.HasPrefix(session, "w1."+first.node.Inc()+".") {
 		t.Errorf("the id %.20q does not name its node", session)
 	}
 	c.works(session)

@@ -143,7 +143,7 @@ func TestRequestsToADrainingNode(t *testing.T) {
 		if resp.StatusCode != http.StatusOK || !strings.Contains(body, `"result"`) {
 			t.Errorf("%s, in a session: %d %s", when, resp.StatusCode, body)
 		}
-		if id := c.open(ending); !strings.HasPrefix(id, "w1."+other.node.Inc()+"~") {
+		if id := c.open(ending); !strings.HasPrefix(id, "w1."+other.node.Inc()+".") {
 			t.Errorf("%s: the new session %.20q is not at the other node", when, id)
 		}
 	}

@@ -10,7 +10,7 @@
 // An id that a server gave to a client of weir is sealed in the same way, so that weir knows after a
 // restart whose it is ([Endpoint.Wrap]).
 //
-// In a cluster the id is w1.INC~ID.SEAL and names the node that has the session.
+// In a cluster the id is w1.INC.ID.SEAL and names the node that has the session.
 //
 // A session costs no record while it lives, unless it sets a log level or subscribes to resources. The
 // documents of a principal are bounded: where one is full, its oldest sessions count as ended.

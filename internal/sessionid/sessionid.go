@@ -17,9 +17,11 @@ import (
 
 const (
 	prefix = "w1."
-	// nodeMark stands between the incarnation of a node and a session's own id, which has none.
-	nodeMark = "~"
-	purpose  = "session"
+	// nodeMark stands between the incarnation of a node and a session's own id, which has none. Builds of before have
+	// written oldNodeMark.
+	nodeMark    = "."
+	oldNodeMark = "~"
+	purpose     = "session"
 	// maxState bounds what is sealed: the id is in a header of every request, and has at most maxID
 	// characters.
 	maxState = 700
@@ -84,18 +86,25 @@ type state struct {
 	Info         json.RawMessage `json:"i,omitempty"`
 	Capabilities json.RawMessage `json:"c,omitempty"`
 	Born         int64           `json:"b"` // seconds
+	// Large says that the client tells too much of itself for an id: the session cannot be adopted.
+	Large bool `json:"l,omitempty"`
 }
 
 const stateVersion = 1
 
 // Name returns the id for the client of a session. A session whose client tells too much of itself
-// for an id keeps its own id, with which it cannot be adopted.
+// for an id cannot be adopted. In a cluster its id names its node: requests at other nodes reach it.
 func (e *Endpoint) Name(s *mcp.Session) string {
 	born, ok := Born(s)
 	if !ok {
 		born = time.Now()
 	}
 	plain, ok := sealable(s, born)
+	if !ok && e.ids.node != nil {
+		var err error
+		plain, err = json.Marshal(state{V: stateVersion, Principal: s.Principal(), Born: born.Unix(), Large: true})
+		ok = err == nil && len(plain) <= maxState
+	}
 	if !ok {
 		return s.ID()
 	}
@@ -152,18 +161,19 @@ func (e *Endpoint) unseal(id string) (plain []byte, name string, ok bool) {
 	if !ok {
 		return nil, "", false
 	}
-	name, sealed, ok := strings.Cut(rest, ".")
-	if !ok {
+	last := strings.LastIndexByte(rest, '.')
+	if last < 0 {
 		return nil, "", false
 	}
+	name, sealed := rest[:last], rest[last+1:]
 	plain, ok = e.ids.seal.Open(purpose, sealed, e.context(name))
 	return plain, name, ok
 }
 
 // cutNode returns the node in the name of a session, "" for that of a gateway of one node, and the session's own id.
 func cutNode(name string) (node, own string) {
-	if node, own, ok := strings.Cut(name, nodeMark); ok {
-		return node, own
+	if i := strings.IndexAny(name, nodeMark+oldNodeMark); i >= 0 {
+		return name[:i], name[i+1:]
 	}
 	return "", name
 }
@@ -189,7 +199,7 @@ func (e *Endpoint) Owner(principal, id string) (node, key string, ok bool) {
 // Adopt returns the session of an id, if it belongs to the principal and has not been ended.
 func (e *Endpoint) Adopt(ctx context.Context, id, principal string) (*mcp.Session, error) {
 	own, st, ok := e.open(id)
-	if !ok || st.Principal != principal || left(st) <= 0 {
+	if !ok || st.Principal != principal || left(st) <= 0 || st.Large {
 		return nil, nil
 	}
 	at := placeOf(principal, own, st.Born)
@@ -229,7 +239,7 @@ type aheadKey struct{}
 // there is nothing to read, or it cannot be read now.
 func (e *Endpoint) Ahead(ctx context.Context, principal, id string) (with func(context.Context) context.Context) {
 	own, st, ok := e.open(id)
-	if !ok || st.Principal != principal {
+	if !ok || st.Principal != principal || st.Large {
 		return nil
 	}
 	a := &ahead{at: placeOf(principal, own, st.Born), ends: e.ids.ends.Load()}

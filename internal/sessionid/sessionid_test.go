@@ -136,6 +136,42 @@ func TestLargeClient(t *testing.T) {
 	}
 }
 
+// TestIDsOfACluster: an id begins with the incarnation of its node, also if the client tells too much of itself for
+// a session that can be adopted. Ids of builds that wrote "~" behind the incarnation are known.
+func TestIDsOfACluster(t *testing.T) {
+	all := ids(t, store.NewMemory())
+	all.In(func() string { return "abc123" })
+	e := all.At("/mcp")
+	small, large := session(`{"name":"c","version":"1"}`), session(`{"name":"`+strings.Repeat("x", 4000)+`"}`)
+	for what, s := range map[string]*mcp.Session{"small": small, "large": large} {
+		id := e.Name(s)
+		parts := strings.SplitN(id, ".", 3)
+		if !streamable.ValidSessionID(id) || len(parts) != 3 || parts[0] != "w1" || parts[1] != "abc123" {
+			t.Errorf("%s: the id is %q", what, id)
+		}
+		node, key, ok := e.Owner("ann", id)
+		if node != "abc123" || key != "s."+store.Hash(s.ID()) || !ok {
+			t.Errorf("%s: %q, %q, %v", what, node, key, ok)
+		}
+		if _, _, ok := e.Owner("bob", id); ok {
+			t.Errorf("%s: another principal has it", what)
+		}
+		if got, err := e.Adopt(t.Context(), id, "ann"); err != nil || (got != nil) != (what == "small") {
+			t.Errorf("%s: adopted %v, %v", what, got, err)
+		}
+	}
+	plain, _ := sealable(small, time.Now())
+	name := "abc123~" + small.ID()
+	old := prefix + name + "." + all.seal.Seal(purpose, plain, e.context(name))
+	node, key, ok := e.Owner("ann", old)
+	if node != "abc123" || key != "s."+store.Hash(small.ID()) || !ok {
+		t.Errorf("of before: %q, %q, %v", node, key, ok)
+	}
+	if s, err := e.Adopt(t.Context(), old, "ann"); s == nil || s.ID() != small.ID() {
+		t.Errorf("of before: adopted %v, %v", s, err)
+	}
+}
+
 // TestWrapEnds: the id of a server ends, as one of weir's own sessions does.
 func TestWrapEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
