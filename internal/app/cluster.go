@@ -55,7 +55,12 @@ func (s *Store) clusterFigures() func() telemetry.ClusterFigures {
 	if node == nil {
 		return nil
 	}
-	return func() telemetry.ClusterFigures { return telemetry.ClusterFigures(cluster.Count(node)) }
+	return func() telemetry.ClusterFigures {
+		f := cluster.Count(node)
+		return telemetry.ClusterFigures{
+			Nodes: f.Nodes, Forwarded: f.Forwarded, Adopted: f.Adopted, Broken: f.Broken, Fenced: f.Fenced, Renewals: f.Renewals, Renewing: f.Renewing, Unshared: s.unshared.Load(),
+		}
+	}
 }
 
 // OpenSessions returns how many sessions live in this process: those with an id that outlasts it, from their

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ type nodes struct {
 	upAs string           // of the entry of the server
 
 	programs string // further servers of mcpServers
+	folders  bool   // each node has a folder with a configuration and its weir.lock
 
 	elicit string      // id of the tool that asks
 	blobs  store.Blobs // for copies of results; may be nil
@@ -161,7 +163,11 @@ func (c *nodes) start(name string) *node {
 		more += "policy: {rules: [{action: deny, tool: no_such_tool}]}\n"
 	}
 	text := more + fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, register: [helper], sha256: %x}, {name: bob, sha256: %x}, {name: ops, operator: true, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true%s}%s}\n", sha256.Sum256([]byte(clusterToken)), sha256.Sum256([]byte(otherToken)), sha256.Sum256([]byte(opsToken)), c.up.URL+"/mcp", c.upAs, c.programs)
-	conf, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
+	path := "weir.yaml"
+	if c.folders {
+		path = filepath.Join(c.t.TempDir(), path)
+	}
+	conf, _, err := config.Parse(path, []byte(text), config.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -36,8 +36,8 @@ func newDefinitions(e *Engine, c *config.Config) *Definitions {
 	d := &Definitions{engine: e, path: lockPath(c)}
 	d.Keeper = lockfile.New(lockfile.Options{
 		Path: d.path, Logger: e.log, Sink: firsts{e.listings, e.live}, Conceal: e.conceal.listing,
-		Mode:     func(server string) lockfile.Mode { return lockfile.Mode(e.config.Load().TrustOf(server)) },
-		Endpoint: d.endpoint, Neighbours: d.neighbours, Changed: d.changed, Own: ownLists{e},
+		Mode:  func(server string) lockfile.Mode { return lockfile.Mode(e.config.Load().TrustOf(server)) },
+		First: e.listings.agreed, Endpoint: d.endpoint, Neighbours: d.neighbours, Changed: d.changed, Own: ownLists{e},
 	})
 	return d
 }

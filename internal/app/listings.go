@@ -39,10 +39,13 @@ const (
 //	upstream.Manager ─▶ listings ─▶ lockfile.Keeper ─▶ firsts ─▶ upstream.Live
 //	                      ▲  └─▶ l.HASH, 24 hours        └─▶ f.HASH
 //	                     fill: what an earlier process had, unless the server has another configuration
+//
+// In a cluster, all nodes have the same documents; see nodeListings.
 type listings struct {
-	e    *Engine
-	docs store.Docs // nil: there is no store
-	key  []byte     // for fingerprints of configurations
+	e      *Engine
+	docs   store.Docs    // nil: there is no store
+	key    []byte        // for fingerprints of configurations
+	shared *nodeListings // nil: this gateway is one node
 
 	pen    *pen
 	over   atomic.Bool // the gateway ends: what servers say while they end is not kept
@@ -62,14 +65,17 @@ var _ upstream.Sink = (*listings)(nil)
 
 // newListings returns the listings of an engine, with the first definitions that the store has.
 func newListings(e *Engine) (*listings, error) {
-	k := &listings{e: e, docs: e.Store.ownDocuments(), end: func() {}, listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{}}
+	k := &listings{e: e, docs: e.Store.documents(), end: func() {}, listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{}}
 	if k.docs == nil {
 		return k, nil
 	}
 	k.key, k.pen = e.Store.key.Secret("listings"), newPen(k.docs, e.log)
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
-	if err := e.recent.restore(ctx, k.docs); err != nil {
+	if e.Store.ownDocuments() == nil {
+		k.shared = newNodeListings(k)
+		k.pen.large = func() { e.Store.unshared.Add(1) }
+	} else if err := e.recent.restore(ctx, k.docs); err != nil {
 		return nil, err
 	}
 	first := map[string]*catalog.Catalog{}
@@ -83,18 +89,32 @@ func newListings(e *Engine) (*listings, error) {
 			continue
 		}
 		k.firsts[l.Upstream] = true
-		c, _ := catalog.New(limitsOf(e.config.Load().SchemaLimits)).With(l)
-		first[l.Upstream] = c
+		first[l.Upstream] = k.catalogOf(l)
 	}
 	e.state.Restore(first)
 	return k, nil
 }
 
-// keptListing is the document of a listing, before it is compressed.
+// catalogOf returns a catalog of one listing.
+func (k *listings) catalogOf(l catalog.Listing) *catalog.Catalog {
+	c, _ := catalog.New(limitsOf(k.e.config.Load().SchemaLimits)).With(l)
+	return c
+}
+
+// fingerprint returns a hash of the configuration of a server: that of all nodes, if the server is at another one.
+func (k *listings) fingerprint(s *config.Server) string {
+	if s.Scope == config.ScopeCluster {
+		if configured, ok := k.e.config.Load().Server(s.Name); ok {
+			s = configured
+		}
+	}
+	return s.Fingerprint(k.key)
+}
+
+// keptListing is the document of a listing, before it is compressed. Equal listings have equal documents.
 type keptListing struct {
-	V      int       `json:"v"`
-	Config string    `json:"config,omitempty"` // fingerprint of the server's configuration
-	Time   time.Time `json:"time"`
+	V      int    `json:"v"`
+	Config string `json:"config,omitempty"` // fingerprint of the server's configuration
 
 	Upstream, Namespace, Title, About, Instructions string
 	Found                                           bool `json:",omitempty"`
@@ -108,7 +128,7 @@ type keptListing struct {
 // encodeListing returns the document of a listing; it copies the definitions.
 func encodeListing(l catalog.Listing, fingerprint string) ([]byte, error) {
 	return json.Marshal(keptListing{
-		V: 1, Config: fingerprint, Time: time.Now().UTC(), Upstream: l.Upstream, Namespace: l.Namespace, Title: l.Title, About: l.About, Instructions: l.Instructions,
+		V: 1, Config: fingerprint, Upstream: l.Upstream, Namespace: l.Namespace, Title: l.Title, About: l.About, Instructions: l.Instructions,
 		Found: l.Found, Tags: l.Tags, ServerInfo: l.Greeting.ServerInfo, Greeting: l.Greeting.Instructions,
 		Tools: l.Tools, Resources: l.Resources, ResourceTemplates: l.ResourceTemplates, Prompts: l.Prompts, Cut: l.Cut,
 	})
@@ -139,13 +159,23 @@ func (k *listings) Update(l catalog.Listing) {
 	k.filling.Lock()
 	k.listed[l.Upstream] = true
 	k.filling.Unlock()
+	if k.shared != nil {
+		k.shared.settle(l)
+	}
 	k.e.Definitions.Update(l)
 	u, ok := k.e.manager.Upstream(l.Upstream)
 	if !ok || k.over.Load() || k.e.manager.Attached(l.Upstream) {
 		return // a Computer lists when it joins
 	}
+	if k.shared != nil && (l.Found || elsewhere(u.Config())) {
+		return // agents come with their registration, and the node of the server writes
+	}
 	// What is kept has no more than what is shown.
-	if doc, err := encodeListing(k.e.conceal.listing(l), u.Config().Fingerprint(k.key)); err == nil {
+	if doc, err := encodeListing(k.e.conceal.listing(l), k.fingerprint(u.Config())); err == nil {
+		if k.shared != nil {
+			k.shared.keep(l.Upstream, doc)
+			return
+		}
 		k.pen.write("l."+store.Hash(l.Upstream), doc, listingTTL)
 	}
 }
@@ -160,18 +190,23 @@ func (k *listings) fill() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
+	get := func(key string) (store.Doc, error) { return k.docs.Get(ctx, key) }
+	if k.shared != nil {
+		get = k.shared.boot()
+		defer k.shared.booted()
+	}
 	all := true
 	k.e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
 		if u == nil || s.ListsPerCaller() || k.e.manager.Attached(s.Name) {
 			return
 		}
-		doc, err := k.docs.Get(ctx, "l."+store.Hash(s.Name))
+		doc, err := get("l." + store.Hash(s.Name))
 		if err != nil || doc.Rev == 0 {
 			all = false
 			return
 		}
 		l, fingerprint, err := decodeListing(doc.Value)
-		if err != nil || l.Upstream != s.Name || fingerprint != s.Fingerprint(k.key) {
+		if err != nil || l.Upstream != s.Name || fingerprint != k.fingerprint(s) {
 			all = false
 			return
 		}
@@ -180,6 +215,9 @@ func (k *listings) fill() {
 		defer k.filling.Unlock()
 		if !k.listed[s.Name] {
 			k.filled[s.Name] = true
+			if k.shared != nil {
+				k.shared.settle(l)
+			}
 			k.e.Definitions.Update(l)
 		}
 	})
@@ -194,6 +232,9 @@ func (k *listings) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.end = cancel
 	k.run.Go(func() { k.pen.run(ctx) })
+	if k.shared != nil {
+		k.run.Go(func() { k.shared.run(ctx) })
+	}
 	k.run.Go(func() {
 		select {
 		case <-time.After(listingWait):
@@ -203,10 +244,13 @@ func (k *listings) start() {
 		}
 		again := time.NewTicker(listingAgain)
 		defer again.Stop()
-		for {
+		for renewed := map[string]uint64{}; ; {
 			select {
 			case <-again.C:
-				k.again(ctx)
+				k.again(ctx, renewed)
+				if k.shared != nil {
+					k.shared.prune()
+				}
 			case <-ctx.Done():
 				return
 			}
@@ -226,12 +270,25 @@ func (k *listings) tidy() {
 	}
 }
 
-// again writes the listings of servers that are there, so that they do not expire.
-func (k *listings) again(ctx context.Context) {
+// again writes the listings of servers that are there, so that they do not expire, and in a cluster the first
+// definitions of configured servers. revs are the revisions of before: another node may have written since.
+func (k *listings) again(ctx context.Context, revs map[string]uint64) {
+	renew := func(key string, ttl time.Duration) {
+		doc, err := k.docs.Get(ctx, key)
+		if err != nil || doc.Rev == 0 {
+			return
+		}
+		if before, known := revs[key]; !known || before == doc.Rev {
+			if rev, err := k.docs.Set(ctx, key, doc.Value, doc.Rev, ttl); err == nil {
+				doc.Rev = rev
+			}
+		}
+		revs[key] = doc.Rev
+	}
 	for _, name := range k.e.manager.Names() {
-		key := "l." + store.Hash(name)
-		if doc, err := k.docs.Get(ctx, key); err == nil && doc.Rev != 0 {
-			_, _ = k.docs.Set(ctx, key, doc.Value, doc.Rev, listingTTL)
+		renew("l."+store.Hash(name), listingTTL)
+		if _, configured := k.e.config.Load().Server(name); configured && k.shared != nil {
+			renew("f."+store.Hash(name), firstTTL)
 		}
 	}
 }
@@ -243,6 +300,9 @@ func (k *listings) ending() { k.over.Store(true) }
 func (k *listings) close() {
 	k.end()
 	k.run.Wait()
+	if k.shared != nil {
+		k.shared.close()
+	}
 }
 
 // firsts is the Sink between the judgement of definitions and the catalog.
@@ -259,7 +319,7 @@ func (s firsts) Update(l catalog.Listing) {
 
 // first keeps what a server lists first.
 func (k *listings) first(l catalog.Listing) {
-	if k == nil || k.docs == nil || k.over.Load() || k.e.manager.Attached(l.Upstream) {
+	if k == nil || k.docs == nil || k.shared != nil || k.over.Load() || k.e.manager.Attached(l.Upstream) {
 		return
 	}
 	k.mu.Lock()
@@ -282,8 +342,8 @@ func (k *listings) changed(changes []catalog.Change) {
 		return
 	}
 	recent := k.e.recent.add(changes, time.Now())
-	if k.docs == nil {
-		return
+	if k.docs == nil || k.shared != nil {
+		return // each node has its own
 	}
 	if doc, err := json.Marshal(recent); err == nil {
 		k.pen.write(recentKey, doc, 0)

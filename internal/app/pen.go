@@ -14,9 +14,10 @@ import (
 // pen writes documents in the background, compressed: the newest value of each key. What is written
 // may be lost with the process; it is for documents that are made anew.
 type pen struct {
-	docs store.Docs
-	log  *slog.Logger
-	wake chan struct{}
+	docs  store.Docs
+	log   *slog.Logger
+	wake  chan struct{}
+	large func() // called for each document that is too large
 
 	mu      sync.Mutex // guards below
 	pending map[string]draft
@@ -26,6 +27,7 @@ type pen struct {
 type draft struct {
 	value []byte
 	ttl   time.Duration
+	label string // see zip
 }
 
 const (
@@ -34,18 +36,29 @@ const (
 )
 
 func newPen(docs store.Docs, log *slog.Logger) *pen {
-	return &pen{docs: docs, log: log, wake: make(chan struct{}, 1), pending: map[string]draft{}, written: map[string]*store.Sole{}}
+	return &pen{docs: docs, log: log, large: func() {}, wake: make(chan struct{}, 1), pending: map[string]draft{}, written: map[string]*store.Sole{}}
 }
 
 // write writes a document later. It keeps the value.
 func (p *pen) write(key string, value []byte, ttl time.Duration) {
+	p.draft(key, draft{value: value, ttl: ttl})
+}
+
+func (p *pen) draft(key string, d draft) {
 	p.mu.Lock()
-	p.pending[key] = draft{value, ttl}
+	p.pending[key] = d
 	p.mu.Unlock()
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
+}
+
+// drop forgets what is still to be written of a document.
+func (p *pen) drop(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pending, key)
 }
 
 // run writes until ctx ends, and then once more.
@@ -103,12 +116,13 @@ func (p *pen) put(key string, d draft) error {
 		p.written[key] = sole
 	}
 	p.mu.Unlock()
-	value, err := zip(d.value)
+	value, err := zip(d.value, d.label)
 	if err != nil {
 		return err
 	}
 	if len(value) > store.MaxValue {
 		p.log.Debug("a document is too large to be kept", "key", key, "bytes", len(value))
+		p.large()
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(context.Background(), penTimeout)
@@ -116,9 +130,11 @@ func (p *pen) put(key string, d draft) error {
 	return sole.Write(bounded, value, d.ttl)
 }
 
-func zip(data []byte) ([]byte, error) {
+// zip compresses a document. The label stands in front, where labelOf finds it without the rest.
+func zip(data []byte, label string) ([]byte, error) {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
+	w.Comment = label
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
@@ -126,4 +142,13 @@ func zip(data []byte) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// labelOf returns the label of a compressed document, "" if there is none.
+func labelOf(data []byte) string {
+	r, err := gzip.NewReader(bytes.NewReader(data)) // reads the header alone
+	if err != nil {
+		return ""
+	}
+	return r.Comment
 }

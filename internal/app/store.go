@@ -53,6 +53,8 @@ type Store struct {
 	log    *slog.Logger
 	shared shared // with other gateways; empty for a store in files
 	self   atomic.Pointer[func() cluster.Self]
+	// unshared counts listings that are too large for other nodes.
+	unshared atomic.Int64
 }
 
 // OpenStore opens the configured store; it returns nil for one in memory. The caller closes it, or

@@ -91,7 +91,7 @@ func (d *drift) changes() []catalog.Change {
 	return changes
 }
 
-// restore says what upstreams listed first in an earlier process.
+// restore says what upstreams listed first, in an earlier process or at another node.
 func (d *drift) restore(first map[string]*catalog.Catalog) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,13 +99,20 @@ func (d *drift) restore(first map[string]*catalog.Catalog) {
 		d.seen = map[string]*drifting{}
 	}
 	for upstream, c := range first {
-		u := &drifting{first: map[catalog.Key]*catalog.Entry{}}
+		u := d.seen[upstream]
+		if u == nil {
+			if len(d.seen) >= maxDrift {
+				return
+			}
+			u = &drifting{}
+			d.seen[upstream] = u
+		}
+		u.first = map[catalog.Key]*catalog.Entry{}
 		for _, e := range c.Entries() {
 			if key := e.Key(); u.first[key] == nil {
 				u.first[key] = e
 			}
 		}
-		d.seen[upstream] = u
 	}
 }
 

@@ -192,8 +192,8 @@ func (g *Gateway) compareAll(ctx context.Context, followers []*follower) {
 	}
 }
 
-// Restore says what upstreams listed first in an earlier process, each in a catalog of its own. It must
-// be called before the first Refresh.
+// Restore says what upstreams listed first, in an earlier process or at another node of the cluster, each in a catalog
+// of its own.
 func (s *State) Restore(first map[string]*catalog.Catalog) { s.drift.restore(first) }
 
 // Changes returns how all definitions differ from the first ones of this State: additions,

@@ -47,6 +47,9 @@ type Options struct {
 	Sink Sink
 	// Own has the listings that go through Judge; nil if no server lists for each principal.
 	Own OwnLists
+	// First returns what the nodes of a cluster were listed first by a server that the lock does not know, without
+	// secrets; nil: nothing, so it is what this node is listed. A nil First returns nil for each server.
+	First func(server string) *catalog.Listing
 	// Neighbours returns the tools of all servers, for findings; nil finds no shadowing.
 	Neighbours func() []Neighbour
 	// Changed is told of differences that were not there before; nil discards them. It must not
@@ -95,6 +98,9 @@ func New(o Options) *Keeper {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.First == nil {
+		o.First = func(string) *catalog.Listing { return nil }
 	}
 	if o.Conceal == nil {
 		o.Conceal = func(l catalog.Listing) catalog.Listing { return l }
@@ -210,7 +216,7 @@ func (k *Keeper) hand(w *watched) {
 }
 
 // locked returns a server as the lock has it. A server that the lock does not know is written to it
-// as it is now: trust on first use.
+// as it is now, or as the first node of the cluster saw it: trust on first use.
 func (k *Keeper) locked(now *observedServer) (*lockedServer, error) {
 	k.mu.Lock()
 	s, broken := k.lookup(now.Server), k.broken
@@ -221,6 +227,10 @@ func (k *Keeper) locked(now *observedServer) (*lockedServer, error) {
 	case broken != nil:
 		return nil, broken
 	}
+	seen := now
+	if first := k.opts.First(now.Server); first != nil {
+		seen = observe(first, k.opts.Endpoint(now.Server))
+	}
 	date := k.date()
 	err := k.change(context.Background(), func(f *lock) error {
 		if f.Servers[now.Server] != nil {
@@ -229,7 +239,7 @@ func (k *Keeper) locked(now *observedServer) (*lockedServer, error) {
 		if len(f.Servers) >= maxServers {
 			return fmt.Errorf("it has %d servers, which is the bound", maxServers)
 		}
-		f.Servers[now.Server] = now.lock(nil, date)
+		f.Servers[now.Server] = seen.lock(nil, date)
 		return nil
 	})
 	k.mu.Lock()
@@ -239,7 +249,7 @@ func (k *Keeper) locked(now *observedServer) (*lockedServer, error) {
 			return nil, k.broken
 		}
 		if len(k.memory) < maxServers {
-			k.memory[now.Server] = now.lock(nil, date)
+			k.memory[now.Server] = seen.lock(nil, date)
 		}
 		k.opts.Logger.Warn("weir.lock cannot be written: changes of this server are noticed until weir stops", "upstream", now.Server, "err", err)
 	}

@@ -48,6 +48,7 @@ type ClusterFigures struct {
 	Fenced    int64          // how often the store did not acknowledge this node in time
 	Renewals  int64          // writes of this node's document that the store acknowledged
 	Renewing  time.Duration  // how long these took in all
+	Unshared  int64          // listings that are too large for other nodes
 }
 
 // UpstreamFigures are of one upstream.
@@ -304,6 +305,7 @@ func (t *Totals) families(upstreams *labels) (all []*family) {
 		add(counter, "cluster_fenced_total", "How often this node gave up what it owned, because the store had not acknowledged it for 15 seconds.", float64(c.Fenced))
 		add(counter, "cluster_store_writes_total", "Renewals of this node that the store acknowledged.", float64(c.Renewals))
 		add(counter, "cluster_store_write_seconds_total", "Time that these renewals took.", c.Renewing.Seconds())
+		add(counter, "cluster_listings_left_out_total", "Listings that other nodes do not get, because they have over 512 KB when compressed.", float64(c.Unshared))
 	}
 	if t.Upstreams == nil {
 		return all

@@ -71,6 +71,9 @@ func (ls *lists) setOrder(i int) {
 // OrderOf returns the place of an upstream among all, as its listings have it.
 func OrderOf(u *Upstream) int { return int(u.lists.order.Load()) }
 
+// Relist makes the lists of a connected upstream be read again. One that is not connected reads them when it connects.
+func Relist(u *Upstream) { u.lists.refresh() }
+
 // failed stores the error of the last reading, nil for success.
 func (ls *lists) failed(err error) {
 	ls.mu.Lock()
