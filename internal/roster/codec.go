@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,13 +14,7 @@ import (
 // version is that of the documents.
 const version = 1
 
-// document is the value of o.HASH.
-type document struct {
-	V         int               `json:"v"`
-	Office    string            `json:"office"`
-	Agent     json.RawMessage   `json:"agent,omitempty"`
-	Computers []json.RawMessage `json:"computers,omitempty"`
-}
+// The value of o.HASH is an object: "v", "office" (the id), "agent" (a Member or none) and "computers" (a list of them).
 
 var errDocument = errors.New("the document of an office cannot be read")
 
@@ -34,35 +29,130 @@ func (e *Newer) Error() string {
 // Is reports that the document cannot be read.
 func (e *Newer) Is(target error) bool { return target == errDocument }
 
-// decode reads the document of an office. What this build does not know is kept for Encode.
-func decode(value []byte) (*Office, error) {
-	var d document
+// decode reads the document of an office. What this build does not know is kept for Encode. before is an earlier revision,
+// nil for none: a member that has the bytes of then is copied and not decoded again. Most revisions change one member.
+func decode(value []byte, before *Office) (*Office, error) {
 	// The version comes first: another one may have other types elsewhere.
-	if v, _ := rawjson.Int(rawjson.Get(value, "v")); v > version {
-		return nil, &Newer{v}
+	var v, id, agent, computers []byte
+	if err := rawjson.Scan(value, rawjson.Key("v", &v), rawjson.Key("office", &id), rawjson.Key("agent", &agent), rawjson.Key("computers", &computers)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDocument, err)
 	}
-	if err := json.Unmarshal(value, &d); err != nil || d.V != version {
-		return nil, fmt.Errorf("%w: version %d", errDocument, d.V)
+	n, _ := rawjson.Int(v)
+	if n > version {
+		return nil, &Newer{n}
 	}
-	o := &Office{ID: d.Office, rest: value}
-	if d.Agent != nil {
-		m, err := decodeMember(d.Agent, Agent)
-		if err != nil {
+	name, err := rawjson.String(id)
+	if id == nil {
+		name, err = "", nil
+	}
+	if err != nil || n != version {
+		return nil, fmt.Errorf("%w: version %d", errDocument, n)
+	}
+	o := &Office{ID: name, rest: value}
+	if before == nil {
+		before = &Office{}
+	}
+	if agent != nil && string(agent) != "null" {
+		if old := before.Agent; old != nil && bytes.Equal(old.raw, agent) {
+			o.Agent = old.copyAs(agent)
+		} else if o.Agent, err = decodeMember(agent, Agent); err != nil {
 			return nil, err
 		}
-		o.Agent = m
 	}
-	for _, raw := range d.Computers {
-		m, err := decodeMember(raw, Computer)
-		if err != nil {
-			return nil, err
+	if computers == nil || string(computers) == "null" {
+		return o, nil
+	}
+	o.order = make([]*Member, 0, len(before.order)+1)
+	left := before.order
+	err = eachElement(computers, func() []byte {
+		if len(left) == 0 {
+			return nil
 		}
-		if o.Computers == nil {
-			o.Computers = make(map[string]*Member, len(d.Computers))
+		return left[0].raw
+	}, func(raw []byte) (err error) {
+		var m *Member
+		for i := range min(len(left), maxRemoved) {
+			if bytes.Equal(left[i].raw, raw) {
+				m, left = left[i].copyAs(raw), left[i+1:]
+				break
+			}
 		}
-		o.Computers[m.Name] = m
+		if m == nil {
+			m, err = decodeMember(raw, Computer)
+		}
+		o.order = append(o.order, m)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(o.order) > 0 {
+		o.Computers = make(map[string]*Member, len(o.order))
+		for _, m := range o.order {
+			o.Computers[m.Name] = m
+		}
 	}
 	return o, nil
+}
+
+// maxRemoved bounds the members in a row that have gone since the last revision. The members behind more are decoded.
+const maxRemoved = 32
+
+// eachElement calls f with the elements of an array. next returns the element that is likely to come: where it is right,
+// nothing is scanned.
+func eachElement(arr []byte, next func() []byte, f func(raw []byte) error) error {
+	if !rawjson.IsArray(arr) {
+		return errDocument
+	}
+	i := rawjson.SkipSpace(arr, 1)
+	for first := true; i < len(arr) && arr[i] != ']'; first = false {
+		if !first {
+			if arr[i] != ',' {
+				return errDocument
+			}
+			i = rawjson.SkipSpace(arr, i+1)
+		}
+		end := i
+		if likely := next(); likely != nil && bytes.HasPrefix(arr[i:], likely) {
+			end += len(likely)
+		} else {
+			var err error
+			if end, err = rawjson.Skip(arr, i); err != nil {
+				return fmt.Errorf("%w: %w", errDocument, err)
+			}
+		}
+		if err := f(arr[i:end:end]); err != nil {
+			return err
+		}
+		i = rawjson.SkipSpace(arr, end)
+	}
+	return nil
+}
+
+// copyAs returns a copy of a member in another document. The bytes of its own document are not kept for it.
+func (m *Member) copyAs(raw json.RawMessage) *Member {
+	out := *m
+	out.raw = raw
+	return &out
+}
+
+// clone returns a copy whose members the caller owns.
+func (o *Office) clone() *Office {
+	out := *o
+	out.order = nil
+	if o.Agent != nil {
+		out.Agent = o.Agent.copyAs(o.Agent.raw)
+	}
+	out.Computers = nil
+	if o.Computers != nil {
+		room := make([]Member, 0, len(o.Computers))
+		out.Computers = make(map[string]*Member, len(o.Computers)+1)
+		for name, m := range o.Computers {
+			room = append(room, *m)
+			out.Computers[name] = &room[len(room)-1]
+		}
+	}
+	return &out
 }
 
 func decodeMember(raw json.RawMessage, role Role) (*Member, error) {
@@ -75,40 +165,36 @@ func decodeMember(raw json.RawMessage, role Role) (*Member, error) {
 
 // Encode returns the document of an office. Members that were read keep their bytes.
 func (o *Office) Encode() ([]byte, error) {
-	d := document{V: version, Office: o.ID}
-	var err error
-	if o.Agent != nil {
-		if d.Agent, err = o.Agent.encode(); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Computers)) {
-		raw, err := o.Computers[name].encode()
-		if err != nil {
-			return nil, err
-		}
-		d.Computers = append(d.Computers, raw)
-	}
+	w := rawjson.NewWriter(make([]byte, 0, len(o.rest)+512)).Object()
 	if o.rest == nil {
-		return json.Marshal(d)
+		w.Key("v").Int(version).Key("office").String(o.ID)
+	} else if err := rawjson.EachMember(o.rest, func(m rawjson.Member) bool {
+		if key := string(m.Key); key != "agent" && key != "computers" {
+			w.Key(key).Raw(m.Value)
+		}
+		return true
+	}); err != nil {
+		return nil, err
 	}
-	out := append(json.RawMessage(nil), o.rest...)
-	set := func(key string, present bool, value any) {
+	if o.Agent != nil {
+		raw, err := o.Agent.encode()
 		if err != nil {
-			return
+			return nil, err
 		}
-		if !present {
-			out, err = rawjson.Delete(out, key)
-			return
-		}
-		var raw []byte
-		if raw, err = json.Marshal(value); err == nil {
-			out, err = rawjson.Set(out, key, raw)
-		}
+		w.Key("agent").Raw(raw)
 	}
-	set("agent", d.Agent != nil, d.Agent)
-	set("computers", d.Computers != nil, d.Computers)
-	return out, err
+	if len(o.Computers) > 0 {
+		w.Key("computers").Array()
+		for _, name := range slices.Sorted(maps.Keys(o.Computers)) {
+			raw, err := o.Computers[name].encode()
+			if err != nil {
+				return nil, err
+			}
+			w.Raw(raw)
+		}
+		w.EndArray()
+	}
+	return w.EndObject().Bytes(), nil
 }
 
 func (m *Member) encode() (json.RawMessage, error) {

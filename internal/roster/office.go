@@ -96,7 +96,8 @@ type Office struct {
 	Agent     *Member
 	Computers map[string]*Member
 
-	rest []byte // the document that it was read from
+	rest  []byte    // the document that it was read from
+	order []*Member // Computers as there; nil in a clone
 }
 
 // Empty reports whether an office has no members.

@@ -90,8 +90,14 @@ type Shared struct {
 	unwind []func()
 	owed   int // changes of Insist that are not made
 	pens   map[string]*pen
-	seen   map[string]store.Doc // the newest documents of offices that are followed, by key
-	dead   map[string]bool      // nodes that are gone for good; bounded by maxDead
+	seen   map[string]revision // the newest documents of offices that are followed, by key
+	dead   map[string]bool     // nodes that are gone for good; bounded by maxDead
+}
+
+// revision is a document of an office, and what it says: read-only, and not given to others, who get a clone.
+type revision struct {
+	store.Doc
+	office *Office // nil: the document has not been read
 }
 
 // NewShared returns a Shared that does nothing before Open.
@@ -102,7 +108,7 @@ func NewShared(o Options) *Shared {
 	if o.Direct == nil {
 		o.Direct = o.Bus
 	}
-	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, seen: map[string]store.Doc{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
+	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, seen: map[string]revision{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
 	s.streams = newStreams(s)
 	s.queue = queueOf(o.Direct)
 	none := ""
@@ -295,7 +301,7 @@ func (s *Shared) Watch(inc string) (gone <-chan struct{}, stop func()) { return 
 func (s *Shared) Follow(id string, f func(rev uint64, o *Office)) (stop func(), err error) {
 	key := keyOf(id)
 	s.mu.Lock()
-	s.seen[key] = store.Doc{Key: key}
+	s.seen[key] = revision{Doc: store.Doc{Key: key}}
 	s.mu.Unlock()
 	forget := func() {
 		s.mu.Lock()
@@ -306,13 +312,12 @@ func (s *Shared) Follow(id string, f func(rev uint64, o *Office)) (stop func(), 
 		if d.Rev == 0 {
 			return // it had no members when it ended
 		}
-		s.saw(d)
-		o, err := decode(d.Value)
+		o, err := s.saw(d)
 		if err != nil || o.ID != id {
 			s.log.Error("the members of an office are not known here: the document cannot be read", "office", id, "rev", d.Rev, "err", err)
 			return
 		}
-		f(d.Rev, o)
+		f(d.Rev, o.clone())
 	})
 	if err != nil {
 		forget()
@@ -321,13 +326,22 @@ func (s *Shared) Follow(id string, f func(rev uint64, o *Office)) (stop func(), 
 	return func() { end(); forget() }, nil
 }
 
-// saw notes the document of an office that is followed. The next change begins with it.
-func (s *Shared) saw(d store.Doc) {
+// saw notes and reads a document of an office that is followed. The next change begins with it, and the next document
+// is read with its help. The result is read-only.
+func (s *Shared) saw(d store.Doc) (*Office, error) {
+	s.mu.Lock()
+	old := s.seen[d.Key]
+	s.mu.Unlock()
+	if old.Rev == d.Rev && old.office != nil {
+		return old.office, nil // written here
+	}
+	o, err := decode(d.Value, old.office)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old, followed := s.seen[d.Key]; followed && d.Rev > old.Rev {
-		s.seen[d.Key] = d
+		s.seen[d.Key] = revision{d, o}
 	}
+	return o, err
 }
 
 // Get returns the members of an office as the store has them.
@@ -339,7 +353,7 @@ func (s *Shared) Get(ctx context.Context, id string) (rev uint64, o *Office, err
 	if d.Rev == 0 {
 		return 0, &Office{ID: id}, nil
 	}
-	o, err = decode(d.Value)
+	o, err = decode(d.Value, nil)
 	return d.Rev, o, err
 }
 
@@ -396,17 +410,22 @@ func (s *Shared) write(id string, p *pen) {
 		}
 		batch = batch[:min(len(batch), maxBatch)]
 		p.waiting = p.waiting[len(batch):]
-		seen := s.seen[keyOf(id)]
+		key := keyOf(id)
+		seen, followed := s.seen[key]
 		s.mu.Unlock()
-		seen.Key = keyOf(id)
+		seen.Key = key
 		var office *Office
-		doc, err := store.ChangeSeen(s.ctx, s.o.Docs, seen, func(d store.Doc) ([]byte, time.Duration, error) {
+		doc, err := store.ChangeSeen(s.ctx, s.o.Docs, seen.Doc, func(d store.Doc) ([]byte, time.Duration, error) {
 			office = &Office{ID: id}
 			if d.Rev != 0 {
-				var err error
-				if office, err = decode(d.Value); err != nil {
+				known, err := seen.office, error(nil)
+				if known == nil || d.Rev != seen.Rev {
+					known, err = decode(d.Value, seen.office)
+				}
+				if err != nil {
 					return nil, 0, err
 				}
+				office = known.clone()
 			}
 			changed := false
 			for _, r := range batch {
@@ -419,7 +438,7 @@ func (s *Shared) write(id string, p *pen) {
 			}
 			value, err := office.Encode()
 			if err == nil {
-				err = store.CheckSet(keyOf(id), value)
+				err = store.CheckSet(key, value)
 			}
 			ttl := time.Duration(0)
 			if office.Empty() {
@@ -427,8 +446,8 @@ func (s *Shared) write(id string, p *pen) {
 			}
 			return value, ttl, err
 		})
-		if err == nil {
-			s.saw(doc)
+		if err == nil && followed {
+			_, _ = s.saw(doc) // it was written here, so it can be read
 		}
 		for _, r := range batch {
 			if err != nil {

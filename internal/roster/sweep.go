@@ -54,7 +54,7 @@ func (s *Shared) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		o, err := decode(d.Value)
+		o, err := decode(d.Value, nil)
 		if err != nil {
 			continue
 		}

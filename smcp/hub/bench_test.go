@@ -3,6 +3,7 @@ package hub_test
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -112,15 +113,25 @@ func newEcho(b *testing.B) func() error {
 	}
 }
 
-// BenchmarkJoin measures a join and a leave at one of two nodes whose Agent is at the other one, on one
-// replica.
+// BenchmarkJoin measures a join and a leave at one of two nodes whose Agent is at the other one, on one replica: in an
+// office that has no other Computer, and in one of 20. cpu-ns is the CPU time of all nodes, the store and the peers.
 func BenchmarkJoin(b *testing.B) {
+	b.Run("alone", func(b *testing.B) { benchmarkJoin(b, 0) })
+	b.Run("20", func(b *testing.B) { benchmarkJoin(b, 20) })
+}
+
+func benchmarkJoin(b *testing.B, others int) {
 	m := newNATS(b)
 	one, two := m.start(hub.Options{}), m.start(hub.Options{})
 	join(b, one.url, peerOptions{}, "agent", "o", "o")
+	for i := range others {
+		join(b, []string{one.url, two.url}[i%2], peerOptions{}, "computer", fmt.Sprint("c", i), "o")
+	}
 	desk := join(b, two.url, peerOptions{}, "computer", "desk", "o")
+	used := telemetry.CPU()
 	for b.Loop() {
 		desk.call("server:leave_office", `{"office_id":"o"}`)
 		desk.call("server:join_office", `{"role":"computer","name":"desk","office_id":"o"}`)
 	}
+	b.ReportMetric(float64((telemetry.CPU()-used).Nanoseconds())/float64(b.N), "cpu-ns/op")
 }
