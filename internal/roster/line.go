@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
 )
@@ -23,8 +24,12 @@ type line struct {
 	ears    map[string]*ear            // by sender
 }
 
-// maxEars is the number of senders from which on those that are gone are forgotten.
-const maxEars = 64
+// maxEars is the number of senders from which on those that are gone are forgotten, when they have been silent for
+// earTime. A sender that is not known may have just come.
+const (
+	maxEars = 64
+	earTime = time.Minute
+)
 
 // take handles a message. Calls must not overlap.
 func (l *line) take(in store.Message) {
@@ -124,11 +129,12 @@ func (l *line) ear(from string) *ear {
 	e := l.ears[from]
 	if e == nil {
 		if len(l.ears) >= maxEars {
-			maps.DeleteFunc(l.ears, func(inc string, _ *ear) bool { return l.s.o.Node.Gone(inc) })
+			maps.DeleteFunc(l.ears, func(inc string, e *ear) bool { return time.Since(e.used) > earTime && l.s.o.Node.Gone(inc) })
 		}
 		e = &ear{}
 		l.ears[from] = e
 	}
+	e.used = time.Now()
 	return e
 }
 
@@ -213,6 +219,7 @@ func (l *line) next(from string) (in store.Message, more bool) {
 
 // ear is the receiver's side of a stream.
 type ear struct {
+	used    time.Time // when a message or a roll last came
 	last    uint64
 	lost    []span
 	running map[uint64]struct{} // questions without an answer, and messages that wait for a body

@@ -403,10 +403,16 @@ func (s *Shared) reply(send func(store.Header, []byte) error, m *Message) error 
 	return err
 }
 
+// errFenced is the error of a message while this node has no INC: all nodes in that state would be one sender to the
+// others. Nothing was sent.
+var errFenced = fmt.Errorf("%w: this node is about to come back under another INC", ErrLost)
+
 // Tell sends a message to the hub of a node. Messages about one Computer arrive in order, or not at all: m.Lost
 // hears of that.
 func (s *Shared) Tell(inc, computer string, m *Message) error {
-	m.From = s.Inc()
+	if m.From = s.Inc(); m.From == "" {
+		return errFenced
+	}
 	h, body := m.pack()
 	h, body, err := s.shrink(h, body)
 	if err != nil {
@@ -439,9 +445,13 @@ var (
 // Ask sends a message to the hub of a node, and calls f once with the answer. f must return at once. The caller
 // must hold no lock that f takes.
 func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f func(*Message, error)) {
-	m.From = s.Inc()
-	h, body := m.pack()
-	h, body, err := s.shrink(h, body)
+	var h store.Header
+	var body []byte
+	err := errFenced
+	if m.From = s.Inc(); m.From != "" {
+		h, body = m.pack()
+		h, body, err = s.shrink(h, body)
+	}
 	if err != nil {
 		if !s.Go(func() { f(nil, err) }) {
 			f(nil, err)

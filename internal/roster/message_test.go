@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -184,6 +186,8 @@ func TestBodiesMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bodies := &Bodies{}
 		s := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test", Bodies: bodies})
+		inc := "aaaaaa"
+		s.inc.Store(&inc)
 		ask := func() (err error) {
 			large := json.RawMessage(strings.Repeat(" ", maxInline) + "1")
 			s.Ask("bbbbbb", "desk", &Message{Op: OpCall, Args: []json.RawMessage{large}}, keepBody/2, func(_ *Message, e error) { err = e })
@@ -209,6 +213,8 @@ func TestBodiesMakeRoom(t *testing.T) {
 func TestNoticesOfSeveral(t *testing.T) {
 	s := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: sender{inc: "aaaaaa"}, Name: "test"})
 	defer s.Close()
+	inc := "aaaaaa"
+	s.inc.Store(&inc)
 	var work sync.WaitGroup
 	defer work.Wait()
 	for range 2 {
@@ -222,4 +228,70 @@ func TestNoticesOfSeveral(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManyUnknownSenders: the messages of hubs whose nodes are not known here yet are not found lost, also where there
+// are many of them.
+func TestManyUnknownSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, got := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test"}), &heard{}
+		defer s.Close()
+		s.events = got
+		l := &line{s: s, inc: "aaaaaa", ears: map[string]*ear{}}
+		senders := 2 * maxEars
+		send := func(number int) {
+			for i := range senders {
+				h := store.Header{headerV: "1", headerOp: string(OpSend), headerFrom: fmt.Sprint("s", i), headerNumber: strconv.Itoa(number)}
+				l.take(store.Message{Header: h, Body: []byte("1")})
+			}
+		}
+		lost := func() (found int) {
+			for i := range senders {
+				in := store.Message{Header: store.Header{headerV: "1", headerOp: string(opRoll), headerFrom: fmt.Sprint("s", i), headerNumber: "2"}, Body: []byte("[1,2]")}
+				in.Reply = func(_ store.Header, body []byte) error {
+					var answer rolled
+					if err := json.Unmarshal(body, &answer); err != nil {
+						return err
+					}
+					found += len(answer.Lost)
+					return nil
+				}
+				l.take(in)
+			}
+			return found
+		}
+		send(1)
+		send(2)
+		if n := lost(); n != 0 {
+			t.Errorf("%d messages are said to be lost", n)
+		}
+		if n := len(strings.Fields(got.all())); n != 2*senders {
+			t.Errorf("%d of %d messages have come", n, 2*senders)
+		}
+		time.Sleep(2 * earTime) // they are gone
+		l.take(store.Message{Header: store.Header{headerV: "1", headerOp: string(OpSend), headerFrom: "new", headerNumber: "1"}, Body: []byte("1")})
+		if len(l.ears) != 1 {
+			t.Errorf("%d senders are remembered", len(l.ears))
+		}
+	})
+}
+
+// TestFencedSender: a hub without an INC sends nothing: others in that state would be the same sender. A question has the
+// error that it was not handled.
+func TestFencedSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test"})
+		defer s.Close()
+		if err := s.Tell("bbbbbb", "desk", &Message{Op: OpSend}); !errors.Is(err, ErrLost) {
+			t.Errorf("Tell: %v", err)
+		}
+		asked := make(chan error, 1)
+		s.Ask("bbbbbb", "desk", &Message{Op: OpCall}, time.Second, func(_ *Message, err error) { asked <- err })
+		if err := <-asked; !errors.Is(err, ErrLost) {
+			t.Errorf("Ask: %v", err)
+		}
+		if err := s.Notify(&Message{Office: "o"}, []string{"bbbbbb"}); !errors.Is(err, ErrLost) {
+			t.Errorf("Notify: %v", err)
+		}
+	})
 }

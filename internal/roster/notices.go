@@ -49,7 +49,9 @@ type seen struct {
 // Notify sends an event to the hubs of an office. nodes are those that are known to have members: what one of them
 // does not get is sent to it again for a minute.
 func (s *Shared) Notify(m *Message, nodes []string) error {
-	m.Op, m.From = OpNotify, s.Inc()
+	if m.Op, m.From = OpNotify, s.Inc(); m.From == "" {
+		return errFenced
+	}
 	s.notices.keep(m, nodes)
 	s.streams.rollLater()
 	h, body := m.pack()
