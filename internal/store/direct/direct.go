@@ -21,6 +21,8 @@ const (
 	changeTime = 2 * time.Second
 	// dialPause is the wait before a process is dialled again, and before a subject tries again to change.
 	dialPause = 10 * time.Second
+	// maxStrangers bounds the processes of which it is remembered that they were sent messages before they were known.
+	maxStrangers = 1024
 	// maxHeld bounds the messages of one subject that wait for the change to a connection.
 	maxHeld = 1024
 	// headerChange marks the question before the change to a connection, and its answer.
@@ -60,8 +62,9 @@ type Bus struct {
 	closed  bool
 	streams map[*stream]struct{}
 
-	peersMu sync.Mutex // guards below; taken before mu
-	peers   map[string]*peer
+	peersMu   sync.Mutex // guards below; taken before mu
+	peers     map[string]*peer
+	strangers map[string]struct{} // processes without a peer that messages went to over the other Bus
 
 	heardMu sync.RWMutex // guards below
 	heard   map[string][]*listener
@@ -72,12 +75,14 @@ var _ store.Bus = (*Bus)(nil)
 // peer is a process that messages are sent to.
 type peer struct {
 	process string
+	// before says that messages went to it over the other Bus when it was not known yet.
+	before bool
 
 	mu      sync.Mutex // guards below
 	stream  *stream    // nil while there is none
 	dialing bool
 	again   time.Time        // no dial before
-	routes  map[string]route // by subject; one that is not there has sent nothing over the other Bus
+	routes  map[string]route // by subject; one that is not there has sent nothing over the other Bus, except before
 }
 
 // route is how messages of one subject go.
@@ -117,7 +122,7 @@ func New(o Options) *Bus {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{o: o, log: o.Logger, streams: map[*stream]struct{}{}, peers: map[string]*peer{}, heard: map[string][]*listener{}}
+	b := &Bus{o: o, log: o.Logger, streams: map[*stream]struct{}{}, peers: map[string]*peer{}, strangers: map[string]struct{}{}, heard: map[string][]*listener{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -177,16 +182,22 @@ func (b *Bus) to(subject string) *peer {
 	defer b.peersMu.Unlock()
 	p := b.peers[process]
 	if p == nil {
-		if b.o.Gone(process) {
+		if b.o.Gone(process) { // or it has just come, and its messages must not overtake this one soon
+			if len(b.strangers) >= maxStrangers {
+				clear(b.strangers)
+			}
+			b.strangers[process] = struct{}{}
 			return nil
 		}
+		_, before := b.strangers[process]
+		delete(b.strangers, process)
 		for other, old := range b.peers {
 			if b.o.Gone(other) {
 				delete(b.peers, other)
 				b.retire(old)
 			}
 		}
-		p = &peer{process: process, routes: map[string]route{}}
+		p = &peer{process: process, before: before, routes: map[string]route{}}
 		b.peers[process] = p
 	}
 	return p
@@ -288,7 +299,7 @@ func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeo
 		p.routes[subject] = route{again: r.again}
 		b.dial(p)
 		return nil, b.elsewhere(subject, h, body, timeout, f) // with the lock: a message must not overtake another one
-	case !known:
+	case !known && !p.before:
 		p.routes[subject] = route{via: p.stream}
 		return p.stream, nil
 	}

@@ -27,6 +27,7 @@ type pair struct {
 	conns []net.Conn // of both ends
 	down  bool
 
+	gone  atomic.Bool          // b is not known to the sender
 	gate  atomic.Pointer[gate] // of writes of the sender; nil lets them pass
 	dials chan struct{}        // dials wait until it is closed; nil lets them pass
 }
@@ -86,7 +87,7 @@ func newPair(t *testing.T) *pair {
 		}
 		return ""
 	}
-	gone := func(string) bool { return false }
+	gone := func(string) bool { return p.gone.Load() }
 	p.b = direct.New(direct.Options{Bus: p.other, Process: func(string) string { return "" }, Gone: gone})
 	p.a = direct.New(direct.Options{Bus: p.count, Process: process, Dial: p.dial, Gone: gone})
 	t.Cleanup(func() { p.a.Close(); p.b.Close() })
@@ -432,4 +433,48 @@ func TestWriters(t *testing.T) {
 	}
 	p.gate.Store(nil)
 	close(g.pass)
+}
+
+// TestStranger: messages to a process that was not known at first are not overtaken by those that follow over the
+// connection.
+func TestStranger(t *testing.T) {
+	p := newPair(t)
+	heard := make(chan string, 16)
+	for _, subject := range []string{"b.x", "b.y"} {
+		stop, err := p.b.Listen(subject, func(m store.Message) {
+			if m.Reply != nil {
+				_ = m.Reply(nil, nil)
+				return
+			}
+			heard <- string(m.Body)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+	}
+	tell := func(body string) {
+		if err := p.a.Tell("b.x", nil, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.gone.Store(true)
+	tell("1")
+	p.gone.Store(false)
+	p.connected(t, "b.y")
+	asked := p.count.changes.Load()
+	tell("2")
+	if p.count.changes.Load() != asked+1 {
+		t.Error("the messages change to the connection, and no question makes sure that those before have arrived")
+	}
+	for _, want := range []string{"1", "2"} {
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Errorf("%q came before %q", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%q has not come", want)
+		}
+	}
 }
