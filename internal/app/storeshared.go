@@ -75,7 +75,7 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 		}
 	}
 	authority := clusterkey.NewAuthority(c.Cluster.Node, key, old, nil)
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Cluster.Listen)
+	listener, err := cluster.Listen(ctx, c.Cluster.Listen)
 	if err != nil {
 		return fmt.Errorf("cluster.listen: other nodes cannot reach this one: %w", err)
 	}

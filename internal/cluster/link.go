@@ -72,11 +72,36 @@ var errNotSent = errors.New("the request was not sent")
 
 // dialer notices within seconds that the other machine is gone.
 func dialer() *net.Dialer {
-	return &net.Dialer{
-		Timeout:         2 * time.Second,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 3},
-		Control:         controlConn,
+	return &net.Dialer{Timeout: 2 * time.Second, KeepAliveConfig: keepAlive, Control: controlConn}
+}
+
+// keepAlive ends connections to a machine that has been silent for 4 seconds.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 3}
+
+// Listen listens for the connections of other nodes. They end as those that this node dials do, if the other machine
+// is silent: with the times of the system, the goroutine that reads from it would wait for two and a half minutes.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
 	}
+	return listener{l}, nil
+}
+
+type listener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		if raw, err := tcp.SyscallConn(); err == nil {
+			_ = controlConn("", "", raw) // a connection works without it
+		}
+	}
+	return conn, nil
 }
 
 // newLinks returns the client of peer links. It carries requests in the goroutine of the caller.
