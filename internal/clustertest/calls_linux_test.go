@@ -190,8 +190,9 @@ func (o *outcomes) String() string {
 func outcome(status int, answer string) string {
 	var m struct {
 		Error *struct {
-			Code int             `json:"code"`
-			Data json.RawMessage `json:"data"`
+			Code    int             `json:"code"`
+			Message string          `json:"message"`
+			Data    json.RawMessage `json:"data"`
 		} `json:"error"`
 	}
 	if i := strings.LastIndex(answer, "data: "); i >= 0 {
@@ -202,7 +203,11 @@ func outcome(status int, answer string) string {
 			Kind string `json:"kind"`
 		}
 		_ = json.Unmarshal(m.Error.Data, &d)
-		return strings.TrimSpace(fmt.Sprint(status, " ", m.Error.Code, " ", d.Kind))
+		what := strings.TrimSpace(fmt.Sprint(status, " ", m.Error.Code, " ", d.Kind))
+		if d.Kind == "store_unavailable" { // of a node that waits for its store, or of one request
+			what += fmt.Sprintf(" (%.30s…)", m.Error.Message)
+		}
+		return what
 	}
 	if strings.Contains(answer, "counted ") {
 		return fmt.Sprint(status, " counted")
