@@ -241,13 +241,13 @@ func TestManyUnknownSenders(t *testing.T) {
 		senders := 2 * maxEars
 		send := func(number int) {
 			for i := range senders {
-				h := store.Header{headerV: "1", headerOp: string(OpSend), headerFrom: fmt.Sprint("s", i), headerNumber: strconv.Itoa(number)}
+				h := store.Header{{headerV, "1"}, {headerOp, string(OpSend)}, {headerFrom, fmt.Sprint("s", i)}, {headerNumber, strconv.Itoa(number)}}
 				l.take(store.Message{Header: h, Body: []byte("1")})
 			}
 		}
 		lost := func() (found int) {
 			for i := range senders {
-				in := store.Message{Header: store.Header{headerV: "1", headerOp: string(opRoll), headerFrom: fmt.Sprint("s", i), headerNumber: "2"}, Body: []byte("[1,2]")}
+				in := store.Message{Header: store.Header{{headerV, "1"}, {headerOp, string(opRoll)}, {headerFrom, fmt.Sprint("s", i)}, {headerNumber, "2"}}, Body: []byte("[1,2]")}
 				in.Reply = func(_ store.Header, body []byte) error {
 					var answer rolled
 					if err := json.Unmarshal(body, &answer); err != nil {
@@ -269,7 +269,7 @@ func TestManyUnknownSenders(t *testing.T) {
 			t.Errorf("%d of %d messages have come", n, 2*senders)
 		}
 		time.Sleep(2 * earTime) // they are gone
-		l.take(store.Message{Header: store.Header{headerV: "1", headerOp: string(OpSend), headerFrom: "new", headerNumber: "1"}, Body: []byte("1")})
+		l.take(store.Message{Header: store.Header{{headerV, "1"}, {headerOp, string(OpSend)}, {headerFrom, "new"}, {headerNumber, "1"}}, Body: []byte("1")})
 		if len(l.ears) != 1 {
 			t.Errorf("%d senders are remembered", len(l.ears))
 		}
