@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,7 +128,8 @@ func (d *Docs) open(ctx context.Context, o Options, within time.Duration) (found
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	name := "KV_" + o.Bucket
-	switch stream, err := d.js.Stream(ctx, name); {
+	stream, err := d.js.Stream(ctx, name)
+	switch {
 	case err == nil:
 		if found = true; o.Replicas == 0 {
 			o.Replicas = stream.CachedInfo().Config.Replicas
@@ -138,16 +140,32 @@ func (d *Docs) open(ctx context.Context, o Options, within time.Duration) (found
 		return false, ErrLost
 	}
 	// Without direct reads, Get asks the leader and sees each change that has ended.
-	d.stream, err = createOrUpdate(ctx, d.js, o.Replicas, jetstream.StreamConfig{
+	want := jetstream.StreamConfig{
 		Name: name, Subjects: []string{d.prefix + ">"}, MaxMsgsPerSubject: 1, MaxBytes: o.MaxBytes, MaxMsgSize: store.MaxValue + 4<<10,
 		Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
 		RePublish:  &jetstream.RePublish{Source: d.prefix + ">", Destination: d.changes + ">"},
 		DenyDelete: true, AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
-	})
+	}
+	if found && same(stream.CachedInfo().Config, want, o.Replicas) {
+		d.stream = stream
+		return true, nil
+	}
+	d.stream, err = createOrUpdate(ctx, d.js, o.Replicas, want)
 	if err != nil {
 		return false, fmt.Errorf("open the store: %w", err)
 	}
 	return found, nil
+}
+
+// same reports whether a stream is already what its configuration is to be. An update that changes nothing writes
+// nevertheless: it fails on a full disk, where all documents can be read, and takes a round of the servers.
+func same(have, want jetstream.StreamConfig, replicas int) bool {
+	return slices.Equal(have.Subjects, want.Subjects) && have.Replicas == replicas &&
+		have.MaxMsgsPerSubject == want.MaxMsgsPerSubject && have.MaxBytes == want.MaxBytes && have.MaxMsgSize == want.MaxMsgSize &&
+		have.Retention == want.Retention && have.Discard == want.Discard && have.Storage == want.Storage && have.MaxAge == want.MaxAge &&
+		have.RePublish != nil && *have.RePublish == *want.RePublish &&
+		have.DenyDelete == want.DenyDelete && have.AllowRollup == want.AllowRollup && have.AllowDirect == want.AllowDirect &&
+		have.AllowMsgTTL == want.AllowMsgTTL && have.SubjectDeleteMarkerTTL == want.SubjectDeleteMarkerTTL
 }
 
 // manyReplicas is the number of copies where servers can keep several.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/internal/store"
@@ -89,6 +90,33 @@ func TestReopen(t *testing.T) {
 		if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v", folder, info.Mode(), err)
 		}
+	}
+}
+
+// TestOpenWritesNothing: the start over a folder whose documents are as configured writes no description of them, so it
+// works on a full disk. A configuration that has changed is written.
+func TestOpenWritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	written := func() time.Time {
+		t.Helper()
+		info, err := os.Stat(filepath.Join(dir, "nats", "jetstream", "$G", "streams", "KV_weir", "meta.inf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime()
+	}
+	_, _, end := open(t, dir, 16<<20)
+	end()
+	first := written()
+	_, found, end := open(t, dir, 16<<20)
+	if again := written(); !found || !again.Equal(first) {
+		t.Errorf("found %v, written at %v and again at %v", found, first, again)
+	}
+	end()
+	_, _, end = open(t, dir, 17<<20)
+	defer end()
+	if written().Equal(first) {
+		t.Error("another bound was not written")
 	}
 }
 
