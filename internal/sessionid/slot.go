@@ -39,6 +39,8 @@ const (
 	recordBytes = 128 << 10
 	// changeTries bounds how often a change is repeated after other changes of the document.
 	changeTries = 5
+	// changeTime bounds them all: the election of a leader fits in.
+	changeTime = 12 * time.Second
 	// turns is how many slots can be changed at a time.
 	turns = 256
 )
@@ -153,6 +155,8 @@ func (i *Ids) change(ctx context.Context, at place, f func(*record) bool) error 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
 	err := errBusy
 	for range changeTries {
 		s, rev, failed := i.slotAt(ctx, at)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -43,9 +45,18 @@ const (
 
 // Server is a NATS server in this process.
 type Server struct {
-	server *server.Server
+	o      Options
 	conn   *nats.Conn
 	unlock func()
+	look   chan struct{} // capacity 1: the server has told of a problem
+
+	end  context.CancelFunc // ends heal
+	work sync.WaitGroup
+
+	mu     sync.Mutex // guards below
+	server *server.Server
+	writes context.Context // see Writes
+	breaks context.CancelCauseFunc
 }
 
 // Open starts a server over a folder. It fails if another process uses the folder.
@@ -62,65 +73,116 @@ func Open(o Options) (*Server, error) {
 	case err != nil:
 		return nil, err
 	}
-	s := &Server{unlock: unlock}
-	if err := s.start(o); err != nil {
+	s := &Server{o: o, unlock: unlock, look: make(chan struct{}, 1), end: func() {}}
+	s.writes, s.breaks = context.WithCancelCause(context.Background())
+	if err := s.start(); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Server) start(o Options) (err error) {
-	files := filepath.Join(o.Dir, "nats")
-	if err := place.MakeFolder(files); err != nil {
+func (s *Server) start() (err error) {
+	if err := place.MakeFolder(s.files()); err != nil {
 		return err
 	}
-	options := &server.Options{
-		ServerName: "weir", DontListen: true, NoSigs: true, MaxPayload: maxPayload,
-		JetStream: true, StoreDir: files, SyncAlways: !o.Late, DisableJetStreamBanner: true,
-		JetStreamMaxMemory: memoryBytes, JetStreamMaxStore: o.MaxBytes + overhead,
+	if err := s.run(); err != nil {
+		return err
 	}
-	client := []nats.Option{nats.Name("weir"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1)}
-	if o.Cluster != nil {
-		o.Cluster.join(options)
-		client = append(client, nats.Nkey(o.Cluster.NKey, o.Cluster.Sign))
+	client := []nats.Option{
+		nats.Name("weir"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(0, 0),
+		nats.InProcessServer(inProcess{s}),
 	}
-	if s.server, err = server.NewServer(options); err != nil {
-		return fmt.Errorf("start the store: %w", err)
+	if c := s.o.Cluster; c != nil {
+		client = append(client, nats.Nkey(c.NKey, c.Sign))
 	}
-	s.server.SetLoggerV2(logger{o.Logger}, false, false, false)
-	s.server.Start()
-	if !s.server.ReadyForConnections(startTimeout) || !s.server.JetStreamEnabled() {
-		return fmt.Errorf("the store in %s did not start within %v; the log says why", o.Dir, startTimeout)
-	}
-	s.conn, err = nats.Connect("", append(client, nats.InProcessServer(s.server))...)
+	s.conn, err = nats.Connect("", client...)
 	if err != nil {
 		return fmt.Errorf("connect to the store: %w", err)
 	}
+	ctx, end := context.WithCancel(context.Background())
+	s.end = end
+	s.work.Go(func() { s.heal(ctx) })
 	return nil
 }
+
+// reconnectWait is the pause between attempts to connect to a server that was started again.
+const reconnectWait = 100 * time.Millisecond
+
+// files is the folder of the server's own files.
+func (s *Server) files() string { return filepath.Join(s.o.Dir, "nats") }
+
+// run starts a server over the folder.
+func (s *Server) run() error {
+	o := &server.Options{
+		ServerName: "weir", DontListen: true, NoSigs: true, MaxPayload: maxPayload,
+		JetStream: true, StoreDir: s.files(), SyncAlways: !s.o.Late, DisableJetStreamBanner: true,
+		JetStreamMaxMemory: memoryBytes, JetStreamMaxStore: s.o.MaxBytes + overhead,
+	}
+	if s.o.Cluster != nil {
+		s.o.Cluster.join(o)
+	}
+	next, err := server.NewServer(o)
+	if err != nil {
+		return fmt.Errorf("start the store: %w", err)
+	}
+	next.SetLoggerV2(logger{s.o.Logger, s.look}, false, false, false)
+	s.mu.Lock()
+	s.server = next
+	s.mu.Unlock()
+	next.Start()
+	if !next.ReadyForConnections(startTimeout) || !next.JetStreamEnabled() {
+		return fmt.Errorf("the store in %s did not start within %v; the log says why", s.o.Dir, startTimeout)
+	}
+	return nil
+}
+
+// current returns the server, which heal replaces.
+func (s *Server) current() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.server
+}
+
+// inProcess connects to the current server.
+type inProcess struct{ of *Server }
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (p inProcess) InProcessConn() (net.Conn, error) { return p.of.current().InProcessConn() }
 
 // Conn returns a connection to the server, which lasts until Close.
 func (s *Server) Conn() *nats.Conn { return s.conn }
 
 // Close ends the server, waits for that, and frees the folder.
 func (s *Server) Close() {
+	s.end()
+	s.work.Wait()
+	s.breaks(errClosed)
 	if s.conn != nil {
 		s.conn.Close()
 	}
-	if s.server != nil {
-		s.server.Shutdown()
-		s.server.WaitForShutdown()
+	if last := s.current(); last != nil {
+		last.Shutdown()
+		last.WaitForShutdown()
 	}
 	s.unlock()
 }
 
-// logger hands the server's messages to a slog.Logger.
-type logger struct{ log *slog.Logger }
+// logger hands the server's messages to a slog.Logger. look learns of warnings and errors.
+type logger struct {
+	log  *slog.Logger
+	look chan<- struct{}
+}
 
 var _ server.Logger = logger{}
 
 func (l logger) tell(level slog.Level, format string, v []any) {
+	if level >= slog.LevelWarn {
+		select {
+		case l.look <- struct{}{}:
+		default:
+		}
+	}
 	if l.log.Enabled(context.Background(), level) {
 		l.log.Log(context.Background(), level, "store: "+fmt.Sprintf(format, v...))
 	}
