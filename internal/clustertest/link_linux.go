@@ -233,6 +233,14 @@ func owns(pid int, inode string) bool {
 // inodeOf returns the number of a socket by its two addresses, "" if there is none. The local one is not enough: the
 // system gives a port to connections to different addresses.
 func inodeOf(local, remote net.Addr) string {
+	if inode := askInode(local, remote); inode != "" {
+		return inode
+	}
+	return readInode(local, remote)
+}
+
+// readInode is inodeOf by the table in /proc.
+func readInode(local, remote net.Addr) string {
 	wantLocal, wantRemote := row(local), row(remote)
 	if wantLocal == nil || wantRemote == nil {
 		return ""
