@@ -85,7 +85,7 @@ func (x *chaos) nodes(ctx context.Context) {
 			continue
 		case 2:
 			x.log("end %s", n.Name)
-			if err := n.Terminate(endTime + patience); err != nil {
+			if err := n.Terminate(endTime + patience()); err != nil {
 				x.t.Error(err)
 			}
 		}

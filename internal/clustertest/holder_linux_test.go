@@ -133,11 +133,11 @@ func TestOneHolder(t *testing.T) {
 	l.c = clustertest.Start(t, clustertest.Options{Weir: weirBin, Config: fmt.Sprintf(
 		"mode: gateway\nmcpServers: {lock: {command: %q, args: [%q, %q], scope: cluster, required: true}}", os.Args[0], asLock, l.file)})
 	_, patience := lasts()
-	holder, program := l.who(l.c.Nodes[0], "", 20*time.Second+patience)
+	holder, program := l.who(l.c.Nodes[0], "", 20*time.Second+patience())
 	same := func() {
 		t.Helper()
 		for _, n := range l.c.Nodes {
-			if at, one := l.who(n, "", 20*time.Second+patience); at != holder || one != program {
+			if at, one := l.who(n, "", 20*time.Second+patience()); at != holder || one != program {
 				t.Errorf("at %s: the process %s of %s, not %s of %s", n.Name, one, at.Name, program, holder.Name)
 			}
 		}
@@ -155,7 +155,7 @@ func TestOneHolder(t *testing.T) {
 	passes := func(what string, most time.Duration) {
 		t.Helper()
 		began := time.Now()
-		holder, program = l.who(other(), program, most+patience)
+		holder, program = l.who(other(), program, most+patience())
 		t.Logf("%s: %s has the server after %v", what, holder.Name, time.Since(began).Round(time.Millisecond))
 		l.once()
 	}
@@ -163,7 +163,7 @@ func TestOneHolder(t *testing.T) {
 	ended := holder
 	done := make(chan error, 1)
 	calls := l.keepCalling(other())
-	go func() { done <- ended.Terminate(endTime + patience) }()
+	go func() { done <- ended.Terminate(endTime + patience()) }()
 	passes("drain", 10*time.Second)
 	sleep(t.Context(), 300*time.Millisecond) // calls go on
 	if *chaosTime == 0 {                     // what follows takes half a minute for each part

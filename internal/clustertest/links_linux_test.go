@@ -26,7 +26,7 @@ func TestBrokenLinks(t *testing.T) {
 		number := 0
 		call := func(name string, ms int) {
 			number++
-			ctx, cancel := context.WithTimeout(t.Context(), callTimeout+callSlack+patience)
+			ctx, cancel := context.WithTimeout(t.Context(), callTimeout+callSlack+patience())
 			defer cancel()
 			began := time.Now()
 			status, answer, _, err := s.post(ctx, entry, s.call(number, id, name, ms))

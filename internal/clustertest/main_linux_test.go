@@ -55,14 +55,22 @@ type cleaner struct {
 
 func (c cleaner) Run() int {
 	defer os.RemoveAll(c.dir)
+	if *chaosTime > 0 {
+		stop, err := machine.measure()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer stop()
+	}
 	return c.m.Run()
 }
 
-// lasts returns how long a test breaks things, and the patience that it adds to the times of promises. make chaos
-// measures these times; machines of CI are too slow for that.
-func lasts() (breaking, patience time.Duration) {
+// lasts returns how long a test breaks things, and what it adds to the times of promises. make chaos measures these
+// times, and adds what the machine took for nothing in the last seconds; machines of CI are too slow for that.
+func lasts() (breaking time.Duration, patience func() time.Duration) {
 	if *chaosTime > 0 {
-		return *chaosTime, 0
+		return *chaosTime, machine.patience
 	}
-	return 3 * time.Second, 45 * time.Second
+	return 3 * time.Second, func() time.Duration { return 45 * time.Second }
 }

@@ -105,12 +105,12 @@ func TestNotices(t *testing.T) {
 	for i := range changes {
 		key, value := fmt.Sprint("d.k", i%10), fmt.Sprint(i)
 		change(t, all[i%len(all)], key, value)
-		times = append(times, reaches(t, all, key, value, lossTime+patience))
+		times = append(times, reaches(t, all, key, value, lossTime+patience()))
 	}
 	slices.Sort(times)
 	median, most := times[len(times)/2], times[len(times)*95/100]
 	t.Logf("a change reaches all nodes in %v, 95 of 100 in %v", median, most)
-	if most > noticeTime+patience {
+	if most > noticeTime+patience() {
 		t.Errorf("95 of 100 changes took up to %v, more than %v", most, noticeTime)
 	}
 	states := map[int]clustertest.State{1: clustertest.Cut, 2: clustertest.Stalled, 3: clustertest.HalfOpen} // by node
@@ -119,7 +119,7 @@ func TestNotices(t *testing.T) {
 	}
 	change(t, all[0], "d.lost", "x")
 	change(t, all[0], "d.gone", "x")
-	reaches(t, all[:1], "d.gone", "x", lossTime+patience)
+	reaches(t, all[:1], "d.gone", "x", lossTime+patience())
 	for i, state := range states {
 		if all[i].has("d.lost", "x") {
 			t.Errorf("a node whose link is %v has heard of a change", state)
@@ -127,8 +127,8 @@ func TestNotices(t *testing.T) {
 		c.Nodes[i].Store().Set(clustertest.Open)
 	}
 	for i, state := range states {
-		took := reaches(t, all[i:i+1], "d.lost", "x", lossTime+patience)
-		reaches(t, all[i:i+1], "d.gone", "x", lossTime+patience)
+		took := reaches(t, all[i:i+1], "d.lost", "x", lossTime+patience())
+		reaches(t, all[i:i+1], "d.gone", "x", lossTime+patience())
 		t.Logf("after a link that was %v: %v", state, took)
 	}
 	c.NATS.Kill()
@@ -136,5 +136,5 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	change(t, all[0], "d.again", "x")
-	t.Logf("after a kill of the server: %v", reaches(t, all, "d.again", "x", lossTime+patience))
+	t.Logf("after a kill of the server: %v", reaches(t, all, "d.again", "x", lossTime+patience()))
 }

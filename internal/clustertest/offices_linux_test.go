@@ -95,7 +95,7 @@ func TestComputers(t *testing.T) {
 	}
 	wait := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(returnTime + patience); !all(); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(returnTime + patience()); !all(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				for _, d := range desks {
 					state, _, err := d.it.Status()
@@ -200,11 +200,11 @@ func manyComputers(t *testing.T, o clustertest.Options) {
 	victim.Kill()
 	time.Sleep(100 * time.Millisecond) // the connections of a killed process end
 	var back []time.Duration
-	for end := killed.Add(3*returnTime + patience); len(back) < count/6; time.Sleep(20 * time.Millisecond) {
+	for end := killed.Add(3*returnTime + patience()); len(back) < count/6; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d Computers were at the killed node", len(back), count)
 		}
-		settled("of a killed node", 3*returnTime+patience)
+		settled("of a killed node", 3*returnTime+patience())
 		back = back[:0]
 		for _, d := range desks { // those do not count whose connections have not ended yet
 			if since, _ := d.in(); since.After(killed) {
@@ -219,7 +219,7 @@ func manyComputers(t *testing.T, o clustertest.Options) {
 		t.Logf("%s leads the documents %v after %s was killed", next.Name, since.Sub(killed).Round(time.Millisecond), victim.Name)
 	}
 	t.Logf("%d Computers of the killed node: back after %v (p50), %v (p95), %v (all)", len(back), back[len(back)/2].Round(time.Millisecond), p95.Round(time.Millisecond), back[len(back)-1].Round(time.Millisecond))
-	if p95 > returnTime+patience {
+	if p95 > returnTime+patience() {
 		t.Errorf("p95 is %v", p95)
 	}
 }

@@ -180,7 +180,7 @@ func (r *rolling) roll(clients int, change func(n *clustertest.Node) error) {
 	pause := min(time.Second, 300*time.Millisecond+*chaosTime)
 	for _, n := range replaced {
 		sleep(ctx, pause)
-		if err := n.Terminate(endTime + patience); err != nil {
+		if err := n.Terminate(endTime + patience()); err != nil {
 			t.Error(err)
 		}
 		if err := change(n); err != nil {
