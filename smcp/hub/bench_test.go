@@ -71,6 +71,47 @@ func benchmarkCall(b *testing.B, linked bool) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// BenchmarkCalls is BenchmarkCall over the peer link with 16 calls at a time, which share writes.
+func BenchmarkCalls(b *testing.B) {
+	const callers, batch = 16, 320
+	m := newNATS(b)
+	m.linked = true
+	one, two := m.start(hub.Options{}), m.start(hub.Options{})
+	agent := join(b, one.url, peerOptions{}, "agent", "o", "o")
+	join(b, one.url, peerOptions{answer: answers()}, "computer", "near", "o")
+	join(b, two.url, peerOptions{answer: answers()}, "computer", "far", "o")
+	agent.hears(`notify:enter_office {"office_id":"o","computer":"far"}`)
+	var times, cpu [2]time.Duration
+	var calls [2]int
+	for turn := 0; calls[0]+calls[1] < b.N; turn = 1 - turn {
+		payload := json.RawMessage(toolCall("o", []string{"near", "far"}[turn], "t"))
+		used, began := telemetry.CPU(), time.Now()
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for range batch / callers {
+					if _, err := agent.client.EmitWithAck(b.Context(), "client:tool_call", payload); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		times[turn] += time.Since(began)
+		cpu[turn] += telemetry.CPU() - used
+		calls[turn] += batch
+	}
+	if b.Failed() || calls[1] == 0 {
+		return // too few to compare
+	}
+	each := func(d [2]time.Duration, turn int) float64 { return float64(d[turn]) / float64(calls[turn]) }
+	b.ReportMetric(each(times, 1)/each(times, 0), "x_same")
+	b.ReportMetric(each(cpu, 1)/each(cpu, 0), "x_cpu")
+	b.ReportMetric(each(cpu, 1)-each(cpu, 0), "added-cpu-ns/call")
+	b.ReportMetric(0, "ns/op")
+}
+
 // newEcho returns a function that sends the bytes of a call over a connection with the TLS of nodes, and waits for
 // those of its answer.
 func newEcho(b *testing.B) func() error {
