@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/approval"
@@ -17,6 +18,8 @@ import (
 // Approvals is the answer of approvals.
 type Approvals struct {
 	Approvals []approval.Call `json:"approvals"`
+	// Silent are the names of other gateways of the cluster that have not answered: calls may wait there, too.
+	Silent []string `json:"silent,omitempty"`
 }
 
 // Decision is the body of approvals/{id}.
@@ -39,8 +42,8 @@ const maxReason = 500
 
 // Elsewhere are the calls that wait for a yes at other nodes of a cluster. Its methods are called concurrently.
 type Elsewhere interface {
-	// List returns the calls, each with its Node.
-	List(ctx context.Context) []approval.Call
+	// List returns the calls, each with its Node, and the names of nodes that have not answered.
+	List(ctx context.Context) (all []approval.Call, silent []string)
 	// Decide ends the wait of a call that List has returned. The error is approval.ErrUnknown if it does not
 	// wait any more, and an *mcp.Error otherwise.
 	Decide(ctx context.Context, c approval.Call, a approval.Answer) error
@@ -48,12 +51,13 @@ type Elsewhere interface {
 
 // approvals serves approvals.
 func (a *API) approvals(w http.ResponseWriter, r *http.Request) error {
-	all := a.o.Approvals.List()
+	all := Approvals{Approvals: a.o.Approvals.List()}
 	if a.o.Elsewhere != nil {
-		all = append(all, a.o.Elsewhere.List(r.Context())...)
-		slices.SortStableFunc(all, func(a, b approval.Call) int { return a.Since.Compare(b.Since) })
+		more, silent := a.o.Elsewhere.List(r.Context())
+		all.Approvals, all.Silent = append(all.Approvals, more...), silent
+		slices.SortStableFunc(all.Approvals, func(a, b approval.Call) int { return a.Since.Compare(b.Since) })
 	}
-	return write(w, Approvals{all})
+	return write(w, all)
 }
 
 // settle ends the wait of a call, here or at another node. check may refuse that with an error.
@@ -62,7 +66,8 @@ func settle(ctx context.Context, a *API, id string, answer approval.Answer, chec
 	if !errors.Is(err, approval.ErrUnknown) || a.o.Elsewhere == nil {
 		return c, err
 	}
-	for _, c := range a.o.Elsewhere.List(ctx) {
+	all, silent := a.o.Elsewhere.List(ctx)
+	for _, c := range all {
 		if c.ID != id {
 			continue
 		}
@@ -70,6 +75,9 @@ func settle(ctx context.Context, a *API, id string, answer approval.Answer, chec
 			return c, err
 		}
 		return c, a.o.Elsewhere.Decide(ctx, c, answer)
+	}
+	if len(silent) > 0 {
+		return c, mcp.Errorf(mcp.KindNodeGone, "no call %q waits at the gateways that answer; %s did not answer within two seconds: try again", text.Line(id, 40), strings.Join(silent, ", "))
 	}
 	return c, err
 }

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -110,4 +111,34 @@ func TestOperatorsOfACluster(t *testing.T) {
 		t.Errorf("denied at another node: %d", status)
 	}
 	ends(answer, "not today")
+}
+
+// TestApprovalsWithoutANode: the list of calls that wait for an operator names a node that has not answered, and so does
+// the refusal of a decision about a call that may wait there.
+func TestApprovalsWithoutANode(t *testing.T) {
+	t.Parallel()
+	c := startNodesWith(t, 2, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
+	first, second := c.all[0], c.all[1]
+	if _, list := c.ask(second, "GET", "/api/v1/approvals", opsToken, ""); strings.Contains(list, "silent") {
+		t.Errorf("while both are there: %s", list)
+	}
+	first.link.cut() // it lives, and no node reaches it
+	c.settles(func() (bool, string) {
+		_, list := c.ask(second, "GET", "/api/v1/approvals", opsToken, "")
+		return strings.Contains(list, `"approvals":[]`) && strings.Contains(list, `"silent":["n0"]`), list
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, second.front.URL+"/api/v1/approvals/k3x7qa", strings.NewReader(`{"decision":"approve"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+opsToken)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusBadGateway || !strings.Contains(string(text), "n0 did not answer") {
+		t.Errorf("%d %s, %v", resp.StatusCode, text, err)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,13 +49,12 @@ type peerDecision struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// List returns the calls that wait at other nodes, each with its node. A node that does not answer in time is
-// left out.
-func (d *DistantApprovals) List(ctx context.Context) []approval.Call {
+// List returns the calls that wait at other nodes, each with its node, and the sorted names of the nodes that have not
+// answered in time.
+func (d *DistantApprovals) List(ctx context.Context) (all []approval.Call, silent []string) {
 	ctx, cancel := context.WithTimeout(ctx, approvalsTime)
 	defer cancel()
-	var mu sync.Mutex // guards all
-	var all []approval.Call
+	var mu sync.Mutex // guards all and silent
 	var asked sync.WaitGroup
 	for _, p := range d.node.Peers() {
 		if p.Inc == d.node.Inc() || p.URL == "" {
@@ -62,17 +62,19 @@ func (d *DistantApprovals) List(ctx context.Context) []approval.Call {
 		}
 		asked.Go(func() {
 			calls, err := d.listAt(ctx, p)
-			if err != nil {
-				d.e.log.Warn("the calls that wait for a yes at another node are not known", "node", p.Name, "err", err)
-				return
-			}
 			mu.Lock()
 			defer mu.Unlock()
+			if err != nil {
+				d.e.log.Warn("the calls that wait for a yes at another node are not known", "node", p.Name, "err", err)
+				silent = append(silent, p.Name)
+				return
+			}
 			all = append(all, calls...)
 		})
 	}
 	asked.Wait()
-	return all
+	slices.Sort(silent)
+	return all, silent
 }
 
 func (d *DistantApprovals) listAt(ctx context.Context, p cluster.Peer) ([]approval.Call, error) {

@@ -60,10 +60,16 @@ only with --unseen.`,
 			if err := o.get(ctx, "approvals", &all); err != nil {
 				return err
 			}
+			if len(all.Silent) > 0 {
+				a.note("Calls may wait at %s, too: no answer within two seconds. Try again.", oneLine(strings.Join(all.Silent, ", ")))
+			}
 			keyboard, there := newQuestions(a)
 			switch {
 			case asJSON:
 				return printJSON(a.stdout, all.Approvals)
+			case len(all.Approvals) == 0 && len(all.Silent) > 0:
+				a.note("No call waits for a yes at the other gateways.")
+				return nil
 			case len(all.Approvals) == 0:
 				a.note("No call waits for a yes.")
 				return nil

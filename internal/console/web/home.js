@@ -20,6 +20,7 @@ const working = (up) => up.state === 'ready' || up.state === 'idle';
 // needs lists what waits for a person, the most urgent first.
 function needs({ overview, approvals, definitions }) {
   const waiting = (approvals?.approvals ?? []).map((call) => el('li', {}, stateMark('starting'), to('review', `${call.principal || 'A caller'} asks to run ${call.tool.replace(/#[0-9a-f]+$/, '')}`), el('span', { class: 'soft' }, ` on ${call.server}`)));
+  if (approvals?.silent) waiting.push(el('li', {}, stateMark('failed'), to('review', `Calls may wait at ${approvals.silent.join(', ')}, too`), el('span', { class: 'soft' }, ' which did not answer')));
   const failed = overview.upstreams.filter((up) => up.state === 'failed' || (up.error && up.state !== 'disabled' && !(definitions && up.differs))).map((up) =>
     el('li', {}, stateMark(working(up) ? 'starting' : 'failed'), to(`servers/${encodeURIComponent(up.name)}`, `${up.name} ${working(up) ? 'wants a look' : up.state === 'failed' ? 'has failed' : `is ${up.state}`}`), el('div', { class: 'soft clip' }, up.error)));
   const changed = (definitions?.servers ?? []).filter((one) => one.differences?.some((d) => !d.notice)).map((one) =>

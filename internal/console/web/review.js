@@ -7,7 +7,7 @@ let reasons = {};
 export async function load(_route, context) {
   if (!context.me.operates) return {};
   const [approvals, definitions] = await Promise.all([get('approvals'), get('definitions')]);
-  return { approvals: approvals.approvals, definitions };
+  return { approvals: approvals.approvals, silent: approvals.silent ?? [], definitions };
 }
 
 export function view(data, context) {
@@ -18,7 +18,8 @@ export function view(data, context) {
   return [
     heading('Review', 'What waits for your decision'),
     data.definitions.error ? el('p', { class: 'notice bad' }, data.definitions.error) : '',
-    data.approvals.length === 0 && servers.every((one) => !one.differences?.length) ? el('p', { class: 'notice ok' }, '● Nothing waits: no call needs a yes, and every definition is as you agreed.') : '',
+    data.silent.length ? el('p', { class: 'notice bad', role: 'status' }, `▲ Calls may wait at ${data.silent.join(', ')}, too: no answer within two seconds.`) : '',
+    data.approvals.length === 0 && !data.silent.length && servers.every((one) => !one.differences?.length) ? el('p', { class: 'notice ok' }, '● Nothing waits: no call needs a yes, and every definition is as you agreed.') : '',
     ...data.approvals.map((call) => approval(call, context)), ...servers.map((one) => changed(one, context)),
   ];
 }
