@@ -34,6 +34,7 @@ const (
 type recalls struct {
 	docs store.Docs   // set before the first use
 	log  *slog.Logger // of failures; nil discards them
+	self string       // this process among the nodes of a cluster, which share principals alone; "" if it is the only one
 
 	mu     sync.Mutex // guards below
 	of     map[string]*recall
@@ -51,6 +52,7 @@ type recall struct {
 	last []byte      // what was written; of the same
 
 	changed func(*sessionState) // recalls.mark
+	shared  *sharedRecall       // nil: this process alone writes
 
 	// The next are guarded by recalls.mu.
 	states map[*sessionState]struct{}
@@ -68,12 +70,14 @@ func (st *sessionState) remember() {
 
 // recallRecord is the document.
 type recallRecord struct {
-	V       int         `json:"v"`
-	Calls   int64       `json:"calls,omitempty"`
-	Listed  bool        `json:"listed,omitempty"`
-	Offered []string    `json:"offered,omitempty"`
-	Tag     string      `json:"catalog,omitempty"` // of the catalog of the cards
-	Seen    []keptCards `json:"seen,omitempty"`
+	V     int   `json:"v"`
+	Calls int64 `json:"calls,omitempty"`
+	// By are the calls of each process of a cluster, in addition to Calls.
+	By      map[string]int64 `json:"by,omitempty"`
+	Listed  bool             `json:"listed,omitempty"`
+	Offered []string         `json:"offered,omitempty"`
+	Tag     string           `json:"catalog,omitempty"` // of the catalog of the cards
+	Seen    []keptCards      `json:"seen,omitempty"`
 }
 
 // keptCards is a frozen card; without one, the tool was hydrated and not shown.
@@ -86,7 +90,7 @@ type keptCards struct {
 // join gives the data of a session what is kept for it.
 func (m *recalls) join(r *mcp.Request, st *sessionState) {
 	of := r.Session
-	if m.docs == nil {
+	if m.docs == nil || m.self != "" && !r.Modern() {
 		if !r.Modern() {
 			handOver(of, st)
 		}
@@ -99,6 +103,11 @@ func (m *recalls) join(r *mcp.Request, st *sessionState) {
 		return // it ends with the process
 	}
 	key := "p." + store.Hash(holder)
+	if m.self != "" {
+		m.joinShared(key, st)
+		of.OnClose(func() { m.leave(st) })
+		return
+	}
 	m.mu.Lock()
 	k := m.of[key]
 	m.mu.Unlock()
@@ -112,9 +121,7 @@ func (m *recalls) join(r *mcp.Request, st *sessionState) {
 	if other := m.of[key]; other != nil {
 		k = other
 	} else {
-		if m.of == nil {
-			m.of, m.dirty, m.end = map[string]*recall{}, map[*recall]struct{}{}, make(chan struct{})
-		}
+		m.init()
 		m.of[key] = k
 	}
 	first := len(k.states) == 0
@@ -127,6 +134,13 @@ func (m *recalls) join(r *mcp.Request, st *sessionState) {
 		st.ledger.Resume(kept.Calls, func() { m.mark(st) })
 	}
 	of.OnClose(func() { m.leave(st) })
+}
+
+// init makes the maps. The caller holds mu.
+func (m *recalls) init() {
+	if m.of == nil {
+		m.of, m.dirty, m.end = map[string]*recall{}, map[*recall]struct{}{}, make(chan struct{})
+	}
 }
 
 // resume adds what is kept of an earlier time of the session.
@@ -188,11 +202,16 @@ func (m *recalls) leave(st *sessionState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := st.recall
+	if k == nil {
+		return
+	}
 	delete(k.states, st)
 	if len(k.states) > 0 {
 		return
 	}
-	k.kept = last
+	if k.kept = last; st.ledger != nil {
+		k.kept.Calls = st.ledger.Calls()
+	}
 	if !k.due || len(m.dirty) > maxRecallsDirty {
 		delete(m.dirty, k)
 		m.forget(k)
@@ -203,6 +222,12 @@ func (m *recalls) leave(st *sessionState) {
 func (m *recalls) forget(k *recall) {
 	if m.of[k.key] == k {
 		delete(m.of, k.key)
+	}
+	if k.shared != nil {
+		k.shared.gone = true
+		if k.shared.stop != nil {
+			k.shared.stop()
+		}
 	}
 }
 
@@ -293,7 +318,11 @@ func (m *recalls) write(k *recall) error {
 		record = snapshotOf(states)
 	}
 	value := record.encode()
-	if value != nil && !slices.Equal(value, k.last) {
+	if k.shared != nil {
+		if err := m.merge(k, record); err != nil {
+			return err
+		}
+	} else if value != nil && !slices.Equal(value, k.last) {
 		ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
 		defer cancel()
 		if err := k.sole.Write(ctx, value, recallTTL); err != nil {
@@ -372,6 +401,11 @@ func (m *recalls) close() {
 		close(m.end)
 	}
 	m.closed = true
+	for _, k := range m.of {
+		if k.shared != nil && k.shared.stop != nil {
+			k.shared.stop()
+		}
+	}
 	m.mu.Unlock()
 	m.run.Wait()
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -83,9 +84,11 @@ type BodyNodes struct {
 func (s *State) ShareBodies(of *BodyNodes) { s.bodies = of }
 
 // Share makes quotas outlast the process, and counts those of principals over all nodes of a cluster. nodes
-// returns how many there are. Handles of tasks work at all of them. It must be called before the State is used.
+// returns how many there are. Handles of tasks work at all of them, and what a principal in the modern era was shown is
+// known at all of them a second later. It must be called before the State is used.
 func (s *State) Share(docs store.Docs, nodes func() int, of *tasks.Nodes) {
 	s.ledgers.grants = dispatch.NewGrants(docs, nodes)
+	s.recalls.docs, s.recalls.self = docs, rand.Text()[:8]
 	s.tasks.Share(docs, of)
 }
 
