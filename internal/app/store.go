@@ -87,12 +87,15 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	// are not made then: the next start would take them for the ones that belong to the key.
 	path := filepath.Join(dir, storeKey)
 	_, missing := os.Stat(path)
-	docs, _, err := natsstore.Open(ctx, s.server.Conn(), natsstore.Options{Bucket: storeBucket, Changes: storeChanges, Replicas: 1, MaxBytes: max, Existing: missing == nil, Writes: s.server.Writes})
+	docs, found, err := natsstore.Open(ctx, s.server.Conn(), natsstore.Options{Bucket: storeBucket, Changes: storeChanges, Replicas: 1, MaxBytes: max, Existing: missing == nil, Writes: s.server.Writes})
 	if errors.Is(err, natsstore.ErrLost) {
 		return fmt.Errorf("%s has a key and no documents: restore all of it from a backup, or remove it to begin anew", dir)
 	}
 	if err != nil {
 		return err
+	}
+	if found && missing != nil {
+		log.Warn("the store has documents and no key: a new key is made, and sessions and handles of before are unknown; a backup of the key brings them back", "key", path)
 	}
 	text, err := place.MakeKey(ctx, path)
 	if err != nil {

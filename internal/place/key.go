@@ -58,11 +58,11 @@ func ReadKey(path string) (string, error) {
 		return "", err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("other users may read or write %s; remove it, and start weir serve again for a new key", path)
+		return "", fmt.Errorf("other users may read or write %s: run chmod 600 on it if none of them has read it; otherwise remove it, and start weir serve again for a new key, which does not open what this one has sealed", path)
 	}
 	key := strings.TrimSpace(string(data))
 	if raw, err := base64.RawURLEncoding.DecodeString(key); err != nil || len(raw) != keyBytes {
-		return "", fmt.Errorf("%s holds no key; remove it, and start weir serve again for a new one", path)
+		return "", fmt.Errorf("%s holds no key: restore it from a backup, or remove it, and start weir serve again for a new one", path)
 	}
 	return key, nil
 }
