@@ -145,6 +145,7 @@ func (x *Relay) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage
 	if r.Version != "" {
 		return nil, mcp.Errorf(mcp.KindInvalidRequest, "this session is initialized already")
 	}
+	shown(r)
 	server, err := x.hello(ctx)
 	if err != nil {
 		return nil, err
@@ -167,6 +168,20 @@ func (x *Relay) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage
 		w.Key("instructions").String(server.Instructions)
 	}
 	return w.EndObject().Bytes(), nil
+}
+
+// shown notes what the client declares, before the server is waited for: a server program of the client's own starts
+// then, and is told the same. Without that it would be told all that clients may have, as one of a client without
+// sessions is.
+func shown(r *mcp.Request) {
+	var declared, info []byte
+	if rawjson.Scan(r.Params, rawjson.Key("capabilities", &declared), rawjson.Key("clientInfo", &info)) != nil {
+		return // the handshake is refused
+	}
+	if !rawjson.IsObject(declared) {
+		declared = []byte("{}")
+	}
+	r.Session.SetClient(info, declared)
 }
 
 // discover answers server/discover of a modern client with the server's greeting.
