@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -29,16 +28,14 @@ type conn struct {
 	t     *Transport
 	to    origin
 	nc    net.Conn
-	under net.Conn        // the socket of nc; nc itself if there is no layer over it, which may hold bytes
-	raw   syscall.RawConn // of the socket; nil: it cannot be probed, so it is not used again
-	in    *bufio.Reader   // of conn itself, which bounds heads
-	limit int64           // bytes that may still be read from nc
-	used  bool            // it has carried a request before
-	since time.Time       // when it became idle
+	under net.Conn      // the socket of nc; nc itself if there is no layer over it, which may hold bytes
+	probe *Probe        // of the socket; nil: it cannot be probed, so it is not used again
+	in    *bufio.Reader // of conn itself, which bounds heads
+	limit int64         // bytes that may still be read from nc
+	used  bool          // it has carried a request before
+	since time.Time     // when it became idle
 
-	probe func(fd uintptr) bool // sets quiet
-	quiet bool                  // the server has neither closed it nor sent anything
-	one   [1]byte
+	one [1]byte
 
 	interrupt func() // ends the reads and writes of the request
 	stop      func() bool
@@ -50,15 +47,8 @@ type conn struct {
 }
 
 func newConn(t *Transport, to origin, nc net.Conn) *conn {
-	c := &conn{t: t, to: to, nc: nc, under: nc}
+	c := &conn{t: t, to: to, nc: nc, under: Under(nc), probe: NewProbe(nc)}
 	c.in = bufio.NewReaderSize(c, cmp.Or(t.base.ReadBufferSize, 4<<10))
-	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
-		c.under = over.NetConn()
-	}
-	if sc, ok := c.under.(syscall.Conn); ok {
-		c.raw, _ = sc.SyscallConn()
-	}
-	c.probe = c.probeSocket
 	c.interrupt = func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -104,8 +94,7 @@ func (c *conn) fresh() bool {
 	if c.under != c.nc && !c.empty() {
 		return false
 	}
-	err := c.raw.Read(c.probe)
-	return err == nil && c.quiet
+	return c.probe.Quiet()
 }
 
 // empty reports whether the layer over the socket holds neither bytes nor an end. It reads nothing from
@@ -218,7 +207,7 @@ func (c *conn) finish(again bool) (w written) {
 		}
 		again = again && w.err == nil
 	}
-	if !again || c.raw == nil || c.in.Buffered() > 0 {
+	if !again || c.probe == nil || c.in.Buffered() > 0 {
 		c.nc.Close()
 		return w
 	}

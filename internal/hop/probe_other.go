@@ -2,7 +2,7 @@
 
 package hop
 
-// canProbe says that net/http carries all requests: only its goroutines notice a closed connection.
-const canProbe = false
+// CanProbe says that net/http carries all requests: only its goroutines notice a closed connection.
+const CanProbe = false
 
-func (c *conn) probeSocket(uintptr) bool { return true }
+func (p *Probe) lookAt(uintptr) bool { return true }

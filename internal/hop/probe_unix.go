@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// canProbe says that an idle connection can be asked whether it is still open.
-const canProbe = true
+// CanProbe says that an idle connection can be asked whether it is still open.
+const CanProbe = true
 
-// probeSocket reads from the socket without waiting. A byte or an end makes the connection useless,
+// lookAt reads from the socket without waiting. A byte or an end makes the connection useless,
 // so nothing is lost with the byte.
-func (c *conn) probeSocket(fd uintptr) bool {
+func (p *Probe) lookAt(fd uintptr) bool {
 	for {
-		_, err := syscall.Read(int(fd), c.one[:])
+		_, err := syscall.Read(int(fd), p.one[:])
 		if err == syscall.EINTR {
 			continue
 		}
-		c.quiet = errors.Is(err, syscall.EAGAIN)
+		p.quiet = errors.Is(err, syscall.EAGAIN)
 		return true
 	}
 }

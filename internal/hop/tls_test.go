@@ -46,9 +46,15 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%d bytes: %.40v %v", size, got, err)
 		}
 	}
-	if n := dials.Load(); n != 1 || ours.idle.count != 1 {
+	// The server may have answered before the goroutine that writes a large body says that it has done so: that
+	// connection is not used again.
+	if n := dials.Load(); n != 1 || ours.idle.count > 1 {
 		t.Errorf("%d connections, of which %d are idle", n, ours.idle.count)
 	}
+	if got, err := ask(ours, post(t, t.Context(), s.URL, "x")); err != nil || got.Body != "x" || ours.idle.count != 1 {
+		t.Errorf("%v, %v, %d idle connections", got, err, ours.idle.count)
+	}
+	before := dials.Load()
 	s.CloseClientConnections()
 	for end := time.Now().Add(20 * time.Second); ours.idle.count > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if c := ours.idle.get(originOf(s)); c != nil {
@@ -58,8 +64,8 @@ func TestTLS(t *testing.T) {
 	if got, err := ask(ours, post(t, t.Context(), s.URL, "again")); err != nil || got.Body != "again" {
 		t.Error(got, err)
 	}
-	if n := dials.Load(); n != 2 {
-		t.Errorf("%d connections", n)
+	if n := dials.Load(); n != before+1 {
+		t.Errorf("%d connections, then %d", before, n)
 	}
 }
 

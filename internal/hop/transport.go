@@ -31,7 +31,7 @@ type Transport struct {
 func New(base *http.Transport) *Transport {
 	t := &Transport{base: base}
 	h2c := base.Protocols != nil && (base.Protocols.UnencryptedHTTP2() || !base.Protocols.HTTP1())
-	t.takes = canProbe && base.DisableCompression && !base.DisableKeepAlives && base.MaxConnsPerHost == 0 && !h2c
+	t.takes = CanProbe && base.DisableCompression && !base.DisableKeepAlives && base.MaxConnsPerHost == 0 && !h2c
 	t.idle.perHost = cmp.Or(base.MaxIdleConnsPerHost, http.DefaultMaxIdleConnsPerHost)
 	t.idle.total, t.idle.after = base.MaxIdleConns, base.IdleConnTimeout
 	return t
