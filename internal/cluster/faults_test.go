@@ -87,7 +87,7 @@ func TestPassOnFails(t *testing.T) {
 	a := start("a", "http://127.0.0.1:1", refuse)
 	for name, sent := range map[string]bool{"unreachable": false, "broken off": true} {
 		breaks.Store(sent)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://weir/mcp", http.NoBody)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://weir/mcp", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

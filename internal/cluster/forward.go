@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/framed"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
@@ -24,7 +25,7 @@ var ErrGone = errors.New("its node is gone")
 
 // smallBody is the length up to which the body of a forwarded request is kept, so that the request can go
 // through a third node. A longer one is passed on as it comes.
-const smallBody = 64 << 10
+const smallBody = framed.MaxBody
 
 // Owner returns the node that has what an incarnation made: that node itself, or a later incarnation of its
 // process. The error is ErrGone if there is none, and the store's if it cannot be asked.

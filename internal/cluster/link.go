@@ -20,9 +20,11 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/bounded"
+	"github.com/weir-mcp/weir/internal/framed"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -38,6 +40,9 @@ const (
 	// "unsent", or "unknown" if the owner may have got the request.
 	headerUnreached = "Weir-Unreached"
 )
+
+// linkHeaders is how many headers a request gets for the peer link.
+const linkHeaders = 5
 
 // keyHeaders are headers of clients that [http.Transport] takes for leave to send a request again when its
 // connection breaks off, even if the other node has got it. They have another name on the peer link: only
@@ -210,11 +215,11 @@ func unreached(resp *http.Response) error {
 // address sets the headers of the peer link on a request for a node.
 func address(n *Node, inc string, r *http.Request) {
 	h := r.Header
-	h.Set(headerTo, inc)
-	h.Set(headerHops, strconv.Itoa(hops(h)+1))
-	if h.Get(headerFrom) == "" {
-		h.Set(headerFrom, n.Inc())
-		h.Set(headerAddr, r.RemoteAddr)
+	values := []string{inc, strconv.Itoa(hops(h) + 1), "", ""}
+	h[headerTo], h[headerHops] = values[0:1:1], values[1:2:2]
+	if first(h, headerFrom) == "" {
+		values[2], values[3] = n.Inc(), r.RemoteAddr
+		h[headerFrom], h[headerAddr] = values[2:3:3], values[3:4:4]
 	}
 	for _, name := range keyHeaders {
 		rename(h, name, prefixKey+name)
@@ -226,6 +231,9 @@ func (n *Node) send(via string, r *http.Request) (*http.Response, error) {
 	p, ok := n.peer(via)
 	if !ok || p.URL == "" {
 		return nil, fmt.Errorf("%w: the node %s is gone", errNotSent, via)
+	}
+	if resp, err, ok := exchanged(n, via, r); ok {
+		return resp, err
 	}
 	u, err := url.Parse(p.URL)
 	if err != nil {
@@ -241,8 +249,20 @@ func (n *Node) send(via string, r *http.Request) (*http.Response, error) {
 	return n.links.RoundTrip(out)
 }
 
+// first returns the first value of a header, whose name is in the form that [http.Header] has.
+func first(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
 func hops(h http.Header) int {
-	count, err := strconv.Atoi(h.Get(headerHops))
+	said := first(h, headerHops)
+	if said == "" {
+		return 0
+	}
+	count, err := strconv.Atoi(said)
 	if err != nil || count < 0 {
 		return 0
 	}
@@ -268,6 +288,9 @@ type caller struct {
 // asHeader returns the value of headerAs for an identity. It is without the credential, which stands in the
 // header Authorization of the same request.
 func asHeader(id *identity.Identity) string {
+	if value, ok := asPrincipal(id); ok {
+		return value
+	}
 	c := caller{*id, id.Bearer != ""}
 	c.Bearer = ""
 	raw, err := json.Marshal(c)
@@ -275,6 +298,22 @@ func asHeader(id *identity.Identity) string {
 		raw, _ = json.Marshal(caller{Identity: identity.Identity{Principal: id.Principal}}) // claims that are no JSON
 	}
 	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// asPrincipal returns the value of headerAs for an identity of which there is no more than a name, as the guard makes
+// them for static tokens. It is the JSON of caller without its empty members.
+func asPrincipal(id *identity.Identity) (value string, ok bool) {
+	plain := id.Issuer == "" && id.Client == "" && len(id.Groups)+len(id.Roles)+len(id.Scopes)+len(id.Needed)+len(id.RolesMissing) == 0 &&
+		id.Claims == nil && !id.GroupsMissing && id.Expires.IsZero() && !id.Revocable
+	if !plain {
+		return "", false
+	}
+	raw := append(make([]byte, 0, 128), `{"Principal":`...)
+	raw = rawjson.AppendString(raw, id.Principal)
+	if id.Bearer != "" {
+		raw = append(raw, `,"HasBearer":true`...)
+	}
+	return base64.RawURLEncoding.EncodeToString(append(raw, '}')), true
 }
 
 // Bounds of the values of headerAs that a node remembers, so that it does not decode one for each request.
@@ -289,7 +328,7 @@ func newCallers() *bounded.Map[string, *caller] {
 
 // readAs returns the identity of a request of the peer link. It must not be changed.
 func readAs(n *Node, h http.Header) (*identity.Identity, bool) {
-	value := h.Get(headerAs)
+	value := first(h, headerAs)
 	if value == "" {
 		return nil, false
 	}
@@ -330,8 +369,9 @@ type carried struct {
 
 // Link serves requests of other nodes.
 type Link struct {
-	server *http.Server
-	done   chan struct{}
+	server    *http.Server
+	exchanges *framed.Server
+	done      chan struct{}
 
 	mu     sync.Mutex            // guards below
 	unused map[net.Conn]struct{} // nothing has come on them yet
@@ -383,8 +423,9 @@ func (n *Node) Serve(l net.Listener, config *tls.Config, handler http.Handler) *
 		l = tls.NewListener(l, config)
 	}
 	k := &Link{done: make(chan struct{}), unused: map[net.Conn]struct{}{}}
+	k.exchanges = framed.NewServer(n.receive(handler), n.log)
 	k.server = &http.Server{
-		Handler: n.receive(handler), ReadHeaderTimeout: linkHeader, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 256 << 10,
+		Handler: n.receive(exchanging(k.exchanges, handler)), ReadHeaderTimeout: linkHeader, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 256 << 10,
 		ErrorLog: log.New(linkLog{n}, "", 0), ConnState: k.note,
 	}
 	go func() {
@@ -408,16 +449,35 @@ func (k *Link) Shutdown(ctx context.Context) {
 		return
 	}
 	defer time.AfterFunc(unusedTime, k.closeUnused).Stop()
+	var ending sync.WaitGroup
+	defer ending.Wait()
+	ending.Go(func() { k.exchanges.Shutdown(ctx) })
 	if k.server.Shutdown(ctx) != nil {
 		_ = k.server.Close()
 	}
 	<-k.done
 }
 
+// exchanging takes connections for small requests.
+func exchanging(s *framed.Server, next http.Handler) http.Handler {
+	begin := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, err := TakeOver(w, r, exchangeProtocol); err == nil {
+			s.Serve(conn)
+		}
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == pathExchange {
+			begin.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // receive checks a request of the peer link.
 func (n *Node) receive(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		to := r.Header.Get(headerTo)
+		to := first(r.Header, headerTo)
 		if to != "" && to != n.Inc() {
 			if n.passOn(w, r, to) {
 				return
@@ -437,9 +497,9 @@ func (n *Node) receive(next http.Handler) http.Handler {
 			http.Error(w, "the header Weir-As is missing or cannot be read", http.StatusBadRequest)
 			return
 		}
-		from := r.Header.Get(headerFrom)
+		from := first(r.Header, headerFrom)
 		// Rules, the audit log and bounds look at where a request is from: the node in between is nowhere.
-		r.RemoteAddr = r.Header.Get(headerAddr)
+		r.RemoteAddr = first(r.Header, headerAddr)
 		for _, name := range keyHeaders {
 			rename(r.Header, prefixKey+name, name)
 		}

@@ -94,7 +94,9 @@ type Node struct {
 	started time.Time
 	links   *hop.Transport
 	callers *bounded.Map[string, *caller] // by the value of headerAs
-	count   counters
+	// exchanges carry small requests to other nodes, and links all others.
+	exchanges exchanges
+	count     counters
 
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
@@ -558,4 +560,5 @@ func (n *Node) Close(ctx context.Context) {
 		}
 	}
 	n.links.CloseIdleConnections()
+	closeExchanges(n)
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
@@ -70,7 +71,8 @@ const (
 //
 // Put it behind the guard: it tells the other node who makes the request.
 func (n *Node) Sessions(e Endpoint) http.Handler {
-	s := &sessions{n: n, e: e, owners: map[string]string{}, taken: map[string]time.Time{}, left: map[string]string{}}
+	ids := bounded.New(bounded.Options[string, inID]{MaxCount: maxIDs, MaxBytes: maxIDs << 10, TTL: idTime})
+	s := &sessions{n: n, e: e, ids: ids, owners: map[string]string{}, taken: map[string]time.Time{}, left: map[string]string{}}
 	n.mu.Lock()
 	if n.sessions == nil {
 		n.sessions = map[string]*sessions{}
@@ -84,8 +86,9 @@ func (n *Node) Sessions(e Endpoint) http.Handler {
 }
 
 type sessions struct {
-	n *Node
-	e Endpoint
+	n   *Node
+	e   Endpoint
+	ids *bounded.Map[string, inID]
 
 	mu     sync.Mutex           // guards below
 	owners map[string]string    // by id of the session: its owner, if that did not make it
@@ -102,6 +105,27 @@ func (s *sessions) forgetAll() {
 	s.size = 0
 	s.mu.Unlock()
 	s.e.ForgetAll()
+}
+
+// inID is what the id of a session says to the cluster.
+type inID struct{ principal, made, key string }
+
+// Bounds of the ids that a node remembers, so that it does not open one for each request. An id that ends with its age
+// is known for so much longer.
+const (
+	maxIDs = 1024
+	idTime = time.Minute
+)
+
+// ownerInID is Endpoint.Owner.
+func (s *sessions) ownerInID(principal, id string) (made, key string, ok bool) {
+	if known, ok := s.ids.Get(id); ok && known.principal == principal {
+		return known.made, known.key, true
+	}
+	if made, key, ok = s.e.Owner(principal, id); ok {
+		s.ids.Put(id, inID{principal, made, key}, int64(len(id)))
+	}
+	return made, key, ok
 }
 
 func (s *sessions) ownerOf(id, made string) string {
@@ -147,7 +171,7 @@ func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.e.Next.ServeHTTP(w, r)
 		return
 	}
-	made, key, ok := s.e.Owner(guard.Principal(r.Context()), id)
+	made, key, ok := s.ownerInID(guard.Principal(r.Context()), id)
 	if !ok {
 		s.e.Next.ServeHTTP(w, r)
 		return
@@ -480,9 +504,10 @@ var errSilent = errors.New("the node does not answer")
 // outgoing returns the request for another node.
 func (x *exchange) outgoing(ctx context.Context) *http.Request {
 	out := x.r.WithContext(ctx)
-	out.Header = maps.Clone(x.r.Header) // its values are not changed
+	out.Header = make(http.Header, len(x.r.Header)+linkHeaders)
+	maps.Copy(out.Header, x.r.Header) // its values are not changed
 	dropHop(out.Header)
-	out.Header.Set(headerAs, asHeader(identity.From(x.r.Context())))
+	out.Header[headerAs] = []string{asHeader(identity.From(x.r.Context()))}
 	out.ContentLength = int64(len(x.body))
 	out.TransferEncoding = nil
 	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }

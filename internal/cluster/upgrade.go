@@ -57,6 +57,9 @@ func Upgrade(ctx context.Context, n *Node, inc, path, protocol string) (net.Conn
 	return conn, nil
 }
 
+// errRefused says that a node does not speak the other protocol.
+var errRefused = errors.New("the node does not make this connection")
+
 // switchTo sends a request for another protocol and reads its answer.
 func switchTo(conn net.Conn, r *http.Request) error {
 	if err := r.Write(conn); err != nil {
@@ -69,7 +72,7 @@ func switchTo(conn net.Conn, r *http.Request) error {
 		return err
 	case resp.StatusCode != http.StatusSwitchingProtocols:
 		_ = resp.Body.Close()
-		return fmt.Errorf("the node answers with status %d", resp.StatusCode)
+		return fmt.Errorf("%w: it answers with status %d", errRefused, resp.StatusCode)
 	case in.Buffered() > 0:
 		return errors.New("the node speaks before it is asked")
 	}

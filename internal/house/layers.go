@@ -114,6 +114,7 @@ var places = []place{
 	{"internal/guard", ground, []string{"internal/address", "internal/identity", "mcp", "mcp/jsonrpc", "internal/memory", "internal/text"}, "decides who may talk to an HTTP server; refuses in the form of MCP errors"},
 	{"internal/egress", ground, []string{"internal/address"}, "where requests may go whose URLs others name; sign-ins at servers and the keys of issuers stand on it, and it knows neither"},
 	{"internal/hop", ground, nil, "HTTP/1.1 over plain TCP without hand-overs between goroutines; the router and the transports send by it, and it knows no MCP"},
+	{"internal/framed", ground, []string{"internal/hop"}, "small HTTP exchanges as frames over connections of their own; knows no nodes; hop looks whether an idle connection is still open"},
 	{"internal/issuers", ground, nil, "what is the same at every OAuth issuer; the issuers of callers and those of servers stand on it"},
 	{"internal/invocation", ground, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
 	{"internal/listchange", ground, []string{"internal/rawjson", "mcp", "mcp/jsonrpc"}, "tells clients of changed lists; servers of every kind have lists, and it knows none of them"},

@@ -1,0 +1,481 @@
+package framed
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// patience bounds what a test waits for.
+const patience = 20 * time.Second
+
+// pair is a Client and a Server with connections between them.
+type pair struct {
+	*Client
+	server *Server
+	dials  atomic.Int64
+	mu     sync.Mutex // guards below
+	last   net.Conn   // the server's end of the last connection
+}
+
+// newPair returns a pair whose connections have TLS, if encrypted is set.
+func newPair(t *testing.T, encrypted bool, handler http.HandlerFunc) *pair {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", l.Addr().String())
+	}
+	accepted := l
+	if encrypted {
+		certified := httptest.NewTLSServer(nil)
+		certified.Close()
+		roots := x509.NewCertPool()
+		roots.AddCert(certified.Certificate())
+		accepted = tls.NewListener(l, &tls.Config{Certificates: certified.TLS.Certificates})
+		config := &tls.Config{RootCAs: roots, ServerName: "example.com"}
+		dial = func(ctx context.Context) (net.Conn, error) {
+			d := tls.Dialer{Config: config}
+			return d.DialContext(ctx, "tcp", l.Addr().String())
+		}
+	}
+	p := &pair{server: NewServer(handler, slog.New(slog.DiscardHandler))}
+	p.Client = NewClient(func(ctx context.Context) (net.Conn, error) {
+		p.dials.Add(1)
+		return dial(ctx)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			nc, err := accepted.Accept()
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			p.last = nc
+			p.mu.Unlock()
+			p.server.Serve(nc)
+		}
+	}()
+	t.Cleanup(func() {
+		p.Close()
+		_ = l.Close()
+		<-done
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		p.server.Shutdown(ctx)
+	})
+	return p
+}
+
+// both runs a test without and with TLS.
+func both(t *testing.T, f func(t *testing.T, encrypted bool)) {
+	t.Run("plain", func(t *testing.T) { f(t, false) })
+	t.Run("TLS", func(t *testing.T) { f(t, true) })
+}
+
+func post(t *testing.T, ctx context.Context, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://node/mcp?x=1", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ask makes an exchange and reads the whole body.
+func (p *pair) ask(r *http.Request) (*http.Response, string, error) {
+	resp, err := p.RoundTrip(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp, string(text), err
+}
+
+// TestExchanges: requests and responses arrive as they are sent, one after the other on one connection, and values of
+// one exchange are not those of the next.
+func TestExchanges(t *testing.T) {
+	both(t, func(t *testing.T, encrypted bool) {
+		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil || r.Method != http.MethodPost || r.URL.Path != "/mcp" || r.URL.RawQuery != "x=1" || r.Host != "node" || int64(len(body)) != r.ContentLength {
+				t.Errorf("%v %s %v %s %d, %v", r.Method, r.URL, r.Host, body, r.ContentLength, err)
+			}
+			h := w.Header()
+			for name, values := range r.Header {
+				h["Was-"+name] = values
+			}
+			if r.Header.Get("Status") != "" {
+				w.WriteHeader(http.StatusMisdirectedRequest)
+				h.Set("Late", "1")
+				return
+			}
+			_, _ = w.Write(body)
+		})
+		for i, size := range []int{0, 3, 20 << 10, MaxBody, 5, 0} {
+			r := post(t, t.Context(), strings.Repeat("x", size))
+			r.Header = http.Header{"A": {"1", "2"}, "Empty": {""}, "Number": {fmt.Sprint(i % 2)}, "Long": {strings.Repeat("l", 2000*i)}}
+			resp, text, err := p.ask(r)
+			if err != nil || len(text) != size || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%d bytes: %v, %v", size, resp, err)
+			}
+			for name, want := range r.Header {
+				if !slices.Equal(resp.Header["Was-"+name], want) {
+					t.Errorf("%s: %q", name, resp.Header["Was-"+name])
+				}
+			}
+			if size > 0 && size < maxOut && (resp.ContentLength != int64(size) || resp.Header.Get("Content-Length") != fmt.Sprint(size) || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain")) {
+				t.Errorf("%d bytes: %d, %v", size, resp.ContentLength, resp.Header)
+			}
+		}
+		r := post(t, t.Context(), "")
+		r.Header.Set("Status", "1")
+		if resp, text, err := p.ask(r); err != nil || resp.StatusCode != http.StatusMisdirectedRequest || text != "" || resp.Header.Get("Late") != "" {
+			t.Errorf("%v, %q, %v", resp, text, err)
+		}
+		if n := p.dials.Load(); n != 1 {
+			t.Errorf("%d connections", n)
+		}
+	})
+}
+
+// TestStream: what a handler flushes arrives before its end, and a response of any length arrives whole.
+func TestStream(t *testing.T) {
+	both(t, func(t *testing.T, encrypted bool) {
+		go1 := make(chan struct{})
+		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			rc := http.NewResponseController(w)
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = rc.SetReadDeadline(time.Time{})
+			_ = rc.SetWriteDeadline(time.Now().Add(patience))
+			if rc.Flush() != nil {
+				t.Error("it cannot be flushed")
+			}
+			_, _ = io.WriteString(w, "one")
+			_ = rc.Flush()
+			<-go1
+			_, _ = w.Write(bytes.Repeat([]byte("y"), 300<<10))
+		})
+		resp, err := p.RoundTrip(post(t, t.Context(), "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		one := make([]byte, 3)
+		if _, err := io.ReadFull(resp.Body, one); err != nil || string(one) != "one" {
+			t.Fatalf("%s, %v", one, err)
+		}
+		close(go1)
+		rest, err := io.ReadAll(resp.Body)
+		if err != nil || len(rest) != 300<<10 || bytes.Trim(rest, "y") != nil && len(bytes.Trim(rest, "y")) > 0 {
+			t.Errorf("%d bytes, %v", len(rest), err)
+		}
+		if _, text, err := p.ask(post(t, t.Context(), "x")); err != nil || len(text) != 3+300<<10 || p.dials.Load() != 1 {
+			t.Errorf("%d bytes, %v, %d connections", len(text), err, p.dials.Load())
+		}
+	})
+}
+
+// TestClientLeaves: the handler of a client that leaves is told, before and in the middle of the response.
+func TestClientLeaves(t *testing.T) {
+	both(t, func(t *testing.T, encrypted bool) {
+		ended := make(chan bool, 1)
+		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Stream") != "" {
+				_ = http.NewResponseController(w).Flush()
+			}
+			select {
+			case <-r.Context().Done():
+				ended <- true
+			case <-time.After(patience):
+				ended <- false
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(30*time.Millisecond, cancel)
+		if _, err := p.RoundTrip(post(t, ctx, "x")); !errors.Is(err, context.Canceled) || errors.Is(err, ErrNotSent) {
+			t.Errorf("a canceled exchange: %v", err)
+		}
+		if !<-ended {
+			t.Error("the handler was not told")
+		}
+		r := post(t, t.Context(), "x")
+		r.Header.Set("Stream", "1")
+		resp, err := p.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := make(chan error, 1)
+		go func() {
+			_, err := resp.Body.Read(make([]byte, 1))
+			read <- err
+		}()
+		_ = resp.Body.Close()
+		if !<-ended {
+			t.Error("the handler of a stream was not told")
+		}
+		if err := <-read; err == nil {
+			t.Error("a closed body was read")
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		cancel()
+		if _, err := p.RoundTrip(post(t, ctx, "x")); !errors.Is(err, ErrNotSent) {
+			t.Errorf("an exchange that was canceled before: %v", err)
+		}
+	})
+}
+
+// TestSlowExchange: an exchange that lasts long enough to be watched leaves its connection usable.
+func TestSlowExchange(t *testing.T) {
+	both(t, func(t *testing.T, encrypted bool) {
+		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Slow") != "" {
+				time.Sleep(3 * watchAfter)
+			}
+			_, _ = io.WriteString(w, "ok")
+		})
+		for i := range 6 {
+			r := post(t, t.Context(), "x")
+			if i%2 == 0 {
+				r.Header.Set("Slow", "1")
+			}
+			if _, text, err := p.ask(r); err != nil || text != "ok" {
+				t.Errorf("%q, %v", text, err)
+			}
+		}
+		if n := p.dials.Load(); n != 1 {
+			t.Errorf("%d connections", n)
+		}
+	})
+}
+
+// TestServerBreaks: a handler that gives up breaks its response off; the request may have run. A connection that the
+// server has closed while it was idle is replaced by another one.
+func TestServerBreaks(t *testing.T) {
+	both(t, func(t *testing.T, encrypted bool) {
+		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			switch r.Header.Get("How") {
+			case "at once":
+				panic(http.ErrAbortHandler)
+			case "later":
+				_, _ = w.Write([]byte("some"))
+				_ = http.NewResponseController(w).Flush()
+				panic("a mistake")
+			case "part": // the body is not read
+			}
+			_, _ = io.WriteString(w, "ok")
+		})
+		for _, how := range []string{"at once", "later"} {
+			r := post(t, t.Context(), "x")
+			r.Header.Set("How", how)
+			if _, text, err := p.ask(r); err == nil || errors.Is(err, ErrNotSent) {
+				t.Errorf("%s: %q, %v", how, text, err)
+			}
+			r = post(t, t.Context(), "unread")
+			r.Header.Set("How", "part")
+			if _, text, err := p.ask(r); err != nil || text != "ok" {
+				t.Errorf("after %s: %q, %v", how, text, err)
+			}
+		}
+		before := p.dials.Load()
+		p.mu.Lock()
+		_ = p.last.Close()
+		p.mu.Unlock()
+		for end := time.Now().Add(patience); p.dials.Load() == before && time.Now().Before(end); {
+			if _, text, err := p.ask(post(t, t.Context(), "x")); err != nil && p.dials.Load() == before {
+				continue // its end has not arrived when the request is sent
+			} else if err != nil || text != "ok" {
+				t.Fatalf("%q, %v", text, err)
+			}
+		}
+		if p.dials.Load() != before+1 {
+			t.Errorf("%d connections, then %d", before, p.dials.Load())
+		}
+	})
+}
+
+// TestShutdown: exchanges that run end by themselves, or with the time for the shutdown. A request that comes afterwards
+// does not run, and its client knows.
+func TestShutdown(t *testing.T) {
+	both(t, func(t *testing.T, encrypted bool) {
+		began, goOn := make(chan struct{}, 2), make(chan struct{})
+		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			began <- struct{}{}
+			select {
+			case <-goOn:
+			case <-r.Context().Done():
+			}
+			_, _ = io.WriteString(w, "ok")
+		})
+		results := make(chan error, 1)
+		go func() {
+			_, text, err := p.ask(post(t, t.Context(), "x"))
+			if err == nil && text != "ok" {
+				err = errors.New(text)
+			}
+			results <- err
+		}()
+		<-began
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			p.server.Shutdown(ctx)
+		}()
+		close(goOn)
+		if err := <-results; err != nil {
+			t.Errorf("an exchange that ran: %v", err)
+		}
+		if _, _, err := p.ask(post(t, t.Context(), "x")); !errors.Is(err, ErrNotSent) && err == nil {
+			t.Errorf("an exchange at a server that has ended: %v", err)
+		}
+		<-over
+	})
+	t.Run("in time", func(t *testing.T) {
+		began := make(chan struct{}, 1)
+		p := newPair(t, true, func(w http.ResponseWriter, r *http.Request) {
+			began <- struct{}{}
+			<-r.Context().Done()
+		})
+		results := make(chan error, 1)
+		go func() {
+			_, _, err := p.ask(post(t, t.Context(), "x"))
+			results <- err
+		}()
+		<-began
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		p.server.Shutdown(ctx)
+		if err := <-results; err == nil || errors.Is(err, ErrNotSent) {
+			t.Errorf("an exchange that was ended: %v", err)
+		}
+	})
+	t.Run("bye", func(t *testing.T) {
+		p := newPair(t, true, func(w http.ResponseWriter, r *http.Request) {})
+		if _, _, err := p.ask(post(t, t.Context(), "x")); err != nil {
+			t.Fatal(err)
+		}
+		x := p.pop()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			p.server.Shutdown(context.Background())
+		}()
+		for !p.server.ends() {
+			time.Sleep(time.Millisecond)
+		}
+		frame, err := encode(nil, post(t, t.Context(), "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.exchange(t.Context(), post(t, t.Context(), "x"), frame); !errors.Is(err, ErrNotSent) {
+			t.Errorf("a request that was on its way: %v", err)
+		}
+		<-over
+	})
+}
+
+// TestManyCallers: exchanges at the same time do not see one another.
+func TestManyCallers(t *testing.T) {
+	p := newPair(t, true, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for k := range 50 {
+				want := strings.Repeat(fmt.Sprint(i), 10+500*k)
+				if _, text, err := p.ask(post(t, t.Context(), want)); err != nil || text != want {
+					t.Errorf("%.20q, %v", text, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := p.dials.Load(); n > 8 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// TestTakes: everything that is no small POST, or waits for its client, is for HTTP.
+func TestTakes(t *testing.T) {
+	small := post(t, t.Context(), "x")
+	if !Takes(small) {
+		t.Error("a small POST is not taken")
+	}
+	for name, change := range map[string]func(r *http.Request){
+		"GET":     func(r *http.Request) { r.Method = http.MethodGet },
+		"large":   func(r *http.Request) { r.ContentLength = MaxBody + 1 },
+		"unknown": func(r *http.Request) { r.ContentLength = -1 },
+		"slow":    func(r *http.Request) { r.GetBody = nil },
+		"upgrade": func(r *http.Request) { r.Header.Set("Upgrade", "x") },
+		"expect":  func(r *http.Request) { r.Header.Set("Expect", "100-continue") },
+		"trailer": func(r *http.Request) { r.Trailer = http.Header{"A": nil} },
+	} {
+		r := post(t, t.Context(), "x")
+		change(r)
+		if Takes(r) {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	p := newPair(t, false, func(http.ResponseWriter, *http.Request) { t.Error("it runs") })
+	r := post(t, t.Context(), "x")
+	r.Header.Set("Long", strings.Repeat("x", maxFrame))
+	if _, _, err := p.ask(r); !errors.Is(err, ErrNotSent) {
+		t.Errorf("a header that is too long: %v", err)
+	}
+}
+
+// FuzzHead: no frame breaks the reader, and what was written is read.
+func FuzzHead(f *testing.F) {
+	r := httptest.NewRequest(http.MethodPost, "/mcp?x", http.NoBody)
+	r.Header = http.Header{"A": {"1", "2"}, "B": {""}}
+	f.Add(appendRequest(nil, r)[frameHead:], true)
+	f.Add([]byte{0, 200, 0, 1, 1, 'A', 1, 'b', 'x'}, false)
+	f.Fuzz(func(t *testing.T, b []byte, request bool) {
+		kind := byte(kindHead)
+		if request {
+			kind = kindRequest
+		}
+		var m memo
+		h, rest, err := readHead(kind, b, &m)
+		if err != nil {
+			return
+		}
+		again, rest2, err := readHead(kind, b, &m)
+		if err != nil || !bytes.Equal(rest, rest2) || !maps.EqualFunc(h.header, again.header, slices.Equal[[]string]) {
+			t.Fatalf("%v is %v the second time, %v", h, again, err)
+		}
+		lines := 0
+		for _, values := range h.header {
+			lines += len(values)
+		}
+		if _, n := appendLines(nil, h.header); n != lines {
+			t.Errorf("%d lines of %d", n, lines)
+		}
+	})
+}

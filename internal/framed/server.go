@@ -1,0 +1,467 @@
+package framed
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+const (
+	// watchAfter is how long an exchange runs before the server looks whether its client has left.
+	watchAfter = 20 * time.Millisecond
+	// quietTime is how long a connection may be idle: longer than idleTime of a client.
+	quietTime = 3 * time.Minute
+	// byeTime is how long a connection that ends waits for its client to close it: a request may be on its way, and
+	// the client has to read that it does not run.
+	byeTime = 500 * time.Millisecond
+)
+
+// Server serves exchanges. It is safe for concurrent use.
+type Server struct {
+	handler http.Handler
+	log     *slog.Logger
+	work    sync.WaitGroup
+
+	mu     sync.Mutex // guards below
+	conns  map[*served]struct{}
+	ending bool
+}
+
+// NewServer returns a Server. The handler may neither hijack connections nor keep the body of a request.
+func NewServer(handler http.Handler, log *slog.Logger) *Server {
+	return &Server{handler: handler, log: log, conns: map[*served]struct{}{}}
+}
+
+// Serve serves a connection that a Client has made, and returns at once. It owns the connection.
+func (s *Server) Serve(nc net.Conn) {
+	c := &served{s: s, nc: nc}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		_ = nc.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.work.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+	})
+}
+
+// Shutdown takes no further exchanges, waits for those that run until ctx ends, and closes the rest.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.mu.Lock()
+	s.ending = true
+	for c := range s.conns {
+		c.wake()
+	}
+	s.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.conns {
+			c.abort()
+		}
+	})
+	defer stop()
+	s.work.Wait()
+}
+
+func (s *Server) ends() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending
+}
+
+// served is a connection of a Server.
+type served struct {
+	s     *Server
+	nc    net.Conn
+	base  context.Context // of all exchanges
+	memo  memo
+	in    []byte
+	r, w  int       // in[r:w] is not taken yet
+	until time.Time // the read deadline
+	out   []byte    // frames of the response that are not written yet
+
+	target string // the last one
+	url    *url.URL
+
+	watcher *time.Timer
+	watched chan struct{} // gets a value when watch ends
+	one     [1]byte
+
+	mu     sync.Mutex // guards below
+	idle   bool       // no exchange runs
+	over   bool       // the exchange does not want to be watched any more
+	cancel context.CancelFunc
+	gone   bool // the client has left, or must
+}
+
+// wake ends the wait for the next request.
+func (c *served) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle {
+		_ = c.nc.SetReadDeadline(past)
+	}
+}
+
+// abort closes the connection and cancels its exchange.
+func (c *served) abort() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	if c.cancel != nil {
+		c.cancel()
+	}
+	_ = c.nc.SetDeadline(past) // with TLS, Close may wait for the other process
+}
+
+func (c *served) serve() {
+	defer c.nc.Close()
+	c.base = context.WithValue(context.Background(), http.LocalAddrContextKey, c.nc.LocalAddr()) // handle cancels each exchange
+	c.watched = make(chan struct{}, 1)
+	c.watcher = time.AfterFunc(time.Hour, c.watch)
+	c.watcher.Stop()
+	for {
+		n, err := c.next()
+		if err != nil {
+			if c.s.ends() {
+				c.bye()
+			}
+			return
+		}
+		h, rest, err := readHead(kindRequest, c.in[c.r:c.r+n], &c.memo)
+		if err != nil {
+			c.s.log.Debug("a connection between nodes ends", "err", err)
+			return
+		}
+		c.r += n
+		if !c.handle(h, rest) {
+			return
+		}
+	}
+}
+
+// bye tells a client whose request may be on its way that it does not run.
+func (c *served) bye() {
+	_ = c.nc.SetDeadline(time.Now().Add(byeTime))
+	if _, err := c.nc.Write([]byte{kindBye, 0, 0, 0}); err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, c.nc)
+}
+
+// next waits for the next request and returns its length.
+func (c *served) next() (int, error) {
+	if !c.rest() {
+		return 0, net.ErrClosed
+	}
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	}
+	if err := c.fill(frameHead); err != nil {
+		return 0, err
+	}
+	n := size(c.in[c.r:])
+	if c.in[c.r] != kindRequest || n > maxFrame {
+		return 0, errFrame
+	}
+	c.r += frameHead
+	return n, c.fill(n)
+}
+
+// rest makes the connection idle. It returns false if the server ends.
+func (c *served) rest() bool {
+	now := time.Now()
+	c.mu.Lock()
+	if c.until.Sub(now) < quietTime/2 {
+		c.until = now.Add(quietTime)
+		_ = c.nc.SetReadDeadline(c.until)
+	}
+	c.idle = true
+	gone := c.gone
+	c.mu.Unlock()
+	return !gone && !c.s.ends()
+}
+
+// fill reads until n bytes are there that are not taken.
+func (c *served) fill(n int) error {
+	if len(c.in)-c.r < n {
+		in := c.in
+		if len(in) < n {
+			in = make([]byte, max(n, readBuffer))
+		}
+		c.w = copy(in, c.in[c.r:c.w])
+		c.in, c.r = in, 0
+	}
+	for c.w-c.r < n {
+		got, err := c.nc.Read(c.in[c.w:])
+		c.w += got
+		if err != nil && c.w-c.r < n {
+			return err
+		}
+	}
+	return nil
+}
+
+// handle runs an exchange, and reports whether the connection can carry another one.
+func (c *served) handle(h head, sent []byte) (again bool) {
+	ctx, cancel := context.WithCancel(c.base)
+	defer cancel()
+	r, err := c.request(ctx, h, sent)
+	if err != nil {
+		c.s.log.Debug("a connection between nodes ends", "err", err)
+		return false
+	}
+	c.mu.Lock()
+	c.idle, c.over, c.cancel = false, false, cancel
+	c.mu.Unlock()
+	w := &writer{c: c, header: http.Header{}}
+	if c.out == nil {
+		c.out = make([]byte, 0, readBuffer)
+	}
+	c.watcher.Reset(watchAfter)
+	again = c.run(w, r)
+	c.unwatch()
+	again = again && w.finish() == nil
+	c.mu.Lock()
+	c.cancel = nil
+	again = again && !c.gone
+	c.mu.Unlock()
+	if cap(c.out) > keepBuffer {
+		c.out = nil
+	}
+	if b, ok := r.Body.(*content); ok && b.Len() > 0 || cap(c.in) > keepBuffer {
+		rest := append([]byte(nil), c.in[c.r:c.w]...) // the handler may still have the old one
+		c.in, c.r, c.w = rest, 0, len(rest)
+	}
+	return again
+}
+
+// content is the body of a request.
+type content struct{ bytes.Reader }
+
+// Close implements io.Closer.
+func (*content) Close() error { return nil }
+
+// request returns the request of an exchange.
+func (c *served) request(ctx context.Context, h head, sent []byte) (*http.Request, error) {
+	if c.url == nil || c.target != h.target {
+		u, err := url.ParseRequestURI(h.target)
+		if err != nil {
+			return nil, err
+		}
+		c.target, c.url = h.target, u
+	}
+	at := *c.url
+	r := &http.Request{
+		Method: h.method, URL: &at, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h.header, Host: h.host,
+		RequestURI: h.target, ContentLength: int64(len(sent)), Body: http.NoBody,
+	}
+	if len(sent) > 0 {
+		b := &content{}
+		b.Reset(sent)
+		r.Body = b
+	}
+	return r.WithContext(ctx), nil
+}
+
+// run calls the handler.
+func (c *served) run(w *writer, r *http.Request) (ok bool) {
+	defer func() {
+		if failed := recover(); failed != nil && failed != http.ErrAbortHandler {
+			c.s.log.Error("a request of another node panicked", "panic", fmt.Sprint(failed), "stack", string(debug.Stack()))
+		}
+	}()
+	c.s.handler.ServeHTTP(w, r)
+	return true
+}
+
+// watch cancels the exchange if the client leaves.
+func (c *served) watch() {
+	defer func() { c.watched <- struct{}{} }()
+	c.mu.Lock()
+	if c.over || c.gone {
+		c.mu.Unlock()
+		return
+	}
+	_ = c.nc.SetReadDeadline(time.Time{})
+	c.until = time.Time{}
+	c.mu.Unlock()
+	n, err := c.nc.Read(c.one[:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if timeout, ok := err.(net.Error); n == 0 && ok && timeout.Timeout() && c.over {
+		return
+	}
+	c.gone = true // it has closed the connection, or sends what it must not
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
+
+// unwatch ends the watch.
+func (c *served) unwatch() {
+	if c.watcher.Stop() {
+		return
+	}
+	c.mu.Lock()
+	c.over = true
+	_ = c.nc.SetReadDeadline(past)
+	c.until = time.Time{}
+	c.mu.Unlock()
+	<-c.watched
+}
+
+// writer is the http.ResponseWriter of an exchange. One goroutine uses it.
+type writer struct {
+	c        *served
+	header   http.Header
+	status   int // 0 before WriteHeader
+	lines    int // in the frame of the head
+	sent     bool
+	opened   bool // the body has begun
+	deadline time.Time
+	err      error
+}
+
+// Header implements http.ResponseWriter.
+func (w *writer) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(status int) {
+	if w.status != 0 || status < 200 {
+		return
+	}
+	w.status = status
+	b := begin(w.c.out[:0], kindHead)
+	b = append(b, byte(status>>8), byte(status), 0, 0)
+	w.c.out, w.lines = appendLines(b, w.header)
+}
+
+// bodyless reports whether responses of a status have no body.
+func bodyless(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusNotModified
+}
+
+// open begins the body, of which the first bytes are given.
+func (w *writer) open(p string) {
+	w.opened = true
+	_, typed := w.header["Content-Type"]
+	if !typed && p != "" && w.header.Get("Content-Encoding") == "" {
+		w.c.out = appendText(appendText(w.c.out, "Content-Type"), http.DetectContentType([]byte(p)))
+		w.lines++
+	}
+	binary.BigEndian.PutUint16(w.c.out[frameHead+2:], uint16(w.lines))
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if bodyless(w.status) {
+		return 0, http.ErrBodyNotAllowed
+	}
+	if !w.opened {
+		w.open(string(p[:min(len(p), 512)]))
+	}
+	n := 0
+	for n < len(p) {
+		if w.err != nil {
+			return n, w.err
+		}
+		if len(w.c.out) == 0 {
+			w.c.out = begin(w.c.out, kindData)
+		}
+		count := min(len(p)-n, max(0, maxOut-len(w.c.out)))
+		w.c.out = append(w.c.out, p[n:n+count]...)
+		n += count
+		if n < len(p) {
+			w.flush(false)
+		}
+	}
+	return n, w.err
+}
+
+// flush writes what is there as a frame.
+func (w *writer) flush(last bool) {
+	b := w.c.out
+	if len(b) == 0 {
+		if !last {
+			return
+		}
+		b = begin(b, kindLast)
+	}
+	switch {
+	case last && !w.sent:
+		b[0] = kindWhole
+	case last:
+		b[0] = kindLast
+	}
+	end(b, 0)
+	w.sent = true
+	w.c.out = b[:0]
+	if w.err != nil {
+		return
+	}
+	if !w.deadline.IsZero() {
+		_ = w.c.nc.SetWriteDeadline(w.deadline)
+	}
+	_, w.err = w.c.nc.Write(b)
+	if !w.deadline.IsZero() {
+		_ = w.c.nc.SetWriteDeadline(time.Time{})
+	}
+}
+
+// FlushError is for http.ResponseController.
+func (w *writer) FlushError() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.opened {
+		w.open("")
+	}
+	w.flush(false)
+	return w.err
+}
+
+// Flush implements http.Flusher.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// SetWriteDeadline is for http.ResponseController. It bounds the writes that begin from now on.
+func (w *writer) SetWriteDeadline(t time.Time) error {
+	w.deadline = t
+	return nil
+}
+
+// SetReadDeadline is for http.ResponseController. The body is in memory, so there is nothing to wait for.
+func (w *writer) SetReadDeadline(time.Time) error { return nil }
+
+// EnableFullDuplex is for http.ResponseController.
+func (w *writer) EnableFullDuplex() error { return nil }
+
+// finish ends the response.
+func (w *writer) finish() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.opened {
+		w.open("")
+	}
+	w.flush(true)
+	return w.err
+}
