@@ -170,17 +170,21 @@ func BenchmarkRevision(b *testing.B) {
 	}
 	value, _ := o.Encode()
 	before, err := decode(value, nil)
-	for i := 0; b.Loop() && err == nil; i++ {
-		next := before.clone()
-		if m := computer("computer10x", "bbbbbb", uint64(i)); !next.Leave(m) {
-			_, err = next.Join(m, Terms{Max: 100})
-		}
-		if value, err = next.Encode(); err == nil {
-			_, err = decode(value, before)
-		}
-	}
 	if err != nil {
 		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		next := before.clone()
+		if _, err := next.Join(computer("computer10x", "bbbbbb", uint64(i)), Terms{Max: 100}); err != nil {
+			b.Fatal(err)
+		}
+		value, err := next.Encode()
+		if err == nil {
+			_, err = decode(value, before)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
