@@ -62,3 +62,43 @@ func TestBodiesOfACluster(t *testing.T) {
 		})
 	}
 }
+
+// TestBodiesOfAMovedSession: a ddi:// handle of a session works once after the session has moved to another node, while
+// the node of the handle is there, and says so when that is gone.
+func TestBodiesOfAMovedSession(t *testing.T) {
+	t.Parallel()
+	c := startNodesWith(t, 0, "policy: {rules: [{action: deny, namespace: another}]}\n")
+	c.programs = ", " + strings.Replace(programConfig(t), "{command", "{tables: {dispatch: true}, command", 1)
+	first, second := c.start("n0"), c.start("n1")
+	session := c.open(first)
+	tool := regexp.MustCompile(`prog:args#[0-9a-f]+`).FindString(c.calls(first, session, "tool_browse", `{"query":"returns its arguments"}`))
+	call := func(n *node, session, args string) string {
+		t.Helper()
+		return c.calls(n, session, "tool_execute", `{"tool_id":"`+tool+`","args":`+args+`}`)
+	}
+	makes := func() string {
+		t.Helper()
+		got := call(first, session, `{"abstract":[{"_row_id":0,"a":1}],"body":[{"_row_id":0,"b":"the body"}]}`)
+		handle := regexp.MustCompile(`ddi://[A-Za-z0-9_-]+`).FindString(got)
+		if !strings.HasPrefix(handle, "ddi://"+first.node.Inc()+"-") || strings.Contains(got, "the body") {
+			t.Fatal(got)
+		}
+		return `{"resource_url":"` + handle + `","more":1}`
+	}
+	one, two, three := makes(), makes(), makes()
+	if got := call(first, session, one); !strings.Contains(got, "the body") {
+		t.Errorf("before the session moves: %s", got)
+	}
+	first.node.Drain()
+	if got := call(second, session, two); !strings.Contains(got, "the body") || strings.Contains(got, "ddi:") {
+		t.Errorf("at the next node: %s", got)
+	}
+	if got := call(second, session, two); strings.Contains(got, "the body") || !strings.Contains(got, "unknown ddi:// handle") {
+		t.Errorf("the second time: %s", got)
+	}
+	c.stop(first)
+	c.settles(func() (bool, string) {
+		got := call(second, session, three)
+		return strings.Contains(got, "had its body is gone"), got
+	})
+}

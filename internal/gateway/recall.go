@@ -173,6 +173,9 @@ func handOver(of *mcp.Session, st *sessionState) {
 		st.ledger.Resume(kept.Calls, func() {})
 	}
 	sessionid.OnLeave(of, func() json.RawMessage {
+		st.mu.Lock()
+		st.moved = true
+		st.mu.Unlock()
 		st.ledger.End()
 		r := snapshotOf([]*sessionState{st})
 		if r.Calls == 0 && !r.Listed && len(r.Offered) == 0 && len(r.Seen) == 0 {

@@ -56,6 +56,7 @@ type State struct {
 	closed   bool
 	sessions map[*sessionState]func() // open sessions; the function cancels the wait for their end
 	others   int                      // of sessions, those whose id does not outlast the process
+	moved    []movedBodies            // of sessions at other nodes
 }
 
 // NewState returns an empty State.
@@ -79,8 +80,8 @@ type BodyNodes struct {
 	Fill func(ctx context.Context, principal string, args json.RawMessage) (json.RawMessage, error)
 }
 
-// ShareBodies makes handles of bodies work at all nodes, for principals in the modern era. It must be called before
-// the State is used.
+// ShareBodies makes handles of bodies work at all nodes, for principals in the modern era and for sessions that have
+// moved. It must be called before the State is used.
 func (s *State) ShareBodies(of *BodyNodes) { s.bodies = of }
 
 // Share makes quotas outlast the process, and counts those of principals over all nodes of a cluster. nodes
@@ -102,7 +103,12 @@ func (s *State) Close(ctx context.Context) {
 	s.mu.Lock()
 	stops := s.sessions
 	s.closed, s.sessions = true, nil
+	moved := s.moved
+	s.moved = nil
 	s.mu.Unlock()
+	for _, one := range moved {
+		one.Close()
+	}
 	for st, stop := range stops {
 		if stop != nil {
 			stop()
@@ -127,7 +133,7 @@ type sessionState struct {
 
 	usage  usage.Counters
 	ledger *dispatch.Ledger // of the session, or of the principal; set before the first use
-	bodies *BodyNodes       // of a principal in the modern era; nil: bodies are here. Set before the first use
+	bodies *BodyNodes       // where other nodes have bodies; nil: bodies are here. Set before the first use
 	recall *recall          // what of this outlasts the process; nil: nothing. Set before the first use
 
 	mu      sync.Mutex          // guards below
@@ -141,6 +147,7 @@ type sessionState struct {
 	follows *follower         // nil until the session has requested a list
 	subs    map[string]func() // subscriptions by the client's uri; nil once the session has ended
 	ended   bool
+	moved   bool                 // another node has the session
 	sync    *syncbody.Dispatcher // holds bodies for the next call
 }
 
@@ -180,8 +187,8 @@ func (st *sessionState) FillBody(ctx context.Context, args json.RawMessage) (fil
 	return st.Bodies().OnToolCall(args)
 }
 
-// TakeBody is FillBody for a call at another node, of a principal in the modern era. ok is false if no session of
-// the principal has the body.
+// TakeBody is FillBody for a call of a principal at another node. ok is false if no session of the principal here, or of
+// those that have moved away, has the body.
 func (s *State) TakeBody(principal string, args json.RawMessage) (filled json.RawMessage, ok bool) {
 	for _, st := range s.openSessions() {
 		if st.principal != principal || st.bodies == nil || !st.keepsBodies() {
@@ -191,7 +198,53 @@ func (s *State) TakeBody(principal string, args json.RawMessage) (filled json.Ra
 			return filled, true
 		}
 	}
+	s.mu.Lock()
+	moved := slices.Clone(s.moved)
+	s.mu.Unlock()
+	for _, one := range moved {
+		if one.principal != principal {
+			continue
+		}
+		if filled, err := one.OnToolCall(args); err == nil {
+			return filled, true
+		}
+	}
 	return nil, false
+}
+
+// maxMoved bounds the sessions that have moved to other nodes and whose bodies are still here.
+const maxMoved = 256
+
+// movedBodies are the bodies of a session that has moved to another node. They are here until they expire, or the
+// process ends.
+type movedBodies struct {
+	*syncbody.Dispatcher
+	principal string
+}
+
+// keepMoved keeps the bodies of a session that has moved to another node: its handles name this one.
+func (s *State) keepMoved(st *sessionState) {
+	st.mu.Lock()
+	bodies := st.sync
+	moved := st.moved && bodies != nil
+	if moved {
+		st.sync = nil
+	}
+	st.mu.Unlock()
+	if !moved {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		bodies.Close()
+		return
+	}
+	s.moved = append(s.moved, movedBodies{bodies, st.principal})
+	if len(s.moved) > maxMoved {
+		s.moved[0].Close()
+		s.moved = slices.Delete(s.moved, 0, 1)
+	}
 }
 
 func (st *sessionState) keepsBodies() bool {
@@ -237,12 +290,13 @@ func (s *State) session(r *mcp.Request) *sessionState {
 // count gives the data of a request's session its ledger: that of the principal in the modern era,
 // else one of its own.
 func (s *State) count(r *mcp.Request, st *sessionState) {
+	st.bodies = s.bodies
 	if !r.Modern() {
 		st.ledger = s.ledgers.own(r.Session)
 		return
 	}
 	ledger, release := s.ledgers.hold(st.principal)
-	st.ledger, st.bodies = ledger, s.bodies
+	st.ledger = ledger
 	r.Session.OnClose(release)
 }
 
@@ -262,6 +316,7 @@ func (s *State) register(of *mcp.Session, st *sessionState) {
 	s.others += other
 	s.mu.Unlock()
 	stop := of.OnClose(func() {
+		s.keepMoved(st)
 		st.end()
 		s.mu.Lock()
 		defer s.mu.Unlock()
