@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +60,7 @@ type movers struct {
 	t    *testing.T
 	docs *store.Memory
 	bus  *store.MemoryBus
+	run  func(name string) // is called when a request runs at a node; nil does nothing
 }
 
 // join starts a node that knows the earlier ones. served says which sessions were served there.
@@ -82,6 +84,9 @@ func (m *movers) join(name string, docs store.Docs, dial func(ctx context.Contex
 		Here: func(string) bool { return false }, Forget: func(string) {}, ForgetAll: func() {}, MaxBody: 1 << 20,
 		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			*served = append(*served, r.Header.Get("Session")) // one request at a time
+			if m.run != nil {
+				m.run(name)
+			}
 			_, _ = io.WriteString(w, name)
 		}),
 	})
@@ -97,6 +102,46 @@ func call(front http.Handler, session string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	front.ServeHTTP(w, r)
 	return w
+}
+
+// TestCallInASessionRunsOnce: a call whose connection breaks off when it has run at the node of its session does not run
+// again, whether that node lives or has ended, and the answer says that it may have run.
+func TestCallInASessionRunsOnce(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the node ends: %v", ends), func(t *testing.T) {
+			m := newMovers(t)
+			var b *Node
+			var atA, atB atomic.Int32 // the test and the broken connection share nothing else
+			m.run = func(name string) {
+				if name == "a" {
+					atA.Add(1)
+					return
+				}
+				atB.Add(1)
+				if ends {
+					b.Close(context.Background()) // its document is gone
+				}
+				panic(http.ErrAbortHandler)
+			}
+			b, _, _ = m.join("b", m.docs, nil)
+			_, front, _ := m.join("a", m.docs, nil)
+			w := call(front, b.Inc()+".one")
+			var answer struct {
+				Error struct {
+					Data struct {
+						Kind  string `json:"kind"`
+						Maybe bool   `json:"maybe_ran"`
+					} `json:"data"`
+				} `json:"error"`
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusBadGateway || answer.Error.Data.Kind != "node_gone" || !answer.Error.Data.Maybe {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			if atB.Load() != 1 || atA.Load() != 0 {
+				t.Errorf("the call ran %d times at its node, and %d times at another one", atB.Load(), atA.Load())
+			}
+		})
+	}
 }
 
 func newMovers(t *testing.T) *movers {
