@@ -16,7 +16,7 @@ const (
 	heartbeat        = 500 * time.Millisecond
 )
 
-// The engine has no options for these times, but variables. If a release of it renames one, weir does not link.
+// The engine has no options for these times, but variables. TestElectionTimes fails if a release of it renames one.
 //
 //go:linkname minElectionTimeout github.com/nats-io/nats-server/v2/server.minElectionTimeout
 var minElectionTimeout time.Duration
@@ -27,7 +27,11 @@ var maxElectionTimeout time.Duration
 //go:linkname hbInterval github.com/nats-io/nats-server/v2/server.hbInterval
 var hbInterval time.Duration
 
-// It runs before the first server of the process, which reads them without a lock.
+// engineTimes has what the engine gave these variables: nothing, if they are not its own any more.
+var engineTimes [3]time.Duration
+
+// It runs after the engine's own init, and before the first server of the process, which reads them without a lock.
 func init() {
+	engineTimes = [3]time.Duration{minElectionTimeout, maxElectionTimeout, hbInterval}
 	minElectionTimeout, maxElectionTimeout, hbInterval = quickestElection, slowestElection, heartbeat
 }
