@@ -132,7 +132,7 @@ func (d *Docs) open(ctx context.Context, o Options, within time.Duration) (found
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	name := "KV_" + o.Bucket
-	stream, err := d.js.Stream(ctx, name)
+	stream, err := again(ctx, within, func(ctx context.Context) (jetstream.Stream, error) { return d.js.Stream(ctx, name) })
 	switch {
 	case err == nil:
 		if found = true; o.Replicas == 0 {
