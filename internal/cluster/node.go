@@ -254,6 +254,20 @@ func (n *Node) Ready() bool {
 	}
 }
 
+// Apart reports whether the store has not acknowledged the current INC of a node yet. No other node knows what is named
+// by it then.
+func Apart(n *Node) bool {
+	n.mu.Lock()
+	l, over := n.life, n.life.over
+	n.mu.Unlock()
+	select {
+	case <-l.ready:
+		return over
+	default:
+		return true
+	}
+}
+
 // Draining reports whether Drain was called.
 func (n *Node) Draining() bool {
 	n.mu.Lock()

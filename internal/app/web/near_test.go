@@ -10,9 +10,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/storetest"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
@@ -93,4 +96,39 @@ func TestRowsOfANodeThatLives(t *testing.T) {
 	if w = ask(); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "its node is gone") {
 		t.Errorf("its node has ended: %d %s", w.Code, w.Body)
 	}
+}
+
+// TestOffersOfANodeApart: a node that has lost its INC, and whose next one the store does not know yet, offers no URL:
+// the other nodes would say that its node is gone.
+func TestOffersOfANodeApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := &storetest.Faults{Docs: store.NewMemory()}
+		n, err := cluster.Start(t.Context(), cluster.Options{Docs: docs, Bus: store.NewMemoryBus(), Name: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close(t.Context())
+		offers := func(why string, want int) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+			knownOffers(n, next).ServeHTTP(w, httptest.NewRequest(http.MethodPost, OfferPath+"art_x", nil))
+			if w.Code != want || want == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "2" {
+				t.Errorf("%s: %d %v %s", why, w.Code, w.Header(), w.Body)
+			}
+		}
+		inc := n.Inc()
+		offers("in the cluster", http.StatusOK)
+		docs.Cut(true)
+		time.Sleep(5 * time.Second)
+		offers("with an INC that the others know", http.StatusOK)
+		time.Sleep(20 * time.Second)
+		if n.Inc() == inc {
+			t.Fatal("the node was not fenced")
+		}
+		offers("with an INC that no other node knows", http.StatusServiceUnavailable)
+		docs.Cut(false)
+		time.Sleep(5 * time.Second)
+		offers("in the cluster again", http.StatusOK)
+	})
 }

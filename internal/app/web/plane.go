@@ -27,7 +27,20 @@ const OfferPath = "/s2sp/offer/"
 func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
 	mux.Handle("/s2sp/", open.Wrap(nearRows(f.cluster, f.log, f.engine.Plane.Handler())))
 	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine, w, r) })
-	mux.Handle(OfferPath, closed.Wrap(f.unscoped(offers)))
+	mux.Handle(OfferPath, closed.Wrap(f.unscoped(knownOffers(f.cluster, offers))))
+}
+
+// knownOffers refuses offers of a node that the other nodes do not know, because the store has not acknowledged it: at
+// them, its URLs would be those of a node that is gone.
+func knownOffers(node *cluster.Node, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if node != nil && cluster.Apart(node) {
+			w.Header().Set("Retry-After", "2")
+			app.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the store of this gateway does not answer, so no other gateway would know the URL; try again"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // nearRows sends requests for tables to the node that has them: it alone can make sure that a token works
