@@ -298,7 +298,7 @@ func (d *Docs) publish(ctx context.Context, m *nats.Msg, rev uint64, ttl time.Du
 	ack, err := d.js.PublishMsg(ctx, m, opts...)
 	if err != nil {
 		if writes != nil && writes.Err() != nil && errors.Is(err, context.Canceled) {
-			return 0, &awayError{"its disk takes no writes; operators make room there: " + context.Cause(writes).Error(), err}
+			return 0, &awayError{"its disk takes no writes; operators make room there, and the log says where", errors.Join(context.Cause(writes), err)} // agents read the text: it names no folder
 		}
 		return 0, failure(err)
 	}
