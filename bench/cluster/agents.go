@@ -10,17 +10,21 @@ import (
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
-// maxAgents bounds the agents that register: they send no heartbeat meanwhile, so all of them must come within a lease.
-const maxAgents = 100
+// maxAgents bounds the agents that register, of which there are as many as calls.
+const maxAgents = 1000
+
+// beatEvery is how often agents that are there send a heartbeat while others register: thrice in a lease of a cluster.
+const beatEvery = 20 * time.Second
 
 // enlisted is what agents that register cost the nodes of a cluster and the store in their process. An agent is the
 // server behind all nodes under a name of its own, so the memory has both ends of each node's connection to it.
 type enlisted struct {
 	count          int
-	register, cpu  time.Duration // of one: median, and over all nodes until all of them list its tools
-	heap           float64       // bytes of memory for an agent at each node
-	stored, writes float64       // bytes an agent, and writes of a heartbeat
-	beat           time.Duration // CPU of a heartbeat
+	register, cpu  time.Duration    // of one: median, and over all nodes until all of them list its tools
+	halves         [2]time.Duration // cpu of the first half and of the second one, which tell how it grows
+	heap           float64          // bytes of memory for an agent at each node
+	stored, writes float64          // bytes an agent, and writes of a heartbeat
+	beat           time.Duration    // CPU of a heartbeat
 }
 
 // enlist measures agents that register at the nodes in turn.
@@ -38,21 +42,43 @@ func (g *gateways) enlist(count int) (r enlisted, err error) {
 		times = append(times, time.Since(began))
 		return err
 	}
-	used := telemetry.CPU()
-	for i := range count {
-		if err := register(i); err != nil {
-			return r, err
-		}
-	}
-	r.register = median(times)
-	for i, n := range g.nodes {
-		for end := time.Now().Add(20 * time.Second); n.engine.Snapshot().Catalog.Len() < had[i]+count; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				return r, fmt.Errorf("a node lists the tools of %d agents of %d", n.engine.Snapshot().Catalog.Len()-had[i], count)
+	beaten, beating := time.Now(), time.Duration(0)
+	come := func(from, to int) (time.Duration, error) {
+		used, beat := telemetry.CPU(), beating
+		for i := from; i < to; i++ {
+			if time.Since(beaten) > beatEvery {
+				before := telemetry.CPU()
+				for k := range i {
+					if err := g.nodes[k%nodes].register(fmt.Sprint("agent", k), g.up); err != nil {
+						return 0, err
+					}
+				}
+				beaten, beating = time.Now(), beating+telemetry.CPU()-before
+			}
+			if err := register(i); err != nil {
+				return 0, err
 			}
 		}
+		for i, n := range g.nodes {
+			for end := time.Now().Add(20 * time.Second); n.engine.Snapshot().Catalog.Len() < had[i]+to; time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(end) {
+					return 0, fmt.Errorf("a node lists the tools of %d agents of %d", n.engine.Snapshot().Catalog.Len()-had[i], to)
+				}
+			}
+		}
+		return telemetry.CPU() - used - (beating - beat), nil
 	}
-	r.cpu = (telemetry.CPU() - used) / time.Duration(count)
+	half := count / 2
+	first, err := come(0, half)
+	if err != nil {
+		return r, err
+	}
+	second, err := come(half, count)
+	if err != nil {
+		return r, err
+	}
+	r.register, r.cpu = median(times), (first+second)/time.Duration(count)
+	r.halves = [2]time.Duration{first / time.Duration(max(1, half)), second / time.Duration(count-half)}
 	r.heap = (float64(heap()) - float64(size)) / float64(count*nodes)
 	r.stored = float64(g.stored()-held) / float64(count)
 	before, err := g.writes()
@@ -60,7 +86,7 @@ func (g *gateways) enlist(count int) (r enlisted, err error) {
 		return r, err
 	}
 	began := time.Now()
-	used = telemetry.CPU()
+	used := telemetry.CPU()
 	for i := range count {
 		if err := register(i); err != nil {
 			return r, err
@@ -70,6 +96,12 @@ func (g *gateways) enlist(count int) (r enlisted, err error) {
 	after, err := g.writes()
 	r.writes = max(0, float64(after-before)-float64(nodes)*(time.Since(began).Seconds()/3+1)) / float64(count)
 	return r, err
+}
+
+// at returns the CPU that the registration of an agent would take at one node if n agents were there.
+func (r enlisted) at(n, nodes int) time.Duration {
+	grows := float64(r.halves[1]-r.halves[0]) / (float64(r.count) / 2)
+	return time.Duration(max(0, float64(r.halves[1])+grows*(float64(n)-0.75*float64(r.count)))) / time.Duration(nodes)
 }
 
 // register registers an agent at a node, or sends its heartbeat.

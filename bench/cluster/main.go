@@ -67,21 +67,23 @@ func run(args []string, out io.Writer) error {
 	const head = "| nodes | /mcps/up: same | other | ratio | tool_execute: same | other | ratio | its CPU: same | other | 10 KB: same | other | ratio | initialize | adoption | ratio | writes a session | heap a session |"
 	fmt.Fprintln(out, head)
 	fmt.Fprintln(out, rule(head))
-	var grown []string
+	var all []measured
 	for _, arg := range args {
 		n, err := strconv.Atoi(arg)
 		if err != nil || n < 1 || n > 64 {
 			return fmt.Errorf("%q is no number of nodes from 1 to 64", arg)
 		}
-		row, err := measure(n, calls, out)
+		m, err := measure(n, calls, out)
 		if err != nil {
 			return err
 		}
-		grown = append(grown, row)
+		all = append(all, m)
 	}
-	fmt.Fprintf(out, "\n%s\n%s\n%s\n", growthHead, rule(growthHead), strings.Join(grown, "\n"))
-	fmt.Fprintln(out, "\nTargets: at another node at most 1.5 times the time at the same one; adoption 2 times initialize; no write for a")
-	fmt.Fprintln(out, "session. /mcps/up has no sessions, so each node asks the server itself. A hop at most 60 µs of CPU; a join 250 µs.")
+	fmt.Fprintf(out, "\n%s\n%s\n", growthHead, rule(growthHead))
+	for _, m := range all {
+		fmt.Fprintln(out, m.grown)
+	}
+	fmt.Fprintf(out, "\n/mcps/up has no sessions, so each node asks the server itself.\n\n%s\n%s\n", verdicts(all), all[len(all)-1].paper())
 	return nil
 }
 
@@ -357,17 +359,18 @@ func (g *gateways) adoption() (fresh, taken time.Duration, err error) {
 	return median(a), median(b), nil
 }
 
-// measure prints the row of one size, and returns that of Computers.
-func measure(n, calls int, out io.Writer) (grown string, err error) {
+// measure prints the row of one size.
+func measure(n, calls int, out io.Writer) (m measured, err error) {
+	m = measured{nodes: n}
 	g, err := start(n)
 	defer g.end()
 	if err != nil {
-		return "", err
+		return m, err
 	}
 	same, other := g.nodes[0], g.nodes[len(g.nodes)-1]
 	id, err := echoID(same)
 	if err != nil {
-		return "", err
+		return m, err
 	}
 	fmt.Fprintf(out, "| %d ", n)
 	text := strings.Repeat("x", large)
@@ -378,43 +381,46 @@ func measure(n, calls int, out io.Writer) (grown string, err error) {
 	} {
 		times, cpu, err := compare(same, other, c.path, c.params, c.want, calls)
 		if err != nil {
-			return "", err
+			return m, err
 		}
 		fmt.Fprintf(out, "| %v | %v | %.2f ", times[0].Round(time.Microsecond), times[1].Round(time.Microsecond), float64(times[1])/float64(times[0]))
+		m.ratios[i] = float64(times[1]) / float64(times[0])
 		if i == 1 {
+			m.hop = cpu[1] - cpu[0]
 			fmt.Fprintf(out, "| %v | %v ", cpu[0].Round(time.Microsecond), cpu[1].Round(time.Microsecond))
 		}
 	}
-	writes, size, err := g.keep()
+	m.writes, m.session, err = g.keep()
 	if err != nil {
-		return "", err
+		return m, err
 	}
 	computers := min(calls, maxComputers)
-	more, err := g.grow(computers, officeSize)
+	m.computers, err = g.grow(computers, officeSize)
 	if err != nil {
-		return "", err
+		return m, err
 	}
 	offices := min(calls, maxOffices)
 	single, err := g.grow(offices, 1)
 	if err != nil {
-		return "", err
+		return m, err
 	}
-	agents, err := g.enlist(min(calls, maxAgents))
+	m.agents, err = g.enlist(min(calls, maxAgents))
 	if err != nil {
-		return "", err
+		return m, err
 	}
-	grown = more.row(n, computers) + officeCost(more, single) + agents.columns()
+	m.grown = m.computers.row(n, computers) + officeCost(m.computers, single) + m.agents.columns()
 	if n == 1 {
 		fmt.Fprint(out, "| | | ")
 	} else {
 		fresh, taken, err := g.adoption()
 		if err != nil {
-			return "", err
+			return m, err
 		}
-		fmt.Fprintf(out, "| %v | %v | %.2f ", fresh.Round(time.Microsecond), taken.Round(time.Microsecond), float64(taken)/float64(cmp.Or(fresh, 1)))
+		m.adoption = float64(taken) / float64(cmp.Or(fresh, 1))
+		fmt.Fprintf(out, "| %v | %v | %.2f ", fresh.Round(time.Microsecond), taken.Round(time.Microsecond), m.adoption)
 	}
-	fmt.Fprintf(out, "| %.2f | %.1f KB |\n", writes, size/1024)
-	return grown, nil
+	fmt.Fprintf(out, "| %.2f | %.1f KB |\n", m.writes, m.session/1024)
+	return m, nil
 }
 
 // echoID returns the tool_id of echo.
