@@ -134,7 +134,7 @@ func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies, *dire
 			return cluster.Upgrade(ctx, node, inc, messagePath, messageProtocol)
 		},
 	})
-	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.bus, Direct: conns, Node: node, Drained: drained, Name: name, Bodies: bodies, Logger: log}), bodies, conns
+	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.bus, Direct: conns, Node: node, Admitted: func() bool { return !cluster.Apart(node) }, Drained: drained, Name: name, Bodies: bodies, Logger: log}), bodies, conns
 }
 
 // Messages between hubs go over a connection of the peer link, and over NATS while there is none.

@@ -50,6 +50,7 @@ type nodes struct {
 
 	elicit string      // id of the tool that asks
 	blobs  store.Blobs // for copies of results; may be nil
+	late   bool        // nodes start without their store, which comes with docs.Cut(false)
 
 	mu   sync.Mutex // guards below
 	all  []*node
@@ -179,8 +180,14 @@ func (c *nodes) start(name string) *node {
 		c.t.Fatal(err)
 	}
 	n.link = &linkListener{Listener: listener}
-	kept, err := app.JoinedStore(c.t.Context(), n.docs, c.key.Seal(c.old...), cluster.Options{
-		Bus: n.bus, Name: name, URL: "https://" + n.link.Addr().String(), TLS: authority.TLS(), Logger: log,
+	joining, cancel := context.WithCancel(c.t.Context())
+	defer cancel()
+	if c.late {
+		n.docs.Cut(true)
+		cancel()
+	}
+	kept, err := app.JoinedStore(joining, n.docs, c.key.Seal(c.old...), cluster.Options{
+		Bus: n.bus, Name: name, URL: "https://" + n.link.Addr().String(), TLS: authority.TLS(), Late: c.late, Logger: log,
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -80,6 +80,9 @@ func newListings(e *Engine) (*listings, error) {
 	}
 	first := map[string]*catalog.Catalog{}
 	for doc, err := range k.docs.List(ctx, "f.") {
+		if k.shared != nil && errors.Is(err, store.ErrUnavailable) {
+			break // each is read when its server has listed
+		}
 		if err != nil {
 			return nil, err
 		}

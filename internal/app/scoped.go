@@ -168,6 +168,9 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 		s.mu.Unlock()
 		if !mine {
 			out[i] = distant(c, holder)
+			if holder == "" && s.outside() {
+				out[i].Required = false // the node serves what needs nothing of the store
+			}
 		}
 	}
 	return out
@@ -183,8 +186,18 @@ func distant(c *config.Server, holder string) *config.Server {
 	return &d
 }
 
-// known waits until it is known which nodes hold the servers that are required, or ctx ends.
+// outside reports whether this node has started without its store, and has not joined the cluster yet.
+func (s *scoped) outside() bool {
+	joined, _ := cluster.Joined(s.node)
+	return !joined
+}
+
+// known waits until it is known which nodes hold the servers that are required, or ctx ends. While the store has not
+// answered since the start, that is not known, and not waited for.
 func (s *scoped) known(ctx context.Context, c *config.Config) {
+	if s.node != nil && s.outside() {
+		return
+	}
 	for _, server := range c.Servers {
 		s.mu.Lock()
 		one := s.all[server.Name]
@@ -271,11 +284,10 @@ func (one *scopedServer) run() {
 		one.before = nil
 	}
 	node := one.of.node
-	stop, err := one.of.docs.Follow(one.key, func(store.Doc) { one.nudge() })
+	stop, began, err := store.FollowLater(one.of.docs, one.key, func(store.Doc) { one.nudge() })
 	if err == nil {
 		defer stop()
 	}
-	followed := err == nil
 	for one.ctx.Err() == nil {
 		if node.Draining() {
 			if inc, err := cluster.HeldBy(one.ctx, node, one.key); err == nil {
@@ -293,7 +305,7 @@ func (one *scopedServer) run() {
 				one.of.log.Debug("a server cannot be claimed now", "upstream", one.name, "err", err)
 			}
 		}
-		one.await(followed)
+		one.await(began)
 	}
 }
 
@@ -308,8 +320,8 @@ func (one *scopedServer) leave() {
 	}
 }
 
-// await waits until another claim may succeed.
-func (one *scopedServer) await(followed bool) {
+// await waits until another claim may succeed. Changes of the claim are known once followed is closed.
+func (one *scopedServer) await(followed <-chan struct{}) {
 	tick := time.NewTicker(scopedLook)
 	defer tick.Stop()
 	for began := time.Now(); ; {
@@ -322,7 +334,13 @@ func (one *scopedServer) await(followed bool) {
 			one.of.mu.Lock()
 			holder := one.holder
 			one.of.mu.Unlock()
-			if !followed || holder == "" || one.of.node.Gone(holder) || time.Since(began) >= scopedAgain {
+			blind := true
+			select {
+			case <-followed:
+				blind = false
+			default:
+			}
+			if blind || holder == "" || one.of.node.Gone(holder) || time.Since(began) >= scopedAgain {
 				return
 			}
 		}

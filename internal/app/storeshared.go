@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,10 +21,15 @@ import (
 )
 
 const (
-	// quickOpen is how long the start waits for a shared store before it says so, and slowOpen how long
-	// it waits in all: the other members may be starting, too.
+	// quickOpen is how long the start waits for a shared store: the other members may be starting, too. The node then
+	// serves what needs nothing of the store.
 	quickOpen = 3 * time.Second
-	slowOpen  = time.Minute
+	// joinTime is how long the start waits for the cluster when the store has answered.
+	joinTime = time.Minute
+	// openAgain is the wait between attempts to open a store that did not answer at the start.
+	openAgain = 250 * time.Millisecond
+	// sayAgain is how often the log says that a node has no store yet.
+	sayAgain = time.Minute
 	// blobsSuffix ends the name of the bucket for copies of results.
 	blobsSuffix = "_blobs"
 	// embeddedReplicas is the number of copies in the gateways' own servers, of which there are three
@@ -38,6 +44,9 @@ type shared struct {
 	bus  *natsstore.Bus
 	// blobs are for copies of results; nil keeps none.
 	blobs store.Blobs
+	// opening ends when a store that did not answer at the start is open; end stops it.
+	opening sync.WaitGroup
+	end     context.CancelFunc // nil if the store has answered at the start
 }
 
 // openShared opens the documents and messages of a cluster.
@@ -46,7 +55,7 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 	if key == nil {
 		return errors.New("cluster.key is missing")
 	}
-	conn, where, err := s.connect(ctx, c, key, old, log)
+	conn, where, err := s.connect(c, key, old, log)
 	if err != nil {
 		return err
 	}
@@ -58,37 +67,94 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 	if c.Store.Folder() != "" && o.Replicas == 0 {
 		o.Replicas = embeddedReplicas
 	}
-	docs, _, err := natsstore.Open(ctx, conn, o)
-	if err != nil {
-		log.Warn("the store does not answer yet; waiting for it", "store", where, "err", err)
-		o.Patience = slowOpen
-		if docs, _, err = natsstore.Open(ctx, conn, o); err != nil {
-			return fmt.Errorf("%s does not answer, so this node cannot join the cluster %q: %w", where, name, err)
-		}
-	}
-	s.shared.docs, s.shared.bus = docs, natsstore.NewBus(conn)
-	if c.Artifacts.Backup {
-		copies := o
-		copies.Bucket += blobsSuffix
-		if s.shared.blobs, err = natsstore.OpenBlobs(ctx, conn, copies); err != nil {
-			return fmt.Errorf("%s has no place for copies of results (artifacts.backup): %w", where, err)
-		}
-	}
+	copies := o
+	copies.Bucket += blobsSuffix
+	s.shared.bus = natsstore.NewBus(conn)
 	authority := clusterkey.NewAuthority(c.Cluster.Node, key, old, nil)
 	listener, err := cluster.Listen(ctx, c.Cluster.Listen)
 	if err != nil {
 		return fmt.Errorf("cluster.listen: other nodes cannot reach this one: %w", err)
 	}
 	s.link, s.trust = listener, authority.TLS()
-	joining, cancel := context.WithTimeout(ctx, slowOpen)
+	var docs store.Docs
+	joining, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
+	opened, _, err := natsstore.Open(ctx, conn, o)
+	switch {
+	case err == nil:
+		docs, s.shared.docs = opened, opened
+		if c.Artifacts.Backup {
+			if s.shared.blobs, err = natsstore.OpenBlobs(ctx, conn, copies); err != nil {
+				return fmt.Errorf("%s has no place for copies of results (artifacts.backup): %w", where, err)
+			}
+		}
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		log.Warn("the store does not answer yet: this node serves what needs nothing of it, and joins the cluster later", "store", where, "err", natsstore.Reason(conn, err))
+		docs = s.shared.later(conn, o, c.Artifacts.Backup, copies, log)
+		cancel()
+	}
 	err = s.join(joining, docs, key.Seal(old...), cluster.Options{
-		Bus: s.shared.bus, Name: c.Cluster.Node, URL: "https://" + advertised(&c.Cluster, listener), TLS: authority.TLS(), Logger: log,
+		Bus: s.shared.bus, Name: c.Cluster.Node, URL: "https://" + advertised(&c.Cluster, listener), TLS: authority.TLS(), Late: true, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("%s does not take this node into the cluster %q: %w", where, name, err)
 	}
 	return nil
+}
+
+// later opens a store that has not answered, in the background, and returns its documents, which come then.
+func (h *shared) later(conn *nats.Conn, o natsstore.Options, backup bool, copies natsstore.Options, log *slog.Logger) store.Docs {
+	docs, blobs := &store.LateDocs{}, &store.LateBlobs{}
+	if backup {
+		h.blobs = blobs
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.end = cancel
+	h.opening.Go(func() {
+		said, at := "", time.Time{}
+		// again reports whether another attempt is due, and says why.
+		again := func(what string, err error) bool {
+			if ctx.Err() != nil {
+				return false
+			}
+			err = natsstore.Reason(conn, err)
+			if text := what + err.Error(); text != said || time.Since(at) >= sayAgain {
+				said, at = text, time.Now()
+				log.Warn(what, "err", err)
+			}
+			select {
+			case <-time.After(openAgain):
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		for {
+			opened, _, err := natsstore.Open(ctx, conn, o)
+			if err == nil {
+				h.docs = opened
+				docs.Come(opened)
+				log.Info("the store answers")
+				break
+			}
+			if !again("this node still has no store", err) {
+				return
+			}
+		}
+		for backup {
+			opened, err := natsstore.OpenBlobs(ctx, conn, copies)
+			if err == nil {
+				blobs.Come(opened)
+				return
+			}
+			if !again("the store has no place for copies of results (artifacts.backup)", err) {
+				return
+			}
+		}
+	})
+	return docs
 }
 
 // advertised returns the address at which other nodes reach this one. A port that the system has chosen is
@@ -106,7 +172,7 @@ func advertised(c *config.Cluster, l net.Listener) string {
 }
 
 // connect returns a connection to the NATS of a configuration, and what that is for messages.
-func (s *Store) connect(ctx context.Context, c *config.Config, key *clusterkey.Key, old []*clusterkey.Key, log *slog.Logger) (*nats.Conn, string, error) {
+func (s *Store) connect(c *config.Config, key *clusterkey.Key, old []*clusterkey.Key, log *slog.Logger) (*nats.Conn, string, error) {
 	if dir := c.Store.Folder(); dir != "" {
 		members, err := membership(&c.Cluster, key, old)
 		if err != nil {
@@ -120,10 +186,8 @@ func (s *Store) connect(ctx context.Context, c *config.Config, key *clusterkey.K
 		}
 		return s.server.Conn(), "the majority of cluster.members", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, slowOpen)
-	defer cancel()
 	k := &c.Store
-	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log})
+	conn, err := natsstore.DialLater(natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log})
 	s.shared.conn = conn
 	return conn, "NATS", err
 }
@@ -152,6 +216,10 @@ func membership(c *config.Cluster, key *clusterkey.Key, old []*clusterkey.Key) (
 }
 
 func (h *shared) close() {
+	if h.end != nil {
+		h.end()
+		h.opening.Wait()
+	}
 	if h.bus != nil {
 		h.bus.Close()
 	}

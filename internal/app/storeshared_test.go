@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/proctest"
 	"github.com/weir-mcp/weir/internal/store/storetest"
@@ -83,14 +85,40 @@ func TestStoreNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused, err := OpenStore(t.Context(), c, slog.New(slog.DiscardHandler))
-	if err == nil || strings.Contains(err.Error(), "wrong-word") {
-		t.Errorf("a wrong password: %v", err)
+	var log lines
+	refused, err := OpenStore(t.Context(), c, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); !strings.Contains(text, "NATS refuses the credentials of this node") || strings.Contains(text, "wrong-word") {
+		t.Errorf("a wrong password: %s", text)
+	}
+	if joined, err := cluster.Joined(refused.node); joined || err != nil {
+		t.Errorf("a wrong password: joined %v %v", joined, err)
 	}
 	refused.Close()
 }
 
-// TestStoreCluster: three gateways with store: cluster:DIR keep the documents themselves.
+// lines is a log that several goroutines write.
+type lines struct {
+	mu   sync.Mutex // guards below
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestStoreCluster: three gateways with store: cluster:DIR keep the documents themselves. One that starts alone joins when
+// there is a majority.
 func TestStoreCluster(t *testing.T) {
 	dir := t.TempDir()
 	addresses, err := proctest.FreeAddresses(3)
@@ -106,6 +134,19 @@ func TestStoreCluster(t *testing.T) {
 		texts = append(texts, fmt.Sprintf("store: {at: %q, max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}",
 			"cluster:"+filepath.Join(dir, name), name, sharedKey, strings.Join(members, ", ")))
 	}
-	stores := openShares(t, texts...)
-	oneStore(t, stores[0], stores[2])
+	alone := openShares(t, texts[0])[0]
+	inc := alone.node.Inc()
+	if joined, err := cluster.Joined(alone.node); joined || err != nil {
+		t.Errorf("without a majority: joined %v %v", joined, err)
+	}
+	stores := openShares(t, texts[1:]...)
+	for end := time.Now().Add(time.Minute); !alone.node.Ready(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the first node has not joined")
+		}
+	}
+	if alone.node.Inc() != inc {
+		t.Error("the node has joined with another INC")
+	}
+	oneStore(t, alone, stores[1])
 }

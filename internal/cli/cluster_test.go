@@ -116,8 +116,8 @@ cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "
 	works(t, second, c)
 }
 
-// TestStartWithoutStore: a node that starts while its store is away answers requests with that, and takes its place
-// in the cluster when the store is there.
+// TestStartWithoutStore: a node that starts while its store is away opens sessions, takes its place in the cluster when the
+// store is there, and has the sessions then.
 func TestStartWithoutStore(t *testing.T) {
 	t.Parallel()
 	at, err := freePort()
@@ -141,13 +141,13 @@ func TestStartWithoutStore(t *testing.T) {
 		client := &http.Client{Timeout: 20 * time.Second}
 		defer client.CloseIdleConnections()
 		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			resp, err := client.Post(base+"/mcp", "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"ping"}`))
+			resp, err := client.Post(base+"/mcp", "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
 			if err != nil {
 				continue // it does not listen yet
 			}
-			body, _ := io.ReadAll(resp.Body)
+			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
-			told <- fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Retry-After"), " ", string(body))
+			told <- resp.Header.Get("Mcp-Session-Id")
 			return
 		}
 	}()
@@ -157,8 +157,34 @@ store: {at: "nats://127.0.0.1:%d", max_bytes: 16MB}
 cluster: {node: a, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "127.0.0.1:0"}
 `, at))
 	a := start(t, path, "serve", "--config", path, "--listen", fmt.Sprintf("127.0.0.1:%d", front))
-	if answer := <-told; !strings.HasPrefix(answer, "503 2 ") || !strings.Contains(answer, `"id":7`) || !strings.Contains(answer, "store_unavailable") {
-		t.Errorf("a request while the store is away: %q", answer)
+	session := <-told
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		resp, err := http.Get(a.base + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the node has not joined")
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":8,"method":"ping"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Mcp-Session-Id", session)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if session == "" || resp.StatusCode != http.StatusOK {
+		t.Errorf("the session %q of before the store: %s", session, resp.Status)
 	}
 	newPlainClient(t, a.base+"/mcp")
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -216,7 +215,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	if err != nil {
 		return err
 	}
-	kept, err := openStore(ctx, c, listener, logger.Logger)
+	kept, err := app.OpenStore(ctx, c, logger.Logger)
 	if err != nil {
 		records.Close()
 		return err
@@ -309,33 +308,6 @@ func listenFor(ctx context.Context, c *config.Config, flag string, background bo
 		return web.Listen(ctx, "127.0.0.1:0")
 	}
 	return listener, err
-}
-
-// storePatience is how long requests wait for a store that gateways share before they are told that it is away.
-const storePatience = 3 * time.Second
-
-// openStore opens the store. While one that gateways share does not answer, requests at the listener get that as
-// their answer.
-func openStore(ctx context.Context, c *config.Config, listener *web.Listener, log *slog.Logger) (*app.Store, error) {
-	if listener == nil || !c.Store.Shared() {
-		return app.OpenStore(ctx, c, log)
-	}
-	opened := make(chan struct{})
-	var waits sync.WaitGroup
-	waits.Go(func() {
-		select {
-		case <-time.After(storePatience):
-		case <-opened:
-			return
-		}
-		log.Warn("this node has no store yet: requests get store_unavailable until the store of the cluster answers")
-		waiting := web.Wait(listener, log)
-		<-opened
-		waiting.End()
-	})
-	defer waits.Wait()
-	defer close(opened)
-	return app.OpenStore(ctx, c, log)
 }
 
 // keepMemory limits the memory of this process until ctx ends.

@@ -55,6 +55,9 @@ const claimTries = 20
 // holder has fenced itself, so there are never two.
 func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, error) {
 	l := n.current()
+	if Apart(n) { // the others would find that the holder is gone, and the holder would not fence itself
+		return nil, fmt.Errorf("%s cannot be claimed before this node is in the cluster: %w", key, store.ErrUnavailable)
+	}
 	rev, by, err := n.take(ctx, l, taking{key: key, strict: strict})
 	switch {
 	case err != nil:

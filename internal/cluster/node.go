@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -76,6 +77,9 @@ type Options struct {
 	TLS *tls.Config
 	// Dial connects to other nodes. Nil dials TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Late makes Start return a Node although the store has not answered when its context ends. The Node then serves under
+	// its INC and owns nothing by a document. It joins when the store answers; see Joined.
+	Late bool
 	// Fenced is called when the node has lost its INC, before it takes another one. What it owned may have
 	// another owner from then on. It must not block.
 	Fenced func(inc string)
@@ -111,6 +115,8 @@ type Node struct {
 
 	mu       sync.Mutex // guards below
 	life     *life
+	joined   bool  // an incarnation of the process has been acknowledged
+	refused  error // why the node does not join; nil if it may
 	state    string
 	peers    map[string]*peerState
 	gone     map[string]time.Time // last renewal seen of nodes that are gone; bounded by maxGone
@@ -172,45 +178,37 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	n.ctx, n.end = context.WithCancel(context.Background())
 	n.drained, n.drain = context.WithCancel(n.ctx)
 	n.retired, n.retire = context.WithCancel(n.ctx)
-	stop, err := followNodes(ctx, o.Docs, n.follow)
-	if err != nil {
+	var err error
+	if n.life, err = n.born(); err != nil {
 		n.end()
 		return nil, err
 	}
-	n.unwind = append(n.unwind, stop)
-	if err = admit(ctx, n); err != nil {
-		n.Close(ctx)
-		return nil, err
-	}
-	if n.life, err = n.born(); err != nil {
-		n.Close(ctx)
-		return nil, err
-	}
 	first := n.life
-	n.work.Go(n.run)
+	stop, known, err := store.FollowLater(o.Docs, "n.", n.follow)
+	if err != nil {
+		n.Close(ctx)
+		return nil, err
+	}
+	n.unwind = append(n.unwind, stop)
+	n.work.Go(func() {
+		if enter(n, known) {
+			n.run()
+		}
+	})
 	select {
 	case <-first.ready:
 		return n, nil
 	case <-ctx.Done():
-		n.Close(context.WithoutCancel(ctx))
-		return nil, ctx.Err()
 	}
-}
-
-// followNodes follows the documents of nodes. A store that elects a leader does not answer for a while:
-// it asks again until ctx ends.
-func followNodes(ctx context.Context, docs store.Docs, f func(store.Doc)) (stop func(), err error) {
-	for {
-		stop, err = docs.Follow("n.", f)
-		if err == nil || !errors.Is(err, store.ErrUnavailable) {
-			return stop, err
-		}
-		select {
-		case <-time.After(retryEvery):
-		case <-ctx.Done():
-			return nil, err
-		}
+	_, refused := Joined(n)
+	if o.Late && refused == nil {
+		return n, nil
 	}
+	n.Close(context.WithoutCancel(ctx))
+	if refused != nil {
+		return nil, refused
+	}
+	return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
 }
 
 // born makes an incarnation that listens to the other nodes.
@@ -240,18 +238,7 @@ func (n *Node) current() *life {
 
 // Ready reports whether the node may get new work: the store knows it, and it does not drain.
 func (n *Node) Ready() bool {
-	n.mu.Lock()
-	l, state, over := n.life, n.state, n.life.over
-	n.mu.Unlock()
-	if state != stateUp || over {
-		return false
-	}
-	select {
-	case <-l.ready:
-		return true
-	default:
-		return false
-	}
+	return !Apart(n) && !n.Draining()
 }
 
 // Apart reports whether the store has not acknowledged the current INC of a node yet. No other node knows what is named
@@ -266,6 +253,14 @@ func Apart(n *Node) bool {
 	default:
 		return true
 	}
+}
+
+// Joined reports whether the store has ever acknowledged the node. If it has not because the build of the node is
+// foreign to another one, err says so.
+func Joined(n *Node) (joined bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.joined, n.refused
 }
 
 // Draining reports whether Drain was called.
@@ -330,6 +325,9 @@ func (n *Node) renew(l *life) time.Duration {
 		l.rev, l.sent = rev, sent
 		if !l.there {
 			l.there = true
+			n.mu.Lock()
+			n.joined = true
+			n.mu.Unlock()
 			close(l.ready)
 			n.log.Info("this node is in the cluster", "node", n.o.Name, "inc", l.inc)
 		}

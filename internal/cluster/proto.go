@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 )
@@ -35,17 +34,33 @@ func foreign(proto [2]int, peers []Peer) (Peer, bool) {
 // errForeign says that two builds do not understand each other.
 var errForeign = errors.New("the two builds understand no common version of the cluster's documents: upgrade all nodes to a version between them first")
 
-// admit waits until this build understands every node that is present. The document of a killed node is there for
-// up to 20 seconds.
-func admit(ctx context.Context, n *Node) error {
+// enter waits until the nodes that are present are known, and until this build understands all of them. The document of
+// a killed node is there for up to 20 seconds. It returns false when the node is closed.
+func enter(n *Node, known <-chan struct{}) bool {
+	select {
+	case <-known:
+	case <-n.ctx.Done():
+		return false
+	}
 	for {
 		p, found := foreign(n.o.proto, n.Peers())
-		if !found {
-			return nil
-		}
-		if pause(ctx, retryEvery) != nil {
-			return fmt.Errorf("the node %s runs weir %s, which understands the versions %d to %d, and this one %d to %d: %w",
+		var err error
+		if found {
+			err = fmt.Errorf("the node %s runs weir %s, which understands the versions %d to %d, and this one %d to %d: %w",
 				p.Name, p.Version, p.Proto[0], p.Proto[1], n.o.proto[0], n.o.proto[1], errForeign)
+		}
+		n.mu.Lock()
+		before := n.refused
+		n.refused = err
+		n.mu.Unlock()
+		if !found {
+			return true
+		}
+		if before == nil || before.Error() != err.Error() {
+			n.log.Error("this node does not join the cluster yet", "node", n.o.Name, "err", err)
+		}
+		if pause(n.ctx, retryEvery) != nil {
+			return false
 		}
 	}
 }

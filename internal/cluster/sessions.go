@@ -262,10 +262,13 @@ func (x *exchange) carried() {
 }
 
 // owner is find, again and again while the store does not answer: where the node that was killed led it, the others
-// elect a leader first.
+// elect a leader first. A node that has started without its store asks once.
 func (x *exchange) owner(handed bool) (inc string, err error) {
 	if x.until.IsZero() {
-		x.until = time.Now().Add(electionTime)
+		x.until = time.Now()
+		if joined, _ := Joined(x.s.n); joined {
+			x.until = x.until.Add(electionTime)
+		}
 	}
 	for {
 		inc, err = x.find(handed)

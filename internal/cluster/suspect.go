@@ -193,6 +193,9 @@ func succeed(n *Node) {
 			return
 		}
 		if pause(ctx, retryEvery) != nil {
+			if joined, _ := Joined(n); !joined || n.ctx.Err() != nil {
+				return // the documents of these nodes end before this one joins
+			}
 			n.log.Warn("the nodes before this one are not known", "err", err)
 			return
 		}

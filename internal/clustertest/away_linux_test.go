@@ -182,3 +182,76 @@ func lostSession(t *testing.T, s *session, n *clustertest.Node, tool string) {
 		t.Errorf("a session whose node was killed: %d %v %s %v", resp.StatusCode, resp.Header, answer, err)
 	}
 }
+
+// TestStartWithoutStore: a node that starts while the store is away serves what needs nothing of it, for as long as that
+// takes, and is in the cluster when the store is back. Its sessions go on.
+func TestStartWithoutStore(t *testing.T) {
+	_, url := serveCounter(t)
+	c := clustertest.Start(t, clustertest.Options{Weir: weirBin, Nodes: 2, Config: fmt.Sprintf("mode: gateway\nmcpServers: {counter: {url: %q, required: true}}", url)})
+	first, second := c.Nodes[0], c.Nodes[1]
+	before := open(t, first, "/mcp")
+	id := toolID(t, before, first)
+	ready := func() (int, string) {
+		client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Get(second.URL + "/readyz")
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return 0, err.Error()
+		}
+		return resp.StatusCode, string(body)
+	}
+	await := func(want int) string {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			status, body := ready()
+			if status == want {
+				return body
+			}
+			if time.Now().After(end) {
+				t.Fatalf("/readyz: %d %s", status, body)
+			}
+		}
+	}
+	c.NATS.Kill()
+	second.Kill()
+	if err := second.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	if body := await(http.StatusServiceUnavailable); !strings.Contains(body, "store") {
+		t.Errorf("/readyz: %s", body)
+	}
+	s := open(t, second, "/mcp")
+	call := func(s *session, n *clustertest.Node, number int) (int, string) {
+		t.Helper()
+		status, answer, _, err := s.post(t.Context(), n, s.call(1<<20+number, id, settled, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status, answer
+	}
+	if status, answer := call(s, second, 1); status != http.StatusOK || !strings.Contains(answer, "counted "+settled) {
+		t.Errorf("a session of a node without a store: %d %s", status, answer)
+	}
+	if status, answer := call(before, second, 2); status != http.StatusServiceUnavailable || !strings.Contains(answer, "store_unavailable") {
+		t.Errorf("a session of another node: %d %s", status, answer)
+	}
+	if *chaosTime > 0 {
+		time.Sleep(90 * time.Second)
+		if status, answer := call(s, second, 3); status != http.StatusOK {
+			t.Errorf("after a minute and a half: %d %s", status, answer)
+		}
+	}
+	if err := c.NATS.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(http.StatusOK)
+	if status, answer := call(s, second, 4); status != http.StatusOK || !strings.Contains(answer, "counted "+settled) {
+		t.Errorf("with the store: %d %s", status, answer)
+	}
+	settles(t, c, s, id)
+	settles(t, c, before, id)
+}

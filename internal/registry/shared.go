@@ -46,10 +46,11 @@ type shared struct {
 var errUnreadable = errors.New("registry: a document is of a later version")
 
 // Share shares the agents with the other nodes of a cluster: it takes up those that have registered there,
-// and follows them until Close. It is called before the Registry is used, in place of Options.Kept.
+// and follows them until Close. While the store does not answer, agents of other nodes are not known, and none can
+// register here. It is called before the Registry is used, in place of Options.Kept.
 func (r *Registry) Share(docs store.Docs) error {
 	s := &sharer{r: r, docs: docs, wake: make(chan struct{}, 1), pending: map[string]store.Doc{}, late: map[string]bool{}}
-	stop, err := docs.Follow(keepPrefix, s.follow)
+	stop, _, err := store.FollowLater(docs, keepPrefix, s.follow)
 	if err != nil {
 		return fmt.Errorf("follow the agents of other gateways: %w", err)
 	}

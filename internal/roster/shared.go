@@ -47,6 +47,9 @@ type Options struct {
 	// A Bus with a Queue, as that of package direct, sends several of them at once.
 	Direct store.Bus
 	Node   Node
+	// Admitted reports whether the store knows the node. Until then it takes no members: others would find that their node
+	// is gone. Nil is always.
+	Admitted func() bool
 	// Drained is closed when the node takes no new work and other nodes do. Nil is never.
 	Drained <-chan struct{}
 	// Name of the cluster begins the subjects of messages.
@@ -191,6 +194,9 @@ func (s *Shared) Pause(d time.Duration) bool {
 
 // Inc returns the INC under which messages reach this node, "" while it has none.
 func (s *Shared) Inc() string { return *s.inc.Load() }
+
+// Admits reports whether members may join at the node of a Shared.
+func Admits(s *Shared) bool { return s.Inc() != "" && (s.o.Admitted == nil || s.o.Admitted()) }
 
 // Go runs f in a goroutine that Close waits for. It reports false after Close.
 func (s *Shared) Go(f func()) bool {

@@ -302,7 +302,7 @@ func (h fabric) joinShared(s *session, req *smcp.Join, nonce string) (answer, er
 		h.mu.Unlock()
 		return done, err
 	}
-	if inc == "" || h.cluster.drained || h.cluster.leaving && !s.own {
+	if inc == "" || !roster.Admits(h.o.Shared) || h.cluster.drained || h.cluster.leaving && !s.own {
 		h.mu.Unlock()
 		return nil, notNow(nil)
 	}

@@ -350,16 +350,18 @@ func (f *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	status, code := app.StatusOK, http.StatusOK
+	answer, code := map[string]string{"status": app.StatusOK}, http.StatusServiceUnavailable
 	switch {
 	case f.draining.Load():
-		status, code = app.StatusStopping, http.StatusServiceUnavailable
+		answer["status"] = app.StatusStopping
 	case f.cluster != nil && f.cluster.Draining():
-		status, code = statusDraining, http.StatusServiceUnavailable
+		answer["status"] = statusDraining
 	case f.cluster != nil && !f.cluster.Ready():
-		status, code = statusApart, http.StatusServiceUnavailable
+		answer["status"], answer["reason"] = apart(f.cluster)
+	default:
+		code = http.StatusOK
 	}
-	app.WriteJSON(w, code, map[string]string{"status": status})
+	app.WriteJSON(w, code, answer)
 }
 
 // getOrHead refuses all other methods.

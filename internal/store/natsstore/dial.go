@@ -39,10 +39,8 @@ const (
 	refusedAgain = time.Minute
 )
 
-// Dial connects to servers. It tries until ctx ends, unless they refuse the client. The connection
-// comes back after every loss, for as long as it is not closed. While it is down, requests fail at
-// once: nothing waits in a buffer to be sent when its sender has given up.
-func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
+// options returns how a client connects to servers.
+func (s Servers) options() ([]nats.Option, error) {
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -66,6 +64,17 @@ func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
 			return nil, errors.New("connect to NATS: a URL of the servers cannot be read") // the error has the password in it
 		}
 	}
+	return o, nil
+}
+
+// Dial connects to servers. It tries until ctx ends, unless they refuse the client. The connection
+// comes back after every loss, for as long as it is not closed. While it is down, requests fail at
+// once: nothing waits in a buffer to be sent when its sender has given up.
+func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
+	o, err := s.options()
+	if err != nil {
+		return nil, err
+	}
 	for {
 		conn, err := nats.Connect(strings.Join(s.URLs, ","), o...)
 		if err == nil {
@@ -79,6 +88,39 @@ func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("connect to NATS: %w", err)
 		}
+	}
+}
+
+// DialLater is Dial that asks each server once, and returns a connection that comes later if none has taken the client.
+// Servers that refuse the client are asked again, too: operators may mend that there. See Reason. An error is one of the
+// client's own files and URLs.
+func DialLater(s Servers) (*nats.Conn, error) {
+	o, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	o = append(o, nats.RetryOnFailedConnect(true))
+	conn, err := nats.Connect(strings.Join(s.URLs, ","), o...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	return conn, nil
+}
+
+// Reason says why a store cannot be asked, for operators: what the servers have against the client if there is no
+// connection, or else err.
+func Reason(conn *nats.Conn, err error) error {
+	if conn.IsConnected() {
+		return err
+	}
+	last := conn.LastError()
+	switch {
+	case last == nil, errors.Is(last, nats.ErrNoServers), isNetwork(last):
+		return errors.New("no connection to NATS; operators check the servers of the key store and the network to them")
+	case errors.Is(last, nats.ErrAuthorization), errors.Is(last, nats.ErrAuthExpired), errors.Is(last, nats.ErrAuthRevoked), errors.Is(last, nats.ErrAccountAuthExpired):
+		return fmt.Errorf("NATS refuses the credentials of this node (%w); operators check the URL and the creds of the key store", last)
+	default: // of TLS, or of a file of credentials
+		return fmt.Errorf("no connection to NATS (%w); operators check the ca, cert, key and creds of the key store", last)
 	}
 }
 

@@ -29,6 +29,12 @@ func TestDialRefuses(t *testing.T) {
 		} else if strings.Contains(err.Error(), "pass-word") {
 			t.Errorf("%s: a password in %v", name, err)
 		}
+		if conn, err := natsstore.DialLater(s); err == nil {
+			conn.Close()
+			t.Errorf("%s: will be connected", name)
+		} else if strings.Contains(err.Error(), "pass-word") {
+			t.Errorf("%s: a password in %v", name, err)
+		}
 	}
 	if ctx.Err() != nil {
 		t.Error("it tried until the end")

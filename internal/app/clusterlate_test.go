@@ -1,0 +1,125 @@
+package app_test
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/app"
+)
+
+// look gets a path of a node with a token.
+func (c *nodes) look(n *node, path, token string) (int, string) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, n.front.URL+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// TestNodeWithoutItsStore: a node that starts while its store is away serves what needs nothing of the store, with
+// credentials as ever, and says store_unavailable to the rest. When the store comes, it is in the cluster, and what it
+// gave out before is valid.
+func TestNodeWithoutItsStore(t *testing.T) {
+	t.Parallel()
+	c := startNodesWith(t, 0, "rate_limits: {tool_browse: {max_calls_per_minute: 100}}\n")
+	c.programs = ", " + strings.Replace(programConfig(t), "{command", "{scope: cluster, required: true, command", 1)
+	first := c.start("n0")
+	before := c.open(first)
+	echo := regexp.MustCompile(`up:echo#[0-9a-f]+`).FindString(c.calls(first, before, "tool_browse", `{"query":"echo"}`))
+	first.out = true
+	holder := func(n *node) string { return app.Holders(n.engine)["prog"] }
+	c.late = true
+	late := c.start("n1")
+	if status, body := c.look(late, "/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, `"starting"`) || !strings.Contains(body, "store") {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/stats": http.StatusOK, "/": http.StatusOK} {
+		if status, body := c.look(late, path, clusterToken); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if status, body := c.look(late, "/stats", "a-token-of-none-0123456789"); status != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %d %s", status, body)
+	}
+	// What needs nothing of the store.
+	session := c.open(late)
+	if !strings.HasPrefix(session, "w1."+late.node.Inc()+".") {
+		t.Errorf("the id %.20q does not name its node", session)
+	}
+	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":"` + echo + `","args":{"text":"hello"}}}}`
+	serves := func(n *node, session string) {
+		t.Helper()
+		for _, body := range []string{list, call} {
+			if resp, answer := c.postTo(n, session, body); resp.StatusCode != http.StatusOK || !strings.Contains(answer, `"result"`) || strings.Contains(answer, "isError\":true") {
+				t.Errorf("%s at %s: %d %s", body, n.name, resp.StatusCode, answer)
+			}
+		}
+	}
+	serves(late, session)
+	if status, body := c.modern(late, "tools/call", "tool_execute", `"name":"tool_execute","arguments":{"tool_id":"`+echo+`","args":{"text":"hello"}},`); status != http.StatusOK || !strings.Contains(body, "hello") {
+		t.Errorf("a modern call: %d %s", status, body)
+	}
+	// What needs the store.
+	unavailable := func(what string, status int, body string) {
+		t.Helper()
+		if status != http.StatusServiceUnavailable || !strings.Contains(body, "store_unavailable") {
+			t.Errorf("%s: %d %s", what, status, body)
+		}
+	}
+	resp, body := c.postTo(late, before, list)
+	unavailable("a session of another node", resp.StatusCode, body)
+	if resp.Header.Get("Retry-After") != "2" {
+		t.Errorf("Retry-After: %v", resp.Header)
+	}
+	status, body := c.register(late, c.up.URL+"/mcp")
+	unavailable("a registration", status, body)
+	if !c.browse(late) {
+		t.Error("a call with a quota of all nodes passed")
+	}
+	if inc, there := holder(first), first.node.Inc(); inc != there {
+		t.Errorf("the server of the cluster is at %q, not at %q", inc, there)
+	}
+	if inc := holder(late); inc != "" {
+		t.Errorf("without a store, the server of the cluster is at %q", inc)
+	}
+
+	inc := late.node.Inc()
+	late.docs.Cut(false)
+	eventually(t, "in the cluster", func() bool {
+		status, _ := c.look(late, "/readyz", "")
+		return status == http.StatusOK
+	})
+	if late.node.Inc() != inc {
+		t.Error("the node has another INC")
+	}
+	first.out = false
+	serves(late, session)
+	serves(first, session)
+	serves(late, before)
+	eventually(t, "a registration", func() bool {
+		status, _ := c.register(late, c.up.URL+"/mcp")
+		return status == http.StatusOK
+	})
+	eventually(t, "the holder of the server", func() bool { return holder(late) == first.node.Inc() })
+	eventually(t, "a quota", func() bool { return !c.browse(late) })
+	c.stop(first)
+	serves(late, session)
+	eventually(t, "the server of the node that has ended", func() bool { return holder(late) == inc })
+}
