@@ -54,14 +54,15 @@ type State struct {
 	mu       sync.Mutex // guards below
 	follow   map[*follower]struct{}
 	closed   bool
-	sessions map[*sessionState]func() // open sessions; the function cancels the wait for their end
-	others   int                      // of sessions, those whose id does not outlast the process
-	moved    []movedBodies            // of sessions at other nodes
+	sessions map[*sessionState]func()              // open sessions; the function cancels the wait for their end
+	bodied   map[string]map[*sessionState]struct{} // those of sessions that may keep bodies for other nodes, by principal
+	others   int                                   // of sessions, those whose id does not outlast the process
+	moved    []movedBodies                         // of sessions at other nodes
 }
 
 // NewState returns an empty State.
 func NewState() *State {
-	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil), links: newLinks()}
+	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, bodied: map[string]map[*sessionState]struct{}{}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil), links: newLinks()}
 }
 
 // Keep makes handles of tasks and quotas outlast the process, and restores those of an earlier one.
@@ -190,8 +191,11 @@ func (st *sessionState) FillBody(ctx context.Context, args json.RawMessage) (fil
 // TakeBody is FillBody for a call of a principal at another node. ok is false if no session of the principal here, or of
 // those that have moved away, has the body.
 func (s *State) TakeBody(principal string, args json.RawMessage) (filled json.RawMessage, ok bool) {
-	for _, st := range s.openSessions() {
-		if st.principal != principal || st.bodies == nil || !st.keepsBodies() {
+	s.mu.Lock()
+	kept := slices.Collect(maps.Keys(s.bodied[principal]))
+	s.mu.Unlock()
+	for _, st := range kept {
+		if !st.keepsBodies() {
 			continue
 		}
 		if filled, err := st.Bodies().OnToolCall(args); err == nil {
@@ -309,6 +313,14 @@ func (s *State) register(of *mcp.Session, st *sessionState) {
 		return
 	}
 	s.sessions[st] = nil
+	if st.bodies != nil {
+		of := s.bodied[st.principal]
+		if of == nil {
+			of = map[*sessionState]struct{}{}
+			s.bodied[st.principal] = of
+		}
+		of[st] = struct{}{}
+	}
 	other := 1
 	if _, lasts := sessionid.Born(of); lasts {
 		other = 0
@@ -321,6 +333,11 @@ func (s *State) register(of *mcp.Session, st *sessionState) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.sessions, st)
+		if of := s.bodied[st.principal]; of != nil {
+			if delete(of, st); len(of) == 0 {
+				delete(s.bodied, st.principal)
+			}
+		}
 		s.others -= other
 	})
 	s.mu.Lock()
