@@ -90,6 +90,8 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 		}
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, natsstore.ErrSetting):
+		return fmt.Errorf("this node cannot join the cluster %q: %w", name, err)
 	default:
 		log.Warn("the store does not answer yet: this node serves what needs nothing of it, and joins the cluster later", "store", where, "err", natsstore.Reason(conn, err))
 		docs = s.shared.later(conn, o, c.Artifacts.Backup, copies, log)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/proctest"
+	"github.com/weir-mcp/weir/internal/store/natsstore"
 	"github.com/weir-mcp/weir/internal/store/storetest"
 )
 
@@ -97,6 +99,31 @@ func TestStoreNATS(t *testing.T) {
 		t.Errorf("a wrong password: joined %v %v", joined, err)
 	}
 	refused.Close()
+}
+
+// TestStoreRefusesASetting: a setting that NATS refuses for good ends the start, with an error that names the setting.
+func TestStoreRefusesASetting(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, JetStreamMaxStore: 64 << 20, StoreDir: t.TempDir(), NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	if !s.ReadyForConnections(30 * time.Second) {
+		t.Fatal("the server has not started")
+	}
+	for setting, want := range map[string]string{"replicas: 3, max_bytes: 16MB": "store.replicas", "max_bytes: 1GB": "store.max_bytes"} {
+		c, _, err := config.Parse("weir.yaml", fmt.Appendf(nil, "store: {at: 'nats://%s', %s}\ncluster: {node: a, key: %q, listen: '127.0.0.1:0'}", s.Addr(), setting, sharedKey), config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		opened, err := OpenStore(t.Context(), c, slog.New(slog.DiscardHandler))
+		opened.Close()
+		if !errors.Is(err, natsstore.ErrSetting) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: after %v: %v", setting, time.Since(began), err)
+		}
+	}
 }
 
 // lines is a log that several goroutines write.

@@ -66,7 +66,31 @@ const (
 	codeNoResources         = 10023
 	codeNoStorage           = 10047
 	codeStoreFailed         = 10077 // "maximum bytes exceeded", among others
+	codeInvalid             = 10052 // of a stream's configuration
+	codeSizeMissing         = 10113
+	codeSizeLimit           = 10122
 )
+
+// ErrSetting is returned by Open and OpenBlobs if NATS has answered that it refuses a setting of the store. Another
+// attempt does not help.
+var ErrSetting = errors.New("NATS refuses a setting of the store")
+
+// settingError returns err, with ErrSetting and what operators check if NATS has refused a setting.
+func settingError(err error) error {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) {
+		return err
+	}
+	switch api.ErrorCode {
+	case codeAlone:
+		return fmt.Errorf("%w (%w): operators lower store.replicas, or make it as many NATS servers", ErrSetting, err)
+	case codeNoStorage, codeSizeMissing, codeSizeLimit:
+		return fmt.Errorf("%w (%w): operators lower store.max_bytes, or raise the limit of NATS", ErrSetting, err)
+	case codeInvalid:
+		return fmt.Errorf("%w (%w): operators check replicas and max_bytes of the key store", ErrSetting, err)
+	}
+	return err
+}
 
 // Docs is store.Docs in a stream. It is safe for concurrent use.
 type Docs struct {
@@ -111,7 +135,7 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 	}
 	for end := time.Now().Add(o.Patience); ; within = min(3*within/2, openTimeout) {
 		found, err = d.open(ctx, o, within)
-		if err == nil || errors.Is(err, ErrLost) || !time.Now().Before(end) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrSetting) || !time.Now().Before(end) || ctx.Err() != nil {
 			break
 		}
 		select {
@@ -188,7 +212,7 @@ func createOrUpdate(ctx context.Context, js jetstream.JetStream, replicas int, c
 		c.Replicas = 1
 		stream, err = js.CreateOrUpdateStream(ctx, c)
 	}
-	return stream, err
+	return stream, settingError(err)
 }
 
 // noticeLosses makes the follows read again soon when messages have found no room.
