@@ -34,8 +34,8 @@ func Takes(r *http.Request) bool {
 	if r.Method != http.MethodPost || r.ContentLength < 0 || r.ContentLength > MaxBody || len(r.TransferEncoding) > 0 || r.Trailer != nil {
 		return false
 	}
-	if r.ContentLength > 0 && r.GetBody == nil {
-		return false // it may come as slowly as its sender likes
+	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+		return false // it may come as slowly as its sender likes, and a length of 0 says nothing
 	}
 	_, upgrades := r.Header["Upgrade"]
 	_, expects := r.Header["Expect"]
@@ -190,7 +190,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // encode appends the frame of a request, and closes its body.
 func encode(b []byte, r *http.Request) ([]byte, error) {
-	b = appendRequest(b, r)
+	b, lines := appendRequest(b, r)
 	if r.Body != nil {
 		defer r.Body.Close()
 	}
@@ -201,7 +201,7 @@ func encode(b []byte, r *http.Request) ([]byte, error) {
 			return b, fmt.Errorf("the request's body: %w", err)
 		}
 	}
-	if len(b) > maxFrame {
+	if len(b) > maxFrame || lines > maxHeaderLines {
 		return b, errors.New("the headers of the request are too long for this connection")
 	}
 	end(b, 0)

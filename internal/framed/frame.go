@@ -69,8 +69,12 @@ func appendLines(b []byte, h http.Header) ([]byte, int) {
 	return b, n
 }
 
-// appendRequest appends a request without its body, whose frame is not ended.
-func appendRequest(b []byte, r *http.Request) []byte {
+// maxHeaderLines is the largest number of lines that a frame can say.
+const maxHeaderLines = 1<<16 - 1
+
+// appendRequest appends a request without its body, whose frame is not ended. It returns the number of lines of its
+// header, which must be at most maxHeaderLines.
+func appendRequest(b []byte, r *http.Request) (out []byte, lines int) {
 	host := r.Host
 	if host == "" {
 		host = r.URL.Host
@@ -78,8 +82,8 @@ func appendRequest(b []byte, r *http.Request) []byte {
 	b = appendText(appendText(appendText(begin(b, kindRequest), r.Method), r.URL.RequestURI()), host)
 	at := len(b)
 	b, n := appendLines(append(b, 0, 0), r.Header)
-	binary.BigEndian.PutUint16(b[at:], uint16(n)) // a longer header does not fit into a frame
-	return b
+	binary.BigEndian.PutUint16(b[at:], uint16(n))
+	return b, n
 }
 
 // head is the begin of a request or of a response.

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -205,7 +206,9 @@ func TestStream(t *testing.T) {
 func TestClientLeaves(t *testing.T) {
 	both(t, func(t *testing.T, encrypted bool) {
 		ended := make(chan bool, 1)
+		ctx, cancel := context.WithCancel(t.Context())
 		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			cancel() // the request runs
 			if r.Header.Get("Stream") != "" {
 				_ = http.NewResponseController(w).Flush()
 			}
@@ -216,8 +219,6 @@ func TestClientLeaves(t *testing.T) {
 				ended <- false
 			}
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(30*time.Millisecond, cancel)
 		if _, err := p.RoundTrip(post(t, ctx, "x")); !errors.Is(err, context.Canceled) || errors.Is(err, ErrNotSent) {
 			t.Errorf("a canceled exchange: %v", err)
 		}
@@ -348,12 +349,17 @@ func TestShutdown(t *testing.T) {
 			defer cancel()
 			p.server.Shutdown(ctx)
 		}()
+		for !p.server.ends() {
+			time.Sleep(time.Millisecond)
+		}
 		close(goOn)
 		if err := <-results; err != nil {
 			t.Errorf("an exchange that ran: %v", err)
 		}
-		if _, _, err := p.ask(post(t, t.Context(), "x")); !errors.Is(err, ErrNotSent) && err == nil {
-			t.Errorf("an exchange at a server that has ended: %v", err)
+		for range 2 { // the second one has a connection of its own
+			if _, _, err := p.ask(post(t, t.Context(), "x")); !errors.Is(err, ErrNotSent) {
+				t.Errorf("an exchange at a server that has ended: %v", err)
+			}
 		}
 		<-over
 	})
@@ -432,6 +438,7 @@ func TestTakes(t *testing.T) {
 		"large":   func(r *http.Request) { r.ContentLength = MaxBody + 1 },
 		"unknown": func(r *http.Request) { r.ContentLength = -1 },
 		"slow":    func(r *http.Request) { r.GetBody = nil },
+		"silent":  func(r *http.Request) { r.ContentLength, r.GetBody = 0, nil },
 		"upgrade": func(r *http.Request) { r.Header.Set("Upgrade", "x") },
 		"expect":  func(r *http.Request) { r.Header.Set("Expect", "100-continue") },
 		"trailer": func(r *http.Request) { r.Trailer = http.Header{"A": nil} },
@@ -448,13 +455,67 @@ func TestTakes(t *testing.T) {
 	if _, _, err := p.ask(r); !errors.Is(err, ErrNotSent) {
 		t.Errorf("a header that is too long: %v", err)
 	}
+	r.Header = http.Header{"A": make([]string, maxHeaderLines+2)}
+	if _, _, err := p.ask(r); !errors.Is(err, ErrNotSent) {
+		t.Errorf("a header of too many lines: %v", err)
+	}
+}
+
+// TestBodyEnds: the body of a request ends with its exchange. A goroutine of the handler that reads on does not see the
+// next request.
+func TestBodyEnds(t *testing.T) {
+	bodies := make(chan io.Reader, 2)
+	p := newPair(t, false, func(w http.ResponseWriter, r *http.Request) { bodies <- r.Body })
+	for _, body := range []string{"one", "two"} {
+		if _, _, err := p.ask(post(t, t.Context(), body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if text, err := io.ReadAll(<-bodies); len(text) > 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
+			t.Errorf("after the exchange: %q, %v", text, err)
+		}
+	}
+}
+
+// TestWriteDeadline: another goroutine than the handler's ends a write that waits for the client, as a shutdown does.
+func TestWriteDeadline(t *testing.T) {
+	both(t, func(t *testing.T, encrypted bool) {
+		writers, failed := make(chan http.ResponseWriter, 1), make(chan error, 1)
+		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			writers <- w
+			for {
+				if _, err := w.Write(make([]byte, maxOut)); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+		resp, err := p.RoundTrip(post(t, t.Context(), "x")) // its body is not read
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := http.NewResponseController(<-writers).SetWriteDeadline(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-failed:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the write ends with %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("the write goes on")
+		}
+	})
 }
 
 // FuzzHead: no frame breaks the reader, and what was written is read.
 func FuzzHead(f *testing.F) {
 	r := httptest.NewRequest(http.MethodPost, "/mcp?x", http.NoBody)
 	r.Header = http.Header{"A": {"1", "2"}, "B": {""}}
-	f.Add(appendRequest(nil, r)[frameHead:], true)
+	whole, _ := appendRequest(nil, r)
+	f.Add(whole[frameHead:], true)
 	f.Add([]byte{0, 200, 0, 1, 1, 'A', 1, 'b', 'x'}, false)
 	f.Fuzz(func(t *testing.T, b []byte, request bool) {
 		kind := byte(kindHead)

@@ -1,15 +1,16 @@
 package framed
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -18,8 +19,9 @@ import (
 const (
 	// watchAfter is how long an exchange runs before the server looks whether its client has left.
 	watchAfter = 20 * time.Millisecond
-	// quietTime is how long a connection may be idle: longer than idleTime of a client.
-	quietTime = 3 * time.Minute
+	// quietTime is how long a connection may be idle. The deadline is renewed when half of it is over, so that half must be
+	// longer than idleTime: the client ends an idle connection first.
+	quietTime = 2 * (idleTime + time.Minute)
 	// byeTime is how long a connection that ends waits for its client to close it: a request may be on its way, and
 	// the client has to read that it does not run.
 	byeTime = 500 * time.Millisecond
@@ -41,14 +43,22 @@ func NewServer(handler http.Handler, log *slog.Logger) *Server {
 	return &Server{handler: handler, log: log, conns: map[*served]struct{}{}}
 }
 
-// Serve serves a connection that a Client has made, and returns at once. It owns the connection.
+// Serve serves a connection that a Client has made, and returns at once. It owns the connection. During Shutdown, it tells
+// the client that nothing runs, which takes half a second at most.
 func (s *Server) Serve(nc net.Conn) {
 	c := &served{s: s, nc: nc}
+	if !s.begin(c) {
+		c.bye()
+		_ = nc.Close()
+	}
+}
+
+// begin serves a connection in the background. It returns false if the server ends.
+func (s *Server) begin(c *served) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
-		_ = nc.Close()
-		return
+		return false
 	}
 	s.conns[c] = struct{}{}
 	s.work.Go(func() {
@@ -57,6 +67,7 @@ func (s *Server) Serve(nc net.Conn) {
 		defer s.mu.Unlock()
 		delete(s.conns, c)
 	})
+	return true
 }
 
 // Shutdown takes no further exchanges, waits for those that run until ctx ends, and closes the rest.
@@ -102,11 +113,14 @@ type served struct {
 	watched chan struct{} // gets a value when watch ends
 	one     [1]byte
 
-	mu     sync.Mutex // guards below
-	idle   bool       // no exchange runs
-	over   bool       // the exchange does not want to be watched any more
-	cancel context.CancelFunc
-	gone   bool // the client has left, or must
+	mu      sync.Mutex // guards below
+	idle    bool       // no exchange runs
+	over    bool       // the exchange does not want to be watched any more
+	cancel  context.CancelFunc
+	gone    bool // the client has left, or must
+	aborted bool // all deadlines are in the past
+	writing bool
+	limit   time.Time // of the exchange's writes; zero: none
 }
 
 // wake ends the wait for the next request.
@@ -122,11 +136,38 @@ func (c *served) wake() {
 func (c *served) abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gone = true
+	c.gone, c.aborted = true, true
 	if c.cancel != nil {
 		c.cancel()
 	}
 	_ = c.nc.SetDeadline(past) // with TLS, Close may wait for the other process
+}
+
+// write writes a frame, within the deadline of the exchange.
+func (c *served) write(b []byte) error {
+	c.mu.Lock()
+	bounded := !c.limit.IsZero()
+	if c.writing = true; bounded && !c.aborted {
+		_ = c.nc.SetWriteDeadline(c.limit)
+	}
+	c.mu.Unlock()
+	_, err := c.nc.Write(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bounded = bounded || !c.limit.IsZero() // it may have got a deadline meanwhile
+	if c.writing = false; bounded && !c.aborted {
+		_ = c.nc.SetWriteDeadline(time.Time{})
+	}
+	return err
+}
+
+// bound sets the deadline of the exchange's writes, and that of one under way.
+func (c *served) bound(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.limit = t; c.writing && !c.aborted {
+		_ = c.nc.SetWriteDeadline(t)
+	}
 }
 
 func (c *served) serve() {
@@ -138,7 +179,7 @@ func (c *served) serve() {
 	for {
 		n, err := c.next()
 		if err != nil {
-			if c.s.ends() {
+			if c.s.ends() || errors.Is(err, os.ErrDeadlineExceeded) {
 				c.bye()
 			}
 			return
@@ -218,23 +259,27 @@ func (c *served) fill(n int) error {
 }
 
 // handle runs an exchange, and reports whether the connection can carry another one.
-func (c *served) handle(h head, sent []byte) (again bool) {
+func (c *served) handle(h head, rest []byte) (again bool) {
 	ctx, cancel := context.WithCancel(c.base)
 	defer cancel()
-	r, err := c.request(ctx, h, sent)
+	r, err := c.request(ctx, h, rest)
 	if err != nil {
 		c.s.log.Debug("a connection between nodes ends", "err", err)
 		return false
 	}
 	c.mu.Lock()
-	c.idle, c.over, c.cancel = false, false, cancel
+	c.idle, c.over, c.cancel, c.limit = false, false, cancel, time.Time{}
 	c.mu.Unlock()
 	w := &writer{c: c, header: http.Header{}}
 	if c.out == nil {
 		c.out = make([]byte, 0, readBuffer)
 	}
 	c.watcher.Reset(watchAfter)
+	sent, _ := r.Body.(*content)
 	again = c.run(w, r)
+	if sent != nil {
+		_ = sent.Close()
+	}
 	c.unwatch()
 	again = again && w.finish() == nil
 	c.mu.Lock()
@@ -244,18 +289,41 @@ func (c *served) handle(h head, sent []byte) (again bool) {
 	if cap(c.out) > keepBuffer {
 		c.out = nil
 	}
-	if b, ok := r.Body.(*content); ok && b.Len() > 0 || cap(c.in) > keepBuffer {
-		rest := append([]byte(nil), c.in[c.r:c.w]...) // the handler may still have the old one
-		c.in, c.r, c.w = rest, 0, len(rest)
+	if cap(c.in) > keepBuffer {
+		c.in = append([]byte(nil), c.in[c.r:c.w]...)
+		c.r, c.w = 0, len(c.in)
 	}
 	return again
 }
 
-// content is the body of a request.
-type content struct{ bytes.Reader }
+// content is the body of a request. It ends with Close: its bytes are those of the next request then.
+type content struct {
+	mu   sync.Mutex // guards below
+	left []byte
+	over bool
+}
+
+// Read implements io.Reader.
+func (b *content) Read(p []byte) (n int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if n = copy(p, b.left); n == 0 && len(b.left) == 0 {
+		return 0, io.EOF
+	}
+	b.left = b.left[n:]
+	return n, nil
+}
 
 // Close implements io.Closer.
-func (*content) Close() error { return nil }
+func (b *content) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left, b.over = nil, true
+	return nil
+}
 
 // request returns the request of an exchange.
 func (c *served) request(ctx context.Context, h head, sent []byte) (*http.Request, error) {
@@ -272,9 +340,7 @@ func (c *served) request(ctx context.Context, h head, sent []byte) (*http.Reques
 		RequestURI: h.target, ContentLength: int64(len(sent)), Body: http.NoBody,
 	}
 	if len(sent) > 0 {
-		b := &content{}
-		b.Reset(sent)
-		r.Body = b
+		r.Body = &content{left: sent}
 	}
 	return r.WithContext(ctx), nil
 }
@@ -326,16 +392,16 @@ func (c *served) unwatch() {
 	<-c.watched
 }
 
-// writer is the http.ResponseWriter of an exchange. One goroutine uses it.
+// writer is the http.ResponseWriter of an exchange. One goroutine uses it; SetWriteDeadline may be called at the same
+// time, before the handler returns.
 type writer struct {
-	c        *served
-	header   http.Header
-	status   int // 0 before WriteHeader
-	lines    int // in the frame of the head
-	sent     bool
-	opened   bool // the body has begun
-	deadline time.Time
-	err      error
+	c      *served
+	header http.Header
+	status int // 0 before WriteHeader
+	lines  int // in the frame of the head
+	sent   bool
+	opened bool // the body has begun
+	err    error
 }
 
 // Header implements http.ResponseWriter.
@@ -418,13 +484,7 @@ func (w *writer) flush(last bool) {
 	if w.err != nil {
 		return
 	}
-	if !w.deadline.IsZero() {
-		_ = w.c.nc.SetWriteDeadline(w.deadline)
-	}
-	_, w.err = w.c.nc.Write(b)
-	if !w.deadline.IsZero() {
-		_ = w.c.nc.SetWriteDeadline(time.Time{})
-	}
+	w.err = w.c.write(b)
 }
 
 // FlushError is for http.ResponseController.
@@ -442,9 +502,9 @@ func (w *writer) FlushError() error {
 // Flush implements http.Flusher.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// SetWriteDeadline is for http.ResponseController. It bounds the writes that begin from now on.
+// SetWriteDeadline is for http.ResponseController. It bounds the writes of the exchange, one under way too.
 func (w *writer) SetWriteDeadline(t time.Time) error {
-	w.deadline = t
+	w.c.bound(t)
 	return nil
 }
 
