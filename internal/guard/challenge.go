@@ -61,6 +61,8 @@ type challenger struct {
 	g     *Guard
 	r     *http.Request
 	check Check // of CheckedBy; nil: none
+	// drains is what Streams.seen returned when the request began.
+	drains uint64
 }
 
 // Identify returns who made a request, as Wrap finds out. Use it to check again who is at the other

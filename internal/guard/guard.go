@@ -138,7 +138,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		if g.authenticate == nil {
 			if g.streams != nil && begins(r) {
-				r = r.WithContext(context.WithValue(r.Context(), challengeKey{}, challenger{g: g, r: r}))
+				r = r.WithContext(context.WithValue(r.Context(), challengeKey{}, challenger{g: g, r: r, drains: g.streams.seen()}))
 			}
 			next.ServeHTTP(w, r)
 			return
@@ -162,7 +162,7 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, id *identity.Identi
 	}
 	ctx := identity.With(r.Context(), id)
 	if g.challenge != nil || g.streams != nil && begins(r) {
-		ctx = context.WithValue(ctx, challengeKey{}, challenger{g: g, r: r})
+		ctx = context.WithValue(ctx, challengeKey{}, challenger{g: g, r: r, drains: g.streams.seen()})
 	}
 	next.ServeHTTP(w, r.WithContext(ctx))
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/identity"
@@ -35,6 +36,9 @@ type Streams struct {
 	check Check
 	turn  uint64 // how often all streams were to be checked
 	open  map[*stream]struct{}
+	drain time.Duration // of the last Drain
+	// drains counts the calls of Drain. A request remembers the number at its begin.
+	drains atomic.Uint64
 }
 
 // stream is a stream that a request has begun.
@@ -66,16 +70,32 @@ func (s *Streams) Recheck() {
 	}
 }
 
-// Drain ends the streams that are open now, each after a random part of a time, because their clients all
-// connect again. context.Cause is an error of mcp.KindShuttingDown then. It returns at once.
+// Drain ends the streams of the requests that are there now, each after a random part of a time, because their
+// clients all connect again. A request that has not begun its stream yet is one of them: its client may have
+// read a part of the answer already. context.Cause is an error of mcp.KindShuttingDown then. It returns at once.
 func (s *Streams) Drain(within time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.drain = within
+	s.drains.Add(1)
 	for one := range s.open {
-		one.drain = time.AfterFunc(rand.N(max(1, within)), func() {
-			one.end(mcp.Errorf(mcp.KindShuttingDown, "this node takes no new work; open the stream again"))
-		})
+		one.drainLocked()
 	}
+}
+
+// seen returns how often Drain has been called. A nil s is never drained.
+func (s *Streams) seen() uint64 {
+	if s == nil {
+		return 0
+	}
+	return s.drains.Load()
+}
+
+// drainLocked ends the stream within the time of Drain. The caller holds Streams.mu.
+func (o *stream) drainLocked() {
+	o.drain = time.AfterFunc(rand.N(max(1, o.of.drain)), func() {
+		o.end(mcp.Errorf(mcp.KindShuttingDown, "this node takes no new work; open the stream again"))
+	})
 }
 
 // CheckedBy returns a context of which a check of its own says who makes the streams of the request. It
@@ -114,6 +134,9 @@ func LastingBy(ctx context.Context, later *http.Request) (lasting context.Contex
 	}
 	s.open[one] = struct{}{}
 	one.timer = time.AfterFunc(0, one.recheck)
+	if s.drains.Load() != c.drains {
+		one.drainLocked()
+	}
 	return lasting, func() {
 		s.mu.Lock()
 		delete(s.open, one)

@@ -218,3 +218,22 @@ func TestStreamsDrain(t *testing.T) {
 		})
 	})
 }
+
+// TestStreamsDrainBeforeTheyBegin: a stream whose request was there before Drain ends, too, if it begins after it.
+func TestStreamsDrainBeforeTheyBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c caller
+		var streams guard.Streams
+		c.set("ann", time.Time{}, nil)
+		inStream(t, &c, &streams, func(ctx context.Context) { // of the request, which begins one more stream
+			streams.Drain(2 * time.Second)
+			late, end := guard.Lasting(context.WithoutCancel(ctx))
+			defer end()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if kind, _ := mcp.KindOf(context.Cause(late)); late.Err() == nil || kind != mcp.KindShuttingDown {
+				t.Errorf("a stream that began after Drain: %v", context.Cause(late))
+			}
+		})
+	})
+}
