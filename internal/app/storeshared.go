@@ -188,10 +188,22 @@ func (s *Store) connect(c *config.Config, key *clusterkey.Key, old []*clusterkey
 		}
 		return s.server.Conn(), "the majority of cluster.members", nil
 	}
-	k := &c.Store
-	conn, err := natsstore.DialLater(natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log})
+	conn, err := natsstore.DialLater(servers(c, log))
 	s.shared.conn = conn
 	return conn, "NATS", err
+}
+
+// servers returns the NATS servers of a configuration.
+func servers(c *config.Config, log *slog.Logger) natsstore.Servers {
+	k := &c.Store
+	return natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log}
+}
+
+// LookAtStore asks the NATS servers of a configuration whether they take this gateway, until ctx ends. It changes nothing
+// there. refused says that the servers answer, and that the gateway's credentials, TLS or account are wrong.
+func LookAtStore(ctx context.Context, c *config.Config) (refused bool, err error) {
+	err = natsstore.Look(ctx, servers(c, nil))
+	return err != nil && !errors.Is(err, natsstore.ErrAway), err
 }
 
 // membership returns this node's place among the members.

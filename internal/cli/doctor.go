@@ -145,6 +145,9 @@ func (d *examination) prepare(ctx context.Context, named string) error {
 		return err
 	default:
 		s.Config, s.Listen = c, app.Dialable(app.ListenAddress(c))
+		if c.Store.Shared() && c.Store.Folder() == "" {
+			s.Store = func(ctx context.Context) (bool, error) { return app.LookAtStore(ctx, c) }
+		}
 		s.Probe = func(ctx context.Context) (doctor.Report, error) { return d.probe(ctx, c) }
 	}
 	s.Warnings = warnings

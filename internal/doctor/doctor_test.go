@@ -153,6 +153,9 @@ var brokenMachines = map[string]struct {
 
 	"keyring": {func(m *machine) { m.keyring = errors.New("it did not answer within 3s") }, "keyring-silent", "keyring", "3s"},
 
+	"store away":    {func(m *machine) { m.store = errors.New("no connection") }, "store-away", "store", "no connection"},
+	"store refuses": {func(m *machine) { m.store, m.refused = errors.New("wrong password"), true }, "store-refused", "store", "wrong password"},
+
 	"service down":     {func(m *machine) { m.service = Service{Installed: true, Enabled: true} }, "service-off", "service", "weir service start"},
 	"service disabled": {func(m *machine) { m.service = Service{Installed: true, Running: true, Lingers: true} }, "service-off", "service", "weir service install"},
 	"no lingering":     {func(m *machine) { m.service = Service{Installed: true, Enabled: true, Running: true} }, "service-linger", "service", "loginctl"},

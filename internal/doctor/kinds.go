@@ -50,6 +50,9 @@ var kinds = []kind{
 	{"gateway-clock", Warn, ownMachine, "The clock of this machine is wrong. Certificates and tokens are judged by it.", "Set the clock, or switch its synchronisation on."},
 	{"gateway-stale", Warn, ownMachine, "A gateway has ended without removing the record of its address.", "Remove the record; `weir doctor --fix` does."},
 
+	{"store-away", Fail, ownNetwork, "The NATS servers of `store` do not answer. The gateway serves what needs nothing of them, and joins its cluster when they answer.", "Start the servers, or correct their hosts and ports in `store`."},
+	{"store-refused", Fail, ownConfig, "The NATS servers of `store` do not take this gateway: its credentials, its TLS or its account are wrong.", "Correct the URL, `creds`, `ca`, `cert` or `key` of `store` as the finding says, or allow the gateway at NATS."},
+
 	{"client-unreadable", Fail, ownClient, "The client's file cannot be read, so the client does not see its servers either.", "Correct the file at the place that the finding names."},
 	{"client-none", Warn, ownClient, "No client on this machine uses weir.", "Run `weir connect CLIENT`."},
 	{"client-path", Fail, ownClient, "The client's entry starts a program that is not there.", "Run `weir connect` for the client again."},

@@ -35,6 +35,8 @@ type machine struct {
 	service  Service
 	records  []string
 	keyring  error
+	store    error
+	refused  bool
 	distrust error
 	secrets  []string
 	only     string
@@ -158,6 +160,9 @@ func (m *machine) setup(t *testing.T) Setup {
 		},
 		How:     clients.How{Known: []string{"http://127.0.0.1:8088/mcp"}},
 		Service: func(context.Context) (Service, error) { return m.service, nil },
+	}
+	if m.store != nil {
+		s.Store = func(context.Context) (bool, error) { return m.refused, m.store }
 	}
 	if m.keyring != nil {
 		s.Keyring = func(context.Context) error { return m.keyring }

@@ -46,6 +46,9 @@ type Setup struct {
 	// Keyring asks the system's keyring for a secret that does not exist. It is nil if the
 	// configuration names no secret.
 	Keyring func(context.Context) error
+	// Store asks the servers that keep what gateways share. It is nil if the configuration names none. refused says
+	// that they answer, and do not take this gateway.
+	Store func(context.Context) (refused bool, err error)
 	// Service is the state of weir as a service; nil if it is not known.
 	Service func(context.Context) (Service, error)
 	// Only limits the report to one server or client, by name; "" looks at all.
@@ -146,7 +149,7 @@ func (d *doctor) checks() []check {
 	}
 	return []check{
 		{"config", d.checkConfig}, {"config", d.checkModes}, {"runtime", d.checkRuntime}, {"server", d.checkServers}, {"server", d.checkProxy},
-		{"schema", d.checkSchemas}, {"gateway", d.checkGateway}, {"gateway", d.checkRecords}, {"gateway", d.checkClock},
+		{"schema", d.checkSchemas}, {"gateway", d.checkGateway}, {"gateway", d.checkRecords}, {"gateway", d.checkClock}, {"store", d.checkStore},
 		{"client", d.checkClients}, {"keyring", d.checkKeyring}, {"service", d.checkService}, {"disk", d.checkDisk},
 	}
 }

@@ -11,6 +11,26 @@ import (
 // keyringLimit bounds the question to the keyring.
 const keyringLimit = 3 * time.Second
 
+// storeLimit bounds the question to the servers of the store.
+const storeLimit = 3 * time.Second
+
+// checkStore asks the servers that gateways share, if the configuration names some.
+func (d *doctor) checkStore(ctx context.Context) []Finding {
+	if d.Store == nil || d.Distrust != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeLimit)
+	defer cancel()
+	switch refused, err := d.Store(ctx); {
+	case err == nil:
+		return []Finding{fine("store", "store", "NATS answers")}
+	case refused:
+		return []Finding{found("store-refused", "store", "%v", err)}
+	default:
+		return []Finding{found("store-away", "store", "%v", err)}
+	}
+}
+
 // checkKeyring asks the keyring, if the configuration needs it.
 func (d *doctor) checkKeyring(ctx context.Context) []Finding {
 	if d.Keyring == nil {

@@ -2,6 +2,7 @@ package natsstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Servers is where a NATS is that runs elsewhere, and how a client signs in there. Empty fields are
@@ -35,6 +37,8 @@ const (
 	dialTimeout = 2 * time.Second
 	// dialPause is the wait between attempts.
 	dialPause, dialJitter = 250 * time.Millisecond, 250 * time.Millisecond
+	// lookTimeout bounds one question of Look.
+	lookTimeout = time.Second
 	// refusedAgain is how often a refusal is logged that lasts.
 	refusedAgain = time.Minute
 )
@@ -107,6 +111,50 @@ func DialLater(s Servers) (*nats.Conn, error) {
 	return conn, nil
 }
 
+// ErrAway says that the servers do not answer.
+var ErrAway = errors.New("no answer of NATS")
+
+// Errors that say how servers refuse a client.
+var (
+	errRefused = errors.New("NATS refuses the credentials of this node")
+	errTLS     = errors.New("no connection to NATS by TLS")
+)
+
+// Look asks servers whether they take the client and keep documents for it. It changes nothing. The error is one of the
+// client's own files and URLs, or one of Reason.
+func Look(ctx context.Context, s Servers) error {
+	conn, err := DialLater(s)
+	if err != nil {
+		return fmt.Errorf("%w; operators check the ca, cert, key and creds of the key store", err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	for {
+		attempt, cancel := context.WithTimeout(ctx, lookTimeout)
+		_, err = js.AccountInfo(attempt)
+		cancel()
+		reason := Reason(conn, err)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(reason, errRefused), errors.Is(reason, errTLS):
+			return reason
+		case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+			return fmt.Errorf("%w; operators of NATS allow JetStream to this account", err)
+		case conn.IsConnected():
+			reason = fmt.Errorf("%w: NATS answers, and its JetStream does not (%w); operators check that JetStream is on, and that most servers are there", ErrAway, err)
+		}
+		select {
+		case <-time.After(dialPause):
+		case <-ctx.Done():
+			return reason
+		}
+	}
+}
+
 // Reason says why a store cannot be asked, for operators: what the servers have against the client if there is no
 // connection, or else err.
 func Reason(conn *nats.Conn, err error) error {
@@ -114,13 +162,16 @@ func Reason(conn *nats.Conn, err error) error {
 		return err
 	}
 	last := conn.LastError()
+	var alert tls.AlertError
 	switch {
+	case errors.As(last, &alert):
+		return fmt.Errorf("%w (%w); operators check the ca, cert and key of the key store", errTLS, last)
 	case last == nil, errors.Is(last, nats.ErrNoServers), isNetwork(last):
-		return errors.New("no connection to NATS; operators check the servers of the key store and the network to them")
+		return fmt.Errorf("%w; operators check the servers of the key store and the network to them", ErrAway)
 	case errors.Is(last, nats.ErrAuthorization), errors.Is(last, nats.ErrAuthExpired), errors.Is(last, nats.ErrAuthRevoked), errors.Is(last, nats.ErrAccountAuthExpired):
-		return fmt.Errorf("NATS refuses the credentials of this node (%w); operators check the URL and the creds of the key store", last)
+		return fmt.Errorf("%w (%w); operators check the URL and the creds of the key store", errRefused, last)
 	default: // of TLS, or of a file of credentials
-		return fmt.Errorf("no connection to NATS (%w); operators check the ca, cert, key and creds of the key store", last)
+		return fmt.Errorf("%w (%w); operators check the ca, cert, key and creds of the key store", errTLS, last)
 	}
 }
 

@@ -3,13 +3,17 @@ package natsstore_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 )
@@ -44,6 +48,42 @@ func TestDialRefuses(t *testing.T) {
 	defer stop()
 	if _, err := natsstore.Dial(short, natsstore.Servers{URLs: []string{"nats://127.0.0.1:1"}}); err == nil || short.Err() == nil {
 		t.Errorf("it gave up: %v", err)
+	}
+}
+
+// TestLook: what is wrong with servers is told apart, without a password.
+func TestLook(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, Username: "ann", Password: "pass-word"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	if !s.ReadyForConnections(30 * time.Second) {
+		t.Fatal("the server has not started")
+	}
+	at := s.Addr().String()
+	for name, one := range map[string]struct {
+		of   natsstore.Servers
+		want error
+		text string
+	}{
+		"as it should be":  {natsstore.Servers{URLs: []string{"nats://ann:pass-word@" + at}}, nil, ""},
+		"a wrong password": {natsstore.Servers{URLs: []string{"nats://ann:wrong-word@" + at}}, nil, "NATS refuses the credentials of this node (nats:  of the key store"},
+		"no TLS":           {natsstore.Servers{URLs: []string{"tls://ann:pass-word@" + at}}, nil, "by TLS (nats: , cert, key"},
+		"no file":          {natsstore.Servers{URLs: []string{"nats://" + at}, CA: "/no/such/file"}, os.ErrNotExist, "/no/such/file"},
+		"away":             {natsstore.Servers{URLs: []string{"nats://ann:pass-word@127.0.0.1:1"}}, natsstore.ErrAway, "the network"},
+	} {
+		wait := 20 * time.Second
+		if one.want == natsstore.ErrAway {
+			wait = 300 * time.Millisecond // it asks until the end
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		err := natsstore.Look(ctx, one.of)
+		cancel()
+		if (err != nil) != (one.text != "") || one.want != nil && !errors.Is(err, one.want) || err != nil && (!strings.Contains(err.Error(), one.text) || strings.Contains(err.Error(), "-word")) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
