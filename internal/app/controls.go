@@ -108,13 +108,13 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 			return figures
 		},
 		Tools: func() int { return Kinds(e.Snapshot().Catalog)[catalog.KindTool] },
-		Spans: e.Trace.Spans, Cluster: e.Store.clusterFigures(),
+		Spans: e.Trace.Spans, Cluster: e.Store.clusterFigures(), Stream: e.Store.streamFigures(),
 	})
 	var write func(telemetry.Event)
 	if events != nil {
 		write = events.Write
 	}
-	e.tell = telemetry.Fan(write, e.Metrics.Observe, e.History.Observe, e.Auditor.event)
+	e.tell = telemetry.Fan(write, e.Store.sink(), e.Metrics.Observe, e.History.Observe, e.Auditor.event)
 }
 
 // artifactUsage returns the number and size of the stored results of all principals.

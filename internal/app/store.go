@@ -24,6 +24,7 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
 // storeBucket is the bucket of a gateway's documents.
@@ -51,7 +52,9 @@ type Store struct {
 	link   net.Listener  // for other nodes; nil without node
 	trust  *tls.Config   // of link
 	log    *slog.Logger
-	shared shared // with other gateways; empty for a store in files
+	shared shared                 // with other gateways; empty for a store in files
+	events *natsstore.Events      // of all gateways; nil if they are not configured
+	stream *telemetry.EventStream // into events; nil without them
 	self   atomic.Pointer[func() cluster.Self]
 	// unshared counts listings that are too large for other nodes.
 	unshared atomic.Int64
@@ -71,6 +74,9 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store,
 	} else {
 		err = s.open(ctx, dir, c, log)
 	}
+	if err == nil {
+		err = s.openEvents(c, log)
+	}
 	if err != nil {
 		s.Close()
 		return nil, setupf("store: %w", err)
@@ -80,7 +86,7 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store,
 
 func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slog.Logger) (err error) {
 	max := int64(c.Store.MaxBytes)
-	if s.server, err = natsserver.Open(natsserver.Options{Dir: dir, MaxBytes: max, Late: c.Store.Sync == config.SyncInterval, Logger: log}); err != nil {
+	if s.server, err = natsserver.Open(natsserver.Options{Dir: dir, MaxBytes: max + c.StreamBytes(), Late: c.Store.Sync == config.SyncInterval, Logger: log}); err != nil {
 		return err
 	}
 	// The key is made after the documents, so a key without documents says that these are lost. They
@@ -184,6 +190,7 @@ func (s *Store) Close() {
 	if s == nil {
 		return
 	}
+	s.stream.Close()
 	s.leave()
 	if s.link != nil {
 		_ = s.link.Close() // the HTTP server may have closed it

@@ -181,7 +181,7 @@ func (s *Store) connect(c *config.Config, key *clusterkey.Key, old []*clusterkey
 			return nil, "", err
 		}
 		s.server, err = natsserver.Open(natsserver.Options{
-			Dir: dir, MaxBytes: int64(c.Store.MaxBytes), Late: c.Store.Sync == config.SyncInterval, Cluster: members, Logger: log,
+			Dir: dir, MaxBytes: int64(c.Store.MaxBytes) + c.StreamBytes(), Late: c.Store.Sync == config.SyncInterval, Cluster: members, Logger: log,
 		})
 		if err != nil {
 			return nil, "", err

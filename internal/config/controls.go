@@ -78,7 +78,19 @@ type Cache struct {
 
 // Events says where events are written.
 type Events struct {
-	File string `key:"file" doc:"JSON lines, one for each call and each change of the catalog, are appended to this file; stderr writes them to standard error. Default: nowhere."`
+	File   string `key:"file" doc:"JSON lines, one for each call and each change of the catalog, are appended to this file; stderr writes them to standard error. Default: nowhere."`
+	Stream bool   `key:"stream" default:"false" doc:"Send the same events to a stream of the store, which has those of all gateways that share it, with the node of each. An event stays for a day at most, and the stream has at most 1GB, or store.max_bytes if that is less. Events that the store does not take are lost and counted."`
+}
+
+// maxEventStream is the most that the stream of events may have.
+const maxEventStream = 1 << 30
+
+// StreamBytes returns the bound of the stream of events, 0 if there is none.
+func (c *Config) StreamBytes() int64 {
+	if !c.Events.Stream {
+		return 0
+	}
+	return min(int64(c.Store.MaxBytes), maxEventStream)
 }
 
 // EventsStderr is the value of Events.File for standard error.
@@ -99,6 +111,9 @@ func (d *decoder) checkControls(c *Config) {
 	d.checkCache(&c.Cache)
 	d.checkPolicy(&c.Policy)
 	checkAudit(d, c)
+	if c.Events.Stream && c.Store.At == storeMemory {
+		d.Fail(d.At("events.stream"), "events.stream", "events.stream needs a store that has streams, and store is memory: write store: file:DIR, cluster:DIR or nats://HOST:PORT, or take events.stream out")
+	}
 	if file := c.Events.File; file != "" && file != EventsStderr && !filepath.IsAbs(file) && d.dir != "" {
 		c.Events.File = filepath.Join(d.dir, file)
 	}

@@ -35,6 +35,8 @@ type Totals struct {
 	Tools func() int
 	// Spans returns what became of the spans of traces.
 	Spans func() SpanFigures
+	// Stream returns how many events the stream of the store has taken, and how many were lost; nil without one.
+	Stream func() (sent, lost int64)
 	// Cluster returns the figures of this node in its cluster; nil for a gateway of one node.
 	Cluster func() ClusterFigures
 }
@@ -291,6 +293,13 @@ func (t *Totals) families(upstreams *labels) (all []*family) {
 	}
 	if t.Spans != nil {
 		all = append(all, t.Spans().family())
+	}
+	if t.Stream != nil {
+		f := &family{name: "weir_stream_events_total", help: "Events for the stream of the store (events.stream), by what became of them: sent, lost for want of room or of a confirmation.", kind: counter, labels: []string{"outcome"}}
+		sent, lost := t.Stream()
+		f.add(float64(sent), "sent")
+		f.add(float64(lost), "lost")
+		all = append(all, f)
 	}
 	if t.Cluster != nil {
 		c := t.Cluster()

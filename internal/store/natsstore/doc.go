@@ -7,6 +7,7 @@
 //	List    the subjects of a prefix, then Get of each: no consumer is made
 //	Follow  messages that the leader sends of each change, and reads of what was lost
 //	Bus     core NATS: at most once, in lanes that subscriptions share
+//	Events  a stream that a day or its size ends, written and read without consumers
 //	Blobs   parts of 128 KB and a description, in the form of object stores
 //
 // The package knows neither where the server runs nor what the documents say.

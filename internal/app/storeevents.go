@@ -1,0 +1,55 @@
+package app
+
+import (
+	"cmp"
+	"log/slog"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/telemetry"
+)
+
+// openEvents begins the stream of events, if it is configured. It does not ask the store: a stream that cannot be opened
+// is opened with a later event.
+func (s *Store) openEvents(c *config.Config, log *slog.Logger) (err error) {
+	if !c.Events.Stream {
+		return nil
+	}
+	name, replicas := cmp.Or(s.name, defaultCluster), c.Store.Replicas
+	conn := s.shared.conn
+	if conn == nil {
+		if conn = s.server.Conn(); s.node == nil {
+			replicas = 1
+		} else {
+			replicas = cmp.Or(replicas, embeddedReplicas)
+		}
+	}
+	s.events, err = natsstore.NewEvents(conn, natsstore.EventsOptions{
+		Stream: "WEIR_" + name + "_EVENTS", Subject: "weir." + name + ".events", Replicas: replicas, MaxBytes: c.StreamBytes(),
+	})
+	if err != nil {
+		return err
+	}
+	o := telemetry.StreamOptions{Send: s.events.Append, Logger: log}
+	if s.node != nil {
+		o.Node, o.Inc = c.Cluster.Node, s.node.Inc
+	}
+	s.stream = telemetry.NewEventStream(o)
+	return nil
+}
+
+// sink returns what takes events for the stream, nil without one.
+func (s *Store) sink() func(telemetry.Event) {
+	if s == nil || s.stream == nil {
+		return nil
+	}
+	return s.stream.Write
+}
+
+// streamFigures returns what became of the events of the stream, nil without one.
+func (s *Store) streamFigures() func() (sent, lost int64) {
+	if s == nil || s.stream == nil {
+		return nil
+	}
+	return s.stream.Figures
+}
