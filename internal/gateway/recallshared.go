@@ -101,7 +101,7 @@ func (m *recalls) begin(k *recall) {
 	defer m.mu.Unlock()
 	switch {
 	case err != nil:
-	case k.shared.gone || k.shared.stop != nil:
+	case m.closed || k.shared.gone || k.shared.stop != nil:
 		stop()
 	default:
 		k.shared.stop, k.shared.tally.begun = stop, true
@@ -254,9 +254,9 @@ func (r *recallRecord) add(more recallRecord) {
 // merge writes a document over what other nodes have written.
 func (m *recalls) merge(k *recall, own recallRecord) error {
 	m.mu.Lock()
-	following := k.shared.stop != nil || k.shared.gone
+	done := m.closed || k.shared.stop != nil || k.shared.gone
 	m.mu.Unlock()
-	if !following {
+	if !done {
 		m.begin(k)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recallWrite)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +131,36 @@ func TestSharedRecallEnds(t *testing.T) {
 		synctest.Wait()
 		if far, _ := joinOther("bob"); len(far.offered) != 1 {
 			t.Error("what was shown without the store is lost")
+		}
+	})
+}
+
+// slowFollow is a store whose answer to Follow waits for a channel, and that counts the follows that have not ended.
+type slowFollow struct {
+	store.Docs
+	answer chan struct{}
+	open   atomic.Int64
+}
+
+func (d *slowFollow) Follow(what string, f func(store.Doc)) (func(), error) {
+	<-d.answer
+	d.open.Add(1)
+	stop, err := d.Docs.Follow(what, f)
+	return func() { d.open.Add(-1); stop() }, err
+}
+
+// TestSharedRecallCloses: a follow that begins during the end of the gateway ends, too.
+func TestSharedRecallCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := &slowFollow{Docs: store.NewMemory(), answer: make(chan struct{})}
+		m, join := sharing(t, docs, "n0")
+		join("ann")
+		go m.close()
+		synctest.Wait()
+		close(docs.answer)
+		m.close()
+		if n := docs.open.Load(); n != 0 {
+			t.Errorf("%d follows go on", n)
 		}
 	})
 }
