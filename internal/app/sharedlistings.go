@@ -170,14 +170,22 @@ func (n *nodeListings) settle(l catalog.Listing) {
 	if known || k.over.Load() || k.e.manager.Attached(l.Upstream) {
 		return
 	}
-	l = k.e.conceal.listing(l)
-	if err := n.write(l); err != nil {
+	n.mu.Lock()
+	first, late := n.late[l.Upstream]
+	n.mu.Unlock()
+	if !late { // else the store has not taken what the server listed before
+		first = k.e.conceal.listing(l)
+	}
+	err := n.write(first)
+	if err != nil {
 		k.e.log.Warn("the first definitions of a server are those of this node until the store answers", "upstream", l.Upstream, "err", err)
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if _, there := n.late[l.Upstream]; !there && len(n.late) < maxFirsts {
-			n.late[l.Upstream] = l
-		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err == nil {
+		delete(n.late, l.Upstream)
+	} else if _, there := n.late[l.Upstream]; !there && len(n.late) < maxFirsts {
+		n.late[l.Upstream] = first
 	}
 }
 

@@ -1,9 +1,48 @@
 package app
 
 import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
+
+// TestLateFirstDefinitions: what a server listed while the store was away counts as the first, and not what it lists when
+// the store is there again.
+func TestLateFirstDefinitions(t *testing.T) {
+	t.Parallel()
+	docs := &storetest.Faults{Docs: store.NewMemory()}
+	manager := upstream.New(upstream.Options{})
+	defer func() { _ = manager.Close(t.Context()) }()
+	e := &Engine{log: slog.New(slog.DiscardHandler), manager: manager, state: gateway.NewState()}
+	e.config.Store(&config.Config{})
+	k := &listings{e: e, docs: docs, firsts: map[string]bool{}}
+	n := newNodeListings(k)
+	tell := func(about string) {
+		tool := json.RawMessage(fmt.Sprintf(`{"name":"count","description":%q,"inputSchema":{"type":"object"}}`, about))
+		n.settle(catalog.Listing{Upstream: "s", Namespace: "s", Tools: []json.RawMessage{tool}})
+	}
+	docs.Cut(true)
+	tell("sheep")
+	docs.Cut(false)
+	tell("wolves")
+	first, err := n.first(t.Context(), "s")
+	if err != nil || first == nil || len(first.Tools) != 1 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	var tool struct{ Description string }
+	if err := json.Unmarshal(first.Tools[0], &tool); err != nil || tool.Description != "sheep" || len(n.late) > 0 {
+		t.Errorf("the first definition is %q, %v; %d are late", tool.Description, err, len(n.late))
+	}
+}
 
 // TestOddListings: a server that lists something else to each node is not listed for ever, and one whose definitions
 // change now and then is listed at once.
