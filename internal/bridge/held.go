@@ -25,6 +25,7 @@ type held struct {
 	size         int64 // of its memory, without questions
 	capabilities json.RawMessage
 	refused      refusals
+	params       json.RawMessage         // of the first request
 	serving      memory.Scoped           // the parent of the Handler's context
 	cancel       context.CancelCauseFunc // ends the Handler's context
 	asked        chan struct{}           // capacity 1: there are new questions
@@ -50,6 +51,7 @@ type held struct {
 	weight    int64 // bytes of questions
 	over      bool  // the Handler has returned
 	abandoned bool  // the result has no receiver any more
+	yes       yes   // of a person, until the first approval is asked for
 }
 
 // abandon ends a call whose result has no receiver any more.
@@ -124,6 +126,11 @@ func (h *held) footprint() int64 {
 func (h *held) Call(ctx context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 	if err := h.refused.check(h.capabilities, method, params); err != nil {
 		return nil, err
+	}
+	if ctx.Value(approvalKey{}) != nil {
+		if answer, ok := h.approved(params); ok {
+			return answer, nil
+		}
 	}
 	q := &asking{method: method, params: bytes.Clone(params), answer: make(chan json.RawMessage, 1)}
 	h.mu.Lock()

@@ -42,7 +42,8 @@ type Options struct {
 //
 // The state that the agent returns is sealed: it names this process, the parked call, its
 // principal, its request and its expiry. It works once, and is useless with any other request or
-// principal. Parked calls are bounded in number, age and bytes; beyond these bounds the Handler's
+// principal. In a cluster, any node goes on with a call whose only question is weir's own, whether the call may run:
+// see IsWhole. Parked calls are bounded in number, age and bytes; beyond these bounds the Handler's
 // context ends.
 //
 // Rounds is safe for concurrent use. Close it to end the parked calls.
@@ -128,7 +129,7 @@ func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
 			return next.Serve(ctx, r) // its readers report the fault
 		}
 		if state := rawjson.Text(p.RequestState); x.seal.owns(state) {
-			return x.resume(ctx, r, state, meta.ProgressToken)
+			return x.resume(ctx, r, next, state, meta.ProgressToken)
 		}
 		if !canBeAsked(meta.ClientCapabilities) {
 			q := *r
@@ -137,7 +138,7 @@ func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
 			result, err := next.Serve(ctx, &q)
 			return result, peer.refused.complete(err)
 		}
-		return x.begin(ctx, r, next, meta.ClientCapabilities, meta.ProgressToken)
+		return x.begin(ctx, r, next, meta.ClientCapabilities, meta.ProgressToken, yes{})
 	})
 }
 
@@ -152,14 +153,14 @@ func (u *unaskable) Call(_ context.Context, method string, params json.RawMessag
 	return nil, u.refused.check(nil, method, params)
 }
 
-// begin serves a request in a goroutine, which outlives the request if it asks.
-func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, capabilities, token json.RawMessage) (json.RawMessage, error) {
+// begin serves a request in a goroutine, which outlives the request if it asks. y is a yes that a person has given.
+func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, capabilities, token json.RawMessage, y yes) (json.RawMessage, error) {
 	q := *r
 	q.Params = bytes.Clone(r.Params)
 	h := &held{
 		rounds: x, principal: strings.Clone(r.Session.Principal()), size: int64(len(q.Params)) + heldSize,
 		capabilities: bytes.Clone(capabilities), asked: make(chan struct{}, 1), done: make(chan struct{}),
-		questions: map[string]*asking{},
+		questions: map[string]*asking{}, yes: y, params: q.Params,
 	}
 	q.Peer = h
 	// Keep the values of the request's context: the caller and the headers.
@@ -191,9 +192,10 @@ func errShuttingDown() error {
 	return mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down; make the call again when it is back")
 }
 
-// resume hands the answers in r to the call that its state names.
-func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token json.RawMessage) (json.RawMessage, error) {
-	id, err := x.seal.open(ctx, state, r, time.Now())
+// resume hands the answers in r to the call that its state names. If the call is not here and the state is whole, next
+// serves the call from its beginning.
+func (x *Rounds) resume(ctx context.Context, r *mcp.Request, next mcp.Handler, state string, token json.RawMessage) (json.RawMessage, error) {
+	id, asked, err := x.seal.open(ctx, state, r, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -205,18 +207,30 @@ func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token
 	if err != nil {
 		return nil, err
 	}
+	whole := asked != (digest{})
+	if whole {
+		if x.drained() {
+			return nil, errShuttingDown()
+		}
+		if err := x.once(ctx, id); err != nil {
+			return nil, err
+		}
+	}
 	x.mu.Lock()
 	h := x.parked[id]
 	switch {
 	case x.closed:
 		x.mu.Unlock()
 		return nil, errShuttingDown()
+	case h == nil && whole:
+		x.mu.Unlock()
+		return x.goesOn(ctx, r, next, yes{asked, given[approvalFirst]})
 	case h == nil && x.o.Nodes != nil && StateNode(state) != x.o.Nodes.Inc():
 		x.mu.Unlock()
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "the node that waited for these answers is gone; make the call again without requestState")
 	case h == nil:
 		x.mu.Unlock()
-		return nil, mcp.Errorf(mcp.KindInvalidParams, "nothing waits for these answers any more: they were given before, or came after %s; make the call again without requestState", x.o.MaxAge)
+		return nil, x.unawaited()
 	}
 	x.unparkLocked(id, h)
 	h.timer.Stop()
@@ -224,6 +238,18 @@ func (x *Rounds) resume(ctx context.Context, r *mcp.Request, state string, token
 	h.attach(r.Peer, token)
 	h.deliver(given)
 	return h.wait(ctx, r)
+}
+
+// unawaited is the error for answers that no call waits for.
+func (x *Rounds) unawaited() error {
+	return mcp.Errorf(mcp.KindInvalidParams, "nothing waits for these answers any more: they were given before, or came after %s; make the call again without requestState", x.o.MaxAge)
+}
+
+// drained reports whether Drain was called.
+func (x *Rounds) drained() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.closed
 }
 
 // readAnswers reads inputResponses: one object per question.
@@ -260,7 +286,7 @@ func (x *Rounds) park(ctx context.Context, h *held, r *mcp.Request) (string, err
 	var id parkID
 	_, _ = rand.Read(id[:]) // never fails
 	expires := time.Now().Add(x.o.MaxAge)
-	state := x.seal.close(ctx, id, r, expires)
+	state := x.seal.close(ctx, id, r, expires, h.whole())
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	full := ""

@@ -32,6 +32,8 @@ type parkID [16]byte
 // In a cluster the key is the cluster's, and a state names the node that has the call:
 //
 //	weir2.INC-TAG.PAYLOAD.MAC    TAG: names the cluster
+//
+// PAYLOAD then ends with a digest of the question if the state is whole: see IsWhole.
 type sealer struct {
 	prefix string // "weir1.NODE."; in a cluster it has the length of one
 	nodes  *Nodes // nil: there is one process
@@ -50,6 +52,10 @@ type Nodes struct {
 	// Keys are the cluster's keys, the current one first. States of the others open, so that a new key
 	// ends no call that waits.
 	Keys [][]byte
+	// Once notes the use of an id at one node of the cluster, for longer than a call waits. ErrUsed says that
+	// it was used before; after any other error it may have been noted. It is called concurrently. Nil lets
+	// each call end with its node.
+	Once func(ctx context.Context, id string) error
 }
 
 const (
@@ -75,7 +81,10 @@ func nodeIn(state, prefix string) string {
 	return rest[:incChars]
 }
 
-const payloadLen = len(parkID{}) + 8
+const (
+	payloadLen = len(parkID{}) + 8
+	wholeLen   = payloadLen + len(digest{})
+)
 
 func newSealer(nodes *Nodes) sealer {
 	s := sealer{nodes: nodes}
@@ -127,36 +136,40 @@ func (s *sealer) keyOf(state string) *stateKey {
 	return nil
 }
 
-// close writes the state of a parked call of r.
-func (s *sealer) close(ctx context.Context, id parkID, r *mcp.Request, expires time.Time) string {
-	payload := binary.BigEndian.AppendUint64(append(make([]byte, 0, payloadLen), id[:]...), uint64(expires.Unix()))
+// close writes the state of a parked call of r, a whole one if asked is a digest.
+func (s *sealer) close(ctx context.Context, id parkID, r *mcp.Request, expires time.Time, asked digest) string {
+	payload := binary.BigEndian.AppendUint64(append(make([]byte, 0, wholeLen), id[:]...), uint64(expires.Unix()))
+	if asked != (digest{}) {
+		payload = append(payload, asked[:]...)
+	}
 	body := s.begin() + base64.RawURLEncoding.EncodeToString(payload)
 	mac, _ := s.mac(ctx, body, r) // the request has been parsed before
 	return body + "." + base64.RawURLEncoding.EncodeToString(mac)
 }
 
-// open returns the call that a state names. If the state was changed, has expired, or belongs to
+// open returns the call that a state names, and the digest of a whole state. If the state was changed, has expired, or belongs to
 // another request, profile or principal, the error is of mcp.KindInvalidParams.
-func (s *sealer) open(ctx context.Context, state string, r *mcp.Request, now time.Time) (id parkID, err error) {
+func (s *sealer) open(ctx context.Context, state string, r *mcp.Request, now time.Time) (id parkID, asked digest, err error) {
 	wrong := mcp.Errorf(mcp.KindInvalidParams, "requestState is not for this request: it was changed, or came with another request, at another profile or for another principal; make the call again without it")
 	at := strings.LastIndexByte(state, '.')
 	if at < len(s.prefix) {
-		return id, wrong
+		return id, asked, wrong
 	}
 	given, err := base64.RawURLEncoding.DecodeString(state[at+1:])
 	mac, ok := s.mac(ctx, state[:at], r)
 	if err != nil || !ok || !hmac.Equal(given, mac) {
-		return id, wrong
+		return id, asked, wrong
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(state[len(s.prefix):at])
-	if err != nil || len(payload) != payloadLen {
-		return id, wrong
+	if err != nil || len(payload) != payloadLen && (s.nodes == nil || len(payload) != wholeLen) {
+		return id, asked, wrong
 	}
 	copy(id[:], payload)
-	if expires := int64(binary.BigEndian.Uint64(payload[len(id):])); now.Unix() > expires {
-		return id, mcp.Errorf(mcp.KindInvalidParams, "requestState has expired: the answers came too late; make the call again without it")
+	copy(asked[:], payload[payloadLen:])
+	if expires := int64(binary.BigEndian.Uint64(payload[len(id):payloadLen])); now.Unix() > expires {
+		return id, asked, mcp.Errorf(mcp.KindInvalidParams, "requestState has expired: the answers came too late; make the call again without it")
 	}
-	return id, nil
+	return id, asked, nil
 }
 
 // mac returns the MAC of a state under a request, whose context has its profile. ok is false if the params cannot be read, or no key is the state's.
