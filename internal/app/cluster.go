@@ -1,14 +1,17 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/cluster"
@@ -78,7 +81,25 @@ func (s *Store) states() *bridge.Nodes {
 	if node == nil {
 		return nil
 	}
-	return &bridge.Nodes{Inc: node.Inc, Keys: s.key.Secrets("states")}
+	return &bridge.Nodes{Inc: node.Inc, Keys: s.key.Secrets("states"), Once: s.once}
+}
+
+// onceLife is how long the use of an approval is known: longer than its state lives, whichever clock the nodes have.
+const onceLife = 10 * time.Minute
+
+// once implements bridge.Nodes.
+func (s *Store) once(ctx context.Context, id string) error {
+	own := fmt.Appendf(nil, `{"v":1,"id":%q,"by":%q}`, id, rand.Text()) // ids are base64
+	_, err := store.Change(ctx, s.docs, "once."+store.Hash(id), func(doc store.Doc) ([]byte, time.Duration, error) {
+		switch {
+		case doc.Rev == 0:
+			return own, onceLife, nil
+		case bytes.Equal(doc.Value, own): // a write whose outcome was not known
+			return nil, 0, store.ErrKeep
+		}
+		return nil, 0, bridge.ErrUsed
+	})
+	return err
 }
 
 // marks returns what names this node in the states of server programs, nil if the gateway is one node.

@@ -32,8 +32,11 @@ func (c *nodes) agent(n *node, token, method, name, params string) string {
 // sends makes a request of a client of 2026-07-28 with some capabilities. The params end with a comma.
 func (c *nodes) sends(n *node, path, token, method, name, params, capabilities string) (int, string) {
 	c.t.Helper()
+	c.mu.Lock()
 	c.call++
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{%s}}}}`, c.call, method, params, capabilities)
+	id := c.call
+	c.mu.Unlock()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{%s}}}}`, id, method, params, capabilities)
 	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, n.front.URL+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)

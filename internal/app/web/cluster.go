@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +81,8 @@ func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path st
 	}
 }
 
-// states sends the answers of modern agents, which have no session, to the node whose call waits for them.
+// states sends the answers of modern agents, which have no session, to the node whose call waits for them. This node
+// goes on with a call whose state is whole, if that node ends or cannot be reached.
 func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, _, carried := cluster.Caller(r.Context()); carried || r.Method != http.MethodPost || !bridge.MayAsk(r.Header.Get(streamable.HeaderMethod)) || sessionOf(r) != "" {
@@ -96,11 +98,12 @@ func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Hand
 			return
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		inc, id := "", jsonrpc.ID("")
+		state, inc, id := "", "", jsonrpc.ID("")
 		if rawjson.Contains(body, "requestState") {
 			if m, err := jsonrpc.Parse(body); err == nil {
 				id = m.ID
-				inc = bridge.StateNode(rawjson.Text(rawjson.Get(m.Params, "requestState")))
+				state = rawjson.Text(rawjson.Get(m.Params, "requestState"))
+				inc = bridge.StateNode(state)
 			}
 		}
 		if inc == "" || inc == node.Inc() {
@@ -112,13 +115,13 @@ func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Hand
 		case err != nil:
 			storeAway(w, id, "where the call waits", err)
 			return
-		case owner == "":
+		case owner == "", bridge.IsWhole(state) && draining(node, owner):
 			next.ServeHTTP(w, r)
 			return
 		}
 		switch err := cluster.Forward(node, owner, w, r); {
 		case err == nil, r.Context().Err() != nil:
-		case cluster.NotSent(err) && node.Suspect(r.Context(), owner):
+		case cluster.NotSent(err) && (bridge.IsWhole(state) || node.Suspect(r.Context(), owner)):
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			next.ServeHTTP(w, r)
 		default:
@@ -131,6 +134,11 @@ func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Hand
 			guard.WriteError(w, mcp.KindNodeGone.Info().HTTP, id, e)
 		}
 	})
+}
+
+// draining reports whether a node is known to end.
+func draining(node *cluster.Node, inc string) bool {
+	return slices.ContainsFunc(node.Peers(), func(p cluster.Peer) bool { return p.Inc == inc && p.Draining() })
 }
 
 // elsewhere returns router.Options.Elsewhere of a node.
