@@ -88,13 +88,16 @@ func (e *Engine) checkCatalog(c *catalog.Catalog, first bool) {
 // all servers have been listed. It does not wait for a server that has failed by then; the warning
 // names that server.
 func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
+	conf := e.config.Load()
+	if e.looked.Load() == conf {
+		return // and the state of every server is not asked for
+	}
 	var absent []string
 	for _, s := range e.manager.Status() {
 		if !s.Listed && !s.Off() {
 			absent = append(absent, s.Name)
 		}
 	}
-	conf := e.config.Load()
 	if len(absent) > 0 && !first || e.looked.Swap(conf) == conf {
 		return
 	}
