@@ -39,8 +39,8 @@ type agents struct {
 	signer   atomic.Pointer[invocation.Signer] // nil if the configuration has no signing key
 	masters  [][]byte                          // secrets of registered agents are derived from them; the first one signs
 
-	merging rounds                    // one update of the manager's servers at a time
-	found   map[string]*config.Server // of the last update, by name; owned by the round that runs
+	merging rounds           // one update of the manager's servers at a time
+	found   []*config.Server // of the last update, sorted by name; owned by the round that runs
 
 	running sync.WaitGroup
 	end     context.CancelFunc
@@ -61,7 +61,7 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error
 			}
 			return ""
 		},
-		Claim: e.owners.agent,
+		Claim: e.owners.agent, Claims: e.owners.ledger.Version,
 		Secrets: func(name, instance string) (all []string) {
 			if a.signer.Load() != nil {
 				return nil // these agents have the key from their operator, or use none
@@ -178,10 +178,15 @@ func (a *agents) update() {
 	known, barred := a.registry.Split()
 	a.engine.owners.leaveOut(barred)
 	servers := a.engine.scoped.place(a.engine.config.Load().Kept())
-	found, now := make([]*config.Server, 0, len(known)), make(map[string]*config.Server, len(known))
+	found, last := make([]*config.Server, 0, len(known)), a.found
 	for _, agent := range known {
-		s := a.found[agent.Name]
-		if s == nil || s.URL != agent.URL {
+		for len(last) > 0 && last[0].Name < agent.Name {
+			last = last[1:]
+		}
+		var s *config.Server
+		if len(last) > 0 && last[0].Name == agent.Name && last[0].URL == agent.URL {
+			s = last[0]
+		} else {
 			var err error
 			if s, err = config.NewServer(agent.Name, agent.URL); err != nil {
 				// the registry has validated it already
@@ -189,9 +194,9 @@ func (a *agents) update() {
 				continue
 			}
 		}
-		found, now[agent.Name] = append(found, s), s
+		found = append(found, s)
 	}
-	a.found = now
+	a.found = found
 	a.engine.manager.Apply(servers, found...)
 }
 

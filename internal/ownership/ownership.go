@@ -20,6 +20,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
@@ -125,12 +126,18 @@ func (f *Full) Error() string {
 // Ledger is a set of names and their owners. It is safe for concurrent use. The zero value is empty
 // and ready to use.
 type Ledger struct {
+	version atomic.Uint64
+
 	mu       sync.Mutex // guards below
 	operator map[key]operated
 	bindings []Binding
 	held     map[key]holding
 	count    map[party]int
 }
+
+// Version returns a number that changes whenever a name may have been taken from its owner. An owner that claimed its
+// names after a call of Version still has them while the number stays the same. It is cheap, and never zero.
+func (l *Ledger) Version() uint64 { return l.version.Load() + 1 }
 
 // key is one name in one of the spaces of names.
 type key struct{ what, folded string }
@@ -177,6 +184,7 @@ func (l *Ledger) Configure(names, namespaces map[string]string) {
 		}
 	}
 	l.operator = next
+	l.version.Add(1)
 }
 
 // Binding reserves names for an owner before it joins.
@@ -194,6 +202,7 @@ func (l *Ledger) Bind(bindings []Binding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bindings = bindings
+	l.version.Add(1)
 }
 
 // covers reports whether a binding is about a name.
@@ -268,6 +277,7 @@ func (l *Ledger) Claim(o Owner, w Want) error {
 	for k := range fresh {
 		if old, known := l.held[k]; known {
 			l.count[party{old.owner.Kind, old.owner.ID}]--
+			l.version.Add(1)
 		}
 		l.count[who]++
 	}

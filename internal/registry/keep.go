@@ -92,10 +92,10 @@ func (r *Registry) restore(from *Kept) {
 			k.late[f.Name] = true // the first sweep removes it
 			continue
 		}
-		r.leases[f.Name] = Agent{
+		r.putLocked(Agent{
 			Name: f.Name, URL: f.URL, Source: FromRegistration, Principal: f.Principal, Server: f.Server,
 			Since: f.Since, Until: now.Add(r.o.Lease), Instance: f.Instance, From: f.From,
-		}
+		})
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -49,6 +48,7 @@ type Agent struct {
 	Instance  string          // the same until it starts again
 	From      netip.Addr      // where it came from; zero where a proxy sent it on
 	rev       uint64          // of the document that nodes share
+	claimed   uint64          // Options.Claims when it had its name; 0: not looked at
 }
 
 // Options configures a Registry. Zero values stand for the defaults named.
@@ -65,6 +65,10 @@ type Options struct {
 	// again for agents that have their names, must be fast and must not call the Registry. With
 	// nil, a name belongs to the first agent that has it.
 	Claim func(a Agent) error
+	// Claims returns a number, not zero, that changes whenever Owner or Claim may answer otherwise for an agent that
+	// had its name. While it stays the same, such an agent is not asked about again. It must be cheap. With nil, all
+	// agents are asked about at each change.
+	Claims func() uint64
 	// May reports whether a principal may register an agent under a name; nil permits all.
 	May func(principal, name string) bool
 	// Hosts lists the permitted servers of a principal's agents, in addition to the address that
@@ -98,6 +102,7 @@ type Registry struct {
 	mu     sync.Mutex // guards below
 	routes []Route
 	leases map[string]Agent
+	names  []string        // of leases, sorted
 	lost   map[string]bool // leases whose names are not their agents' any more
 	unused map[string]bool // routes whose names are another owner's
 }
@@ -111,6 +116,9 @@ func New(o Options) *Registry {
 	}
 	if o.Claim == nil {
 		o.Claim = claimIn(new(ownership.Ledger))
+	}
+	if o.Claims == nil {
+		o.Claims = func() uint64 { return 0 }
 	}
 	if o.May == nil {
 		o.May = func(string, string) bool { return true }
@@ -160,27 +168,60 @@ func (r *Registry) Split() (agents []Agent, barred []Barred) {
 }
 
 func (r *Registry) sortLocked() (agents []Agent, barred []Barred) {
-	all := slices.Collect(maps.Values(r.leases))
-	for _, route := range r.routes {
-		all = append(all, Agent{Name: route.Name, URL: route.URL, Source: FromRouting})
-	}
-	slices.SortFunc(all, func(a, b Agent) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Source, b.Source)) })
+	claims := r.o.Claims()
 	clear(r.lost)
 	clear(r.unused)
-	for _, a := range all {
-		err := r.mayHave(a)
-		if err == nil {
+	take := func(a Agent) {
+		if claims != 0 && a.claimed == claims {
 			agents = append(agents, a)
-			continue
+			return
 		}
-		barred = append(barred, Barred{a, err})
-		if a.Source == FromRegistration {
-			r.lost[a.Name] = true
-		} else {
-			r.unused[a.Name] = true
+		err := r.mayHave(a)
+		switch {
+		case err != nil:
+			barred = append(barred, Barred{a, err})
+			if a.Source == FromRegistration {
+				r.lost[a.Name] = true
+			} else {
+				r.unused[a.Name] = true
+			}
+			return
+		case a.Source == FromRegistration:
+			a.claimed = claims
+			r.leases[a.Name] = a
 		}
+		agents = append(agents, a)
+	}
+	agents = make([]Agent, 0, len(r.leases)+len(r.routes))
+	routes := slices.SortedStableFunc(slices.Values(r.routes), func(a, b Route) int { return cmp.Compare(a.Name, b.Name) })
+	for _, name := range r.names {
+		for len(routes) > 0 && routes[0].Name < name {
+			take(Agent{Name: routes[0].Name, URL: routes[0].URL, Source: FromRouting})
+			routes = routes[1:]
+		}
+		take(r.leases[name])
+	}
+	for _, route := range routes {
+		take(Agent{Name: route.Name, URL: route.URL, Source: FromRouting})
 	}
 	return agents, barred
+}
+
+// putLocked stores an agent that has registered itself.
+func (r *Registry) putLocked(a Agent) {
+	if _, there := r.leases[a.Name]; !there {
+		at, _ := slices.BinarySearch(r.names, a.Name)
+		r.names = slices.Insert(r.names, at, a.Name)
+	}
+	r.leases[a.Name] = a
+}
+
+// dropLocked removes an agent that has registered itself.
+func (r *Registry) dropLocked(name string) {
+	delete(r.leases, name)
+	if at, there := slices.BinarySearch(r.names, name); there {
+		r.names = slices.Delete(r.names, at, at+1)
+	}
 }
 
 // mayHave claims an agent's name, or returns an error that names the owner.
@@ -227,7 +268,7 @@ func (r *Registry) expire(now time.Time) {
 	r.mu.Lock()
 	for name, l := range r.leases {
 		if now.After(l.Until.Add(r.sharer.grace())) {
-			delete(r.leases, name)
+			r.dropLocked(name)
 			gone = append(gone, l)
 		}
 	}
@@ -305,7 +346,7 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 			a.Since = old.Since
 		}
 		changed = !live || old.URL != a.URL || old.From != a.From
-		r.leases[a.Name] = a
+		r.putLocked(a)
 	}
 	r.mu.Unlock()
 	if err != nil {
@@ -367,7 +408,7 @@ func (r *Registry) leave(principal, name, instance string) {
 	l, ok := r.leases[name]
 	mine := ok && l.Principal == principal && l.Instance == instance
 	if mine {
-		delete(r.leases, name)
+		r.dropLocked(name)
 	}
 	r.mu.Unlock()
 	if mine {

@@ -147,7 +147,7 @@ func (r *Registry) adopt(a Agent) (changed bool) {
 		r.mu.Unlock()
 		return false
 	}
-	r.leases[a.Name] = a
+	r.putLocked(a)
 	r.mu.Unlock()
 	changed = !live || old.URL != a.URL || old.From != a.From
 	if changed {
@@ -161,7 +161,7 @@ func (r *Registry) adopt(a Agent) (changed bool) {
 func (r *Registry) drop(name string) bool {
 	r.mu.Lock()
 	a, live := r.leases[name]
-	delete(r.leases, name)
+	r.dropLocked(name)
 	r.mu.Unlock()
 	if live {
 		r.ways.forget(name)
