@@ -39,11 +39,12 @@ func Diff(old, new *Config) Change {
 		strict.SetDefaults(old)
 	}
 	var change Change
-	before := make(map[string]*Server)
-	for _, s := range old.Enabled() {
+	was, now := unlike(old.Enabled(), new.Enabled())
+	before := make(map[string]*Server, len(was))
+	for _, s := range was {
 		before[s.Name] = s
 	}
-	for _, s := range new.Enabled() {
+	for _, s := range now {
 		was, ok := before[s.Name]
 		delete(before, s.Name)
 		switch {
@@ -56,11 +57,12 @@ func Diff(old, new *Config) Change {
 	for name := range before {
 		change.Removed = append(change.Removed, name)
 	}
-	faults := make(map[string]string)
-	for _, s := range old.Servers {
+	was, now = unlike(old.Servers, new.Servers)
+	faults := make(map[string]string, len(was))
+	for _, s := range was {
 		faults[s.Name] = s.Fault()
 	}
-	for _, s := range new.Servers {
+	for _, s := range now {
 		if !s.Disabled && s.Faulty() && s.Fault() != faults[s.Name] {
 			change.Faulty = append(change.Faulty, s.Name)
 		}
@@ -87,6 +89,18 @@ func Diff(old, new *Config) Change {
 		}
 	}
 	return change
+}
+
+// unlike returns what is between the servers at the start and at the end that two lists share. Of thousands of servers,
+// most often one has come or gone.
+func unlike(a, b []*Server) ([]*Server, []*Server) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return a, b
 }
 
 // same compares by value; an empty list or mapping is the same as none.
