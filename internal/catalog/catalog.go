@@ -170,8 +170,14 @@ func (c *Catalog) put(namespace string, members []*segment) {
 	} else {
 		delete(c.spaces, namespace)
 	}
-	if (before == nil) != (now == nil) {
-		c.order.Store(nil)
+	if known := c.order.Load(); known != nil && (before == nil) != (now == nil) {
+		order := slices.Clone(*known) // shared with earlier catalogs
+		if at, there := slices.BinarySearch(order, namespace); now == nil && there {
+			order = slices.Delete(order, at, at+1)
+		} else if now != nil && !there {
+			order = slices.Insert(order, at, namespace)
+		}
+		c.order.Store(&order)
 	}
 	if next := was.after(before, now, a.disputed, maxPastTotal-c.held); next != was {
 		c.pasts[namespace] = next

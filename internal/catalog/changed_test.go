@@ -1,6 +1,9 @@
 package catalog
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -83,5 +86,32 @@ func TestContentOfIDs(t *testing.T) {
 	one := with(New(Limits{}), "a")
 	if with(one, "b").Content(KindPrompt) == with(one, "c").Content(KindPrompt) {
 		t.Error("b:ask and c:ask have the same hash")
+	}
+}
+
+// The namespaces and the hash of a catalog are those of one that was made of the same listings at once.
+func TestNamespacesFollowChanges(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	c, listed := New(Limits{}), map[string]Listing{}
+	for range 300 {
+		upstream := fmt.Sprintf("s%d", random.IntN(15))
+		if random.IntN(3) == 0 {
+			c = c.Without(upstream)
+			delete(listed, upstream)
+		} else {
+			l := Listing{Upstream: upstream, Namespace: fmt.Sprintf("n%d", random.IntN(10)), Tools: raws(fmt.Sprintf(`{"name":"t%d","description":"%d"}`, random.IntN(1000), random.IntN(3)))}
+			c, _ = c.With(l)
+			listed[upstream] = l
+		}
+		again := New(Limits{})
+		for _, l := range listed {
+			again, _ = again.With(l)
+		}
+		if got, want := c.Namespaces(), slices.Sorted(maps.Keys(c.spaces)); !slices.Equal(got, want) {
+			t.Fatalf("namespaces %q, want %q", got, want)
+		}
+		if got, want := c.Hash(), again.Hash(); got != want {
+			t.Fatalf("the hash is %s, and %s of the same listings", got, want)
+		}
 	}
 }
