@@ -1,10 +1,12 @@
 package app
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // largeSnapshot is a snapshot that takes until ready is closed.
@@ -87,6 +89,30 @@ func TestIndexingOfReplaced(t *testing.T) {
 		x.close()
 		if got := done.names(); !slices.Equal(got, []string{"first", "third"}) {
 			t.Errorf("%v", got)
+		}
+	})
+}
+
+// Of small changes that come one after the other, the first is prepared by its caller and one in settle after it, the
+// last one among them.
+func TestIndexingOfManySmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var x indexing
+		var done preparedNames
+		for i := range 1000 {
+			x.prepare(&largeSnapshot{name: fmt.Sprint(i), small: true, prepared: &done})
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(settle)
+		got := done.names()
+		if len(got) < 10 || len(got) > 12 || got[0] != "0" || got[len(got)-1] != "999" {
+			t.Errorf("prepared: %v", got)
+		}
+		x.prepare(&largeSnapshot{name: "later", small: true, prepared: &done})
+		x.prepare(&largeSnapshot{name: "too late", small: true, prepared: &done})
+		x.close()
+		if got := done.names(); got[len(got)-1] == "too late" {
+			t.Errorf("after the end: %v", got)
 		}
 	})
 }

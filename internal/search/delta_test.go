@@ -109,3 +109,28 @@ func TestDeltaEnds(t *testing.T) {
 		}
 	}
 }
+
+// Changes that come before the last one is prepared share the whole view that one of them has made.
+func TestWholeOfLateIndex(t *testing.T) {
+	old, all := crowd(deltaFrom + 10)
+	change := func(ix *Index, i int) *Index {
+		name := fmt.Sprintf("server%04d", i)
+		return ix.With(name, append(all[name], Doc{ID: name + ":extra", Name: "fetch_extra", Description: "Fetch something of project 17."}))
+	}
+	old.Prepare()
+	ix := old
+	for i := range 30 {
+		ix = change(ix, i)
+	}
+	later := change(ix, 31)
+	if ix.Prepare(); ix.view.delta != nil {
+		t.Fatal("the change is too small for this test")
+	}
+	if later.Prepare(); later.view.delta == nil || later.view.delta.whole != ix.view {
+		t.Error("a later index does not share the view of an earlier one that was prepared after it was made")
+	}
+	sameHits(t, later, later)
+	if other := old.Join(New(Options{}).With("own", []Doc{{ID: "own:tool", Name: "tool"}})); other.whole == old.whole {
+		t.Error("an index with the documents of one principal shares its view with all others")
+	}
+}

@@ -165,7 +165,7 @@ func TestEmbeddingErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			broken := &Index{tuning: ix.tuning, segments: ix.segments, embedder: test.e, queries: test.e}
+			broken := &Index{tuning: ix.tuning, segments: ix.segments, whole: ix.whole, embedder: test.e, queries: test.e}
 			hits, err := broken.SearchContext(t.Context(), "ferry", 1)
 			if len(hits) != 1 || !errors.Is(err, ErrEmbedding) || test.name != "another length" && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("search: %v, %v", hits, err)
@@ -182,7 +182,7 @@ func TestEmbeddingErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (&Index{tuning: ix.tuning, segments: base.segments, embedder: &fakeEmbedder{fail: boom}}).Embed(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := (&Index{tuning: ix.tuning, segments: base.segments, whole: base.whole, embedder: &fakeEmbedder{fail: boom}}).Embed(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -61,9 +61,9 @@ type Index struct {
 	segments []*segment // one per upstream
 	once     sync.Once  // builds view
 	view     *view
-	whole    atomic.Pointer[view] // that the view may share: of an index that this one derives from, or its own
-	left     []bool               // per document of view: not to be found; nil: all are. See Only
-	leftOut  int                  // how many
+	whole    *atomic.Pointer[view] // that the view may share: the newest of the indexes that With and Without have made of each other
+	left     []bool                // per document of view: not to be found; nil: all are. See Only
+	leftOut  int                   // how many
 }
 
 // New returns an index without documents.
@@ -76,7 +76,7 @@ func New(o Options) *Index {
 	if queries == nil {
 		queries = o.Embedder
 	}
-	return &Index{tuning: t, embedder: o.Embedder, queries: queries}
+	return &Index{tuning: t, embedder: o.Embedder, queries: queries, whole: new(atomic.Pointer[view])}
 }
 
 // With returns an index in which docs replace the documents of upstream. It shares the segments of
@@ -121,7 +121,7 @@ func (ix *Index) WithLater(upstream string, ids []string, docs func() []Doc) *In
 	} else {
 		segments = slices.Insert(segments, at, s)
 	}
-	return ix.of(segments)
+	return ix.next(segments)
 }
 
 // Without returns an index without upstream's documents, or the receiver if it has none.
@@ -130,7 +130,7 @@ func (ix *Index) Without(upstream string) *Index {
 	if !found {
 		return ix
 	}
-	return ix.of(slices.Delete(slices.Clone(ix.segments), at, at+1))
+	return ix.next(slices.Delete(slices.Clone(ix.segments), at, at+1))
 }
 
 // Join returns an index with the documents of ix and of another index with the same options. The
@@ -157,9 +157,19 @@ func (ix *Index) Empty() *Index { return ix.of(nil) }
 
 // of returns an index with the same options and other segments.
 func (ix *Index) of(segments []*segment) *Index {
-	out := &Index{tuning: ix.tuning, embedder: ix.embedder, queries: ix.queries, segments: segments}
+	out := &Index{tuning: ix.tuning, embedder: ix.embedder, queries: ix.queries, segments: segments, whole: new(atomic.Pointer[view])}
 	if len(segments) > 0 {
 		out.whole.Store(ix.whole.Load())
+	}
+	return out
+}
+
+// next is of, for an index that takes the place of ix. A whole view that one of them makes serves the other, too:
+// otherwise each would make its own where the next change comes before the last one is prepared.
+func (ix *Index) next(segments []*segment) *Index {
+	out := ix.of(segments)
+	if len(segments) > 0 {
+		out.whole = ix.whole
 	}
 	return out
 }
