@@ -382,6 +382,38 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("an exchange that was ended: %v", err)
 		}
 	})
+	t.Run("a handler that does not end", func(t *testing.T) {
+		began, end := make(chan struct{}), make(chan struct{})
+		p := newPair(t, false, func(http.ResponseWriter, *http.Request) {
+			close(began)
+			<-end
+		})
+		defer close(end)
+		results := make(chan error, 1)
+		go func() {
+			_, _, err := p.ask(post(t, t.Context(), "x"))
+			results <- err
+		}()
+		<-began
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			p.server.Shutdown(ctx)
+		}()
+		select {
+		case <-over:
+		case <-time.After(patience):
+			t.Error("the shutdown waits for it")
+		}
+		p.mu.Lock()
+		_ = p.last.Close()
+		p.mu.Unlock()
+		if err := <-results; err == nil || errors.Is(err, ErrNotSent) {
+			t.Errorf("its exchange: %v", err)
+		}
+	})
 	t.Run("bye", func(t *testing.T) {
 		p := newPair(t, true, func(w http.ResponseWriter, r *http.Request) {})
 		if _, _, err := p.ask(post(t, t.Context(), "x")); err != nil {

@@ -25,6 +25,8 @@ const (
 	// byeTime is how long a connection that ends waits for its client to close it: a request may be on its way, and
 	// the client has to read that it does not run.
 	byeTime = 500 * time.Millisecond
+	// abortTime is how long Shutdown waits for handlers whose context it has canceled.
+	abortTime = 2 * time.Second
 )
 
 // Server serves exchanges. It is safe for concurrent use.
@@ -70,7 +72,8 @@ func (s *Server) begin(c *served) bool {
 	return true
 }
 
-// Shutdown takes no further exchanges, waits for those that run until ctx ends, and closes the rest.
+// Shutdown takes no further exchanges, waits for those that run until ctx ends, and closes the rest. It leaves a handler
+// behind that does not heed its context, as the server of net/http does: the end of the process must not wait for it.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.ending = true
@@ -78,15 +81,26 @@ func (s *Server) Shutdown(ctx context.Context) {
 		c.wake()
 	}
 	s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for c := range s.conns {
-			c.abort()
-		}
-	})
-	defer stop()
-	s.work.Wait()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		s.work.Wait()
+	}()
+	select {
+	case <-over:
+		return
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for c := range s.conns {
+		c.abort()
+	}
+	s.mu.Unlock()
+	select {
+	case <-over:
+	case <-time.After(abortTime):
+		s.log.Warn("requests of other nodes do not end: they are left behind", "after", abortTime)
+	}
 }
 
 func (s *Server) ends() bool {
