@@ -1,15 +1,21 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -79,9 +85,26 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store,
 	}
 	if err != nil {
 		s.Close()
-		return nil, setupf("store: %w", err)
+		return nil, setupf("store: %w", folderDenied(err, cmp.Or(dir, c.Store.Folder())))
 	}
 	return s, nil
+}
+
+// folderDenied adds to an error because weir may not use the folder of its store: which user needs it, and the fix.
+func folderDenied(err error, dir string) error {
+	var at *fs.PathError
+	if dir == "" || !errors.Is(err, fs.ErrPermission) || !errors.As(err, &at) || !strings.HasPrefix(at.Path, dir) {
+		return err
+	}
+	name := strconv.Itoa(os.Getuid())
+	if u, unknown := user.Current(); unknown == nil {
+		name = u.Username
+	}
+	fix := ""
+	if runtime.GOOS != "windows" {
+		fix = fmt.Sprintf(", such as with chown -R %s %s", name, dir)
+	}
+	return fmt.Errorf("%w: weir runs as the user %s, who may not use the folder %s: give the folder to that user%s, or name another one in store", err, name, dir, fix)
 }
 
 func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slog.Logger) (err error) {
@@ -113,7 +136,10 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	}
 	s.docs, s.ids, s.key = docs, sessionid.New(key, docs, log), key
 	s.shelf = &artifact.Shelf{Docs: docs, Dir: filepath.Join(dir, storeResults), Late: c.Store.Sync == config.SyncInterval}
-	return place.MakeFolder(s.shelf.Dir)
+	if err := place.MakeFolder(s.shelf.Dir); err != nil {
+		return err
+	}
+	return place.Usable(s.shelf.Dir)
 }
 
 // results makes artifacts with a handle outlast the process, if there is a store in files and files are

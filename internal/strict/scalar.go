@@ -110,11 +110,23 @@ func (d *Decoder) scalar(n *Node, path string, v reflect.Value, f Field, k Kind)
 		return b.Int()
 	}
 	if f.Min != "" && v.Int() < bound(f.Min) {
-		d.Fail(n, path, "%s must be at least %s, not %s", path, f.Min, quote(n))
+		d.Fail(n, path, "%s must be at least %s, not %s", path, bounded(f.Min, v), quote(n))
 	}
 	if f.Max != "" && v.Int() > bound(f.Max) {
-		d.Fail(n, path, "%s must be at most %s, not %s", path, f.Max, quote(n))
+		d.Fail(n, path, "%s must be at most %s, not %s", path, bounded(f.Max, v), quote(n))
 	}
+}
+
+// bounded returns the bound of a value as people write it: that of a size has a unit.
+func bounded(bound string, v reflect.Value) string {
+	if v.Type() != reflect.TypeFor[Bytes]() {
+		return bound
+	}
+	n, ok := parseBytes(bound)
+	if !ok {
+		return bound
+	}
+	return n.short()
 }
 
 // spelling finds the legal value that other clients write a little differently, such as streamableHttp.

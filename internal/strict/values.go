@@ -43,6 +43,16 @@ func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 // KB, MB and GB are powers of 1024, and KiB, MiB and GiB the same.
 type Bytes int64
 
+// short returns a size in the largest unit of which it is a multiple, as in "16MB".
+func (b Bytes) short() string {
+	for _, unit := range []string{"GB", "MB", "KB"} {
+		if f := Bytes(sizeUnit(strings.ToLower(unit))); b > 0 && b%f == 0 {
+			return strconv.FormatInt(int64(b/f), 10) + unit
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
 // sizeUnit is the factor of a unit in lower case, or 0.
 func sizeUnit(unit string) int64 {
 	switch unit {

@@ -86,6 +86,10 @@ func (s *Server) start() (err error) {
 	if err := place.MakeFolder(s.files()); err != nil {
 		return err
 	}
+	// The engine waits for files that it may not use until its start has taken too long.
+	if err := place.Usable(s.files()); err != nil {
+		return err
+	}
 	if err := s.run(); err != nil {
 		return err
 	}
