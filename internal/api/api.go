@@ -73,6 +73,12 @@ type Options struct {
 	Calls http.Handler
 	// Cluster has the nodes that share the store; nil: the gateway is one node.
 	Cluster Cluster
+	// Checked reports whether another node of the cluster has sent a request, and has checked its caller and the
+	// caller's rights. Nil means that none has.
+	Checked func(ctx context.Context) bool
+	// Usage returns the cost of calls that the viewer of a request may see: of all nodes, or, if own is true, of
+	// this node alone. Nil takes that of Look.Gateway.
+	Usage func(ctx context.Context, own bool) UsageOfNodes
 	// Look is what viewers read.
 	Look Look
 	// Desk gives the tokens of operators for codes; nil makes one that ends with the API.
@@ -130,6 +136,10 @@ func (a *API) Close() { a.close() }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.o.checked(r.Context()) {
+		(&clustered{a}).serveChecked(w, r)
+		return
+	}
 	if err := guard.OwnOrigin(r, a.o.PublicURL); err != nil {
 		fail(w, err)
 		return

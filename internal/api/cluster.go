@@ -19,6 +19,9 @@ type Cluster interface {
 	// Drain makes a node that an INC names take no new work. It returns when the node has agreed. The
 	// error is an *mcp.Error.
 	Drain(ctx context.Context, inc string) error
+	// Pass sends a request to a node in the name of the caller in its context, and writes the answer. The error
+	// is an *mcp.Error, and says that nothing was written.
+	Pass(n ClusterNode, w http.ResponseWriter, r *http.Request) error
 }
 
 // ClusterStatus is the answer of cluster.
@@ -61,18 +64,19 @@ type clustered struct{ a *API }
 // routes are the routes about nodes.
 func (c *clustered) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: "cluster", right: mayLook, summary: "The nodes of the cluster; 404 for a gateway of one node", answer: ClusterStatus{}, serve: c.nodes},
-		{method: http.MethodPost, path: "cluster/nodes/{node}/drain", right: mayOperate, summary: "Make a node take no new work", body: struct{}{}, answer: ClusterNode{}, serve: c.drain},
+		{method: http.MethodGet, path: "cluster", right: mayLook, common: true, summary: "The nodes of the cluster; 404 for a gateway of one node", answer: ClusterStatus{}, serve: c.nodes},
+		{method: http.MethodGet, path: "usage", right: mayLook, summary: "The cost of calls since the start, of all nodes of a cluster or of one", answer: UsageOfNodes{}, serve: c.usage},
+		{method: http.MethodPost, path: "cluster/nodes/{node}/drain", right: mayOperate, common: true, summary: "Make a node take no new work", body: struct{}{}, answer: ClusterNode{}, serve: c.drain},
 	}
 }
 
-// errOneNode says that the gateway has no cluster.
-var errOneNode = mcp.Errorf(mcp.KindNotFound, "this gateway is no node of a cluster: store: nats://HOST:PORT or cluster:DIR makes several gateways act as one (docs/cluster.md)")
+// ErrOneNode says that the gateway has no cluster.
+var ErrOneNode = mcp.Errorf(mcp.KindNotFound, "this gateway is no node of a cluster: store: nats://HOST:PORT or cluster:DIR makes several gateways act as one (docs/cluster.md)")
 
 // nodes serves cluster. Viewers learn no addresses of peer links: these are in the operator's network.
 func (c *clustered) nodes(w http.ResponseWriter, r *http.Request) error {
 	if c.a.o.Cluster == nil {
-		return errOneNode
+		return ErrOneNode
 	}
 	s := c.a.o.Cluster.Status()
 	if !c.a.operates(identity.From(r.Context())) {
@@ -89,9 +93,9 @@ func (c *clustered) drain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if c.a.o.Cluster == nil {
-		return errOneNode
+		return ErrOneNode
 	}
-	n, err := nodeNamed(c.a.o.Cluster.Status().Nodes, r.PathValue("node"))
+	n, err := NodeNamed(c.a.o.Cluster.Status().Nodes, r.PathValue("node"))
 	if err != nil {
 		return err
 	}
@@ -107,8 +111,9 @@ func (c *clustered) drain(w http.ResponseWriter, r *http.Request) error {
 // nodeDraining is the state of a node that takes no new work.
 const nodeDraining = "draining"
 
-// nodeNamed returns the node that a name or an INC names.
-func nodeNamed(all []ClusterNode, name string) (ClusterNode, error) {
+// NodeNamed returns the node that a name or an INC names. The error is an *mcp.Error, and names the nodes that are
+// there.
+func NodeNamed(all []ClusterNode, name string) (ClusterNode, error) {
 	var names, incs []string
 	var found ClusterNode
 	for _, n := range all {

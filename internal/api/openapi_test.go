@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/approval"
 	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/serverlog"
 	"github.com/weir-mcp/weir/internal/telemetry"
@@ -87,6 +89,112 @@ func (nodes) Drain(_ context.Context, inc string) error {
 		return mcp.Errorf(mcp.KindNodeGone, "it is gone")
 	}
 	return nil
+}
+
+func (nodes) Pass(n ClusterNode, w http.ResponseWriter, r *http.Request) error {
+	if n.Inc == "cccccc" {
+		return mcp.Errorf(mcp.KindNodeGone, "it is gone")
+	}
+	id := identity.From(r.Context())
+	return write(w, map[string]any{"passed": r.Method + " " + r.URL.RequestURI(), "principal": id.Principal, "operates": id.HasRole(operator), "bearer": r.Header.Get("Authorization")})
+}
+
+// TestRequestsAtNodes: the parameter node names the node that answers, for each route of viewers and operators that is
+// not common; the right is checked here, before.
+func TestRequestsAtNodes(t *testing.T) {
+	a, concrete := whole(t)
+	one := New(Options{Key: worldKey, Servers: fixed{}})
+	t.Cleanup(one.Close)
+	ask := func(a *API, method, path, body string, change func(*http.Request)) (int, string) {
+		r := request(method, path, body)
+		if change != nil {
+			change(r)
+		}
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	at := func(path, node string) string {
+		mark := "?"
+		if strings.Contains(path, "?") {
+			mark = "&"
+		}
+		return path + mark + "node=" + node
+	}
+	stranger := func(r *http.Request) { r.Header.Del("Authorization"); r.Header.Set("X-Principal", "ann") }
+	for _, r := range a.routes() {
+		body := ""
+		if r.method != http.MethodGet {
+			body = "{}"
+		}
+		path := concrete(r.path)
+		takes := slices.Contains(r.query, nodeQuery)
+		status, answer := ask(a, r.method, at(path, "bbbbbb"), body, nil)
+		plain, _, _ := strings.Cut(path, "?")
+		switch {
+		case takes && (status != 200 || !strings.Contains(answer, `"passed":"`+r.method+" "+Path+strings.ReplaceAll(plain, "%23", "#")) || strings.Contains(answer, "node=") || !strings.Contains(answer, `"operates":true`) || strings.Contains(answer, worldKey)):
+			t.Errorf("%s %s: %d %s", r.method, r.path, status, answer)
+		case !takes && (status != 400 || !strings.Contains(answer, "takes no parameter node")):
+			t.Errorf("%s %s, which is common: %d %s", r.method, r.path, status, answer)
+		}
+		want := map[right]int{mayLook: 200, mayOperate: 401}[r.right]
+		if status, answer = ask(a, r.method, at(path, "bbbbbb"), body, stranger); takes && (status != want || strings.Contains(answer, `"operates":true`)) {
+			t.Errorf("%s %s by a viewer: %d %s", r.method, r.path, status, answer)
+		}
+	}
+	for _, tt := range []struct {
+		a      *API
+		node   string
+		status int
+		holds  string
+	}{
+		{a, "a", 200, `"name":"many"`},
+		{a, "aaaaaa", 200, `"name":"many"`},
+		{a, "x", 404, "there are: a, "},
+		{a, "", 404, "there are: a, "},
+		{a, url.QueryEscape(hostile), 400, "bbbbbb, cccccc"},
+		{a, "cccccc", 502, "it is gone"},
+		{one, "a", 404, "no node of a cluster"},
+	} {
+		if status, answer := ask(tt.a, "GET", "servers?node="+tt.node, "", nil); status != tt.status || !strings.Contains(answer, tt.holds) {
+			t.Errorf("%q: %d %s, want %d and %s", tt.node, status, answer, tt.status, tt.holds)
+		}
+	}
+	if _, answer := ask(a, "GET", "audit?node=a&limit=1", "", nil); strings.Contains(answer, "the parameters are") {
+		t.Errorf("the node is a parameter of the audit log: %s", answer)
+	}
+}
+
+// TestRequestsOfNodes: a node serves what another one has checked, with the rights of the identity, and nothing that is
+// for its own user.
+func TestRequestsOfNodes(t *testing.T) {
+	w := newWorld(t)
+	a := New(Options{Look: w.look(nil), Key: worldKey, Cluster: nodes{}, Servers: fixed{}, Audit: fixed{}, Checked: func(ctx context.Context) bool { return true }})
+	t.Cleanup(a.Close)
+	for _, tt := range []struct {
+		method, path, body string
+		roles              []string
+		status             int
+	}{
+		{"GET", "servers", "", []string{operator}, 200},
+		{"GET", "servers?node=bbbbbb", "", []string{operator}, 200}, // it goes no further
+		{"GET", "servers", "", nil, 403},
+		{"GET", "overview", "", nil, 200},
+		{"GET", "audit", "", []string{auditor}, 200},
+		{"GET", "audit", "", nil, 403},
+		{"POST", "servers/many/restart", "{}", []string{operator}, 200},
+		{"POST", "servers/many/restart", "{}", nil, 403},
+		{"GET", "clients", "", []string{operator}, 403},
+		{"POST", "sessions", "{}", []string{operator}, 403},
+	} {
+		r := request(tt.method, tt.path, tt.body)
+		r = r.WithContext(identity.With(r.Context(), &identity.Identity{Principal: "ann", Roles: tt.roles}))
+		got := httptest.NewRecorder()
+		a.ServeHTTP(got, r)
+		if got.Code != tt.status || tt.status == 200 && strings.Contains(got.Body.String(), "passed") {
+			t.Errorf("%s %s as %v: %d %s, want %d", tt.method, tt.path, tt.roles, got.Code, got.Body, tt.status)
+		}
+	}
 }
 
 // TestNamesOfNodes: a node is named by its name or its INC, and a gateway of one node has none.

@@ -33,15 +33,30 @@ type route struct {
 	query        []parameter
 	body, answer any    // values of the types of the bodies; nil: none
 	stream       string // the content type of an answer that is no JSON
+	common       bool   // the answer of any node is the same, or is for the caller's own node: it takes no node
 	serve        handler
 }
+
+// nodeQuery names the node of a cluster that answers.
+var nodeQuery = parameter{"node", "the name or the INC of the node of a cluster that answers; the one that is asked without it"}
 
 // A parameter is one of the query. Its name is the first, what it means the second.
 type parameter [2]string
 
-// routes returns the table of all routes.
+// routes returns the table of all routes. Those of viewers and operators take the parameter node, except the common
+// ones.
 func (a *API) routes() []route {
-	return slices.Concat(a.lookRoutes(), a.operateRoutes(), (&clustered{a}).routes(), (&editor{&a.o}).routes(), (&checkup{&a.o}).routes(), (&wirer{&a.o}).routes())
+	c := &clustered{a}
+	all := slices.Concat(a.lookRoutes(), a.operateRoutes(), c.routes(), (&editor{&a.o}).routes(), (&checkup{&a.o}).routes(), (&wirer{&a.o}).routes())
+	for i := range all {
+		r := &all[i]
+		takes := !r.common && (r.right == mayLook || r.right == mayOperate)
+		if takes {
+			r.query = append(slices.Clip(r.query), nodeQuery)
+		}
+		r.serve = c.atNode(takes, r.serve)
+	}
+	return all
 }
 
 // tableQuery are the parameters that go into the selector "table" of tool_view.
@@ -61,8 +76,8 @@ func (a *API) lookRoutes() []route {
 	file := get("artifacts/{handle}/file", "All rows that fit, or what is kept byte for byte, as a file", nil, saver{a.o.Look.Artifacts}.save, append([]parameter{{"format", formNames() + "; csv without it"}}, tableQuery...)...)
 	file.stream = "*/*"
 	return []route{
-		get("openapi.json", "This document", map[string]any{}, a.openapi),
-		get("me", "Who the viewer is, and what the viewer may do", me{}, a.me),
+		{method: http.MethodGet, path: "openapi.json", right: mayLook, summary: "This document", answer: map[string]any{}, common: true, serve: a.openapi},
+		{method: http.MethodGet, path: "me", right: mayLook, summary: "Who the viewer is, and what the viewer may do", answer: me{}, common: true, serve: a.me},
 		get("overview", "The state of the gateway and a page of its servers", overviewAnswer{}, a.overview, paged...),
 		get("servers/{name}", "The state of one server", Upstream{}, a.server),
 		get("catalog", "A page of the entries at a path, or of those that fit a query in the order in which agents get them", cardsAnswer{}, a.catalog,
@@ -105,14 +120,14 @@ func (a *API) operateRoutes() []route {
 		post("servers/{name}/restart", "Restart a server", struct{}{}, Server{}, a.restart),
 		get("servers/{name}/log", "Lines that a server wrote to standard error", Lines{}, a.log, lines...),
 		get("logs", "Lines that all servers wrote to standard error", Lines{}, a.log, lines...),
-		get("approvals", "Calls that wait for the yes of an operator", Approvals{}, a.approvals),
-		post("approvals/{id}", "Approve a call, or deny it", Decision{}, approval.Call{}, a.decide),
+		{method: http.MethodGet, path: "approvals", right: mayOperate, summary: "Calls that wait for the yes of an operator", answer: Approvals{}, common: true, serve: a.approvals},
+		{method: http.MethodPost, path: "approvals/{id}", right: mayOperate, summary: "Approve a call, or deny it", body: Decision{}, answer: approval.Call{}, common: true, serve: a.decide},
 		get("audit", "A page of the audit log", audit.Page{}, a.audit, records...),
 		changed,
 		get("calls/{id}/exchange", "The arguments and the result of a call, where console.capture keeps them", exchangeAnswer{}, a.exchange),
 		get("definitions", "How servers differ from weir.lock", lockfile.Status{}, a.definitions),
 		post("definitions/accept", "Agree to a difference, or to all of a server", lockfile.Acceptance{}, Accepted{}, a.accept),
-		post("codes", "A code that a browser of this machine changes for a token, once and within a minute", struct{}{}, Code{}, a.code),
+		{method: http.MethodPost, path: "codes", right: mayOperate, summary: "A code that a browser of this machine changes for a token, once and within a minute", body: struct{}{}, answer: Code{}, common: true, serve: a.code},
 		session,
 	}
 }
@@ -128,6 +143,6 @@ func (a *editor) routes() []route {
 		one(http.MethodPatch, "servers/{name}", "Change the entry of a server by a merge patch (RFC 7396); needs If-Match", amendment{}, Edited{}, a.amendServer),
 		one(http.MethodDelete, "servers/{name}", "Take a server out of the configuration; needs If-Match", struct{}{}, Edited{}, a.removeServer),
 		one(http.MethodPost, "operations/{n}/undo", "Take back a change by its number", struct{}{}, Edited{}, a.undo),
-		{method: http.MethodGet, path: "registry", right: mayOperate, summary: "Servers of the MCP Registry that fit some words", query: []parameter{{"query", "what the server should do"}}, answer: Published{}, serve: a.published},
+		{method: http.MethodGet, path: "registry", right: mayOperate, summary: "Servers of the MCP Registry that fit some words", query: []parameter{{"query", "what the server should do"}}, answer: Published{}, common: true, serve: a.published},
 	}
 }

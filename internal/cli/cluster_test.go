@@ -90,6 +90,13 @@ cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "
 	}
 	weir(t, "cluster", "status", "--url", b.base+"/mcp").want(t, exitOK, "NODE")
 	weir(t, "cluster", "drain", "nobody-knows", "--url", b.base+"/mcp").want(t, exitRefused, "there are: a, b")
+	if r := weir(t, "stats", "--url", a.base+"/mcp"); r.code != exitOK || !strings.Contains(r.stderr, "the sum of a, b") {
+		t.Errorf("the usage of both: %+v", r)
+	}
+	for _, command := range [][]string{{"stats"}, {"ls"}, {"logs"}} {
+		weir(t, append(command, "--node", "b", "--url", a.base+"/mcp")...).want(t, exitOK, "")
+		weir(t, append(command, "--node", "x", "--url", a.base+"/mcp")...).want(t, exitRefused, "there are: a, b")
+	}
 
 	a.end(syscall.SIGKILL)
 	settles(t, b, first)

@@ -233,6 +233,7 @@ func completeNodes(a *process, ctx context.Context, t target, args []string) (na
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	t.node = ""
 	o, err := findOperator(a, ctx, t)
 	if err != nil {
 		return nil

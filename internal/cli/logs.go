@@ -64,6 +64,7 @@ ended, and why.
 		},
 	}
 	t.operatorFlags(cmd)
+	t.nodeFlag(a, cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written from now on")
 	cmd.Flags().IntVarP(&n, "lines", "n", shownLogLines, "how many of the last lines to show")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each line")

@@ -95,10 +95,12 @@ time (2026-07-28T10:00:00Z), for a duration (24h), or since you looked last
 		},
 	}
 	t.flags(cmd)
+	t.nodeFlag(a, cmd)
 	cmd.Flags().BoolVar(&tools, "tools", false, "list all tools")
 	cmd.Flags().BoolVar(&hash, "hash", false, "print the hash of the catalog")
 	cmd.Flags().BoolVar(&changes, "changes", false, "print what the servers say differently than first")
 	cmd.Flags().StringVar(&since, "since", "", "print what changed since a time, for a duration, or since the last look (last)")
+	cmd.MarkFlagsMutuallyExclusive("tools", "node")
 	cmd.MarkFlagsMutuallyExclusive("tools", "hash", "changes")
 	cmd.MarkFlagsMutuallyExclusive("tools", "hash", "since")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -63,6 +63,7 @@ func (t *target) operatorFlags(cmd *cobra.Command) {
 // An operator asks the API of a running gateway.
 type operator struct {
 	base     string // URL of the gateway, without a path
+	node     string // of a cluster, which answers; "" is the gateway at base
 	bearer   string
 	instance string // of the gateway that answered last
 }
@@ -86,7 +87,7 @@ func findOperator(a *process, ctx context.Context, t target) (*operator, error) 
 		if err != nil {
 			return nil, err
 		}
-		o := &operator{base: strings.TrimSuffix(base, "/"), bearer: t.token}
+		o := &operator{base: strings.TrimSuffix(base, "/"), node: t.node, bearer: t.token}
 		if f := announced(a, ctx, o.base); f != nil && !named {
 			o.useKey(a)
 		}
@@ -97,7 +98,7 @@ func findOperator(a *process, ctx context.Context, t target) (*operator, error) 
 		return nil, err
 	}
 	if f := readRunFile(a.lookupEnv, c.path); f != nil && f.runs(ctx) {
-		o := &operator{base: strings.TrimSuffix(f.URL, "/mcp"), bearer: t.token}
+		o := &operator{base: strings.TrimSuffix(f.URL, "/mcp"), node: t.node, bearer: t.token}
 		if !named {
 			o.useKey(a)
 		}
@@ -105,7 +106,7 @@ func findOperator(a *process, ctx context.Context, t target) (*operator, error) 
 	}
 	if c.check() == nil { // a gateway of another user, or one whose file is missing
 		if at, err := locateByAddress(a, ctx, c.path, t.token); at != "" && err == nil {
-			return &operator{base: strings.TrimSuffix(at, "/mcp"), bearer: t.token}, nil
+			return &operator{base: strings.TrimSuffix(at, "/mcp"), node: t.node, bearer: t.token}, nil
 		}
 	}
 	return nil, failf(exitUnavailable, "no gateway runs with %s; start it with: weir serve --config %s", c.path, c.path)
@@ -177,7 +178,7 @@ func (o *operator) ask(ctx context.Context, method, path string, body []byte, in
 
 // open sends a request. The caller closes the body of the response, whose status is 200.
 func (o *operator) open(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, o.base+api.Path+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, o.base+api.Path+atNode(path, o.node), bytes.NewReader(body))
 	if err != nil {
 		return nil, failf(exitUsage, "%q is no URL", withoutPassword(o.base))
 	}
@@ -209,24 +210,33 @@ var operatorHTTP = &http.Client{CheckRedirect: func(*http.Request, []*http.Reque
 // refused returns the error of a response.
 func (o *operator) refused(resp *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+	message := messageOf(data)
+	if message == "" {
+		return failf(exitUnavailable, "%s answered %s: it is no weir gateway, or an older one; restart it with this version", withoutPassword(o.base), resp.Status)
+	}
+	return failf(exitCodeOf(resp.StatusCode), "%s", message)
+}
+
+// messageOf returns the message of an answer that is an error, "" for others.
+func messageOf(data []byte) string {
 	var answer struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
 	_ = json.Unmarshal(data, &answer) // else it has no message
-	message := answer.Error.Message
-	if message == "" {
-		return failf(exitUnavailable, "%s answered %s: it is no weir gateway, or an older one; restart it with this version", withoutPassword(o.base), resp.Status)
-	}
-	code := exitRefused
+	return answer.Error.Message
+}
+
+// exitCodeOf returns the exit code for the status of an error.
+func exitCodeOf(status int) int {
 	switch {
-	case resp.StatusCode == http.StatusBadRequest:
-		code = exitUsage
-	case resp.StatusCode >= http.StatusInternalServerError:
-		code = exitUnavailable
+	case status == http.StatusBadRequest:
+		return exitUsage
+	case status >= http.StatusInternalServerError:
+		return exitUnavailable
 	}
-	return failf(code, "%s", message)
+	return exitRefused
 }
 
 // completeRunning completes the names of a configuration's servers from the file, and starts nothing.

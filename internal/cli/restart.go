@@ -54,6 +54,7 @@ The exit code is 1 if a server does not come up.`,
 		},
 	}
 	t.operatorFlags(cmd)
+	t.nodeFlag(a, cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "restart all servers that are not disabled")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

@@ -3,10 +3,12 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 )
 
@@ -23,7 +25,8 @@ that they would have read without the gateway: the definitions of all tools, onc
 for a session that lists or browses them, and results whole. For each open session
 and in all. SAVED is below zero where the gateway cost more than it saved, as with
 a few small tools.
-With auth.tokens in the configuration it is the caller's own sessions.`,
+With auth.tokens in the configuration it is the caller's own sessions. In a cluster
+it is the sum of all nodes, or with --node what one of them counts.`,
 		Example: "  weir stats --url http://127.0.0.1:8088/mcp",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,8 +34,8 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 			if err != nil {
 				return err
 			}
-			s := &usage.Stats{}
-			if err := fetchBeside(cmd.Context(), at, token, "stats", s); err != nil {
+			s := &app.ClusterStats{}
+			if err := fetchBeside(cmd.Context(), at, token, atNode("stats", t.node), s); err != nil {
 				return err
 			}
 			if asJSON {
@@ -42,11 +45,12 @@ With auth.tokens in the configuration it is the caller's own sessions.`,
 		},
 	}
 	t.runningFlags(cmd)
+	t.nodeFlag(a, cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func printStats(a *process, s *usage.Stats) error {
+func printStats(a *process, s *app.ClusterStats) error {
 	row := func(session, principal string, u usage.Usage) []cell {
 		number := func(n int64) cell { return cell{"", strconv.FormatInt(n, 10)} }
 		return []cell{{cyan, session}, {"", principal}, number(u.Calls), number(u.Failed), number(u.Tokens.Read), number(u.Tokens.Raw), {"", saved(u.Tokens)}}
@@ -60,6 +64,12 @@ func printStats(a *process, s *usage.Stats) error {
 		return err
 	}
 	a.note("tokens of %s since %s", s.Encoding, s.Since.Local().Format(time.DateTime))
+	if len(s.Nodes) > 1 {
+		a.note("the sum of %s", oneLine(strings.Join(s.Nodes, ", ")))
+	}
+	if len(s.Silent) > 0 {
+		a.note("without %s: no answer within two seconds. Try again.", oneLine(strings.Join(s.Silent, ", ")))
+	}
 	if n := s.Total.Pending; n > 0 {
 		a.note("%d results are still being counted", n)
 	}

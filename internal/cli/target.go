@@ -36,6 +36,7 @@ const (
 type target struct {
 	url, token, config string
 	profile            string  // "" is the whole catalog
+	node               string  // of a cluster, which answers; "" is the one that is asked
 	person             *person // answers what calls ask; nil if the command makes no calls
 }
 
@@ -83,6 +84,27 @@ Which gateway is asked:
 func (t *target) serverFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.url, "url", "", "MCP URL of a running gateway, such as "+defaultURL+" (or $WEIR_URL)")
 	cmd.Flags().StringVar(&t.token, "token", "", "bearer token for the gateway at --url (better $WEIR_TOKEN: other users see command lines)")
+}
+
+// nodeFlag adds the flag that names a node of a cluster to a command that reads of a running gateway.
+func (t *target) nodeFlag(a *process, cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.node, "node", "", "the node of a cluster to ask, by its name or INC (weir cluster); any other one passes the question on")
+	// the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("node", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeNodes(a, cmd.Context(), *t, nil), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// atNode adds the parameter of a node to a path.
+func atNode(path, node string) string {
+	if node == "" {
+		return path
+	}
+	mark := "?"
+	if strings.Contains(path, "?") {
+		mark = "&"
+	}
+	return path + mark + "node=" + url.QueryEscape(node)
 }
 
 // openTarget connects to the gateway. The caller closes the client.
@@ -141,8 +163,13 @@ func probeGateway(ctx context.Context, mcpURL, token string) *app.Health {
 
 // fetchHealth reads /healthz of the gateway with an MCP URL.
 func fetchHealth(ctx context.Context, mcpURL, token string) (*app.Health, error) {
+	return fetchHealthOf(ctx, mcpURL, token, "")
+}
+
+// fetchHealthOf reads /healthz of a node of the cluster of the gateway with an MCP URL.
+func fetchHealthOf(ctx context.Context, mcpURL, token, node string) (*app.Health, error) {
 	h := &app.Health{}
-	if err := fetchBeside(ctx, mcpURL, token, "healthz", h); err != nil {
+	if err := fetchBeside(ctx, mcpURL, token, atNode("healthz", node), h); err != nil {
 		return nil, err
 	}
 	if token == "" && h.Name == "" && h.Status != "" {
@@ -185,6 +212,11 @@ func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) erro
 	case http.StatusUnauthorized:
 		return errToken(shown, token)
 	default:
+		if strings.Contains(query, "node=") {
+			if message := messageOf(data); message != "" {
+				return failf(exitCodeOf(resp.StatusCode), "%s", message)
+			}
+		}
 		return failf(exitUnavailable, "%s answered %s: is %s a weir gateway?", u, resp.Status, shown)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
@@ -256,13 +288,13 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 	return &client{
 		peer:   conn,
 		where:  shown,
-		health: func(ctx context.Context) (*app.Health, error) { return fetchHealth(ctx, mcpURL, token) },
+		health: func(ctx context.Context) (*app.Health, error) { return fetchHealthOf(ctx, mcpURL, token, t.node) },
 		catalog: func(ctx context.Context, since time.Time) (*app.CatalogInfo, error) {
 			info, path := &app.CatalogInfo{}, "catalog"
 			if !since.IsZero() {
 				path += "?since=" + url.QueryEscape(since.UTC().Format(time.RFC3339Nano))
 			}
-			return info, fetchBeside(ctx, mcpURL, token, path, info)
+			return info, fetchBeside(ctx, mcpURL, token, atNode(path, t.node), info)
 		},
 		tools:  toolsAt(mcpURL, token),
 		person: t.person,
@@ -273,6 +305,9 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 // openOwn starts a gateway in this process and connects to it through a pipe. It waits until every
 // upstream has been listed or has failed.
 func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*client, error) {
+	if t.node != "" {
+		return nil, failf(exitUsage, "--node %s is for a node of a cluster, and no gateway runs with %s: name one that runs with --url", oneLine(t.node), from.path)
+	}
 	opts, path := configOptions(a, ctx), from.path
 	from.guard(&opts)
 	opts.Omit = app.OmitItself(a.environ(), false)

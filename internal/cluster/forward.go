@@ -175,7 +175,7 @@ func Forward(n *Node, inc string, w http.ResponseWriter, r *http.Request) error 
 		defer context.AfterFunc(n.ctx, func() { cancel(mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down")) })()
 		return tunnel(ctx, w, resp)
 	}
-	if isStream(resp) { // it ends with the credential of its request
+	if lasts(resp) { // it ends with the credential of its request
 		lasting, end := guard.Lasting(ctx)
 		defer end()
 		defer context.AfterFunc(lasting, func() { cancel(context.Cause(lasting)) })()

@@ -538,6 +538,11 @@ func isStream(resp *http.Response) bool {
 	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 }
 
+// lasts reports whether a response is written over time: an event stream, or lines of JSON that follow a log.
+func lasts(resp *http.Response) bool {
+	return isStream(resp) || strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-ndjson")
+}
+
 // copyResponse writes a response of another node, each part as it comes. It closes the body of the response and
 // returns the error of reading it.
 func copyResponse(w http.ResponseWriter, resp *http.Response) error {
@@ -554,7 +559,7 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 		h[name] = values
 	}
 	w.WriteHeader(resp.StatusCode)
-	stream := isStream(resp)
+	stream := lasts(resp)
 	rc := http.NewResponseController(w)
 	if stream {
 		_ = rc.SetReadDeadline(time.Time{})

@@ -255,6 +255,10 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 			app.AnswerApprovals(f.engine, w, r)
 			return
 		}
+		if r.URL.Path == app.PeerStats {
+			app.AnswerStats(f.engine, w, r, id)
+			return
+		}
 		if r.URL.Path == app.PeerDispatched {
 			app.GiveBody(f.engine, w, r, id.Principal)
 			return

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/console"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -51,10 +52,7 @@ func (s *viewed) Overview(ctx context.Context) api.Overview {
 	out := api.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
 		Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
-		Usage: api.Usage{
-			Own: !app.SeesAll(ctx, s.engine), Sessions: len(stats.Sessions), Calls: stats.Total.Calls, Failed: stats.Total.Failed,
-			Read: stats.Total.Tokens.Read, Raw: stats.Total.Tokens.Raw, Pending: stats.Total.Pending,
-		},
+		Usage: usageOf(&stats, !app.SeesAll(ctx, s.engine)),
 	}
 	seen := app.ViewOf(ctx, s.engine).Catalog
 	for _, u := range h.List() {
@@ -71,6 +69,14 @@ func (s *viewed) Overview(ctx context.Context) api.Overview {
 		})
 	}
 	return out
+}
+
+// usageOf returns the usage of statistics, of which own says that they are of the viewer's sessions alone.
+func usageOf(s *usage.Stats, own bool) api.Usage {
+	return api.Usage{
+		Own: own, Sessions: len(s.Sessions), Calls: s.Total.Calls, Failed: s.Total.Failed,
+		Read: s.Total.Tokens.Read, Raw: s.Total.Tokens.Raw, Pending: s.Total.Pending,
+	}
 }
 
 // SeesAll implements api.Gateway.

@@ -21,6 +21,7 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Captures: func() bool { return f.engine.Config().Console.Capture }, Guard: f.wholly(closed)}
 	if f.cluster != nil {
 		o.Cluster, o.Elsewhere = nodes{f.cluster, f.engine}, f.engine.Operator.Elsewhere()
+		o.Checked, o.Usage = fromNode, view.usage
 	}
 	o.Machine = func() api.Machine { return f.machine }
 	o.Settings = func(key string, set bool) (string, []api.Setting) {

@@ -278,7 +278,10 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	hub := near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.engine.Offices.Handler()) // it checks credentials itself
 	mux.Handle("/socket.io/", open.Wrap(hub))
 	mux.Handle("/smcp/", open.Wrap(hub))
-	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(http.HandlerFunc(f.serveHealth)), func(r *http.Request) bool {
+	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(f.atNode(f.serveHealth)), func(r *http.Request) bool {
+		if fromNode(r.Context()) {
+			return false // that node has looked
+		}
 		if tokens {
 			return r.Header.Get("Authorization") == ""
 		}
@@ -288,9 +291,9 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	mux.Handle("/readyz", open.Wrap(http.HandlerFunc(f.serveReady)))
 	mountConsole(mux, open, c)
 	mux.Handle(authn.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
-	mux.Handle("/catalog", all(http.HandlerFunc(f.serveCatalog)))
+	mux.Handle("/catalog", all(f.atNode(f.serveCatalog)))
 	mux.Handle(ToolsPath, all(http.HandlerFunc(f.serveTools)))
-	mux.Handle("/stats", closed.Wrap(http.HandlerFunc(f.serveStats)))
+	mux.Handle("/stats", closed.Wrap(f.atNode(f.serveStats)))
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
 	return mux
@@ -396,12 +399,13 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveStats reports the cost of calls: those of all principals to operators, and the caller's own to
-// others.
+// others. In a cluster it is that of all nodes, or of the one that the request names.
 func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	app.WriteJSON(w, http.StatusOK, f.engine.Stats(r.Context()))
+	_, _, carried := cluster.Caller(r.Context())
+	app.WriteJSON(w, http.StatusOK, app.StatsOfNodes(r.Context(), f.engine, carried || r.URL.Query().Has("node")))
 }
 
 // Shutdown waits for running calls until ctx ends and answers the rest with an error. It closes the
