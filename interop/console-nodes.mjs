@@ -80,6 +80,7 @@ async function alone(report, browser, weir) {
   await report.check('a gateway alone has no page Nodes, no key for it, and says so at its address', async () => {
     await until(page, 'home', title, 'Home');
     expect(!(await page.run(texts, 'nav a')).includes('Nodes'), 'the menu has Nodes');
+    expect(await page.run(() => document.getElementById('node').hidden), 'there is a choice of node');
     await press(page, '?');
     await until(page, 'the keys', () => document.getElementById('keys').open);
     expect(!(await page.run(texts, '#keys-list dd')).includes('Nodes'), 'the keys have Nodes');
@@ -110,6 +111,29 @@ async function together(report, browser, weir) {
     expect(!(await page.run(() => document.getElementById('page').innerText)).includes('127.0.0.1'), 'the page has addresses');
     expect(!JSON.stringify(await (await fetch(`${nodes[0].base}/api/v1/cluster`)).json()).includes('127.0.0.1'), 'the answer has addresses');
     expectEqual(await violations(page), [], 'the nodes');
+  });
+  await report.check('the pages of one node can be seen at another one: the choice is in the address, and links keep it', async () => {
+    const ask = await agent(nodes[1].url);
+    for (let i = 0; i < 3; i++) await ask('tool_browse', { query: 'waits' });
+    await visit(page, '#/', 'home', () => document.getElementById('page').innerText.includes('weir-0, weir-1, weir-2, each since its start'));
+    const choose = async (name) => {
+      await page.run((name) => { const select = document.getElementById('node'); select.value = name; select.dispatchEvent(new Event('change')); }, name).catch(() => {}); // the page is left
+      await until(page, `the pages of ${name}`, (search) => location.search === search && document.querySelector('#page h1')?.textContent === 'Home', name && `?node=${name}`);
+      await page.run(watchPolicy);
+    };
+    const calls = async () => /: ([\d,]+) calls? in /.exec(await page.run(() => document.getElementById('page').innerText))[1];
+    await choose('weir-1');
+    expectEqual([await page.run(() => document.getElementById('node').value), await calls()], ['weir-1', '3'], 'the chosen node, and its calls');
+    expectEqual(await violations(page), [], 'the pages of one node');
+    await visit(page, '#/servers', 'the servers', () => document.querySelectorAll('#page tbody tr').length === 1);
+    expectEqual(await page.run(() => location.search), '?node=weir-1', 'the address');
+    await visit(page, '#/calls', 'the calls of weir-1', () => document.querySelectorAll('#page tbody tr').length >= 3);
+    await visit(page, '#/', 'home', title, 'Home');
+    await choose('weir-2');
+    expectEqual(await calls(), '0', 'calls of weir-2');
+    await choose('');
+    await shows(page, 'weir-0, weir-1, weir-2, each since its start: 3 calls');
+    await visit(page, '#/nodes', 'the nodes', () => document.querySelectorAll('#page tbody .state.up').length === 3);
   });
   await report.check('Drain is for operators, who see the addresses, too', async () => {
     await page.run(() => document.querySelector('[aria-label="Drain weir-2"]').click());

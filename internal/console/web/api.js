@@ -54,8 +54,14 @@ async function send(path, options) {
   throw new Refused(response.status, said?.error?.message ?? `The gateway answered ${response.status}.`);
 }
 
+// node is the node of a cluster that the pages are of, '' for the one that answers. It is in the address, so that a page is of
+// one node behind a balancer, too.
+export const node = new URLSearchParams(location.search).get('node') ?? '';
+const ofAll = /^(me|approvals|sessions|clients|registry|cluster)\b/; // these take no node
+
 function pathOf(path, parameters) {
   const query = new URLSearchParams();
+  if (node && !ofAll.test(path)) query.set('node', node);
   for (const [name, value] of Object.entries(parameters)) if (value !== undefined && value !== '' && value !== false) query.set(name, value);
   return `api/v1/${path}${query.size ? `?${query}` : ''}`;
 }

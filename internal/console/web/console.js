@@ -1,9 +1,9 @@
 // The frame: which page is shown, who looks, and when it is asked again.
-import { get, post, Refused, signIn, signOut, token, who } from './api.js';
+import { get, node, post, Refused, signIn, signOut, token, who } from './api.js';
 import * as calls from './calls.js';
 import * as catalog from './catalog.js';
 import * as clients from './clients.js';
-import { el, render, stateText, timeText } from './dom.js';
+import { el, render, stateText, timeText, visible } from './dom.js';
 import * as home from './home.js';
 import * as nodes from './nodes.js';
 import * as offices from './offices.js';
@@ -99,6 +99,20 @@ function drawFrame() {
   byId('forget').hidden = token.get() === '';
 }
 
+// drawNodes draws the choice of a node, which a gateway alone does not have. Another choice loads all anew: what is shown is of
+// one node.
+async function drawNodes() {
+  if (!context.me?.cluster) return;
+  const { nodes: all } = await get('cluster');
+  const named = (name) => all.filter((one) => one.name === name).length === 1;
+  const choices = all.map((one) => (named(one.name) ? one.name : one.inc));
+  if (node && !choices.includes(node)) choices.push(node);
+  const select = byId('node'), wanted = ['', ...new Set(choices)];
+  select.hidden = choices.length < 2;
+  if (document.activeElement === select || [...select.options].map((one) => one.value).join('\n') === wanted.join('\n')) return;
+  select.replaceChildren(...wanted.map((name) => el('option', { value: name, selected: name === node }, name ? visible(name) : 'Any node')));
+}
+
 // show shows the page of the address and asks again from time to time, less often where the page is not seen.
 async function show() {
   if (!context.me) return;
@@ -111,6 +125,7 @@ async function show() {
   if (moved) drawFrame();
   if (moved || getSelection().isCollapsed) { // a selection is not disturbed
     await run(async () => {
+      await drawNodes(); // first: where the chosen node is gone, another one can be chosen
       const [state, fresh] = await Promise.all([get('overview', { limit: 1 }), page.load(context.route, context)]);
       if (mine !== turn) return;
       render(byId('summary'), stateText(state.status), el('span', { class: 'soft' }, ` · up ${timeText(state.uptime)} · ${state.mode} mode`));
@@ -164,6 +179,7 @@ byId('login').addEventListener('submit', (event) => {
 byId('forget').addEventListener('click', () => { token.set(''); forgetTries(); location.reload(); });
 byId('sign-in').addEventListener('click', () => run(signIn));
 byId('sign-out').addEventListener('click', async () => { await signOut(); forgetTries(); location.reload(); });
+byId('node').addEventListener('change', (event) => location.assign(`${location.pathname}${event.target.value ? `?node=${encodeURIComponent(event.target.value)}` : ''}${context.route.page === 'home' ? '' : link(context.route.page)}`));
 byId('operate').addEventListener('click', () => context.operate());
 byId('operator-cancel').addEventListener('click', () => byId('operator').close());
 byId('operator').addEventListener('submit', async (event) => {

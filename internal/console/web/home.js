@@ -6,11 +6,12 @@ import { addPanel, told } from './edit.js';
 import { card, countText, durationText, el, fact, heading, numberText, savedText, stateText, timeText } from './dom.js';
 
 export async function load(_route, context) {
-  const [overview, figures, approvals, definitions] = await Promise.all([
+  const [overview, figures, approvals, definitions, usage] = await Promise.all([
     get('overview', { limit: 500 }), get('figures'),
     context.me.operates ? get('approvals').catch(() => undefined) : undefined, context.me.operates ? get('definitions').catch(() => undefined) : undefined,
+    context.me.cluster ? get('usage') : undefined,
   ]);
-  return { overview, figures, approvals, definitions };
+  return { overview, figures, approvals, definitions, usage: usage ?? overview.usage };
 }
 
 const to = (page, ...children) => el('a', { href: `#/${page}` }, ...children);
@@ -35,7 +36,7 @@ export function view(data, context) {
   if (overview.page.total === 0) return begin(context);
   const { total } = figures;
   const all = needs(data), bins = chart.day(figures);
-  const usage = overview.usage;
+  const { usage } = data, many = usage.nodes?.length > 1 || usage.silent;
   return [
     heading('Home', figures.own ? 'Your calls of the last 24 hours' : 'The last 24 hours'),
     all.length ? card('Needs attention', el('ul', { class: 'needs' }, all)) : el('p', { class: 'notice ok' }, '● Nothing needs you: ', countText(overview.page.total, 'server'), ', ', countText(overview.tools, 'tool'), '.'),
@@ -49,7 +50,7 @@ export function view(data, context) {
     card('Servers', el('ul', { class: 'tiles' }, overview.upstreams.slice(0, 24).map((up) => el('li', {}, el('a', { href: `#/servers/${encodeURIComponent(up.name)}` },
       el('strong', {}, up.name), stateText(up.state), el('span', { class: 'soft' }, countText(up.tools, 'tool')))))),
       overview.page.total > 24 ? el('p', {}, to('servers', `All ${numberText(overview.page.total)} servers`)) : ''),
-    el('p', { class: 'soft' }, `Since the start ${timeText(overview.uptime)} ago: ${countText(usage.calls, 'call')} in ${countText(usage.sessions, usage.own ? 'open session of yours' : 'session').replace('session of yourss', 'sessions of yours')}, ${countText(usage.tokens_read, 'token')} read in place of ${numberText(usage.tokens_raw)}.`, usage.pending ? ` ${countText(usage.pending, 'result')} still to be counted.` : ''),
+    el('p', { class: 'soft' }, `${many ? `${usage.nodes.join(', ')}, each since its start` : `Since the start ${timeText(overview.uptime)} ago`}: ${countText(usage.calls, 'call')} in ${countText(usage.sessions, usage.own ? 'open session of yours' : 'session').replace('session of yourss', 'sessions of yours')}, ${countText(usage.tokens_read, 'token')} read in place of ${numberText(usage.tokens_raw)}.`, usage.pending ? ` ${countText(usage.pending, 'result')} still to be counted.` : '', usage.silent ? ` Without ${usage.silent.join(', ')}: no answer within two seconds.` : ''),
   ];
 }
 
