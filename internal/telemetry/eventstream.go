@@ -172,6 +172,7 @@ func (s *EventStream) run() {
 		case <-s.ending:
 		}
 		s.gather()
+		last := s.isEnding() // before take: no event comes after the end
 		for b, ok := s.take(); ok; b, ok = s.take() {
 			stored := s.deliver(b)
 			s.mu.Lock()
@@ -184,7 +185,7 @@ func (s *EventStream) run() {
 			s.mu.Unlock()
 			s.say(lost, false)
 		}
-		if s.isEnding() {
+		if last {
 			_, lost := s.Figures()
 			s.say(lost, true)
 			return
