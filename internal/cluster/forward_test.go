@@ -79,6 +79,45 @@ func TestForwardTellsWhereFrom(t *testing.T) {
 	}
 }
 
+// TestForwardedLinesComeAtOnce: events and lines of JSON of another node reach the client as they are written, not when
+// the buffer of the entry node is full.
+func TestForwardedLinesComeAtOnce(t *testing.T) {
+	for _, kind := range []string{"text/event-stream", "application/x-ndjson"} {
+		read := make(chan struct{})
+		a, b := linked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, "a line\n")
+			_ = http.NewResponseController(w).Flush() // the client finds the line missing
+			select {
+			case <-read:
+			case <-r.Context().Done():
+			}
+		}))
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := Forward(a, b.Inc(), w, r); err != nil {
+				t.Error(err)
+			}
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, front.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := front.Client().Do(r)
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		line := make([]byte, len("a line\n"))
+		if _, err := io.ReadFull(resp.Body, line); err != nil {
+			t.Errorf("%s: %q, %v", kind, line, err)
+		}
+		close(read)
+		_ = resp.Body.Close()
+		cancel()
+		front.Close()
+	}
+}
+
 // TestForwardedCallRunsOnce: a call whose node has got it is not sent again by the connection, although the client
 // calls it repeatable: weir does not know whether the tool is.
 func TestForwardedCallRunsOnce(t *testing.T) {
