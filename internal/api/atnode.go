@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/text"
@@ -53,6 +54,12 @@ func (c *clustered) atNode(takes bool, serve handler) handler {
 			ctx = asOperator(ctx, c.a.operates(identity.From(ctx)))
 		}
 		own := owner(ctx)
+		if query.Has("follow") || strings.HasSuffix(r.URL.Path, "/stream") { // it ends with the API, as one of this node does
+			following, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(c.a.closing, cancel)()
+			ctx = following
+		}
 		r = r.Clone(context.WithValue(ctx, namedKey{}, true))
 		query.Del(nodeQuery[0])
 		r.URL.RawQuery = query.Encode()

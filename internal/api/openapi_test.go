@@ -95,6 +95,10 @@ func (nodes) Pass(n ClusterNode, w http.ResponseWriter, r *http.Request) error {
 	if n.Inc == "cccccc" {
 		return mcp.Errorf(mcp.KindNodeGone, "it is gone")
 	}
+	if r.URL.Query().Has("follow") || strings.HasSuffix(r.URL.Path, "/stream") {
+		<-r.Context().Done()
+		return nil
+	}
 	id := identity.From(r.Context())
 	return write(w, map[string]any{"passed": r.Method + " " + r.URL.RequestURI(), "principal": id.Principal, "operates": id.HasRole(operator), "bearer": r.Header.Get("Authorization")})
 }
@@ -126,6 +130,9 @@ func TestRequestsAtNodes(t *testing.T) {
 		body := ""
 		if r.method != http.MethodGet {
 			body = "{}"
+		}
+		if r.stream == "text/event-stream" {
+			continue // see TestStreamsAtNodes
 		}
 		path := concrete(r.path)
 		takes := slices.Contains(r.query, nodeQuery)
@@ -162,6 +169,28 @@ func TestRequestsAtNodes(t *testing.T) {
 	}
 	if _, answer := ask(a, "GET", "audit?node=a&limit=1", "", nil); strings.Contains(answer, "the parameters are") {
 		t.Errorf("the node is a parameter of the audit log: %s", answer)
+	}
+}
+
+// TestStreamsAtNodes: streams of other nodes end with the API, as its own do, so that a gateway ends in time.
+func TestStreamsAtNodes(t *testing.T) {
+	w := newWorld(t)
+	a := New(Options{Look: w.look(nil), Key: worldKey, Cluster: nodes{}})
+	ended := make(chan string)
+	paths := []string{"calls/stream?node=bbbbbb", "logs?node=bbbbbb&follow=1", "servers/many/log?follow=1&node=bbbbbb"}
+	for _, path := range paths {
+		go func() {
+			a.ServeHTTP(httptest.NewRecorder(), request("GET", path, ""))
+			ended <- path
+		}()
+	}
+	a.Close()
+	for range paths {
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Fatal("a stream does not end")
+		}
 	}
 }
 
