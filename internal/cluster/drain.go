@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,6 +38,7 @@ func (n *Node) Drain() {
 // takes work. stop ends that.
 func OnDrain(n *Node, f func()) (stop func() bool) {
 	ctx, cancel := context.WithCancel(n.ctx)
+	var stopped atomic.Bool
 	unsubscribe := context.AfterFunc(n.drained, func() {
 		defer cancel()
 		for !taken(n) {
@@ -44,9 +46,12 @@ func OnDrain(n *Node, f func()) (stop func() bool) {
 				return
 			}
 		}
-		f()
+		if !stopped.Load() { // it may have been while this looked
+			f()
+		}
 	})
 	return func() bool {
+		stopped.Store(true)
 		cancel()
 		return unsubscribe()
 	}
