@@ -79,6 +79,8 @@ type Options struct {
 	// Usage returns the cost of calls that the viewer of a request may see: of all nodes, or, if own is true, of
 	// this node alone. Nil takes that of Look.Gateway.
 	Usage func(ctx context.Context, own bool) UsageOfNodes
+	// Events has the events of all gateways that share a store; nil: there is no stream of them.
+	Events Events
 	// Look is what viewers read.
 	Look Look
 	// Desk gives the tokens of operators for codes; nil makes one that ends with the API.

@@ -53,3 +53,11 @@ func (s *Store) streamFigures() func() (sent, lost int64) {
 	}
 	return s.stream.Figures
 }
+
+// Events returns the events of all gateways that share the store, nil without a stream of them.
+func (s *Store) Events() *natsstore.Events {
+	if s == nil {
+		return nil
+	}
+	return s.events
+}

@@ -163,7 +163,7 @@ func TestStoreCluster(t *testing.T) {
 	}
 	var texts []string
 	for _, name := range []string{"a", "b", "c"} {
-		texts = append(texts, fmt.Sprintf("store: {at: %q, max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}",
+		texts = append(texts, fmt.Sprintf("store: {at: %q, max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}\nevents: {stream: true}",
 			"cluster:"+filepath.Join(dir, name), name, sharedKey, strings.Join(members, ", ")))
 	}
 	alone := openShares(t, texts[0])[0]
@@ -181,4 +181,8 @@ func TestStoreCluster(t *testing.T) {
 		t.Error("the node has joined with another INC")
 	}
 	oneStore(t, alone, stores[1])
+	alone.sink()(happened("ann"))
+	if all := readStream(t, stores[1].events, 1); len(all) != 1 || all[0].Node != "a" {
+		t.Errorf("the events of another member: %+v", all)
+	}
 }

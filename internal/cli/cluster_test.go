@@ -213,3 +213,50 @@ func TestHolders(t *testing.T) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
+
+// TestEvents: the events of two gateways are read at one of them, also those of a gateway that was killed since.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	nats, up := startNATS(t), fakeServer(t)
+	node := func(name string) *server {
+		return serve(t, fmt.Sprintf(`
+mode: gateway
+mcpServers: {up: {url: %q, required: true}}
+store: {at: "nats://%s", max_bytes: 16MB}
+cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "127.0.0.1:0"}
+events: {stream: true}
+`, up.URL+"/mcp", nats, name))
+	}
+	a, b := node("a"), node("b")
+	for _, one := range []*server{a, b} {
+		works(t, newPlainClient(t, one.base+"/mcp").session, one)
+	}
+	reads := func(nodes ...string) {
+		t.Helper()
+		missing := ""
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			out := weir(t, "events", "--since", "10m", "--url", b.base+"/mcp").want(t, exitOK).stdout
+			missing = ""
+			for _, name := range nodes {
+				if !strings.Contains(out, name+"  browse.completed") {
+					missing += " " + name
+				}
+			}
+			if missing == "" {
+				return
+			}
+		}
+		t.Fatalf("there are no events of%s", missing)
+	}
+	reads("a", "b")
+	a.end(syscall.SIGKILL)
+	reads("a", "b")
+	weir(t, "events", "--json", "--url", b.base+"/mcp").want(t, exitOK, `"event":"browse.completed"`, `"node":"a","inc":"`, `"node":"b","inc":"`)
+	weir(t, "events", "--since", "soon", "--url", b.base+"/mcp").want(t, exitUsage, "--since")
+	if status, page := exchange(t, http.MethodGet, b.base+"/metrics", ""); status != http.StatusOK || !strings.Contains(page, `weir_stream_events_total{outcome="sent"}`) || !strings.Contains(page, `weir_stream_events_total{outcome="lost"} 0`) {
+		t.Errorf("the metrics of the stream: %d", status)
+	}
+
+	without := serve(t, fmt.Sprintf("mcpServers: {up: {url: %q}}", up.URL+"/mcp"))
+	weir(t, "events", "--url", without.base+"/mcp").want(t, exitRefused, "events: {stream: true}")
+}

@@ -21,7 +21,7 @@ import (
 
 // operatorCommands are the commands that operate a running gateway.
 func operatorCommands(a *process) []*cobra.Command {
-	return []*cobra.Command{restartCommand(a), logsCommand(a), approveCommand(a), clusterCommand(a)}
+	return []*cobra.Command{restartCommand(a), logsCommand(a), approveCommand(a), clusterCommand(a), eventsCommand(a)}
 }
 
 // operatorKey returns the key that a starting gateway takes from operators. A gateway on standard

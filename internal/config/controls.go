@@ -79,7 +79,7 @@ type Cache struct {
 // Events says where events are written.
 type Events struct {
 	File   string `key:"file" doc:"JSON lines, one for each call and each change of the catalog, are appended to this file; stderr writes them to standard error. Default: nowhere."`
-	Stream bool   `key:"stream" default:"false" doc:"Send the same events to a stream of the store, which has those of all gateways that share it, with the node of each. An event stays for a day at most, and the stream has at most 1GB, or store.max_bytes if that is less. Events that the store does not take are lost and counted."`
+	Stream bool   `key:"stream" default:"false" doc:"Send the same events to a stream of the store, which has those of all gateways that share it, with the node of each: weir events shows them. An event stays for a day at most, and the stream has at most 1GB, or store.max_bytes if that is less. Events that the store does not take are lost and counted."`
 }
 
 // maxEventStream is the most that the stream of events may have.

@@ -23,6 +23,9 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 		o.Cluster, o.Elsewhere = nodes{f.cluster, f.engine}, f.engine.Operator.Elsewhere()
 		o.Checked, o.Usage = fromNode, view.usage
 	}
+	if kept := f.engine.Store.Events(); kept != nil {
+		o.Events = kept
+	}
 	o.Machine = func() api.Machine { return f.machine }
 	o.Settings = func(key string, set bool) (string, []api.Setting) {
 		now := f.engine.Config()
