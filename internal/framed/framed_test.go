@@ -320,6 +320,91 @@ func TestServerBreaks(t *testing.T) {
 	})
 }
 
+// TestBadFrames: a connection whose bytes are no request ends, and nothing of them runs. Other connections go on.
+func TestBadFrames(t *testing.T) {
+	both(t, func(t *testing.T, encrypted bool) {
+		var runs atomic.Int64
+		p := newPair(t, encrypted, func(w http.ResponseWriter, r *http.Request) {
+			runs.Add(1)
+			<-r.Context().Done() // a client that sends before its answer has left
+		})
+		good, _ := appendRequest(nil, post(t, t.Context(), "")) // without its body
+		end(good, 0)
+		oversized := append([]byte{kindRequest, 0xff, 0xff, 0xff}, make([]byte, 64<<10)...)
+		badTarget := slices.Concat([]byte{kindRequest, 0, 0, 0}, appendText(appendText(appendText(nil, "POST"), "no target"), "node"), []byte{0, 0})
+		end(badTarget, 0)
+		manyLines := slices.Concat([]byte{kindRequest, 0, 0, 0}, appendText(appendText(appendText(nil, "POST"), "/"), "node"), []byte{0xff, 0xff})
+		end(manyLines, 0)
+		longText := []byte{kindRequest, 0, 0, 3, 0xff, 0xff, 0x7f}
+		for _, c := range []struct {
+			what string
+			sent []byte
+			cut  bool // the client closes the connection after these bytes
+		}{
+			{"nothing", nil, true},
+			{"a part of the begin", good[:3], true},
+			{"a part of a request", good[:len(good)-1], true},
+			{"an oversized frame", oversized, false},
+			{"a response", append([]byte{kindWhole}, good[1:]...), false},
+			{"an unknown kind", append([]byte{0xff}, good[1:]...), false},
+			{"HTTP", []byte("POST /mcp HTTP/1.1\r\nHost: node\r\n\r\n"), false},
+			{"an empty request", []byte{kindRequest, 0, 0, 0}, false},
+			{"a bad target", badTarget, false},
+			{"more lines than there are", manyLines, false},
+			{"a text longer than the frame", longText, false},
+		} {
+			runs.Store(0)
+			nc, err := p.dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = nc.SetDeadline(time.Now().Add(patience))
+			if c.sent != nil {
+				_, _ = nc.Write(c.sent) // the server may have closed it after the first bytes
+			}
+			if c.cut {
+				_ = nc.Close()
+			}
+			for buf := make([]byte, 512); err == nil; {
+				var n int
+				if n, err = nc.Read(buf); n > 0 {
+					t.Errorf("%s is answered with %q", c.what, buf[:n])
+				}
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the connection stays after %s", c.what)
+			}
+			_ = nc.Close()
+			if got := runs.Load(); got != 0 {
+				t.Errorf("%s runs %d requests", c.what, got)
+			}
+		}
+		// A second request before the answer to the first: the first is canceled, the second does not run.
+		runs.Store(0)
+		nc, err := p.dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		_ = nc.SetDeadline(time.Now().Add(patience))
+		if _, err := nc.Write(good); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(patience); runs.Load() == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		}
+		time.Sleep(2 * watchAfter)
+		if _, err := nc.Write(good); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, nc); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("the connection stays")
+		}
+		if got := runs.Load(); got != 1 {
+			t.Errorf("%d requests have run", got)
+		}
+	})
+}
+
 // TestShutdown: exchanges that run end by themselves, or with the time for the shutdown. A request that comes afterwards
 // does not run, and its client knows.
 func TestShutdown(t *testing.T) {
