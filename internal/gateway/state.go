@@ -55,7 +55,7 @@ type State struct {
 	follow   map[*follower]struct{}
 	closed   bool
 	sessions map[*sessionState]func()              // open sessions; the function cancels the wait for their end
-	bodied   map[string]map[*sessionState]struct{} // those of sessions that may keep bodies for other nodes, by principal
+	bodied   map[string]map[*sessionState]struct{} // those of sessions that keep, or have kept, bodies for other nodes, by principal
 	others   int                                   // of sessions, those whose id does not outlast the process
 	moved    []movedBodies                         // of sessions at other nodes
 }
@@ -132,6 +132,7 @@ type sessionState struct {
 	principal string
 	once      sync.Once // registers the session
 
+	of     *State // has the bodies; set before the first use, as bodies are
 	usage  usage.Counters
 	ledger *dispatch.Ledger // of the session, or of the principal; set before the first use
 	bodies *BodyNodes       // where other nodes have bodies; nil: bodies are here. Set before the first use
@@ -164,18 +165,37 @@ func (st *sessionState) Ledger() *dispatch.Ledger { return st.ledger }
 // model.
 func (st *sessionState) Bodies() *syncbody.Dispatcher {
 	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.sync == nil {
+	of, first := st.sync, st.sync == nil
+	if first {
 		o := syncbody.Options{}
 		if st.bodies != nil {
 			o.Mark = st.bodies.Mark
 		}
-		st.sync = syncbody.New(o)
-		if st.ended {
-			st.sync.Close()
+		of = syncbody.New(o)
+		if st.sync = of; st.ended {
+			of.Close()
 		}
 	}
-	return st.sync
+	st.mu.Unlock()
+	if first && st.bodies != nil {
+		st.of.index(st)
+	}
+	return of
+}
+
+// index lets TakeBody find the bodies of a session, until the session ends.
+func (s *State) index(st *sessionState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.sessions[st]; !open {
+		return
+	}
+	of := s.bodied[st.principal]
+	if of == nil {
+		of = map[*sessionState]struct{}{}
+		s.bodied[st.principal] = of
+	}
+	of[st] = struct{}{}
 }
 
 // FillBody implements dispatch.Session.
@@ -294,7 +314,7 @@ func (s *State) session(r *mcp.Request) *sessionState {
 // count gives the data of a request's session its ledger: that of the principal in the modern era,
 // else one of its own.
 func (s *State) count(r *mcp.Request, st *sessionState) {
-	st.bodies = s.bodies
+	st.of, st.bodies = s, s.bodies
 	if !r.Modern() {
 		st.ledger = s.ledgers.own(r.Session)
 		return
@@ -313,14 +333,6 @@ func (s *State) register(of *mcp.Session, st *sessionState) {
 		return
 	}
 	s.sessions[st] = nil
-	if st.bodies != nil {
-		of := s.bodied[st.principal]
-		if of == nil {
-			of = map[*sessionState]struct{}{}
-			s.bodied[st.principal] = of
-		}
-		of[st] = struct{}{}
-	}
 	other := 1
 	if _, lasts := sessionid.Born(of); lasts {
 		other = 0

@@ -19,12 +19,15 @@ func TestTakeBody(t *testing.T) {
 	open := func(principal string) (*mcp.Session, *sessionState) {
 		of := mcp.NewSession("", principal)
 		st := newSessionState(of)
-		st.bodies = s.bodies
+		st.of, st.bodies = s, s.bodies
 		s.register(of, st)
 		return of, st
 	}
 	for i := range 1000 {
 		open(fmt.Sprint("p", i))
+	}
+	if n := len(s.bodied); n > 0 {
+		t.Errorf("%d principals without bodies are looked at", n)
 	}
 	first, _ := open("ann")
 	last, second := open("ann")
