@@ -118,6 +118,7 @@ func serveLeave(n *Node, w http.ResponseWriter, r *http.Request) {
 // part asks a node that drains to hand the session over. Its answer changes nothing but what the document says.
 func (x *exchange) part(inc string) {
 	n := x.s.n
+	x.parted = inc
 	if x.s.e.Handed == nil {
 		return
 	}
@@ -135,6 +136,19 @@ func (x *exchange) part(inc string) {
 		return
 	}
 	_ = resp.Body.Close()
+}
+
+// partOf is part for the owner in a document, if that node drains and was not asked. It reports whether it has asked.
+func (x *exchange) partOf(doc store.Doc) bool {
+	var at owner
+	if doc.Rev == 0 || json.Unmarshal(doc.Value, &at) != nil || at.Inc == "" || at.Inc == x.s.n.Inc() || at.Inc == x.parted {
+		return false
+	}
+	if p, there := x.s.n.peer(at.Inc); !there || p.State != stateDraining {
+		return false
+	}
+	x.part(at.Inc)
+	return true
 }
 
 // inherit keeps what another node has left of the session, from the document that said so, until the session is made

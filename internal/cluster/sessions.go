@@ -156,6 +156,7 @@ type exchange struct {
 	body      []byte
 	read      bool // the body has been read
 	message   jsonrpc.Message
+	parted    string    // the INC of the node that part has asked last
 	until     time.Time // when the wait for a store without a leader ends; zero before the first wait
 }
 
@@ -306,6 +307,11 @@ func (x *exchange) find(handed bool) (string, error) {
 			if there && p.State == stateUp {
 				return x.made, nil
 			}
+		}
+	}
+	if x.partOf(doc) { // the session was at more nodes than this one has heard of
+		if doc, err = n.o.Docs.Get(ctx, x.key); err != nil {
+			return "", err
 		}
 	}
 	owner, was, err := takeSeen(ctx, n, doc, x.key, takenTTL)

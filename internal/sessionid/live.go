@@ -80,12 +80,17 @@ func OnLeave(s *mcp.Session, f func() json.RawMessage) {
 	}
 }
 
-// Left returns what the last node of a session has left for this one, nil if there is nothing.
+// Left returns what the last node of a session has left for this one, once. It is nil if there is nothing.
 func Left(s *mcp.Session) json.RawMessage {
-	if m, ok := s.Value(memoKey{}, nil).(*memo); ok && m.left != nil {
-		return m.left.Data
+	m, ok := s.Value(memoKey{}, nil).(*memo)
+	if !ok || m.left == nil {
+		return nil
 	}
-	return nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data := m.left.Data
+	m.left.Data = nil // else it stays for as long as the session lives
+	return data
 }
 
 // Leave returns what the next node of a session needs, sealed, and the key of the document for it. state is "" if
@@ -104,6 +109,10 @@ func (k *Keeper) Leave(id string) (key, state string) {
 	if m, ok := s.Value(memoKey{}, nil).(*memo); ok {
 		if f := m.leaves.Load(); f != nil {
 			h.Data = (*f)()
+		} else if m.left != nil { // no request has taken it here
+			m.mu.Lock()
+			h.Data = m.left.Data
+			m.mu.Unlock()
 		}
 	}
 	if len(h.Notes) == 0 && h.Data == nil {

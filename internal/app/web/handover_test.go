@@ -202,6 +202,38 @@ func TestHandOverAgain(t *testing.T) {
 	}
 }
 
+// TestHandOverUnused: what a node was left of a session reaches the node after it, if no call has used it there. A call
+// takes it: it does not stay in memory.
+func TestHandOverUnused(t *testing.T) {
+	all, _ := startLeavers(t, 3)
+	_, session := all[0].post(t, "", "initialize", hello)
+	all[0].post(t, session, "tools/call", `{"n":0}`)
+	cluster.Retire(t.Context(), all[0].node)
+	at := func() *leaver {
+		t.Helper()
+		for _, l := range all {
+			if l.kept.Here(session) {
+				return l
+			}
+		}
+		t.Fatal("no node has the session")
+		return nil
+	}
+	all[1].post(t, session, "ping", "{}")
+	second := at()
+	cluster.Retire(t.Context(), second.node)
+	third := all[1]
+	if second == third {
+		third = all[2]
+	}
+	if answer, _ := third.post(t, session, "tools/call", `{"n":0}`); !strings.Contains(answer, `calls\":1`) {
+		t.Errorf("the third node has %s", answer)
+	}
+	if answer, _ := third.post(t, session, "tools/call", `{"n":0}`); strings.Contains(answer, "calls") {
+		t.Errorf("it is still in memory: %s", answer)
+	}
+}
+
 // TestHandOverBounds: a node hands over the newest 64 KB of notifications, and writes nothing for a session of which it
 // knows nothing more than its id.
 func TestHandOverBounds(t *testing.T) {
