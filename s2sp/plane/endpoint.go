@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"mime"
@@ -245,11 +246,31 @@ func (e *endpoint) read(w http.ResponseWriter, r *http.Request) (data []byte, ro
 	return data, room, nil
 }
 
+// Bounds of the body of a refused request that is read, so that its connection serves the next one: a request for rows
+// has a few hundred bytes, which come with its head, and nodes of a cluster hand many of them on.
+const (
+	maxDiscard  = 4 << 10
+	discardTime = 100 * time.Millisecond
+)
+
+// discard reads the body of a refused request, if that is small and there, and reports whether nothing of it is left.
+func discard(control *http.ResponseController, r *http.Request) bool {
+	if r.ContentLength == 0 {
+		return true
+	}
+	if r.ContentLength < 0 || r.ContentLength > maxDiscard || r.Header.Get("Expect") != "" || control.SetReadDeadline(time.Now().Add(discardTime)) != nil {
+		return false
+	}
+	_, err := io.Copy(io.Discard, r.Body)
+	_ = control.SetReadDeadline(time.Time{})
+	return err == nil
+}
+
 func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	token := r.PathValue("token")
 	if err := e.tokens.Check(token); errors.Is(err, artifact.ErrToken) {
-		if r.ContentLength != 0 {
+		if !discard(control, r) {
 			// Else net/http waits for the body, or its first 256 KB, before it lets the answer go.
 			w.Header().Set("Connection", "close")
 		}

@@ -135,6 +135,32 @@ func TestUnknownTokenIsRefusedBeforeTheBody(t *testing.T) {
 	}
 }
 
+// A refused request whose small body is there leaves its connection to the next one.
+func TestRefusedFetchKeepsItsConnection(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{})
+	defer store.Close()
+	server, _ := serve(t, store)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	in := bufio.NewReader(conn)
+	for range 3 {
+		if _, err := fmt.Fprintf(conn, "POST %sx HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}", plane.Path); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusNotFound || resp.Close || err != nil {
+			t.Fatalf("%s, the connection ends: %v, %v", resp.Status, resp.Close, err)
+		}
+	}
+}
+
 // A reader who wants to be told of what does not exist is told, and may ask again.
 func TestStrictFetch(t *testing.T) {
 	store := artifact.NewMemory(artifact.Options{})
