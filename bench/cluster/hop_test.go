@@ -45,7 +45,7 @@ func benchmarkHop(b *testing.B, size int) {
 		for i, n := range g.nodes {
 			used := telemetry.CPU()
 			for range turn {
-				took, err := n.call("/mcp", session, params, "x")
+				took, err := n.call("/mcp", session, "tools/call", params, "x")
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -64,7 +64,7 @@ func run(args []string, out io.Writer) error {
 	if len(args) == 0 {
 		args = []string{"1", "2", "4", "8"}
 	}
-	const head = "| nodes | /mcps/up: same | other | ratio | tool_execute: same | other | ratio | its CPU: same | other | 10 KB: same | other | ratio | initialize | adoption | ratio | writes a session | heap a session |"
+	const head = "| nodes | /mcps/up: same | other | ratio | ping: same | other | ratio | tool_execute: same | other | ratio | its CPU: same | other | 10 KB: same | other | ratio | initialize | adoption | ratio | writes a session | heap a session |"
 	fmt.Fprintln(out, head)
 	fmt.Fprintln(out, rule(head))
 	var all []measured
@@ -245,9 +245,9 @@ func (n *node) open(path string) (session string, took time.Duration, err error)
 }
 
 // call makes a call and returns its time.
-func (n *node) call(path, session, params, want string) (time.Duration, error) {
+func (n *node) call(path, session, method, params, want string) (time.Duration, error) {
 	began := time.Now()
-	answer, _, err := n.post(path, session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+params+`}`)
+	answer, _, err := n.post(path, session, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
 	took := time.Since(began)
 	if err == nil && !bytes.Contains(answer, []byte(want)) {
 		err = fmt.Errorf("a call was answered with %.300s", answer)
@@ -261,7 +261,7 @@ func median(all []time.Duration) time.Duration {
 }
 
 // compare measures calls of a session at its node and at another one, in turns.
-func compare(same, other *node, path, params, want string, calls int) (times, cpu [2]time.Duration, err error) {
+func compare(same, other *node, path, method, params, want string, calls int) (times, cpu [2]time.Duration, err error) {
 	session, _, err := same.open(path)
 	if err != nil {
 		return times, cpu, err
@@ -271,7 +271,7 @@ func compare(same, other *node, path, params, want string, calls int) (times, cp
 		for j, n := range []*node{same, other} {
 			used := telemetry.CPU()
 			for range turn {
-				took, err := n.call(path, session, params, want)
+				took, err := n.call(path, session, method, params, want)
 				if err != nil {
 					return times, cpu, err
 				}
@@ -374,18 +374,19 @@ func measure(n, calls int, out io.Writer) (m measured, err error) {
 	}
 	fmt.Fprintf(out, "| %d ", n)
 	text := strings.Repeat("x", large)
-	for i, c := range []struct{ path, params, want string }{
-		{"/mcps/up/mcp", `{"name":"echo","arguments":{"text":"hello"}}`, "hello"},
-		{"/mcp", fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"text":"hello"}}}`, id), "hello"},
-		{"/mcp", fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"text":%q}}}`, id, text), "xxx"},
+	for i, c := range []struct{ path, method, params, want string }{
+		{"/mcps/up/mcp", "tools/call", `{"name":"echo","arguments":{"text":"hello"}}`, "hello"},
+		{"/mcp", "ping", `{}`, "{}"},
+		{"/mcp", "tools/call", fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"text":"hello"}}}`, id), "hello"},
+		{"/mcp", "tools/call", fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"text":%q}}}`, id, text), "xxx"},
 	} {
-		times, cpu, err := compare(same, other, c.path, c.params, c.want, calls)
+		times, cpu, err := compare(same, other, c.path, c.method, c.params, c.want, calls)
 		if err != nil {
 			return m, err
 		}
 		fmt.Fprintf(out, "| %v | %v | %.2f ", times[0].Round(time.Microsecond), times[1].Round(time.Microsecond), float64(times[1])/float64(times[0]))
 		m.ratios[i] = float64(times[1]) / float64(times[0])
-		if i == 1 {
+		if i == 2 {
 			m.hop = cpu[1] - cpu[0]
 			fmt.Fprintf(out, "| %v | %v ", cpu[0].Round(time.Microsecond), cpu[1].Round(time.Microsecond))
 		}

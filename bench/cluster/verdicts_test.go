@@ -8,14 +8,15 @@ import (
 
 // A figure is met if it is within its target at all sizes; one node has no hops.
 func TestVerdicts(t *testing.T) {
-	good := measured{nodes: 2, ratios: [3]float64{1.8, 1.5, 1.4}, hop: 60 * time.Microsecond, session: 3000, computers: growth{rate: 1500, cpu: 251 * time.Microsecond}}
-	alone := measured{nodes: 1, ratios: [3]float64{9, 9, 9}, computers: growth{rate: 1499}}
+	good := measured{nodes: 2, ratios: [4]float64{1.8, 1.9, 1.5, 1.4}, hop: 60 * time.Microsecond, session: 3000, computers: growth{rate: 1500, cpu: 251 * time.Microsecond}}
+	alone := measured{nodes: 1, ratios: [4]float64{9, 9, 9, 9}, computers: growth{rate: 1499}}
 	for text, all := range map[string][]measured{
-		"| tool_execute at another node, time of that at the same one | at most 1.50 | 1.50 (2) | met |": {alone, good},
-		"| CPU of the hop of tool_execute | at most 60 µs | 60 µs (2) | met |":                           {good},
-		"| CPU of a join, over all nodes and the store | at most 250 µs | 251 µs (2) | missed |":         {good},
-		"| joins in a second | at least 1500 | 1499 (1), 1500 (2) | missed |":                            {alone, good},
-		"| adoption, time of an initialize | at most 2.00 |  | not measured |":                           {alone},
+		"| tool_execute at another node, time of that at the same one | at most 1.50 | 1.50 (2) | met |":           {alone, good},
+		"| a ping in a session at another node, time of that at the same one | at most 1.80 | 1.90 (2) | missed |": {good},
+		"| CPU of the hop of tool_execute | at most 60 µs | 60 µs (2) | met |":                                     {good},
+		"| CPU of a join, over all nodes and the store | at most 250 µs | 251 µs (2) | missed |":                   {good},
+		"| joins in a second | at least 1500 | 1499 (1), 1500 (2) | missed |":                                      {alone, good},
+		"| adoption, time of an initialize | at most 2.00 |  | not measured |":                                     {alone},
 	} {
 		if got := verdicts(all); !strings.Contains(got, text) {
 			t.Errorf("%s\nis not in\n%s", text, got)
