@@ -176,7 +176,7 @@ func advertised(c *config.Cluster, l net.Listener) string {
 // connect returns a connection to the NATS of a configuration, and what that is for messages.
 func (s *Store) connect(c *config.Config, key *clusterkey.Key, old []*clusterkey.Key, log *slog.Logger) (*nats.Conn, string, error) {
 	if dir := c.Store.Folder(); dir != "" {
-		members, err := membership(&c.Cluster, key, old)
+		members, err := membership(c, key, old)
 		if err != nil {
 			return nil, "", err
 		}
@@ -196,7 +196,11 @@ func (s *Store) connect(c *config.Config, key *clusterkey.Key, old []*clusterkey
 // servers returns the NATS servers of a configuration.
 func servers(c *config.Config, log *slog.Logger) natsstore.Servers {
 	k := &c.Store
-	return natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log}
+	s := natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log}
+	if key, old := c.Cluster.Keys(); key != nil {
+		s.Member = clusterkey.NewAuthority(c.Cluster.Node, key, old, nil).TLS()
+	}
+	return s
 }
 
 // LookAtStore asks the NATS servers of a configuration whether they take this gateway, until ctx ends. It changes nothing
@@ -207,9 +211,18 @@ func LookAtStore(ctx context.Context, c *config.Config) (refused bool, err error
 }
 
 // membership returns this node's place among the members.
-func membership(c *config.Cluster, key *clusterkey.Key, old []*clusterkey.Key) (*natsserver.Cluster, error) {
-	nodes, self := c.Nodes()
-	m := &natsserver.Cluster{Name: c.Name, Node: c.Node, TLS: clusterkey.NewAuthority(c.Node, key, old, nil).TLS(), NKey: key.NKey(), Sign: key.Sign}
+func membership(c *config.Config, key *clusterkey.Key, old []*clusterkey.Key) (*natsserver.Cluster, error) {
+	nodes, self := c.Cluster.Nodes()
+	m := &natsserver.Cluster{Name: c.Cluster.Name, Node: c.Cluster.Node, TLS: clusterkey.NewAuthority(c.Cluster.Node, key, old, nil).TLS(), NKey: key.NKey(), Sign: key.Sign}
+	if c.Store.Listen != "" {
+		var err error
+		if m.Clients, err = net.ResolveTCPAddr("tcp", c.Store.Listen); err != nil {
+			return nil, fmt.Errorf("store.listen: %w", err)
+		}
+		if m.Clients.IP == nil {
+			m.Clients.IP = net.IPv4zero
+		}
+	}
 	for i, node := range nodes {
 		if i != self {
 			m.Members = append(m.Members, node.Address)

@@ -150,10 +150,11 @@ func (l *lines) String() string {
 }
 
 // TestStoreCluster: three gateways with store: cluster:DIR keep the documents themselves. One that starts alone joins when
-// there is a majority.
+// there is a majority. A
+// further gateway with their key joins them, and one with another key is refused.
 func TestStoreCluster(t *testing.T) {
 	dir := t.TempDir()
-	addresses, err := proctest.FreeAddresses(3)
+	addresses, err := proctest.FreeAddresses(6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,9 +163,9 @@ func TestStoreCluster(t *testing.T) {
 		members = append(members, name+"@"+addresses[i])
 	}
 	var texts []string
-	for _, name := range []string{"a", "b", "c"} {
-		texts = append(texts, fmt.Sprintf("store: {at: %q, max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}\nevents: {stream: true}",
-			"cluster:"+filepath.Join(dir, name), name, sharedKey, strings.Join(members, ", ")))
+	for i, name := range []string{"a", "b", "c"} {
+		texts = append(texts, fmt.Sprintf("store: {at: %q, listen: %q, max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}\nevents: {stream: true}",
+			"cluster:"+filepath.Join(dir, name), addresses[3+i], name, sharedKey, strings.Join(members, ", ")))
 	}
 	alone := openShares(t, texts[0])[0]
 	inc := alone.node.Inc()
@@ -184,5 +185,23 @@ func TestStoreCluster(t *testing.T) {
 	alone.sink()(happened("ann"))
 	if all := readStream(t, stores[1].events, 1); len(all) != 1 || all[0].Node != "a" {
 		t.Errorf("the events of another member: %+v", all)
+	}
+
+	further := func(key string) string {
+		return fmt.Sprintf("store: {at: 'nats://%s', max_bytes: 16MB}\ncluster: {node: d, key: %q, listen: '127.0.0.1:0'}", strings.Join(addresses[3:], ","), key)
+	}
+	joined := openShares(t, further(sharedKey))[0]
+	for end := time.Now().Add(time.Minute); !joined.node.Ready() || len(joined.node.Peers()) != 4; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the further gateway: ready %v, with %d nodes", joined.node.Ready(), len(joined.node.Peers()))
+		}
+	}
+	storetest.Bus(t, stores[0].shared.bus, joined.shared.bus)
+	c, _, err := config.Parse("weir.yaml", []byte(further("/"+sharedKey[1:])), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused, err := LookAtStore(t.Context(), c); !refused {
+		t.Errorf("with another key: %v", err)
 	}
 }

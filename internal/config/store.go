@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +19,8 @@ type Store struct {
 	CA       string    `key:"ca" doc:"A file of the authorities whose certificates the servers of nats:// have. Default: those of the system."`
 	Cert     string    `key:"cert" doc:"A file with a client certificate for nats://, with store.key."`
 	Key      string    `key:"key" doc:"The file of the private key of store.cert."`
+
+	Listen string `key:"listen" doc:"With cluster:, the HOST:PORT at which this member takes gateways that join with store: nats:// and the same cluster.key, by TLS. Default: none join."`
 
 	dir    string
 	folder string
@@ -77,6 +80,15 @@ func checkStore(d *decoder, c *Config) {
 		}
 		d.Fail(at, key, "store must be memory, file:DIR, cluster:DIR or nats://HOST:PORT, not %s", got)
 		return
+	}
+	switch {
+	case elsewhere:
+		idle(d, "nats://…", "store.listen") // the text may have a password
+	case !inCluster:
+		idle(d, s.At, "store.listen")
+	}
+	if _, port, err := net.SplitHostPort(s.Listen); inCluster && s.Listen != "" && (err != nil || !isPort(port, 1)) {
+		d.Fail(d.At("store.listen"), "store.listen", "store.listen must be an address and a port such as 0.0.0.0:4222, not %q", strict.Clip(s.Listen))
 	}
 	if !elsewhere {
 		idle(d, s.At, "store.creds", "store.ca", "store.cert", "store.key")

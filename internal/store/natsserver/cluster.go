@@ -25,6 +25,9 @@ type Cluster struct {
 	Name, Node string
 	// Listen is the address for the other members; its port is not 0.
 	Listen *net.TCPAddr
+	// Clients is the address for processes that are no members and have the same key. They connect by TLS. Nil is
+	// a port of loopback, for processes that sign in with NKey.
+	Clients *net.TCPAddr
 	// Members are the addresses of the others, as HOST:PORT.
 	Members []string
 	// TLS is for both ends of connections to members.
@@ -39,6 +42,11 @@ func (c *Cluster) join(o *server.Options) {
 	o.ServerName = c.Node
 	o.DontListen, o.Host, o.Port = false, "127.0.0.1", server.RANDOM_PORT
 	o.Nkeys = []*server.NkeyUser{{Nkey: c.NKey}}
+	if c.Clients != nil {
+		// A client has proved with its certificate that it has the key. It need not sign in, too.
+		o.Host, o.Port, o.NoAuthUser = c.Clients.IP.String(), c.Clients.Port, c.NKey
+		o.TLSConfig, o.TLSTimeout = c.TLS, routeHandshake.Seconds()
+	}
 	o.Cluster = server.ClusterOpts{
 		Name: c.Name, Host: c.Listen.IP.String(), Port: c.Listen.Port, NoAdvertise: true,
 		TLSConfig: c.TLS, TLSTimeout: routeHandshake.Seconds(), PingInterval: routePing, MaxPingsOut: routeMissed,

@@ -4,6 +4,7 @@
 //	     └─ nats/    the server's files
 //
 // Alone, the server listens nowhere: connections are made in the process. As one of a cluster it
-// listens for the others, and on a port of loopback, without which it would open no routes. It knows
-// nothing of documents; package natsstore does.
+// listens for the others, and for clients on a port of loopback, without which it would open no routes,
+// or at an address where clients with the cluster's key connect by TLS. It knows nothing of documents;
+// package natsstore does.
 package natsserver

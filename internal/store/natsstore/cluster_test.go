@@ -22,6 +22,12 @@ import (
 // three starts a cluster of three servers in this process.
 func three(t testing.TB) (servers [3]*natsserver.Server) {
 	t.Helper()
+	return threeFor(t, nil)
+}
+
+// threeFor is three with servers that take clients at addresses, if there are any.
+func threeFor(t testing.TB, clients []string) (servers [3]*natsserver.Server) {
+	t.Helper()
 	key, err := clusterkey.Parse(strings.Repeat(hex.EncodeToString([]byte{7}), 32))
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +52,11 @@ func three(t testing.TB) (servers [3]*natsserver.Server) {
 		node := fmt.Sprint("node", i)
 		c := &natsserver.Cluster{Name: "weir", Node: node, Listen: listen, Members: others,
 			TLS: clusterkey.NewAuthority(node, key, nil, nil).TLS(), NKey: key.NKey(), Sign: key.Sign}
+		if clients != nil {
+			if c.Clients, err = net.ResolveTCPAddr("tcp", clients[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
 		go func() {
 			s, err := natsserver.Open(natsserver.Options{Dir: filepath.Join(dir, node), MaxBytes: 256 << 20, Late: true, Cluster: c})
 			servers[i] = s
