@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/weir-mcp/weir/internal/app"
 )
 
 // stream opens an event stream at a node and returns its lines of data.
@@ -125,4 +128,32 @@ func TestEngineOfACluster(t *testing.T) {
 		status, body := c.ask(c.all[2], "GET", base+"&sid="+sid, "", "")
 		return status == http.StatusBadRequest && strings.Contains(body, "Session ID unknown"), fmt.Sprint(status, body)
 	})
+}
+
+// TestOuterHubOfACluster: polls and posts of an Engine.IO session come to hub.listen of any node.
+func TestOuterHubOfACluster(t *testing.T) {
+	t.Parallel()
+	c := startNodesWith(t, 2, "hub: {listen: '127.0.0.1:0'}\n")
+	ask := func(n *node, method, path, body string) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.RemoteAddr = "127.0.0.1:1000"
+		r.Header.Set("Authorization", "Bearer "+clusterToken)
+		r.Header.Set("Weir-As", "forged")
+		w := httptest.NewRecorder()
+		app.OuterHub(n.engine.Offices).ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	const base = "http://127.0.0.1/socket.io/?EIO=4&transport=polling"
+	status, opened := ask(c.all[0], "GET", base, "")
+	_, sid, _ := strings.Cut(opened, `"sid":"`)
+	sid, _, ok := strings.Cut(sid, `"`)
+	if status != http.StatusOK || !ok {
+		t.Fatalf("%d %s", status, opened)
+	}
+	if status, body := ask(c.all[1], "POST", base+"&sid="+sid, "40/smcp,"); status != http.StatusOK {
+		t.Fatalf("a post: %d %s", status, body)
+	}
+	if status, body := ask(c.all[1], "GET", base+"&sid="+sid, ""); status != http.StatusOK || !strings.HasPrefix(body, "4") {
+		t.Errorf("a poll: %d %s", status, body)
+	}
 }

@@ -44,7 +44,7 @@ func OpenHub(ctx context.Context, c *config.Config, log *slog.Logger) (*Hub, err
 		return nil, err
 	}
 	h.hub = hub.New(opts)
-	h.server = NewHTTPServer(hubMux(h.hub, c, log), log)
+	h.server = NewHTTPServer(hubMux(h.hub, h.hub, c, log), log)
 	go func() {
 		defer close(h.ended)
 		h.failed = h.server.Serve(h.listener)
@@ -92,12 +92,12 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// hubMux routes the paths of a hub that has its own listener.
-func hubMux(h *hub.Hub, c *config.Config, log *slog.Logger) http.Handler {
+// hubMux routes the paths of a hub that has its own listener. peers serves Computers and agents.
+func hubMux(h *hub.Hub, peers http.Handler, c *config.Config, log *slog.Logger) http.Handler {
 	open := guard.New(GuardOptions(c, log))
 	mux := http.NewServeMux()
-	mux.Handle("/socket.io/", open.Wrap(h))
-	mux.Handle("/smcp/", open.Wrap(h))
+	mux.Handle("/socket.io/", open.Wrap(peers))
+	mux.Handle("/smcp/", open.Wrap(peers))
 	mux.Handle("/healthz", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := map[string]any{"status": StatusOK}
 		if h.Trusts(r) {

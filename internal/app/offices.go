@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/authn"
@@ -45,9 +46,10 @@ type Offices struct {
 	log    *slog.Logger
 	hub    *hub.Hub // nil if switched off
 	fleets []*fleet.Fleet
-	own    *fleet.Fleet      // the fleet of weir's own hub, may be nil
-	whole  *upstream.Manager // each Computer as one server; not in the catalog
-	outer  *http.Server      // serves hub.listen; may be nil
+	own    *fleet.Fleet                 // the fleet of weir's own hub, may be nil
+	whole  *upstream.Manager            // each Computer as one server; not in the catalog
+	outer  *http.Server                 // serves hub.listen; may be nil
+	routed atomic.Pointer[http.Handler] // serves the peers at hub.listen; nil: hub does
 	ends   sync.WaitGroup
 
 	issued *issuedPeers   // nil without a hub
@@ -164,7 +166,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 		if err != nil {
 			return err
 		}
-		o.outer = NewHTTPServer(hubMux(o.hub, c, o.log), o.log)
+		o.outer = NewHTTPServer(hubMux(o.hub, http.HandlerFunc(o.servePeers), c, o.log), o.log)
 		o.serve(o.outer, l)
 		o.log.Info("the hub listens", "address", l.Addr().String(), "tls", c.Hub.TLS.Cert != "")
 	}
@@ -308,6 +310,22 @@ func (o *Offices) Handler() http.Handler {
 		return http.HandlerFunc(noHub)
 	}
 	return o.hub
+}
+
+// Route makes h serve Computers and agents at hub.listen from now on. In a cluster it hands those of other nodes on.
+func (o *Offices) Route(h http.Handler) {
+	if o != nil {
+		o.routed.Store(&h)
+	}
+}
+
+// servePeers serves Computers and agents at hub.listen.
+func (o *Offices) servePeers(w http.ResponseWriter, r *http.Request) {
+	if h := o.routed.Load(); h != nil {
+		(*h).ServeHTTP(w, r)
+		return
+	}
+	o.hub.ServeHTTP(w, r)
 }
 
 // Hides reports whether the states of Computers and offices must be hidden from a request: it has

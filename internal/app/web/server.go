@@ -276,6 +276,10 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	f.mountAgents(mux, open, closed)
 	f.mountPlane(mux, open, closed)
 	hub := near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.engine.Offices.Handler()) // it checks credentials itself
+	f.engine.Offices.Route(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cluster.Strip(r.Header) // as at the common listener
+		hub.ServeHTTP(w, r)
+	}))
 	mux.Handle("/socket.io/", open.Wrap(hub))
 	mux.Handle("/smcp/", open.Wrap(hub))
 	health := aliveOr(open.Wrap(http.HandlerFunc(f.serveAlive)), closed.Wrap(f.atNode(f.serveHealth)), func(r *http.Request) bool {
