@@ -84,7 +84,7 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 	case err == nil:
 		docs, s.shared.docs = opened, opened
 		if c.Artifacts.Backup {
-			if s.shared.blobs, err = natsstore.OpenBlobs(ctx, conn, copies); err != nil {
+			if err := s.shared.openBlobs(ctx, conn, copies, log); err != nil {
 				return fmt.Errorf("%s has no place for copies of results (artifacts.backup): %w", where, err)
 			}
 		}
@@ -112,27 +112,7 @@ func (h *shared) later(conn *nats.Conn, o natsstore.Options, backup bool, copies
 	if backup {
 		h.blobs = blobs
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	h.end = cancel
-	h.opening.Go(func() {
-		said, at := "", time.Time{}
-		// again reports whether another attempt is due, and says why.
-		again := func(what string, err error) bool {
-			if ctx.Err() != nil {
-				return false
-			}
-			err = natsstore.Reason(conn, err)
-			if text := what + err.Error(); text != said || time.Since(at) >= sayAgain {
-				said, at = text, time.Now()
-				log.Warn(what, "err", err)
-			}
-			select {
-			case <-time.After(openAgain):
-				return true
-			case <-ctx.Done():
-				return false
-			}
-		}
+	h.background(conn, log, func(ctx context.Context, try *attempts) {
 		for {
 			opened, _, err := natsstore.Open(ctx, conn, o)
 			if err == nil {
@@ -141,22 +121,82 @@ func (h *shared) later(conn *nats.Conn, o natsstore.Options, backup bool, copies
 				log.Info("the store answers")
 				break
 			}
-			if !again("this node still has no store", err) {
+			if !try.again(ctx, "this node still has no store", err) {
 				return
 			}
 		}
-		for backup {
-			opened, err := natsstore.OpenBlobs(ctx, conn, copies)
-			if err == nil {
-				blobs.Come(opened)
-				return
-			}
-			if !again("the store has no place for copies of results (artifacts.backup)", err) {
-				return
-			}
+		if backup {
+			try.openBlobs(ctx, copies, blobs)
 		}
 	})
 	return docs
+}
+
+// openBlobs opens the copies of results: now, or in the background if the store does not answer in time. The error says
+// that the store refuses a setting.
+func (h *shared) openBlobs(ctx context.Context, conn *nats.Conn, copies natsstore.Options, log *slog.Logger) error {
+	opened, err := natsstore.OpenBlobs(ctx, conn, copies)
+	switch {
+	case err == nil:
+		h.blobs = opened
+		return nil
+	case errors.Is(err, natsstore.ErrSetting), ctx.Err() != nil:
+		return err
+	}
+	log.Warn(noCopies, "err", natsstore.Reason(conn, err))
+	blobs := &store.LateBlobs{}
+	h.blobs = blobs
+	h.background(conn, log, func(ctx context.Context, try *attempts) { try.openBlobs(ctx, copies, blobs) })
+	return nil
+}
+
+// background runs f, whose context ends with the Store.
+func (h *shared) background(conn *nats.Conn, log *slog.Logger, f func(ctx context.Context, try *attempts)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	h.end = cancel
+	h.opening.Go(func() { f(ctx, &attempts{conn: conn, log: log}) })
+}
+
+const noCopies = "the store has no place for copies of results yet (artifacts.backup)"
+
+// attempts are those to open a store.
+type attempts struct {
+	conn *nats.Conn
+	log  *slog.Logger
+	said string // the last message, and when it was
+	at   time.Time
+}
+
+// again waits, and reports whether another attempt is due. It says why the last one failed.
+func (a *attempts) again(ctx context.Context, what string, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	err = natsstore.Reason(a.conn, err)
+	if text := what + err.Error(); text != a.said || time.Since(a.at) >= sayAgain {
+		a.said, a.at = text, time.Now()
+		a.log.Warn(what, "err", err)
+	}
+	select {
+	case <-time.After(openAgain):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// openBlobs opens the copies of results.
+func (a *attempts) openBlobs(ctx context.Context, o natsstore.Options, blobs *store.LateBlobs) {
+	for {
+		opened, err := natsstore.OpenBlobs(ctx, a.conn, o)
+		if err == nil {
+			blobs.Come(opened)
+			return
+		}
+		if !a.again(ctx, noCopies, err) {
+			return
+		}
+	}
 }
 
 // advertised returns the address at which other nodes reach this one. A port that the system has chosen is
@@ -180,8 +220,12 @@ func (s *Store) connect(c *config.Config, key *clusterkey.Key, old []*clusterkey
 		if err != nil {
 			return nil, "", err
 		}
+		room := int64(c.Store.MaxBytes) + c.StreamBytes()
+		if c.Artifacts.Backup {
+			room += int64(c.Store.MaxBytes) // the copies have a stream of their own
+		}
 		s.server, err = natsserver.Open(natsserver.Options{
-			Dir: dir, MaxBytes: int64(c.Store.MaxBytes) + c.StreamBytes(), Late: c.Store.Sync == config.SyncInterval, Cluster: members, Logger: log,
+			Dir: dir, MaxBytes: room, Late: c.Store.Sync == config.SyncInterval, Cluster: members, Logger: log,
 		})
 		if err != nil {
 			return nil, "", err

@@ -150,8 +150,8 @@ func (l *lines) String() string {
 }
 
 // TestStoreCluster: three gateways with store: cluster:DIR keep the documents themselves. One that starts alone joins when
-// there is a majority. A
-// further gateway with their key joins them, and one with another key is refused.
+// there is a majority. They have room for documents, events and copies of results, each as large as max_bytes. A further
+// gateway with their key joins them, and one with another key is refused.
 func TestStoreCluster(t *testing.T) {
 	dir := t.TempDir()
 	addresses, err := proctest.FreeAddresses(6)
@@ -164,7 +164,7 @@ func TestStoreCluster(t *testing.T) {
 	}
 	var texts []string
 	for i, name := range []string{"a", "b", "c"} {
-		texts = append(texts, fmt.Sprintf("store: {at: %q, listen: %q, max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}\nevents: {stream: true}",
+		texts = append(texts, fmt.Sprintf("store: {at: %q, listen: %q, max_bytes: 80MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}\nevents: {stream: true}\nartifacts: {backup: true}",
 			"cluster:"+filepath.Join(dir, name), addresses[3+i], name, sharedKey, strings.Join(members, ", ")))
 	}
 	alone := openShares(t, texts[0])[0]
@@ -182,13 +182,26 @@ func TestStoreCluster(t *testing.T) {
 		t.Error("the node has joined with another INC")
 	}
 	oneStore(t, alone, stores[1])
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := stores[0].shared.blobs.Put(t.Context(), "first", strings.NewReader("x"), time.Minute)
+		if err == nil {
+			err = stores[1].shared.blobs.Delete(t.Context(), "first")
+		}
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("copies of results: %v", err)
+		}
+	}
+	storetest.Blobs(t, stores[0].shared.blobs, stores[1].shared.blobs, 1<<20)
 	alone.sink()(happened("ann"))
 	if all := readStream(t, stores[1].events, 1); len(all) != 1 || all[0].Node != "a" {
 		t.Errorf("the events of another member: %+v", all)
 	}
 
 	further := func(key string) string {
-		return fmt.Sprintf("store: {at: 'nats://%s', max_bytes: 16MB}\ncluster: {node: d, key: %q, listen: '127.0.0.1:0'}", strings.Join(addresses[3:], ","), key)
+		return fmt.Sprintf("store: {at: 'nats://%s', max_bytes: 80MB}\ncluster: {node: d, key: %q, listen: '127.0.0.1:0'}", strings.Join(addresses[3:], ","), key)
 	}
 	joined := openShares(t, further(sharedKey))[0]
 	for end := time.Now().Add(time.Minute); !joined.node.Ready() || len(joined.node.Peers()) != 4; time.Sleep(20 * time.Millisecond) {
