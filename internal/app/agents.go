@@ -54,7 +54,7 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error
 		lease = max(lease, registry.ShareLease)
 	}
 	a.registry = registry.New(registry.Options{
-		Lease: lease, Logger: e.log, Changed: a.merge, Kept: kept,
+		Lease: lease, Max: c.Agents.Max, Logger: e.log, Changed: a.merge, Kept: kept,
 		Owner: func(name string) string {
 			if _, ok := e.config.Load().Server(name); ok {
 				return "mcpServers." + name

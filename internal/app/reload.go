@@ -69,7 +69,7 @@ func settingOf(key string, c *config.Config) (s setting, ok bool) {
 		return setting{[]any{c.HTTP.AllowedHosts, c.HTTP.AllowedOrigins}, late, "http.max_body_bytes, session_idle and keep_alive"}, true
 	case "agents":
 		a := c.Agents
-		return setting{[]any{a.Invocation, a.Limits, a.PerAgent}, []any{a.Routing, a.Lease}, "agents.routing and agents.lease"}, true
+		return setting{[]any{a.Invocation, a.Limits, a.PerAgent}, []any{a.Routing, a.Lease, a.Max}, "agents.routing, agents.lease and agents.max"}, true
 	case "log":
 		return setting{[]any{c.Log.Level, c.Log.Unredacted}, c.Log.Format, "log.format"}, true
 	}

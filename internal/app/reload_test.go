@@ -24,7 +24,7 @@ func TestDivided(t *testing.T) {
 		{"hub: {}", "hub: {tokens: [{name: a, sha256: " + sha + "}]}", []string{"hub"}, nil},
 		{"hub: {}", "hub: {office: x}", nil, []string{"hub, except its tokens, issuers and computers"}},
 		{"", "artifacts: {redact: true, ttl: 2h}", []string{"artifacts"}, []string{"artifacts.dir, ttl, max_bytes, max_count, memory_bytes, disk_bytes and backup"}},
-		{"", "agents: {lease: 10s}", nil, []string{"agents.routing and agents.lease"}},
+		{"", "agents: {lease: 10s, max: 2000}", nil, []string{"agents.routing, agents.lease and agents.max"}},
 		{"", "agents: {limits: {in_flight: 1}}", []string{"agents"}, nil},
 		{"events: {file: a}", "events: {file: b}", nil, []string{"events"}},
 		{"", "registry: {url: https://registry.example.com}", []string{"registry"}, nil},

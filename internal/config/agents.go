@@ -18,6 +18,7 @@ import (
 type Agents struct {
 	Routing    string          `key:"routing" doc:"A routing.json: {port, routes: {NAME: {hostPort}}}. Its agents are served at /mcps/NAME/mcp and read again when the file changes; its port is the one to listen on where listen is left out. A relative path is relative to this file."`
 	Lease      time.Duration   `key:"lease" default:"30s" min:"1s" doc:"An agent that has registered itself is forgotten when it was not heard of for so long."`
+	Max        int             `key:"max" default:"1000" min:"1" max:"20000" doc:"Most agents that register themselves, in a cluster at all gateways together. Each costs some 50 KB of memory at each gateway."`
 	Hosts      []string        `key:"hosts" safety:"true" doc:"Further addresses of agents that register themselves: hosts such as agents.example.com or 10.0.0.7, or host:port. The address of the registration is always allowed. Link-local addresses are refused even here."`
 	Headers    []string        `key:"headers" safety:"true" doc:"Request headers of callers that are forwarded to registered agents, in addition to those of MCP and of trace context. Default: none."`
 	Invocation Invocation      `key:"invocation" safety:"true" doc:"Signs requests to agents. Each request bears a token that is good once, for this agent, principal and tool."`

@@ -323,7 +323,7 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 	case r.routed(a.Name):
 		err = taken(fmt.Errorf("the name %q belongs to routing.json", a.Name))
 	case !live && len(r.leases) >= r.o.Max:
-		err = mcp.Errorf(mcp.KindOverloaded, "%d agents are registered, which is the bound", len(r.leases))
+		err = mcp.Errorf(mcp.KindOverloaded, "%d agents are registered, which is the bound; operators raise agents.max", len(r.leases))
 	case !live, r.sharer != nil: // its document decides
 	default:
 		err = conflict(old, a)
