@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 	"github.com/weir-mcp/weir/internal/text"
@@ -74,18 +73,8 @@ func (f *eventful) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return away(err)
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/x-ndjson")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{})
-	// A closed API ends the wait below as a closed connection does.
-	lasting, end := guard.Lasting(r.Context())
+	ctx, control, end := openLines(a, w, r)
 	defer end()
-	ctx, cancel := context.WithCancel(lasting)
-	defer cancel()
-	defer context.AfterFunc(a.closing, cancel)()
 	for first := true; ; first = false {
 		if ok {
 			after = m.Seq

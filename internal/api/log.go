@@ -79,18 +79,8 @@ func number(s string, absent, most uint64) (uint64, error) {
 // follow writes lines, and then those after a number, until the client or the API ends. The first
 // lines may be newer than the number.
 func (a *API) follow(w http.ResponseWriter, r *http.Request, name string, lines []serverlog.Line, seen uint64) {
-	h := w.Header()
-	h.Set("Content-Type", "application/x-ndjson")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{})
-	// A closed API ends the wait below as a closed connection does.
-	lasting, end := guard.Lasting(r.Context())
+	ctx, control, end := openLines(a, w, r)
 	defer end()
-	ctx, cancel := context.WithCancel(lasting)
-	defer cancel()
-	defer context.AfterFunc(a.closing, cancel)()
 	for {
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
 		for _, l := range lines {
@@ -116,5 +106,23 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, name string, lines 
 		upTo := a.o.Log.Last()
 		lines = a.o.Log.Lines(name, seen, maxLines)
 		seen = max(seen, upTo)
+	}
+}
+
+// openLines begins a response of lines of JSON. Its context ends with the client's connection, a drain or the API.
+func openLines(a *API, w http.ResponseWriter, r *http.Request) (ctx context.Context, control *http.ResponseController, end func()) {
+	h := w.Header()
+	h.Set("Content-Type", "application/x-ndjson")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	control = http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{})
+	lasting, release := guard.Lasting(r.Context())
+	ctx, cancel := context.WithCancel(lasting)
+	stop := context.AfterFunc(a.closing, cancel)
+	return ctx, control, func() {
+		stop()
+		cancel()
+		release()
 	}
 }

@@ -58,15 +58,7 @@ func happened(principal string) telemetry.Event {
 // TestStreamOfSeveralGateways: each gateway reads the events of both, with the node of each, also those that a gateway has
 // sent at its end. Without the key there is no stream.
 func TestStreamOfSeveralGateways(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the server has not started")
-	}
+	s := startNATS(t, server.Options{})
 	node := func(name, more string) string {
 		return fmt.Sprintf("store: {at: 'nats://%s', max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0'}\n%s", s.Addr(), name, sharedKey, more)
 	}

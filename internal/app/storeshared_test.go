@@ -66,17 +66,25 @@ func oneStore(t *testing.T, a, b *Store) {
 	}
 }
 
-// TestStoreNATS: gateways with store: nats:// share what is in a NATS elsewhere.
-func TestStoreNATS(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, Username: "weir", Password: "pass-word"})
+// startNATS starts a NATS server with JetStream, which ends with the test.
+func startNATS(t *testing.T, o server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.Port, o.JetStream, o.StoreDir, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir(), true
+	s, err := server.NewServer(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
-	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(30 * time.Second) {
 		t.Fatal("the server has not started")
 	}
+	return s
+}
+
+// TestStoreNATS: gateways with store: nats:// share what is in a NATS elsewhere.
+func TestStoreNATS(t *testing.T) {
+	s := startNATS(t, server.Options{Username: "weir", Password: "pass-word"})
 	node := func(name, password string) string {
 		return fmt.Sprintf("store: {at: 'nats://weir:%s@%s', max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0'}", password, s.Addr(), name, sharedKey)
 	}
@@ -108,15 +116,7 @@ func TestStoreNATS(t *testing.T) {
 
 // TestStoreRefusesASetting: a setting that NATS refuses for good ends the start, with an error that names the setting.
 func TestStoreRefusesASetting(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, JetStreamMaxStore: 64 << 20, StoreDir: t.TempDir(), NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the server has not started")
-	}
+	s := startNATS(t, server.Options{JetStreamMaxStore: 64 << 20})
 	for setting, want := range map[string]string{"replicas: 3, max_bytes: 16MB": "store.replicas", "max_bytes: 1GB": "store.max_bytes"} {
 		c, _, err := config.Parse("weir.yaml", fmt.Appendf(nil, "store: {at: 'nats://%s', %s}\ncluster: {node: a, key: %q, listen: '127.0.0.1:0'}", s.Addr(), setting, sharedKey), config.Options{})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,20 +59,23 @@ func works(t *testing.T, session string, gateways ...*server) {
 	}
 }
 
+// serveNode serves a gateway that shares a store on NATS. more are further lines of its configuration.
+func serveNode(t *testing.T, name string, up *httptest.Server, nats, more string) *server {
+	t.Helper()
+	return serve(t, fmt.Sprintf(`
+mode: gateway
+mcpServers: {up: {url: %q, required: true}}
+store: {at: "nats://%s", max_bytes: 16MB}
+cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "127.0.0.1:0"}
+%s`, up.URL+"/mcp", nats, name, more))
+}
+
 // TestKilledNode: sessions work at each of two gateways that share a store on NATS. They go on at the other
 // one, without a handshake, after one is killed or ends.
 func TestKilledNode(t *testing.T) {
 	t.Parallel()
 	nats, up := startNATS(t), fakeServer(t)
-	node := func(name string) *server {
-		return serve(t, fmt.Sprintf(`
-mode: gateway
-mcpServers: {up: {url: %q, required: true}}
-store: {at: "nats://%s", max_bytes: 16MB}
-cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "127.0.0.1:0"}
-`, up.URL+"/mcp", nats, name))
-	}
-	a, b := node("a"), node("b")
+	a, b := serveNode(t, "a", up, nats, ""), serveNode(t, "b", up, nats, "")
 	first, second := newPlainClient(t, a.base+"/mcp").session, newPlainClient(t, b.base+"/mcp").session
 	works(t, first, a, b)
 	works(t, second, a, b)
@@ -103,7 +107,7 @@ cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "
 	works(t, first, b)
 	works(t, second, b)
 
-	c := node("c")
+	c := serveNode(t, "c", up, nats, "")
 	works(t, first, b, c)
 	works(t, second, b, c)
 
@@ -218,16 +222,7 @@ func TestHolders(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	nats, up := startNATS(t), fakeServer(t)
-	node := func(name string) *server {
-		return serve(t, fmt.Sprintf(`
-mode: gateway
-mcpServers: {up: {url: %q, required: true}}
-store: {at: "nats://%s", max_bytes: 16MB}
-cluster: {node: %s, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "127.0.0.1:0"}
-events: {stream: true}
-`, up.URL+"/mcp", nats, name))
-	}
-	a, b := node("a"), node("b")
+	a, b := serveNode(t, "a", up, nats, "events: {stream: true}\n"), serveNode(t, "b", up, nats, "events: {stream: true}\n")
 	for _, one := range []*server{a, b} {
 		works(t, newPlainClient(t, one.base+"/mcp").session, one)
 	}
