@@ -4,7 +4,8 @@
 // function.
 //
 //	gateway ─┐                       ┌─▶ EventLog ─▶ a file or standard error, one JSON object a line
-//	upstream ┴─ Event ─▶ func(Event) ┼─▶ Metrics  ─▶ GET /metrics
+//	upstream ┴─ Event ─▶ func(Event) ┼─▶ EventStream ─▶ batches for a stream of the store
+//	                                 ├─▶ Metrics  ─▶ GET /metrics
 //	                     (Fan)       └─▶ whatever a program hooks in
 //
 //	slog records ─▶ RedactLog(redact) ─▶ the operator's log

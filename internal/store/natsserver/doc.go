@@ -6,5 +6,5 @@
 // Alone, the server listens nowhere: connections are made in the process. As one of a cluster it
 // listens for the others, and for clients on a port of loopback, without which it would open no routes,
 // or at an address where clients with the cluster's key connect by TLS. It knows nothing of documents;
-// package natsstore does.
+// package natsstore does. After its disk was full, it starts the engine anew as soon as the disk takes writes.
 package natsserver
