@@ -8,10 +8,10 @@ import (
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// EachDocument calls f with every JSON object in the result of a tools/call: structuredContent, the
-// JSON of a text block or embedded resource, and the member "result" of an object that f does not
-// replace. f returns the replacement, and whether there is one. EachDocument returns result itself
-// if nothing changed, and never writes to it.
+// EachDocument calls f with the JSON objects in the result of a tools/call: structuredContent, the
+// JSON of a text block or embedded resource, and the objects, lists and JSON texts in an object that
+// f does not replace. f returns the replacement, and whether there is one. EachDocument returns
+// result itself if nothing changed, and never writes to it.
 //
 // In an object with NaN, Infinity or -Infinity, f sees null in their place. If f replaces such an
 // object, the replacement gets a member warnings that says so.
@@ -19,15 +19,16 @@ import (
 // Text that does not contain word is skipped without parsing. word must occur in every object that
 // f replaces.
 func EachDocument(result json.RawMessage, word string, f func(obj []byte) ([]byte, bool)) json.RawMessage {
-	return walk{word: []byte(word), take: f, broken: func([]byte, error) {}, element: func([]byte) ([]byte, bool) { return nil, false }}.result(result)
+	return walk{word: []byte(word), take: f, element: f, broken: func([]byte, error) {}}.result(result)
 }
 
 // walk is one traversal of the documents of a result.
 type walk struct {
 	word    []byte
 	take    func(obj []byte) ([]byte, bool)
-	element func(obj []byte) ([]byte, bool) // replaces take for the elements of arrays
-	broken  func(text []byte, err error)    // called with text that contains word and cannot be parsed
+	element func(obj []byte) ([]byte, bool) // replaces take for elements of arrays, and for members other than result
+	broken  func(text []byte, err error)    // called with text that contains word and cannot be examined
+	depth   int
 }
 
 func (w walk) result(result json.RawMessage) json.RawMessage {
@@ -102,30 +103,67 @@ func (w walk) text(quoted []byte) ([]byte, bool) {
 	return rawjson.QuoteText(next), true
 }
 
-// document examines an object and its "result", or the objects in an array.
+// maxDepth bounds how deep walk descends, because each level costs a pass over what is below it.
+const maxDepth = 16
+
+var errTooDeep = fmt.Errorf("it is nested more than %d deep", maxDepth)
+
+// document examines the value of structuredContent, of a text, or of a member "result".
 func (w walk) document(doc []byte) ([]byte, bool) {
-	if rawjson.IsArray(doc) {
-		return each(doc, w.element)
+	if rawjson.IsObject(doc) {
+		if next, ok := w.take(doc); ok {
+			return next, true
+		}
 	}
-	if !rawjson.IsObject(doc) {
+	return w.inside(doc)
+}
+
+// item examines a member of an object or an element of an array.
+func (w walk) item(v []byte) ([]byte, bool) {
+	if v[0] == '"' {
+		return w.text(v)
+	}
+	if v[0] == '{' {
+		if next, ok := w.element(v); ok {
+			return next, true
+		}
+	}
+	return w.inside(v)
+}
+
+// inside examines the members of an object or the elements of an array.
+func (w walk) inside(doc []byte) ([]byte, bool) {
+	object := rawjson.IsObject(doc)
+	if !object && !rawjson.IsArray(doc) || !bytes.Contains(doc, w.word) {
 		return nil, false
 	}
-	if next, ok := w.take(doc); ok {
-		return next, true
-	}
-	inner := rawjson.Get(doc, "result")
-	if len(inner) == 0 {
+	if w.depth++; w.depth > maxDepth {
+		w.broken(doc, errTooDeep)
 		return nil, false
 	}
-	below := w.document
-	if inner[0] == '"' {
-		below = w.text
+	if !object {
+		return each(doc, w.item)
 	}
-	next, ok := below(inner)
-	if !ok {
-		return nil, false
-	}
-	return set(doc, "result", next), true
+	return eachMember(doc, func(m rawjson.Member) ([]byte, bool) {
+		if string(m.Key) == "result" && m.Value[0] == '{' {
+			return w.document(m.Value)
+		}
+		return w.item(m.Value)
+	})
+}
+
+// eachMember replaces the values of the members that f replaces, and reports whether there were any.
+func eachMember(obj []byte, f func(m rawjson.Member) ([]byte, bool)) ([]byte, bool) {
+	var out []byte
+	copied := 0 // how much of obj is in out
+	err := rawjson.EachMember(obj, func(m rawjson.Member) bool {
+		if next, ok := f(m); ok {
+			out = append(append(out, obj[copied:m.End-len(m.Value)]...), next...)
+			copied = m.End
+		}
+		return true
+	})
+	return append(out, obj[copied:]...), err == nil && copied > 0
 }
 
 // each replaces the elements of an array that f replaces, and reports whether there were any.

@@ -16,7 +16,7 @@ import (
 //
 // The two names decide, whatever their values are, with three exceptions. A body of null is not a
 // body. Two texts in an object without other S2SP members are an article, not a table. An element
-// of an array must have another S2SP member, too.
+// of an array, or a member other than result, must have another S2SP member, too.
 //
 // A body that is too large to store is dropped, because it must not reach the model; a member
 // warnings says so. For the same reason a result is withheld if it has both names but cannot be
@@ -108,7 +108,7 @@ func isProse(v []byte) bool {
 	return len(v) == 0 || v[0] != '[' && v[0] != '{'
 }
 
-// splitElement splits an element of an array.
+// splitElement splits an element of an array, or a member of an object.
 func (s *sweep) splitElement(v []byte) ([]byte, bool) { return s.take(v, true) }
 
 // split removes the body from an object that has abstract and body.

@@ -37,9 +37,15 @@ func TestBodiesOfEveryShape(t *testing.T) {
 		"written with other spaces": {"\n{ \"abstract\" :[ ],\t\"body\": " + rows + "}\n", rows},
 	} {
 		forms := map[string]string{
-			"text":     textOf(c.doc),
-			"resource": `{"content":[{"type":"resource","resource":{"uri":"x:y","text":` + quoted(c.doc) + `}}]}`,
-			"nested":   `{"content":[],"structuredContent":{"result":` + quoted(c.doc) + `}}`,
+			"text":                         textOf(c.doc),
+			"resource":                     `{"content":[{"type":"resource","resource":{"uri":"x:y","text":` + quoted(c.doc) + `}}]}`,
+			"nested":                       `{"content":[],"structuredContent":{"result":` + quoted(c.doc) + `}}`,
+			"a text in a list":             `{"content":[],"structuredContent":{"result":["note",` + quoted(c.doc) + `]}}`,
+			"a text in a list of a text":   textOf(`["note", ` + quoted(c.doc) + `]`),
+			"a text in a list of lists":    `{"content":[],"structuredContent":{"result":[[1],["note",` + quoted(c.doc) + `]]}}`,
+			"a text under a name":          `{"content":[],"structuredContent":{"note":"n", "page" : ` + quoted(c.doc) + `,"more":[1]}}`,
+			"a text under a name in text":  textOf(`{"pages":{"one":` + quoted(c.doc) + `}}`),
+			"a text under result in lists": textOf(`[{"result":` + quoted(c.doc) + `}]`),
 		}
 		if !strings.HasPrefix(c.doc, "\ufeff") {
 			forms["structured"] = `{"content":[],"structuredContent":` + c.doc + `}`
@@ -83,6 +89,7 @@ func TestUnreadableBodiesAreWithheld(t *testing.T) {
 		"a broken result":            {`{"content":[],"structuredContent":{"total_rows":1,"abstract":[],"body":[0x` + secret + `]}}`, false},
 		"two contents":               {`{"content":[],"content":[{"type":"text","text":"{\"abstract_domains\":[],\"abstract\":[],\"body\":[` + secret + `]}"}]}`, false},
 		"asked for: no marks":        {textOf(`{abstract: [], body: [{n: ` + secret + `}]}`), true},
+		"nested too deep":            {textOf(strings.Repeat("[", 20) + `{"total_rows":1,"abstract":[],"body":[` + secret + `]}` + strings.Repeat("]", 20)), true},
 		"asked for: a list":          {textOf(`[{'abstract': [], 'body': [` + secret + `]}]`), true},
 	} {
 		d := dispatch.New(dispatch.Options{})
@@ -102,7 +109,7 @@ func TestUnreadableBodiesAreWithheld(t *testing.T) {
 func TestSyncWasAskedFor(t *testing.T) {
 	d := dispatch.New(dispatch.Options{})
 	defer d.Close()
-	for _, doc := range []string{`{"abstract":"a","body":"` + secret + ` b"}`, `[{"abstract":[],"body":[` + secret + `]}]`} {
+	for _, doc := range []string{`{"abstract":"a","body":"` + secret + ` b"}`, `[{"abstract":[],"body":[` + secret + `]}]`, `{"page":{"abstract":[],"body":[` + secret + `]}}`, `{"pages":[["x",{"abstract":[],"body":[` + secret + `]}]]}`} {
 		out, err := d.OnSyncResult([]byte(textOf(doc)))
 		if err != nil {
 			t.Fatal(err)
