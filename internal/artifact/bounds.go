@@ -78,7 +78,7 @@ func (l *ledger) depositRoom(sp *space, size int64) error {
 // settle makes room for a deposit whose content is stored, or returns an error. The caller holds
 // mu.
 func (l *ledger) settle(sp *space, it *item, now time.Time) error {
-	if sp.bytes+it.SizeBytes > l.opts.MaxBytes && it.content.file != "" && l.opts.Dir != "" {
+	if sp.bytes+it.SizeBytes > l.opts.MaxBytes && it.content.file != "" {
 		it.beyond = true
 		return nil
 	}

@@ -100,7 +100,7 @@ func (s *Local) placeDeposit(principal string, size int64) (inFile bool, err err
 	if err := l.tokenRoom(sp); err != nil {
 		return false, err
 	}
-	if sp.bytes+size > s.opts.MaxBytes && s.opts.Dir != "" {
+	if sp.bytes+size > s.opts.MaxBytes && s.budget.spill != nil {
 		return true, nil
 	}
 	return false, l.depositRoom(sp, size)

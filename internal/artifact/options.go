@@ -35,8 +35,8 @@ type Options struct {
 	// Dir is the folder for artifacts that do not fit in memory, and for tables beyond a
 	// principal's bound. The store makes a private directory in it.
 	Dir string
-	// DefaultDir returns the folder of a store without Dir, for artifacts that do not fit in
-	// memory. It is called before the first of them is written. Nil keeps everything in memory.
+	// DefaultDir returns the folder of a store without Dir. It is called before the first file is
+	// written. Nil keeps everything in memory.
 	DefaultDir func() (string, error)
 	// MemoryBytes bounds the bytes in memory of all principals together. 0 means defaultMemoryBytes
 	// if there are files, and no bound otherwise.

@@ -161,10 +161,22 @@ func TestDepositsBeyondTheirRoom(t *testing.T) {
 	give := func(t *testing.T, s *artifact.Local, n int) (artifact.Token, error) {
 		return s.Deposit(t.Context(), "ann", "", ofSize(t, n), 0)
 	}
-	for name, deposit := range map[string]func(*testing.T, *artifact.Local, int) (artifact.Token, error){"Deposit": give, "TableWriter": write} {
+	configured := func(dir string) artifact.Options { return artifact.Options{Dir: dir} }
+	standard := func(dir string) artifact.Options {
+		return artifact.Options{DefaultDir: func() (string, error) { return dir, nil }}
+	}
+	for name, c := range map[string]struct {
+		deposit func(*testing.T, *artifact.Local, int) (artifact.Token, error)
+		options func(dir string) artifact.Options
+	}{
+		"Deposit": {give, configured}, "TableWriter": {write, configured},
+		"Deposit, default folder": {give, standard}, "TableWriter, default folder": {write, standard},
+	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := openLocal(t, artifact.Options{Dir: dir, MaxBytes: 1000, DiskBytes: 8000})
+			dir, deposit := t.TempDir(), c.deposit
+			opts := c.options(dir)
+			opts.MaxBytes, opts.DiskBytes = 1000, 8000
+			s := openLocal(t, opts)
 			defer s.Close()
 			a, err := s.Put(t.Context(), "ann", "", "", []byte(strings.Repeat("h", 700)))
 			if err != nil {

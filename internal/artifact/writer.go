@@ -16,7 +16,7 @@ import (
 // room and in files from then on, and ends as an artifact or behind a token. It
 // is for one goroutine.
 //
-// Without a Dir it takes Options.MaxBytes of rows; with one it takes what finds
+// Without files it takes Options.MaxBytes of rows; with them it takes what finds
 // room on disk, but Commit refuses more than MaxBytes.
 type TableWriter struct {
 	s                *Local
@@ -47,7 +47,7 @@ func (w *TableWriter) Append(row []byte) error {
 	if w.ended {
 		return errEnded
 	}
-	if w.size += int64(len(row)) + 1; w.size > w.s.opts.MaxBytes && w.s.opts.Dir == "" {
+	if w.size += int64(len(row)) + 1; w.size > w.s.opts.MaxBytes && w.s.budget.spill == nil {
 		return w.s.opts.tooLarge(w.size)
 	}
 	return w.b.Append(row)

@@ -271,10 +271,10 @@ type Limits struct {
 // Artifacts bounds the store of results, for each principal.
 type Artifacts struct {
 	TTL      time.Duration `key:"ttl" default:"1h" min:"1s" doc:"How long a result is kept."`
-	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes are kept: of results with a handle, and of tables behind unspent resource_urls, which are never dropped for newer ones."`
+	MaxBytes Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes are kept: of results with a handle, and of tables behind unspent resource_urls, which are never dropped for newer ones. A table beyond it goes to dir."`
 	MaxCount int           `key:"max_count" default:"1000" min:"1" doc:"How many results with a handle are kept."`
 
-	Dir         string        `key:"dir" doc:"Folder for results that find no room in memory, and for large messages while they are read. A relative path starts at the folder of this file. Only this user can read the files. They are removed with their result, and when weir starts. Default: weir/spill in the user's folder for caches, or in the system's folder for temporary files. It is made when memory has no room."`
+	Dir         string        `key:"dir" doc:"Folder for results that find no room in memory, for tables beyond max_bytes, and for large messages while they are read. A relative path starts at the folder of this file. Only this user can read the files. They are removed with their result, and when weir starts. Default: weir/spill in the user's folder for caches, or in the system's folder for temporary files. It is made with the first file."`
 	MemoryBytes Bytes         `key:"memory_bytes" default:"256MB" min:"1" doc:"How much memory the results of all principals take before they go to dir; half of limits.memory where that is less."`
 	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"0" doc:"How much room they take in dir, and large messages as much again; 0 writes no files."`
 	TokenTTL    time.Duration `key:"token_ttl" default:"10m" min:"1s" doc:"How long a resource_url works, once (S2SP)."`
