@@ -188,6 +188,11 @@ async function withoutTokens(report, browser, weir, server) {
   const first = await browser.open(`${gateway.base}/`);
   await report.check('the start page leads to the console', async () => {
     expectEqual(await first.run(() => [...document.links].filter((link) => link.pathname === '/console').length), 1, 'links to the console');
+    for (const width of [1280, 390]) {
+      await first.browser.send('Emulation.setDeviceMetricsOverride', { width, height: 800, deviceScaleFactor: 1, mobile: width < 500 }, first.session);
+      expectEqual(await violations(first), [], `rules that the start page breaks at ${width} px`);
+      expectEqual(await first.run(() => [document.documentElement.scrollWidth <= innerWidth, ...[...document.querySelectorAll('tbody tr:not(.note)')].map((row) => row.clientHeight < 48)]), [true, true, true], `no line of the start page is too wide or broken at ${width} px`);
+    }
     await first.leave(() => [...document.links].find((link) => link.pathname === '/console').click());
     await until(first, 'the console', () => location.pathname === '/console' && document.querySelectorAll('.tiles li').length === 2);
   });

@@ -403,10 +403,13 @@ func TestPage(t *testing.T) {
 	s := serve(t, "mode: gateway\n"+oneFake)
 	s.await("ready", func(h app.Health) bool { return h.Upstreams["fake"].State == "ready" })
 	code, page := get(t, s.base+"/", "Accept", "text/html,*/*")
-	for _, text := range []string{s.url, "claude mcp add", ".vscode/mcp.json", "mcpServers", "/mcps/fake/mcp", "ready", s.config} {
+	for _, text := range []string{s.url, "claude mcp add", ".vscode/mcp.json", "mcpServers", "&#34;attach&#34;", ">fake<", "/mcps/NAME/mcp", "ready", s.config, "<main>"} {
 		if code != http.StatusOK || !strings.Contains(page, text) {
 			t.Errorf("no %q on the page (%d)", text, code)
 		}
+	}
+	if strings.Contains(page, "mcp-remote") {
+		t.Error("a client of this machine needs a bridge from npm")
 	}
 	if strings.Contains(page, "https://") {
 		t.Error("the page needs another server")

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/markup"
@@ -45,7 +47,7 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 	h := f.engine.Health()
 	nonce := rand.Text()
 	data := markup.Values{
-		"nonce": nonce, "version": h.Version, "url": f.publicURL(), "mode": h.Mode, "tokens": tokens, "console": f.engine.Config().Console.Enabled,
+		"nonce": nonce, "version": h.Version, "url": f.publicURL(), "mode": h.Mode, "tokens": tokens, "local": !tokens && onThisMachine(f.publicURL()), "console": f.engine.Config().Console.Enabled,
 		"uptime": text.Since(time.Duration(h.Uptime * float64(time.Second))),
 	}
 	var list []markup.Values
@@ -93,12 +95,23 @@ func (f *Server) publicURL() string {
 	return f.base + "/mcp"
 }
 
-// snippets returns the texts to paste into common clients.
-func snippets(url string, tokens bool) []snippet {
-	remote := map[string]any{"type": "http", "url": url}
-	code := "claude mcp add --transport http weir " + url
-	cursor := map[string]any{"url": url}
-	args := []string{"-y", "mcp-remote", url}
+// onThisMachine reports whether a URL names a gateway on the machine of its reader, which weir attach
+// and weir connect find by themselves.
+func onThisMachine(public string) bool {
+	u, err := url.Parse(public)
+	return err == nil && address.Loopback(u.Hostname())
+}
+
+// snippets returns the texts to paste into common clients. A client that starts commands reaches a
+// gateway on its own machine by weir attach; a gateway elsewhere needs a bridge from npm.
+func snippets(at string, tokens bool) []snippet {
+	remote := map[string]any{"type": "http", "url": at}
+	code := "claude mcp add --transport http weir " + at
+	cursor := map[string]any{"url": at}
+	command, args := "npx", []string{"-y", "mcp-remote", at}
+	if !tokens && onThisMachine(at) {
+		command, args = "weir", []string{"attach"}
+	}
 	if tokens {
 		headers := map[string]string{"Authorization": "Bearer YOUR_TOKEN"}
 		remote["headers"], cursor["headers"] = headers, headers
@@ -116,6 +129,6 @@ func snippets(url string, tokens bool) []snippet {
 		{"Claude Code", "in a shell", code},
 		{"VS Code", ".vscode/mcp.json", indent(map[string]any{"servers": map[string]any{"weir": remote}})},
 		{"Cursor", "~/.cursor/mcp.json", indent(map[string]any{"mcpServers": map[string]any{"weir": cursor}})},
-		{"Claude Desktop and others that start commands", "mcpServers", indent(map[string]any{"mcpServers": map[string]any{"weir": map[string]any{"command": "npx", "args": args}}})},
+		{"Claude Desktop and others that start commands", "mcpServers", indent(map[string]any{"mcpServers": map[string]any{"weir": map[string]any{"command": command, "args": args}}})},
 	}
 }
