@@ -46,8 +46,9 @@ export class Browser {
 
   static async start() {
     const browser = new Browser();
+    // A full Chromium takes its frame from the window's height, the headless shell does not: both have room for ten rows of a table.
     browser.child = start('chromium', await chromium(), [
-      '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--remote-debugging-port=0',
+      '--headless', '--window-size=800,760', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--remote-debugging-port=0',
       `--user-data-dir=${mkdtempSync(join(scratch, 'chromium-'))}`, '--host-resolver-rules=MAP *.test 127.0.0.1', 'about:blank',
     ]);
     const log = () => readFileSync(browser.child.log, 'utf8');
