@@ -52,7 +52,7 @@ var foundations = map[string][]string{
 	"agentclient":       {"internal/rawjson"},
 	"smcp/agent":        {"internal/a2c", "internal/member", "internal/rawjson"},
 	"smcp/computer":     {"internal/a2c", "internal/bridge", "internal/catalog", "internal/config", "internal/member", "internal/rawjson", "internal/redact", "internal/strict", "internal/upstream"},
-	"smcp/hub":          {"internal/a2c", "internal/address", "internal/memory", "internal/ownership", "internal/rawjson", "internal/roster"},
+	"smcp/hub":          {"internal/a2c", "internal/address", "internal/memory", "internal/ownership", "internal/rawjson", "internal/roster", "internal/visible"},
 	"socketio":          {"internal/rawjson"},
 	"socketio/engineio": {"internal/memory"},
 }

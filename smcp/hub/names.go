@@ -2,8 +2,13 @@ package hub
 
 import (
 	"crypto/ed25519"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/smcp"
 )
 
@@ -43,4 +48,36 @@ func notATwin(devices []Device, name string) error {
 		return smcp.Errorf(smcp.CodeForbidden, "The name '%s' counts as '%s', which is bound to a key: give this Computer another name", name, d.Name)
 	}
 	return nil
+}
+
+// legible reports whether people can tell a name or an office id from others. It has no characters that
+// are not seen, and no letters of another alphabet in the middle of a word.
+func legible(s string) bool {
+	return visible.Text(s) == s && !strings.ContainsAny(s, "\t\r\n") && !mixesAlphabets(s)
+}
+
+// alphabets are the scripts with letters that are drawn like letters of the others.
+var alphabets = []*unicode.RangeTable{unicode.Latin, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee, unicode.Coptic, unicode.Lisu}
+
+// mixesAlphabets reports whether a word has letters of two alphabets, such as a Cyrillic e in a Latin
+// word. Words may be of different alphabets: "PC-Мария" mixes none. A word that is whole of another
+// alphabet passes, however it looks.
+func mixesAlphabets(s string) bool {
+	var of *unicode.RangeTable // of the letters of this word
+	for _, c := range norm.NFKC.String(s) {
+		switch {
+		case unicode.IsLetter(c):
+			for _, alphabet := range alphabets {
+				if unicode.Is(alphabet, c) {
+					if of != nil && of != alphabet {
+						return true
+					}
+					of = alphabet
+				}
+			}
+		case !unicode.IsDigit(c) && !unicode.Is(unicode.M, c):
+			of = nil
+		}
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -39,6 +40,41 @@ func TestTwinsOfBoundNames(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("a twin of a name that is bound now is still there")
 	}
+}
+
+// Names and offices that people cannot tell from others are refused. Those of people pass.
+func TestNamesThatLookLikeOthers(t *testing.T) {
+	_, url := start(t, hub.Options{})
+	ask := func(role, name, office string) string {
+		t.Helper()
+		p, err := newPeer(t, url, peerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.call("server:join_office", fmt.Sprintf(`{"role":%s,"name":%s,"office_id":%s}`, quoted(role), quoted(name), quoted(office)))
+	}
+	for _, name := range []string{"keyed\u200b", "ke\u00adyed", "k\u0435yed", "key\u202eed", "\ufeffkeyed", "keyed\U000e0041", "keyed\u3164", "keyed\u0085",
+		"keyed\u2028", "key\ted", "ke\u03b3ed", "\U0001d424\u0435yed", "keyed\ufe0f"} {
+		for what, ack := range map[string]string{"computer": ask("computer", name, "lab"), "agent": ask("agent", name, "lab"), "office": ask("computer", "a", name)} {
+			if !strings.HasPrefix(ack, "false") || !strings.Contains(ack, "may have no invisible characters") {
+				t.Errorf("%s %q: %s", what, name, ack)
+			}
+		}
+	}
+	for i, name := range []string{"keyed", "PC-Мария", "Schreibtisch von Müller", "अनुज का डेस्क", "می\u200cخواهم", "机1", "desk❤\ufe0f", "λ 2"} {
+		if ack := ask("computer", name, fmt.Sprint("office", i)); !strings.HasPrefix(ack, "true") {
+			t.Errorf("%q: %s", name, ack)
+		}
+	}
+}
+
+// quoted returns a text in JSON.
+func quoted(s string) string {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a text
+	}
+	return string(raw)
 }
 
 // Options.Claim decides about Computers that could join, and again when who may

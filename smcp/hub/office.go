@@ -28,8 +28,13 @@ func (h *Hub) join(s *session, _ string, payload json.RawMessage) (answer, error
 	if req.Name == "" {
 		req.Name = req.RobotID
 	}
-	if !req.Role.Valid() || !legal(req.Name) || !legal(req.OfficeID) {
+	if !req.Role.Valid() || req.Name == "" || req.OfficeID == "" || len(req.Name) > maxNameBytes || len(req.OfficeID) > maxNameBytes {
 		return nil, a2c.ErrPayload.With("expected", "role (agent or computer), name and office_id")
+	}
+	for _, text := range []string{req.Name, req.OfficeID} {
+		if !legible(text) {
+			return nil, smcp.Errorf(smcp.CodeInvalid, "%s: a name or office may have no invisible characters, and no word with letters of two alphabets", a2c.ErrPayload.Message)
+		}
 	}
 	h.mu.Lock()
 	nonce := s.nonce
@@ -205,11 +210,6 @@ func (h *Hub) left(o *office, m *roster.Member) {
 		h.abandon(s, o)
 	}
 	h.log.Log(context.Background(), s.logLevel(), "left", "office", o.ID, "role", s.role, "name", s.name)
-}
-
-// legal reports whether a text may be a name or an office id.
-func legal(s string) bool {
-	return s != "" && len(s) <= maxNameBytes && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 // mayJoin checks the identity of a session: role, name, grant and key. nonce is the nonce that the
