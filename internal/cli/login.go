@@ -28,6 +28,8 @@ const (
 	callbackPath    = "/callback"
 	// loginTime is how long a person may take at the browser.
 	loginTime = 10 * time.Minute
+	// finishTime is how long the exchange of a code for a token may take.
+	finishTime = time.Minute
 )
 
 // loginRequest is how weir login signs in.
@@ -250,7 +252,10 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	server, err := b.client.Finish(r.Context(), b.principal, r.URL.Query())
+	// The code can be used once, so a browser that goes away does not end the exchange.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), finishTime)
+	defer cancel()
+	server, err := b.client.Finish(ctx, b.principal, r.URL.Query())
 	switch {
 	case err != nil && server == "":
 		w.WriteHeader(http.StatusBadRequest)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/oauth"
 	"github.com/weir-mcp/weir/internal/oauth/oauthtest"
+	"github.com/weir-mcp/weir/internal/vault"
 )
 
 // protected starts an MCP server that wants a sign-in.
@@ -133,6 +136,28 @@ func TestLogin(t *testing.T) {
 				t.Errorf("%d sign-ins", n)
 			}
 		})
+	}
+}
+
+// TestLoginTabClosed closes the tab of the browser while the code is exchanged: the sign-in goes on.
+func TestLoginTabClosed(t *testing.T) {
+	t.Parallel()
+	idp := protected(t)
+	client := oauth.New(oauth.Options{Store: vault.NewMemory(nil)})
+	at, _, err := client.Begin(t.Context(), &oauth.Server{Name: "notes", URL: idp.URL + "/mcp", Flow: oauth.FlowCode}, "me", "http://"+callbackAddress+callbackPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := idp.Browse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, closeTab := context.WithCancel(t.Context())
+	closeTab()
+	b := &callback{client: client, principal: "me", done: make(chan error, 1)}
+	b.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, back.String(), nil).WithContext(closed))
+	if err := <-b.done; err != nil {
+		t.Error(err)
 	}
 }
 
