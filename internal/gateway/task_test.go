@@ -29,6 +29,7 @@ type taskServer struct {
 	fails  *jsonrpc.Error
 	at     string // identifies the server; "" for a program
 	apart  bool   // each principal has a connection
+	stays  bool   // it cancels no task
 
 	mu       sync.Mutex // guards below
 	made     int
@@ -106,6 +107,9 @@ func (s *taskServer) Call(ctx context.Context, method string, params json.RawMes
 		}
 		return json.RawMessage(`{` + s.task() + extra + `}`), nil
 	case "tasks/cancel":
+		if status := s.status(); s.stays || status == "completed" || status == "failed" {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cannot cancel task: it is " + status}
+		}
 		s.cancels++
 		return json.RawMessage(`{` + s.task() + `}`), nil
 	case "tasks/update":

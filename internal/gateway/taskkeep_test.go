@@ -115,11 +115,45 @@ func TestTaskStoreFails(t *testing.T) {
 		h := begin()
 		kept := h.g.state.tasks.Len()
 		docs.Cut(true)
-		if got := h.execute(); !strings.Contains(got, "UPSTREAM_UNAVAILABLE") || !strings.Contains(got, "cannot keep its handle") || strings.Contains(got, "task_") {
+		if got := h.execute(); !strings.Contains(got, mayHaveRun) || !strings.Contains(got, "cannot keep its handle") || !strings.Contains(got, "the task was cancelled") || strings.Contains(got, "task_") {
 			t.Errorf("%q", got)
 		}
 		if h.server.cancels != 1 || h.g.state.tasks.Len() != kept {
 			t.Errorf("%d cancellations, %d tasks, %d before", h.server.cancels, h.g.state.tasks.Len(), kept)
+		}
+	})
+}
+
+// mayHaveRun is how the error of a task without a handle ends.
+const mayHaveRun = `"retryable":false,"details":{"kind":"store_unavailable","maybe_ran":true}}`
+
+// TestTaskEndsWhileTheStoreIsSilent: an agent gets the result of a task that ends while the store is waited for, and no
+// agent is told to run a task again that a server has begun.
+func TestTaskEndsWhileTheStoreIsSilent(t *testing.T) {
+	eras(t, func(t *testing.T, modern bool) {
+		silent := func(server *taskServer) *taskHarness {
+			docs := &storetest.Faults{Docs: store.NewMemory(), Wait: time.Hour}
+			state := keptState(t, docs)
+			docs.Next = func() storetest.Fault { return storetest.Delay }
+			return newTaskHarness(t, server, Options{State: state})
+		}
+		h := silent(&taskServer{at: "url", modern: modern, lasts: tasksWait + 2*time.Second, says: "42 rows"})
+		if got := h.execute(); got != "42 rows" || h.server.made != 1 {
+			t.Errorf("%q", got)
+		}
+		h = silent(&taskServer{at: "url", modern: modern, stays: true})
+		if got := h.execute(); !strings.Contains(got, mayHaveRun) || !strings.Contains(got, "may go on") {
+			t.Errorf("%q", got)
+		}
+		h = silent(&taskServer{at: "url", modern: modern})
+		go func() {
+			time.Sleep(tasksWait + time.Second)
+			h.server.mu.Lock()
+			defer h.server.mu.Unlock()
+			h.server.gone = mcp.Errorf(mcp.KindUpstreamUnavailable, "gone")
+		}()
+		if got := h.execute(); !strings.Contains(got, mayHaveRun) || !strings.Contains(got, "may go on") {
+			t.Errorf("%q", got)
 		}
 	})
 }

@@ -92,7 +92,7 @@ func (k *Client) Link() dispatch.Link {
 		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 			by := ownerOf(ctx, c)
 			if c.Entry.TaskSupport != "" && !k.Registry.room(by.principal, k.opts.Max) {
-				return nil, k.tooMany(c, "; nothing was run")
+				return nil, k.tooMany(c)
 			}
 			raw, err := next.Dispatch(ctx, c)
 			if err != nil || !c.MayBeTask {
@@ -146,25 +146,43 @@ func (k *Client) first(ctx context.Context, c *dispatch.Call, t *task, made mcpt
 	raw, err := w.run(ctx, made, k.Registry.now().Add(k.opts.Wait))
 	switch {
 	case ctx.Err() != nil:
-		w.abandon(ctx) // the agent has cancelled its call and knows no handle
+		_ = w.abandon(ctx) // the agent has cancelled its call and knows no handle
 		return nil, ctx.Err()
 	case raw != nil || err != nil:
 		return raw, err
 	case !k.Registry.add(t, k.opts.TTL, k.opts.Max):
-		w.abandon(ctx)
-		return nil, k.tooMany(c, ", so its task was cancelled")
+		return w.unkept(ctx, fmt.Sprintf("%d tasks of yours run already (tasks.max)", k.opts.Max), mcp.KindRateLimited.String(), nil)
 	}
 	if err := k.Registry.keep(t); err != nil {
-		w.abandon(ctx)
-		return nil, err
+		return w.unkept(ctx, "the store of this gateway cannot keep its handle", mcp.KindStoreUnavailable.String(), err)
 	}
 	c.Task = t.handle
 	return k.running(c, t), nil
 }
 
-func (k *Client) tooMany(c *dispatch.Call, what string) error {
+func (k *Client) tooMany(c *dispatch.Call) error {
 	return &result.Error{Code: result.RateLimited, Message: fmt.Sprintf(
-		"%s runs as a task, and %d tasks of yours run already (tasks.max)%s: wait for one, or cancel one", c.Entry.ID, k.opts.Max, what)}
+		"%s runs as a task, and %d tasks of yours run already (tasks.max); nothing was run: wait for one, or cancel one", c.Entry.ID, k.opts.Max)}
+}
+
+// unkept ends a task that gets no handle, because of why. The server has begun it, and it may have ended while the
+// store was waited for: the agent gets the result then. Otherwise the error says that the task may have run, so that the
+// agent does not run it twice.
+func (w *watch) unkept(ctx context.Context, why, kind string, cause error) (json.RawMessage, error) {
+	refused := w.abandon(ctx)
+	last, stop := context.WithTimeout(ctx, abandonTimeout)
+	defer stop()
+	if state, err := w.get(last); err == nil && state.Final() && state.Status != "cancelled" {
+		return w.end(last, state)
+	}
+	became := "so the task was cancelled, and what it had done by then stays done"
+	if refused != nil {
+		became = "the task could not be cancelled and may go on"
+	}
+	return nil, &result.Error{
+		Code: result.UpstreamError, Path: w.task.entryID, Cause: cause, Details: fmt.Appendf(nil, `{"kind":%q,"maybe_ran":true}`, kind),
+		Message: fmt.Sprintf("%s runs as a task, and %s: %s; look at what it did before you run it again", w.task.entryID, why, became),
+	}
 }
 
 // find returns an error if the owner of a call has no task with a handle.
@@ -324,18 +342,24 @@ const abandonTimeout = 5 * time.Second
 
 // abandon cancels a task that has no reader. It works after the end of ctx and of the agent's
 // session: an agent that disconnects ends both at once.
-func (w *watch) abandon(ctx context.Context) {
+//
+// The error says that the server has not taken the cancellation. It then forgets the task after its ttl.
+func (w *watch) abandon(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(memory.WithoutScope(ctx)), abandonTimeout)
 	defer stop()
 	session := w.call.Request.Session
-	if !hasEnded(session) && w.cancel(ctx) == nil || !hasEnded(session) || !w.Outlives(ctx, w.task.upstream) {
-		return // the server forgets the task after its ttl
+	err := mcp.ErrNotSent
+	if !hasEnded(session) {
+		err = w.cancel(ctx)
+	}
+	if err == nil || !hasEnded(session) || !w.Outlives(ctx, w.task.upstream) {
+		return err
 	}
 	// A connection that the session had for itself is closed. The task belongs to the principal.
 	own := mcp.NewSession("", session.Principal())
 	defer own.Close()
 	w.call = &dispatch.Call{Entry: w.call.Entry, Pass: w.call.Pass, Request: &mcp.Request{Method: w.call.Request.Method, Session: own, Peer: mcp.NoPeer}}
-	_ = w.cancel(ctx) // as above
+	return w.cancel(ctx)
 }
 
 func hasEnded(s *mcp.Session) bool {

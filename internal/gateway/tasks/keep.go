@@ -171,8 +171,7 @@ func (r *Registry) keep(t *task) error {
 		return nil
 	}
 	r.drop(t.handle)
-	return &result.Error{Code: result.UpstreamUnavailable, Path: t.entryID, Cause: mcp.Errorf(mcp.KindStoreUnavailable, "%w", err),
-		Message: fmt.Sprintf("%s runs as a task, and the store of this gateway cannot keep its handle, so the task was cancelled; %s", t.entryID, store.Remedy(err))}
+	return mcp.Errorf(mcp.KindStoreUnavailable, "%w", err)
 }
 
 // resolve finds the entry of a task that was restored. It returns an error while the server is not

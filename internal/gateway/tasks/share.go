@@ -86,6 +86,7 @@ func (r *Registry) look(ctx context.Context, by owner, handle string) (*task, er
 	doc, err := r.docs.Get(ctx, keyPrefix+handle)
 	if err != nil {
 		return nil, &result.Error{Code: result.UpstreamUnavailable, Path: text.Fit(handle, 60), Cause: mcp.Errorf(mcp.KindStoreUnavailable, "%w", err),
+			Details: json.RawMessage(`{"kind":"store_unavailable"}`),
 			Message: "the store of this gateway cannot be asked about the task now; " + store.Remedy(err)}
 	}
 	var k record

@@ -275,6 +275,7 @@ func (w *watch) leave() {
 	}
 	if w.awaited != nil {
 		<-w.awaited
+		w.awaited = nil
 	}
 }
 
