@@ -41,7 +41,7 @@ async function throughTheGateway(report, weir) {
     return idsIn(text).find((id) => id.startsWith(`${name}#`) || id.startsWith(`${name}@`)) ?? (() => { throw new Wrong(`no tool ${name}: ${text}`); })();
   };
   const ids = {};
-  for (const name of ['python:list_readings', 'python:sum_rows', 'weather:get_alerts', 'chart:draw_chart', 'inventory:list_products']) ids[name] = await id(name);
+  for (const name of ['python:list_readings', 'python:list_samples', 'python:sum_rows', 'weather:get_alerts', 'chart:draw_chart', 'inventory:list_products']) ids[name] = await id(name);
   const execute = async (name, args, more = {}) => {
     const result = await client.call('tool_execute', { tool_id: ids[name], args, ...more });
     if (result.isError) throw new Wrong(`${name}: ${textOf(result)}`);
@@ -56,6 +56,8 @@ async function throughTheGateway(report, weir) {
   for (const [source, args, columns, consumer, want] of [
     ['python:list_readings', { count: 3 }, 'sensor', 'python:sum_rows', /^2 rows, sum 20, columns _row_id,sensor,value,place,comment/],
     ['python:list_readings', { count: 3 }, 'sensor', 'chart:draw_chart', /^Drew .* for 2 rows/],
+    // Its own data plane answers 500 for these rows, which have NaN and times, and has lost them then.
+    ['python:list_samples', {}, 'sensor', 'python:sum_rows', /^2 rows, sum 21.0, columns _row_id,sensor,value,at/],
     ['weather:get_alerts', { rows: 3 }, 'event', 'python:sum_rows', /^2 rows, sum 0, columns _row_id,event,id,severity/],
     ['inventory:list_products', {}, 'sku', 'python:sum_rows', /^2 rows, sum 0, columns _row_id,sku,/],
     ['inventory:list_products', {}, 'sku', 'chart:draw_chart', /^Drew .* for 2 rows/],
@@ -63,7 +65,7 @@ async function throughTheGateway(report, weir) {
     const some = (abstract) => JSON.stringify(abstract.filter((row) => row._row_id === 0 || row._row_id === 2));
     await check(`${source} to ${consumer}, async`, async () => {
       const answer = JSON.parse(await execute(source, args, { abstract_domains: columns, mode: 'async' }));
-      expectEqual(Object.keys(answer), asyncKeys, 'keys');
+      expectEqual(Object.keys(answer).filter((key) => key !== 'warnings').sort(), asyncKeys.toSorted(), 'keys');
       expect(answer.resource_url.startsWith(`http://${at}/s2sp/data/`), 'not the gateway’s', answer.resource_url);
       const call = { abstract_data: some(answer.abstract), resource_url: answer.resource_url };
       const got = await execute(consumer, call);
@@ -72,7 +74,7 @@ async function throughTheGateway(report, weir) {
     });
     await check(`${source} to ${consumer}, sync`, async () => {
       const answer = JSON.parse(await execute(source, args, { abstract_domains: columns, mode: 'sync' }));
-      expectEqual(Object.keys(answer), syncKeys, 'keys');
+      expectEqual(Object.keys(answer).filter((key) => key !== 'warnings'), syncKeys, 'keys');
       expect(answer.resource_url.startsWith('ddi://'), 'no ddi:// handle', answer.resource_url);
       const got = await execute(consumer, { abstract_data: some(answer.abstract), resource_url: answer.resource_url });
       expect(want.test(got), 'wrong answer', got);

@@ -180,10 +180,13 @@ func privateNetworks(c *config.Config) []netip.Prefix {
 // reach says how an upstream reaches data planes. A program on this machine reaches its loopback; a
 // server on a Computer has a loopback of another machine.
 func (e *Engine) reach(name string) tables.Reach {
-	at := ""
+	at, local := "", tables.ReachKeep
 	if s, ok := e.config.Load().Server(name); ok {
+		if s.Tables.Relay {
+			local = tables.ReachRelay
+		}
 		if s.Type == config.TransportStdio {
-			return tables.ReachRelay
+			return local
 		}
 		at = s.URL
 	} else {
@@ -201,7 +204,7 @@ func (e *Engine) reach(name string) tables.Reach {
 		return tables.ReachDirect
 	}
 	if address.Loopback(u.Hostname()) {
-		return tables.ReachRelay
+		return local
 	}
 	return tables.ReachDirect
 }
@@ -209,7 +212,7 @@ func (e *Engine) reach(name string) tables.Reach {
 // fetches reports whether an upstream can reach this gateway's data plane: it is on this machine,
 // or the plane has a public address.
 func (e *Engine) fetches(name string) bool {
-	if e.reach(name) == tables.ReachRelay {
+	if e.reach(name).Local() {
 		return true
 	}
 	base, err := e.Plane.Base()

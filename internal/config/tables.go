@@ -15,6 +15,7 @@ import (
 type Tables struct {
 	Paths    []string `key:"paths" doc:"Where in an object the rows stand, whatever else is in it: features, data.items, or features[].properties for one member of each element (both name the rows of GeoJSON)."`
 	Dispatch bool     `key:"dispatch" default:"false" doc:"Keep the bodies of sync results (S2SP) from agents at /mcps/NAME/mcp, too. The next call that names their ddi:// handle gets them. At /mcp it is always so."`
+	Relay    bool     `key:"relay" default:"false" doc:"For a server with a data plane of its own (S2SP) that weir starts or that listens on loopback: its rows stay there until they are fetched, and stream through weir, whatever their size. Without it weir asks for all rows with the call, at most max_response bytes, and keeps them."`
 	CSV      bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
 }
 

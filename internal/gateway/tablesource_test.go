@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -177,5 +178,53 @@ func TestTableReferenceFailures(t *testing.T) {
 	}
 	if s := h.execute(t, "math", "sum", `{"nested":{"$table":"`+url+`","row_ids":[70]}}`, ""); s.IsError || len(h.asked) != 1 {
 		t.Errorf("fewer: %.200s, asked %d times", s.Content[0].Text, len(h.asked))
+	}
+}
+
+// A server whose data plane loses rows that its JSON writer refuses, such as the reference
+// implementation's with NaN and timestamps, is asked for all rows with the call. A server that gives
+// a URL in spite of it has it replaced.
+func TestRowsOfALocalServerComeWithTheCall(t *testing.T) {
+	asked := 0
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked > 1 { // the rows are gone with the first request, whatever comes of it
+			http.Error(w, `{"error":"Unknown or expired resource"}`, http.StatusNotFound)
+			return
+		}
+		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+	}))
+	defer broken.Close()
+	async := `{"total_rows":2,"columns":["v","k","at"],"abstract_domains":["k"],"body_domains":["v","at"],"resource_url":"` + broken.URL + `/s2sp/data/abc","abstract":[{"_row_id":0,"k":1},{"_row_id":1,"k":2}]}`
+	sync := `{"total_rows":2,"columns":["v","k","at"],"abstract_domains":["k"],"body_domains":["v","at"],"abstract":[{"_row_id":0,"k":1},{"_row_id":1,"k":2}],` +
+		`"body":[{"_row_id":0,"v":NaN,"at":"2026-01-01 00:00:00"},{"_row_id":1,"v":2.5,"at":"NaT"}]}`
+	h := newServed(t, Options{Tables: tables.Options{Reach: func(string) tables.Reach { return tables.ReachKeep }}})
+	h.add("pandas", func(_ context.Context, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+		if rawjson.Text(rawjson.GetPath(params, "arguments", "mode")) == "sync" {
+			return json.RawMessage(textResult(sync)), nil
+		}
+		return json.RawMessage(textResult(async)), nil
+	}, nativeTool)
+	for _, args := range []string{`{}`, `{"abstract_domains":"k"}`} { // of tool_execute, and of the tool
+		more := ""
+		if args == `{}` {
+			more = `,"abstract_domains":"k","mode":"async"`
+		}
+		s := h.execute(t, "pandas", "alerts", args, more)
+		text := []byte(s.Content[0].Text)
+		if s.IsError || rawjson.Get(text, "body") != nil || bytes.Contains(text, []byte("NaT")) {
+			t.Fatalf("%s", text)
+		}
+		url := rawjson.Text(rawjson.Get(text, "resource_url"))
+		if code, body := post(t, url, `{}`); code != 200 || body != `{"body":[{"_row_id":0,"v":null,"k":1,"at":"2026-01-01 00:00:00"},{"_row_id":1,"v":2.5,"k":2,"at":"NaT"}],"total_rows":2,"columns_returned":["_row_id","v","k","at"]}` {
+			t.Errorf("%d %s", code, body)
+		}
+	}
+	if asked != 0 {
+		t.Errorf("the server's plane was asked %d times", asked)
+	}
+	h.add("pandas", say(textResult(async)), nativeTool)
+	s := h.execute(t, "pandas", "alerts", `{}`, `,"abstract_domains":"k"`)
+	if url := rawjson.Text(rawjson.Get([]byte(s.Content[0].Text), "resource_url")); !strings.HasPrefix(url, h.url) {
+		t.Errorf("a URL that came in spite of mode sync: %s", s.Content[0].Text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -43,19 +44,18 @@ func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMess
 	return out, nil
 }
 
-// keepBodies stores the rows of a tool that was called in mode sync because its data plane is
-// unreachable. It converts the answer to mode async.
-func (d *division) keepBodies(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
-	var failed error
+// keepBodies stores the rows of a tool that was called in mode sync in place of async. It converts
+// the answer to mode async, and reports whether the answer had rows to store.
+func (d *division) keepBodies(ctx context.Context, result json.RawMessage) (out json.RawMessage, stored bool, failed error) {
 	kept := ""
-	out := syncbody.EachDocument(result, "abstract", func(obj []byte) ([]byte, bool) {
+	out = syncbody.EachDocument(result, "abstract", func(obj []byte) ([]byte, bool) {
 		var abstract, body []byte
 		if failed != nil || rawjson.Scan(obj, rawjson.Key("abstract", &abstract), rawjson.Key("body", &body)) != nil || abstract == nil || body == nil || string(body) == "null" {
 			return nil, false
 		}
 		if kept == "" {
 			var rows *table.Table
-			if rows, failed = mergeBody(abstract, body); failed != nil {
+			if rows, failed = mergeBody(abstract, body, columnsIn(obj)); failed != nil {
 				return nil, false
 			}
 			if kept, failed = d.deposit(ctx, rows); failed != nil {
@@ -69,11 +69,12 @@ func (d *division) keepBodies(ctx context.Context, result json.RawMessage) (json
 		failed = err
 		return next, err == nil
 	})
-	return out, failed
+	return out, kept != "", failed
 }
 
-// mergeBody returns the table whose parts are the abstract and the body of a mode sync answer.
-func mergeBody(abstract, body []byte) (*table.Table, error) {
+// mergeBody returns the table whose parts are the abstract and the body of a mode sync answer. Its
+// columns have the order that the answer lists.
+func mergeBody(abstract, body []byte, columns []string) (*table.Table, error) {
 	a, err := rowsIn(abstract)
 	if err != nil {
 		return nil, fmt.Errorf("reading the abstract: %w", err)
@@ -86,7 +87,35 @@ func mergeBody(abstract, body []byte) (*table.Table, error) {
 	if err == nil && t.Len() < a.Len() && t.Len() == 0 {
 		return nil, fmt.Errorf("its rows have no %s", table.RowID)
 	}
-	return t, err
+	if err != nil {
+		return nil, err
+	}
+	return inOrder(t, columns)
+}
+
+// inOrder returns the table with its columns in an order; _row_id comes first, and columns that the
+// order lacks come last.
+func inOrder(t *table.Table, order []string) (*table.Table, error) {
+	rank := make(map[string]int, len(order)+1)
+	for i, name := range order {
+		rank[name] = i - len(order)
+	}
+	rank[table.RowID] = -len(order) - 1
+	columns := t.Columns()
+	sorted := slices.SortedStableFunc(slices.Values(columns), func(a, b string) int { return rank[a] - rank[b] })
+	if slices.Equal(columns, sorted) {
+		return t, nil
+	}
+	b := table.NewBuilder(table.Options{KeepRowID: true}, nil)
+	row := t.View().Project(sorted).Appender()
+	var buf []byte
+	for i := range t.Len() {
+		buf = row(buf[:0], i)
+		if err := b.Append(buf); err != nil {
+			return nil, err
+		}
+	}
+	return b.Table()
 }
 
 // rowsIn parses a value as rows: a list of them, one row, or either as text.

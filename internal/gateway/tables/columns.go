@@ -91,7 +91,7 @@ func (d *division) ask() (err error) {
 		d.domains, _ = plane.DomainsOf(rawjson.Get(args, plane.ParamDomains))
 		d.mode, _ = plane.ModeOf(rawjson.Get(args, plane.ParamMode))
 	}
-	if len(d.domains) > 0 && d.mode == plane.Async && d.reach(d.call.Entry.Upstream) == ReachNever {
+	if len(d.domains) > 0 && d.mode == plane.Async && d.reach(d.call.Entry.Upstream).keeps() {
 		d.keep = true
 		args, err = rawjson.Set(args, plane.ParamMode, rawjson.Quote(string(plane.Sync)))
 	}
@@ -116,14 +116,16 @@ func (d *division) divide(ctx context.Context, result json.RawMessage) (json.Raw
 	if !d.native && len(d.domains) == 0 || !dispatch.Cacheable(result) { // nothing to divide; an error, or a request for input
 		return hideBodies(d.call, asked, result)
 	}
-	switch {
-	case d.native && d.keep:
-		kept, err := d.keepBodies(ctx, result)
-		if err != nil {
+	kept := false
+	if d.native && d.keep {
+		var err error
+		if result, kept, err = d.keepBodies(ctx, result); err != nil {
 			return nil, d.keepError(ctx, err)
 		}
-		result = kept
-	case d.native && d.reach(d.call.Entry.Upstream) == ReachRelay:
+	}
+	switch {
+	case kept:
+	case d.native && d.reach(d.call.Entry.Upstream).Local():
 		r := relays{store: d.Store, base: d.base, ttl: d.opts.TTL, principal: d.call.Request.Session.Principal(), label: d.call.Entry.ID}
 		relayed, err := r.replace(ctx, result)
 		if err != nil {

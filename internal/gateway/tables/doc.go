@@ -10,7 +10,7 @@
 //	Carry    rows in the place of a resource_url that the tool's server cannot reach
 //
 //	tool_execute(tool_id, args, abstract_domains, mode)
-//	   │ the tool takes abstract_domains itself ─▶ handed on; its resource_url leads through here where others cannot reach it
+//	   │ the tool takes abstract_domains itself ─▶ handed on; others cannot reach its plane ─▶ its rows are kept here, or its resource_url leads through here
 //	   │ any other tool ─▶ its result is a table ─┬─▶ async: rows wait behind resource_url ─▶ POST /s2sp/data/{token}
 //	   ▼                                          └─▶ sync:  rows wait in the session behind ddi:// ─▶ body_data of the next call
 //	abstract

@@ -59,7 +59,18 @@ const (
 	// ReachNever is for upstreams that not even this machine reaches, such as one behind NAT. The
 	// upstream is called in mode sync, and the gateway stores the rows.
 	ReachNever
+	// ReachKeep is for upstreams that only this machine reaches, too. The upstream is called in mode
+	// sync as with ReachNever: a plane that loses rows which its JSON writer refuses, such as NaN
+	// and timestamps, is not asked for them. A resource_url that comes in spite of it is replaced
+	// as with ReachRelay.
+	ReachKeep
 )
+
+// Local reports whether this machine reaches the upstream on its loopback.
+func (r Reach) Local() bool { return r == ReachRelay || r == ReachKeep }
+
+// keeps reports whether the upstream is called in mode sync, and the gateway stores the rows.
+func (r Reach) keeps() bool { return r == ReachNever || r == ReachKeep }
 
 // Surroundings are the functions of the gateway that Tables use. All except ReadsMore must be set.
 type Surroundings struct {
