@@ -68,8 +68,8 @@ func (c *Conn) drain() {
 func (c *Conn) receive(data []byte) {
 	if c.opts.Client {
 		data = rawjson.RepairText(data)
-	} else if err := jsonrpc.CheckText(data); err != nil {
-		c.junk(data, "", err)
+	} else if id, err := jsonrpc.CheckText(data); err != nil {
+		c.junk(data, id, err)
 		return
 	}
 	if !rawjson.IsArray(data) {

@@ -72,7 +72,7 @@ func TestCallEcho(t *testing.T) {
 	c, _ := pair(t, HandlerFunc(func(_ context.Context, r *Request) (json.RawMessage, error) {
 		return json.RawMessage(r.Params), nil
 	}), ConnOptions{})
-	in := `{"z":1,"a":12345678901234567890,"a":"\ud800"}`
+	in := `{"z":1,"a":12345678901234567890,"a":"\ud83d\uDE00"}`
 	out, err := c.Call(t.Context(), "echo", json.RawMessage(in), nil)
 	if err != nil || string(out) != in {
 		t.Fatalf("%s, %v", out, err)
@@ -471,7 +471,9 @@ func TestServerAnswersJunk(t *testing.T) {
 	s, _ := raw(t, ConnOptions{})
 	for _, c := range []struct{ in, want string }{
 		{`nonsense`, `"id":null,"error":{"code":-32700`},
-		{"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"a\",\"params\":{\"x\":\"caf\xe9\"}}", `"id":null,"error":{"code":-32700`},
+		{"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"a\",\"params\":{\"x\":\"caf\xe9\"}}", `"id":7,"error":{"code":-32700`},
+		{`{"jsonrpc":"2.0","id":7,"method":"a","params":{"x":"\uD83D","id":8}}`, `"id":7,"error":{"code":-32700`},
+		{`{"jsonrpc":"2.0","id":"\uD83D","method":"a"}`, `"id":null,"error":{"code":-32700`},
 		{`[]`, `"id":null,"error":{"code":-32600`},
 		{`{"jsonrpc":"2.0","id":7,"method":5}`, `"id":7,"error":{"code":-32600`},
 		{`{"jsonrpc":"2.0","id":8,"method":"a","id":9}`, `"id":null,"error":{"code":-32600`},

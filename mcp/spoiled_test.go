@@ -103,8 +103,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// What a server sends that is no UTF-8 reaches callers as U+FFFD, in results,
-// errors, notifications and requests.
+// What a server sends that is no UTF-8 or half of a surrogate pair reaches callers as U+FFFD, in
+// results, errors, notifications and requests.
 func TestTextThatIsNoUTF8(t *testing.T) {
 	near, far := Pipe()
 	told := make(chan string, 8)
@@ -126,7 +126,7 @@ func TestTextThatIsNoUTF8(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"data\":\"a\xff\"}}",
+		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"data\":\"a\xff\\ud83d\"}}",
 		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sampling/createMessage\",\"params\":{\"x\":\"b\xc3\"}}",
 		"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"c\xe4\xb8\"}]}}",
 	} {
@@ -136,7 +136,7 @@ func TestTextThatIsNoUTF8(t *testing.T) {
 	}
 	got := []string{<-told, <-told} // a request is served beside what follows it
 	slices.Sort(got)
-	if want := []string{`{"data":"a�"}`, `{"x":"b�"}`}; !slices.Equal(got, want) {
+	if want := []string{`{"data":"a�\ufffd"}`, `{"x":"b�"}`}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := <-answers; got.err != nil || got.result != `{"content":[{"type":"text","text":"c�"}]}` || !utf8.ValidString(got.result) {

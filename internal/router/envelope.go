@@ -24,7 +24,7 @@ type envelope struct {
 
 // readEnvelope reads the properties that forwarding needs, and no more.
 func readEnvelope(h http.Header, data []byte, signed bool) (e envelope, err error) {
-	if err := jsonrpc.CheckText(data); err != nil {
+	if e.id, err = jsonrpc.CheckText(data); err != nil {
 		return e, err
 	}
 	if rawjson.IsArray(data) {

@@ -216,8 +216,8 @@ func (rt *Router) refuseUnknown(w http.ResponseWriter, r *http.Request, err erro
 // checkFormat returns the id of a request, and an error if the body is neither a message nor a
 // batch.
 func checkFormat(h http.Header, data []byte) (jsonrpc.ID, error) {
-	if err := jsonrpc.CheckText(data); err != nil {
-		return "", err
+	if id, err := jsonrpc.CheckText(data); err != nil {
+		return id, err
 	}
 	if rawjson.IsArray(data) {
 		return "", new(envelope).readBatch(h, data)

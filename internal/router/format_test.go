@@ -19,7 +19,7 @@ func TestFormatComesBeforeTheAgent(t *testing.T) {
 	}{
 		{`{"jsonrpc":"2.0","id":7,"method":`, 400, `"id":null,"error":{"code":-32700`},
 		{`nonsense`, 400, `"id":null,"error":{"code":-32700`},
-		{"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\xff\"}", 400, `"id":null,"error":{"code":-32700`},
+		{"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\xff\"}", 400, `"id":7,"error":{"code":-32700`},
 		{`{"id":7,"method":"x"}`, 400, `"id":7,"error":{"code":-32600`},
 		{`[1]`, 400, `"code":-32600`},
 		{`[`, 400, `"code":-32700`},

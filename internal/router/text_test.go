@@ -20,9 +20,12 @@ func TestForwardedTextIsUTF8(t *testing.T) {
 		pieces []string
 		want   string
 	}{
-		"a short answer": {"application/json", []string{"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"b\xff\"}}"}, `{"jsonrpc":"2.0","id":1,"result":{"a":"b�"}}`},
-		"a valid answer": {"application/json", []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"é"}}`}, `{"jsonrpc":"2.0","id":1,"result":{"a":"é"}}`},
-		"a long answer":  {"application/json", []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + "\xc3" + long + `"}}`}, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + "�" + long + `"}}`},
+		"a short answer":        {"application/json", []string{"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"b\xff\"}}"}, `{"jsonrpc":"2.0","id":1,"result":{"a":"b�"}}`},
+		"a valid answer":        {"application/json", []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"é"}}`}, `{"jsonrpc":"2.0","id":1,"result":{"a":"é"}}`},
+		"a long answer":         {"application/json", []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + "\xc3" + long + `"}}`}, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + "�" + long + `"}}`},
+		"half a pair":           {"application/json", []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"\ud83d","b":"\ud83d\ude00\\ud83d"}}`}, `{"jsonrpc":"2.0","id":1,"result":{"a":"\ufffd","b":"\ud83d\ude00\\ud83d"}}`},
+		"half a pair at length": {"application/json", []string{`{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + `\ud83d` + long + `"}}`}, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + long + `\ufffd` + long + `"}}`},
+		"half a pair in events": {"text/event-stream", []string{`data: {"jsonrpc":"2.0","id":1,"result":{"a":"\ud8`, `3d\ude00\ud83d`, "\"}}\n\n"}, `data: {"jsonrpc":"2.0","id":1,"result":{"a":"\ud83d\ude00\ufffd"}}` + "\n\n"},
 		"events": {"text/event-stream", []string{"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"é\xe4\xb8", "\xad\xf0\x9f", "\xff\"}}\n", "\n"},
 			"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"é中��\"}}\n\n"},
 	} {

@@ -230,14 +230,23 @@ func Parse(data []byte) (Message, error) {
 	return m, nil
 }
 
-// CheckText returns ErrParse if data is not UTF-8, which JSON requires. Parse does not check the
-// contents of strings. A server must check untrusted input: a single invalid byte makes many
-// programs that read lines of text fail.
-func CheckText(data []byte) error {
-	if !utf8.Valid(data) {
-		return fmt.Errorf("%w: the text is not UTF-8", ErrParse)
+// CheckText returns ErrParse if data is not UTF-8, which JSON requires, or has half of a surrogate
+// pair as an escape, which is no character. Parse does not check the contents of strings. A server
+// must check untrusted input: many programs stop at either one, or leave the request unanswered. id
+// is that of the refused request, or "" if it cannot be told.
+func CheckText(data []byte) (id ID, err error) {
+	switch at := rawjson.HalfPair(data, 0); {
+	case !utf8.Valid(data):
+		err = fmt.Errorf("%w: the text is not UTF-8", ErrParse)
+	case at >= 0:
+		err = fmt.Errorf(`%w: %s is half of a surrogate pair and no character: the text was cut inside a character`, ErrParse, data[at:at+6])
+	default:
+		return "", nil
 	}
-	return nil
+	if e := scan(data); e.method {
+		id = e.id
+	}
+	return id, err
 }
 
 // Split returns the messages of a batch as slices of data. If data is not a batch, it is the only

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
@@ -68,7 +69,7 @@ func scan(data []byte) (e envelope) {
 // idOf returns a value as an id, or "" if the value cannot be one.
 func idOf(value []byte) ID {
 	value = bytes.TrimSpace(value)
-	if len(value) == 0 || len(value) > maxIDBytes || rawjson.Valid(value) != nil || CheckText(value) != nil {
+	if len(value) == 0 || len(value) > maxIDBytes || rawjson.Valid(value) != nil || !utf8.Valid(value) || rawjson.HalfPair(value, 0) >= 0 {
 		return ""
 	}
 	if c := value[0]; c != '"' && c != '-' && (c < '0' || c > '9') {

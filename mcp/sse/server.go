@@ -293,8 +293,8 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 		refuse(w, guard.RequestID(err), err)
 		return
 	}
-	if err := jsonrpc.CheckText(body); err != nil {
-		guard.WriteError(w, http.StatusBadRequest, "", mcp.ParseFailure(err))
+	if id, err := jsonrpc.CheckText(body); err != nil {
+		guard.WriteError(w, http.StatusBadRequest, id, mcp.ParseFailure(err))
 		return
 	}
 	owed := false

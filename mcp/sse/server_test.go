@@ -186,6 +186,7 @@ func TestServerRefusals(t *testing.T) {
 		{"somebody else's session", "POST", c.path, "bob", ping, "application/json", 404, "-32001"},
 		{"no JSON", "POST", c.path, "ann", "{", "application/json", 400, "-32700"},
 		{"not UTF-8", "POST", c.path, "ann", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"caf\xe9\"}", "application/json", 400, "-32700"},
+		{"half of a surrogate pair", "POST", c.path, "ann", `{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"\ud83d"}}`, "application/json", 400, "-32700"},
 		{"no message", "POST", c.path, "ann", `{"jsonrpc":"1.0","id":7,"method":"x"}`, "application/json", 400, "-32600"},
 		{"too large", "POST", c.path, "ann", strings.Repeat(" ", 101), "application/json", 413, "-32600"},
 		{"other media type", "POST", c.path, "ann", ping, "text/plain", 415, "-32600"},

@@ -104,8 +104,8 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool)
 		refuse(w, guard.RequestID(err), err)
 		return
 	}
-	if err := jsonrpc.CheckText(body); err != nil {
-		p.refuseParse("", err)
+	if id, err := jsonrpc.CheckText(body); err != nil {
+		p.refuseParse(id, err)
 		return
 	}
 	if rawjson.IsArray(body) {

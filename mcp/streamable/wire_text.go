@@ -4,23 +4,29 @@ import (
 	"bytes"
 	"io"
 	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/rawjson"
 )
 
-// textReader returns the bytes of a reader as UTF-8: invalid bytes become U+FFFD. It holds back a
-// character that spans two reads until it is complete. Valid text is not copied.
+// textReader returns the bytes of a reader as text that every reader accepts: invalid UTF-8 and
+// escaped halves of surrogate pairs become U+FFFD. It holds back a character or an escape that spans
+// two reads until it is complete. Valid text is not copied.
 type textReader struct {
 	r    io.Reader
 	err  error  // of r, returned after everything before it
 	left []byte // repaired text that did not fit
-	held [utf8.UTFMax - 1]byte
-	n    int // bytes in held: the start of a character
+	held [maxHeld]byte
+	n    int // bytes in held: the start of a character, an escape or a pair of escapes
 }
+
+// maxHeld is the length of two escapes without their last byte, and the start of a character.
+const maxHeld = len(`\ud83d\ude0`) + utf8.UTFMax - 1
 
 // NewTextReader returns a reader of r's bytes as UTF-8, for text that is forwarded without parsing.
 func NewTextReader(r io.Reader) io.Reader { return &textReader{r: r} }
 
-// minRead is the smallest buffer in which a character can be completed.
-const minRead = 2 * utf8.UTFMax
+// minRead is the smallest buffer in which a pair of escapes can be completed.
+const minRead = maxHeld + 2
 
 // Read implements io.Reader.
 func (t *textReader) Read(p []byte) (int, error) {
@@ -34,10 +40,6 @@ func (t *textReader) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		if t.err != nil {
-			if t.n > 0 {
-				t.n, t.left = 0, []byte("\uFFFD")
-				continue
-			}
 			return 0, t.err
 		}
 		if len(p) < minRead {
@@ -67,16 +69,20 @@ func (t *textReader) fill(p []byte) []byte {
 	t.err = err
 	text := p[:n+m]
 	t.n = 0
-	if utf8.Valid(text) {
-		return text
+	if err != nil {
+		return rawjson.RepairText(text)
 	}
-	if tail := unfinished(text); tail > 0 && err == nil {
-		t.n = copy(t.held[:], text[len(text)-tail:])
-		if text = text[:len(text)-tail]; utf8.Valid(text) {
-			return text
-		}
+	whole, valid := text, utf8.Valid(text)
+	if !valid {
+		whole = whole[:len(whole)-unfinished(whole)]
+		valid = utf8.Valid(whole)
 	}
-	return bytes.ToValidUTF8(text, []byte("\uFFFD"))
+	whole = whole[:len(whole)-rawjson.RepairEscapes(whole)]
+	t.n = copy(t.held[:], text[len(whole):])
+	if valid {
+		return whole
+	}
+	return bytes.ToValidUTF8(whole, []byte("\uFFFD"))
 }
 
 // unfinished returns the number of bytes at the end of text that begin an incomplete character.

@@ -67,9 +67,9 @@ func TestFetchShapes(t *testing.T) {
 	defer store.Close()
 	server, client := serve(t, store)
 	for _, c := range []struct{ name, request, accept, want string }{
-		{"everything", ``, "", `{"body":[{"_row_id":0,"event":"Wind","severity":"Moderate","n":12345678901234567890},{"_row_id":1,"event":"Flood","text":"\ud800","severity":null}],"total_rows":2,"columns_returned":["_row_id","event","severity","n","text"]}`},
-		{"empty lists are everything", `{"row_ids":[],"columns":[]}`, "*/*", `{"body":[{"_row_id":0,"event":"Wind","severity":"Moderate","n":12345678901234567890},{"_row_id":1,"event":"Flood","text":"\ud800","severity":null}],"total_rows":2,"columns_returned":["_row_id","event","severity","n","text"]}`},
-		{"rows", `{"row_ids":[1,7,1]}`, "application/json", `{"body":[{"_row_id":1,"event":"Flood","text":"\ud800","severity":null}],"total_rows":1,"columns_returned":["_row_id","event","severity","n","text"]}`},
+		{"everything", ``, "", `{"body":[{"_row_id":0,"event":"Wind","severity":"Moderate","n":12345678901234567890},{"_row_id":1,"event":"Flood","text":"\ud83d\ude00","severity":null}],"total_rows":2,"columns_returned":["_row_id","event","severity","n","text"]}`},
+		{"empty lists are everything", `{"row_ids":[],"columns":[]}`, "*/*", `{"body":[{"_row_id":0,"event":"Wind","severity":"Moderate","n":12345678901234567890},{"_row_id":1,"event":"Flood","text":"\ud83d\ude00","severity":null}],"total_rows":2,"columns_returned":["_row_id","event","severity","n","text"]}`},
+		{"rows", `{"row_ids":[1,7,1]}`, "application/json", `{"body":[{"_row_id":1,"event":"Flood","text":"\ud83d\ude00","severity":null}],"total_rows":1,"columns_returned":["_row_id","event","severity","n","text"]}`},
 		{"columns", `{"columns":["n","no such","_row_id"]}`, "", `{"body":[{"_row_id":0,"n":12345678901234567890},{"_row_id":1}],"total_rows":2,"columns_returned":["_row_id","n"]}`},
 		{"both", `{"row_ids":[0],"columns":["event"]}`, "text/html, application/json;q=0.5", `{"body":[{"_row_id":0,"event":"Wind"}],"total_rows":1,"columns_returned":["_row_id","event"]}`},
 		{"no such rows", `{"row_ids":[9]}`, "", `{"body":[],"total_rows":0,"columns_returned":["_row_id","event","severity","n","text"]}`},

@@ -39,7 +39,7 @@ func TestFetch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(got.View().AppendJSON(nil)); text != `[{"_row_id":1,"event":"Flood","text":"\ud800"}]` {
+	if text := string(got.View().AppendJSON(nil)); text != `[{"_row_id":1,"event":"Flood","text":"\ud83d\ude00"}]` {
 		t.Errorf("got %s", text)
 	}
 	if _, err := f.Fetch(t.Context(), url, nil, nil); !errors.Is(err, plane.ErrGone) || !strings.Contains(err.Error(), "once") || strings.Contains(err.Error(), url[len(url)-20:]) {

@@ -63,7 +63,7 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-const alerts = `[{"event":"Wind","severity":"Moderate","n":12345678901234567890},{"event":"Flood","text":"\ud800","severity":null}]`
+const alerts = `[{"event":"Wind","severity":"Moderate","n":12345678901234567890},{"event":"Flood","text":"\ud83d\ude00","severity":null}]`
 
 func TestResponse(t *testing.T) {
 	const head = `{"total_rows":2,"columns":["event","severity","n","text"],"abstract_domains":`
@@ -79,9 +79,9 @@ func TestResponse(t *testing.T) {
 			`"abstract":[{"_row_id":0,"n":12345678901234567890},{"_row_id":1}]}`},
 		{"sync", alerts, []string{"event"}, plane.Sync, head + `["event"],"body_domains":["severity","n","text"],` +
 			`"abstract":[{"_row_id":0,"event":"Wind"},{"_row_id":1,"event":"Flood"}],` +
-			`"body":[{"_row_id":0,"severity":"Moderate","n":12345678901234567890},{"_row_id":1,"severity":null,"text":"\ud800"}]}`},
+			`"body":[{"_row_id":0,"severity":"Moderate","n":12345678901234567890},{"_row_id":1,"severity":null,"text":"\ud83d\ude00"}]}`},
 		{"all columns", alerts, []string{"event", "severity", "n", "text"}, plane.Sync, head + `["event","severity","n","text"],"body_domains":[],` +
-			`"abstract":[{"_row_id":0,"event":"Wind","severity":"Moderate","n":12345678901234567890},{"_row_id":1,"event":"Flood","severity":null,"text":"\ud800"}],"body":[{"_row_id":0},{"_row_id":1}]}`},
+			`"abstract":[{"_row_id":0,"event":"Wind","severity":"Moderate","n":12345678901234567890},{"_row_id":1,"event":"Flood","severity":null,"text":"\ud83d\ude00"}],"body":[{"_row_id":0},{"_row_id":1}]}`},
 		{"unknown columns", alerts, []string{"event", "evnt", "_row_id"}, plane.Async, head + `["event","evnt","_row_id"],"body_domains":["severity","n","text"],"resource_url":"http://h:1/s2sp/data/T",` +
 			`"abstract":[{"_row_id":0,"event":"Wind"},{"_row_id":1,"event":"Flood"}],"warnings":["abstract_domains names no column: \"evnt\"; there are event, severity, n, text"]}`},
 		{"no rows", `[]`, []string{"event"}, plane.Async, `{"total_rows":0,"columns":[],"abstract_domains":["event"],"body_domains":[],"resource_url":"http://h:1/s2sp/data/T","abstract":[],` +

@@ -278,7 +278,7 @@ func TestRelayKeepsWhatNobodyRead(t *testing.T) {
 				}
 			}
 			resp, got := post(t, b.Client(), url, `{"row_ids":[1],"columns":["text"]}`, "")
-			if want := `{"body":[{"_row_id":1,"text":"\ud800"}],"total_rows":1,"columns_returned":["_row_id","text"]}`; resp.StatusCode != 200 || got != want {
+			if want := `{"body":[{"_row_id":1,"text":"\ud83d\ude00"}],"total_rows":1,"columns_returned":["_row_id","text"]}`; resp.StatusCode != 200 || got != want {
 				t.Errorf("%s: %s %s, want %s", what, resp.Status, got, want)
 			}
 			if b.fetches.Load() != 1 || b.store.Totals() != (artifact.Totals{}) {

@@ -46,7 +46,7 @@ func withBody(r *http.Request, body []byte) *http.Request {
 // withTrace returns a message with the trace context of headers in its _meta. What is no request stays
 // as it is: the reader of the message reports errors.
 func withTrace(ctx context.Context, body []byte, h http.Header) []byte {
-	if jsonrpc.CheckText(body) != nil || rawjson.IsArray(body) {
+	if _, err := jsonrpc.CheckText(body); err != nil || rawjson.IsArray(body) {
 		return body
 	}
 	m, err := jsonrpc.Parse(body)

@@ -40,7 +40,7 @@ func normalise(args, schema json.RawMessage) (json.RawMessage, []result.ArgRepai
 	if len(args) > 0 && args[0] == '"' {
 		text := strings.TrimPrefix(rawjson.Text(args), "\ufeff")
 		object := []byte(strings.TrimSpace(text))
-		if len(object) == 0 || object[0] != '{' || rawjson.Valid(object) != nil {
+		if len(object) == 0 || object[0] != '{' || rawjson.Valid(object) != nil || rawjson.HalfPair(object, 0) >= 0 {
 			return args, nil
 		}
 		args = object

@@ -28,6 +28,7 @@ func TestNormaliseRules(t *testing.T) {
 		{"object and field", `"{\"i\":\"1\"}"`, `{"i":1}`, []result.ArgRepair{{Path: "$", Rule: ruleStringifiedObject}, {Path: "$.i", Rule: ruleStrToInteger}}},
 		{"array in a string", `"[1]"`, `"[1]"`, nil},
 		{"broken object", `"{\"i\":"`, `"{\"i\":"`, nil},
+		{"half of a surrogate pair", `"{\"s\":\"\\ud83d\"}"`, `"{\"s\":\"\\ud83d\"}"`, nil},
 		{"twice stringified", `"\"{}\""`, `"\"{}\""`, nil},
 		{"no object", `7`, `7`, nil},
 
