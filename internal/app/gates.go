@@ -324,14 +324,14 @@ func (s gates) some(kind catalog.Kind, name string, yes func(g *lockfile.Gate, o
 
 // allowURI reports whether a resource may be read, in each way to write its URI.
 func (s gates) allowURI(uri string) bool {
-	for _, spelling := range append([]string{uri}, dispatch.Spellings(uri)...) {
+	for _, spelling := range append(dispatch.Spellings(uri), dispatch.Spelling{URI: uri}) {
 		for _, g := range s {
-			if !g.AllowsURI(spelling) {
+			if !g.AllowsURI(spelling.URI) {
 				return false
 			}
 		}
 	}
-	return true
+	return dispatch.Unclear(uri) == ""
 }
 
 // filter returns the result of a list without the definitions that are held.

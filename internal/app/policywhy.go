@@ -66,13 +66,17 @@ type Call struct {
 // Why returns how the policy decides about a call.
 func (c *Calls) Why(q Call) dispatch.Answer {
 	id := q.identity()
-	ask := func(uri string) dispatch.Answer {
-		return c.policy.Explain(dispatch.Question{Identity: id, Source: q.Source, Profile: q.Profile, Subject: q.subject(uri), Args: q.Args, Now: time.Now()})
+	ask := func(s dispatch.Subject) dispatch.Answer {
+		return c.policy.Explain(dispatch.Question{Identity: id, Source: q.Source, Profile: q.Profile, Subject: s, Args: q.Args, Now: time.Now()})
 	}
-	out := ask(q.URI)
+	s := q.subject(q.URI)
+	s.Odd = dispatch.Unclear(q.URI)
+	out := ask(s)
 	if q.URI != "" { // a read is judged in each spelling of its URI, and the strictest verdict counts
 		for _, spelling := range dispatch.Spellings(q.URI) {
-			if one := ask(spelling); strictness[one.Action] > strictness[out.Action] {
+			s := q.subject(spelling.URI)
+			s.Lenient = spelling.Lenient
+			if one := ask(s); strictness[one.Action] > strictness[out.Action] {
 				out = one
 			}
 		}

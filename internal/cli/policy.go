@@ -189,8 +189,11 @@ type ruleTried struct {
 }
 
 func ruleName(i int) string {
-	if i < 0 {
+	switch i {
+	case -1:
 		return "policy.default"
+	case -2:
+		return "its spelling"
 	}
 	return fmt.Sprintf("policy.rules[%d]", i)
 }

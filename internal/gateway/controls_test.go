@@ -268,7 +268,7 @@ func TestSpellingsOfURIs(t *testing.T) {
 		ResourceTemplates: raws(`{"uriTemplate":"file:///{+path}","name":"files"}`, `{"uriTemplate":"DB://{table}/{id}","name":"rows"}`)}
 	same := func(path string) []string {
 		return []string{"file:///" + path, "FILE:///" + path, "file:///public/../" + path, "file://localhost/" + path, "file:/" + path, "file:///./" + path,
-			"file:///" + strings.Replace(path, "s", "%73", 1), "file:///public/%2e%2e/" + path, "file:////" + path, "file:///public%2f..%2f" + path, "file:///" + path + "#x", "file://LocalHost:/" + path}
+			"file:///" + strings.Replace(path, "s", "%73", 1), "file:///public/%2e%2e/" + path, "file:////" + path, "file:///" + path + "#x", "file://LocalHost:/" + path}
 	}
 	for _, c := range []struct {
 		name    string
@@ -317,6 +317,53 @@ func TestSpellingsOfURIs(t *testing.T) {
 		}
 		if s := h.tool(t, ResourceRead, `{"resource_id":"`+h.id(t, "disk", "files")+`","args":{"path":"public/../secret/b.txt"}}`); c.name == "by URI" && failure(t, s).Error != "PERMISSION_DENIED" {
 			t.Errorf("a template filled with dots: %+v", s)
+		}
+	}
+}
+
+// TestURIsThatServersReadDifferently: no way to write a URI that some server takes for a file of
+// another folder evades a rule, at both faces. A URI that a list has is read as it is written there.
+func TestURIsThatServersReadDifferently(t *testing.T) {
+	listing := catalog.Listing{Upstream: "disk", Namespace: "disk", Resources: raws(`{"uri":"file:///public/b#/../c","name":"odd"}`),
+		ResourceTemplates: raws(`{"uriTemplate":"file:///{+path}","name":"files"}`)}
+	allow, deny := dispatch.PolicyRule{Action: dispatch.Allow, Tool: "file:///public/*"}, dispatch.PolicyRule{Action: dispatch.Deny, Tool: "file:///secret/*"}
+	byFolder := dispatch.PolicyRule{Action: dispatch.Allow, If: when(t, `has(args.uri) && args.uri.startsWith("file:///public/")`)}
+	outside := dispatch.PolicyRule{Action: dispatch.Deny, If: when(t, `args.uri.startsWith("file:///secret/")`)}
+	for name, policy := range map[string]dispatch.Policy{
+		"allow by pattern":   {Default: dispatch.Deny, Rules: []dispatch.PolicyRule{allow}},
+		"allow by condition": {Default: dispatch.Deny, Rules: []dispatch.PolicyRule{byFolder}},
+		"deny by pattern":    {Rules: []dispatch.PolicyRule{deny}},
+		"deny by condition":  {Rules: []dispatch.PolicyRule{outside}},
+	} {
+		h := newHarness(t, Options{Policy: &policy})
+		h.mu.Lock()
+		h.others = map[string]mcp.Peer{"disk": &shelf{watched: map[string]func(json.RawMessage){}, answers: map[string]string{}}}
+		h.snapshot, _ = h.snapshot.With(listing)
+		h.mu.Unlock()
+		read := func(uri string, allowed bool) {
+			params := `{"uri":` + string(rawjson.Quote(uri)) + `}`
+			if err := h.directly(t, mcp.NoPeer, "resources/read", params, Place{Upstream: "disk", Namespace: "disk"}); (err == nil) != allowed {
+				t.Errorf("%s: %s: %v", name, uri, err)
+			}
+			if _, err := h.ask(t, "resources/read", params); (protocolKind(err) != mcp.KindPermissionDenied) != allowed {
+				t.Errorf("%s: %s at the gateway: %v", name, uri, err)
+			}
+		}
+		for _, path := range []string{
+			"a#/../../secret/b.txt", "a?/../../secret/b.txt", "#/../../secret/b.txt", "x#/../../secret/b.txt", "%252e%252e/secret/b.txt", "..;/secret/b.txt", "．．/secret/b.txt",
+			"..%c0%afsecret/b.txt", "%c0%ae%c0%ae/secret/b.txt", ".%00./secret/b.txt", "a%2fb%2fc?/../../secret/b.txt",
+		} {
+			read("file:///public/"+path, false)
+			s := h.tool(t, ResourceRead, `{"resource_id":"`+h.id(t, "disk", "files")+`","args":{"path":`+string(rawjson.Quote("public/"+path))+`}}`)
+			if failure(t, s).Error != "PERMISSION_DENIED" {
+				t.Errorf("%s: a template filled with %s: %+v", name, path, s)
+			}
+		}
+		for _, uri := range []string{"file:///s%2565cret/b", "file:///secret%c0%afb", "file:///ｓecret/b", "file:///secret;x/b"} {
+			read(uri, false)
+		}
+		for _, uri := range []string{"file:///public/a.txt", "file:///public/a#b", "file:///public/a;v=1?c=d", "file:///public/100%2525", "file:///public/b#/../c", "file:///public/ü"} {
+			read(uri, true)
 		}
 	}
 }

@@ -28,7 +28,18 @@ func (s *Snapshot) about(e *catalog.Entry, uri string) []dispatch.Subject {
 func (s *Snapshot) readable(places []Place, uri string) []dispatch.Subject {
 	list := s.addReadable(nil, places, uri)
 	for _, spelling := range dispatch.Spellings(uri) {
-		list = s.addReadable(list, places, spelling)
+		known := len(list)
+		list = s.addReadable(list, places, spelling.URI)
+		for i := range list[known:] {
+			list[known+i].Lenient = spelling.Lenient
+		}
+	}
+	for _, p := range places {
+		if why := dispatch.Unclear(uri); why != "" && s.entryAt(p.Upstream, catalog.KindResource, uri) == nil {
+			one := p.unlisted(catalog.KindResource, uri)
+			one.Odd = why
+			list = append(list, one)
+		}
 	}
 	return list
 }
@@ -182,8 +193,10 @@ func newUpstreamKeys(entries []*catalog.Entry) *upstreamKeys {
 		if e.Kind != catalog.KindResource {
 			continue
 		}
-		for _, key.Name = range dispatch.Spellings(e.URI) {
-			k.spelt[key] = append(k.spelt[key], e)
+		for _, spelling := range dispatch.Spellings(e.URI) {
+			if key.Name = spelling.URI; !spelling.Lenient {
+				k.spelt[key] = append(k.spelt[key], e)
+			}
 		}
 	}
 	k.folded = sync.OnceValue(func() map[catalog.Key]*catalog.Entry {

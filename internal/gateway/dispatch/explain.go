@@ -21,7 +21,7 @@ type Question struct {
 // Answer says how a policy decides about a Question.
 type Answer struct {
 	Action Action
-	Rule   int // that decided, -1 for the default
+	Rule   int // that decided, -1 for the default, -2 for a name or URI that can be read in several ways
 	Reason string
 	// Tried are the rules up to the one that decided.
 	Tried []Tried
@@ -55,6 +55,9 @@ func (p *Policy) Explain(q Question) Answer {
 	out := Answer{Action: v.action, Rule: v.rule, Reason: v.reason, Possible: p.possible(in(), verb, q.Subject)}
 	if p == nil {
 		return out
+	}
+	if q.Subject.Odd != "" {
+		return Answer{Action: Deny, Rule: oddName, Reason: q.Subject.Odd}
 	}
 	for i := range p.Rules {
 		if v.rule >= 0 && i > v.rule {

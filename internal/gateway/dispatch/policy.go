@@ -114,6 +114,8 @@ type Subject struct {
 	Entry *catalog.Entry // nil: no entry
 	Known known
 	URI   string // one spelling of the URI; "" for none
+	// Lenient means that the URI is a spelling for the most lenient readers; see Spelling.
+	Lenient bool
 	// Folds means that the entry has a folded name, for rules with folded names.
 	Folds bool
 	// Odd is the reason why the name is refused before any rule, or "".
@@ -289,7 +291,7 @@ func (r *PolicyRule) names(s Subject) bool {
 		pattern = Folded(pattern)
 	}
 	return matchPattern(pattern, e.ID) || matchPattern(pattern, e.RawName) || e.Short != e.ID && e.Short != "" && matchPattern(pattern, e.Short) ||
-		s.URI != "" && matchSpelled(pattern, s.URI)
+		s.URI != "" && matchSpelled(pattern, Spelling{s.URI, s.Lenient})
 }
 
 // matchPattern reports whether a pattern matches all of s.

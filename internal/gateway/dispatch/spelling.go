@@ -14,29 +14,41 @@ import (
 // as well.
 //
 //	FILE://localhost/%73ecret/../a%2Fb?x ─ spelled ─▶ file:///a%2Fb?x     (RFC 3986 §6.2, and what browsers strip)
-//	                                     └ onDisk ──▶ file:///a/b         (as a file system sees it)
+//	                                     ├ onDisk ──▶ file:///a/b         (as a file system sees it)
+//	                                     └ lenient ─▶ file:///a/b         (as the most lenient reader takes it; see lenient.go)
 //	" Ｄrop\u200b"                       ─ folded ──▶ drop
+
+// Spelling is one way to write a URI.
+type Spelling struct {
+	URI string
+	// Lenient means that only the most lenient readers take the URI for this one.
+	Lenient bool
+}
 
 // Spellings returns the other spellings of a URI. It returns none for a URI in normal form and for
 // other texts.
-func Spellings(uri string) []string {
-	var list []string
-	for _, s := range []string{Spelled(uri, false), onDisk(uri, false)} {
-		if s != "" && s != uri && !slices.Contains(list, s) {
-			list = append(list, s)
+func Spellings(uri string) []Spelling {
+	var list []Spelling
+	for i, s := range []string{Spelled(uri, false), onDisk(uri, false), lenient(uri, false)} {
+		if s != "" && s != uri && !slices.ContainsFunc(list, func(known Spelling) bool { return known.URI == s }) {
+			list = append(list, Spelling{URI: s, Lenient: i == 2})
 		}
 	}
 	return list
 }
 
-// matchSpelled reports whether a pattern that an operator wrote matches a URI, as
-// it is written or in normal form.
-func matchSpelled(pattern, uri string) bool {
-	if matchPattern(pattern, uri) {
+// matchSpelled reports whether a pattern that an operator wrote matches a URI, as it is written or in
+// normal form. A lenient spelling is also compared with that of the pattern.
+func matchSpelled(pattern string, uri Spelling) bool {
+	if matchPattern(pattern, uri.URI) {
 		return true
 	}
-	for _, p := range []string{Spelled(pattern, true), onDisk(pattern, true)} {
-		if p != "" && p != pattern && matchPattern(p, uri) {
+	forms := []string{Spelled(pattern, true), onDisk(pattern, true)}
+	if uri.Lenient {
+		forms = append(forms, lenient(pattern, true))
+	}
+	for _, p := range forms {
+		if p != "" && p != pattern && matchPattern(p, uri.URI) {
 			return true
 		}
 	}
@@ -105,6 +117,10 @@ func Spelled(uri string, pattern bool) string {
 	if !ok {
 		return ""
 	}
+	return u.spelled(pattern)
+}
+
+func (u uriParts) spelled(pattern bool) string {
 	u.path = withoutDots(normalEscapes(u.path, pattern))
 	host := normalAuthority(u.authority, u.scheme)
 	switch {
@@ -131,6 +147,10 @@ func onDisk(uri string, pattern bool) string {
 	if !ok || u.scheme != "file" {
 		return ""
 	}
+	return u.onDisk(pattern)
+}
+
+func (u uriParts) onDisk(pattern bool) string {
 	if pattern && u.hasQuery {
 		u.path += "?" + u.query // a wildcard
 	}

@@ -61,8 +61,64 @@ func TestMatchSpelled(t *testing.T) {
 		{"file:///secret/*", "file:///other", false},
 		{"https://Example.com:443/*", "https://example.com/x", true},
 	} {
-		if got := matchSpelled(tt.pattern, tt.uri); got != tt.want {
+		if got := matchSpelled(tt.pattern, Spelling{URI: tt.uri}); got != tt.want {
 			t.Errorf("%q, %q: %v", tt.pattern, tt.uri, got)
+		}
+	}
+}
+
+// A lenient spelling is compared with that of the pattern, and no other spelling is.
+func TestMatchLenient(t *testing.T) {
+	of := lenient("db://a/x;v=1", false)
+	if of != "db://a/x" || !matchSpelled("db://a/x;v=*", Spelling{of, true}) || matchSpelled("db://a/x;v=*", Spelling{URI: of}) {
+		t.Errorf("%q", of)
+	}
+}
+
+func TestLenient(t *testing.T) {
+	for uri, want := range map[string]string{
+		"file:///secret/b":                    "file:///secret/b",
+		"file:///s%2565cret/b":                "file:///secret/b",
+		"file:///s%25252565cret%252fb":        "file:///secret/b",
+		"file:///secret%c0%afb":               "file:///secret/b",
+		"file:///secret%e0%80%af%f0%80%81%a2": "file:///secret/b",
+		"file:///secret%25c0%25afb":           "file:///secret/b",
+		"file:///ｓecret／b":                    "file:///secret/b",
+		"file:///secret∕b":                    "file:///secret/b",
+		"file:///secret;x=1/b;y":              "file:///secret/b",
+		"https://h/admin;x/b?q=a;b":           "https://h/admin/b?q=a;b",
+		"https://h/a%252fb":                   "https://h/a/b",
+		"file:///100%25":                      "file:///100%25",
+		"file:///%C3%84/%C0.txt":              "file:///%C3%84/%C0.txt",
+		"data:text/plain;base64,YQ/Yg==":      "data:text/plain/Yg==",
+		"no uri":                              "",
+	} {
+		if got := lenient(uri, false); got != want {
+			t.Errorf("%s: %s, want %s", uri, got, want)
+		}
+	}
+}
+
+// A URI whose dots servers follow to different places is refused, and no other.
+func TestUnclear(t *testing.T) {
+	for _, uri := range []string{
+		"file:///public/a#/../../secret/b", "file:///public/a?/../../secret/b", "file:///public/#/../../secret/b", "file:///x#/../secret/b", `file:///x?\..\secret`,
+		"file:///public/%252e%252e/secret/b", "file:///public/%25252e./secret/b", "file:///public/..;/secret/b", "file:///public/..;a=b/secret/b", "file:///public/．．/secret/b",
+		"file:///public/%EF%BC%8E%EF%BC%8E/secret/b", "file:///public/‥/secret/b", "file:///public/%c0%ae%c0%ae/secret/b", "file:///public%c0%af..%c0%afsecret/b",
+		"file:///public/..%c0%afsecret/b", "file:///public/.%00./secret/b", "file:///public/.%2500./secret/b", "file:///secret/b%00.png", "file:///public/.\t./secret", "file:///public/.%e2%80%8b./secret/b",
+		"file:///public/.%ff./secret/b", "file:///public/..%20/secret/b", "file:///public/a%2fb%2f../../secret/b", "file:///public/a%2fb%2fc?/../../secret/x", "file:///public/x%3f/..%2f../secret",
+		"file:///public%2f..%2fsecret/b", "db://public/../secret/b", "db:public/../secret", "https://h/public/..;/admin", "https://h/public/%252e%252e/admin", "https://h/public%2f..%2fadmin",
+	} {
+		if Unclear(uri) == "" {
+			t.Errorf("%s is clear", uri)
+		}
+	}
+	for _, uri := range []string{
+		"file:///secret/b", "file:///public/../secret/b", "file:///public/%2e%2E/secret/b", "file:///a/b#c", "file:///a/b?c=../d", "file:///100%25/a%20b", "file:///ü/%C0.txt", "file:///a/.../b", "file:///a/..b/c..",
+		"file:///a;v=1/b", "https://h/a/../b", "https://h/a?next=/../b", "https://h/a#/../b", "db://a/b?c#d", "pkg://a/...", "git:main..next", "x:y", "no uri/../x", "data:text/plain;base64,Li4v/Li4=", "",
+	} {
+		if why := Unclear(uri); why != "" {
+			t.Errorf("%s: %s", uri, why)
 		}
 	}
 }
@@ -82,7 +138,7 @@ func TestFolded(t *testing.T) {
 
 // The normal form of a normal form is itself, and so is a folded name's.
 func FuzzSpelling(f *testing.F) {
-	for _, s := range []string{"file:///a/../b%2f%73", "HTTP://u@H:80/%7e?q#f", "x:a/./b", "ＤrOp\u200b ß", "file:a\\..", "é%"} {
+	for _, s := range []string{"file:///a%252e%c0%af;x/．．/b", "file:///a/../b%2f%73", "HTTP://u@H:80/%7e?q#f", "x:a/./b", "ＤrOp\u200b ß", "file:a\\..", "é%"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -92,6 +148,10 @@ func FuzzSpelling(f *testing.F) {
 		if once := onDisk(s, false); onDisk(once, false) != once && !strings.Contains(once, "%25") && !strings.Contains(once, "%5C") {
 			t.Errorf("%q on disk: %q, then %q", s, once, onDisk(once, false))
 		}
+		if once := unescapedAll(s); unescapedAll(once) != once {
+			t.Errorf("%q without escapes: %q, then %q", s, once, unescapedAll(once))
+		}
+		_, _ = Unclear(s), Spellings(s)
 		if utf8.ValidString(s) && isPlain(s) && Folded(s) != s {
 			t.Errorf("%q: %q", s, Folded(s))
 		}
