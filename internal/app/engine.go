@@ -441,7 +441,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
-		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate,
+		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate, CheckHeaders: checkHeaders,
 	}
 	if c.Console.Capture {
 		opts.Capture = captureOf(opts.Redactor)
@@ -478,6 +478,20 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		greeting.Capabilities = func(*mcp.Request) json.RawMessage { return capabilities(ctx) }
 		return greeting.Serve(ctx, r)
 	})})
+}
+
+// checkHeaders compares the Mcp-Param-* headers of a request by HTTP with its arguments. A schema
+// that asks for impossible headers asks for none.
+func checkHeaders(ctx context.Context, inputSchema, params json.RawMessage) error {
+	h := streamable.Header(ctx)
+	if h == nil {
+		return nil
+	}
+	headers, err := streamable.ParseParamHeaders(inputSchema)
+	if err != nil {
+		return nil
+	}
+	return headers.Check(h, params)
 }
 
 // callTimeout returns a function from an upstream's name to its call timeout.

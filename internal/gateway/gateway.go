@@ -84,6 +84,9 @@ type Options struct {
 	// CallTimeout returns the time limit of a call to an upstream; 0 means none. The validation of
 	// its arguments has the same limit. CallTimeout may be nil.
 	CallTimeout func(upstream string) time.Duration
+	// CheckHeaders compares the HTTP headers of a modern request that calls a tool by its name with its
+	// arguments, as the schema that tools/list shows wants it. Nil compares nothing.
+	CheckHeaders func(ctx context.Context, inputSchema, params json.RawMessage) error
 	// Turns limits how many expensive validations and views run at a time. Nil means a limit for
 	// this gateway alone.
 	Turns *work.Turns
@@ -261,7 +264,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	case ModeProxy:
 		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, find.direct, shape.tools)
 	case ModePlain:
-		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, find.direct, promised, shape.tools)
+		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, g.forClient, find.direct, g.headers, promised, shape.tools)
 	}
 	return f
 }

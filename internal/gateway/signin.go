@@ -47,7 +47,10 @@ func signIn(ctx context.Context, r *mcp.Request, peer mcp.Peer, upstream, page s
 	id := rand.Text()
 	params := rawjson.AppendString([]byte(`{"mode":"url","message":`), fmt.Sprintf("The server %s needs a sign-in. The call goes on when you have signed in on this page of your gateway.", upstream))
 	params = rawjson.AppendString(append(params, `,"url":`...), page)
-	params = append(rawjson.AppendString(append(params, `,"elicitationId":`...), id), '}')
+	if !r.Modern() { // 2026-07-28 has no such member
+		params = rawjson.AppendString(append(params, `,"elicitationId":`...), id)
+	}
+	params = append(params, '}')
 	answer, err := r.Peer.Call(ctx, "elicitation/create", json.RawMessage(params), nil)
 	if err != nil || rawjson.Text(rawjson.Get(answer, "action")) != "accept" {
 		return false

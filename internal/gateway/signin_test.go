@@ -46,8 +46,13 @@ func TestSignInByElicitation(t *testing.T) {
 		"a client of forms":   {`{"elicitation":{"form":{}}}`, "accept", time.Second, false, false, 0},
 		"an old client":       {`{"elicitation":{}}`, "accept", time.Second, false, false, 0},
 		"a client of nothing": {`{}`, "accept", time.Second, false, false, 0},
+		"2026-07-28":          {`{"elicitation":{"url":{}}}`, "accept", 40500 * time.Millisecond, true, true, 41 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			version := mcp.V20251125
+			if name == mcp.V20260728 {
+				version = name
+			}
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness(t, Options{})
 				server := &closedServer{}
@@ -61,8 +66,8 @@ func TestSignInByElicitation(t *testing.T) {
 					return json.RawMessage(`{"action":"` + c.action + `"}`), nil
 				}}
 				began := time.Now()
-				out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: mcp.V20251125, Session: h.session, Peer: p,
-					Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "notes", "hello") + `","args":{}}}`)})
+				out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: h.session, Peer: p,
+					Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "notes", "hello") + `","args":{}},"_meta":{"io.modelcontextprotocol/clientCapabilities":` + c.capabilities + `}}`)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +79,7 @@ func TestSignInByElicitation(t *testing.T) {
 				}
 				if c.asked {
 					method, params, _ := strings.Cut(p.asked[0], " ")
-					if method != "elicitation/create" || rawjson.Text(rawjson.Get([]byte(params), "mode")) != "url" || rawjson.Text(rawjson.Get([]byte(params), "url")) != "https://weir.example.com/connect/notes" || rawjson.Text(rawjson.Get([]byte(params), "elicitationId")) == "" {
+					if method != "elicitation/create" || rawjson.Text(rawjson.Get([]byte(params), "mode")) != "url" || rawjson.Text(rawjson.Get([]byte(params), "url")) != "https://weir.example.com/connect/notes" || (rawjson.Text(rawjson.Get([]byte(params), "elicitationId")) == "") != mcp.IsModern(version) {
 						t.Errorf("asked %q", p.asked[0])
 					}
 				}
