@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/splice"
 )
 
 // trialTime bounds how long servers may take to answer when they are tried.
@@ -27,8 +28,9 @@ type addRequest struct {
 	cwd, kind    string
 	set          []string // answers to the questions of a bundle or a document
 	noStart      bool
-	registry     string // URL
-	name         string // for a server of the registry or of a bundle
+	registry     string                                                             // URL
+	name         string                                                             // for a server of the registry or of a bundle
+	answer       func(client, server string, question splice.Object) (string, bool) // see clients.Select
 }
 
 func addCommand(a *process) *cobra.Command {
@@ -59,6 +61,7 @@ Values of --env, --header and --set that are secrets go into the store.`,
 			if err != nil {
 				return err
 			}
+			r.answer = c.answers(a, cmd.Context())
 			p, err := planAny(a, cmd.Context(), m, args, cmd.ArgsLenAtDash(), r)
 			if failed := (*failure)(nil); errors.As(err, &failed) {
 				return err
@@ -133,7 +136,7 @@ func planAdd(m *firstrun.Machine, args []string, dash int, r addRequest) (*first
 		if len(r.env)+len(r.headers) > 0 || r.cwd != "" || r.kind != "" {
 			return nil, errors.New("a file says everything of its servers: leave --env, --header, --cwd and --type out")
 		}
-		return planFile(m, args[0])
+		return planFile(m, args[0], r.answer)
 	}
 	s := clients.Server{Client: "add", Name: args[0], Cwd: r.cwd, Transport: clients.Stdio}
 	switch {
@@ -171,7 +174,7 @@ func planAdd(m *firstrun.Machine, args []string, dash int, r addRequest) (*first
 }
 
 // planFile plans to add the servers of a file.
-func planFile(m *firstrun.Machine, name string) (*firstrun.Plan, error) {
+func planFile(m *firstrun.Machine, name string, answer func(client, server string, question splice.Object) (string, bool)) (*firstrun.Plan, error) {
 	if filepath.Ext(name) == "" {
 		return nil, fmt.Errorf("what is %q? weir add NAME -- COMMAND, weir add NAME URL, or weir add FILE", name)
 	}
@@ -182,7 +185,7 @@ func planFile(m *firstrun.Machine, name string) (*firstrun.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.Import("add", sources, clients.Select{})
+	return m.Import("add", sources, clients.Select{Answer: answer})
 }
 
 // pairs reads flags of names and values.

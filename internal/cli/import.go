@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/splice"
 )
 
 // secretFlag is the place for secrets that a command was told.
@@ -60,6 +63,7 @@ into the store, and weir.yaml names them as ${secret:NAME}. Nothing is started.`
 			if err != nil {
 				return err
 			}
+			r.choice.Answer = c.answers(a, cmd.Context())
 			p, err := r.plan(a, cmd.Context(), m)
 			if err != nil {
 				return err
@@ -94,6 +98,37 @@ func look(a *process, m *firstrun.Machine, words []string) ([]firstrun.Source, e
 		a.note("left out: %v", s.Err)
 	}
 	return good, nil
+}
+
+// answers returns how the questions of clients are answered: by the variable that weir's own inputs
+// have, else by a person, unless the command asks nothing.
+func (c *changing) answers(a *process, ctx context.Context) func(client, server string, question splice.Object) (string, bool) {
+	q, person := newQuestions(a)
+	person = person && !c.yes && !c.dryRun
+	return func(client, server string, question splice.Object) (string, bool) {
+		in := config.Input{Password: question.Get("password") == true}
+		in.ID, _ = question.Get("id").(string)
+		if answer := a.env(config.InputVariable(in.ID)); answer != "" {
+			return answer, true
+		}
+		if !person || ctx.Err() != nil {
+			return "", false
+		}
+		what, _ := question.Get("description").(string)
+		in.Description = server + " of " + client + " asks for " + cmp.Or(what, in.ID)
+		if fallback, ok := question.Get("default").(string); ok && fallback != "" {
+			in.Default = &fallback
+		} else {
+			in.Description += " (Enter leaves it in " + client + ")"
+		}
+		if options, ok := question.Get("options").([]any); ok {
+			for _, option := range options {
+				in.Options = append(in.Options, fmt.Sprint(option))
+			}
+		}
+		answer, ok, err := q.ask(ctx, in)
+		return answer, ok && err == nil
+	}
 }
 
 // carryOut shows a plan, asks, and makes the change.
@@ -282,6 +317,7 @@ func runConnect(a *process, ctx context.Context, c *changing, m *firstrun.Machin
 	if !keep {
 		from = sources
 	}
+	o.Answer = c.answers(a, ctx)
 	p, err := m.Import("connect", from, o)
 	if err != nil {
 		return err

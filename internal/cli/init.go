@@ -65,11 +65,13 @@ All of it is one operation: "weir undo" takes it back.`,
 // run goes through the steps.
 func (r *initRun) run(ctx context.Context) error {
 	var err error
-	if r.plan, err = r.m.Import("init", r.sources, clients.Select{}); err != nil {
+	if !r.asJSON {
+		r.showFound()
+	}
+	if r.plan, err = r.m.Import("init", r.sources, clients.Select{Answer: r.answers(r.a, ctx)}); err != nil {
 		return err
 	}
 	if !r.asJSON {
-		r.showFound()
 		showPlan(r.a, r.m, r.plan)
 	}
 	if r.service {
@@ -151,10 +153,11 @@ func (r *initRun) showFound() {
 	}
 }
 
-// choices are the files that weir's entry can go to.
+// choices are the files that weir's entry can go to. A client that has only a folder may be long gone
+// from the machine, or keep its servers elsewhere.
 func (r *initRun) choices() (out []firstrun.Source) {
 	for _, s := range r.sources {
-		if s.Client.Proof != clients.Hearsay && !s.Client.Pasted() && (!s.Wired || len(s.Servers) > 1) {
+		if s.Exists && s.Client.Proof != clients.Hearsay && !s.Client.Pasted() && !r.plan.Widens(s.Client) && (!s.Wired || len(s.Servers) > 1) {
 			out = append(out, s)
 		}
 	}
@@ -172,8 +175,12 @@ func (r *initRun) choose(ctx context.Context) ([]firstrun.Source, error) {
 		}
 	}
 	for _, s := range r.sources {
-		if s.Client.Proof == clients.Hearsay && !r.asJSON {
+		switch {
+		case r.asJSON:
+		case s.Client.Proof == clients.Hearsay:
 			item(r.a.stdout, yellow, "!", s.Client.ID, "weir knows it from third parties only; to connect it: weir connect "+s.Client.ID)
+		case !s.Exists && !s.Client.Pasted():
+			item(r.a.stdout, dim, "i", s.Client.ID, "it has no file for servers yet; to connect it: weir connect "+s.Client.ID)
 		}
 	}
 	if r.yes || len(ids) == 0 {

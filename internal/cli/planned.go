@@ -80,6 +80,7 @@ type (
 		Client string `json:"client,omitempty"`
 		Server string `json:"server,omitempty"`
 		Text   string `json:"text"`
+		Warn   bool   `json:"warn,omitempty"`
 	}
 	keptJSON struct {
 		Name  string `json:"name"`
@@ -115,7 +116,7 @@ func asPlanJSON(m *firstrun.Machine, p *firstrun.Plan) planJSON {
 		out.Files = append(out.Files, line)
 	}
 	for _, n := range p.Notes {
-		out.Notes = append(out.Notes, noteJSON{n.Client, n.Server, n.Text})
+		out.Notes = append(out.Notes, noteJSON{n.Client, n.Server, n.Text, n.Warn})
 	}
 	return out
 }
@@ -177,10 +178,21 @@ func showPlan(a *process, m *firstrun.Machine, p *firstrun.Plan) {
 	if len(p.Notes) > 0 {
 		heading(t, "Notes")
 	}
-	for _, n := range p.Notes {
-		about := strings.Trim(n.Client+": "+n.Server, ": ")
-		item(t, dim, "i", about, n.Text)
+	for _, n := range slices.SortedStableFunc(slices.Values(p.Notes), func(a, b clients.Note) int { return warned(a) - warned(b) }) {
+		style, sign := dim, "i"
+		if n.Warn {
+			style, sign = yellow, "!"
+		}
+		item(t, style, sign, strings.Trim(n.Client+": "+n.Server, ": "), n.Text)
 	}
+}
+
+// warned is the place of a note: warnings come first.
+func warned(n clients.Note) int {
+	if n.Warn {
+		return 0
+	}
+	return 1
 }
 
 // showFile prints what happens to one file.

@@ -31,6 +31,9 @@ type Client struct {
 	// the client knows which.
 	EveryFile bool
 
+	// NoFile says why weir does not create the client's file, as the end of a sentence; "" if it does.
+	NoFile string
+
 	// Quirk is a warning for users of this client, as a sentence; often "".
 	Quirk string
 

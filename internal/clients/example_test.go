@@ -24,7 +24,7 @@ func Example() {
 		for _, secret := range plan.Secrets {
 			fmt.Println("secret:", secret)
 		}
-		entries, _ := plan.ToWeir(clients.Secret.Reference)
+		entries := plan.ToWeir(clients.Secret.Reference)
 		fmt.Println("weir.yaml:", entries[0].Key, entries[0].Value)
 
 		edits, err := found.Client.Connect(doc, how, plan.Moved(found.Client.ID), env)

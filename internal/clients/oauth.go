@@ -92,7 +92,7 @@ func (p *Plan) signIns() {
 		if o.ClientID != "" {
 			text += "; the provider must know the redirect " + redirect + " for the client " + o.ClientID
 		}
-		p.Notes = append(p.Notes, Note{planned.Server.Client, planned.Server.Name, text})
+		p.Notes = append(p.Notes, Note{Client: planned.Server.Client, Server: planned.Server.Name, Text: text})
 	}
 }
 

@@ -48,7 +48,7 @@ func TestOAuthEntries(t *testing.T) {
 		if got := strings.Join(notes, "\n"); tt.note == "" && got != "" || !strings.Contains(got, tt.note) {
 			t.Errorf("%s: notes %q, want %q", tt.entry, got, tt.note)
 		}
-		moved, _ := p.ToWeir(Secret.Inline)
+		moved := p.ToWeir(Secret.Inline)
 		doc, err := splice.Set(nil, splice.YAML, splice.Path{"mcpServers"}, moved)
 		if err != nil {
 			t.Fatal(err)

@@ -24,6 +24,9 @@ type Select struct {
 	// Existing are the servers of weir.yaml, as [Servers] reads them with [OwnFile]. They keep their
 	// names, and a server that is among them is not added again.
 	Existing []Server
+
+	// Answer answers a question that a client asks for an entry; nil answers none.
+	Answer func(client, server string, question splice.Object) (answer string, ok bool)
 }
 
 // Planned is a server for weir.yaml. The texts of Server hold ${secret:NAME} for each of the plan's
@@ -41,6 +44,10 @@ type Plan struct {
 	Stay    []Server  // left in their clients, with the reason in Stay
 	Secrets []Secret
 	Notes   []Note
+
+	// Narrower are the entries that let fewer tools through than the server of Known that they are for.
+	// Their clients would reach more through weir than they do now.
+	Narrower []Server
 }
 
 // Moved returns the entries of one client that go out of its file, those of Known included.
@@ -72,12 +79,18 @@ func Make(servers []Server, o Select, env Environment) *Plan {
 			p.Stay = append(p.Stay, s)
 			continue
 		}
-		if !p.join(p.Known, s, env) && !p.join(p.Servers, s, env) {
+		if known := find(p.Known, s, env); known != nil {
+			p.know(known, s)
+		} else if planned := find(p.Servers, s, env); planned != nil {
+			p.join(planned, s)
+		} else {
 			p.Servers = append(p.Servers, Planned{Server: s, From: []Server{s}})
 		}
 	}
 	p.Known = slices.DeleteFunc(p.Known, func(k Planned) bool { return len(k.From) == 0 })
+	p.leaveDisjoint()
 	p.name(o.Existing)
+	p.ask(o.Answer)
 	p.conceal()
 	p.signIns()
 	return p
@@ -96,20 +109,84 @@ func reason(s Server, o Select) string {
 	return ""
 }
 
-// join adds an entry to the planned server that is the same.
-func (p *Plan) join(planned []Planned, s Server, env Environment) bool {
+// find returns the planned server that an entry is for, or nil.
+func find(planned []Planned, s Server, env Environment) *Planned {
 	same := identity(s, env)
-	at := slices.IndexFunc(planned, func(other Planned) bool { return identity(other.Server, env) == same })
-	if at < 0 {
-		return false
+	for i := range planned {
+		if identity(planned[i].Server, env) == same {
+			return &planned[i]
+		}
 	}
-	first := &planned[at]
-	first.From = append(first.From, s)
-	first.Server.Disabled = first.Server.Disabled && s.Disabled
-	if !slices.Equal(first.Server.IncludeTools, s.IncludeTools) || !slices.Equal(first.Server.ExcludeTools, s.ExcludeTools) {
-		p.Notes = append(p.Notes, Note{s.Client, s.Name, "it offers other tools here than in " + first.Server.Client + ", whose choice counts"})
+	return nil
+}
+
+// know adds an entry to the server of weir.yaml that it is for, which stays as it is.
+func (p *Plan) know(known *Planned, s Server) {
+	known.From = append(known.From, s)
+	both := known.Server
+	if both.narrow(s); !sameTools(both, known.Server) {
+		p.Narrower = append(p.Narrower, s)
+		p.Notes = append(p.Notes, Note{s.Client, s.Name, "it offers " + s.tools() + " here, and more in weir, so weir does not connect " + s.Client +
+			": narrow include_tools in weir.yaml, or choose a profile for it: weir connect " + s.Client + " --profile NAME", true})
 	}
-	return true
+}
+
+// join adds an entry to the planned server that it is for. The server offers the tools that all of its
+// clients let through, so that none reaches more than before.
+func (p *Plan) join(planned *Planned, s Server) {
+	first := planned.From[0]
+	planned.From = append(planned.From, s)
+	planned.Server.Disabled = planned.Server.Disabled && s.Disabled
+	if sameTools(first, s) {
+		return
+	}
+	planned.Server.narrow(s)
+	p.Notes = append(p.Notes, Note{s.Client, s.Name, "it offers " + s.tools() + " here, and " + first.tools() + " in " + first.Client +
+		"; weir lets through what both do: include_tools and exclude_tools change it", true})
+}
+
+// sameTools reports whether two entries let the same tools through.
+func sameTools(a, b Server) bool {
+	return slices.Equal(a.IncludeTools, b.IncludeTools) && slices.Equal(a.ExcludeTools, b.ExcludeTools)
+}
+
+// tools says which tools an entry lets through.
+func (s Server) tools() string {
+	text := "all tools"
+	if len(s.IncludeTools) > 0 {
+		text = strings.Join(s.IncludeTools, ", ")
+	}
+	if len(s.ExcludeTools) > 0 {
+		text += " without " + strings.Join(s.ExcludeTools, ", ")
+	}
+	return text
+}
+
+// narrow takes away the tools that another entry does not let through. Tools of both may be none: see
+// disjoint.
+func (s *Server) narrow(other Server) {
+	switch {
+	case s.IncludeTools == nil:
+		s.IncludeTools = other.IncludeTools
+	case other.IncludeTools != nil:
+		s.IncludeTools = slices.DeleteFunc(slices.Clone(s.IncludeTools), func(name string) bool { return !slices.Contains(other.IncludeTools, name) })
+	}
+	for _, name := range other.ExcludeTools {
+		if !slices.Contains(s.ExcludeTools, name) {
+			s.ExcludeTools = append(slices.Clip(s.ExcludeTools), name)
+		}
+	}
+}
+
+// leaveDisjoint leaves the servers in their clients that no tool would be left of.
+func (p *Plan) leaveDisjoint() {
+	p.Servers = slices.DeleteFunc(p.Servers, func(planned Planned) bool {
+		if planned.Server.IncludeTools == nil || len(planned.Server.IncludeTools) > 0 {
+			return false
+		}
+		p.leave(planned, "its clients let different tools through, and none that all do")
+		return true
+	})
 }
 
 // identity returns a text that two entries share if they are for the same server. The text has the
@@ -155,7 +232,7 @@ func (p *Plan) name(existing []Server) {
 		}
 		taken[namespace(s.Name)] = true
 		if s.Name != s.Server.Name {
-			p.Notes = append(p.Notes, Note{s.Server.Client, s.Server.Name, "it is called " + s.Name + " in weir"})
+			p.Notes = append(p.Notes, Note{Client: s.Server.Client, Server: s.Server.Name, Text: "it is called " + s.Name + " in weir"})
 		}
 	}
 }
@@ -184,10 +261,9 @@ func namespace(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), ".", "_")
 }
 
-// ToWeir returns the entries for mcpServers and inputs of weir.yaml. The text that reference returns
-// stands where a secret stood: [Secret.Reference], or another place where weir finds it.
-func (p *Plan) ToWeir(reference func(Secret) string) (servers splice.Object, inputs []any) {
-	asked := map[any]bool{}
+// ToWeir returns the entries for mcpServers of weir.yaml. The text that reference returns stands where
+// a secret stood: [Secret.Reference], or another place where weir finds it.
+func (p *Plan) ToWeir(reference func(Secret) string) (servers splice.Object) {
 	var pairs []string
 	for _, secret := range p.Secrets {
 		pairs = append(pairs, secret.Reference(), reference(secret))
@@ -195,14 +271,8 @@ func (p *Plan) ToWeir(reference func(Secret) string) (servers splice.Object, inp
 	replace := strings.NewReplacer(pairs...)
 	for _, planned := range p.Servers {
 		servers = append(servers, splice.Member{Key: planned.Name, Value: toWeir(planned.Server, replace)})
-		for _, question := range planned.Server.Inputs {
-			if id := question.Get("id"); !asked[id] {
-				asked[id] = true
-				inputs = append(inputs, question)
-			}
-		}
 	}
-	return servers, inputs
+	return servers
 }
 
 // toWeir returns one entry with the keys of weir's configuration.

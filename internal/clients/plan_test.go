@@ -89,7 +89,7 @@ func TestImportOfAHome(t *testing.T) {
 	}
 
 	// Names are stable, and what is in weir.yaml is known on the second run.
-	servers, _ := p.ToWeir(Secret.Inline)
+	servers := p.ToWeir(Secret.Inline)
 	doc, err := splice.Set(nil, splice.YAML, splice.Path{"mcpServers"}, servers)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestImportOfAHome(t *testing.T) {
 func TestNoSecretInWeirYAML(t *testing.T) {
 	env := fixtureHome(t)
 	p := Make(readHome(t, env), Select{}, env)
-	servers, _ := p.ToWeir(Secret.Reference)
+	servers := p.ToWeir(Secret.Reference)
 	text := fmt.Sprint(servers)
 	for _, s := range p.Secrets {
 		if strings.Contains(text, s.Value) || !strings.Contains(text, s.Reference()) {
@@ -137,21 +137,19 @@ func TestEveryEntryLoads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := Make(servers, Select{All: true, Projects: true}, machine)
+		answer := func(_, _ string, question splice.Object) (string, bool) {
+			return "answer-" + question.Get("id").(string), true
+		}
+		p := Make(servers, Select{All: true, Projects: true, Answer: answer}, machine)
 		for _, s := range p.Secrets {
 			if strings.Contains(s.String(), s.Value) {
 				t.Errorf("%s: %s shows the secret", id, s)
 			}
 		}
-		entries, questions := p.ToWeir(func(s Secret) string { return "${env:" + s.Name + "}" })
+		entries := p.ToWeir(func(s Secret) string { return "${env:" + s.Name + "}" })
 		doc2, err := splice.Set(nil, splice.YAML, splice.Path{"mcpServers"}, entries)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if len(questions) > 0 {
-			if doc2, err = splice.Set(doc2, splice.YAML, splice.Path{"inputs"}, questions); err != nil {
-				t.Fatal(err)
-			}
 		}
 		cfg, warnings, err := config.Parse("weir.yaml", doc2, config.Options{
 			Dir:       "/etc/weir",
@@ -192,7 +190,7 @@ func TestSecrets(t *testing.T) {
 	if p.Servers[1].Server.URL != "https://db.example.com/mcp?api_key=${secret:DB_VSCODE_URL_API_KEY}&page=2" {
 		t.Errorf("the URL is %s", p.Servers[1].Server.URL)
 	}
-	inline, _ := p.ToWeir(Secret.Inline)
+	inline := p.ToWeir(Secret.Inline)
 	if text := fmt.Sprint(inline); !strings.Contains(text, "pa$${ss}word1") || strings.Contains(text, "${secret:") {
 		t.Errorf("inline: %s", text)
 	}

@@ -187,7 +187,7 @@ func (e *entry) member(m splice.Member) {
 		e.s.Disabled = m.Value == true
 	case "enabled":
 		e.s.Disabled = m.Value == false
-	case "name", "description", "bundled", "display_name":
+	case "name", "description", "bundled", "display_name", "source":
 	default:
 		e.rare(m)
 	}
@@ -197,10 +197,10 @@ func (e *entry) member(m splice.Member) {
 func (e *entry) rare(m splice.Member) {
 	switch m.Key {
 	case "includeTools", "enabled_tools", "available_tools", "include_tools":
-		e.s.IncludeTools = e.names(m)
+		e.only(m)
 	case "tools":
-		if list := e.names(m); !slices.Contains(list, "*") {
-			e.s.IncludeTools = list
+		if list, _ := texts(m.Value); !slices.Contains(list, "*") {
+			e.only(m)
 		}
 	case "excludeTools", "disabledTools", "disabled_tools", "exclude_tools":
 		e.s.ExcludeTools = e.names(m)
@@ -316,11 +316,23 @@ func (e *entry) merge(into *map[string]string, m splice.Member) {
 	}
 }
 
-// names reads names of tools. weir reads them as patterns; the client's names are never patterns.
+// only reads the names of the tools that the client lets through. Goose takes an empty list for all of
+// them, the others for none.
+func (e *entry) only(m splice.Member) {
+	if e.s.IncludeTools = e.names(m); len(e.s.IncludeTools) > 0 || m.Value == nil {
+		return
+	}
+	if e.s.IncludeTools = nil; e.client.ID != "goose" {
+		e.stay("its %s lets no tool through", m.Key)
+	}
+}
+
+// names reads names of tools, which are patterns in weir. An entry whose names cannot be read stays in
+// the client: weir would let more through.
 func (e *entry) names(m splice.Member) []string {
 	list, ok := texts(m.Value)
 	if !ok && m.Value != nil {
-		e.note(e.s.Name, "%s is no list of texts and is not read", m.Key)
+		e.stay("%s is no list of texts", m.Key)
 	}
 	return slices.DeleteFunc(list, func(name string) bool { return name == "" })
 }
@@ -392,9 +404,15 @@ func (e *entry) finish() {
 	if len(s.Unknown) > 0 && !s.Ours {
 		var keys []string
 		for _, m := range s.Unknown {
+			if m.Key == "trust" && m.Value == true {
+				e.note(s.Name, "%s ran its tools without asking; behind weir it asks", e.client.Name)
+				continue
+			}
 			keys = append(keys, m.Key)
 		}
-		e.note(s.Name, "weir has no key for %s", strings.Join(keys, ", "))
+		if len(keys) > 0 {
+			e.note(s.Name, "weir has no key for %s", strings.Join(keys, ", "))
+		}
 	}
 }
 

@@ -34,8 +34,8 @@ type Server struct {
 	Cwd          string
 	URL          string
 	Headers      map[string]string
-	OAuth        *OAuth // nil: the entry says nothing of a sign-in
-	IncludeTools []string
+	OAuth        *OAuth   // nil: the entry says nothing of a sign-in
+	IncludeTools []string // nil: all
 	ExcludeTools []string
 	Timeout      time.Duration // 0: not said
 	Disabled     bool
@@ -54,4 +54,6 @@ type Server struct {
 // Note is a remark about an entry for the user.
 type Note struct {
 	Client, Server, Text string
+
+	Warn bool // something is not as it was in the client
 }

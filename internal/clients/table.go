@@ -129,6 +129,8 @@ var all = []*Client{
 		ID: "continue", Name: "Continue", Proof: Vendor, Reload: Live, Format: splice.YAML, key: mcpServers, vars: secrets,
 		form:  form{url: "url", http: splice.Object{{Key: "type", Value: "streamable-http"}}, list: true},
 		files: []string{"~/.continue/config.yaml"}, Project: []string{".continue/mcpServers/*"},
+		NoFile: "Continue reads a config.yaml in place of its config.json, with its models",
+		Quirk:  "weir needs its config.yaml: a new one would take the place of a config.json, with its models.",
 	},
 	{
 		ID: "kiro", Name: "Kiro", Proof: Vendor, Reload: Live, key: mcpServers, form: form{url: "url"}, vars: braces,

@@ -306,7 +306,7 @@ func (e *expander) input(id string) (value string, password bool, err error) {
 		return "", false, fmt.Errorf("there is no input %q; %s", strict.Clip(id), hint)
 	}
 	in := (*e.inputs)[i]
-	env := inputVariable(id)
+	env := InputVariable(id)
 	value, ok := "", false
 	if e.opts.LookupEnv != nil {
 		value, ok = e.opts.LookupEnv(env)
@@ -328,7 +328,11 @@ func (e *expander) input(id string) (value string, password bool, err error) {
 		value, ok = *in.Default, true
 	}
 	if !ok {
-		return "", in.Password, fmt.Errorf("the input %q has no value; set the environment variable %s, or give inputs[%d].default", id, env, i)
+		other := fmt.Sprintf("give inputs[%d].default", i)
+		if in.Password {
+			other = "write ${secret:NAME} in its place and run weir secret set NAME"
+		}
+		return "", in.Password, fmt.Errorf("the input %q has no value; set the environment variable %s, or %s", id, env, other)
 	}
 	if in.Type == InputPick && len(in.Options) > 0 && !slices.Contains(in.Options, value) {
 		delete(e.new.answers, id)
@@ -337,8 +341,8 @@ func (e *expander) input(id string) (value string, password bool, err error) {
 	return value, in.Password, nil
 }
 
-// inputVariable returns the environment variable that answers an input.
-func inputVariable(id string) string {
+// InputVariable returns the environment variable that answers an input.
+func InputVariable(id string) string {
 	return "WEIR_INPUT_" + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':

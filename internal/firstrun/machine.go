@@ -125,7 +125,11 @@ func (m *Machine) sourcesOf(f clients.Found) []Source {
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		out = append(out, Source{Client: f.Client, File: f.Target, Target: true})
+		s := Source{Client: f.Client, File: f.Target, Target: true}
+		if reason := f.Client.NoFile; reason != "" {
+			s.Err = fmt.Errorf("%s: there is no such file, and weir does not create it: %s. Create it in %s, then weir connect %s", f.Target, reason, f.Client.Name, f.Client.ID)
+		}
+		out = append(out, s)
 	}
 	return out
 }

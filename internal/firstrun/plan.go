@@ -165,6 +165,9 @@ func (p *Plan) Connect(s Source, keep bool) error {
 	if s.Err != nil || s.Elsewhere {
 		return s.Err
 	}
+	if p.Widens(s.Client) {
+		return nil
+	}
 	var moved []clients.Server
 	if !keep && p.Import != nil {
 		for _, server := range p.Import.Moved(s.Client.ID) {
@@ -200,6 +203,13 @@ func (p *Plan) Connect(s Source, keep bool) error {
 	return nil
 }
 
+// Widens reports whether weir would let a client reach tools that its own entries keep from it. Then
+// Connect does nothing, unless a profile was chosen.
+func (p *Plan) Widens(c *clients.Client) bool {
+	return p.Import != nil && p.m.How.Profile == nil &&
+		slices.ContainsFunc(p.Import.Narrower, func(own clients.Server) bool { return own.Client == c.ID })
+}
+
 // Result is what Apply did.
 type Result struct {
 	Record  journal.Record
@@ -231,12 +241,9 @@ func (p *Plan) Apply(ctx context.Context, where Place) (Result, error) {
 // apply makes the changes of a plan whose folder is there.
 func (p *Plan) apply(ctx context.Context, where Place) (Result, error) {
 	var r Result
+	var err error
 	op := p.m.Journal.Begin(p.Kind, p.Summary)
-	own, err := p.ownEdits(where)
-	if err != nil {
-		return r, err
-	}
-	if len(own) > 0 {
+	if own := p.ownEdits(where); len(own) > 0 {
 		if _, err := op.Edit(p.m.Config, p.m.format(), own); err != nil {
 			return r, err
 		}
@@ -317,15 +324,11 @@ func (p *Plan) drop(stored []Stored) (err error) {
 }
 
 // ownEdits returns the edits of weir.yaml.
-func (p *Plan) ownEdits(where Place) ([]journal.Edit, error) {
+func (p *Plan) ownEdits(where Place) []journal.Edit {
 	if !p.imports() {
-		return nil, nil
+		return nil
 	}
-	doc, _, err := p.m.own()
-	if err != nil {
-		return nil, err
-	}
-	return p.m.adding(doc, p.Import, func(s clients.Secret) string { return p.reference(s, where) })
+	return entriesOf(p.Import, func(s clients.Secret) string { return p.reference(s, where) })
 }
 
 // reference is how weir.yaml writes a secret.
@@ -339,28 +342,13 @@ func (p *Plan) reference(s clients.Secret, where Place) string {
 	return "${secret:" + p.SecretName(s) + "}"
 }
 
-// adding returns the edits that put planned servers and their questions into weir.yaml.
-func (m *Machine) adding(doc []byte, p *clients.Plan, reference func(clients.Secret) string) ([]journal.Edit, error) {
-	servers, inputs := p.ToWeir(reference)
+// entriesOf returns the edits that put planned servers into weir.yaml.
+func entriesOf(p *clients.Plan, reference func(clients.Secret) string) []journal.Edit {
 	var edits []journal.Edit
-	for _, s := range servers {
+	for _, s := range p.ToWeir(reference) {
 		edits = append(edits, journal.Edit{Path: splice.Path{"mcpServers", s.Key}, Value: s.Value})
 	}
-	if len(inputs) == 0 {
-		return edits, nil
-	}
-	v, _, err := splice.Lookup(doc, m.format(), splice.Path{"inputs"})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Config, err)
-	}
-	all, _ := v.([]any)
-	for _, question := range inputs {
-		id := question.(splice.Object).Get("id")
-		if !slices.ContainsFunc(all, func(have any) bool { o, _ := have.(splice.Object); return o.Get("id") == id }) {
-			all = append(all, question)
-		}
-	}
-	return append(edits, journal.Edit{Path: splice.Path{"inputs"}, Value: all}), nil
+	return edits
 }
 
 // Preview returns weir.yaml as it will be, with the secrets in it, so that the servers can be tried.
@@ -370,11 +358,7 @@ func (p *Plan) Preview() ([]byte, error) {
 	if err != nil || !p.imports() {
 		return doc, err
 	}
-	edits, err := p.m.adding(doc, p.Import, clients.Secret.Inline)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range edits {
+	for _, e := range entriesOf(p.Import, clients.Secret.Inline) {
 		if doc, err = splice.Set(doc, p.m.format(), e.Path, e.Value); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.m.Config, err)
 		}
