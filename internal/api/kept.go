@@ -118,13 +118,13 @@ func (a *API) artifact(w http.ResponseWriter, r *http.Request) error {
 			out.Total = &shown.Matched
 		}
 	}
-	if err != nil && !asked { // no table
+	if kind, _ := mcp.KindOf(err); err != nil && !asked && kind != mcp.KindOverloaded { // no table
 		out.Selector = json.RawMessage(`{"type":"head","chars":` + strconv.Itoa(previewChars) + `}`)
 		shown, err = view(out.Selector)
 		out.Text, out.Columns, out.Rows = shown.Text, nil, nil
 	}
 	if err != nil {
-		return mcp.Errorf(mcp.KindNotFound, "%s", clip(err.Error(), maxError))
+		return failed(w, mcp.KindNotFound, err)
 	}
 	out.Notice = shown.Notice
 	return write(w, out)

@@ -71,7 +71,7 @@ type Artifacts interface {
 	// List returns the principal's artifacts, newest first.
 	List(principal string) []artifact.Held
 	// View returns the part of an artifact that a selector of tool_view selects. Its error is shown
-	// to the viewer.
+	// to the viewer; it is of mcp.KindOverloaded if there is no room for what the view holds.
 	View(ctx context.Context, principal, handle string, selector json.RawMessage) (Excerpt, error)
 	// Open opens an artifact, whole. Its error is shown to the viewer; it is of mcp.KindOverloaded if
 	// the principal reads too many at once.
@@ -89,7 +89,8 @@ type Excerpt struct {
 type Kept interface {
 	// Content returns the bytes, which are not changed, and their media type.
 	Content() (mediaType string, data []byte)
-	// Rows returns the rows that a selector of type table selects; without a limit in it, all.
+	// Rows returns the rows that a selector of type table selects; without a limit in it, all. Its
+	// error is as that of Artifacts.View.
 	Rows(ctx context.Context, selector json.RawMessage) (table.View, error)
 	Close()
 }

@@ -71,12 +71,8 @@ func (s saver) save(w http.ResponseWriter, r *http.Request) error {
 		return mcp.Errorf(mcp.KindInvalidParams, "format=%s is of all that is kept: it takes no columns, conditions or order", formBytes)
 	}
 	kept, err := s.kept.Open(r.Context(), identity.From(r.Context()).Principal, r.PathValue("handle"))
-	if kind, _ := mcp.KindOf(err); err != nil && kind == mcp.KindOverloaded {
-		w.Header().Set("Retry-After", "1")
-		return mcp.Errorf(kind, "%s", clip(err.Error(), maxError))
-	}
 	if err != nil {
-		return mcp.Errorf(mcp.KindNotFound, "%s", clip(err.Error(), maxError))
+		return failed(w, mcp.KindNotFound, err)
 	}
 	defer kept.Close()
 	h := w.Header()
@@ -90,11 +86,21 @@ func (s saver) save(w http.ResponseWriter, r *http.Request) error {
 	}
 	rows, err := kept.Rows(r.Context(), selector)
 	if err != nil {
-		return mcp.Errorf(mcp.KindInvalidParams, "%s", clip(err.Error(), maxError))
+		return failed(w, mcp.KindInvalidParams, err)
 	}
 	h.Set("Weir-Rows", strconv.Itoa(rows.Len()))
 	sendFile(w, r, forms[at].mediaType, func(out io.Writer) error { _, err := forms[at].write(rows, out); return err })
 	return nil
+}
+
+// failed returns the error for what cannot be read: of KindOverloaded, if it is, and else of the
+// kind.
+func failed(w http.ResponseWriter, kind mcp.Kind, err error) error {
+	if of, _ := mcp.KindOf(err); of == mcp.KindOverloaded {
+		w.Header().Set("Retry-After", "1")
+		kind = of
+	}
+	return mcp.Errorf(kind, "%s", clip(err.Error(), maxError))
 }
 
 // sendFile answers with what write writes. A browser saves it and never shows it as a page.

@@ -438,7 +438,7 @@ func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, ga
 
 func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	opts := gateway.Options{
-		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, CallTimeout: callTimeout(e.manager), Logger: e.log,
+		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate, CheckHeaders: checkHeaders,

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/hook"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/redact"
 	"github.com/weir-mcp/weir/internal/telemetry"
@@ -90,6 +91,8 @@ type Options struct {
 	// Turns limits how many expensive validations and views run at a time. Nil means a limit for
 	// this gateway alone.
 	Turns *work.Turns
+	// Memory has the bytes that views hold; nil sets no bound for all of them together.
+	Memory *memory.Pool
 	// State is the data that survives this gateway; nil means a new State.
 	State *State
 	// Redactor removes secrets from errors, from descriptions of results and from the log. Nil

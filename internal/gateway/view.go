@@ -54,7 +54,9 @@ func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawM
 	}
 	defer lease.Close()
 	a := lease.Artifact
-	v, err := result.Select(ctx, lease, out[1], result.ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns, Screen: g.opts.Screen})
+	hold := g.opts.Memory.Hold("principal ", c.Request.Session.Principal())
+	defer hold.Release()
+	v, err := result.Select(ctx, lease, out[1], result.ViewOptions{MaxChars: g.opts.MaxViewChars, Turns: g.opts.Turns, Room: result.Room(&hold), Screen: g.opts.Screen})
 	if err != nil {
 		return nil, err
 	}

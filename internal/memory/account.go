@@ -113,6 +113,14 @@ func (h *Hold) TryGrow(n int64) bool {
 	return true
 }
 
+// Take is Grow without waiting: it returns an *Error if there is no room now.
+func (h *Hold) Take(n int64) error {
+	if h.TryGrow(n) {
+		return nil
+	}
+	return &Error{Size: n, Limit: h.p.o.Limit}
+}
+
 // Release returns all bytes. It may be called more than once.
 func (h *Hold) Release() {
 	if h.n > 0 {

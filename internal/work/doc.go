@@ -7,6 +7,8 @@
 //	                                          ▼
 //	                                        Turns: so many at a time, first come, first served, 20 ms each
 //
+//	                 ──Take(bytes)───▶ Meter ──▶ Room, as of the account of memory
+//
 // The unit is one instruction of a regular expression applied to one byte, which
 // takes 5 to 10 ns where the pattern does its worst, and far less for most
 // patterns. Other work is counted in the same unit.

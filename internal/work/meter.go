@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"time"
+	"unsafe"
 )
 
 // Sizes of work, in units.
@@ -33,10 +34,17 @@ type Options struct {
 	Limit int64
 	// Timeout bounds the time of the computation, including waits; 0 sets no limit.
 	Timeout time.Duration
+	// Room, if set, is asked before the computation holds more memory than 64 KB, with the
+	// bytes that it will hold in all. It is called seldom, and its error ends the computation. Who
+	// gave Room frees the bytes when the result of the computation is no longer used.
+	Room func(bytes int64) error
 }
 
-// Meter counts the work of one computation. A nil Meter counts nothing and lets
-// everything pass. It is not safe for concurrent use: a computation has one
+// freeBytes is the memory that a computation holds without asking for room.
+const freeBytes = 64 << 10
+
+// Meter counts the work of one computation, and the memory that it holds. A nil Meter counts nothing
+// and lets everything pass. It is not safe for concurrent use: a computation has one
 // goroutine.
 type Meter struct {
 	ctx   context.Context
@@ -49,7 +57,9 @@ type Meter struct {
 	next  int64 // spent at which there is something to look at
 	until int64 // spent at which the turn may go to another
 	held  bool  // a turn
-	err   error // of the first Spend that failed
+	bytes int64 // that the computation holds
+	room  int64 // bytes that Room has allowed
+	err   error // of the first Spend or Take that failed
 }
 
 // NewMeter returns a Meter for one computation that ends with ctx. The caller
@@ -114,7 +124,58 @@ func (m *Meter) Spend(units int64) error {
 	return m.err
 }
 
-// Err returns the error of the first Spend that failed, or nil.
+// Take counts bytes that the computation holds from now on until its end. Call it before they are
+// made. After an error it returns that error again, as Spend does.
+func (m *Meter) Take(bytes int64) error {
+	if m == nil || m.err != nil {
+		return m.Err()
+	}
+	m.bytes += bytes
+	if m.opts.Room == nil || m.bytes <= max(m.room, freeBytes) {
+		return nil
+	}
+	m.room = m.bytes + freeBytes
+	if m.err = m.opts.Room(m.room); m.err != nil {
+		m.next = 0 // every further Spend comes to the error
+	}
+	return m.err
+}
+
+// Taken returns the bytes that the computation holds.
+func (m *Meter) Taken() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.bytes
+}
+
+// Grow returns s with room for n more elements. It takes the bytes of a larger array from m before
+// making it.
+func Grow[S ~[]E, E any](m *Meter, s S, n int) (S, error) {
+	if n <= cap(s)-len(s) {
+		return s, nil
+	}
+	more := max(n, len(s), firstElements) // twice as many, as append does for small slices
+	var e E
+	if err := m.Take(int64(len(s)+more-cap(s)) * int64(unsafe.Sizeof(e))); err != nil {
+		return s, err
+	}
+	return append(make(S, 0, len(s)+more), s...), nil
+}
+
+// firstElements is the room of the first array that Grow makes.
+const firstElements = 16
+
+// Append is append with the bytes taken from m.
+func Append[S ~[]E, E any](m *Meter, s S, e ...E) (S, error) {
+	s, err := Grow(m, s, len(e))
+	if err != nil {
+		return s, err
+	}
+	return append(s, e...), nil
+}
+
+// Err returns the error of the first Spend or Take that failed, or nil.
 func (m *Meter) Err() error {
 	if m == nil {
 		return nil

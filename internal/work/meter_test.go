@@ -168,3 +168,37 @@ func BenchmarkSpend(b *testing.B) {
 		}
 	}
 }
+
+// TestTake: Room is asked before the bytes are held, seldom, with all that is held; its error ends
+// the computation.
+func TestTake(t *testing.T) {
+	var none *Meter
+	if none.Take(1<<60) != nil || none.Taken() != 0 {
+		t.Error("a nil Meter counts")
+	}
+	full := errors.New("full")
+	var asked []int64
+	m := NewMeter(t.Context(), Options{Room: func(n int64) error {
+		if asked = append(asked, n); n > 1<<20 {
+			return full
+		}
+		return nil
+	}})
+	if err := m.Take(freeBytes); err != nil || len(asked) > 0 {
+		t.Errorf("%v, asked for %v", err, asked)
+	}
+	var list []uint32
+	var err error
+	for err == nil {
+		list, err = Append(m, list, 7)
+	}
+	if !errors.Is(err, full) || !errors.Is(m.Spend(1), full) || !errors.Is(m.Take(0), full) {
+		t.Errorf("%v", err)
+	}
+	if held := int64(cap(list)) * 4; held > 1<<20 || held < 1<<18 {
+		t.Errorf("%d bytes are held", held)
+	}
+	if len(asked) > 12 || asked[len(asked)-1] <= 1<<20 {
+		t.Errorf("asked for %v", asked)
+	}
+}

@@ -166,7 +166,10 @@ func (v View) filter(m *work.Meter, where []Condition) (View, error) {
 			}
 		}
 		if holds {
-			rows = append(rows, uint32(v.rowAt(i)))
+			var err error
+			if rows, err = work.Append(m, rows, uint32(v.rowAt(i))); err != nil {
+				return View{}, err
+			}
 		}
 	}
 	v.rows, v.picked = rows, true
@@ -205,7 +208,11 @@ func (v View) order(m *work.Meter, by []Order) (View, error) {
 	}
 	n := v.Len()
 	rows := make([]sortable, n)
-	keys := make([][]byte, n*len(outs))
+	keys, err := work.Grow(m, [][]byte(nil), n*len(outs))
+	if err != nil {
+		return View{}, err
+	}
+	keys = keys[:n*len(outs)]
 	r := v.reader(outs)
 	for i := range n {
 		if err := m.Spend(rowWork); err != nil {

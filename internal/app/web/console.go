@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -213,15 +214,18 @@ func (s *viewed) View(ctx context.Context, principal, handle string, selector js
 		return api.Excerpt{}, err
 	}
 	defer lease.Close()
-	v, err := result.Select(ctx, lease, selector, s.viewOptions())
+	hold := s.engine.Memory.Hold("principal ", principal)
+	defer hold.Release()
+	v, err := result.Select(ctx, lease, selector, s.viewOptions(&hold))
 	if err != nil {
 		return api.Excerpt{}, err
 	}
 	return api.Excerpt{Text: app.Shown(s.engine, v.Text), Notice: v.Notice, Matched: v.Matched}, nil
 }
 
-func (s *viewed) viewOptions() result.ViewOptions {
-	return result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns, Screen: app.ScreenOf(s.engine.Config())}
+// viewOptions bound a view whose bytes hold has.
+func (s *viewed) viewOptions(hold *memory.Hold) result.ViewOptions {
+	return result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns, Room: result.Room(hold), Screen: app.ScreenOf(s.engine.Config())}
 }
 
 // Open implements api.Artifacts.
@@ -230,13 +234,20 @@ func (s *viewed) Open(ctx context.Context, principal, handle string) (api.Kept, 
 	if err != nil {
 		return nil, err // no Kept that is nil inside
 	}
-	return &opened{kept, s}, nil
+	return &opened{kept, s, s.engine.Memory.Hold("principal ", principal)}, nil
 }
 
 // opened implements api.Kept.
 type opened struct {
 	*app.KeptResult
-	s *viewed
+	s    *viewed
+	rows memory.Hold // of what Rows returns
+}
+
+// Close implements api.Kept.
+func (o *opened) Close() {
+	o.rows.Release()
+	o.KeptResult.Close()
 }
 
 // Content implements api.Kept.
@@ -244,5 +255,5 @@ func (o *opened) Content() (mediaType string, data []byte) { return o.MediaType,
 
 // Rows implements api.Kept.
 func (o *opened) Rows(ctx context.Context, selector json.RawMessage) (table.View, error) {
-	return result.Rows(ctx, o.Artifact, o.Data, o.Table, selector, o.s.viewOptions())
+	return result.Rows(ctx, o.Artifact, o.Data, o.Table, selector, o.s.viewOptions(&o.rows))
 }

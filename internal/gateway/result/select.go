@@ -61,6 +61,9 @@ var selectorTypes = []struct {
 const (
 	maxViewWork = 500_000_000
 	maxViewTime = 20 * time.Second
+	// A view holds at most so many times the bytes of the result, and so many more.
+	maxViewFactor = 4
+	maxViewBytes  = 64 << 20
 )
 
 // ViewOptions bound a view. The zero value uses the defaults.
@@ -73,6 +76,10 @@ type ViewOptions struct {
 	MaxWork int64
 	// Turns, if set, is where views that compute much wait for each other.
 	Turns *work.Turns
+	// Room, if set, is asked before a view holds more than 64 KB, with the bytes that it will hold in
+	// all, such as the keys of rows that are sorted. The caller frees them when what the view returns
+	// is no longer used.
+	Room func(bytes int64) error
 	// Screen removes hidden text from what is shown. Views decode what the Screen of the answer has
 	// seen as it was written: JSON in a text, and base64.
 	Screen Screen
@@ -80,7 +87,8 @@ type ViewOptions struct {
 
 // Select applies a selector to an artifact's bytes (spec/gateway §4.2; the
 // selectors are those of tool_view). Every failure is an *Error of code ViewFailed
-// whose message names the parameter, or ctx's error.
+// whose message names the parameter, one of RateLimited that has the error of Room as its cause, or
+// ctx's error.
 func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
 	view, err := selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, opts)
 	return opts.Screen.view(view), opts.Screen.viewError(err)
@@ -89,22 +97,34 @@ func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, op
 // selectFrom is Select with a reader that gives the bytes as a table.
 func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (View, error) {
 	var view View
-	err := within(ctx, opts, func(m *work.Meter) (err error) {
+	err := within(ctx, len(data), opts, func(m *work.Meter) (err error) {
 		view, err = viewFrom(m, ctx, a, data, read, selector, opts.MaxChars)
 		return err
 	})
 	return view, err
 }
 
-// within runs a view with the bounds of opts on its work and its time.
-func within(ctx context.Context, opts ViewOptions, view func(*work.Meter) error) error {
+// within runs a view of size bytes with the bounds of opts on its work, its time and its memory.
+func within(ctx context.Context, size int, opts ViewOptions, view func(*work.Meter) error) error {
 	if opts.MaxWork <= 0 {
 		opts.MaxWork = maxViewWork
 	}
-	m := work.NewMeter(ctx, work.Options{Turns: opts.Turns, Limit: opts.MaxWork, Timeout: maxViewTime})
+	var full error
+	m := work.NewMeter(ctx, work.Options{Turns: opts.Turns, Limit: opts.MaxWork, Timeout: maxViewTime, Room: func(bytes int64) error {
+		if most := maxViewFactor*int64(size) + maxViewBytes; bytes > most {
+			full = viewFailed("the view would hold more than %d MB of memory, and the result has %d MB; narrow it", most>>20, size>>20)
+		} else if opts.Room != nil {
+			if err := opts.Room(bytes); err != nil {
+				full = &Error{Code: RateLimited, Message: "the view was not made: " + err.Error(), Cause: err}
+			}
+		}
+		return full
+	}})
 	defer m.Close()
 	err := view(m)
 	switch {
+	case full != nil:
+		return full
 	case errors.Is(err, work.ErrLimit):
 		return viewFailed("the view asks for too much; narrow it")
 	case errors.Is(err, work.ErrTime):
