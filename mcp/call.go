@@ -158,6 +158,11 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 	}
 	cl.token = token
 	id := jsonrpc.IntID(cl.id)
+	size := int64(len(params) + len(method) + 64)
+	if err := memory.Take(ctx, size); err != nil {
+		return nil, NoRoom(c.opts.Name+" was not sent "+method, err)
+	}
+	defer memory.Give(ctx, size)
 	msg := jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(method)+64), id, method, params)
 
 	c.mu.Lock()

@@ -85,7 +85,7 @@ var Kinds = []KindInfo{
 	{KindNotFound, "not_found", jsonrpc.CodeMethodNotFound, http.StatusNotFound, "HYDRATE_FAILED", false, "The named upstream or tool does not exist; the message lists what does."},
 	{KindTooLarge, "too_large", jsonrpc.CodeInvalidRequest, http.StatusRequestEntityTooLarge, "ARGS_INVALID", false, "The message is over the configured bound."},
 	{KindRateLimited, "rate_limited", -32005, http.StatusTooManyRequests, "RATE_LIMITED", true, "Too many calls; data says when to try again."},
-	{KindOverloaded, "overloaded", -32005, http.StatusServiceUnavailable, "RATE_LIMITED", true, "A queue here is full."},
+	{KindOverloaded, "overloaded", -32005, http.StatusServiceUnavailable, "RATE_LIMITED", true, "A queue here is full, or limits.memory has no room for what the request takes; nothing was done."},
 	{KindNoBackChannel, "no_back_channel", jsonrpc.CodeInternalError, http.StatusInternalServerError, "UPSTREAM_ERROR", false, "The server asked the client something, but no one client can be told to be the one meant."},
 	{KindUpstreamStarting, "upstream_starting", jsonrpc.CodeInternalError, http.StatusServiceUnavailable, "UPSTREAM_UNAVAILABLE", true, "The upstream has not become ready within its budget."},
 	{KindUpstreamUnavailable, "upstream_unavailable", jsonrpc.CodeInternalError, http.StatusBadGateway, "UPSTREAM_UNAVAILABLE", true, "The upstream cannot be reached or ended during the call."},

@@ -9,13 +9,22 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// NoRoom returns the error of KindMemory for a message that did not fit in memory. what names the
-// message in a few words. Any other error is returned unchanged.
+// NoRoom returns the error for bytes that did not fit in memory. what names them in a few words. The kind is
+// KindMemory for a message that is lost. For what a call would have made, and has not, it is KindOverloaded, or
+// KindTooLarge if there is never room. Any other error is returned unchanged.
 func NoRoom(what string, err error) error {
-	if full := (*memory.Error)(nil); errors.As(err, &full) {
-		return &Error{Kind: KindMemory, Message: fmt.Sprintf("%s: %v", what, full), Err: err}
+	full := (*memory.Error)(nil)
+	if !errors.As(err, &full) {
+		return err
 	}
-	return err
+	kind := KindMemory
+	switch {
+	case full.Most > 0:
+		kind = KindTooLarge
+	case full.Unmade:
+		kind = KindOverloaded
+	}
+	return &Error{Kind: kind, Message: fmt.Sprintf("%s: %v", what, full), Err: err}
 }
 
 // LostMessage is the cause of a Stream.Read error that concerns a single message. It says as much

@@ -451,7 +451,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	opts.Screen = ScreenOf(c)
 	opts.Leaks, opts.Hooks = leaksOf(c, e.conceal.tokens), e.hooks.configure(c)
 	opts.Operators.Room = e.Operator.Approvals
-	opts.Cache.Room = e.Memory.Account("cache")
+	opts.Memory, opts.Cache.Room = e.Memory, e.Memory.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {
 		opts.Format = result.FormatJSON
 	}

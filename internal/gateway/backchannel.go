@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/telemetry"
 	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
@@ -36,6 +38,11 @@ type caller struct {
 //	            round (modern: see bridge.Rounds, which runs before the gateway)
 //	agent ── cancellation: the end of ctx ──▶ upstream
 func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+	room := dispatch.ParamsRoom(c)
+	if err := memory.Take(ctx, room); err != nil {
+		return nil, dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the message for server "+strconv.Quote(c.Entry.Upstream), err))
+	}
+	defer memory.Give(ctx, room)
 	params, err := dispatch.UpstreamParams(c)
 	if err != nil {
 		return nil, err

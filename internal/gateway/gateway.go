@@ -119,6 +119,8 @@ type Options struct {
 	// OnEvent is called for each event. It may be nil. It may be called concurrently and by the
 	// goroutine that serves a request, so it must not block.
 	OnEvent func(Event)
+	// Memory counts the bytes that calls make on behalf of their principals; nil sets no bound.
+	Memory *memory.Pool
 	// Capture gives events the arguments and the result of their call; nil gives none.
 	Capture Capture
 }
@@ -349,9 +351,27 @@ func capabilities(prompts, resources bool) json.RawMessage {
 func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	g.await(ctx, r)
 	seen := g.viewed(viewerOf(ctx))
-	raw, err := seen.serve(ctx, r)
+	raw, err := seen.counted(ctx, r)
 	seen.accounts.audit.probes.failed(ctx, r, err)
 	return raw, err
+}
+
+// counted serves a request whose bytes are counted: those that it takes from here on, and at once those of
+// the arguments and the message that an upstream gets of a large one.
+func (g *Gateway) counted(ctx context.Context, r *mcp.Request) (raw json.RawMessage, err error) {
+	scope := memory.FromContext(ctx)
+	if scope == nil && g.opts.Memory != nil {
+		caller := ctx
+		ctx, scope = memory.WithScope(ctx)
+		defer func() { raw = scope.Hand(caller, raw) }()
+	}
+	scope.Count(g.opts.Memory, "principal ", r.Session.Principal())
+	if n := int64(len(r.Params)); n > memory.Free {
+		if err := memory.Reserve(ctx, 2*n); err != nil {
+			return nil, mcp.NoRoom(r.Method, err)
+		}
+	}
+	return g.serve(ctx, r)
 }
 
 func (g *Gateway) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {

@@ -24,9 +24,15 @@ func (p *Pool) Account(name string) *Account {
 func (p *Pool) try(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used+n > p.o.Limit || p.waiting > 0 && p.arriving()+n > p.mostInQueue() {
+	if !p.free(n) || p.waiting > 0 && p.arriving()+n > p.mostInQueue() || !p.own(name, n) {
 		return false
 	}
+	p.used += n
+	return true
+}
+
+// own counts n bytes for an owner, if they are within its share. The caller holds mu.
+func (p *Pool) own(name string, n int64) bool {
 	o := p.enter(name)
 	if o.used+n > p.mostOwned() {
 		p.leave(o)
@@ -36,13 +42,17 @@ func (p *Pool) try(name string, n int64) bool {
 		p.leave(o) // what is held has one reference together
 	}
 	o.used += n
-	p.used += n
 	return true
 }
 
 func (p *Pool) give(name string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.drop(name, n)
+}
+
+// drop returns n bytes of an owner. The caller holds mu.
+func (p *Pool) drop(name string, n int64) {
 	o := p.owners[name]
 	p.used -= n
 	if o.used -= n; o.used == 0 {
@@ -138,7 +148,7 @@ func (a *Account) Keep(n int64) bool {
 	p := a.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used+n > p.o.Limit || p.kept+n > p.mostKept() {
+	if !p.free(n) || p.kept+n > p.mostKept() {
 		return false
 	}
 	p.used += n

@@ -225,6 +225,7 @@ type Block struct {
 	size int64
 	data []byte // in memory, or once it is open
 	hold Hold   // of data on the heap
+	made taken  // by the call whose result it is
 
 	a      *Account
 	file   *spill
@@ -275,6 +276,7 @@ func (b *Block) Release() {
 	}
 	b.data = nil
 	b.hold.Release()
+	b.made.release()
 	if b.file != nil {
 		b.file.drop()
 		b.file = nil

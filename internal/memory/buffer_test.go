@@ -159,9 +159,9 @@ func TestNoRoomIsAFile(t *testing.T) {
 	p := NewPool(Options{Limit: mb, Dir: t.TempDir(), Linger: -1})
 	defer p.Close()
 	full := p.Account("full").Hold()
-	for _, name := range []string{"x", "y"} {
+	for name, n := range map[string]int64{"x": mb / 2, "y": mb / 8 * 3} { // an eighth is for calls
 		h := p.Account(name).Hold()
-		if err := h.Grow(t.Context(), mb/2); err != nil {
+		if err := h.Grow(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 		defer h.Release()

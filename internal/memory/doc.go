@@ -1,6 +1,6 @@
 // Package memory bounds the bytes that a process holds at one time: messages in
-// reception, and results that are kept. It knows bytes, owners and files, and
-// nothing of what the bytes mean.
+// reception, results that are kept, and what calls make of both. It knows bytes,
+// owners and files, and nothing of what the bytes mean.
 //
 //	network ─▶ Buffer ─┬─ up to 64 KB ─────────────── free
 //	                   ├─ up to 8 MB, where there is room ─ counted
@@ -8,10 +8,12 @@
 //	                            │
 //	                          Block ─▶ Open: counted, mapped; waits for room ─▶ bytes ─▶ Deliver ─▶ Scope ─▶ End
 //
+//	call ─▶ Take ─▶ bytes on the heap ─▶ Give, or the end of the Scope
+//
 // All of it is taken from one [Pool], so that many messages at once cannot take
 // more than one limit. Of the limit, half at most is for what is kept, three
 // eighths for files that are open, and the rest is left for messages in
-// reception. What has no room in memory while it arrives goes to a file at once,
+// reception and for calls, to which an eighth is always left. What has no room in memory while it arrives goes to a file at once,
 // so a reader does not wait while it holds anything. Only opening a large message
 // waits, in turns between owners: one upstream with many large results does not
 // shut out another with one.

@@ -65,6 +65,7 @@ type Pool struct {
 	used    int64
 	kept    int64
 	open    int64 // of large blocks
+	made    int64 // by calls
 	owners  map[string]*owner
 	turns   []*owner // with waiters; the first one's turn is next
 	waiting int
@@ -73,7 +74,7 @@ type Pool struct {
 // owner has the bytes that are counted together.
 type owner struct {
 	name    string
-	used    int64 // in reception
+	used    int64 // in reception, or made by calls
 	waiters []*waiter
 	refs    int // accounts with something held, and waiters
 }
@@ -151,7 +152,8 @@ func (p *Pool) mostKept() int64     { return p.o.Limit / 2 }
 func (p *Pool) mostOpen() int64     { return p.o.Limit / 8 * 3 }
 func (p *Pool) mostOwned() int64    { return p.o.Limit / 2 }
 func (p *Pool) mostInQueue() int64  { return p.o.Limit / 8 }
-func (p *Pool) arriving() int64     { return p.used - p.kept - p.open }
+func (p *Pool) forCalls() int64     { return p.o.Limit / 8 }
+func (p *Pool) arriving() int64     { return p.used - p.kept - p.open - p.made }
 func (p *Pool) share(n int64) int64 { return min(n, p.mostOpen()) }
 
 // Error says that there is no room for a message.
@@ -159,6 +161,9 @@ type Error struct {
 	Size  int64 // of what has no room; 0 where it is not known
 	Limit int64 // of memory
 	Disk  error // why it is not in a file; nil where it is, and cannot be opened
+	// Unmade says that a call has not made the bytes: no message is lost.
+	Unmade bool
+	Most   int64 // that one caller may have, if Size is more than that; else 0
 }
 
 // Error implements error. It names the keys of weir's configuration.
@@ -166,6 +171,9 @@ func (e *Error) Error() string {
 	what := "a message"
 	if e.Size > 0 {
 		what = fmt.Sprintf("%d bytes", e.Size)
+	}
+	if e.Most > 0 {
+		return fmt.Sprintf("the call takes %s, and one caller may have %d at a time, half of limits.memory; ask for less, or raise limits.memory", what, e.Most)
 	}
 	text := fmt.Sprintf("there is no room for %s: the %d bytes of limits.memory are taken; try again, or raise limits.memory", what, e.Limit)
 	if e.Disk != nil {
@@ -220,7 +228,12 @@ func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) erro
 	return err
 }
 
-func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.used+n <= p.o.Limit }
+func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.free(n) }
+
+// free reports whether there is room for n more bytes that no call makes. The caller holds mu.
+func (p *Pool) free(n int64) bool {
+	return p.used+n <= p.o.Limit && p.used-p.made+n <= p.o.Limit-p.forCalls()
+}
 
 func (p *Pool) take(n int64) {
 	p.used += n

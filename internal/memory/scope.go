@@ -8,12 +8,14 @@ import (
 	"unsafe"
 )
 
-// Scope holds the Blocks whose bytes one call uses, and releases them at its end.
+// Scope holds the Blocks whose bytes one call uses, and what the call has taken for bytes that it makes. It
+// releases both at its end.
 // The zero value is ready for use. It is safe for concurrent use.
 type Scope struct {
 	mu     sync.Mutex // guards below
 	ended  bool
 	blocks []*Block
+	made   taken
 }
 
 type scopeKey struct{}
@@ -145,9 +147,12 @@ func (s *Scope) accountOf(data []byte) *Account {
 // ctx has none, Hand returns a copy of data if it is in a file.
 func (s *Scope) Hand(ctx context.Context, data []byte) []byte {
 	s.mu.Lock()
-	blocks := s.blocks
-	s.ended, s.blocks = true, nil
+	blocks, made := s.blocks, s.made
+	s.ended, s.blocks, s.made.held = true, nil, 0
 	s.mu.Unlock()
+	if made.held > 0 {
+		blocks = append(blocks, &Block{made: made})
+	}
 	if len(blocks) == 0 {
 		return data
 	}
@@ -191,9 +196,10 @@ func (s *Scope) End() {
 		return
 	}
 	s.mu.Lock()
-	blocks := s.blocks
-	s.ended, s.blocks = true, nil
+	blocks, made := s.blocks, s.made
+	s.ended, s.blocks, s.made.held = true, nil, 0
 	s.mu.Unlock()
+	made.release()
 	for _, b := range blocks {
 		b.Release()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -489,6 +490,27 @@ func QuotedLen(text []byte) int {
 		}
 	}
 	return n
+}
+
+// EscapeTail makes dst[at:], which is UTF-8, what stands for it in a JSON string, without the quotes. It
+// takes no memory where dst has room for it.
+func EscapeTail(dst []byte, at int) []byte {
+	from, more := len(dst), QuotedLen(dst[at:])-len(`""`)-len(dst[at:])
+	dst = slices.Grow(dst, more)[:from+more]
+	for to := len(dst); from < to; { // from the end, as what is written there has been read by then
+		from--
+		c := dst[from]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			to--
+			dst[to] = c
+			continue
+		}
+		var room [6]byte
+		escape := appendEscape(room[:0], c)
+		to -= len(escape)
+		copy(dst[to:], escape)
+	}
+	return dst
 }
 
 // Quote returns s as a JSON string.

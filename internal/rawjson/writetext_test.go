@@ -31,3 +31,17 @@ func TestWriteText(t *testing.T) {
 		}
 	}
 }
+
+// EscapeTail makes what AppendText makes, without its quotes, and keeps what stands before.
+func TestEscapeTail(t *testing.T) {
+	for _, text := range []string{"", "plain", `"`, `\`, `a"b\c`, "\n\r\t\x00\x1f", "é\"€\n😀", strings.Repeat(`{"a":"b"}`, 100)} {
+		want := QuoteText([]byte(text))
+		want = append([]byte("before"), want[1:len(want)-1]...)
+		for _, room := range []int{0, len(want)} {
+			in := append(make([]byte, 0, room+len("before")+len(text)), "before"+text...)
+			if got := EscapeTail(in, len("before")); !bytes.Equal(got, want) {
+				t.Errorf("%q: %q, want %q", text, got, want)
+			}
+		}
+	}
+}

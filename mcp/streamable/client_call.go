@@ -63,6 +63,11 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	size := int64(len(params) + len(method) + 64)
+	if err := memory.Take(ctx, size); err != nil {
+		return nil, mcp.NoRoom(c.who+" was not sent "+method, err)
+	}
+	defer memory.Give(ctx, size)
 	cl := &clientCall{c: c, id: c.nextID.Add(1), method: method, back: back}
 	cl.idRaw = jsonrpc.IntID(cl.id)
 	out, err := c.frame(cl.idRaw, method, params)

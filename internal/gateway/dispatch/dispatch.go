@@ -155,18 +155,32 @@ func Chain(d Dispatcher, links ...Link) Dispatcher {
 // metaKey is the member of params that does not belong to the tool.
 var metaKey = []byte("_meta")
 
+// sentParams are the agent's params, as far as controls have not replaced them.
+func (c *Call) sentParams() json.RawMessage {
+	if c.Params != nil {
+		return c.Params
+	}
+	return c.Request.Params
+}
+
+// ParamsRoom returns the number of bytes that UpstreamParams allocates.
+func ParamsRoom(c *Call) int64 {
+	// The agent's params contain the arguments already; room for both would double the memory of a
+	// large call. Larger arguments are not of the params: a link has replaced them.
+	params := c.sentParams()
+	room := max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64
+	if len(c.Args) > len(params) {
+		room += len(params)
+	}
+	return int64(room)
+}
+
 // UpstreamParams returns the agent's params with the upstream's name and the final arguments, or
 // with the URI of a resource. All other members stay: the progress token, answers of an input
 // round, and additions of later versions.
 func UpstreamParams(c *Call) (json.RawMessage, error) {
-	// The agent's params contain the arguments already; room for both would double the memory of a
-	// large call. Arguments that a link has replaced may make the buffer grow.
-	params := c.Request.Params
-	if c.Params != nil {
-		params = c.Params
-	}
-	room := max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64
-	out := make([]byte, 0, room)
+	params := c.sentParams()
+	out := make([]byte, 0, ParamsRoom(c))
 	if c.Method == MethodRead {
 		out = append(append(out, `{"uri":`...), c.Args...)
 	} else {

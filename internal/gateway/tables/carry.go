@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -59,23 +60,36 @@ func (t *Tables) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, 
 	if err != nil {
 		return nil, sourceError(ctx, c, path, err)
 	}
-	args, err := putBody(c.Args, sel.Select(rows.rows))
+	args, err := putBody(ctx, c.Args, sel.Select(rows.rows))
 	rows.end(err == nil)
 	if err != nil {
-		return nil, refError(c, path, "%v", err)
+		return nil, sourceError(ctx, c, path, err)
 	}
 	return args, nil
 }
 
 // putBody replaces resource_url by body_data.
-func putBody(args []byte, rows table.View) (json.RawMessage, error) {
-	if size := rows.JSONSize(); size > maxCarried {
-		return nil, fmt.Errorf("the server of this tool cannot fetch from this gateway, so the rows go with the call, and they have %d bytes where a call may have %d: "+
-			"choose fewer rows, or have the operator set public_url to an address that the server reaches", size, maxCarried)
+func putBody(ctx context.Context, args []byte, rows table.View) (json.RawMessage, error) {
+	size, most := rows.JSONSize(), min(maxCarried, maxBytes(ctx))
+	if size > most {
+		return nil, &plane.RequestError{Reason: fmt.Sprintf("the server of this tool cannot fetch from this gateway, so the rows go with the call, and they have %d bytes where a call may have %d: "+
+			"choose fewer rows, or have the operator set public_url to an address that the server reaches", size, most)}
 	}
+	quoted, err := quotedSize(ctx, rows, size)
+	if err != nil {
+		return nil, err
+	}
+	made := quoted + int64(len(args))
+	if err := memory.Reserve(ctx, (1+copies)*made); err != nil {
+		return nil, err
+	}
+	if err := memory.Take(ctx, 2*made); err != nil { // the text, and the arguments with it
+		return nil, err
+	}
+	defer memory.Give(ctx, made)
 	out, err := rawjson.Delete(args, plane.ParamURL)
 	if err != nil {
 		return nil, err
 	}
-	return rawjson.Set(out, plane.ParamBody, rawjson.Quote(string(rows.AppendJSON(nil))))
+	return rawjson.Set(out, plane.ParamBody, appendRows(make([]byte, 0, quoted), rows, true, nil))
 }

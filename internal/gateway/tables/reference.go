@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +16,10 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -32,9 +35,12 @@ const tableKey = "$table"
 const (
 	previewRows   = 5
 	maxTableDepth = 64
-	maxTableBytes = 64 << 20 // of the rows of all references of a call
+	maxTableBytes = 64 << 20 // of the rows of all references of a call; see maxBytes
 	maxKeyChars   = 60       // of a key or a column in a message
 )
+
+// maxBytes bounds the rows of all references of a call. An eighth of limits.memory has room for all copies.
+func maxBytes(ctx context.Context) int64 { return min(maxTableBytes, memory.Limit(ctx)/8) }
 
 // reference is one reference, as it stands in the arguments.
 type reference struct {
@@ -190,60 +196,164 @@ func (r *resolver) resolve(args []byte) ([]byte, error) {
 		return args, nil
 	}
 	r.found = true
-	out, key := make([]byte, 0, len(args)), make([]byte, 0, len(args))
-	rest := 0 // args up to here are in out
+	rows := make([]filled, 0, len(refs))
+	size := int64(len(args))
 	for _, ref := range refs {
-		rows, name, err := r.reference(args[ref.start:ref.end], ref.place)
+		f, err := r.reference(args[ref.start:ref.end], ref.place)
 		if err != nil {
 			return nil, err
 		}
-		between := args[rest:ref.start]
-		out, key = append(append(out, between...), rows...), append(append(key, between...), name...)
-		rest = ref.end
+		f.end = ref.end
+		rows = append(rows, f)
+		size += f.size
+	}
+	return r.write(args, rows, size)
+}
+
+// copies is how often the rows of a call are there at a time: in its arguments, in the params of the server,
+// and in the message that goes to it.
+const copies = 3
+
+// write returns args with rows in the place of references. It takes the bytes of all copies before it makes
+// the first, and never has more than one itself.
+func (r *resolver) write(args []byte, rows []filled, size int64) ([]byte, error) {
+	reserve := size
+	if !r.preview {
+		reserve = copies * size
+	}
+	if err := memory.Reserve(r.ctx, reserve); err != nil {
+		return nil, r.noRoom(err)
+	}
+	if err := memory.Take(r.ctx, size); err != nil {
+		return nil, r.noRoom(err)
+	}
+	out, key := make([]byte, 0, size), make([]byte, 0, len(args)) // a hash takes about the room of a reference
+	rest := 0                                                     // args up to here are in out
+	for _, f := range rows {
+		between := args[rest:f.at.start]
+		out, key = append(out, between...), append(key, between...)
+		var name []byte
+		out, name = r.append(out, f)
+		key = append(key, name...)
+		rest = f.end
 	}
 	r.key = append(key, args[rest:]...)
 	return append(out, args[rest:]...), nil
 }
 
-// reference returns the rows of one reference, and their key in the cache.
-func (r *resolver) reference(v []byte, at *place) (out, key []byte, err error) {
+// noRoom returns the error for rows that limits.memory has no room for.
+func (r *resolver) noRoom(err error) error {
+	return dispatch.Classify(r.ctx, r.call.Entry.Upstream, mcp.NoRoom("the rows of "+r.call.Entry.ID, err))
+}
+
+// append appends the rows of one reference, and returns their key in the cache.
+func (r *resolver) append(out []byte, f filled) (next, key []byte) {
+	if r.preview {
+		return appendRows(out, f.view, f.text, nil), nil
+	}
+	sum := sha256.New()
+	out = appendRows(out, f.view, f.text, sum)
+	return out, append(rawjson.AppendString([]byte(`{"`+tableKey+`":`), hex.EncodeToString(sum.Sum(nil))), '}')
+}
+
+// appendRows appends rows as a JSON array, or as its text. sum gets the rows; it may be nil.
+func appendRows(out []byte, rows table.View, asText bool, sum hash.Hash) []byte {
+	if rows.Len() == 0 { // also of no table
+		if asText {
+			return append(out, `"[]"`...)
+		}
+		return append(out, "[]"...)
+	}
+	if asText {
+		out = append(out, '"')
+	}
+	out = append(out, '[')
+	row := rows.Appender()
+	for i := range rows.Len() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		at := len(out)
+		out = row(out, i)
+		if sum != nil {
+			_, _ = sum.Write(out[at:]) // does not fail
+		}
+		if asText {
+			out = rawjson.EscapeTail(out, at)
+		}
+	}
+	if out = append(out, ']'); asText {
+		out = append(out, '"')
+	}
+	return out
+}
+
+// quotedSize returns the size of rows as the text of a JSON array, which has size bytes.
+func quotedSize(ctx context.Context, rows table.View, size int64) (int64, error) {
+	if rows.Len() == 0 {
+		return int64(len(`"[]"`)), nil
+	}
+	// The buffer has one row, which may be all there is.
+	if err := memory.Take(ctx, size); err != nil {
+		return 0, err
+	}
+	defer memory.Give(ctx, size)
+	n := int64(len(`"[]"`) + rows.Len() - 1)
+	var buf []byte
+	row := rows.Appender()
+	for i := range rows.Len() {
+		buf = row(buf[:0], i)
+		n += int64(rawjson.QuotedLen(buf) - len(`""`))
+	}
+	return n, nil
+}
+
+// filled is a reference and the rows that take its place: args[at.start:end].
+type filled struct {
+	at   *place
+	end  int
+	view table.View
+	text bool  // see reference
+	size int64 // in args
+}
+
+// reference finds the rows of one reference.
+func (r *resolver) reference(v []byte, at *place) (filled, error) {
 	ref, err := r.parse(v, at)
 	if err != nil {
-		return nil, nil, err
+		return filled{}, err
 	}
+	f := filled{at: at, text: ref.text}
 	r.want(ref)
 	t := r.known[ref.source]
 	if t == nil {
 		if t, err = r.open(ref); err != nil {
-			return nil, nil, r.failed(ref, err)
+			return f, r.failed(ref, err)
 		}
 		if t == nil { // not here, and reading would spend it
 			r.remote = append(r.remote, at)
-			if ref.text {
-				return []byte(`"[]"`), nil, nil
-			}
-			return []byte("[]"), nil, nil
+			f.size = int64(len(`"[]"`))
+			return f, nil
 		}
 		r.known[ref.source] = t
 	}
-	view, err := r.choose(ref, t)
-	if err != nil {
-		return nil, nil, err
+	if f.view, err = r.choose(ref, t); err != nil {
+		return f, err
 	}
 	if r.preview {
-		view = view.Slice(0, r.previewed(ref, view.Len()))
-	} else if r.size += view.JSONSize(); r.size > maxTableBytes {
-		return nil, nil, refError(r.call, at.path(), "its rows have %d bytes, and a call may have %d; choose rows with row_ids or columns", view.JSONSize(), maxTableBytes)
+		f.view = f.view.Slice(0, r.previewed(ref, f.view.Len()))
 	}
-	out = view.AppendJSON(nil)
-	if !r.preview {
-		sum := sha256.Sum256(out)
-		key = append(rawjson.AppendString([]byte(`{"`+tableKey+`":`), hex.EncodeToString(sum[:])), '}')
+	f.size = f.view.JSONSize()
+	most := maxBytes(r.ctx)
+	if r.size += f.size; r.size > most {
+		return f, refError(r.call, at.path(), "its rows have %d bytes, and all rows of a call may have %d; choose rows with row_ids or columns", f.size, most)
 	}
-	if ref.text {
-		out = rawjson.Quote(string(out))
+	if f.text {
+		if f.size, err = quotedSize(r.ctx, f.view, f.size); err != nil {
+			return f, r.noRoom(err)
+		}
 	}
-	return out, key, nil
+	return f, nil
 }
 
 // want adds the rows that a reference requests. A source is opened once, for all its references.

@@ -12,7 +12,9 @@ import (
 	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -69,9 +71,9 @@ func fetchRows(ctx context.Context, f *plane.Fetcher, from string, sel table.Sel
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // what was wanted of it was read
-	t, whole, err := collect(rows)
-	if err == nil && !whole {
-		err = errTooManyRows
+	t, rest, err := collect(ctx, rows)
+	if err == nil && rest != nil {
+		err = rest.why
 	}
 	return t, err
 }
@@ -126,16 +128,17 @@ func claimRows(ctx context.Context, store Store, token string, sel table.Selecti
 	if err != nil {
 		return c, err
 	}
-	t, whole, err := collect(rows)
+	t, rest, err := collect(ctx, rows)
 	switch {
 	case err != nil:
 		_ = rows.Close() // the first error is the one to report
 		return c, err
-	case !whole:
-		if kept := claim.Keep(ctx, &joined{artifact.RowsOf(t), rows}, sel); kept != nil {
-			return c, fmt.Errorf("%w; the URL is spent: %w", errTooManyRows, kept)
+	case rest != nil:
+		rest.before = artifact.RowsOf(t)
+		if kept := claim.Keep(ctx, rest, sel); kept != nil {
+			return c, fmt.Errorf("%w; the URL is spent: %w", rest.why, kept)
 		}
-		return c, errTooManyRows
+		return c, rest.why
 	}
 	_ = rows.Close() // all of it was read
 	c.rows = t
@@ -166,45 +169,67 @@ func limitText(limit table.Selection) string {
 }
 
 // errTooManyRows is returned if the rows of one reference exceed the limit of a call.
-var errTooManyRows = fmt.Errorf("its rows have more than the %d bytes that a call may have; choose fewer with row_ids or columns", maxTableBytes)
+var errTooManyRows = errors.New("its rows are more than a call may have; choose fewer with row_ids or columns")
 
 // errSpent is returned if a server has released its rows and they were incomplete.
 var errSpent = errors.New("the rows did not come whole, and the URL is spent")
 
-// collect reads rows into a table, up to the limit of a call. whole reports whether those were all.
-func collect(rows artifact.Rows) (t *table.Table, whole bool, err error) {
+// tableCost is how many bytes a table takes for a byte of rows: the rows, as much again while they grow, and the
+// index.
+const tableCost = 3
+
+// collect reads rows into a table, up to the limit of a call, and counts its bytes until the end of the call.
+// rest is what there was no room for, nil if that is nothing.
+func collect(ctx context.Context, rows artifact.Rows) (t *table.Table, rest *joined, err error) {
 	b := table.NewBuilder(table.Options{KeepRowID: true}, nil)
-	for size := 0; size <= maxTableBytes; {
+	most := maxBytes(ctx)
+	for size := int64(0); ; {
 		row, err := rows.Next()
 		if errors.Is(err, io.EOF) {
 			if s, ok := rows.(interface{ Skipped() int }); ok && b.Len() == 0 && s.Skipped() > 0 {
-				return nil, false, fmt.Errorf("%w: no row of its answer has a %s", plane.ErrAnswer, table.RowID)
+				return nil, nil, fmt.Errorf("%w: no row of its answer has a %s", plane.ErrAnswer, table.RowID)
 			}
 			t, err := b.Table()
-			return t, true, err
-		}
-		if err == nil {
-			err = b.Append(row)
+			return t, nil, err
 		}
 		if err != nil {
-			return nil, false, fmt.Errorf("%w: %w", errSpent, err)
+			return nil, nil, fmt.Errorf("%w: %w", errSpent, err)
 		}
-		size += len(row)
+		why := error(nil)
+		if size += int64(len(row)); size > most {
+			why = fmt.Errorf("%w (a call may have %d bytes of them)", errTooManyRows, most)
+		} else {
+			why = memory.Take(ctx, tableCost*int64(len(row)))
+		}
+		if why != nil {
+			t, err := b.Table()
+			return t, &joined{row: row, rest: rows, why: why}, err
+		}
+		if err := b.Append(row); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", errSpent, err)
+		}
 	}
-	t, err = b.Table()
-	return t, false, err
 }
 
-// joined returns rows that have been read, followed by the rest.
-type joined struct{ before, rest artifact.Rows }
+// joined returns rows that have been read, the one that had no room behind them, and the rest.
+type joined struct {
+	before artifact.Rows
+	row    []byte // valid until rest has been read; nil: it was returned
+	rest   artifact.Rows
+	why    error // they did not all fit
+}
 
 // Next implements artifact.Rows.
 func (j *joined) Next() ([]byte, error) {
 	row, err := j.before.Next()
-	if errors.Is(err, io.EOF) {
-		return j.rest.Next()
+	if !errors.Is(err, io.EOF) {
+		return row, err
 	}
-	return row, err
+	if row = j.row; row != nil {
+		j.row = nil
+		return row, nil
+	}
+	return j.rest.Next()
 }
 
 // Columns implements artifact.Rows.
@@ -266,6 +291,7 @@ func sourceError(ctx context.Context, c *dispatch.Call, path string, err error) 
 	}
 	var ae *artifact.Error
 	var bad *plane.RequestError
+	var full *memory.Error
 	code := result.ArgsInvalid
 	switch {
 	case errors.Is(err, artifact.ErrToken), errors.Is(err, plane.ErrGone):
@@ -278,6 +304,8 @@ func sourceError(ctx context.Context, c *dispatch.Call, path string, err error) 
 		return refError(c, path, "%s", ae.Error())
 	case errors.Is(err, errSpent), errors.Is(err, plane.ErrAnswer):
 		code = result.UpstreamError // a retry finds nothing, or the same
+	case errors.As(err, &full):
+		return dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the rows of "+path, err))
 	case errors.Is(err, plane.ErrFetch):
 		code = result.UpstreamUnavailable
 	}

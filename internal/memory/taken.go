@@ -1,0 +1,142 @@
+package memory
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// taken is what a call has taken for bytes that it makes.
+type taken struct {
+	p          *Pool  // nil: nothing is counted
+	kind, name string // of the owner
+	n          int64  // of the bytes that there are, or are about to be
+	held       int64  // counted in the Pool: the most that n was, and what is reserved
+}
+
+// Count makes the call of the Scope take the bytes that it makes from a Pool, on behalf of an owner of some
+// kind, such as "principal ", "ann"; see Take. Only the first Count of a Scope counts. It does not allocate.
+func (s *Scope) Count(p *Pool, kind, name string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made.p == nil {
+		s.made.p, s.made.kind, s.made.name = p, kind, name
+	}
+}
+
+// Limit returns the limit of the Pool from which the call of ctx takes bytes, math.MaxInt64 if there is none.
+func Limit(ctx context.Context) int64 {
+	s := FromContext(ctx)
+	if s == nil {
+		return math.MaxInt64
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made.p == nil {
+		return math.MaxInt64
+	}
+	return s.made.p.o.Limit
+}
+
+// Take counts n more bytes on the heap, which the caller is about to make for the call of ctx, until Give
+// or the end of the call's Scope. Up to Free bytes of a call cost nothing. If there is no room, Take waits
+// at most Options.Wait, and returns an *Error or the error of ctx. Without a Scope that counts, there
+// is no bound.
+func Take(ctx context.Context, n int64) error { return FromContext(ctx).take(ctx, n, 0) }
+
+// Reserve makes sure that Take of n more bytes in total does not have to wait. What takes bytes in several
+// steps reserves all of them before the first: two calls that each hold a part and wait for the rest of it
+// would wait for each other.
+func Reserve(ctx context.Context, n int64) error { return FromContext(ctx).take(ctx, 0, n) }
+
+// Give says that n bytes of Take are garbage now. The same call can take them again.
+func Give(ctx context.Context, n int64) {
+	s := FromContext(ctx)
+	if s == nil || n == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.made.n -= n
+	s.mu.Unlock()
+}
+
+func (s *Scope) take(ctx context.Context, n, reserved int64) error {
+	if s == nil {
+		return nil
+	}
+	ok, err := s.tryTake(n, reserved)
+	if ok || err != nil {
+		return err
+	}
+	timer := time.NewTimer(s.made.p.o.Wait)
+	defer timer.Stop()
+	tick := time.NewTicker(retryEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if ok, err := s.tryTake(n, reserved); ok || err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			return &Error{Size: max(n, reserved), Limit: s.made.p.o.Limit, Unmade: true}
+		}
+	}
+}
+
+// tryTake is take without waiting. The error is for what never has room.
+func (s *Scope) tryTake(n, reserved int64) (ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &s.made
+	want := m.n + n + reserved
+	if m.p == nil || s.ended || want <= Free || want <= m.held {
+		m.n += n
+		return true, nil
+	}
+	if most := m.p.mostOwned(); want > most {
+		return false, &Error{Size: want, Limit: m.p.o.Limit, Unmade: true, Most: most}
+	}
+	if !m.p.takeMade(m.owner(), want-m.held) {
+		return false, nil
+	}
+	m.held = want
+	m.n += n
+	return true, nil
+}
+
+// owner has a share of its own, apart from messages in reception: what a call makes of a message must not
+// wait for the messages that wait for it.
+func (m *taken) owner() string { return "calls of " + m.kind + m.name }
+
+// release returns what is counted. It may be called more than once.
+func (m *taken) release() {
+	if m.held > 0 {
+		m.p.giveMade(m.owner(), m.held)
+		m.held = 0
+	}
+}
+
+// takeMade takes n bytes that calls of an owner make, if they are free.
+func (p *Pool) takeMade(name string, n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used+n > p.o.Limit || !p.own(name, n) {
+		return false
+	}
+	p.used += n
+	p.made += n
+	return true
+}
+
+func (p *Pool) giveMade(name string, n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made -= n
+	p.drop(name, n)
+}

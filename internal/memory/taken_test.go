@@ -1,0 +1,108 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// counting returns the context of a call of an owner.
+func counting(p *Pool, name string) (context.Context, *Scope) {
+	ctx, s := WithScope(context.Background())
+	s.Count(p, "principal ", name)
+	return ctx, s
+}
+
+// A call takes what it makes, can take again what it gives, and returns all of it with its Scope.
+func TestTake(t *testing.T) {
+	p := NewPool(Options{Limit: mb})
+	ctx, s := counting(p, "a")
+	for _, step := range []struct {
+		take, give, held int64
+	}{
+		{take: Free, held: 0},
+		{take: 1, held: Free + 1},
+		{take: Free, held: 2*Free + 1},
+		{give: Free, held: 2*Free + 1},
+		{take: Free, held: 2*Free + 1},
+		{take: 1, held: 2*Free + 2},
+	} {
+		if step.take > 0 {
+			if err := Take(ctx, step.take); err != nil {
+				t.Fatal(err)
+			}
+		}
+		Give(ctx, step.give)
+		want(t, p, Usage{Memory: step.held})
+	}
+	if err := Reserve(ctx, mb/4); err != nil {
+		t.Fatal(err)
+	}
+	held := p.Usage().Memory
+	if err := Take(ctx, mb/4); err != nil || p.Usage().Memory != held {
+		t.Errorf("what was reserved is taken again: %v, %+v", err, p.Usage())
+	}
+	s.End()
+	s.End()
+	want(t, p, Usage{})
+}
+
+// What a call makes has no room while others have it, and gets it when they end. What no call can have is
+// refused at once.
+func TestTakeWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(Options{Limit: mb, Wait: time.Minute})
+		first, end := counting(p, "a")
+		second, s := counting(p, "a")
+		defer s.End()
+		if err := Take(first, mb/2); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var full *Error
+		if err := Take(second, mb/4); !errors.As(err, &full) || full.Most != 0 || time.Since(began) < time.Minute {
+			t.Errorf("one owner has more than half: %v after %v", err, time.Since(began))
+		}
+		time.AfterFunc(time.Second, end.End)
+		if err := Take(second, mb/4); err != nil {
+			t.Errorf("the room of a call that has ended: %v", err)
+		}
+		began = time.Now()
+		if err := Take(second, mb); !errors.As(err, &full) || full.Most != mb/2 || time.Since(began) > 0 {
+			t.Errorf("more than there ever is: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// Messages in reception leave room for what calls make of those that have arrived.
+func TestTakeBesideFullReception(t *testing.T) {
+	p := NewPool(Options{Limit: mb})
+	full := []Hold{p.Account("a").Hold(), p.Account("b").Hold()}
+	for i := range full {
+		for n := int64(Free); full[i].TryGrow(n); n += Free {
+		}
+		defer full[i].Release()
+	}
+	ctx, s := counting(p, "a")
+	defer s.End()
+	if err := Take(ctx, mb/8); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was taken goes on with the bytes of a result that is handed to another call.
+func TestHandTaken(t *testing.T) {
+	p := NewPool(Options{Limit: mb})
+	inner, s := counting(p, "a")
+	if err := Take(inner, mb/4); err != nil {
+		t.Fatal(err)
+	}
+	outer, end := WithScope(context.Background())
+	s.Hand(outer, nil)
+	s.End()
+	want(t, p, Usage{Memory: mb / 4})
+	end.End()
+	want(t, p, Usage{})
+}
