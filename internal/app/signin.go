@@ -101,9 +101,9 @@ func (s *SignIns) Begin(ctx context.Context, server, principal, redirect string)
 }
 
 // Finish implements connect.SignIns.
-func (s *SignIns) Finish(ctx context.Context, principal string, query url.Values) (string, error) {
+func (s *SignIns) Finish(ctx context.Context, principal, tail string, query url.Values) (string, error) {
 	defer s.holders.forget()
-	return s.client.Finish(context.WithValue(ctx, signInKey{}, true), principal, query)
+	return s.client.Finish(context.WithValue(ctx, signInKey{}, true), principal, tail, query)
 }
 
 // SignInServer describes a server of the configuration to the sign-in. ok is false for servers that

@@ -25,7 +25,7 @@ const (
 	// callbackAddress is where browsers come back to. It is always the same, because some issuers
 	// compare the port too; if it is taken, weir takes a free one and registers anew.
 	callbackAddress = "127.0.0.1:33419"
-	callbackPath    = "/callback"
+	callbackPath    = "/callback" // and paths below it
 	// loginTime is how long a person may take at the browser.
 	loginTime = 10 * time.Minute
 	// finishTime is how long the exchange of a code for a token may take.
@@ -242,7 +242,8 @@ type callback struct {
 // ServeHTTP implements http.Handler. A request that belongs to no sign-in, which any web page can
 // send, changes nothing.
 func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet || r.URL.Path != callbackPath {
+	tail, back := strings.CutPrefix(r.URL.Path, callbackPath)
+	if r.Method != http.MethodGet || !back || tail != "" && tail[0] != '/' {
 		http.NotFound(w, r)
 		return
 	}
@@ -255,7 +256,7 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The code can be used once, so a browser that goes away does not end the exchange.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), finishTime)
 	defer cancel()
-	server, err := b.client.Finish(ctx, b.principal, r.URL.Query())
+	server, err := b.client.Finish(ctx, b.principal, tail, r.URL.Query())
 	switch {
 	case err != nil && server == "":
 		w.WriteHeader(http.StatusBadRequest)

@@ -90,7 +90,7 @@ func (p *Plan) signIns() {
 		}
 		text := "weir signs in itself: weir login " + planned.Name
 		if o.ClientID != "" {
-			text += "; the provider must know the redirect " + redirect + " for the client " + o.ClientID
+			text += "; the provider must know the redirect " + redirect + " for the client " + o.ClientID + ", and weir the provider: oauth.issuer"
 		}
 		p.Notes = append(p.Notes, Note{Client: planned.Server.Client, Server: planned.Server.Name, Text: text})
 	}

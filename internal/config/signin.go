@@ -135,7 +135,7 @@ type OAuth struct {
 	given bool // the entry has the key
 
 	Flow          OAuthFlow         `key:"flow" enum:"code,device,client_credentials,jwt_bearer,token_exchange,on_behalf_of,id_jag" doc:"Default: code. code: a person at a browser. device: a person with a code at another device. client_credentials: weir by itself, as client_id. jwt_bearer (workload identity): weir by itself, with the JWT of assertion_file as the grant. token_exchange (RFC 8693), on_behalf_of (Entra), id_jag (MCP's enterprise-managed authorization): weir gets a token for the one that the caller shows; they need credentials: user. id_jag without credentials: user: weir by itself, with the ID token in assertion_file."`
-	ClientID      string            `key:"client_id" doc:"The client that weir is at the authorization server. Its redirects are PUBLIC_URL/connect/callback for a gateway, and http://127.0.0.1:33419/callback for weir login. Default: weir makes itself known."`
+	ClientID      string            `key:"client_id" doc:"The client that weir is at the authorization server. Its redirects are PUBLIC_URL/connect/callback for a gateway, and http://127.0.0.1:33419/callback for weir login. People sign in with it only where issuer says whose client it is. Default: weir makes itself known."`
 	ClientSecret  Secret            `key:"client_secret" doc:"The secret of client_id, best as ${secret:NAME}."`
 	AuthMethod    string            `key:"auth_method" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" doc:"How client_id proves itself. Default: what the authorization server supports."`
 	PrivateKey    Secret            `key:"private_key" doc:"A private key in PEM with which client_id signs assertions (private_key_jwt)."`
@@ -146,7 +146,7 @@ type OAuth struct {
 	Audience      string            `key:"audience" doc:"With credentials: forward, what aud of a caller's token must have (default: the resource). With flow token_exchange, the parameter audience."`
 	Provider      Provider          `key:"idp" doc:"The identity provider for the flow id_jag: that of the callers, or of the ID token in assertion_file."`
 	Params        map[string]string `key:"params" doc:"Further parameters of requests to the authorization server, such as audience."`
-	CIMD          bool              `key:"cimd" default:"true" doc:"Be known by the metadata document at PUBLIC_URL/oauth/client.json, if the authorization server reads such documents. Set false if that server cannot reach weir."`
+	CIMD          bool              `key:"cimd" default:"true" doc:"Be known by a metadata document below PUBLIC_URL/oauth/client/, one for each authorization server, if that server reads such documents. Set false if that server cannot reach weir."`
 }
 
 // ResourceNone is the value of OAuth.Resource that sends no parameter resource.

@@ -40,11 +40,12 @@ type SignIns interface {
 	// Owner returns whose a sign-in of a caller at a server is. The error is shown to the caller if
 	// there is no sign-in at the server, or the caller may not make it.
 	Owner(caller *identity.Identity, server string) (principal string, err error)
-	// Begin begins a sign-in of a principal, for the caller of ctx, and returns the URL to send the browser to.
+	// Begin begins a sign-in of a principal, for the caller of ctx, and returns the URL to send the browser
+	// to. The browser comes back to redirect, or to a path below it.
 	Begin(ctx context.Context, server, principal, redirect string) (address, state string, err error)
-	// Finish ends the sign-in with the query with which the browser came back. ctx has the caller, and
-	// goes on if the browser goes away.
-	Finish(ctx context.Context, principal string, query url.Values) (server string, err error)
+	// Finish ends the sign-in with the query with which the browser came back, and the tail of the path
+	// behind redirect. ctx has the caller, and goes on if the browser goes away.
+	Finish(ctx context.Context, principal, tail string, query url.Values) (server string, err error)
 }
 
 // Options configure Pages.
@@ -130,9 +131,10 @@ func URL(base, server string) string { return base + Path + url.PathEscape(serve
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	server := strings.TrimPrefix(r.URL.Path, Path)
+	tail, back := strings.CutPrefix(r.URL.Path, CallbackPath)
 	switch {
-	case r.URL.Path == CallbackPath && r.Method == http.MethodGet:
-		p.callback(w, r)
+	case back && (tail == "" || tail[0] == '/') && r.Method == http.MethodGet:
+		p.callback(w, r, tail)
 	case server == "" || strings.Contains(server, "/") || r.URL.Path == CallbackPath:
 		write(w, http.StatusNotFound, view{Title: "There is no such page", Text: "The address of a server's page is /connect/NAME."})
 	case r.Method == http.MethodGet:
@@ -334,11 +336,12 @@ func (s *session) take(state string) (owner string, ok bool) {
 	return owner, ok
 }
 
-// callback takes a browser that comes back from an authorization server.
-func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
+// callback takes a browser that comes back from an authorization server. tail is the path below
+// CallbackPath.
+func (p *Pages) callback(w http.ResponseWriter, r *http.Request, tail string) {
 	query := r.URL.Query()
 	unknown := view{Title: "This sign-in is not open", Text: "It was used already, is older than 10 minutes, or was begun in another browser. Open the page /connect/NAME again."}
-	if p.finishLogin(w, r, query) {
+	if tail == "" && p.finishLogin(w, r, query) {
 		return
 	}
 	s := p.sessionOf(p.browser(r))
@@ -354,7 +357,7 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	// The code can be used once, so a browser that goes away does not end the exchange.
 	ctx, cancel := context.WithTimeout(identity.With(context.WithoutCancel(r.Context()), s.caller), finishTime)
 	defer cancel()
-	server, err := p.signIns.Finish(ctx, owner, query)
+	server, err := p.signIns.Finish(ctx, owner, tail, query)
 	switch {
 	case err != nil && server == "":
 		write(w, http.StatusBadRequest, unknown)

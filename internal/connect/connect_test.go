@@ -30,8 +30,8 @@ func (p *provider) Begin(_ context.Context, server, principal, redirect string) 
 	return "https://login.example.com/authorize?a=1&b=2", "state-1", nil
 }
 
-func (p *provider) Finish(_ context.Context, principal string, _ url.Values) (string, error) {
-	p.finished = append(p.finished, principal)
+func (p *provider) Finish(_ context.Context, principal, tail string, _ url.Values) (string, error) {
+	p.finished = append(p.finished, principal+tail)
 	return "notes", nil
 }
 
@@ -120,7 +120,7 @@ type patient struct {
 	by   string
 }
 
-func (p *patient) Finish(ctx context.Context, _ string, _ url.Values) (string, error) {
+func (p *patient) Finish(ctx context.Context, _, _ string, _ url.Values) (string, error) {
 	p.gone, p.by = ctx.Err(), identity.From(ctx).Principal
 	return "notes", nil
 }
@@ -171,7 +171,7 @@ func TestApply(t *testing.T) {
 	pages := connect.New(connect.Options{SignIns: p, Front: front})
 	cookies := begun(t, pages)
 	pages.Apply(connect.Front{Base: "http://127.0.0.1:2"})
-	if w := visit(pages, http.MethodGet, "/connect/callback?state=state-1&code=x", nil, cookies); w.Code != http.StatusOK || len(p.finished) != 1 {
+	if w := visit(pages, http.MethodGet, "/connect/callback/0011?state=state-1&code=x", nil, cookies); w.Code != http.StatusOK || len(p.finished) != 1 || p.finished[0] != "of local/0011" {
 		t.Errorf("after a change: %d %s", w.Code, w.Body)
 	}
 	cookies = begun(t, pages)
@@ -264,6 +264,7 @@ func TestLogin(t *testing.T) {
 		"a stolen login":       {answer + "good", both[:1]},
 		"no login":             {answer + "good", cookies},
 		"another state":        {"/connect/callback?state=login-2&code=good", both},
+		"a server's issuer":    {"/connect/callback/0011?state=login-1&code=good", both},
 		"a login made by hand": {answer + "good", append([]*http.Cookie{{Name: both[0].Name, Value: "e30"}}, cookies...)},
 		"one that was changed": {answer + "good", append([]*http.Cookie{{Name: both[0].Name, Value: both[0].Value[:len(both[0].Value)-4] + "AAAA"}}, cookies...)},
 	} {

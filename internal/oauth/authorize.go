@@ -20,6 +20,7 @@ type pending struct {
 	grant     *grant
 	reach     *reach
 	redirect  string
+	tail      string // of the redirect's path: "" or that of the issuer
 	verifier  identity.Secret
 	scopes    []string
 }
@@ -41,8 +42,8 @@ func wanted(s *Server, f *found, had *cached) []string {
 }
 
 // Begin begins a sign-in of a principal and returns the URL to open in the browser of that principal.
-// The browser comes back to redirect with the state in its query, and the caller hands the query to
-// [Client.Finish] within 10 minutes.
+// The browser comes back to redirect, or to a path below it that is the issuer's, with the state in its
+// query. The caller hands both to [Client.Finish] within 10 minutes.
 func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect string) (address, state string, err error) {
 	if s.Flow.Alone() || s.Flow.FromCaller() {
 		return "", "", fmt.Errorf("weir signs in at %q by itself (mcpServers.%[1]s.oauth.flow): no person does", s.Name)
@@ -53,6 +54,14 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	f, r, err := c.discover(ctx, s, s.id(principal))
 	if err != nil {
 		return "", "", err
+	}
+	tail := ""
+	switch {
+	case s.ClientID == "":
+		tail = tailOf(f.Issuer)
+		redirect += tail
+	case s.Issuer == "":
+		return "", "", fmt.Errorf("mcpServers.%s.oauth has a client_id, and no oauth.issuer that knows it; if %.200s is right, write oauth.issuer: %[2]q", s.Name, f.Issuer)
 	}
 	cred, err := c.clientFor(ctx, s, f, r, redirect)
 	if err != nil {
@@ -65,7 +74,7 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	verifier := rand.Text() + rand.Text()
 	state = rand.Text()
 	p := &pending{
-		server: s, principal: principal, found: f, reach: r, grant: newGrant(s, f, cred, FlowCode), redirect: redirect,
+		server: s, principal: principal, found: f, reach: r, grant: newGrant(s, f, cred, FlowCode), redirect: redirect, tail: tail,
 		verifier: identity.Secret(verifier), scopes: wanted(s, f, had),
 	}
 	p.grant.inherit(had)
@@ -94,15 +103,16 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	return u.String(), state, nil
 }
 
-// Finish ends a sign-in with the query with which the browser of a principal came back. A query can
-// be used once. The error wraps errState if no sign-in of the principal waits for it.
-func (c *Client) Finish(ctx context.Context, principal string, q url.Values) (server string, err error) {
+// Finish ends a sign-in with the query with which the browser of a principal came back. tail is the part
+// of the path behind the redirect of [Client.Begin]. A query can be used once. The error wraps errState
+// if no sign-in of the principal waits for it.
+func (c *Client) Finish(ctx context.Context, principal, tail string, q url.Values) (server string, err error) {
 	p, ok := c.pending.Take(q.Get("state"))
 	if !ok || p.principal != principal {
 		return "", errState
 	}
 	name := p.server.Name
-	if err := p.checkIssuer(q); err != nil {
+	if err := p.checkIssuer(tail, q); err != nil {
 		return name, err
 	}
 	if code := q.Get("error"); code != "" {
@@ -120,9 +130,13 @@ func (c *Client) Finish(ctx context.Context, principal string, q url.Values) (se
 	return name, c.keep(ctx, p.server.id(principal), g)
 }
 
-// checkIssuer checks which issuer answers (RFC 9207).
-func (p *pending) checkIssuer(q url.Values) error {
+// checkIssuer checks which issuer answers (RFC 9207). Many issuers do not name themselves, so each has a
+// redirect of its own (RFC 9700 §4.4.2): an issuer that sends the browser on to another one gets no code
+// of that one.
+func (p *pending) checkIssuer(tail string, q url.Values) error {
 	switch iss := q.Get("iss"); {
+	case tail != p.tail:
+		return fmt.Errorf("the answer came to the address of another issuer than %q, at which the sign-in was begun: it is refused", p.found.Issuer)
 	case q.Has("iss") && iss != p.found.Issuer:
 		return fmt.Errorf("the answer is of the issuer %.200q, and the sign-in was begun at %q: it is refused", iss, p.found.Issuer)
 	case !q.Has("iss") && p.found.NamesIssuer:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -84,9 +85,12 @@ func (w *world) trySignIn(principal string) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.client.Finish(w.t.Context(), principal, back.Query())
+	_, err = w.client.Finish(w.t.Context(), principal, tailAt(back), back.Query())
 	return err
 }
+
+// tailAt returns the path below redirect to which a browser came back.
+func tailAt(back *url.URL) string { return strings.TrimPrefix(back.Path, "/callback") }
 
 // get asks the server through the transport.
 func (w *world) get(principal string) (string, error) {

@@ -2,6 +2,8 @@ package oauth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +17,12 @@ import (
 	"github.com/weir-mcp/weir/internal/vault"
 )
 
-// DocumentPath is where weir serves its client metadata document, below its public URL.
-const DocumentPath = "/oauth/client.json"
+// Places of weir's client metadata documents, below its public URL: one for each issuer, and the one
+// that sign-ins of older versions name.
+const (
+	DocumentsPath = "/oauth/client/"
+	DocumentPath  = "/oauth/client.json"
+)
 
 // callbackPath is where browsers come back to, at the public URL of a gateway.
 const callbackPath = "/connect/callback"
@@ -56,11 +62,34 @@ func describe(redirects []string) software {
 	}
 }
 
-// Document returns the client metadata document of a gateway at a public URL, as JSON.
-func Document(publicURL string) []byte {
+// tailOf returns the path of an issuer below the redirects. Its document has the same name.
+func tailOf(issuer string) string {
+	sum := sha256.Sum256([]byte(issuer))
+	return "/" + hex.EncodeToString(sum[:tailBytes])
+}
+
+const tailBytes = 16 // of the hash of an issuer
+
+// documentOf returns the place of the document that is for one issuer.
+func documentOf(issuer string) string {
+	return DocumentsPath + tailOf(issuer)[1:] + ".json"
+}
+
+// Document returns the client metadata document at a path of a gateway with a public URL, as JSON. It
+// returns nil if there is none.
+func Document(publicURL, path string) []byte {
+	tail := ""
+	if path != DocumentPath {
+		name := strings.TrimSuffix(strings.TrimPrefix(path, DocumentsPath), ".json")
+		sum, err := hex.DecodeString(name)
+		if err != nil || len(sum) != tailBytes || path != DocumentsPath+hex.EncodeToString(sum)+".json" {
+			return nil
+		}
+		tail = "/" + name
+	}
 	base := strings.TrimRight(publicURL, "/")
-	s := describe([]string{base + callbackPath, loopbackCallback, usualCallback})
-	s.ClientID, s.URI = base+DocumentPath, base
+	s := describe([]string{base + callbackPath + tail, loopbackCallback + tail, usualCallback + tail})
+	s.ClientID, s.URI = base+path, base
 	data, _ := json.Marshal(s) // texts alone
 	return data
 }
@@ -130,7 +159,7 @@ func (c *Client) clientFor(ctx context.Context, s *Server, f *found, r *reach, r
 	case s.ClientID != "":
 		return s.configured(f)
 	case f.ByDocument && !s.NoDocument && s.Flow == FlowCode && strings.HasPrefix(c.publicURL(), "https://"):
-		return credentials{ID: c.publicURL() + DocumentPath, Method: methodNone}, nil
+		return credentials{ID: c.publicURL() + documentOf(f.Issuer), Method: methodNone}, nil
 	case f.Register != "":
 		return c.registered(ctx, f, r, redirect)
 	}
@@ -154,8 +183,8 @@ func (c *Client) registered(ctx context.Context, f *found, r *reach, redirect st
 		return reg.credentials, nil
 	}
 	redirects := []string{redirect}
-	if base := c.publicURL(); base != "" && base+callbackPath != redirect {
-		redirects = append(redirects, base+callbackPath)
+	if public := c.publicURL() + callbackPath + tailOf(f.Issuer); c.publicURL() != "" && public != redirect {
+		redirects = append(redirects, public)
 	}
 	reg, err = c.register(ctx, f, r, redirects)
 	if err != nil {

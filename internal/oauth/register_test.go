@@ -37,15 +37,25 @@ func TestClients(t *testing.T) {
 		w := newWorld(t)
 		w.idp.Metadata = byDocument
 		w.client = New(Options{Store: w.store, PublicURL: func() string { return "https://weir.example/" }})
-		if got := clientID(w); got != "https://weir.example/oauth/client.json" {
+		path := DocumentsPath + tailOf(w.idp.URL)[1:] + ".json"
+		if got := clientID(w); got != "https://weir.example"+path {
 			t.Errorf("client %q", got)
 		}
 		w.server.NoDocument = true
 		if got := clientID(w); strings.Contains(got, "weir.example") {
 			t.Errorf("client %q although the document cannot be reached", got)
 		}
-		if doc := string(Document("https://weir.example/")); !strings.Contains(doc, `"client_id":"https://weir.example/oauth/client.json"`) || !strings.Contains(doc, "https://weir.example/connect/callback") {
-			t.Errorf("document %s", doc)
+		// The document of an issuer has its redirects alone.
+		for at, tail := range map[string]string{path: tailOf(w.idp.URL), DocumentPath: ""} {
+			want := `"redirect_uris":["https://weir.example/connect/callback` + tail + `","http://127.0.0.1/callback` + tail + `","http://127.0.0.1:33419/callback` + tail + `"]`
+			if doc := string(Document("https://weir.example/", at)); !strings.Contains(doc, `"client_id":"https://weir.example`+at+`"`) || !strings.Contains(doc, want) {
+				t.Errorf("document %s", doc)
+			}
+		}
+		for _, at := range []string{DocumentsPath, DocumentsPath + "x.json", strings.ToUpper(path), strings.TrimSuffix(path, ".json"), path + ".json", DocumentsPath + "00.json"} {
+			if doc := Document("https://weir.example", at); doc != nil {
+				t.Errorf("%s: %s", at, doc)
+			}
 		}
 	})
 	t.Run("none", func(t *testing.T) {
@@ -58,7 +68,7 @@ func TestClients(t *testing.T) {
 	t.Run("unknown to its issuer", func(t *testing.T) {
 		w := newWorld(t)
 		id := vault.ID{Kind: vault.Client, Issuer: w.idp.URL}
-		if err := w.store.Swap(t.Context(), id, vault.Record{}, vault.Record{Issuer: w.idp.URL, Data: []byte(`{"client_id":"x","redirect_uris":["` + redirect + `"]}`)}); err != nil {
+		if err := w.store.Swap(t.Context(), id, vault.Record{}, vault.Record{Issuer: w.idp.URL, Data: []byte(`{"client_id":"x","redirect_uris":["` + redirect + tailOf(w.idp.URL) + `"]}`)}); err != nil {
 			t.Fatal(err)
 		}
 		w.client.forgetRegistration(t.Context(), w.idp.URL, "another")

@@ -270,7 +270,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	front := func(next http.Handler) http.Handler { return f.engine.Loops().Refuse(all(next)) }
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))
-	mountClientDocument(mux, open, c.PublicURL)
+	mountClientDocuments(mux, open, c.PublicURL)
 	mux.Handle("/sse", front(inMode(f.sse)))
 	mux.Handle("/messages", front(near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sessionId") }, traced(f.sse))))
 	f.mountAgents(mux, open, closed)

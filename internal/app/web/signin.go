@@ -90,16 +90,22 @@ func (l browserLogin) Finish(ctx context.Context, memo identity.Secret, query ur
 	return l.callers.FinishLogin(ctx, memo, query)
 }
 
-// mountClientDocument serves the document by which authorization servers know weir (spec/signin §2).
-// It is for everyone, and exists where weir has a public https URL.
-func mountClientDocument(mux *http.ServeMux, open *guard.Guard, publicURL string) {
+// mountClientDocuments serves the documents by which authorization servers know weir (spec/signin §2).
+// They are for everyone, and exist where weir has a public https URL.
+func mountClientDocuments(mux *http.ServeMux, open *guard.Guard, publicURL string) {
 	if !strings.HasPrefix(publicURL, "https://") {
 		return
 	}
-	document := oauth.Document(publicURL)
-	mux.Handle("GET "+oauth.DocumentPath, open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	serve := open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		document := oauth.Document(publicURL, r.URL.Path)
+		if document == nil {
+			http.NotFound(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "max-age=3600")
 		_, _ = w.Write(document)
-	})))
+	}))
+	mux.Handle("GET "+oauth.DocumentPath, serve)
+	mux.Handle("GET "+oauth.DocumentsPath, serve)
 }

@@ -52,7 +52,7 @@ type Server struct {
 
 	mu       sync.Mutex // guards below
 	problems []string
-	clients  map[string]bool // id → is confidential
+	clients  map[string][]string // id → redirects
 	codes    map[string]url.Values
 	devices  map[string]*device
 	tokens   map[string]*family // access tokens
@@ -80,7 +80,7 @@ type family struct {
 
 // New starts a server. Call Close.
 func New() *Server {
-	s := &Server{clients: map[string]bool{}, codes: map[string]url.Values{}, devices: map[string]*device{}, tokens: map[string]*family{}, refresh: map[string]*family{}, counts: map[string]int{}, answers: map[string]int{}}
+	s := &Server{clients: map[string][]string{}, codes: map[string]url.Values{}, devices: map[string]*device{}, tokens: map[string]*family{}, refresh: map[string]*family{}, counts: map[string]int{}, answers: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.mcp)
 	mux.HandleFunc("GET /.well-known/oauth-protected-resource/mcp", s.resource)
@@ -268,13 +268,13 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := rand.Text()
-	s.clients[id] = false
+	s.clients[id] = want.Redirects
 	answer(w, http.StatusCreated, map[string]any{"client_id": id, "redirect_uris": want.Redirects, "token_endpoint_auth_method": "none"})
 }
 
 func (s *Server) known(id string) bool {
 	_, ok := s.clients[id]
-	return ok || id == "configured" && (s.Secret != "" || s.Workload != "") || strings.HasSuffix(id, "/oauth/client.json")
+	return ok || id == "configured" && (s.Secret != "" || s.Workload != "") || strings.Contains(id, "/oauth/client/")
 }
 
 func (s *Server) checkResource(q url.Values) bool { return s.NoResource == (q.Get("resource") == "") }
@@ -286,6 +286,9 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !s.known(q.Get("client_id")):
 		s.problem(w, "invalid_client", "an unknown client %q", q.Get("client_id"))
+		return
+	case s.clients[q.Get("client_id")] != nil && !slices.Contains(s.clients[q.Get("client_id")], q.Get("redirect_uri")):
+		s.problem(w, "invalid_request", "the redirect %q is not the client's", q.Get("redirect_uri"))
 		return
 	case q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || q.Get("state") == "":
 		s.problem(w, "invalid_request", "an authorization without state or PKCE")
