@@ -76,6 +76,80 @@ func TestMissingArgument(t *testing.T) {
 	}
 }
 
+// A member that differs only in case from one that an expression looks at is the same to some
+// servers, so the value is not known, in whichever way the expression looks.
+func TestMembersThatDifferInCase(t *testing.T) {
+	for _, tt := range []struct {
+		text, args string
+		want       Truth
+	}{
+		{`args.n < 4`, `{"n":3,"N":500}`, Unknown},
+		{`args.n >= 100`, `{"N":500,"n":3}`, Unknown},
+		{`args["n"] < 4`, `{"n":3,"N":500}`, Unknown},
+		{`args.n < 4`, `{"N":500}`, Unknown},
+		{`has(args.n)`, `{"N":500}`, Unknown},
+		{`!has(args.n) || args.n < 4`, `{"N":500}`, Unknown},
+		{`"n" in args`, `{"N":500}`, Unknown},
+		{`!("n" in args)`, `{"N":500}`, Unknown},
+		{`args.exists(k, k == "n")`, `{"N":500}`, Unknown},
+		{`args.all(k, args[k] < 4)`, `{"n":3,"N":2}`, Unknown},
+		{`size(args) < 3`, `{"n":3,"N":500}`, Unknown},
+		{`args["n" + ""] < 4`, `{"n":3,"N":500}`, Unknown},
+		{`args[["n"][0]] < 4`, `{"n":3,"N":500}`, Unknown},
+		{`args == {"n": 3}`, `{"n":3,"N":500}`, Unknown},
+		{`{"n": 3} == args`, `{"N":3}`, Unknown},
+		{`args.a.b < 4`, `{"a":{"b":3,"B":500}}`, Unknown},
+		{`args.a.b < 4`, `{"a":{"b":3},"A":{"b":500}}`, Unknown},
+		{`args["a"]["b"] < 4`, `{"a":{"b":3,"B":500}}`, Unknown},
+		{`args.a["b"] < 4`, `{"a":{"b":3,"B":500}}`, Unknown},
+		{`has(args.a.b)`, `{"a":{"B":500}}`, Unknown},
+		{`args.a == {"b": 3}`, `{"a":{"b":3,"B":500}}`, Unknown},
+		{`args.list[0].n < 4`, `{"list":[{"n":3,"N":500}]}`, Unknown},
+		{`args.list.all(x, x.n < 4)`, `{"list":[{"n":1},{"n":3,"N":500}]}`, Unknown},
+		{`args.list == [{"n": 3}]`, `{"list":[{"n":3,"N":500}]}`, Unknown},
+		{`args.list.map(x, x.n).exists(n, n > 100)`, `{"list":[{"n":3,"N":500}]}`, Unknown},
+		{`args.kilo < 4`, `{"kilo":3,"\u212aILO":500}`, Unknown},
+		{`args.size < 4`, `{"size":3,"\u017fize":500}`, Unknown},
+		{`"sre" in groups || args.n < 4`, `{"n":3,"N":500}`, Yes},
+		{`"ops" in groups && args.n < 4`, `{"n":3,"N":500}`, No},
+		// Others are as they were.
+		{`args.n < 4`, `{"n":3,"M":1,"m":2}`, Yes},
+		{`args.n < 4`, `{"n":3,"a":{"N":500}}`, Yes},
+		{`args.a.b < 4`, `{"a":{"b":3},"B":500}`, Yes},
+		{`args.N < 4`, `{"N":3}`, Yes},
+		{`args.n == 3 && args.repo == "acme"`, `{"n":3,"repo":"acme","ACME":1}`, Yes},
+		{`args.exists(k, k == "n")`, `{"n":3,"m":1}`, Yes},
+		{`size(args) == 2`, `{"n":3,"m":1}`, Yes},
+		{`args == {"n": 3}`, `{"n":3}`, Yes},
+		{`args.n < 4`, `{"m":3}`, Failed},
+		{`type(args) == map`, `{}`, Yes},
+	} {
+		x, err := Compile(tt.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := sample()
+		in.SetArgs(json.RawMessage(tt.args))
+		for range 2 { // the arguments are decoded once
+			if got, why := x.Eval(in); got != tt.want || (why != nil) != (got == Failed || got == Unknown) {
+				t.Errorf("%s of %s: %v (%v), want %v", tt.text, tt.args, got, why, tt.want)
+			}
+		}
+		in.Unknown = Now // evaluated in part
+		if x.uses |= Now; tt.want != Failed {
+			if got, _ := x.Eval(in); got != tt.want {
+				t.Errorf("%s of %s, in part: %v, want %v", tt.text, tt.args, got, tt.want)
+			}
+		}
+	}
+	x, _ := Compile(`args.n < 4`)
+	in := sample()
+	in.SetArgs(json.RawMessage(`{"n":3,"N":5}`))
+	if got := (&Condition{When: x}).Explain(in); len(got) != 1 || !strings.Contains(got[0].Why, `differs from "n" only in case`) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestUnknownParts(t *testing.T) {
 	for _, tt := range []struct {
 		text    string

@@ -73,6 +73,7 @@ type Expression struct {
 	text    string
 	uses    Parts
 	claims  usedClaims
+	texts   texts
 	hints   []string    // variables in it that a server sets
 	exact   cel.Program // where all parts are known and the cost is proven
 	partial cel.Program // where a part is not known
@@ -109,7 +110,7 @@ func Compile(text string) (*Expression, error) {
 	if of := ast.OutputType(); !of.IsExactType(cel.BoolType) && !of.IsExactType(cel.DynType) {
 		return nil, &SyntaxError{Line: 1, Column: 1, Message: fmt.Sprintf("the value is of type %s, and must be true or false", of)}
 	}
-	x := &Expression{text: text, claims: claimsIn(ast.NativeRep().Expr())}
+	x := &Expression{text: text, claims: claimsIn(ast.NativeRep().Expr()), texts: textsIn(ast.NativeRep().Expr())}
 	for _, r := range ast.NativeRep().ReferenceMap() {
 		for _, v := range variables {
 			if r.Name == v.name {
@@ -152,6 +153,11 @@ func (x *Expression) Eval(in *Input) (Truth, error) {
 	if x.exact == nil {
 		return Failed, errors.New("the expression is wrong")
 	}
+	in.texts, in.mistakable = x.texts, ""
+	return in.unlessMistaken(x.eval(in))
+}
+
+func (x *Expression) eval(in *Input) (Truth, error) {
 	unknown := in.Unknown & x.uses
 	if x.uses&Args != 0 && unknown&Args == 0 {
 		if len(in.Args) > maxArgs {

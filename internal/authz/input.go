@@ -71,6 +71,9 @@ type Input struct {
 	args    any // decoded Args
 	decoded bool
 	bad     bool // Args cannot be decoded, or are too large
+
+	texts      texts  // of the expression that looks at the arguments
+	mistakable string // a name that it looked for and that some servers find elsewhere
 }
 
 // maxArgs bounds the arguments that are decoded, in bytes. Larger ones are unknown.
@@ -89,7 +92,7 @@ func (in *Input) decodeArgs() (args any, ok bool) {
 	}
 	in.decoded = true
 	if len(in.Args) == 0 {
-		in.args = map[string]any{}
+		in.args = newObject(in, nil)
 		return in.args, true
 	}
 	if len(in.Args) > maxArgs {
@@ -103,12 +106,13 @@ func (in *Input) decodeArgs() (args any, ok bool) {
 		in.bad = true
 		return nil, false
 	}
-	in.args = numbers(value)
+	in.args = numbers(value, in)
 	return in.args, true
 }
 
-// numbers replaces the numbers of decoded JSON by integers and floats.
-func numbers(v any) any {
+// numbers replaces the numbers of decoded JSON by integers and floats, and with an input also the
+// objects by those that note in it what an expression looks for.
+func numbers(v any, in *Input) any {
 	switch v := v.(type) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
@@ -122,13 +126,16 @@ func numbers(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, value := range v {
-			out[key] = numbers(value)
+			out[key] = numbers(value, in)
+		}
+		if in != nil {
+			return newObject(in, out)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, value := range v {
-			out[i] = numbers(value)
+			out[i] = numbers(value, in)
 		}
 		return out
 	}
@@ -181,7 +188,7 @@ func (in *Input) claims() any {
 	if in.Identity.Claims == nil {
 		return map[string]any{}
 	}
-	return numbers(in.Identity.Claims)
+	return numbers(in.Identity.Claims, nil)
 }
 
 func (t *Tool) resolve(name string) (any, bool) {

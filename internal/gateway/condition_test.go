@@ -166,6 +166,27 @@ func TestJudgeKnowsTheCaller(t *testing.T) {
 	}
 }
 
+// A server that ignores case would run the other of two members that differ in case alone, so rules
+// take the value for unknown, at both faces.
+func TestConditionsOnMembersThatDifferInCase(t *testing.T) {
+	for name, policy := range map[string]dispatch.Policy{
+		"allow": {Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, If: when(t, `args.n < 4`)}}},
+		"deny":  {Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, If: when(t, `has(args.n) && args.n >= 100`)}}},
+	} {
+		h := newHarness(t, Options{Policy: &policy})
+		for args, runs := range map[string]bool{`{"n":3}`: true, `{"n":3,"m":500}`: true, `{"N":500,"n":3}`: false, `{"n":3,"N":500}`: false, `{"N":500}`: false} {
+			before := len(h.called())
+			s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "drop")+`","args":`+args+`}`)
+			if s.IsError == runs || (len(h.called()) > before) != runs {
+				t.Errorf("%s: %s: %+v", name, args, s)
+			}
+			if err := h.directly(t, mcp.NoPeer, "tools/call", `{"name":"drop","arguments":`+args+`}`, Place{Upstream: "files", Namespace: "files"}); (err == nil) != runs {
+				t.Errorf("%s: %s directly: %v", name, args, err)
+			}
+		}
+	}
+}
+
 // A URI that a condition looks at is that of the read, in each of its spellings.
 func TestConditionsOnURIs(t *testing.T) {
 	h := newHarness(t, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, If: when(t, `method.startsWith("resources/") && args.uri.startsWith("file:///secret")`)}}}})
