@@ -134,7 +134,7 @@ func (c *Conn) spoiled(data []byte, err error) bool {
 		return false
 	}
 	c.opts.Logger.Warn("an answer cannot be read", "peer", c.opts.Name, "method", cl.method, "err", err, "bytes", len(data))
-	cl.push(event{final: true, err: Errorf(KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.opts.Name, cl.method, err)})
+	cl.push(event{final: true, err: Answered(Errorf(KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.opts.Name, cl.method, err))})
 	return true
 }
 

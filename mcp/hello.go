@@ -20,6 +20,18 @@ var ErrNotSent = errors.New("the message never reached the other side")
 // or the other side has accepted it and must not get it twice.
 var ErrFinal = errors.New("the same message would fail again")
 
+// ErrAnswered is the cause of an error of Call for a request that the other side has answered, where
+// the answer cannot be used: the request has run, and the same call runs it again.
+var ErrAnswered = errors.New("the other side has answered")
+
+// Answered returns err with ErrAnswered as a further cause.
+func Answered(err error) error { return answered{err} }
+
+type answered struct{ error }
+
+func (a answered) Unwrap() error        { return a.error }
+func (a answered) Is(target error) bool { return target == ErrAnswered }
+
 // ErrLoop is the cause of an error for another side that is this process, or that would start this
 // process again.
 var ErrLoop = errors.New("the other side is the one that asks")

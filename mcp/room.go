@@ -112,7 +112,7 @@ func (c *Conn) lose(lost *LostMessage, err error) bool {
 	if !ok {
 		return false
 	}
-	if !c.settle(n, event{final: true, err: err}) {
+	if !c.settle(n, event{final: true, err: Answered(err)}) {
 		c.opts.Logger.Debug("a response to no call in flight", "peer", c.opts.Name, "err", err)
 	}
 	return true
@@ -161,7 +161,7 @@ func (cl *call) read(c *Conn, block *memory.Block) (result []byte, err error) {
 	data, err := block.Open(cl.ctx)
 	if err != nil {
 		block.Release()
-		return nil, NoRoom(fmt.Sprintf("%s answered %s with %d bytes", c.opts.Name, cl.method, block.Size()), err)
+		return nil, Answered(NoRoom(fmt.Sprintf("%s answered %s with %d bytes", c.opts.Name, cl.method, block.Size()), err))
 	}
 	m, own, err := parseLarge(data)
 	if err == nil && m.Method != "" {
@@ -169,7 +169,7 @@ func (cl *call) read(c *Conn, block *memory.Block) (result []byte, err error) {
 	}
 	switch {
 	case err != nil:
-		err = Errorf(KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.opts.Name, cl.method, err)
+		err = Answered(Errorf(KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.opts.Name, cl.method, err))
 	case m.Err != nil:
 		err = jsonrpc.ParseError(m.Err) // a copy
 	case !own:

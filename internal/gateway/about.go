@@ -25,13 +25,16 @@ func about(c *dispatch.Call) string {
 	return rawjson.Text(rawjson.Get(c.Arguments, key))
 }
 
-// placed returns e with a path (spec/gateway §3.4): the id or handle of the call. An error that
-// names a browse path keeps it.
+// placed returns e with a path (spec/gateway §3.4): the id or handle of the call, and says whether
+// the tool has run. An error that names a browse path keeps it.
 func placed(c *dispatch.Call, e *result.Error) *result.Error {
-	if e.Path != "" {
+	if e.Path != "" && e.Ran == c.Ran {
 		return e
 	}
 	out := *e // coalesced calls may share e
-	out.Path = about(c)
+	out.Ran = e.Ran || c.Ran
+	if out.Path == "" {
+		out.Path = about(c)
+	}
 	return &out
 }

@@ -48,14 +48,19 @@ func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, e
 		return nil, err
 	}
 	c.Attempts++
-	result, err := a.callUpstream(ctx, c, c.Method, params)
+	answer, err := a.callUpstream(ctx, c, c.Method, params)
+	c.Ran = c.Method == "" && (err == nil || errors.Is(err, mcp.ErrAnswered))
 	if err != nil {
-		return nil, dispatch.Classify(ctx, c.Entry.Upstream, err)
+		err = dispatch.Classify(ctx, c.Entry.Upstream, err)
+		if e := (*result.Error)(nil); c.Ran && errors.As(err, &e) {
+			e.Message = c.Entry.ID + " HAS run, but its answer cannot be used: " + e.Message
+		}
+		return nil, err
 	}
 	if a.redact {
-		result = a.redactor.Results(result)
+		answer = a.redactor.Results(answer)
 	}
-	return result, nil
+	return answer, nil
 }
 
 // callUpstream makes one admitted call for the agent. An empty method means tools/call. It returns

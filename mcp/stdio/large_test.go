@@ -77,7 +77,7 @@ func TestOverlongResponseEndsItsCallAlone(t *testing.T) {
 	defer pool.Close()
 	conn := answering(t, pool, 2<<20, `read a; printf '{"result":{"text":"'; `+fill(5<<20)+`; echo '"},"jsonrpc":"2.0","id":1}'; read a; echo '{"jsonrpc":"2.0","id":2,"result":{}}'; cat >/dev/null`)
 	_, err := conn.Call(t.Context(), "tools/call", nil, nil)
-	if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamProtocol || !strings.Contains(err.Error(), "more than 2097152 bytes") || !strings.Contains(err.Error(), "raise mcpServers.big.max_response") {
+	if k, _ := mcp.KindOf(err); k != mcp.KindUpstreamProtocol || !strings.Contains(err.Error(), "more than 2097152 bytes") || !strings.Contains(err.Error(), "raise mcpServers.big.max_response") || !errors.Is(err, mcp.ErrAnswered) {
 		t.Errorf("%v", err)
 	}
 	if result, err := conn.Call(t.Context(), "tools/call", nil, nil); err != nil || string(result) != "{}" {

@@ -154,11 +154,11 @@ func (cl *clientCall) run(out outgoing) (json.RawMessage, *http.Response, error)
 		data, block, err := c.readBody(cl.httpCtx, resp)
 		resp.Body.Close()
 		if err != nil {
-			return nil, nil, mcp.NoRoom(c.who+" answered "+out.method, err)
+			return nil, nil, c.halfway(out.method, err)
 		}
 		result, done, err := cl.receive(data, block)
 		if !done {
-			err = mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with something that is no response to it", c.who, out.method)
+			err = mcp.Answered(mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with something that is no response to it", c.who, out.method))
 		}
 		return result, nil, err
 	default:
@@ -173,7 +173,16 @@ func (c *Client) tooLarge(verb string) error {
 	if c.opts.MaxResponseKey != "" {
 		text = "; raise " + c.opts.MaxResponseKey
 	}
-	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s %s more than %d bytes%s", c.who, verb, c.opts.MaxResponse, text)
+	return mcp.Answered(mcp.Errorf(mcp.KindUpstreamProtocol, "%s %s more than %d bytes%s", c.who, verb, c.opts.MaxResponse, text))
+}
+
+// halfway returns the error for an answer that began and could not be read. Without room for it, the
+// call has run; a connection that broke proves nothing.
+func (c *Client) halfway(method string, err error) error {
+	if full := mcp.NoRoom(c.who+" answered "+method, err); full != err {
+		return mcp.Answered(full)
+	}
+	return err
 }
 
 // readBody reads a whole body. The caller releases the Block that contains it; the Block is nil if
@@ -274,7 +283,7 @@ func (c *Client) each(data []byte, spoiled func([]byte, error) bool, take func(m
 
 // unreadable returns the error for an unreadable response.
 func (c *Client) unreadable(method string, why error) error {
-	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.who, method, why)
+	return mcp.Answered(mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with a message that cannot be read: %w", c.who, method, why))
 }
 
 func (c *Client) junk(data []byte, err error, spoiled func([]byte, error) bool) {

@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -98,7 +99,7 @@ func TestLargeResponseThatDoesNotFit(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = c.Call(t.Context(), "tools/call", nil, nil)
-			if k, _ := mcp.KindOf(err); k != tt.kind || !strings.Contains(err.Error(), tt.want) {
+			if k, _ := mcp.KindOf(err); k != tt.kind || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, mcp.ErrAnswered) {
 				t.Errorf("events %t: %v", events, err)
 			}
 			c.Close()

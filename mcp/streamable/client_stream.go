@@ -124,7 +124,7 @@ func (cl *clientCall) stream(resp *http.Response, out outgoing) (result json.Raw
 		case errors.Is(broken, ErrEventTooLarge):
 			return nil, nil, c.tooLarge("sent a message of")
 		case errors.As(broken, new(*memory.Error)):
-			return nil, nil, mcp.NoRoom(c.who+" answered "+out.method, broken)
+			return nil, nil, c.halfway(out.method, broken)
 		case errors.Is(broken, io.EOF) && (out.modern || pos.lastID == "") && cl.halved(pos.half):
 			return nil, nil, c.unreadable(out.method, errHalf)
 		case out.modern || pos.lastID == "" || errors.Is(broken, errEventID):

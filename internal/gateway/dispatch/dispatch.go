@@ -46,6 +46,9 @@ type Call struct {
 	// Asked means that the upstream has sent a request to the agent, so the result depends on more
 	// than the arguments.
 	Asked bool
+	// Ran means that the tool has run, whatever became of its answer. It is not set for reads, and
+	// for a task not before the task has a result.
+	Ran bool
 
 	Pass    pass             // from the controls
 	Params  json.RawMessage  // the params of Request as judged; nil: unchanged

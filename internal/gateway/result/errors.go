@@ -77,6 +77,9 @@ type Error struct {
 	Cause   error           // for the operator's log; never on the wire
 	// Again says that the same call may succeed later although others of the code do not.
 	Again bool
+	// Ran says that the tool has run, so that another call runs it again. It becomes the member
+	// executed of the details.
+	Ran bool
 
 	Scope string // the exhausted quota, for events
 }
@@ -110,8 +113,17 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 	} else {
 		dst = append(dst, "false"...)
 	}
-	if len(e.Details) > 0 {
-		dst = append(append(dst, `,"details":`...), e.Details...)
+	details := e.Details
+	if e.Ran {
+		if len(details) == 0 {
+			details = json.RawMessage("{}")
+		}
+		if with, err := rawjson.Set(details, "executed", json.RawMessage("true")); err == nil {
+			details = with
+		}
+	}
+	if len(details) > 0 {
+		dst = append(append(dst, `,"details":`...), details...)
 	}
 	return append(dst, '}')
 }

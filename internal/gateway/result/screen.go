@@ -95,7 +95,7 @@ func (s Screen) Answer(raw json.RawMessage) (json.RawMessage, error) {
 		err = mcp.Errorf(mcp.KindPermissionDenied, "the answer of the server has text that people do not see (%s), and guards.unicode: refuse withholds it; the request itself was served. The operator can set guards.unicode: strip", kinds&carries)
 	}
 	if err != nil {
-		return nil, err
+		return nil, mcp.Answered(err)
 	}
 	return out, nil
 }

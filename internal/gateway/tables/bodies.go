@@ -38,7 +38,7 @@ func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMess
 	}
 	out, err := hide(raw)
 	if err != nil {
-		return nil, &result.Error{Code: result.UpstreamError, Cause: err, Details: executed(c),
+		return nil, &result.Error{Code: result.UpstreamError, Cause: err, Details: toolOf(c), Ran: true,
 			Message: fmt.Sprintf("%s HAS run, but its answer is withheld, because it may hold %v. Ask with mode async, or have its server write JSON; another call runs it again", c.Entry.ID, err)}
 	}
 	return out, nil

@@ -29,6 +29,9 @@ func (t *Tables) Columns() dispatch.Link {
 				return nil, err
 			}
 			raw, err := next.Dispatch(ctx, c)
+			if err != nil && c.Ran {
+				err = d.stay(err)
+			}
 			if err != nil || c.Report != nil || c.Task != "" {
 				return raw, err
 			}
@@ -36,6 +39,18 @@ func (t *Tables) Columns() dispatch.Link {
 			return d.divide(ctx, raw)
 		})
 	}
+}
+
+// stay returns the error for an answer that cannot be read, with the way to leave the rows at their
+// server if they were asked for with the call.
+func (d *division) stay(err error) error {
+	var e *result.Error
+	if !d.keep || d.reach(d.call.Entry.Upstream) != ReachKeep || !errors.As(err, &e) || e.Code != result.UpstreamError {
+		return err
+	}
+	out := *e
+	out.Message += fmt.Sprintf(", or set mcpServers.%s.tables.relay: true, which leaves the rows at the server", d.call.Entry.Upstream)
+	return &out
 }
 
 // division says which columns of a result the agent reads, and where the others go. Without
@@ -183,20 +198,20 @@ func (d *division) keepError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &result.Error{Code: result.UpstreamError, Cause: err, Details: executed(d.call),
+	return &result.Error{Code: result.UpstreamError, Cause: err, Details: toolOf(d.call), Ran: true,
 		Message: fmt.Sprintf("%s HAS run, but its rows could not be kept for other servers: %v. Another call runs it again; mode sync needs no room", d.call.Entry.ID, err)}
 }
 
-// executed returns the details of an error after which the tool has run.
-func executed(c *dispatch.Call) json.RawMessage {
-	return rawjson.NewWriter(nil).Object().Key("tool_id").String(c.Entry.ID).Key("executed").Bool(true).EndObject().Bytes()
+// toolOf returns the details of an error that name the tool.
+func toolOf(c *dispatch.Call) json.RawMessage {
+	return rawjson.NewWriter(nil).Object().Key("tool_id").String(c.Entry.ID).EndObject().Bytes()
 }
 
 // notTable returns the error for a result without columns. The tool has run, so its result is
 // stored.
 func (d *division) notTable(ctx context.Context, raw json.RawMessage, why error) error {
 	id := d.call.Entry.ID
-	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Message: fmt.Sprintf(
+	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Ran: true, Message: fmt.Sprintf(
 		"abstract_domains: what %s answered is no table (%s), so it has no columns to choose; call it without abstract_domains", id, strings.TrimPrefix(why.Error(), table.ErrNotTable.Error()+": "))}
 	w := rawjson.NewWriter(nil).Object().Key("tool_id").String(id)
 	if a, err := d.Store.At(authz.RouteOf(ctx).Profile).Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {

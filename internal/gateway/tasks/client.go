@@ -105,6 +105,7 @@ func (k *Client) Link() dispatch.Link {
 			if !ok {
 				return raw, nil
 			}
+			c.Ran = false // it runs
 			t := &task{
 				owner: by, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern, agent: made.Agent,
 				entryID: c.Entry.ID, entry: c.Entry, created: k.Registry.now(), call: save(c),
@@ -149,6 +150,7 @@ func (k *Client) first(ctx context.Context, c *dispatch.Call, t *task, made mcpt
 		_ = w.abandon(ctx) // the agent has cancelled its call and knows no handle
 		return nil, ctx.Err()
 	case raw != nil || err != nil:
+		c.Ran = raw != nil
 		return raw, err
 	case !k.Registry.add(t, k.opts.TTL, k.opts.Max):
 		return w.unkept(ctx, fmt.Sprintf("%d tasks of yours run already (tasks.max)", k.opts.Max), mcp.KindRateLimited.String(), nil)
@@ -223,7 +225,7 @@ func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage,
 	case err != nil:
 		return nil, err
 	case raw != nil:
-		c.Task, c.Resumed = "", t.deliver()
+		c.Task, c.Resumed, c.Ran = "", t.deliver(), true
 		_ = k.Registry.save(t) // otherwise the server is asked for the result once more
 		return raw, nil
 	}
