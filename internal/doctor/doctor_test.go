@@ -92,7 +92,8 @@ var brokenMachines = map[string]struct {
 
 	"cannot start": {down("server \"files\": cannot start \"npx\": the file may not be executed"), "server-start", "server files", "may not be executed"},
 	"exit":         {down("server \"files\" ended (exit status 1); its last words: API_KEY is missing"), "server-exit", "server files", "line 25"},
-	"silence":      {func(m *machine) { m.servers[0] = Server{Name: "files", State: "starting"} }, "server-silent", "server files", "Try again"},
+	"silence":      {func(m *machine) { m.servers[0] = Server{Name: "files", State: "starting"} }, "server-starting", "server files", "weir doctor NAME"},
+	"no address":   {down(`server "files" cannot be found: the host name of its url has no address`), "server-dns", "server files", "url"},
 	"long silence": {down(`server "files" did not answer initialize within 1m0s`), "server-silent", "server files", "1m0s"},
 	"noise":        {down(`server "files" ended (exit status 0); it printed "hello" to stdout, which is for MCP messages only: its owner should have it print that to stderr`), "server-noise", "server files", "hello"},
 	"changed": {func(m *machine) {
@@ -388,6 +389,44 @@ func TestOnly(t *testing.T) {
 	if s.Only = "nothing"; s.Check() == nil {
 		t.Error("nothing is a name")
 	}
+}
+
+// TestManyLate: servers that are all still starting are one finding, of nobody's server.
+func TestManyLate(t *testing.T) {
+	t.Parallel()
+	m := healthy()
+	m.servers = nil
+	for _, name := range []string{"a", "b", "c"} {
+		m.servers = append(m.servers, Server{Name: name, State: "starting"})
+	}
+	m.servers = append(m.servers, Server{Name: "d", State: "ready", Tools: 1})
+	var ids []string
+	for _, f := range Run(t.Context(), m.environment(), m.setup(t)) {
+		if strings.HasPrefix(f.ID, "server-") {
+			ids = append(ids, f.ID+" "+f.Owner+" "+f.Text)
+		}
+	}
+	if want := []string{"server-ok  1 tools", "server-starting " + ownMachine + " a, b, c are still starting"}; !slices.Equal(ids, want) {
+		t.Errorf("%q, want %q", ids, want)
+	}
+}
+
+// TestPatience: a single server may take longer than a whole report.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := healthy()
+		s := m.setup(t)
+		s.Only = "files"
+		s.Probe = func(ctx context.Context) (Report, error) {
+			time.Sleep(20 * time.Second)
+			return Report{Servers: []Server{{Name: "files", State: "ready", Tools: 2}}}, ctx.Err()
+		}
+		list := Run(t.Context(), m.environment(), s)
+		if Failed(list) || !slices.ContainsFunc(list, func(f Finding) bool { return f.ID == "server-ok" }) {
+			t.Errorf("%+v", list)
+		}
+	})
 }
 
 // TestLate: checks that hang do not hold up the report.

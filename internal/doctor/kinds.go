@@ -30,7 +30,8 @@ var kinds = []kind{
 
 	{"server-start", Fail, ownConfig, "The program of a server cannot be started.", "Correct `command`, `args` or `cwd` of the server."},
 	{"server-exit", Fail, ownServer, "The program of a server ends before it answers.", "Read its last lines: a key, an argument or a package is missing in most cases."},
-	{"server-silent", Warn, ownServer, "The server has not answered yet. A first start that downloads a package takes a minute.", "Try again. If it stays silent, run its command in a shell: a program that asks a question waits for ever."},
+	{"server-starting", Warn, ownMachine, "The server is still starting. A first start that downloads a package takes a minute, and many servers at once take longer.", "Run `weir doctor NAME`, which waits 30 seconds for it. If it stays silent, run its command in a shell: a program that asks a question waits for ever."},
+	{"server-silent", Fail, ownServer, "The server did not answer in the time that it has.", "Run its command in a shell: a program that asks a question waits for ever."},
 	{"server-noise", Warn, ownServer, "The server prints text to stdout, which is for MCP messages alone.", "Have the server print its log to stderr, often by an option such as `--quiet`."},
 	{"server-sign-in", Fail, ownPerson, "The server wants you to sign in (OAuth).", "Run `weir login` with the server's name."},
 	{"server-unauthorized", Fail, ownConfig, "The server does not accept the credentials (401 or 403).", "Renew the token in `headers` of the server."},

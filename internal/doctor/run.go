@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/clients"
@@ -10,11 +12,13 @@ import (
 	"github.com/weir-mcp/weir/internal/journal"
 )
 
-// limit bounds Run.
-const limit = 5 * time.Second
-
-// checkLimit bounds one check, so that the report comes in time.
-const checkLimit = limit - 500*time.Millisecond
+// limit bounds Run. patience is its bound for one server, which may load a package first. Each check ends
+// half a second earlier, so that the report comes in time.
+const (
+	limit    = 5 * time.Second
+	patience = 30 * time.Second
+	rest     = 500 * time.Millisecond
+)
 
 // Setup is what the caller knows of weir on this machine.
 type Setup struct {
@@ -71,9 +75,13 @@ type check struct {
 }
 
 // Run makes all checks at the same time and returns their findings in the order of the groups. It
-// takes at most 5 seconds: a check that does not end in time becomes a finding.
+// takes at most 5 seconds, and 30 for a single server: a check that does not end in time becomes a finding.
 func Run(ctx context.Context, env Environment, s Setup) []Finding {
-	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	limit := limit
+	if _, client := clients.ByID(s.Only); s.Only != "" && !client {
+		limit = patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit-rest)
 	defer cancel()
 	d := &doctor{env: env, Setup: s}
 	d.service = shared(func() (Service, error) {
@@ -94,7 +102,7 @@ func Run(ctx context.Context, env Environment, s Setup) []Finding {
 		results[i] = make(chan []Finding, 1) // a late check must not wait for its reader
 		go func() { results[i] <- c.run(ctx) }()
 	}
-	grace := time.NewTimer(checkLimit + (limit-checkLimit)/2)
+	grace := time.NewTimer(limit - rest/2)
 	defer grace.Stop()
 	var all []Finding
 	for i, c := range checks {
@@ -112,7 +120,17 @@ func Run(ctx context.Context, env Environment, s Setup) []Finding {
 			all = append(all, found("doctor-late", c.group, "the check did not end within %s", limit))
 		}
 	}
-	return sorted(all)
+	return sorted(causes(all))
+}
+
+// causes leaves out what a server does because of a fault of its entry or its program that is found as
+// well.
+func causes(list []Finding) []Finding {
+	known := map[string]bool{}
+	for _, f := range list {
+		known[f.Thing] = known[f.Thing] || f.ID == "config-server" || f.ID == "runtime-missing"
+	}
+	return slices.DeleteFunc(list, func(f Finding) bool { return known[f.Thing] && strings.HasPrefix(f.ID, "server-") })
 }
 
 // shared starts f at once and returns a function that waits for its result. Several checks may call it

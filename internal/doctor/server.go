@@ -57,7 +57,7 @@ var faults = []struct {
 	{"server-start", []string{"cannot start "}},
 	{"server-unauthorized", []string{"(401)", "(403)"}},
 	{"server-tls", []string{"x509:", "tls:", "certificate"}},
-	{"server-dns", []string{"no such host", "server misbehaving", "Temporary failure in name resolution"}},
+	{"server-dns", []string{"no such host", "server misbehaving", "Temporary failure in name resolution", "host name of its url has no address"}},
 	{"server-exit", []string{" ended (", "its program ended", "closed its stdout"}},
 	{"server-silent", []string{"did not answer initialize within", "did not answer the handshake within", "did not open its event stream within"}},
 	{"server-unreachable", []string{"connection refused", "refused the connection", "connection reset", "no route to host", "network is unreachable", "i/o timeout", "EOF"}},
@@ -86,12 +86,20 @@ func (d *doctor) checkServers(context.Context) []Finding {
 		return []Finding{found("server-failed", "servers", "they cannot be started: %v", err).fix("%s", "Correct what the error names.")}
 	}
 	var list []Finding
+	var late []string
 	for _, s := range report.Servers {
 		if d.Only == "" || s.Name == d.Only {
 			list = append(list, d.ownCredentials(s, serverFindings(s))...)
 		}
+		if s.State == "starting" && s.Error == "" {
+			late = append(late, s.Name)
+		}
 	}
-	return list
+	if len(late) < 2 || d.Only != "" {
+		return list
+	}
+	list = slices.DeleteFunc(list, func(f Finding) bool { return f.ID == "server-starting" })
+	return append(list, found("server-starting", "servers", "%s are still starting", strings.Join(late, ", ")))
 }
 
 // serverFindings judges one server.
@@ -107,16 +115,12 @@ func serverFindings(s Server) []Finding {
 		if f.ID == "server-exit" || f.ID == "server-failed" || f.ID == "server-silent" {
 			f.Lines = s.Stderr[max(0, len(s.Stderr)-lastLines):]
 		}
-		if f.ID == "server-silent" {
-			f.Level = Fail // it had all the time that weir gives
-		}
 		return []Finding{f}
 	case s.State == "starting":
-		text := s.Note
-		if text == "" {
-			text = "has not answered yet"
+		f := found("server-starting", thing, "")
+		if s.Note != "" {
+			f.Text = s.Note
 		}
-		f := found("server-silent", thing, "%s", text)
 		f.Lines = s.Stderr[max(0, len(s.Stderr)-lastLines):]
 		return []Finding{f}
 	case s.Differs > 0:
