@@ -462,7 +462,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		case <-e.first:
 			return g.Capabilities(ctx)
 		default:
-			return g.CapabilitiesOfStart()
+			return g.CapabilitiesOfStart(ctx)
 		}
 	}
 	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}

@@ -51,6 +51,10 @@ type Entry struct {
 	// TaskSupport is "required" or "optional" if the tool runs as a task of MCP, otherwise "".
 	TaskSupport string
 
+	// Page is the URI of the page that a host shows for the tool (MCP Apps), "" if it has none. The
+	// server need not list it.
+	Page string
+
 	Card Card
 
 	// Hidden are the kinds of invisible characters in the definition. Raw and its parts contain
@@ -269,6 +273,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 		if support, _ := text(member(d.execution, "taskSupport")); support == "required" || support == "optional" {
 			e.TaskSupport = support
 		}
+		e.Page = pageOf(d.meta)
 	case KindPrompt:
 		var names []string
 		e.InputSchema, names = promptSchema(d.arguments)
@@ -346,6 +351,21 @@ func (e *Entry) readMeta(meta []byte, illegal func(version string)) {
 			illegal(string(version))
 		}
 	}
+}
+
+// maxPageURI bounds the URI of a tool's page, in bytes.
+const maxPageURI = 4 << 10
+
+// pageOf returns the URI of the page in a tool's _meta, in either of its two forms.
+func pageOf(meta []byte) string {
+	uri, _ := text(member(member(meta, "ui"), "resourceUri"))
+	if uri == "" {
+		uri, _ = text(member(meta, "ui/resourceUri"))
+	}
+	if !strings.HasPrefix(uri, "ui://") || len(uri) > maxPageURI {
+		return ""
+	}
+	return uri
 }
 
 // readCost reads the cost of a call: cost_hint in _meta, with or without the server's prefix,

@@ -322,20 +322,25 @@ func newCache(opts *Options) *dispatch.Cache {
 // declared while an upstream offers them to the caller of ctx.
 func (g *Gateway) Capabilities(ctx context.Context) json.RawMessage {
 	if g.misses(ctx) {
-		return g.CapabilitiesOfStart()
+		return g.CapabilitiesOfStart(ctx)
 	}
 	s := g.View(ctx)
-	return capabilities(s.hasPrompts(), s.hasResources())
+	return capabilities(s.hasPrompts(), s.hasContents(), len(s.pages()) > 0 && g.listsPages(ctx))
 }
 
 // CapabilitiesOfStart returns the capabilities while upstreams are starting: those that they may
 // have. Clients ask for no list whose capability was missing in the handshake.
-func (g *Gateway) CapabilitiesOfStart() json.RawMessage { return capabilities(true, true) }
+func (g *Gateway) CapabilitiesOfStart(ctx context.Context) json.RawMessage {
+	return capabilities(true, true, g.listsPages(ctx))
+}
 
-func capabilities(prompts, resources bool) json.RawMessage {
+func capabilities(prompts, resources, pages bool) json.RawMessage {
 	out := []byte(`{`)
 	if prompts || resources {
 		out = append(out, `"completions":{},`...)
+	}
+	if pages {
+		out = append(out, `"extensions":{"`+appsExtension+`":{}},`...)
 	}
 	out = append(out, `"logging":{},`...)
 	if prompts {
@@ -388,11 +393,11 @@ func (g *Gateway) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	}
 	s := g.opts.Upstreams.Snapshot()
 	switch {
-	case r.Method == "completion/complete" && (s.hasResources() || s.hasPrompts()):
+	case r.Method == "completion/complete" && (s.hasContents() || s.hasPrompts()):
 		return g.natives.complete(ctx, r)
 	case s.hasPrompts() && (r.Method == "prompts/list" || r.Method == dispatch.MethodGet):
 		return g.natives.servePrompts(ctx, r)
-	case s.hasResources():
+	case s.hasContents():
 		return g.natives.serveResources(ctx, r)
 	}
 	return nil, mcp.MethodNotFound(r.Method)

@@ -132,8 +132,8 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.
 }
 
 // wanted resolves a client's uri to an entry and to the URI at its upstream. The uri may be a
-// resource's URI or id, a URI that a template matches, one that the session has read, or one that a
-// result has linked to.
+// resource's URI or id, a URI that a template matches, one that the session has read, one that a
+// result has linked to, or the page of a tool.
 func (n *natives) wanted(r *mcp.Request, st *sessionState) (uri string, e *catalog.Entry, err error) {
 	uri, err = rawjson.String(r.Fields().URI)
 	if err != nil || uri == "" {
@@ -141,7 +141,7 @@ func (n *natives) wanted(r *mcp.Request, st *sessionState) (uri string, e *catal
 	}
 	s := n.caller.upstreams.Snapshot()
 	if e, err = s.resource(uri, st.readFrom(uri)); err != nil {
-		if e = n.caller.state.links.entry(s, r.Session.Principal(), uri); e == nil {
+		if e = cmp.Or(n.caller.state.links.entry(s, r.Session.Principal(), uri), s.page(uri)); e == nil {
 			return "", nil, err
 		}
 	}

@@ -97,7 +97,7 @@ func (l *listing) plain() *plainList {
 		if list.head == 0 {
 			list.head = len(out)
 		}
-		out = append(out, l.define(e, names.names[e])...)
+		out = append(out, l.define(e, names.names[e], s)...)
 		list.tools = append(list.tools, plainTool{e.ID, len(out)})
 	}
 	list.all = slices.Clip(append(out, `]}`...))
@@ -106,8 +106,8 @@ func (l *listing) plain() *plainList {
 }
 
 // define returns the definition of a tool under a name: what the model reads of the one that the
-// upstream wrote.
-func (l *listing) define(e *catalog.Entry, name string) []byte {
+// upstream wrote and, if s is not nil, what the client shows to people.
+func (l *listing) define(e *catalog.Entry, name string, s *Snapshot) []byte {
 	w := rawjson.NewWriter(nil).Object().Key("name").String(name)
 	writeDefinition(w, e)
 	output := dispatch.ShownSchema(e, e.OutputSchema)
@@ -119,6 +119,9 @@ func (l *listing) define(e *catalog.Entry, name string) []byte {
 	}
 	if annotations := dispatch.ShownSchema(e, e.Annotations); len(annotations) > 0 {
 		w.Key("annotations").Raw(annotations)
+	}
+	if s != nil {
+		writeForHosts(w, e, s)
 	}
 	doc := w.EndObject().Bytes()
 	if l.redact != nil {
@@ -199,7 +202,7 @@ func (l *listing) cheaper(limit int) bool {
 	total, tools := 0, 0
 	for _, e := range toolsOf(names.of) {
 		tools++
-		if total += token.Count(string(l.define(e, names.names[e]))); total >= limit {
+		if total += token.Count(string(l.define(e, names.names[e], nil))); total >= limit {
 			break
 		}
 	}

@@ -336,7 +336,7 @@ func TestLeastTokens(t *testing.T) {
 	lists := h.g.faces.of[ModePlain].lists
 	for e, name := range lists.naming().names {
 		for _, name := range []string{name, "a", "aaaaaaaa", "________________________________", ""} {
-			if doc := lists.define(e, name); token.Count(string(doc)) < leastTokens {
+			if doc := lists.define(e, name, nil); token.Count(string(doc)) < leastTokens {
 				t.Errorf("%s has %d tokens", doc, token.Count(string(doc)))
 			}
 		}

@@ -147,7 +147,7 @@ func (n *natives) listen(ctx context.Context, r *mcp.Request) (json.RawMessage, 
 	ctx, end := guard.Lasting(ctx)
 	defer end()
 	s := n.caller.upstreams.Snapshot()
-	wish, err := bridge.ReadWish(r.Params, capabilities(s.hasPrompts(), s.hasResources()))
+	wish, err := bridge.ReadWish(r.Params, capabilities(s.hasPrompts(), s.hasContents(), false))
 	if err != nil {
 		return nil, err
 	}
