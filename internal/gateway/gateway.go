@@ -91,8 +91,6 @@ type Options struct {
 	// Turns limits how many expensive validations and views run at a time. Nil means a limit for
 	// this gateway alone.
 	Turns *work.Turns
-	// Memory has the bytes that views hold; nil sets no bound for all of them together.
-	Memory *memory.Pool
 	// State is the data that survives this gateway; nil means a new State.
 	State *State
 	// Redactor removes secrets from errors, from descriptions of results and from the log. Nil
@@ -119,7 +117,7 @@ type Options struct {
 	// OnEvent is called for each event. It may be nil. It may be called concurrently and by the
 	// goroutine that serves a request, so it must not block.
 	OnEvent func(Event)
-	// Memory counts the bytes that calls make on behalf of their principals; nil sets no bound.
+	// Memory has the bytes that calls and views make on behalf of their principals; nil sets no bound.
 	Memory *memory.Pool
 	// Capture gives events the arguments and the result of their call; nil gives none.
 	Capture Capture
