@@ -40,6 +40,16 @@ func IsEmptyObject(obj []byte) bool {
 	return i < len(obj) && obj[i] == '}'
 }
 
+// IsEmptyArray is IsEmptyObject for an array.
+func IsEmptyArray(list []byte) bool {
+	i := SkipSpace(list, 0)
+	if i >= len(list) || list[i] != '[' {
+		return false
+	}
+	i = SkipSpace(list, i+1)
+	return i < len(list) && list[i] == ']'
+}
+
 // EachMember calls f for each member of obj in order until f returns false. It checks the syntax of
 // the members that it passes; after an early stop it ignores the rest. It does not detect
 // duplicates: [Fields] does.

@@ -84,6 +84,15 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	if err := rawjson.Fields(result, resultKeys, fields[:]); err != nil || len(result) == 0 {
 		return nil, about, fmt.Errorf("%w: %v", errBadResult, err)
 	}
+	if format != FormatJSON && f.standsIn(fields[0], fields[1]) {
+		var err error
+		if result, err = withStructuredText(result, fields[1]); err == nil {
+			err = rawjson.Fields(result, resultKeys, fields[:])
+		}
+		if err != nil {
+			return nil, about, fmt.Errorf("%w: %v", errBadResult, err)
+		}
+	}
 	about.IsError = string(fields[3]) == "true"
 	content, structured, meta := fields[0], fields[1], fields[2]
 	if t := fields[4]; t != nil && string(t) != `"complete"` {
@@ -117,6 +126,23 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	}
 	out, err := s.rebuild(result, content, status)
 	return out, about, err
+}
+
+// standsIn reports whether the text of structuredContent is the content of a result: there is no other,
+// and it passes. Clients that show content alone would show nothing. A longer one is described.
+func (f Firewall) standsIn(content, structured []byte) bool {
+	if len(structured) == 0 || string(structured) == "null" || content != nil && !rawjson.IsEmptyArray(content) {
+		return false
+	}
+	f = f.withDefaults()
+	return len(structured) <= f.passChars()
+}
+
+// withStructuredText returns a result with the text of its structuredContent as its content.
+func withStructuredText(result, structured []byte) ([]byte, error) {
+	w := rawjson.NewWriter(make([]byte, 0, len(structured)+len(structured)/4+40)).Array()
+	w.Object().Key("type").String("text").Key("text").String(string(structured)).EndObject()
+	return rawjson.Set(result, "content", w.EndArray().Bytes())
 }
 
 func (f Firewall) withDefaults() Firewall {

@@ -338,12 +338,22 @@ func (h *holder) describePart(name, mime, label string, data []byte, main bool) 
 	return h.note(text)
 }
 
+// maxInlined is the size of the largest structuredContent that is shown next to held-back text. A
+// description of it with a handle would be longer.
+const maxInlined = 200
+
 // describeStructured stores structuredContent and returns its description, or "" if the text says
-// the same.
+// the same. It returns a small one itself.
 func (h *holder) describeStructured() string {
 	const name = "structuredContent"
 	if h.isCopy() {
 		return "" // one handle is enough
+	}
+	if h.format != FormatJSON && len(h.structured) <= min(maxInlined, h.passChars()) {
+		note := name + ": " + string(h.structured)
+		h.notes = append(h.notes, note)
+		h.shown += utf8.RuneCountInString(note)
+		return note
 	}
 	return h.describePart(name, "application/json", h.label(name), h.structured, h.texts == 0)
 }

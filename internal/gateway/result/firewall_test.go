@@ -374,7 +374,6 @@ func TestShapeCountsNoTextAsZero(t *testing.T) {
 	for _, result := range []string{
 		`{}`,
 		`{"content":[]}`,
-		`{"content":[],"structuredContent":{"a":1}}`,
 		`{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}`,
 		`{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`,
 	} {
@@ -385,6 +384,39 @@ func TestShapeCountsNoTextAsZero(t *testing.T) {
 			if summary == nil || !held && *summary != 0 || s.env.Stats.OriginalChars == 0 && (original == nil || *original != 0) {
 				t.Errorf("%s", out)
 			}
+		}
+	}
+}
+
+// The text of structuredContent stands in where there is no content, because clients may show content
+// alone. A large one is described.
+func TestStructuredStandsIn(t *testing.T) {
+	f := Firewall{CountTokens: func(s string) int { return len(s) }}
+	for _, result := range []string{
+		`{"content":[],"structuredContent":{"n":7,"s":"é"}}`, `{"structuredContent":{"n":7,"s":"é"}}`, `{"content":[],"structuredContent":{"n":7,"s":"é"},"isError":true}`, `{"content": [ ],"structuredContent":{"n":7,"s":"é"}}`,
+	} {
+		s, _, out := shape(t, f, result, FormatText)
+		if len(s.Content) != 1 || s.Content[0].Text != `{"n":7,"s":"é"}` || string(s.StructuredContent) != `{"n":7,"s":"é"}` || len(s.env.Artifacts) > 0 || s.env.Stats.OriginalChars != 15 {
+			t.Errorf("%s became %s", result, out)
+		}
+	}
+	for _, result := range []string{`{"content":[],"structuredContent":null}`, `{"content":[]}`, `{}`} {
+		if s, _, out := shape(t, f, result, FormatText); len(s.Content) > 0 {
+			t.Errorf("%s became %s", result, out)
+		}
+	}
+	large := `{"content":[],"structuredContent":{"s":"` + strings.Repeat("word ", 1000) + `"}}`
+	if s, _, out := shape(t, f, large, FormatText); len(s.Content) != 1 || len(s.env.Artifacts) != 1 || s.StructuredContent != nil {
+		t.Errorf("a large one became %.300s", out)
+	}
+}
+
+// A small structuredContent is shown next to held-back text, without a handle of its own.
+func TestSmallStructuredIsShown(t *testing.T) {
+	for structured, shown := range map[string]bool{`{"next":"token-12"}`: true, `{"s":"` + strings.Repeat("x", 300) + `"}`: false} {
+		s, _, out := shape(t, Firewall{}, strings.TrimSuffix(textResult(strings.Repeat("word ", 1000)), "}")+`,"structuredContent":`+structured+`}`, FormatText)
+		if len(s.Content) != 2 || (s.Content[1].Text == "structuredContent: "+structured) != shown || (len(s.env.Artifacts) == 1) != shown {
+			t.Errorf("%s: %s", structured, out)
 		}
 	}
 }
