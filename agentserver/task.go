@@ -115,10 +115,17 @@ func mcpStatus(s taskqueue.State) string {
 // maxStatusMessage bounds the message of a running task, in characters.
 const maxStatusMessage = 200
 
-// statusMessage returns the error of a task, or the last line of a running task's log. The log of a
-// command has no secrets: see redactingWriter.
+// queued is the message of a task that has not started. Gateways know it as mcptask.Queued.
+const queued = "waits in the queue"
+
+// statusMessage returns the error of a task that has ended, that a task waits, or the last line of a
+// running task's log. The log of a command has no secrets: see redactingWriter.
 func statusMessage(t taskqueue.Task) string {
-	if t.State != taskqueue.Running {
+	switch t.State {
+	case taskqueue.Running:
+	case taskqueue.Pending:
+		return queued
+	default:
 		return t.Error
 	}
 	log := strings.TrimSpace(t.LogTail)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/internal/mcptask"
+	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -40,5 +42,12 @@ tools:
 	a.ended(id)
 	if r := get(); r.text("result", "status") != "completed" || r.text("result", "statusMessage") != "" {
 		t.Errorf("after its end: %s", r.body)
+	}
+}
+
+// A gateway tells a task that waits as one that waits, not as one that runs.
+func TestQueuedMessage(t *testing.T) {
+	if got := toModern(taskqueue.Task{State: taskqueue.Pending}); got.StatusMessage != mcptask.Queued || got.Status != "working" {
+		t.Errorf("%+v", got)
 	}
 }

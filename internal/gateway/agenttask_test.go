@@ -20,6 +20,7 @@ import (
 type agentServer struct {
 	lasts   time.Duration
 	fails   bool
+	queued  bool // the task does not start
 	foreign bool // the taskId in its results is no task of its own
 
 	mu      sync.Mutex // guards below
@@ -62,7 +63,11 @@ func (s *agentServer) Call(ctx context.Context, method string, params json.RawMe
 	switch {
 	case s.cancels > 0:
 		state = `"cancelled"`
+	case s.queued:
+		state = `"pending"`
 	case time.Since(s.start) < s.lasts:
+	case s.fails && s.lasts > time.Minute:
+		state = `"failed","error":"interrupted: the agent is unavailable"`
 	case s.fails:
 		state = `"failed","error":"the press is jammed"`
 	default:
@@ -117,6 +122,31 @@ func TestAgentTaskFails(t *testing.T) {
 		h := newAgentHarness(t, &agentServer{lasts: time.Second, fails: true})
 		if got := h.execute(); !strings.Contains(got, "the press is jammed") || !strings.Contains(got, "UPSTREAM_ERROR") {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestAgentTaskQueued: a task that waits in the queue is not told as one that runs.
+func TestAgentTaskQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newAgentHarness(t, &agentServer{queued: true})
+		if got := h.execute(); !strings.Contains(got, "is not started yet and waits in the queue after 30 s\n") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestAgentTaskFailsForGood: the handle of a task that has failed fails again, whatever its error is.
+func TestAgentTaskFailsForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newAgentHarness(t, &agentServer{lasts: 70 * time.Second, fails: true})
+		handle := handleIn(t, h.execute())
+		h.view(h.session, handle, head)
+		for range 2 {
+			got := h.view(h.session, handle, head)
+			if !strings.Contains(got, "UPSTREAM_UNAVAILABLE") || !strings.Contains(got, `"retryable":false`) || !strings.Contains(got, "again only after you have looked at what it did") || !strings.Contains(got, "interrupted") {
+				t.Errorf("%q", got)
+			}
 		}
 	})
 }

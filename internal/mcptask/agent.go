@@ -34,13 +34,16 @@ func IsAgentTask(body []byte) bool {
 	return rawjson.IsObject(body) && rawjson.IsObject(rawjson.Get(body, "task")) && json.Valid(body)
 }
 
+// Queued is the message of a task that an agent server has not started yet.
+const Queued = "waits in the queue"
+
 // agentStatuses maps the states of agent servers to those of MCP. Any other state means that the
 // task runs.
 var agentStatuses = map[string]string{"completed": "completed", "failed": "failed", "cancelled": "cancelled"}
 
 // ReadAgent reads a task as an agent server tells it. The State is like one of 2026-07-28: it has the
-// result, or the error, of a task that has ended. Message is the last line of a running task's log.
-// ok is false if body is no task.
+// result, or the error, of a task that has ended. Message is the last line of a running task's log, or
+// Queued. ok is false if body is no task.
 func ReadAgent(body json.RawMessage) (s State, ok bool) {
 	var id, status, result, failure, log []byte
 	if !IsAgentTask(body) || rawjson.Scan(rawjson.Get(body, "task"), rawjson.Key("id", &id), rawjson.Key("status", &status),
@@ -50,7 +53,9 @@ func ReadAgent(body json.RawMessage) (s State, ok bool) {
 	s = State{ID: rawjson.Text(id), Status: agentStatuses[rawjson.Text(status)], Modern: true, Agent: true}
 	switch s.Status {
 	case "":
-		s.Status, s.Message = "working", lastLine(rawjson.Text(log))
+		if s.Status, s.Message = "working", lastLine(rawjson.Text(log)); rawjson.Text(status) == "pending" {
+			s.Message = Queued
+		}
 	case "completed":
 		s.Result = agentResult(result)
 	case "failed":

@@ -28,7 +28,7 @@ func TestAgentMade(t *testing.T) {
 
 func TestReadAgent(t *testing.T) {
 	for _, c := range []struct{ task, status, message, result, failure string }{
-		{`{"id":"a","status":"pending","result":null}`, "working", "", "", ""},
+		{`{"id":"a","status":"pending","result":null}`, "working", Queued, "", ""},
 		{`{"id":"a","status":"running","logTail":"one\ntwo \n\n"}`, "working", "two", "", ""},
 		{`{"id":"a","status":"odd"}`, "working", "", "", ""},
 		{`{"id":"a","status":"completed","result":{"content":[],"x":1}}`, "completed", "", `{"content":[],"x":1}`, ""},

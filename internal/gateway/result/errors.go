@@ -80,6 +80,8 @@ type Error struct {
 	// Ran says that the tool has run, so that another call runs it again. It becomes the member
 	// executed of the details.
 	Ran bool
+	// Final says that the same call fails again although others of the code may succeed.
+	Final bool
 
 	Scope string // the exhausted quota, for events
 }
@@ -97,6 +99,9 @@ func (e *Error) Is(target error) bool {
 	return errors.As(target, &t) && t.Code == e.Code
 }
 
+// Retryable reports whether the same call may succeed later.
+func (e *Error) Retryable() bool { return !e.Final && (e.Again || e.Code.Retryable()) }
+
 // AppendJSON appends the error's wire form (spec/gateway §3.4) to dst. The
 // message is redacted with r, one line, without control characters and at most
 // MaxMessageChars long.
@@ -108,7 +113,7 @@ func (e *Error) AppendJSON(dst []byte, r *Redactor) []byte {
 	dst = append(dst, `,"path":`...)
 	dst = rawjson.AppendString(dst, told(e.Path, r))
 	dst = append(dst, `,"retryable":`...)
-	if e.Again || e.Code.Retryable() {
+	if e.Retryable() {
 		dst = append(dst, "true"...)
 	} else {
 		dst = append(dst, "false"...)

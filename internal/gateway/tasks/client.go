@@ -308,8 +308,11 @@ func (k *Client) running(c *dispatch.Call, t *task) json.RawMessage {
 	}
 	wait, cancel := k.More(t.handle)
 	status := "still running"
-	if state.Status == "input_required" {
+	switch {
+	case state.Status == "input_required":
 		status = "waits for input"
+	case state.Message == mcptask.Queued:
+		status, message = "is not started yet and "+mcptask.Queued, ""
 	}
 	if message != "" {
 		message = ": " + message

@@ -193,7 +193,7 @@ func (w *watch) end(ctx context.Context, state mcptask.State) (json.RawMessage, 
 		return w.result(state.Result), nil
 	case rawjson.IsObject(state.Error):
 		code, _ := rawjson.Int(rawjson.Get(state.Error, "code"))
-		return nil, dispatch.Classify(ctx, w.task.upstream, &jsonrpc.Error{Code: code, Message: rawjson.Text(rawjson.Get(state.Error, "message")), Data: rawjson.Get(state.Error, "data")})
+		return nil, w.final(dispatch.Classify(ctx, w.task.upstream, &jsonrpc.Error{Code: code, Message: rawjson.Text(rawjson.Get(state.Error, "message")), Data: rawjson.Get(state.Error, "data")}))
 	case state.Status == "cancelled":
 		return nil, w.task.fail(w.ended(why))
 	case w.task.modern:
@@ -205,10 +205,25 @@ func (w *watch) end(ctx context.Context, state mcptask.State) (json.RawMessage, 
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case a.err != nil:
+	case a.err != nil && unanswered(a.err):
 		return nil, dispatch.Classify(ctx, w.task.upstream, a.err)
+	case a.err != nil:
+		return nil, w.final(dispatch.Classify(ctx, w.task.upstream, a.err))
 	}
 	return w.result(a.raw), nil
+}
+
+// final makes the failure of a task that has ended final, if the agent has a handle: the same request
+// would tell it again. Only the tool can be run again, and the task may have done a part of its work.
+func (w *watch) final(err error) error {
+	e := (*result.Error)(nil)
+	if w.task.handle == "" || !errors.As(err, &e) || !e.Retryable() {
+		return err
+	}
+	ended := *e
+	ended.Final = true
+	ended.Message = fmt.Sprintf("the task failed and this handle will say so again; run %s again only after you have looked at what it did: %s", w.task.entry.ID, e.Message)
+	return &ended
 }
 
 // answered returns what tasks/result was answered with. An error is the task's own failure, or says
@@ -226,7 +241,7 @@ func (w *watch) answered(ctx context.Context, a answer) (json.RawMessage, error)
 	case state.Status == "cancelled":
 		return w.end(ctx, state)
 	}
-	return nil, dispatch.Classify(ctx, w.task.upstream, a.err)
+	return nil, w.final(dispatch.Classify(ctx, w.task.upstream, a.err))
 }
 
 // result makes of the result of a task what a call without a task would have returned.
