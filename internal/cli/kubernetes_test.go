@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,9 +39,13 @@ type manifest struct {
 			TargetPort string `yaml:"targetPort"`
 		}
 		Template struct {
-			Metadata struct{ Labels map[string]string }
+			Metadata struct{ Labels, Annotations map[string]string }
 			Spec     struct {
-				Grace      int `yaml:"terminationGracePeriodSeconds"`
+				Grace  int `yaml:"terminationGracePeriodSeconds"`
+				Spread []struct {
+					TopologyKey   string `yaml:"topologyKey"`
+					LabelSelector peers  `yaml:"labelSelector"`
+				} `yaml:"topologySpreadConstraints"`
 				Containers []struct {
 					Args  []string
 					Env   []struct{ Name string }
@@ -59,7 +65,20 @@ type manifest struct {
 			}
 		}
 		Claims []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
+
+		PodSelector peers `yaml:"podSelector"` // of a NetworkPolicy, as the rest
+		Ingress     []struct {
+			From []struct {
+				PodSelector peers `yaml:"podSelector"`
+			}
+			Ports []struct{ Port string }
+		}
 	}
+}
+
+// peers selects pods by their labels.
+type peers struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
 }
 
 type probe struct {
@@ -122,7 +141,7 @@ func checkManifests(t *testing.T, path string) {
 	if ports["http"] != at(conf.Listen) || ports["peer"] != at(conf.Cluster.Listen) || ports["peer"] != at(conf.Cluster.Advertise) {
 		t.Errorf("ports %v, and weir listens at %s and %s", ports, conf.Listen, conf.Cluster.Listen)
 	}
-	for want, p := range map[string][]probe{"/readyz": {c.StartupProbe, c.ReadinessProbe}, "/healthz": {c.LivenessProbe}} {
+	for want, p := range map[string][]probe{"/readyz": {c.ReadinessProbe}, "/healthz": {c.StartupProbe, c.LivenessProbe}} {
 		for _, one := range p {
 			if one.HTTP.Path != want || ports[one.HTTP.Port] != ports["http"] {
 				t.Errorf("a probe asks %+v, want %s", one, want)
@@ -164,6 +183,31 @@ func checkManifests(t *testing.T, path string) {
 		if ref := m.Spec.ScaleTargetRef; ref.Kind != "" && all[ref.Kind+" "+ref.Name] != set {
 			t.Errorf("%s scales %+v", name, ref)
 		}
+	}
+	ours := func(p peers) bool { return maps.Equal(p.MatchLabels, set.Spec.Template.Metadata.Labels) }
+	if spread := pod.Spread; len(spread) != 1 || spread[0].TopologyKey != "kubernetes.io/hostname" || !ours(spread[0].LabelSelector) {
+		t.Errorf("pods may stand on one machine: %+v", spread)
+	}
+	guard := all["NetworkPolicy weir"]
+	if guard == nil || !ours(guard.Spec.PodSelector) {
+		t.Fatalf("the policy of the network: %+v", guard)
+	}
+	open := map[string]bool{} // by port: to every pod of the cluster
+	for _, rule := range guard.Spec.Ingress {
+		for _, p := range rule.Ports {
+			open[p.Port] = len(rule.From) == 0
+			if ports[p.Port] == 0 || len(rule.From) > 0 && !ours(rule.From[0].PodSelector) {
+				t.Errorf("the policy lets %+v in", rule)
+			}
+		}
+	}
+	if len(open) != len(ports) || !open["http"] || open["peer"] || open["store"] {
+		t.Errorf("the policy opens %v of %v", open, ports)
+	}
+	scrape := set.Spec.Template.Metadata.Annotations
+	reads := slices.ContainsFunc(conf.Auth.Tokens, func(t config.Token) bool { return t.Metrics })
+	if scrape["prometheus.io/scrape"] != "true" || scrape["prometheus.io/port"] != strconv.Itoa(ports["http"]) || scrape["prometheus.io/path"] != "/metrics" || !reads {
+		t.Errorf("Prometheus reads %v, with a token: %t", scrape, reads)
 	}
 	if all["PodDisruptionBudget weir"].Spec.MaxUnavailable != 1 {
 		t.Error("more than one pod may be away")
