@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ func everyFamily(t *testing.T) map[string]bool {
 	t.Helper()
 	m := NewMetrics(Totals{Version: "v1",
 		Tokens: func() (int64, int64) { return 1, 2 }, Uncounted: func() int64 { return 0 }, Sessions: func() int { return 1 }, Tools: func() int { return 1 }, Spans: func() SpanFigures { return SpanFigures{} },
+		Stream:    func() (sent, lost int64) { return 1, 1 },
 		Cluster:   func() ClusterFigures { return ClusterFigures{Nodes: map[string]int{"up": 3, "draining": 1}} },
 		Artifacts: func() (int, int64) { return 1, 1 }, Upstreams: func() map[string]UpstreamFigures { return map[string]UpstreamFigures{"a": {"ready", 1}} },
 	})
@@ -66,6 +68,7 @@ func TestBoardAndRules(t *testing.T) {
 		}
 	}
 
+	shown := len(queries)
 	var rules struct {
 		Groups []struct {
 			Name  string
@@ -93,6 +96,18 @@ func TestBoardAndRules(t *testing.T) {
 			t.Errorf("%s: for: %v", r.Alert, err)
 		}
 		queries = append(queries, r.Expr)
+	}
+
+	// An operator hears of a cluster in trouble, and sees it.
+	for _, series := range []string{"weir_cluster_apart", "weir_cluster_fenced_total", "weir_cluster_broken_requests_total", "weir_cluster_store_write_seconds_total", "weir_stream_events_total"} {
+		if !slices.ContainsFunc(queries[shown:], func(q string) bool { return strings.Contains(q, series) }) {
+			t.Errorf("no alert asks for %s", series)
+		}
+	}
+	for _, series := range []string{"weir_cluster_nodes", "weir_cluster_store_silent_seconds", "weir_cluster_store_write_seconds_total", "weir_cluster_fenced_total", "weir_stream_events_total"} {
+		if !slices.ContainsFunc(queries[:shown], func(q string) bool { return strings.Contains(q, series) }) {
+			t.Errorf("no panel shows %s", series)
+		}
 	}
 
 	name := regexp.MustCompile(`\b(?:weir|process|go|mcp_server|mcp_client)_[a-z_]+|\bup\b`)

@@ -51,6 +51,8 @@ type ClusterFigures struct {
 	Renewals  int64          // writes of this node's document that the store acknowledged
 	Renewing  time.Duration  // how long these took in all
 	Unshared  int64          // listings that are too large for other nodes
+	Apart     bool           // the store does not know this node
+	Silence   time.Duration  // for how long the store has not answered; 0 while it does
 }
 
 // UpstreamFigures are of one upstream.
@@ -308,6 +310,12 @@ func (t *Totals) families(upstreams *labels) (all []*family) {
 			nodes.add(float64(n), state)
 		}
 		all = append(all, nodes)
+		apart := 0.0
+		if c.Apart {
+			apart = 1
+		}
+		add(gauge, "cluster_apart", "1 while the store does not know this node, which then serves only what needs nothing of the store.", apart)
+		add(gauge, "cluster_store_silent_seconds", "For how long the store has not acknowledged this node, 0 while it answers.", c.Silence.Seconds())
 		add(counter, "cluster_forwarded_requests_total", "Requests that this node sent to the node of their session.", float64(c.Forwarded))
 		add(counter, "cluster_adopted_sessions_total", "Sessions of other nodes that this one took over.", float64(c.Adopted))
 		add(counter, "cluster_broken_requests_total", "Requests that were at another node when it ended (node_gone).", float64(c.Broken))
