@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -260,8 +261,9 @@ func (n *node) start(ctx context.Context) error {
 	for end := time.Now().Add(startTime); ; {
 		resp, err := client.Get("http://" + n.address + "/readyz")
 		if err == nil {
+			body, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
+			if resp.StatusCode == http.StatusOK && !strings.Contains(string(body), `"degraded"`) { // it has its store
 				n.mu.Lock()
 				n.ready = true
 				n.mu.Unlock()

@@ -61,7 +61,7 @@ func (s *Store) clusterFigures() func() telemetry.ClusterFigures {
 	return func() telemetry.ClusterFigures {
 		f := cluster.Count(node)
 		return telemetry.ClusterFigures{
-			Nodes: f.Nodes, Forwarded: f.Forwarded, Adopted: f.Adopted, Broken: f.Broken, Fenced: f.Fenced, Renewals: f.Renewals, Renewing: f.Renewing, Unshared: s.unshared.Load(),
+			Nodes: f.Nodes, Forwarded: f.Forwarded, Adopted: f.Adopted, Broken: f.Broken, Fenced: f.Fenced, Renewals: f.Renewals, Renewing: f.Renewing, Unshared: s.unshared.Load(), Apart: f.Apart, Silence: f.Silence,
 		}
 	}
 }
@@ -118,8 +118,8 @@ func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o clus
 	if s.node, err = cluster.Start(ctx, o); err != nil {
 		return err
 	}
-	s.docs, s.key = docs, key
-	s.ids = sessionid.New(key, docs, o.Logger)
+	s.docs, s.key = cluster.Docs(s.node), key
+	s.ids = sessionid.New(key, s.docs, o.Logger)
 	s.ids.In(s.node.Inc)
 	return nil
 }

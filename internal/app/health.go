@@ -2,11 +2,13 @@ package app
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
@@ -18,7 +20,7 @@ const ServerName = "weir"
 const (
 	StatusOK       = "ok"       // every upstream can be called
 	StatusStarting = "starting" // some upstreams have not answered yet
-	StatusDegraded = "degraded" // some upstreams cannot be called
+	StatusDegraded = "degraded" // some upstreams cannot be called, or the store of the cluster does not answer
 	StatusStopping = "stopping" // the gateway shuts down and finishes running calls
 )
 
@@ -32,6 +34,7 @@ type Health struct {
 	Config    string                    `json:"config,omitempty"`
 	Upstreams map[string]UpstreamHealth `json:"upstreams"`
 	Hub       *HubHealth                `json:"hub,omitempty"`
+	Store     string                    `json:"store,omitempty"` // what is wrong with the store of the cluster
 }
 
 // UpstreamHealth is the state of one upstream.
@@ -83,11 +86,33 @@ func (e *Engine) Health() *Health {
 		}
 	}
 	h.Hub = e.Offices.Health()
+	if h.Store = StoreTrouble(e.Store.Cluster()); h.Store != "" {
+		h.Status = StatusDegraded
+	}
 	for _, s := range e.manager.Status() {
 		h.add(s)
 		e.Definitions.complete(h, s.Name)
 	}
 	return h
+}
+
+// StoreTrouble says why the store of a cluster is of no use to a node, and what operators do; "" if the store answers, and
+// without a node. Strangers may read it, so the cause is in the log alone.
+func StoreTrouble(n *cluster.Node) string {
+	if n == nil {
+		return ""
+	}
+	joined, refused := cluster.Joined(n)
+	silence := cluster.Silence(n)
+	switch {
+	case refused != nil:
+		return "the nodes of the cluster run another version, which does not understand this one: operators find both in the log"
+	case !joined:
+		return "this node has just started and the store of its cluster does not answer: operators find the cause in the log, and look at the NATS servers of the key store"
+	case silence > 0 || cluster.Apart(n):
+		return fmt.Sprintf("the store of the cluster has not acknowledged this node for %v: operators find the cause in the log, and look at the NATS servers of the key store", silence.Round(time.Second))
+	}
+	return ""
 }
 
 // add adds an upstream. An upstream that restarts after a failure keeps the reason of that failure,

@@ -147,7 +147,6 @@ func TestStartWithoutStore(t *testing.T) {
 	base := fmt.Sprintf("http://127.0.0.1:%d", front)
 	told := make(chan string, 1)
 	go func() {
-		defer s.Start()
 		defer close(told)
 		client := &http.Client{Timeout: 20 * time.Second}
 		defer client.CloseIdleConnections()
@@ -169,27 +168,34 @@ cluster: {node: a, key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=, listen: "1
 `, at))
 	a := start(t, path, "serve", "--config", path, "--listen", fmt.Sprintf("127.0.0.1:%d", front))
 	session := <-told
+	r := weir(t, "cluster", "--url", a.base+"/mcp")
+	r.want(t, exitTool, "apart")
+	if !strings.Contains(r.stdout, "a *") || !strings.Contains(r.stderr, "the store of its cluster does not answer") {
+		t.Errorf("a node without its store: %+v", r)
+	}
+	s.Start()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		resp, err := http.Get(a.base + "/readyz")
 		if err != nil {
 			t.Fatal(err)
 		}
+		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
+		if err == nil && resp.StatusCode == http.StatusOK && strings.Contains(string(body), `"ok"`) {
 			break
 		}
 		if time.Now().After(end) {
 			t.Fatal("the node has not joined")
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":8,"method":"ping"}`))
+	ping, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":8,"method":"ping"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	r.Header.Set("Mcp-Session-Id", session)
-	resp, err := http.DefaultClient.Do(r)
+	ping.Header.Set("Content-Type", "application/json")
+	ping.Header.Set("Accept", "application/json, text/event-stream")
+	ping.Header.Set("Mcp-Session-Id", session)
+	resp, err := http.DefaultClient.Do(ping)
 	if err != nil {
 		t.Fatal(err)
 	}

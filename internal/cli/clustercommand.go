@@ -40,9 +40,9 @@ func clusterStatusCommand(a *process) *cobra.Command {
 of the configuration, and what they do not agree about. Below them are the servers
 with scope: cluster, each with its holder.
 
-The exit code is 0 if the nodes agree, and 1 if there are warnings: a clock that is
-more than a minute off, or different configurations. It is 4 for a gateway that is
-no node of a cluster.`,
+The exit code is 0 if the nodes agree, and 1 if there are warnings: a store that does
+not answer the node, a clock that is more than a minute off, or different
+configurations. It is 4 for a gateway that is no node of a cluster.`,
 		Example: "  weir cluster status\n  weir cluster status --json --url http://weir-1:8088/mcp",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

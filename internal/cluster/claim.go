@@ -117,7 +117,7 @@ func (n *Node) take(ctx context.Context, l *life, t taking) (rev uint64, by stri
 			doc = *t.seen
 		} else {
 			var failed error
-			if doc, failed = n.o.Docs.Get(ctx, t.key); failed != nil {
+			if doc, failed = n.docs.Get(ctx, t.key); failed != nil {
 				err = failed
 				if !errors.Is(err, store.ErrUnavailable) {
 					return 0, "", err
@@ -149,7 +149,7 @@ func (n *Node) take(ctx context.Context, l *life, t taking) (rev uint64, by stri
 				}
 			}
 		}
-		if rev, err = n.o.Docs.Set(ctx, t.key, mine, doc.Rev, t.ttl); err == nil {
+		if rev, err = n.docs.Set(ctx, t.key, mine, doc.Rev, t.ttl); err == nil {
 			return rev, l.inc, nil
 		}
 		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrUnavailable) {
@@ -201,7 +201,7 @@ func (c *Claim) Release(ctx context.Context) error {
 }
 
 func (c *Claim) release(ctx context.Context) error {
-	err := c.n.o.Docs.Delete(ctx, c.key, c.rev)
+	err := c.n.docs.Delete(ctx, c.key, c.rev)
 	if errors.Is(err, store.ErrConflict) {
 		return nil // another owner has it, or an earlier Delete was made
 	}
@@ -210,7 +210,7 @@ func (c *Claim) release(ctx context.Context) error {
 
 // HeldBy returns the INC of the node that owns a document, "" if none does. It changes nothing.
 func HeldBy(ctx context.Context, n *Node, key string) (inc string, err error) {
-	doc, err := n.o.Docs.Get(ctx, key)
+	doc, err := n.docs.Get(ctx, key)
 	if err != nil || doc.Rev == 0 {
 		return "", err
 	}

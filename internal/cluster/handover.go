@@ -60,10 +60,10 @@ func (s *sessions) hand(ctx context.Context, key, state string) error {
 	}
 	rev := uint64(0)
 	for range leaveTries {
-		if _, err = s.n.o.Docs.Set(ctx, key, value, rev, takenTTL); !errors.Is(err, store.ErrConflict) {
+		if _, err = s.n.docs.Set(ctx, key, value, rev, takenTTL); !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		doc, failed := s.n.o.Docs.Get(ctx, key)
+		doc, failed := s.n.docs.Get(ctx, key)
 		if failed != nil {
 			return failed
 		}

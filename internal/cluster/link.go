@@ -485,6 +485,7 @@ func (n *Node) receive(next http.Handler) http.Handler {
 			// It may be for an older incarnation of this process: the handler knows what it owns.
 		}
 		if r.URL.Path == pathPing {
+			w.Header().Set(headerState, standing(n))
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}

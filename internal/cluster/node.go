@@ -94,6 +94,7 @@ type Options struct {
 // No method holds the lock while it asks the store or another node.
 type Node struct {
 	o       Options
+	docs    store.Docs // Options.Docs for all but the renewals
 	log     *slog.Logger
 	started time.Time
 	links   *hop.Transport
@@ -115,8 +116,11 @@ type Node struct {
 
 	mu       sync.Mutex // guards below
 	life     *life
-	joined   bool  // an incarnation of the process has been acknowledged
-	refused  error // why the node does not join; nil if it may
+	joined   bool              // an incarnation of the process has been acknowledged
+	heard    time.Time         // when the last acknowledged renewal was sent; the start before the first one
+	own      Peer              // as its document says, whether or not the store has it
+	seen     map[string]string // by INC: what the other nodes told of their state while this one is apart; nil otherwise
+	refused  error             // why the node does not join; nil if it may
 	state    string
 	peers    map[string]*peerState
 	gone     map[string]time.Time // last renewal seen of nodes that are gone; bounded by maxGone
@@ -170,9 +174,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		o.Dial = dialer().DialContext
 	}
 	n := &Node{
-		o: o, log: o.Logger, started: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
+		o: o, log: o.Logger, started: time.Now(), heard: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
 		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, wake: make(chan struct{}, 1),
 	}
+	n.docs = hasty{o.Docs, n}
 	n.links = newLinks(o.Dial, o.TLS)
 	n.callers = newCallers()
 	n.ctx, n.end = context.WithCancel(context.Background())
@@ -184,6 +189,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	first := n.life
+	n.own = Peer{Inc: first.inc, Name: o.Name, URL: o.URL, Proto: o.proto, Started: n.started.Unix()}
 	stop, known, err := store.FollowLater(o.Docs, "n.", n.follow)
 	if err != nil {
 		n.Close(ctx)
@@ -195,6 +201,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 			n.run()
 		}
 	})
+	n.work.Go(func() { look(n) })
 	select {
 	case <-first.ready:
 		return n, nil
@@ -273,9 +280,10 @@ func (n *Node) Draining() bool {
 // run renews the document of the node until Close.
 func (n *Node) run() {
 	var t told
+	var s seldom
 	for {
 		l := n.current()
-		wait := n.renew(l)
+		wait := n.renew(l, &s)
 		compare(n, &t)
 		if wait < 0 {
 			if !n.fence(l) {
@@ -294,7 +302,7 @@ func (n *Node) run() {
 
 // renew writes the document once. It returns when to write it again; a negative duration says that the
 // incarnation is over.
-func (n *Node) renew(l *life) time.Duration {
+func (n *Node) renew(l *life, told *seldom) time.Duration {
 	left := fenceAfter - time.Since(l.sent)
 	if l.there && left <= 0 {
 		return -1
@@ -323,11 +331,17 @@ func (n *Node) renew(l *life) time.Duration {
 		n.count.renewals.Add(1)
 		n.count.renewing.Add(int64(time.Since(sent)))
 		l.rev, l.sent = rev, sent
+		n.mu.Lock()
+		silent := sent.Sub(n.heard)
+		n.heard = sent
+		n.joined = true
+		n.mu.Unlock()
+		if !told.last.IsZero() {
+			told.last = time.Time{}
+			n.log.Info("the store takes the renewals of this node again", "node", n.o.Name, "after", silent.Round(time.Second))
+		}
 		if !l.there {
 			l.there = true
-			n.mu.Lock()
-			n.joined = true
-			n.mu.Unlock()
 			close(l.ready)
 			n.log.Info("this node is in the cluster", "node", n.o.Name, "inc", l.inc)
 		}
@@ -336,7 +350,9 @@ func (n *Node) renew(l *life) time.Duration {
 	if n.ctx.Err() != nil {
 		return renewEvery
 	}
-	n.log.Warn("the store did not take the renewal of this node", "node", n.o.Name, "inc", l.inc, "err", err)
+	if told.due() {
+		n.log.Warn("the store did not take the renewal of this node, which tries again twice a second; operators look at the store", "node", n.o.Name, "inc", l.inc, "err", err)
+	}
 	if left := fenceAfter - time.Since(l.sent); l.there && left < retryEvery {
 		return max(0, left) // the next attempt ends it
 	}
@@ -350,12 +366,13 @@ func (n *Node) document(inc string) []byte {
 		self = n.o.Self()
 	}
 	n.mu.Lock()
-	state := n.state
-	n.mu.Unlock()
-	value, err := json.Marshal(nodeDoc{1, Peer{
-		Inc: inc, Name: n.o.Name, URL: n.o.URL, Version: self.Version, Proto: n.o.proto, State: state, Config: self.Config, Load: self.Load,
+	n.own = Peer{
+		Inc: inc, Name: n.o.Name, URL: n.o.URL, Version: self.Version, Proto: n.o.proto, State: n.state, Config: self.Config, Load: self.Load,
 		Started: n.started.Unix(), Clock: time.Now().UnixMilli(),
-	}})
+	}
+	own := n.own
+	n.mu.Unlock()
+	value, err := json.Marshal(nodeDoc{1, own})
 	if err != nil {
 		panic(err) // cannot happen: texts and numbers
 	}
@@ -372,13 +389,14 @@ func (n *Node) fence(old *life) bool {
 	loseClaims(n) // before what may wait for the bus: another node has them soon
 	old.stop()
 	var next *life
+	var s seldom
 	for next == nil {
 		var err error
 		if next, err = n.born(); err != nil {
-			n.log.Warn("the messages of the cluster cannot be received", "err", err)
-			select {
-			case <-time.After(retryEvery):
-			case <-n.ctx.Done():
+			if s.due() {
+				n.log.Warn("the messages of the cluster cannot be received", "err", err)
+			}
+			if pause(n.ctx, retryEvery) != nil {
 				return false
 			}
 		}
@@ -436,7 +454,7 @@ func bequeath(n *Node, old string, next *life) {
 // Heir returns the incarnation that goes on for an older one of the same process, "" if there is none.
 func (n *Node) Heir(ctx context.Context, inc string) string {
 	for range 8 { // of heirs of heirs
-		doc, err := n.o.Docs.Get(ctx, "e."+inc)
+		doc, err := n.docs.Get(ctx, "e."+inc)
 		var o owner
 		if err != nil || doc.Rev == 0 || json.Unmarshal(doc.Value, &o) != nil {
 			return ""
@@ -531,7 +549,7 @@ func (n *Node) lookUp(ctx context.Context, inc string) (p Peer, there bool, err 
 	if !validInc(inc) {
 		return Peer{}, false, nil
 	}
-	doc, err := n.o.Docs.Get(ctx, "n."+inc)
+	doc, err := n.docs.Get(ctx, "n."+inc)
 	if err != nil || doc.Rev == 0 {
 		return Peer{}, false, err
 	}
@@ -565,9 +583,9 @@ func (n *Node) Close(ctx context.Context) {
 		_ = c.release(ctx) // it ends with the node
 	}
 	if l.there {
-		if err := n.o.Docs.Delete(ctx, "n."+l.inc, l.rev); errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
-			if doc, err := n.o.Docs.Get(ctx, "n."+l.inc); err == nil && doc.Rev != 0 {
-				_ = n.o.Docs.Delete(ctx, doc.Key, doc.Rev) // else it ends with its TTL
+		if err := n.docs.Delete(ctx, "n."+l.inc, l.rev); errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
+			if doc, err := n.docs.Get(ctx, "n."+l.inc); err == nil && doc.Rev != 0 {
+				_ = n.docs.Delete(ctx, doc.Key, doc.Rev) // else it ends with its TTL
 			}
 		}
 	}

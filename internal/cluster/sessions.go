@@ -209,9 +209,9 @@ func (s *sessions) keep(ctx context.Context, id, key, made string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
-	doc, err := s.n.o.Docs.Get(ctx, key)
+	doc, err := s.n.docs.Get(ctx, key)
 	if err == nil && doc.Rev != 0 {
-		_, _ = s.n.o.Docs.Set(ctx, key, doc.Value, doc.Rev, takenTTL) // the next request tries again
+		_, _ = s.n.docs.Set(ctx, key, doc.Value, doc.Rev, takenTTL) // the next request tries again
 	}
 }
 
@@ -249,10 +249,14 @@ func (x *exchange) misdirected(owner string) {
 	x.w.WriteHeader(http.StatusMisdirectedRequest)
 }
 
-// carried serves a request that another node has sent to this one as the owner.
+// carried serves a request that another node has sent to this one as the owner. A session of an older incarnation has
+// ended here: a node that is apart and cannot ask for its owner leaves it to the other node.
 func (x *exchange) carried() {
 	owner, err := x.owner(false)
+	c, _ := x.r.Context().Value(callerKey{}).(carried)
 	switch {
+	case err != nil && c.misdirected && Apart(x.s.n):
+		x.misdirected("")
 	case err != nil:
 		x.unavailable(err)
 	case owner == x.s.n.Inc():
@@ -263,13 +267,10 @@ func (x *exchange) carried() {
 }
 
 // owner is find, again and again while the store does not answer: where the node that was killed led it, the others
-// elect a leader first. A node that has started without its store asks once.
+// elect a leader first. A node that is apart asks once.
 func (x *exchange) owner(handed bool) (inc string, err error) {
 	if x.until.IsZero() {
-		x.until = time.Now()
-		if joined, _ := Joined(x.s.n); joined {
-			x.until = x.until.Add(electionTime)
-		}
+		x.until = time.Now().Add(patience(x.s.n))
 	}
 	for {
 		inc, err = x.find(handed)
@@ -283,7 +284,7 @@ func (x *exchange) owner(handed bool) (inc string, err error) {
 // becomes this node's.
 func (x *exchange) find(handed bool) (string, error) {
 	n := x.s.n
-	ctx, cancel := context.WithTimeout(x.r.Context(), attemptTime)
+	ctx, cancel := attempt(x.r.Context(), n)
 	defer cancel()
 	if handed || over(n, x.made) && x.made != n.Inc() {
 		if x.claim(ctx) {
@@ -291,7 +292,7 @@ func (x *exchange) find(handed bool) (string, error) {
 			return n.Inc(), nil
 		}
 	}
-	doc, err := n.o.Docs.Get(ctx, x.key)
+	doc, err := n.docs.Get(ctx, x.key)
 	if err != nil {
 		return "", err
 	}
@@ -310,7 +311,7 @@ func (x *exchange) find(handed bool) (string, error) {
 		}
 	}
 	if x.partOf(doc) { // the session was at more nodes than this one has heard of
-		if doc, err = n.o.Docs.Get(ctx, x.key); err != nil {
+		if doc, err = n.docs.Get(ctx, x.key); err != nil {
 			return "", err
 		}
 	}
@@ -340,7 +341,7 @@ func (x *exchange) claim(ctx context.Context) bool {
 	if x.s.e.Ahead != nil {
 		reads.Go(func() { with = x.s.e.Ahead(ctx, guard.Principal(ctx), x.id) })
 	}
-	_, err = n.o.Docs.Set(ctx, x.key, mine, 0, takenTTL)
+	_, err = n.docs.Set(ctx, x.key, mine, 0, takenTTL)
 	reads.Wait()
 	if err != nil {
 		return false
@@ -458,7 +459,7 @@ func (x *exchange) routeTo(to string) {
 
 // asked returns an error if the store cannot be asked for a node.
 func (x *exchange) asked(inc string) error {
-	ctx, cancel := context.WithTimeout(x.r.Context(), attemptTime)
+	ctx, cancel := attempt(x.r.Context(), x.s.n)
 	defer cancel()
 	_, _, err := x.s.n.lookUp(ctx, inc)
 	return err

@@ -46,14 +46,30 @@ func (s NodeStatus) Skewed() bool { return s.Skew.Abs() > maxSkew }
 // Draining reports whether a node takes no new work.
 func (p Peer) Draining() bool { return p.State == stateDraining }
 
-// Status returns the nodes of the cluster as n sees them, sorted by name.
+// Status returns the nodes of the cluster as n sees them, sorted by name. While n is apart, its own State is "apart", and
+// that of each other node is what the node answers over the peer link, "unknown" if it does not answer.
 func Status(n *Node) []NodeStatus {
+	apart := Apart(n)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	all := make([]NodeStatus, 0, len(n.peers))
-	for _, p := range n.peers {
-		all = append(all, NodeStatus{p.Peer, p.Inc == n.life.inc, p.skew})
+	all := make([]NodeStatus, 0, len(n.peers)+1)
+	self := NodeStatus{Peer: n.own, Self: true}
+	self.Inc = n.life.inc
+	if apart {
+		self.State = stateApart
 	}
+	for _, p := range n.peers {
+		s := NodeStatus{Peer: p.Peer, Skew: p.skew}
+		switch {
+		case p.Inc == n.life.inc:
+			self.Skew = p.skew
+			continue
+		case apart:
+			s.State = cmp.Or(n.seen[p.Inc], stateUnknown)
+		}
+		all = append(all, s)
+	}
+	all = append(all, self)
 	slices.SortFunc(all, func(a, b NodeStatus) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Inc, b.Inc)) })
 	return all
 }
@@ -130,6 +146,8 @@ type Figures struct {
 	Fenced    int64          // incarnations that the store did not acknowledge in time
 	Renewals  int64          // of this node that the store has acknowledged
 	Renewing  time.Duration  // how long these took in all
+	Apart     bool           // the store does not know this node
+	Silence   time.Duration  // see Silence
 }
 
 // counters are the sums of Figures.
@@ -138,11 +156,12 @@ type counters struct{ forwarded, adopted, broken, fenced, renewals, renewing ato
 // Count returns the figures of a node.
 func Count(n *Node) Figures {
 	f := Figures{
-		Nodes: map[string]int{stateUp: 0, stateDraining: 0}, Forwarded: n.count.forwarded.Load(), Adopted: n.count.adopted.Load(), Broken: n.count.broken.Load(),
+		Nodes: map[string]int{stateUp: 0, stateDraining: 0, stateApart: 0, stateUnknown: 0}, Forwarded: n.count.forwarded.Load(), Adopted: n.count.adopted.Load(), Broken: n.count.broken.Load(),
 		Fenced: n.count.fenced.Load(), Renewals: n.count.renewals.Load(), Renewing: time.Duration(n.count.renewing.Load()),
+		Apart: Apart(n), Silence: Silence(n),
 	}
-	for _, p := range n.Peers() {
-		f.Nodes[p.State]++
+	for _, s := range Status(n) {
+		f.Nodes[s.State]++
 	}
 	return f
 }

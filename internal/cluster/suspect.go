@@ -150,7 +150,7 @@ func (n *Node) Suspect(ctx context.Context, inc string) (dead bool) {
 
 // check is Suspect without sharing.
 func (n *Node) check(ctx context.Context, inc string) (dead bool) {
-	doc, err := settled(ctx, n.o.Docs, "n."+inc)
+	doc, err := settled(ctx, n, "n."+inc)
 	switch {
 	case err != nil:
 		return false // without the store there is no verdict
@@ -163,7 +163,7 @@ func (n *Node) check(ctx context.Context, inc string) (dead bool) {
 		return false
 	}
 	// The revision is from before the pings: a node that has renewed meanwhile stays.
-	_, err = store.Change(ctx, n.o.Docs, doc.Key, func(now store.Doc) ([]byte, time.Duration, error) {
+	_, err = store.Change(ctx, n.docs, doc.Key, func(now store.Doc) ([]byte, time.Duration, error) {
 		if now.Rev != 0 && now.Rev != doc.Rev {
 			return nil, 0, errRenewed
 		}
@@ -205,7 +205,7 @@ func succeed(n *Node) {
 // succeedOnce is one attempt of succeed.
 func succeedOnce(ctx context.Context, n *Node) error {
 	var old []store.Doc
-	for doc, err := range n.o.Docs.List(ctx, "n.") {
+	for doc, err := range n.docs.List(ctx, "n.") {
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func succeedOnce(ctx context.Context, n *Node) error {
 			continue
 		}
 		// A revision that has changed is of a node that lives, or the store has not made the change.
-		if err := n.o.Docs.Delete(ctx, doc.Key, doc.Rev); err != nil {
+		if err := n.docs.Delete(ctx, doc.Key, doc.Rev); err != nil {
 			left = err
 			continue
 		}
@@ -234,13 +234,13 @@ func succeedOnce(ctx context.Context, n *Node) error {
 var errRenewed = errors.New("the node has renewed its document")
 
 // settled reads a document of a store that may elect its leader, as it does where the node that was killed led it:
-// it asks again until there is an answer or electionTime is over.
-func settled(ctx context.Context, docs store.Docs, key string) (doc store.Doc, err error) {
-	ctx, cancel := context.WithTimeout(ctx, electionTime)
+// it asks again until there is an answer or patience is over.
+func settled(ctx context.Context, n *Node, key string) (doc store.Doc, err error) {
+	ctx, cancel := context.WithTimeout(ctx, max(awayTime, patience(n)))
 	defer cancel()
 	for {
-		attempt, end := context.WithTimeout(ctx, attemptTime)
-		doc, err = docs.Get(attempt, key)
+		attempt, end := attempt(ctx, n)
+		doc, err = n.docs.Get(attempt, key)
 		end()
 		if err == nil || pause(ctx, retryEvery) != nil {
 			return doc, err

@@ -252,7 +252,7 @@ func (n *Node) Log() string { return n.log.String() }
 // startTime bounds the start of a node.
 const startTime = time.Minute
 
-// Start starts the node, also again after its end, and waits until it is ready for requests.
+// Start starts the node, also again after its end, and waits until it is ready for requests and has its store.
 func (n *Node) Start() error {
 	if err := n.Begin(); err != nil {
 		return err
@@ -261,11 +261,12 @@ func (n *Node) Start() error {
 	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := client.Get(n.URL + "/readyz")
 		if err == nil {
+			body, _ := io.ReadAll(resp.Body) // what it is without its store
 			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
+			if resp.StatusCode == http.StatusOK && !strings.Contains(string(body), `"degraded"`) {
 				return nil
 			}
-			err = errors.New(resp.Status)
+			err = fmt.Errorf("%s: %s", resp.Status, body)
 		}
 		if _, runs := n.Epoch(); !runs {
 			return fmt.Errorf("%s has ended: %w\n%s", n.Name, err, n.Log())

@@ -34,17 +34,16 @@ const (
 	statusDraining = "draining"
 )
 
-// apart returns the status of a node that its store does not know, and the reason for balancers' operators. Strangers may
-// read it, so the cause is in the log alone.
-func apart(n *cluster.Node) (status, reason string) {
-	joined, err := cluster.Joined(n)
-	switch {
+// apart returns the status of a node that its store does not know, and whether a balancer should leave the node. It should
+// only while another node is better off: without its store, a node still serves what needs nothing of it.
+func apart(n *cluster.Node) (status string, leave bool) {
+	switch joined, _ := cluster.Joined(n); {
+	case !cluster.Worse(n):
+		return app.StatusDegraded, false
 	case joined:
-		return statusApart, "the store of the cluster has not acknowledged this node in time: operators look at the NATS servers of the key store"
-	case err != nil:
-		return app.StatusStarting, "the nodes of the cluster run another version, which does not understand this one: operators find both in the log"
+		return statusApart, true
 	}
-	return app.StatusStarting, "this node has just started and the store of its cluster does not answer: operators find the cause in the log, and look at the NATS servers of the key store"
+	return app.StatusStarting, true
 }
 
 // endpoint is a streamable.Server. In a cluster, a request whose session lives at another node goes there.

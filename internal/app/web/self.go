@@ -54,7 +54,14 @@ func (n nodes) Status() api.ClusterStatus {
 	all := cluster.Status(n.of)
 	out := api.ClusterStatus{Nodes: make([]api.ClusterNode, 0, len(all)), Servers: []api.ClusterServer{}, Warnings: []string{}}
 	names := map[string]string{}
-	for _, s := range all {
+	for i, s := range all {
+		if s.Self { // other nodes do not know it without a store
+			s.Version, s.Config = n.engine.Version, config.CommonHash(n.engine.Config())
+			all[i] = s
+			if trouble := app.StoreTrouble(n.of); trouble != "" {
+				out.Warnings = append(out.Warnings, fmt.Sprintf("%s: %s; what is said of the other nodes may be old", s.Name, trouble))
+			}
+		}
 		out.Nodes = append(out.Nodes, api.ClusterNode{
 			Name: s.Name, Inc: s.Inc, Self: s.Self, State: s.State, Version: s.Version, Proto: s.Proto, URL: s.URL, Config: s.Config,
 			Calls: s.Load.Calls, Sessions: s.Load.Sessions, CPU: s.Load.CPU, Started: s.Started, SkewMS: s.Skew.Milliseconds(), Skewed: s.Skewed(),

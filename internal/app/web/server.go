@@ -364,7 +364,11 @@ func (f *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	case f.cluster != nil && f.cluster.Draining():
 		answer["status"] = statusDraining
 	case f.cluster != nil && !f.cluster.Ready():
-		answer["status"], answer["reason"] = apart(f.cluster)
+		var leave bool
+		if answer["status"], leave = apart(f.cluster); !leave {
+			code = http.StatusOK
+		}
+		answer["reason"] = app.StoreTrouble(f.cluster)
 	default:
 		code = http.StatusOK
 	}

@@ -104,7 +104,7 @@ export function sizeText(bytes) {
 
 export const savedText = (read, raw) => (raw > 0 ? `${Math.max(0, Math.round(100 * (1 - read / raw)))} %` : '–');
 
-const marks = { ready: '●', idle: '●', ok: '●', up: '●', starting: '◐', draining: '◐', gone: '■', failed: '▲', degraded: '▲', stopped: '■', disabled: '○', 'left out': '○' };
+const marks = { ready: '●', idle: '●', ok: '●', up: '●', starting: '◐', draining: '◐', gone: '■', failed: '▲', degraded: '▲', apart: '▲', stopped: '■', disabled: '○', 'left out': '○' };
 
 // stateText is a state in words, with a mark of its own shape.
 export const stateText = (state) => el('span', { class: `state ${String(state).replace(' ', '-')}` }, el('span', { 'aria-hidden': 'true' }, marks[state] ?? '○'), ' ', state);

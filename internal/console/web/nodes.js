@@ -61,6 +61,8 @@ export function view(data, context) {
     card('What it means, and what to do', el('dl', { class: 'list' },
       ...meaning('up', 'It takes calls and sessions.'),
       ...meaning('draining', 'It takes no new work, and ends the calls that run. Stop it once it has none; it works again when it is started again.'),
+      ...meaning('apart', 'Its store does not answer it: it serves what needs nothing of the store. Look at the NATS servers, and at its log.'),
+      ...meaning('unknown', 'It does not answer the node that shows this page.'),
       ...meaning('gone', 'It has ended, or cannot reach the store. Other nodes go on with its sessions. Calls that ran there failed with node_gone. If it should be there, look at its log and start it again.'),
       el('dt', {}, el('span', { class: 'bad' }, '▲ clock')), el('dd', {}, 'It differs: it and the clock of the node that answers are more than a minute apart. Quotas and the ends of tokens depend on clocks: set all by NTP.'),
       el('dt', {}, el('span', { class: 'bad' }, '▲ configuration')), el('dd', {}, 'It differs: most nodes have another file, so answers depend on the node. Give all the same file, and reload it.')),

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// What a node tells of its state, and sees of others, while the store does not say it.
+const (
+	stateApart   = "apart"   // its store does not answer it
+	stateUnknown = "unknown" // it does not answer, or is of an older build
+)
+
+// headerState has the state of a node in its answer to a ping over the peer link.
+const headerState = "Weir-State"
+
+const (
+	freshTime = 2 * renewEvery // within which a store that works has acknowledged a renewal
+	lookEvery = time.Second    // how often a node that is apart asks the others for their state
+)
+
+// Silence returns for how long the store has not answered a node, 0 while it acknowledges renewals as they are due.
+func Silence(n *Node) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if d := time.Since(n.heard); d > freshTime {
+		return d
+	}
+	return 0
+}
+
+// standing is the state that a node tells the others over the peer link.
+func standing(n *Node) string {
+	switch {
+	case n.Draining():
+		return stateDraining
+	case Apart(n) || Silence(n) > 0:
+		return stateApart
+	}
+	return stateUp
+}
+
+// Worse reports whether a node is apart while another one is not, so that requests are served better there. A node that
+// cannot know this is not worse: where the store of all nodes is away, all of them go on with what needs nothing of it.
+func Worse(n *Node) bool {
+	if !Apart(n) {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.refused != nil {
+		return true // by a store that answers
+	}
+	for _, state := range n.seen {
+		if state == stateUp {
+			return true
+		}
+	}
+	return false
+}
+
+// look asks the other nodes for their state while a node is apart.
+//
+//	apart ─▶ GET pathPing at each node that it knows of, over the peer link ─▶ Weir-State: up | draining | apart
+func look(n *Node) {
+	for {
+		n.mu.Lock()
+		fenced := n.life.fenced
+		n.mu.Unlock()
+		wait := time.After(lookEvery)
+		if !Apart(n) {
+			setSeen(n, nil)
+			wait = nil // for as long as the incarnation lasts
+		} else {
+			setSeen(n, states(n))
+		}
+		select {
+		case <-wait:
+		case <-fenced:
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+func setSeen(n *Node, seen map[string]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen = seen
+}
+
+// states returns what the other nodes tell of themselves, by INC.
+func states(n *Node) map[string]string {
+	ctx, cancel := context.WithTimeout(n.ctx, linkTime)
+	defer cancel()
+	var mu sync.Mutex // guards all
+	all := map[string]string{}
+	var asked sync.WaitGroup
+	for _, p := range n.Peers() {
+		if p.Inc == n.Inc() {
+			continue
+		}
+		asked.Go(func() {
+			state := stateOf(ctx, n, p.Inc)
+			mu.Lock()
+			defer mu.Unlock()
+			all[p.Inc] = state
+		})
+	}
+	asked.Wait()
+	return all
+}
+
+// stateOf asks a node for its state.
+func stateOf(ctx context.Context, n *Node, inc string) string {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, pathPing, nil)
+	if err != nil {
+		return stateUnknown
+	}
+	resp, err := n.RoundTrip(inc, r)
+	if err != nil {
+		return stateUnknown
+	}
+	_ = resp.Body.Close()
+	switch state := resp.Header.Get(headerState); state {
+	case stateUp, stateDraining, stateApart:
+		return state
+	}
+	return stateUnknown
+}
+
+// seldom lets a message of a kind into the log once a minute. One goroutine owns it.
+type seldom struct{ last time.Time }
+
+func (s *seldom) due() bool {
+	if !s.last.IsZero() && time.Since(s.last) < time.Minute {
+		return false
+	}
+	s.last = time.Now()
+	return true
+}
+
+// awayTime bounds one request to the store while a node is apart: clients hear in time that it does not answer.
+const awayTime = 500 * time.Millisecond
+
+// Docs returns the documents of a node for requests. While the node is apart, each reading and writing of one fails after
+// awayTime, and not after the time that its caller has.
+func Docs(n *Node) store.Docs { return n.docs }
+
+// hasty is Docs.
+type hasty struct {
+	store.Docs
+	n *Node
+}
+
+func (h hasty) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if Apart(h.n) {
+		return context.WithTimeout(ctx, awayTime)
+	}
+	return ctx, func() {}
+}
+
+// Get implements store.Docs.
+func (h hasty) Get(ctx context.Context, key string) (store.Doc, error) {
+	ctx, cancel := h.bound(ctx)
+	defer cancel()
+	return h.Docs.Get(ctx, key)
+}
+
+// Set implements store.Docs.
+func (h hasty) Set(ctx context.Context, key string, value []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	ctx, cancel := h.bound(ctx)
+	defer cancel()
+	return h.Docs.Set(ctx, key, value, rev, ttl)
+}
+
+// Delete implements store.Docs.
+func (h hasty) Delete(ctx context.Context, key string, rev uint64) error {
+	ctx, cancel := h.bound(ctx)
+	defer cancel()
+	return h.Docs.Delete(ctx, key, rev)
+}
+
+// patience returns how long a request waits for a store that may elect its leader. A store that has been silent for the
+// time of an election is away.
+func patience(n *Node) time.Duration {
+	if Apart(n) {
+		return 0
+	}
+	return max(0, electionTime-Silence(n))
+}
+
+// attempt returns a context for one question that a request has for the store.
+func attempt(ctx context.Context, n *Node) (context.Context, context.CancelFunc) {
+	if Apart(n) {
+		return context.WithTimeout(ctx, awayTime)
+	}
+	return context.WithTimeout(ctx, attemptTime)
+}
