@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"strings"
@@ -52,7 +51,7 @@ func TestPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := &url.URL{Scheme: "http", Host: upstream}
-	mine := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
+	mine := httptest.NewServer(reverseProxy(target))
 	defer mine.Close()
 	var stdout, stderr bytes.Buffer
 	args := strings.Fields("-rounds 1 -round 20ms -callers 2 -bytes 100,20000 -memory-calls 0 -browses 0 -systems passthrough -peers -upstream " + upstream +

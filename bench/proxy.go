@@ -25,8 +25,22 @@ func toServer() *http.Transport {
 	}
 }
 
-// serveProxy is the baseline: httputil.ReverseProxy, given what it needs to be
-// as fast as it can be.
+// reverseProxy returns an httputil.ReverseProxy, given what it needs to be as fast as it can be.
+func reverseProxy(target *url.URL) http.Handler {
+	proxy := &httputil.ReverseProxy{
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:  toServer(),
+		BufferPool: &copyBuffers{sync.Pool{New: func() any { return new([32 << 10]byte) }}},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Without it, the server closes a body that its Transport looks at once more
+		// after the last byte, and one large answer in some thousands breaks off.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+// serveProxy is the baseline.
 func serveProxy(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	if len(args) != 1 {
 		return errors.New("proxy needs the url of the upstream")
@@ -35,17 +49,7 @@ func serveProxy(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 	if err != nil {
 		return err
 	}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:  toServer(),
-		BufferPool: &copyBuffers{sync.Pool{New: func() any { return new([32 << 10]byte) }}},
-	}
-	return serveHTTP(ctx, freePort, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Without it, the server closes a body that its Transport looks at once more
-		// after the last byte, and one large answer in some thousands breaks off.
-		_ = http.NewResponseController(w).EnableFullDuplex()
-		proxy.ServeHTTP(w, r)
-	}), stdin, stdout)
+	return serveHTTP(ctx, freePort, reverseProxy(target), stdin, stdout)
 }
 
 // copyBuffers is a pool as ReverseProxy wants it.
