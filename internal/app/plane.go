@@ -44,8 +44,8 @@ type Plane struct {
 
 // newPlane returns a plane without a URL. Its requests are told to a, which may be nil.
 func newPlane(h *stores, a *Auditor, ttl func() time.Duration, log *slog.Logger) *Plane {
-	handler := plane.Handler(h.store, plane.HandlerOptions{Memory: h.pool.Account("s2sp"), Logger: log})
-	return &Plane{store: h.store, ttl: ttl, log: log, handler: auditFetches(a, h.store, handler)}
+	handler := auditFetches(a, h.store, plane.Handler(h.store, plane.HandlerOptions{Logger: log}))
+	return &Plane{store: h.store, ttl: ttl, log: log, handler: guard.Counted(h.pool, "s2sp", handler)}
 }
 
 // Handler serves /s2sp/data and /s2sp/health.

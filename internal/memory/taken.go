@@ -41,6 +41,18 @@ func Limit(ctx context.Context) int64 {
 	return s.made.p.o.Limit
 }
 
+// Owner returns the account of messages of the owner for whom the call of ctx takes bytes, nil if nothing is
+// counted.
+func Owner(ctx context.Context) *Account {
+	s := FromContext(ctx)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.made.p.Account(s.made.kind + s.made.name)
+}
+
 // Take counts n more bytes on the heap, which the caller is about to make for the call of ctx, until Give
 // or the end of the call's Scope. Up to Free bytes of a call cost nothing. If there is no room, Take waits
 // at most Options.Wait, and returns an *Error or the error of ctx. Without a Scope that counts, there

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Answer reads the answer of a data plane as it arrives. It returns each selected row with a
-// _row_id once. It uses the memory of one row. It is for one goroutine. The caller must Close it.
+// _row_id once. It uses the memory of one row, which has at most 16 MB. It is for one goroutine. The
+// caller must Close it.
 //
 //	{"body": [ {"_row_id":0,…}, {"_row_id":1,…}, … ], "total_rows": 2, …}
 //	           └─ Next ───────▶ └─ Next ───────▶     └─ Next: io.EOF, all of it was JSON
@@ -29,7 +31,9 @@ type Answer struct {
 	row    int   // bytes of one row
 
 	buf   []byte
-	at    int // what of buf was read
+	at    int   // what of buf was read
+	made  int64 // taken for buf, and for out and what it grows from
+	outs  int64 // the part of made for out
 	total int64
 	eof   bool
 
@@ -54,7 +58,7 @@ const (
 	placeEnd
 )
 
-// maxMember bounds a member of the answer that is not its body.
+// maxMember bounds a row, and a member of the answer that is not its body.
 const maxMember = 16 << 20
 
 // Next returns the next row, with _row_id as its first member. It is valid until the next call.
@@ -95,7 +99,7 @@ func (a *Answer) Nulled() int { return a.nulled }
 // ReadAnswer reads an answer that the caller has requested, from the body of its HTTP response.
 // server is its name in errors. Rows are bounded as a Fetcher's.
 func ReadAnswer(ctx context.Context, body io.ReadCloser, server string, sel table.Selection) *Answer {
-	return &Answer{body: body, server: server, ctx: ctx, end: func() {}, row: defaultMaxBytes, sieve: table.NewSieve(sel)}
+	return &Answer{body: body, server: server, ctx: ctx, end: func() {}, row: maxMember, sieve: table.NewSieve(sel)}
 }
 
 // Close ends the reading. It may be called more than once.
@@ -104,7 +108,32 @@ func (a *Answer) Close() error {
 		a.idle.Stop()
 	}
 	err := a.body.Close()
+	a.buf, a.out = nil, nil
+	memory.Give(a.ctx, a.made)
+	a.made, a.outs = 0, 0
 	a.end()
+	return err
+}
+
+// take counts n more bytes that the Answer is about to make, until Close.
+func (a *Answer) take(n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	err := memory.Take(a.ctx, n)
+	if err == nil {
+		a.made += n
+	}
+	return err
+}
+
+// makeRow takes what the row that begins here takes in out, which grows by doubling.
+func (a *Answer) makeRow() error {
+	n := 2*int64(len(a.buf)-a.at) - a.outs
+	err := a.take(n)
+	if err == nil {
+		a.outs += max(n, 0)
+	}
 	return err
 }
 
@@ -286,6 +315,9 @@ func (a *Answer) readRow() ([]byte, error) {
 			size, whole = a.ends.find(a.buf[a.at:])
 		}
 		if whole {
+			if err := a.makeRow(); err != nil {
+				return nil, err
+			}
 			out, end, kept, err := a.sieve.Pass(a.out[:0], a.buf, a.at)
 			if err == nil && end-a.at > a.row {
 				return nil, a.longRow()
@@ -313,6 +345,10 @@ func (a *Answer) readRow() ([]byte, error) {
 // cleanRow reads a row that is no JSON, and may be so only for numbers that JSON
 // lacks.
 func (a *Answer) cleanRow(size int, err error) ([]byte, error) {
+	if err := memory.Take(a.ctx, int64(size)); err != nil {
+		return nil, err
+	}
+	defer memory.Give(a.ctx, int64(size))
 	clean, n := rawjson.Finite(a.buf[a.at : a.at+size])
 	if n == 0 {
 		return nil, a.noTable(err)
@@ -371,7 +407,13 @@ func (a *Answer) fill() error {
 		size = max(size, 2*cap(a.buf))
 	}
 	if size > cap(a.buf) {
+		before := int64(cap(a.buf))
+		if err := a.take(int64(size)); err != nil {
+			return err
+		}
 		a.buf = append(make([]byte, 0, size), a.buf...)
+		memory.Give(a.ctx, before)
+		a.made -= before
 	}
 	if a.idle != nil {
 		a.idle.Reset(a.stall)
@@ -399,7 +441,7 @@ func (a *Answer) fill() error {
 
 // broken returns the error for a malformed answer: with err or, if it is nil, with why.
 func (a *Answer) broken(err error, why string) error {
-	if errors.Is(err, ErrFetch) {
+	if full := (*memory.Error)(nil); errors.Is(err, ErrFetch) || errors.As(err, &full) {
 		return err
 	}
 	if err != nil {

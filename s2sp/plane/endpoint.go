@@ -34,8 +34,6 @@ type HandlerOptions struct {
 	Detect table.DetectOptions
 	// MaxRequest bounds the bytes of a request; 0 is 10 MB.
 	MaxRequest int64
-	// Memory counts the bytes of requests; nil sets no bound.
-	Memory *memory.Account
 	// Stall bounds one write to a reader, and the time in which the request must arrive; 0 means a
 	// minute.
 	Stall time.Duration
@@ -231,7 +229,7 @@ func strict(h http.Header) bool {
 // read reads the body of a request, and counts it until room is released.
 func (e *endpoint) read(w http.ResponseWriter, r *http.Request) (data []byte, room *memory.Block, err error) {
 	body := http.MaxBytesReader(w, r.Body, e.opts.MaxRequest)
-	buf := e.opts.Memory.NewBuffer(r.Context(), math.MaxInt64) // body has the bound
+	buf := memory.Owner(r.Context()).NewBuffer(r.Context(), math.MaxInt64) // body has the bound
 	if err = buf.Fill(body, r.ContentLength); err != nil {
 		buf.Drop()
 		return nil, nil, err

@@ -18,6 +18,7 @@ import (
 	"unicode"
 
 	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -48,8 +49,7 @@ type FetchOptions struct {
 	// Private lists non-public networks into which an allowed name may resolve, such as 10.0.0.0/8.
 	// Allowed addresses need no entry, and localhost may be loopback.
 	Private []netip.Prefix
-	// MaxBytes bounds a whole response, or one row of a response that is read row by row; 0 means
-	// 256 MB.
+	// MaxBytes bounds a whole response; 0 means 256 MB. One row has at most as many, and at most 16 MB.
 	MaxBytes int64
 	// Timeout bounds a whole fetch, or each wait of one that is read row by row; 0 means a minute.
 	Timeout time.Duration
@@ -228,6 +228,9 @@ func (a *Answer) Table() (*table.Table, error) {
 			return b.Table()
 		}
 		if err == nil {
+			err = memory.Take(a.ctx, tableCost*int64(len(row)))
+		}
+		if err == nil {
 			err = b.Append(row)
 		}
 		if err != nil {
@@ -235,6 +238,10 @@ func (a *Answer) Table() (*table.Table, error) {
 		}
 	}
 }
+
+// tableCost is how many bytes a table takes for a byte of its rows: the rows, as many while they grow, and
+// their index.
+const tableCost = 3
 
 // Open requests rows and columns from the server of resourceURL. It returns the answer once its
 // first byte has arrived, to be read row by row: a table of any size uses the memory of one row.
@@ -249,7 +256,7 @@ func (f *Fetcher) open(ctx context.Context, resourceURL string, sel table.Select
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{ctx: ctx, server: t.name, stall: f.opts.Timeout, most: most, row: int(f.opts.MaxBytes), sieve: table.NewSieve(sel)}
+	a := &Answer{ctx: ctx, server: t.name, stall: f.opts.Timeout, most: most, row: int(min(f.opts.MaxBytes, maxMember)), sieve: table.NewSieve(sel)}
 	cancel := func(error) {}
 	a.ctx, cancel = context.WithCancelCause(ctx)
 	a.idle = time.AfterFunc(a.stall, func() { cancel(fmt.Errorf("%w: %s sent nothing for %s", ErrFetch, a.server, a.stall)) })

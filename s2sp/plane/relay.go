@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -120,7 +121,7 @@ func (e *endpoint) passOn(w http.ResponseWriter, r *http.Request, control *http.
 		panic(http.ErrAbortHandler)
 	}
 	if err == nil {
-		err = p.rest()
+		err = p.rest(ctx)
 	}
 	err = cmp.Or(err, rows.Close())
 	e.opts.Logger.Debug("s2sp: passed on", "label", claim.Label, "rows", p.count, "bytes", p.out.written, "error", err)
@@ -138,7 +139,7 @@ type passing struct {
 	lines bool // one a line
 	out   *bodyWriter
 	count int
-	buf   []byte
+	buf   []byte // up to passChunk, and what a row leaves of it
 }
 
 // passChunk is how much is written at once.
@@ -161,7 +162,7 @@ func (p *passing) begin(ctx context.Context, kind string) error {
 	if err := cmp.Or(p.out.flush(), ctx.Err()); err != nil {
 		return fmt.Errorf("writing headers: %w", err)
 	}
-	p.buf = make([]byte, 0, passChunk+passChunk/4)
+	p.buf = make([]byte, 0, 2*passChunk)
 	if !p.lines {
 		p.out.head = bodyHead
 		_, err := p.out.Write([]byte{'['})
@@ -170,26 +171,50 @@ func (p *passing) begin(ctx context.Context, kind string) error {
 	if p.rows.err != nil { // there are none
 		return nil
 	}
-	p.line(p.rows.first)
-	_, err := p.out.Write(p.buf)
+	if err := p.row(ctx, p.rows.first); err != nil {
+		return err
+	}
+	p.buf = append(p.buf, '\n')
+	err := p.flush()
 	if err == nil {
-		p.rows.begun, p.buf, p.count = true, p.buf[:0], 1
+		p.rows.begun, p.count = true, 1
 	}
 	return err
 }
 
-// line appends a row as a line.
-func (p *passing) line(row []byte) {
-	if bytes.ContainsAny(row, "\r\n") {
-		p.buf = rawjson.StripNewlines(p.buf, row)
-	} else {
-		p.buf = append(p.buf, row...)
+// row writes a row. A long one is not copied, except where line breaks have to go.
+func (p *passing) row(ctx context.Context, row []byte) error {
+	if p.lines && bytes.ContainsAny(row, "\r\n") {
+		n := int64(len(row))
+		if err := memory.Take(ctx, n); err != nil {
+			return err
+		}
+		defer memory.Give(ctx, n)
+		row = rawjson.StripNewlines(make([]byte, 0, n), row)
 	}
-	p.buf = append(p.buf, '\n')
+	if len(row) >= passChunk {
+		if err := p.flush(); err != nil {
+			return err
+		}
+		_, err := p.out.Write(row)
+		return err
+	}
+	p.buf = append(p.buf, row...)
+	return nil
+}
+
+// flush writes what is in buf.
+func (p *passing) flush() error {
+	if len(p.buf) == 0 {
+		return nil
+	}
+	_, err := p.out.Write(p.buf)
+	p.buf = p.buf[:0]
+	return err
 }
 
 // rest writes all that begin has left.
-func (p *passing) rest() error {
+func (p *passing) rest(ctx context.Context) error {
 	for {
 		row, err := p.rows.Next()
 		if errors.Is(err, io.EOF) {
@@ -198,28 +223,27 @@ func (p *passing) rest() error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case p.lines:
-			p.line(row)
-		case p.count > 0:
-			p.buf = append(append(p.buf, ','), row...)
-		default:
-			p.buf = append(p.buf, row...)
+		if !p.lines && p.count > 0 {
+			p.buf = append(p.buf, ',')
+		}
+		if err := p.row(ctx, row); err != nil {
+			return err
+		}
+		if p.lines {
+			p.buf = append(p.buf, '\n')
 		}
 		p.count++
 		if len(p.buf) >= passChunk {
-			if _, err := p.out.Write(p.buf); err != nil {
+			if err := p.flush(); err != nil {
 				return err
 			}
-			p.buf = p.buf[:0]
 		}
 	}
 	if !p.lines {
 		p.buf = strconv.AppendInt(append(p.buf, `],"total_rows":`...), int64(p.count), 10)
 		p.buf = append(appendNames(append(p.buf, `,"columns_returned":`...), p.rows.Columns()), '}')
 	}
-	_, err := p.out.Write(p.buf)
-	return err
+	return p.flush()
 }
 
 // keepAndServe answers from the store, once the rows are there.
