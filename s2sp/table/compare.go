@@ -2,7 +2,6 @@ package table
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
@@ -59,7 +58,7 @@ func compareStrings(a, b []byte) int {
 	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
 		return bytes.Compare(a[1:len(a)-1], b[1:len(b)-1])
 	}
-	return strings.Compare(rawjson.Text(a), rawjson.Text(b))
+	return bytes.Compare(plain(a), plain(b))
 }
 
 // equal reports whether two values have the same kind and are equal.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -144,6 +145,14 @@ type sum struct {
 	large *big.Int // times 10^-scale
 	scale int64
 	count int64
+}
+
+// bytes returns the memory of the sum's digits.
+func (s *sum) bytes() int64 {
+	if s.large == nil {
+		return 0
+	}
+	return int64(len(s.large.Bits())) * (bits.UintSize / 8)
 }
 
 func (s *sum) add(raw []byte) error {

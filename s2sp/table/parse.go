@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -114,6 +115,9 @@ func eachTerm(param string, raw []byte, f func(param string, v []byte) error) er
 
 func parseNames(param string, raw []byte) ([]string, error) {
 	if raw[0] == '"' {
+		if bytes.Count(raw, []byte{','}) >= maxTerms {
+			return nil, badQuery(param, "has more than %d entries", maxTerms)
+		}
 		return SplitNames(rawjson.Text(raw)), nil
 	}
 	names := []string{}
@@ -205,8 +209,7 @@ func parseCondition(param string, raw []byte) (c Condition, err error) {
 		}
 	}
 	c.Value = m["value"]
-	_, err = c.compile(param, nil)
-	return c, err
+	return c, c.check(param)
 }
 
 func parseOrder(param string, raw []byte) (o Order, err error) {

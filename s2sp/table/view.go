@@ -269,30 +269,33 @@ type cursor struct {
 	t      *Table
 	cols   []int
 	values [][]byte // values of the loaded row; nil if absent
-	plans  [][]int32
+	plans  [][]planned
 	seg    *segment
 	id     []byte
 	wanted map[string][]int // for rows without a shape: indexes in cols by name
 }
 
 func newCursor(t *Table, cols []int) *cursor {
-	return &cursor{t: t, cols: cols, values: make([][]byte, len(cols)), plans: make([][]int32, len(t.shapes))}
+	return &cursor{t: t, cols: cols, values: make([][]byte, len(cols)), plans: make([][]planned, len(t.shapes))}
 }
 
-// plan returns the field of the shape for each column.
-func (c *cursor) plan(n uint32) []int32 {
+// planned is a column that the rows of a shape have.
+type planned struct{ column, field int32 }
+
+// plan returns the columns that the rows of a shape have. The plans of all shapes together are not
+// longer than the shapes, however many columns are read.
+func (c *cursor) plan(n uint32) []planned {
 	if p := c.plans[n]; p != nil {
 		return p
 	}
-	p := make([]int32, len(c.cols))
+	p := []planned{}
 	fields := c.t.shapes[n].lastFields()
 	for k, col := range c.cols {
-		p[k] = -1
 		if f, ok := fields[int32(col)]; ok {
-			p[k] = f
+			p = append(p, planned{int32(k), f})
 		}
 	}
-	c.plans[n] = p
+	c.plans[n] = slices.Clip(p)
 	return p
 }
 
@@ -330,13 +333,10 @@ func (c *cursor) load(row int) {
 		c.loadLoose(c.seg.Data[rec.begin(0):rec.end()])
 	} else {
 		s := c.t.shapes[n]
-		for k, f := range c.plan(n) {
-			if f < 0 {
-				c.values[k] = nil
-				continue
-			}
-			begin, end := s.value(rec, int(f))
-			c.values[k] = c.seg.Data[begin:end:end]
+		clear(c.values)
+		for _, p := range c.plan(n) {
+			begin, end := s.value(rec, int(p.field))
+			c.values[p.column] = c.seg.Data[begin:end:end]
 		}
 	}
 	for k, col := range c.cols {

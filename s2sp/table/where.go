@@ -30,23 +30,40 @@ func Operators() []string {
 
 var symbols = map[string]string{"=": "eq", "==": "eq", "!=": "ne", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
-// maxPattern bounds the length of a regular expression.
-const maxPattern = 1000
+// maxPattern bounds the length of a regular expression. An instruction of its program takes
+// instructionBytes, with what matching holds for it.
+const (
+	maxPattern       = 1000
+	instructionBytes = 200
+)
 
-// compile returns the test of a condition. Only regular expressions are counted in m and can fail,
-// because other tests cost no more than reading the value.
+// check returns the error of compile without what compile makes of a long list of values.
+func (c Condition) check(param string) error {
+	if c.Op == "in" || c.Op == "not_in" {
+		value := bytes.TrimSpace(c.Value)
+		if len(value) > 0 && value[0] == '[' && rawjson.Valid(value) == nil {
+			return nil
+		}
+	}
+	_, err := c.compile(param, nil)
+	return err
+}
+
+// compile returns the test of a condition. m has the memory that the test holds. Only regular
+// expressions are counted in m as work and can fail, because other tests cost no more than reading
+// the value.
 func (c Condition) compile(param string, m *work.Meter) (func([]byte) (bool, error), error) {
 	if c.Op == "regex" {
 		return c.compileRegex(param, m)
 	}
-	test, err := c.compileSimple(param)
+	test, err := c.compileSimple(param, m)
 	if err != nil {
 		return nil, err
 	}
 	return func(v []byte) (bool, error) { return test(v), nil }, nil
 }
 
-func (c Condition) compileSimple(param string) (func([]byte) bool, error) {
+func (c Condition) compileSimple(param string, m *work.Meter) (func([]byte) bool, error) {
 	op := c.Op
 	if name, ok := symbols[op]; ok {
 		op = name
@@ -104,7 +121,7 @@ func (c Condition) compileSimple(param string) (func([]byte) bool, error) {
 			return c >= 0
 		}, nil
 	case "in", "not_in":
-		set, null, err := valueSet(param, op, value)
+		set, null, err := valueSet(m, param, op, value)
 		if err != nil {
 			return nil, err
 		}
@@ -121,19 +138,26 @@ func (c Condition) compileSimple(param string) (func([]byte) bool, error) {
 	return compileText(param, op, value)
 }
 
-func valueSet(param, op string, value []byte) (set map[string]bool, null bool, err error) {
+func valueSet(m *work.Meter, param, op string, value []byte) (set map[string]bool, null bool, err error) {
 	if value[0] != '[' {
 		return nil, false, badQuery(param+".value", "of %s is an array, not a %s", op, kindOf(value))
 	}
 	set = map[string]bool{}
+	var full error
 	err = rawjson.EachElement(value, func(e []byte) bool {
 		if kindOf(e) == kindNull {
 			null = true
-		} else {
-			set[string(identity(nil, e))] = true
+			return true
 		}
-		return true
+		id := identity(nil, e)
+		if full = m.Take(entryBytes + int64(len(id))); full == nil {
+			set[string(id)] = true
+		}
+		return full == nil
 	})
+	if full != nil {
+		err = full
+	}
 	return set, null, err
 }
 
@@ -141,7 +165,7 @@ func valueSet(param, op string, value []byte) (set map[string]bool, null bool, e
 func compileText(param, op string, value []byte) (func([]byte) bool, error) {
 	if op == "contains" || op == "not_contains" {
 		want := op == "contains"
-		text := rawjson.Text(value)
+		text := plain(value)
 		return func(v []byte) bool {
 			found := false
 			switch {
@@ -151,7 +175,7 @@ func compileText(param, op string, value []byte) (func([]byte) bool, error) {
 					return !found
 				})
 			case kindOf(v) == kindString && value[0] == '"':
-				found = strings.Contains(rawjson.Text(v), text)
+				found = bytes.Contains(plain(v), text)
 			}
 			return found == want
 		}, nil
@@ -159,11 +183,20 @@ func compileText(param, op string, value []byte) (func([]byte) bool, error) {
 	if value[0] != '"' {
 		return nil, badQuery(param+".value", "of %s is a string, not a %s", op, kindOf(value))
 	}
-	text := rawjson.Text(value)
+	text := plain(value)
 	if op == "prefix" {
-		return func(v []byte) bool { return kindOf(v) == kindString && strings.HasPrefix(rawjson.Text(v), text) }, nil
+		return func(v []byte) bool { return kindOf(v) == kindString && bytes.HasPrefix(plain(v), text) }, nil
 	}
-	return func(v []byte) bool { return kindOf(v) == kindString && strings.HasSuffix(rawjson.Text(v), text) }, nil
+	return func(v []byte) bool { return kindOf(v) == kindString && bytes.HasSuffix(plain(v), text) }, nil
+}
+
+// plain returns the text of a string. It is a part of v if v has no escapes. Of another value it is
+// empty.
+func plain(v []byte) []byte {
+	if kindOf(v) == kindString && bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1]
+	}
+	return []byte(rawjson.Text(v))
 }
 
 // compileRegex returns the test of a regular expression.
@@ -188,6 +221,9 @@ func (c Condition) compileRegex(param string, m *work.Meter) (func([]byte) (bool
 		return nil, badQuery(param+".value", "is a pattern that %v: make it simpler", large)
 	case err != nil:
 		return nil, badQuery(param+".value", "is no RE2 pattern: %v", err)
+	}
+	if err := m.Take(instructionBytes * int64(pattern.Instructions())); err != nil {
+		return nil, err
 	}
 	return func(v []byte) (bool, error) {
 		var text string
