@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/secret"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/vault"
 )
 
 func secretCommand(a *process) *cobra.Command {
@@ -92,6 +93,9 @@ func setSecret(a *process, ctx context.Context, name string, place secret.Place,
 	value, err := secretValue(a, ctx, name, piped)
 	if err != nil {
 		return err
+	}
+	if _, err := vault.NewKeys([]string{value}); err != nil && name == keyName {
+		return failf(exitUsage, "%s seals the sign-ins of weir, and this value is too short for a key; a secret of a server needs another name", keyName)
 	}
 	if place, err = store.Set(name, value, place); err != nil {
 		return err

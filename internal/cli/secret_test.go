@@ -61,6 +61,7 @@ func TestSecretCommands(t *testing.T) {
 		t.Errorf("completion: %s", f.stdout)
 	}
 	run("", "set", "GITHUB_TOKEN").want(t, exitUsage, "no terminal", "--stdin")
+	run("too short", "set", keyName, "--stdin").want(t, exitUsage, "seals the sign-ins", "another name")
 	run("x", "set", "BAD-NAME", "--stdin").want(t, exitUsage, "letters, digits and _")
 	run("x", "set", "A", "--stdin", "--store", "cloud").want(t, exitUsage, `not "cloud"`)
 	run("", "set", "A", "--stdin").want(t, exitInternal, "is empty")

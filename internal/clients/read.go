@@ -397,6 +397,9 @@ func (e *entry) finish() {
 	}
 	s.Ours = ours(s)
 	e.finishOAuth()
+	if name := s.ownVariable(); name != "" && e.client.vars != own {
+		e.stay("it reads %s, a variable of weir's own, such as a token for the gateway", clip(name))
+	}
 	if s.Project != "" && s.Transport == Stdio && s.Cwd == "" && relative(s) {
 		s.Cwd = escape(s.Project)
 	}

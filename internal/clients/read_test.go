@@ -42,6 +42,28 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// TestOwnVariables leaves servers in their client that would be given variables of weir's own.
+func TestOwnVariables(t *testing.T) {
+	for entry, want := range map[string]string{
+		`"command": "x", "env": {"T": "${env:WEIR_TOKEN}"}`:                          "WEIR_TOKEN",
+		`"command": "x", "args": ["--token=${env:weir_hub_token}"]`:                  "weir_hub_token",
+		`"url": "https://a.example/${env:WEIR_TOKEN}"`:                               "WEIR_TOKEN",
+		`"url": "https://a.example/mcp", "headers": {"A": "b ${env:WEIR_URL}"}`:      "WEIR_URL",
+		`"url": "https://a.example/mcp", "auth": {"CLIENT_ID": "${env:WEIR_TOKEN}"}`: "WEIR_TOKEN",
+		`"command": "x", "env": {"WEIR_TOKEN": "${env:MY_WEIR_TOKEN}"}`:              "",
+		`"command": "x", "args": ["${WEIR_TOKEN}"]`:                                  "", // a text in Cursor
+	} {
+		c, _ := ByID("cursor")
+		servers, _, err := Servers(c, []byte(`{"mcpServers": {"a": {`+entry+`}}}`), machine)
+		if err != nil || len(servers) != 1 {
+			t.Fatal(servers, err)
+		}
+		if got := servers[0].Stay; want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: stays %q, want %q", entry, got, want)
+		}
+	}
+}
+
 func TestUnwrap(t *testing.T) {
 	for in, want := range map[string]string{
 		"npx -y mcp-remote@0.1.37 https://a.example/mcp":                                    "http https://a.example/mcp map[]",

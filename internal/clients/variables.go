@@ -3,7 +3,11 @@ package clients
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/lazy"
 )
 
 // syntax is the form of variables in a client's entry.
@@ -243,4 +247,22 @@ func movable(what string, err error) string {
 		return fmt.Sprintf("%s: %s", what, string(reason))
 	}
 	return fmt.Sprintf("%s: %v", what, err)
+}
+
+// ownVariables matches references to variables of weir itself.
+var ownVariables = lazy.Pattern(`(?i)\$\{(?:env:)?(WEIR_[A-Z0-9_]*)`)
+
+// ownVariable returns a variable of weir itself that the server would be given, "" if there is none.
+// Clients take their variables from another environment than weir, which may have tokens there.
+func (s *Server) ownVariable() string {
+	texts := slices.Concat([]string{s.Command, s.Cwd, s.EnvFile, s.URL}, s.Args, slices.Sorted(maps.Values(s.Env)), slices.Sorted(maps.Values(s.Headers)))
+	if s.OAuth != nil {
+		texts = append(append(texts, s.OAuth.ClientID), s.OAuth.Scopes...)
+	}
+	for _, text := range texts {
+		if m := ownVariables().FindStringSubmatch(strings.ReplaceAll(text, "$${", "")); m != nil {
+			return m[1]
+		}
+	}
+	return ""
 }

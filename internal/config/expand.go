@@ -193,6 +193,9 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 	return value, nil
 }
 
+// sealingKey is the secret with which weir seals the sign-ins of a person.
+const sealingKey = "WEIR_CREDENTIALS_KEY"
+
 // secret returns the value of a secret that weir keeps.
 func (e *expander) secret(name string) (string, error) {
 	if !variableName(name) {
@@ -200,6 +203,9 @@ func (e *expander) secret(name string) (string, error) {
 	}
 	if e.opts.LookupSecret == nil {
 		return "", fmt.Errorf("the secret %s is not known here: there is no store of secrets", strict.Clip(name))
+	}
+	if name == sealingKey && e.inside {
+		return "", fmt.Errorf("the secret %s seals all sign-ins of weir and goes to no server; store another one with: weir secret set NAME", name)
 	}
 	value, ok, err := e.opts.LookupSecret(name)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestSecretReferences(t *testing.T) {
 		switch name {
 		case "LOCKED":
 			return "", false, errors.New("the keyring is locked")
-		case "TOKEN", "plain_words":
+		case "TOKEN", "plain_words", "WEIR_CREDENTIALS_KEY":
 			return "value of " + name + " ${HOME}", true, nil
 		}
 		return "", false, nil
@@ -31,6 +31,7 @@ mcpServers:
   locked: {command: "x-${secret:LOCKED}"}
   wrong: {command: "x-${secret:a b}"}
   off: {disabled: true, command: "${secret:ALSO_MISSING}"}
+  sealing: {command: x, env: {T: "${NONE:-${secret:WEIR_CREDENTIALS_KEY}}"}}
 `
 	c, _, err := Parse("weir.yaml", []byte(text), opts)
 	if err != nil {
@@ -57,6 +58,7 @@ mcpServers:
 		"missing": "mcpServers.missing.headers.Authorization: the secret GITHUB_TOKEN is not stored; store it with: weir secret set GITHUB_TOKEN",
 		"locked":  "mcpServers.locked.command: the secret LOCKED cannot be read: the keyring is locked",
 		"wrong":   `mcpServers.wrong.command: "${secret:a b}" names no secret`,
+		"sealing": "mcpServers.sealing.env.T: the secret WEIR_CREDENTIALS_KEY seals all sign-ins of weir and goes to no server",
 		"good":    "", "off": "",
 	} {
 		s, ok := c.Server(name)
@@ -66,6 +68,10 @@ mcpServers:
 	}
 	if c, _, err = Parse("weir.yaml", []byte("mcpServers: {a: {command: '${secret:A}'}}"), Options{}); err != nil || !strings.Contains(c.Servers[0].Fault(), "no store of secrets") {
 		t.Errorf("without a store: %v, %v", c, err)
+	}
+	// A person who moves the sign-ins into a folder takes their key along.
+	if c, _, err = Parse("weir.yaml", []byte("credentials: {store: 'file:creds', keys: ['${secret:WEIR_CREDENTIALS_KEY}']}"), opts); err != nil || len(c.SignIns.Keys) != 1 {
+		t.Errorf("the key of sign-ins: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package firstrun
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,30 @@ func machineWith(t *testing.T, doc string) *Machine {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// TestNamesOfOwnSecrets imports secrets that have the names of weir's own: they get others, wherever
+// their values go.
+func TestNamesOfOwnSecrets(t *testing.T) {
+	m := machineWith(t, "mcpServers: {}\n")
+	secrets := []clients.Secret{{Name: "WEIR_CREDENTIALS_KEY", Value: "of a bundle"}, {Name: "WEIRD", Value: "of another"}}
+	server := clients.Server{Name: "weir", Transport: clients.Stdio, Command: "x", Env: map[string]string{"T": secrets[0].Reference(), "U": secrets[1].Reference()}}
+	for where, want := range map[Place]string{
+		Store: "${secret:SERVER_WEIR_CREDENTIALS_KEY} ${secret:WEIRD}", Env: "${env:SERVER_WEIR_CREDENTIALS_KEY} ${env:WEIRD}", Inline: "of a bundle of another",
+	} {
+		p, err := m.Import("add", []Source{{Servers: []clients.Server{server}}}, clients.Select{All: true}, secrets...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.ownEdits(where)[0].Value.(splice.Object)
+		env := got.Get("env").(splice.Object)
+		if text := fmt.Sprint(env.Get("T"), " ", env.Get("U")); text != want {
+			t.Errorf("%s: %s, want %s", where, text, want)
+		}
+		if name := p.SecretName(secrets[0]); name != "SERVER_WEIR_CREDENTIALS_KEY" {
+			t.Errorf("the store has %s", name)
+		}
+	}
 }
 
 // TestPaste reads texts as people have them in their hands.

@@ -116,7 +116,11 @@ func (p *Plan) refersTo(secret clients.Secret) bool {
 	})
 }
 
-// nameSecrets finds a name in the store for each secret: its own, unless that has another value.
+// ownSecrets begins the names of secrets that weir keeps for itself, such as the key of all sign-ins.
+const ownSecrets = "WEIR_"
+
+// nameSecrets finds a name in the store for each secret: its own, unless that has another value or is one
+// of weir's. Names come from bundles, registries and files of others.
 func (p *Plan) nameSecrets() error {
 	p.names = map[string]string{}
 	taken := map[string]bool{}
@@ -124,6 +128,9 @@ func (p *Plan) nameSecrets() error {
 		base := s.Name
 		if base[0] >= '0' && base[0] <= '9' {
 			base = "S_" + base
+		}
+		if strings.HasPrefix(strings.ToUpper(base), ownSecrets) {
+			base = "SERVER_" + base
 		}
 		name := base
 		for n := 2; ; n++ {
@@ -337,7 +344,7 @@ func (p *Plan) reference(s clients.Secret, where Place) string {
 	case Inline:
 		return s.Inline()
 	case Env:
-		return "${env:" + s.Name + "}"
+		return "${env:" + p.SecretName(s) + "}"
 	}
 	return "${secret:" + p.SecretName(s) + "}"
 }
