@@ -1,12 +1,14 @@
 // The official MCP conformance suite against the Go SDK's conformance server: directly, then through weir's passthrough
-// /mcps/conf/mcp. Nothing may change on the way, so the results must be the same check by check; a check that fails on both
-// sides is the server's own business.
+// /mcps/conf/mcp, then at the gateway's own /mcp in plain mode. Nothing may change at the passthrough, so the results must be the
+// same check by check; at /mcp each check that differs is explained. A check that fails on both sides is the server's own business.
+// The scenarios of the Tasks extension, which that server lacks, run against tasks-server.mjs in the same three ways.
 //
-//   node interop/conformance.mjs --weir bin/weir     both, compared
+//   node interop/conformance.mjs --weir bin/weir     all, compared
 //   node interop/conformance.mjs                     the direct run only, held against the counts it is known to have
 import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { answering, expect, freePort, here, main, module, node22, Report, run, scratch, start, startWeir, stop, tail, Wrong } from './harness.mjs';
+import { answering, expect, expectEqual, freePort, here, main, module, node22, Report, run, scratch, start, startWeir, stop, tail, Wrong } from './harness.mjs';
+import { plainNames } from './plain-names.mjs';
 import { conformanceServer, setup } from './setup.mjs';
 
 // The counts are those of the direct run with the pinned suite and the pinned server; they catch a suite that silently ran
@@ -17,6 +19,24 @@ const runs = [
   { name: '2026-07-28', args: ['--requirements', '2026-07-28'], stateless: true, passed: 165, failed: 30 },
   { name: '2025-06-18', args: ['--spec-version', '2025-06-18'], stateless: false, passed: 56, failed: 0 },
 ];
+
+// The checks that come out otherwise at /mcp. A server of its own for this run has the lists that it begins with.
+const front = {
+  '2025-11-25': {
+    'server-server-sse-multiple-streams / server-sse-streams-functional': 'the gateway answers with JSON where nothing comes before the result',
+    'server-server-sse-polling / server-sse-content-type': 'see the streams',
+    'server-server-sse-polling / server-sse-disconnect-resume': 'see the streams',
+    'server-server-sse-polling / server-sse-priming-event': 'see the streams',
+    'server-server-sse-polling / server-sse-retry-field': 'see the streams',
+    'server-server-sse-polling / stream-closed': 'see the streams',
+  },
+  '2026-07-28': {
+    'server-server-sse-multiple-streams / server-sse-streams-functional': 'the gateway answers with JSON where nothing comes before the result',
+    'server-server-stateless / sep-2575-server-sends-tools-list-changed-on-subscription': 'weir speaks 2025-11-25 to a server of both eras, and there this one, without sessions, has no stream for changes',
+    'server-server-stateless / sep-2575-server-sends-prompts-list-changed-on-subscription': 'see the tools',
+    'server-input-required-result-validate-input / sep-2322-validate-input-responses': 'the server calls an answer of another type a wrong header, and headers are between it and weir: the model reads the error',
+  },
+};
 
 // Where the agent's era is not the server's, weir translates, and not every check can come out as it does without it. Each
 // one that does not, or not always, is explained; any other is a failure.
@@ -115,9 +135,103 @@ export async function conformance({ weir }) {
       });
     }
     await stop(server.child);
+    if (weir && front[name]) await report.check(`${name} at /mcp: equal check by check, ${Object.keys(front[name]).length} explained`, () => atFront(weir, name, args, stateless, direct));
   }
+  await tasks(report, weir);
   if (weir) for (const crossing of crossings) await cross(report, weir, crossing);
   return report.close();
+}
+
+// unexplained returns the differences between two runs that nothing explains, and fails where an explanation explains nothing.
+function unexplained(direct, through, explained) {
+  const differences = compare(direct, through);
+  const key = (line) => line.slice(0, line.indexOf(': direct '));
+  const idle = Object.keys(explained).filter((one) => !differences.some((line) => key(line) === one));
+  expect(idle.length === 0, `no difference any more: ${idle.join(', ')}`);
+  return differences.filter((line) => !(key(line) in explained));
+}
+
+// atFront runs a suite at the gateway's own /mcp, and compares with the direct run.
+async function atFront(weir, name, args, stateless, direct) {
+  expect(direct, 'there is no direct run to compare with');
+  const server = await startServer(stateless);
+  const gateway = await startWeir(weir, `weir-front-${name}`, { mode: 'plain', mcpServers: { conf: { type: 'http', url: server.url } } });
+  const names = await plainNames(gateway.url, 'conf');
+  try {
+    const through = await suite(`${name}-front`, names.url, args);
+    const differences = unexplained(direct.statuses, through.statuses, front[name]);
+    expect(differences.length === 0, `${through.passed} passed, ${through.failed} failed; ${differences.length} checks differ\n${differences.join('\n')}`);
+    console.log(`        ${through.passed} passed, ${through.failed} failed`);
+  } finally {
+    names.stop();
+    await gateway.stop();
+    await stop(server.child);
+  }
+}
+
+// The scenarios of the Tasks extension, and the checks that fail at /mcp: the gateway waits for the task itself, so an agent gets
+// the result, or a handle, and never a task; and there are no methods of tasks.
+const taskScenarios = [
+  'lifecycle', 'capability-negotiation', 'wire-fields', 'request-state-removal', 'mrtr-input', 'request-headers', 'dispatch-and-envelope', 'status-notifications',
+  'required-task-error', 'mrtr-composition',
+];
+const noTasksAtFront = Object.entries({
+  'capability-negotiation': ['sep-2663-tasks-methods-non-declaring', 'tasks-extension-advertised', 'tasks-per-request-meta-opt-in'],
+  'dispatch-and-envelope': ['sep-2663-durable-create-strong-consistency', 'sep-2663-tasks-get-invalid-task-id-32602', 'tasks-server-directed-creation-no-hint'],
+  lifecycle: [
+    'sep-2663-cancel-ack-empty-result', 'sep-2663-result-type-task-on-create', 'sep-2663-tasks-get-status-completed', 'sep-2663-tasks-get-status-failed',
+    'sep-2663-tasks-get-status-working', 'sep-2663-tool-error-uses-completed-status', 'tasks-cancel-terminal-idempotent-ack',
+  ],
+  'mrtr-composition': ['sep-2663-mrtr-synchronous-before-task-creation'],
+  'mrtr-input': ['sep-2663-tasks-get-status-input-required', 'tasks-mrtr-partial-fulfillment', 'tasks-mrtr-tasks-update-resumes'],
+  'request-headers': ['sep-2663-routing-headers-accepted-on-tasks-get', 'sep-2663-server-rejects-mismatched-mcp-name-on-tasks-get'],
+  'request-state-removal': ['tasks-request-state-removal-setup'],
+  'required-task-error': ['sep-2663-server-returns-missing-capability-when-required'],
+  'wire-fields': ['tasks-no-early-ttl-expiry', 'tasks-no-related-task-meta-on-inlined-result', 'tasks-wire-field-renames'],
+}).flatMap(([scenario, checks]) => checks.map((check) => `server-tasks-${scenario} / ${check}`));
+
+// taskRun runs the scenarios of tasks, all at once, and returns the status of each check.
+async function taskRun(label, url) {
+  const output = join(scratch, 'conformance', label);
+  rmSync(output, { recursive: true, force: true });
+  await Promise.all(taskScenarios.map((scenario) => run(`suite-${label}-${scenario}`, node22(), [
+    module('@modelcontextprotocol', 'conformance', 'dist', 'index.js'), 'server', '--url', url, '--scenario', `tasks-${scenario}`, '--output-dir', output,
+  ], { mayFail: true, limit: 120_000 })));
+  return statusesIn(output);
+}
+
+// tasks runs the scenarios of the Tasks extension: nothing fails directly, the passthrough changes nothing, and at /mcp those checks
+// fail that noTasksAtFront lists.
+async function tasks(report, weir) {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const server = start('tasks-server', node22(), [join(here, 'tasks-server.mjs'), String(port)]);
+  await answering(url, server);
+  const failing = (statuses) => [...statuses].filter(([, { status }]) => status === 'FAILURE').map(([key]) => key).sort();
+  const direct = await report.check('Tasks direct: 44 passed, 1 skipped', async () => {
+    const statuses = await taskRun('tasks-direct', url);
+    const count = (status) => [...statuses.values()].filter((check) => check.status === status).length;
+    expect(count('SUCCESS') === 44 && count('SKIPPED') === 1 && statuses.size === 45, `${count('SUCCESS')} passed, ${count('SKIPPED')} skipped of ${statuses.size}; failed: ${failing(statuses).join(', ')}`);
+    return statuses;
+  });
+  if (weir && direct) {
+    const gateway = await startWeir(weir, 'weir-tasks', { mode: 'plain', tasks: { wait: '1s' }, mcpServers: { conf: { type: 'http', url } } });
+    await report.check('Tasks through weir: equal check by check', async () => {
+      const differences = compare(direct, await taskRun('tasks-weir', gateway.at('conf')));
+      expect(differences.length === 0, `${differences.length} checks differ\n${differences.join('\n')}`);
+    });
+    await report.check(`Tasks at /mcp: ${noTasksAtFront.length} checks fail, which need a task that the agent sees`, async () => {
+      const names = await plainNames(gateway.url, 'conf');
+      try {
+        const through = await taskRun('tasks-front', names.url);
+        expectEqual(failing(through), noTasksAtFront, 'failures');
+      } finally {
+        names.stop();
+      }
+    });
+    await gateway.stop();
+  }
+  await stop(server);
 }
 
 // cross runs a suite through weir against a server of the other kind, and compares with the direct run against the kind of server

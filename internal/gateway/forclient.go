@@ -45,7 +45,7 @@ func isForClient(r *mcp.Request, err error) bool {
 	case mcp.KindMissingCapability.Info().JSONRPC:
 		return r.Modern()
 	case jsonrpc.CodeInvalidParams:
-		return r.Modern() && rawjson.Get(r.Params, "requestState") != nil
+		return r.Modern() && (rawjson.Get(r.Params, "requestState") != nil || rawjson.Get(r.Params, "inputResponses") != nil)
 	case codeElicitFirst:
 		return !r.Modern() && canOpenPages(r)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -144,7 +145,9 @@ func filter(entries []*catalog.Entry, keep func(*catalog.Entry) bool) []*catalog
 func wordFor(kind catalog.Kind) string { return strings.ReplaceAll(string(kind), "_", " ") }
 
 func noResource(uri string) error {
-	return mcp.Errorf(mcp.KindResourceNotFound, "no resource has the uri %q; resources/list lists what there is", text.Fit(uri, 200))
+	err := mcp.Errorf(mcp.KindResourceNotFound, "no resource has the uri %q; resources/list lists what there is", text.Fit(uri, 200))
+	err.Data = append(rawjson.AppendString([]byte(`{"kind":"resource_not_found","uri":`), text.Fit(uri, 200)), '}')
+	return err
 }
 
 // ambiguous returns the error for a name of several servers that are not configured.
