@@ -98,7 +98,7 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 			return u.Tokens.Read, u.Tokens.Raw
 		},
 		Uncounted: func() int64 { return e.state.Stats("").Total.Uncounted },
-		Sessions:  e.state.Sessions,
+		Sessions:  e.state.Sessions, HTTPSessions: func() (living, replaced int64) { return e.Sessions.living.Load(), e.Sessions.replaced.Load() },
 		Artifacts: e.artifactUsage,
 		Upstreams: func() map[string]telemetry.UpstreamFigures {
 			figures := map[string]telemetry.UpstreamFigures{}

@@ -75,7 +75,9 @@ type Engine struct {
 	stores  *stores
 	bodies  *bodies        // sync result bodies that wait at /mcps/NAME/mcp
 	state   *gateway.State // quotas and session history; survives a reload
-	rounds  *bridge.Rounds // calls that wait while a modern agent is asked something
+	// Sessions are those of HTTP endpoints.
+	Sessions *SessionCount
+	rounds   *bridge.Rounds // calls that wait while a modern agent is asked something
 	// entries served in addition to the upstreams'; may be nil
 	file        atomic.Pointer[gateway.SnapshotFile]
 	direct      atomic.Pointer[gateway.DirectCalls] // of the current gateway; judges calls that bypass /mcp
@@ -183,7 +185,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
-		Store: o.Store, opts: o, log: log, stores: held, embeddings: vectors, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
+		Store: o.Store, Sessions: &SessionCount{log: log}, opts: o, log: log, stores: held, embeddings: vectors, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
 		first: make(chan struct{}), nonEmpty: make(chan struct{}),
 	}
 	e.Auditor = newAuditor(e, o.Audit, c)

@@ -66,7 +66,7 @@ func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	case "http":
 		late := c.HTTP
 		late.AllowedHosts, late.AllowedOrigins = nil, nil
-		return setting{[]any{c.HTTP.AllowedHosts, c.HTTP.AllowedOrigins}, late, "http.max_body_bytes, session_idle and keep_alive"}, true
+		return setting{[]any{c.HTTP.AllowedHosts, c.HTTP.AllowedOrigins}, late, "http.max_body_bytes, max_sessions, session_idle and keep_alive"}, true
 	case "agents":
 		a := c.Agents
 		return setting{[]any{a.Invocation, a.Limits, a.PerAgent}, []any{a.Routing, a.Lease, a.Max}, "agents.routing, agents.lease and agents.max"}, true

@@ -20,7 +20,7 @@ func TestDivided(t *testing.T) {
 		{"", "log: {format: json}", nil, []string{"log.format"}},
 		{"", "log: {format: json, level: debug}", []string{"log"}, []string{"log.format"}},
 		{"", "http: {allowed_hosts: [x]}", []string{"http"}, nil},
-		{"", "http: {keep_alive: 1s}", nil, []string{"http.max_body_bytes, session_idle and keep_alive"}},
+		{"", "http: {keep_alive: 1s}", nil, []string{"http.max_body_bytes, max_sessions, session_idle and keep_alive"}},
 		{"hub: {}", "hub: {tokens: [{name: a, sha256: " + sha + "}]}", []string{"hub"}, nil},
 		{"hub: {}", "hub: {office: x}", nil, []string{"hub, except its tokens, issuers and computers"}},
 		{"", "artifacts: {redact: true, ttl: 2h}", []string{"artifacts"}, []string{"artifacts.dir, ttl, max_bytes, max_count, memory_bytes, disk_bytes and backup"}},

@@ -14,6 +14,7 @@ func (e *Engine) RouterOptions() router.Options {
 		Find: screenFind(e, e.Definitions.wrapFind(e.bodies.wrapFind(find))), Absent: absentReason(e.manager), Names: names, Allow: e.reaches, Judge: judge{e}, Limits: e.agents.limits,
 		Sign: e.agents.sign, Loops: e.agents.loops, Observer: observer{e, &toolNames{}}, Audit: e.Auditor, Trace: e.Trace, Registered: e.agents.registry.Transport,
 		AgentHeaders: func() []string { return e.Config().Agents.Headers }, Sessions: e.Store.Sessions, Docs: e.Store.documents(), Nodes: e.Store.states(), Memory: e.Memory, Logger: e.log,
+		OnSession: e.Sessions.On,
 	}
 }
 

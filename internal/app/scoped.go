@@ -76,7 +76,7 @@ func newScoped(e *Engine) *scoped {
 			}
 			return find(name)
 		},
-		Names: names, Memory: e.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), MaxPrincipalSessions: 10_000, Logger: e.log,
+		Names: names, Memory: e.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
 	})
 	return s
 }

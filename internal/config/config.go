@@ -341,6 +341,7 @@ type HTTP struct {
 	AllowedHosts   []string      `key:"allowed_hosts" doc:"Values of the Host header that are answered, in addition to loopback ones and those of listen and public_url."`
 	MaxBodyBytes   Bytes         `key:"max_body_bytes" default:"10MB" min:"1" doc:"Largest request body."`
 	SessionIdle    time.Duration `key:"session_idle" default:"30m" min:"1s" doc:"A session that was not used for so long is ended. With store: file:DIR its next request makes it anew, for 30 days after it began, with its log level and its subscriptions."`
+	MaxSessions    int           `key:"max_sessions" default:"10000" min:"1" doc:"Most sessions of clients before 2026-07-28 at each endpoint, about 3 KB each. A new one beyond them replaces one that is idle, of the principal that has most; its client begins again. With a shared store, and with store: file:DIR, that session goes on with its next request."`
 	KeepAlive      time.Duration `key:"keep_alive" default:"15s" doc:"Time between keep-alive comments on an event stream; 0 sends none."`
 }
 

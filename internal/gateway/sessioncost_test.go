@@ -21,7 +21,7 @@ const maxSessionBytes = 3 << 10
 // counts them.
 func TestSessionMemory(t *testing.T) {
 	h := newHarness(t, Options{})
-	server := streamable.NewServer(streamable.ServerOptions{MaxSessions: 10_000, MaxPrincipalSessions: 10_000, Handler: &mcp.Lifecycle{
+	server := streamable.NewServer(streamable.ServerOptions{MaxSessions: 10_000, Handler: &mcp.Lifecycle{
 		ServerInfo: json.RawMessage(`{"name":"weir","version":"1"}`), Capabilities: func(*mcp.Request) json.RawMessage { return h.g.Capabilities(t.Context()) }, Next: h.g,
 	}})
 	t.Cleanup(func() { _ = server.Shutdown(t.Context()) })

@@ -52,7 +52,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	o := streamable.ServerOptions{
 		Handler: rt.o.Trace.Handler(name, telemetry.TraceContext(f.pass, streamable.Header)), Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
-		MaxBody: rt.o.MaxBody, Memory: rt.o.Memory, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, MaxPrincipalSessions: rt.o.MaxPrincipalSessions,
+		MaxBody: rt.o.MaxBody, Memory: rt.o.Memory, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, OnSession: rt.o.OnSession,
 		Logger: rt.log,
 	}
 	if f.ids = rt.o.sessions(name); f.ids != nil {

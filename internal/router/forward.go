@@ -57,7 +57,7 @@ type callKey struct {
 
 func newForwarder(o *Options) *forwarder {
 	fw := &forwarder{o: o, transport: o.Transport, inFlight: map[*exchange]struct{}{}, ids: map[callKey]chan struct{}{}}
-	fw.sessions = newBindings(o.MaxSessions, o.MaxPrincipalSessions)
+	fw.sessions = newBindings(o.MaxSessions, o.OnSession)
 	fw.ctx, fw.stop = context.WithCancel(context.Background())
 	if fw.transport == nil {
 		fw.pool = hop.New(&http.Transport{

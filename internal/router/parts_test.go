@@ -35,7 +35,8 @@ func owned(b *bindings, k bindingKey) bool {
 }
 
 func TestBindingsAreBounded(t *testing.T) {
-	b := newBindings(5, 3)
+	var replaced []string
+	b := newBindings(3, func(_ int, principal string) { replaced = append(replaced, principal) })
 	key := func(principal string, n int) bindingKey { return bindingKey{"u", principal, fmt.Sprint(n)} }
 	for n := range 3 {
 		b.add(key("alice", n))
@@ -50,10 +51,10 @@ func TestBindingsAreBounded(t *testing.T) {
 		}
 	}
 	for n := range 3 {
-		b.add(key("bob", n)) // the third makes six in all: one of those who have most goes
+		b.add(key("bob", n)) // one of the principal who has most goes
 	}
-	if len(b.byKey) != 5 {
-		t.Errorf("%d sessions", len(b.byKey))
+	if len(b.byKey) != 3 || fmt.Sprint(replaced) != "[alice alice alice bob]" {
+		t.Errorf("%d sessions, and those of %v were replaced", len(b.byKey), replaced)
 	}
 	b.add(key("bob", 2))
 	b.remove(key("bob", 2))
@@ -175,7 +176,7 @@ func TestLoneSessionsAreBounded(t *testing.T) {
 // An upstream that gives everybody the same session id has several clients in
 // it, each with ids of its own.
 func TestBindingsKnowSharedSessions(t *testing.T) {
-	b := newBindings(10, 10)
+	b := newBindings(10, func(int, string) {})
 	k := bindingKey{"up", "alice", "the one"}
 	for _, want := range []bool{false, true} {
 		b.add(k)

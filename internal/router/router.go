@@ -89,10 +89,11 @@ type Options struct {
 	// MaxResponse bounds one JSON response of an upstream: 256 MB. The response is copied without
 	// being stored.
 	MaxResponse int64
-	// MaxSessions bounds the sessions that agents have with HTTP upstreams (10,000),
-	// MaxPrincipalSessions those of one principal (1,000). At a bound the session that was unused
-	// for longest is forgotten: its agent has to start another.
-	MaxSessions, MaxPrincipalSessions int
+	// MaxSessions bounds the sessions that agents have with HTTP upstreams: 10,000. At the bound the one
+	// that was unused for longest is forgotten, of the principal that has most: its agent has to start another.
+	MaxSessions int
+	// OnSession is called as that of streamable.ServerOptions, and with 0 for sessions that live at upstreams alone.
+	OnSession func(change int, replaced string)
 	// Transport carries forwarded requests. If it is nil, the Router makes one with its own
 	// connection pool.
 	Transport http.RoundTripper
@@ -164,7 +165,9 @@ func New(o Options) *Router {
 	orDefault(&o.MaxBody, 10<<20)
 	orDefault(&o.MaxResponse, 256<<20)
 	orDefault(&o.MaxSessions, 10_000)
-	orDefault(&o.MaxPrincipalSessions, 1_000)
+	if o.OnSession == nil {
+		o.OnSession = func(int, string) {}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -26,10 +26,11 @@ func (f *face) ownSession(r *http.Request, t *Target) (id string, lasts bool) {
 // live in the upstream, which knows no principals: without this table, any principal that learns a
 // session id could use it.
 //
-// The table is bounded in total and per principal. At a principal's bound its least recently used
-// id is removed; at the total bound that of the principal with the most ids.
+// The table is bounded. At the bound the least recently used id is removed, of the principal with the
+// most ids.
 type bindings struct {
-	max, perPrincipal int
+	max       int
+	onSession func(change int, replaced string)
 
 	mu    sync.Mutex // guards below
 	byKey map[bindingKey]*list.Element
@@ -46,8 +47,8 @@ type binding struct {
 	shared bool
 }
 
-func newBindings(limit, perPrincipal int) *bindings {
-	return &bindings{max: limit, perPrincipal: perPrincipal, byKey: map[bindingKey]*list.Element{}, users: map[string]*list.List{}}
+func newBindings(limit int, onSession func(change int, replaced string)) *bindings {
+	return &bindings{onSession: onSession, max: limit, byKey: map[bindingKey]*list.Element{}, users: map[string]*list.List{}}
 }
 
 // add records that an upstream assigned a session id to a principal.
@@ -60,9 +61,6 @@ func (b *bindings) add(k bindingKey) {
 		own.MoveToFront(e)
 		return
 	}
-	if own != nil && own.Len() >= b.perPrincipal {
-		b.drop(own.Back())
-	}
 	if len(b.byKey) >= b.max {
 		var most *list.List
 		for _, l := range b.users {
@@ -70,7 +68,9 @@ func (b *bindings) add(k bindingKey) {
 				most = l
 			}
 		}
+		principal := most.Back().Value.(*binding).key.principal
 		b.drop(most.Back())
+		b.onSession(0, principal)
 	}
 	if own = b.users[k.principal]; own == nil {
 		own = list.New()

@@ -16,7 +16,7 @@ import (
 func everyFamily(t *testing.T) map[string]bool {
 	t.Helper()
 	m := NewMetrics(Totals{Version: "v1",
-		Tokens: func() (int64, int64) { return 1, 2 }, Uncounted: func() int64 { return 0 }, Sessions: func() int { return 1 }, Tools: func() int { return 1 }, Spans: func() SpanFigures { return SpanFigures{} },
+		Tokens: func() (int64, int64) { return 1, 2 }, Uncounted: func() int64 { return 0 }, Sessions: func() int { return 1 }, HTTPSessions: func() (int64, int64) { return 1, 1 }, Tools: func() int { return 1 }, Spans: func() SpanFigures { return SpanFigures{} },
 		Stream:    func() (sent, lost int64) { return 1, 1 },
 		Cluster:   func() ClusterFigures { return ClusterFigures{Nodes: map[string]int{"up": 3, "draining": 1}} },
 		Artifacts: func() (int, int64) { return 1, 1 }, Upstreams: func() map[string]UpstreamFigures { return map[string]UpstreamFigures{"a": {"ready", 1}} },

@@ -31,6 +31,9 @@ type Totals struct {
 	Upstreams func() map[string]UpstreamFigures
 	// Sessions returns how many sessions are open.
 	Sessions func() int
+	// HTTPSessions returns how many sessions of clients before 2026-07-28 live at endpoints, and how many ended early
+	// because http.max_sessions was reached; nil has none.
+	HTTPSessions func() (living, replaced int64)
 	// Tools returns how many tools can be called.
 	Tools func() int
 	// Spans returns what became of the spans of traces.
@@ -289,6 +292,11 @@ func (t *Totals) families(upstreams *labels) (all []*family) {
 	}
 	if t.Sessions != nil {
 		add(gauge, "sessions", "Sessions that used the gateway and are open.", float64(t.Sessions()))
+	}
+	if t.HTTPSessions != nil {
+		living, replaced := t.HTTPSessions()
+		add(gauge, "http_sessions", "Sessions of clients before 2026-07-28 that live at HTTP endpoints.", float64(living))
+		add(counter, "http_sessions_replaced_total", "Sessions that ended early because a new one needed their place (http.max_sessions).", float64(replaced))
 	}
 	if t.Tools != nil {
 		add(gauge, "tools", "Tools that can be called.", float64(t.Tools()))

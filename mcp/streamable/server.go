@@ -79,9 +79,13 @@ type ServerOptions struct {
 	MaxBody int64
 	// Memory counts the bytes of request bodies; nil sets no bound.
 	Memory *memory.Pool
-	// MaxSessions bounds all sessions (10,000) and MaxPrincipalSessions those of one principal
-	// (1,000). At a bound, a new session replaces the session that has been idle for longest.
-	MaxSessions, MaxPrincipalSessions int
+	// MaxSessions bounds the sessions: 10,000. At the bound, a new session replaces one that has been
+	// idle for long, of the principal that has most sessions.
+	MaxSessions int
+	// OnSession is called with 1 when a legacy session begins, and with -1 when it ends. replaced is the
+	// principal of a session that ends because a new one needs its place, "" otherwise. It must not
+	// block. Nil is not called.
+	OnSession func(change int, replaced string)
 	// MaxPrincipalCalls bounds the requests of one principal in flight: 1,024.
 	MaxPrincipalCalls int
 
@@ -147,7 +151,6 @@ func NewServer(o ServerOptions) *Server {
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.MaxBody, 10<<20)
 	orDefault(&o.MaxSessions, 10_000)
-	orDefault(&o.MaxPrincipalSessions, 1_000)
 	orDefault(&o.MaxPrincipalCalls, 1_024)
 	orDefault(&o.MaxEvents, 1_024)
 	orDefault(&o.MaxEventBytes, 4<<20)
@@ -158,6 +161,9 @@ func NewServer(o ServerOptions) *Server {
 	}
 	if o.Name == "" {
 		o.Name = "weir"
+	}
+	if o.OnSession == nil {
+		o.OnSession = func(int, string) {}
 	}
 	s := &Server{o: o, log: o.Logger, sessions: map[string]*serverSession{}, principals: map[string]*principalState{}}
 	s.held.max = o.MaxTotalBytes

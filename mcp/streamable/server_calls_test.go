@@ -340,7 +340,7 @@ func TestServerShutdownOfAStubbornHandler(t *testing.T) {
 
 func TestServerBounds(t *testing.T) {
 	var ended cause
-	o := streamable.ServerOptions{MaxPrincipalSessions: 2, MaxPrincipalCalls: 2, Handler: serverOf(map[string]toolFunc{"slow": after(time.Hour, &ended)})}
+	o := streamable.ServerOptions{MaxSessions: 3, MaxPrincipalCalls: 2, Handler: serverOf(map[string]toolFunc{"slow": after(time.Hour, &ended)})}
 	inBubble(t, o, func(t *testing.T, a *agent) {
 		sessions := []*agent{a.as("ann"), a.as("ann"), a.as("ann")}
 		for _, s := range sessions {
@@ -379,10 +379,65 @@ func TestServerBounds(t *testing.T) {
 	})
 }
 
+// At the bound of all sessions, the principal that has most gives up the one that is idle for longest. A busy session
+// stays, and what was replaced is counted.
+func TestServerBoundIsFair(t *testing.T) {
+	var ended cause
+	var replaced []string
+	var living atomic.Int64
+	o := streamable.ServerOptions{
+		MaxSessions: 4, Handler: serverOf(map[string]toolFunc{"slow": after(time.Hour, &ended)}),
+		OnSession: func(change int, of string) {
+			living.Add(int64(change))
+			if of != "" {
+				replaced = append(replaced, of)
+			}
+		},
+	}
+	inBubble(t, o, func(t *testing.T, a *agent) {
+		ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+		began := func(name string) *agent {
+			time.Sleep(time.Second)
+			s := a.as(name)
+			s.initialize(mcp.V20251125)
+			return s
+		}
+		bob := began("bob")
+		ann := []*agent{began("ann"), began("ann"), began("ann")}
+		ctx, hangUp := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		defer calls.Wait()
+		defer hangUp()
+		calls.Go(func() {
+			if resp := ann[0].send(ctx, "POST", callOf(2, "slow")); resp != nil {
+				_, _ = io.Copy(io.Discard, resp.Body) // until the client hangs up
+				resp.Body.Close()
+			}
+		})
+		synctest.Wait()
+		cid := began("cid")
+		for i, s := range []*agent{bob, ann[0], ann[1], ann[2], cid} {
+			want := 200
+			if i == 2 { // the oldest idle one of ann's three
+				want = 404
+			}
+			if got, _ := s.ask(ping); got != want {
+				t.Errorf("session %d: %d, want %d", i, got, want)
+			}
+		}
+		if fmt.Sprint(replaced) != "[ann]" || living.Load() != 4 {
+			t.Errorf("replaced %v, %d live", replaced, living.Load())
+		}
+	})
+	if n := living.Load(); n != 0 {
+		t.Errorf("%d sessions live after the end", n)
+	}
+}
+
 // At the bound, clients that come at the same time take the places of sessions that are
 // idle, and not of each other.
 func TestServerBoundAtOnce(t *testing.T) {
-	s := streamable.NewServer(streamable.ServerOptions{MaxPrincipalSessions: 4, Handler: serverOf(nil)})
+	s := streamable.NewServer(streamable.ServerOptions{MaxSessions: 4, Handler: serverOf(nil)})
 	var clients sync.WaitGroup
 	var refused atomic.Int64
 	for range 3 { // so one session at least is idle, always

@@ -94,22 +94,21 @@ func (s *Server) enter(kind sessionKind, name, id string, of *mcp.Session) (*ser
 			s.mu.Unlock()
 			return nil, s.errShuttingDown()
 		}
-		if kind != legacySession || len(s.sessions) < s.o.MaxSessions && p.sessions < s.o.MaxPrincipalSessions {
+		if kind != legacySession || len(s.sessions) < s.o.MaxSessions {
 			sess := s.addSession(kind, p, id, of)
 			s.mu.Unlock()
 			return sess, nil
 		}
-		var ofPrincipal *principalState // nil: any principal
-		if p.sessions >= s.o.MaxPrincipalSessions {
-			ofPrincipal = p
+		oldest := s.longestIdle()
+		if oldest != nil && oldest.owner != p && oldest.owner.sessions < p.sessions {
+			oldest = nil // a principal whose sessions are all in use takes none of one that has fewer
 		}
-		oldest := s.longestIdle(ofPrincipal)
 		s.dropPrincipal(p)
 		s.mu.Unlock()
 		if oldest == nil {
 			break
 		}
-		oldest.closeIdle(mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for longest when a new one needed its place"))
+		oldest.closeIdle(errReplaced)
 	}
 	return nil, mcp.Errorf(mcp.KindOverloaded, "there are too many sessions and all are in use; end one with DELETE")
 }
@@ -129,6 +128,7 @@ func (s *Server) addSession(kind sessionKind, p *principalState, id string, of *
 	switch kind {
 	case legacySession:
 		s.legacy++
+		s.o.OnSession(1, "")
 		own := ownStreamID
 		if adopted {
 			sess.ready = make(chan struct{})
@@ -156,15 +156,33 @@ func (s *Server) dropPrincipal(p *principalState) {
 	}
 }
 
-// longestIdle returns the session that has been unused for longest. The caller holds s.mu.
-func (s *Server) longestIdle(of *principalState) (oldest *serverSession) {
+// errReplaced is the end of a session at MaxSessions.
+var errReplaced error = mcp.Errorf(mcp.KindSessionNotFound, "the session was idle for long when a new one needed its place")
+
+// enough is how many sessions longestIdle looks at, at least.
+const enough = 1024
+
+// longestIdle returns the session that has been unused for longest, of the principal with an unused one that has most
+// sessions; nil if all are in use. It looks at enough sessions, in the random order of the map, for one that has been
+// unused for long, so that a full Server does not look at all for each new one. The caller holds s.mu.
+func (s *Server) longestIdle() (oldest *serverSession) {
 	var since time.Time
+	better := func(sess *serverSession) bool {
+		if oldest == nil || sess.owner.sessions != oldest.owner.sessions {
+			return oldest == nil || sess.owner.sessions > oldest.owner.sessions
+		}
+		return sess.used.Before(since)
+	}
+	looked := 0
 	for _, sess := range s.sessions {
-		if sess.kind != legacySession || of != nil && sess.owner != of {
+		if looked++; looked > enough && oldest != nil {
+			break
+		}
+		if sess.kind != legacySession {
 			continue
 		}
 		sess.mu.Lock()
-		if sess.active == 0 && (oldest == nil || sess.used.Before(since)) {
+		if sess.active == 0 && better(sess) {
 			oldest, since = sess, sess.used
 		}
 		sess.mu.Unlock()
@@ -299,6 +317,11 @@ func (s *serverSession) closeWhere(reason error, onlyIdle bool) (closed bool) {
 	s.owner.sessions--
 	if s.kind == legacySession {
 		srv.legacy--
+		replaced := ""
+		if reason == errReplaced {
+			replaced = s.owner.name
+		}
+		srv.o.OnSession(-1, replaced)
 	}
 	if s.owner.modern == s {
 		s.owner.modern = nil

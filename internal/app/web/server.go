@@ -109,12 +109,14 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.
 	at := func(path string) *endpoint {
 		return newEndpoint(e.Store, path, streamable.ServerOptions{
 			Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
+			MaxSessions: c.HTTP.MaxSessions, OnSession: e.Sessions.On,
 		})
 	}
 	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
 	old := sse.ServerOptions{Handler: app.WithinProfile(e, f.MCP()), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
+	opts.MaxSessions = c.HTTP.MaxSessions
 	if f.cluster = e.Store.Cluster(); f.cluster != nil {
 		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Memory), elsewhere(f.cluster)
 		old.NewID = func() string { return cluster.NewID(f.cluster) }
