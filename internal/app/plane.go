@@ -32,7 +32,8 @@ import (
 type Plane struct {
 	store   *artifact.Local
 	ttl     func() time.Duration // returns the lifetime of a resource_url
-	handler http.Handler         // serves /s2sp/data and /s2sp/health
+	refused *tables.Refusals
+	handler http.Handler // serves /s2sp/data and /s2sp/health
 	log     *slog.Logger
 
 	mu         sync.Mutex // guards below
@@ -44,8 +45,9 @@ type Plane struct {
 
 // newPlane returns a plane without a URL. Its requests are told to a, which may be nil.
 func newPlane(h *stores, a *Auditor, ttl func() time.Duration, log *slog.Logger) *Plane {
-	handler := auditFetches(a, h.store, plane.Handler(h.store, plane.HandlerOptions{Logger: log}))
-	return &Plane{store: h.store, ttl: ttl, log: log, handler: guard.Counted(h.pool, "s2sp", handler)}
+	refused := new(tables.Refusals)
+	handler := auditFetches(a, h.store, plane.Handler(h.store, plane.HandlerOptions{Refused: refused.Tell, Logger: log}))
+	return &Plane{store: h.store, ttl: ttl, refused: refused, log: log, handler: guard.Counted(h.pool, "s2sp", handler)}
 }
 
 // Handler serves /s2sp/data and /s2sp/health.
@@ -140,7 +142,7 @@ func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceUR
 // tableOptions returns the S2SP options for a configuration.
 func (e *Engine) tableOptions(c *config.Config) tables.Options {
 	o := tables.Options{
-		BaseURL: e.Plane.Base, TTL: c.Artifacts.TokenTTL, Reach: e.reach, Fetches: e.fetches,
+		BaseURL: e.Plane.Base, TTL: c.Artifacts.TokenTTL, Reach: e.reach, Fetches: e.fetches, Refusals: e.Plane.refused,
 		Detect: func(upstream string) table.DetectOptions {
 			s, ok := c.Server(upstream)
 			if !ok {

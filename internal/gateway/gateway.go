@@ -283,7 +283,7 @@ func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache, work *taskCalls) [
 	if g.opts.TolerantArgs {
 		links = append(links, dispatch.Normalise())
 	}
-	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.whole)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry())
+	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.whole)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry(), t.Reasons())
 	if kept != nil {
 		links = append(links, kept.Link())
 	}

@@ -141,7 +141,7 @@ func TestRetryEndsWithTheAgent(t *testing.T) {
 
 // With one attempt the link is not there at all.
 func TestRetryOffByDefault(t *testing.T) {
-	for attempts, want := range map[int]int{0: 10, 1: 10, 2: 11} { // columns, two of $table, bodies, carry, validate, controls, dry run, hooks, tasks and perhaps retry
+	for attempts, want := range map[int]int{0: 11, 1: 11, 2: 12} { // columns, two of $table, bodies, carry, reasons, validate, controls, dry run, hooks, tasks and perhaps retry
 		g := New(Options{Retry: dispatch.RetryPolicy{MaxAttempts: attempts}})
 		if got := len(g.links(true, g.kept, newTaskCalls(g, true, &shaping{}))); got != want {
 			t.Errorf("%d attempts: %d links, want %d", attempts, got, want)

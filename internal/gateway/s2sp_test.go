@@ -37,9 +37,10 @@ func newServed(t testing.TB, opts Options) *served {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
 	opts.Tables.BaseURL = func() (string, error) { return server.URL, nil }
+	opts.Tables.Refusals = new(tables.Refusals)
 	h := newHarness(t, opts)
 	t.Cleanup(func() { h.g.state.Close(context.Background()) })
-	next := plane.Handler(h.g.opts.Artifacts, plane.HandlerOptions{})
+	next := plane.Handler(h.g.opts.Artifacts, plane.HandlerOptions{Refused: opts.Tables.Refusals.Tell})
 	handler.Store(&next)
 	return &served{h, server.URL}
 }

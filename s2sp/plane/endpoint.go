@@ -37,6 +37,9 @@ type HandlerOptions struct {
 	// Stall bounds one write to a reader, and the time in which the request must arrive; 0 means a
 	// minute.
 	Stall time.Duration
+	// Refused is called with the reason of each refused fetch, before its answer is sent, possibly
+	// concurrently; nil means that nothing is told. The reason names what helps.
+	Refused func(token, reason string)
 	// Logger gets served requests, at debug level; nil discards them. Tokens are not logged.
 	Logger *slog.Logger
 }
@@ -103,6 +106,18 @@ func only(method string) http.HandlerFunc {
 type endpoint struct {
 	tokens artifact.Tokens
 	opts   HandlerOptions
+}
+
+// refuse answers a fetch with the reason why it gets no rows.
+func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	if e.opts.Refused != nil {
+		why := message
+		if message == unknown {
+			why = "unknown or expired resource: a resource_url works once, and not for long; call the tool that gave it again"
+		}
+		e.opts.Refused(r.PathValue("token"), why)
+	}
+	refuse(w, status, message)
 }
 
 // answer writes a small JSON document. A client that does not take it is gone.
@@ -272,7 +287,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 			// Else net/http waits for the body, or its first 256 KB, before it lets the answer go.
 			w.Header().Set("Connection", "close")
 		}
-		refuse(w, http.StatusNotFound, unknown)
+		e.refuse(w, r, http.StatusNotFound, unknown)
 		return
 	}
 	// Not every ResponseWriter has deadlines; the server's own has.
@@ -282,35 +297,35 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		if full := (*memory.Error)(nil); errors.As(err, &full) {
 			w.Header().Set("Connection", "close")
-			refuse(w, http.StatusServiceUnavailable, full.Error())
+			e.refuse(w, r, http.StatusServiceUnavailable, full.Error())
 			return
 		}
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", tooLarge.Limit))
+			e.refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", tooLarge.Limit))
 			return
 		}
-		refuse(w, http.StatusBadRequest, "the request ended early")
+		e.refuse(w, r, http.StatusBadRequest, "the request ended early")
 		return
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	req, err := ParseRequest(body)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
+		e.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	claim, err := e.tokens.Claim(r.Context(), token)
 	switch {
 	case errors.Is(err, artifact.ErrToken):
-		refuse(w, http.StatusNotFound, unknown)
+		e.refuse(w, r, http.StatusNotFound, unknown)
 		return
 	case err != nil:
 		e.opts.Logger.Warn("s2sp: a resource cannot be claimed", "error", err)
-		refuse(w, http.StatusServiceUnavailable, "the resource cannot be read now")
+		e.refuse(w, r, http.StatusServiceUnavailable, "the resource cannot be read now")
 		return
 	}
 	defer claim.Close()
 	if limit, limited := claim.Limited(); limited && !req.Within(limit) {
-		refuse(w, http.StatusConflict, limitedTo(limit))
+		e.refuse(w, r, http.StatusConflict, limitedTo(limit))
 		return
 	}
 	if claim.Elsewhere() {
@@ -320,12 +335,12 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 	t, err := claim.Table(e.opts.Detect)
 	if err != nil {
 		e.opts.Logger.Warn("s2sp: a resource is no table", "label", claim.Label, "error", err)
-		refuse(w, http.StatusInternalServerError, "the resource is no table")
+		e.refuse(w, r, http.StatusInternalServerError, "the resource is no table")
 		return
 	}
 	if strict(r.Header) {
 		if err := check(req, t.Columns()); err != nil {
-			refuse(w, http.StatusBadRequest, err.Reason)
+			e.refuse(w, r, http.StatusBadRequest, err.Reason)
 			return
 		}
 	}

@@ -98,13 +98,13 @@ func (e *endpoint) passOn(w http.ResponseWriter, r *http.Request, control *http.
 	defer cancel()
 	opened, err := claim.Open(ctx, req, strict(r.Header))
 	if err != nil {
-		e.refuseSource(w, claim, err)
+		e.refuseSource(w, r, claim, err)
 		return
 	}
 	rows := prime(opened)
 	if rows.err != nil && !errors.Is(rows.err, io.EOF) {
 		_ = rows.Close() // the first error is the one to report
-		e.refuseSource(w, claim, rows.err)
+		e.refuseSource(w, r, claim, rows.err)
 		return
 	}
 	kind := choose(r.Header.Values("Accept"))
@@ -249,39 +249,39 @@ func (p *passing) rest(ctx context.Context) error {
 // keepAndServe answers from the store, once the rows are there.
 func (e *endpoint) keepAndServe(ctx context.Context, w http.ResponseWriter, r *http.Request, control *http.ResponseController, claim *artifact.Claim, rows artifact.Rows, req Request) {
 	if err := claim.Keep(ctx, rows, req); err != nil {
-		e.refuseSource(w, claim, err)
+		e.refuseSource(w, r, claim, err)
 		return
 	}
 	claim.Close()
 	kept, err := e.tokens.Claim(r.Context(), r.PathValue("token"))
 	if err != nil {
-		refuse(w, http.StatusNotFound, unknown)
+		e.refuse(w, r, http.StatusNotFound, unknown)
 		return
 	}
 	defer kept.Close()
 	t, err := kept.Table(table.DetectOptions{})
 	if err != nil {
-		e.refuseSource(w, kept, err)
+		e.refuseSource(w, r, kept, err)
 		return
 	}
 	e.serve(w, r, control, kept, req.Select(t))
 }
 
 // refuseSource answers with the reason why rows that are elsewhere are unavailable.
-func (e *endpoint) refuseSource(w http.ResponseWriter, claim *artifact.Claim, err error) {
+func (e *endpoint) refuseSource(w http.ResponseWriter, r *http.Request, claim *artifact.Claim, err error) {
 	if errors.Is(err, artifact.ErrToken) {
-		refuse(w, http.StatusNotFound, unknown)
+		e.refuse(w, r, http.StatusNotFound, unknown)
 		return
 	}
 	if bad := (*RequestError)(nil); errors.As(err, &bad) {
-		refuse(w, http.StatusBadRequest, bad.Reason)
+		e.refuse(w, r, http.StatusBadRequest, bad.Reason)
 		return
 	}
 	e.opts.Logger.Warn("s2sp: remote rows cannot be fetched", "label", claim.Label, "error", err)
-	status := http.StatusServiceUnavailable
+	status, helps := http.StatusServiceUnavailable, "the URL still works: try again"
 	var full *artifact.Error
 	if errors.Is(err, ErrAnswer) || errors.Is(err, ErrRefused) || errors.As(err, &full) {
-		status = http.StatusBadGateway
+		status, helps = http.StatusBadGateway, "call that tool again with mode sync"
 	}
-	refuse(w, status, fmt.Sprintf("the rows of %s: %v", claim.Label, err))
+	e.refuse(w, r, status, fmt.Sprintf("the rows of %s: %v; %s", claim.Label, err, helps))
 }

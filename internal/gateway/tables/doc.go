@@ -8,6 +8,7 @@
 //	Fill     all rows in the place of each $table reference
 //	Bodies   the body behind a ddi:// handle in the place of the handle
 //	Carry    rows in the place of a resource_url that the tool's server cannot reach
+//	Reasons  why a fetch failed, in the error of the tool that fetched
 //
 //	tool_execute(tool_id, args, abstract_domains, mode)
 //	   │ the tool takes abstract_domains itself ─▶ handed on; others cannot reach its plane ─▶ its rows are kept here, or its resource_url leads through here

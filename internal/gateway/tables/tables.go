@@ -41,6 +41,8 @@ type Options struct {
 	// Fetch fetches the rows of another server's resource_url for a $table reference; nil refuses
 	// all.
 	Fetch plane.Source
+	// Refusals knows why the data plane refused fetches; nil: errors of consumers stay as they are.
+	Refusals *Refusals
 	// TTL is how long a resource_url works; 0 is artifact.DefaultTokenTTL.
 	TTL time.Duration
 }
