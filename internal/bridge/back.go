@@ -31,6 +31,9 @@ type Back struct {
 	// OnAsk, if set, is called before the server's first question is sent to the agent, on the
 	// goroutine that received the question.
 	OnAsk func()
+	// Question, if set, returns the params of a question of the server as the agent gets them. Its error
+	// is the server's fault.
+	Question func(method string, params json.RawMessage) (json.RawMessage, error)
 
 	asked atomic.Bool
 }
@@ -63,8 +66,20 @@ func (b *Back) Serve(ctx context.Context, q *mcp.Request) (json.RawMessage, erro
 		}
 		return nil, b.Request.Peer.Notify(ctx, q.Method, params)
 	}
+	params, err := b.question(q.Method, q.Params)
+	if err != nil {
+		return nil, err
+	}
 	b.noteAsked()
-	return b.ask(ctx, q.Method, q.Params, mcp.Back(q))
+	return b.ask(ctx, q.Method, params, mcp.Back(q))
+}
+
+// question returns the params of a question as the agent gets them.
+func (b *Back) question(method string, params json.RawMessage) (json.RawMessage, error) {
+	if _, known := capabilityOf(method); !known || b.Question == nil {
+		return params, nil
+	}
+	return b.Question(method, params)
 }
 
 // ask asks the agent. If the agent cannot be asked, the error names the server.

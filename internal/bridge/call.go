@@ -25,7 +25,7 @@ const (
 // Call makes a call on behalf of b.Request, whose agent may be of another era than the server. If a
 // modern server answers with questions, Call asks a legacy agent all questions of a round at once.
 // It repeats the call with the answers until there is a result. A modern agent gets the questions
-// unchanged, unless weir has already asked it something in this call (see Rounds): then the agent
+// themselves, unless weir has already asked it something in this call (see Rounds): then the agent
 // is in rounds of weir's own.
 //
 // The errors are those of p.Call. The error for a missing resource has the code of the agent's era.
@@ -35,18 +35,18 @@ func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage
 	for range maxRounds {
 		result, err := p.Call(ctx, method, params, b)
 		if err != nil {
-			return nil, b.inEra(method, err)
+			return nil, b.pagesFirst(b.inEra(method, err))
 		}
 		if !MayAsk(method) || !IsInputRequired(result) {
 			return result, nil
 		}
 		if b.Request.Modern() && !isHeld(b.Request.Peer) {
-			return result, nil
+			return b.passedOn(result)
 		}
 		b.noteAsked()
 		var requests, state []byte
 		if err := rawjson.Scan(result, rawjson.Key("inputRequests", &requests), rawjson.Key("requestState", &state)); err != nil {
-			return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "%s asks for input in a way that cannot be read: %v", b.Server, err)
+			return nil, b.unreadable("%v", err)
 		}
 		answers, n, err := b.answer(ctx, requests)
 		if err != nil {
@@ -83,6 +83,64 @@ func (b *Back) inEra(method string, err error) error {
 		return err
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: wire.Message, Data: wire.Data}
+}
+
+// passedOn returns a result with questions for a modern agent, which answers them to the server.
+func (b *Back) passedOn(result json.RawMessage) (json.RawMessage, error) {
+	asked := rawjson.Get(result, "inputRequests")
+	if b.Question == nil || asked == nil {
+		return result, nil
+	}
+	questions, err := b.questions(asked)
+	if err != nil {
+		return nil, err
+	}
+	w := rawjson.NewWriter(nil).Object()
+	for _, q := range questions {
+		w.Key(q.key).Object().Key("method").String(q.method)
+		if len(q.params) > 0 {
+			w.Key("params").Raw(q.params)
+		}
+		w.EndObject()
+	}
+	out, err := rawjson.Set(result, "inputRequests", w.EndObject().Bytes())
+	if err != nil {
+		return nil, b.unreadable("%v", err)
+	}
+	return out, nil
+}
+
+// codeElicitFirst is URLElicitationRequired of 2025-11-25: the error has questions for the agent.
+const codeElicitFirst = -32042
+
+// pagesFirst returns an error of the server with its questions as the agent gets them.
+func (b *Back) pagesFirst(err error) error {
+	var wire *jsonrpc.Error
+	if b.Question == nil || !errors.As(err, &wire) || wire.Code != codeElicitFirst {
+		return err
+	}
+	var problem error
+	w := rawjson.NewWriter(nil).Array()
+	read := rawjson.EachElement(rawjson.Get(wire.Data, "elicitations"), func(params []byte) bool {
+		var out json.RawMessage
+		if out, problem = b.Question(methodElicit, params); problem == nil {
+			w.Raw(out)
+		}
+		return problem == nil
+	})
+	if read != nil || problem != nil {
+		return b.unreadable("%v", errors.Join(read, problem))
+	}
+	data, failed := rawjson.Set(wire.Data, "elicitations", w.EndArray().Bytes())
+	if failed != nil {
+		return b.unreadable("%v", failed)
+	}
+	return &jsonrpc.Error{Code: wire.Code, Message: wire.Message, Data: data}
+}
+
+// unreadable returns the error for questions that the agent does not get.
+func (b *Back) unreadable(format string, args ...any) error {
+	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s asks for input in a way that cannot be read: %s", b.Server, fmt.Sprintf(format, args...))
 }
 
 // isHeld reports whether the agent at the other end of p is in rounds of weir's own.
@@ -156,30 +214,32 @@ func (b *Back) refused(method string, err error) error {
 }
 
 func (b *Back) questions(requests json.RawMessage) ([]question, error) {
-	bad := func(format string, args ...any) error {
-		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s asks for input in a way that cannot be read: %s", b.Server, fmt.Sprintf(format, args...))
-	}
 	if len(requests) == 0 || string(requests) == "null" {
 		return nil, nil
 	}
 	if !rawjson.IsObject(requests) {
-		return nil, bad("inputRequests is no object")
+		return nil, b.unreadable("inputRequests is no object")
 	}
 	var list []question
 	var problem error
 	err := rawjson.EachMember(requests, func(m rawjson.Member) bool {
 		var method, params []byte
 		if err := rawjson.Scan(m.Value, rawjson.Key("method", &method), rawjson.Key("params", &params)); err != nil {
-			problem = bad("%v", err)
+			problem = b.unreadable("%v", err)
 			return false
 		}
 		q := question{key: string(m.Key), method: rawjson.Text(method), params: params}
 		if _, known := capabilityOf(q.method); !known {
-			problem = bad("%q is no question of MCP", clip(q.method))
+			problem = b.unreadable("%q is no question of MCP", clip(q.method))
 			return false
 		}
 		if len(list) == maxQuestions {
-			problem = bad("more than %d questions at once", maxQuestions)
+			problem = b.unreadable("more than %d questions at once", maxQuestions)
+			return false
+		}
+		var err error
+		if q.params, err = b.question(q.method, q.params); err != nil {
+			problem = b.unreadable("%v", err)
 			return false
 		}
 		list = append(list, q)
@@ -189,7 +249,7 @@ func (b *Back) questions(requests json.RawMessage) ([]question, error) {
 	case problem != nil:
 		return nil, problem
 	case err != nil:
-		return nil, bad("%v", err)
+		return nil, b.unreadable("%v", err)
 	}
 	return list, nil
 }

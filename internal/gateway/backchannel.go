@@ -82,7 +82,7 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	if method == methodCall {
 		ctx = a.offerTask(ctx, c, peer)
 	}
-	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.OnAsk}
+	back := bridge.Back{Request: c.Request, Server: `server "` + c.Entry.Upstream + `"`, OnAsk: c.OnAsk, Question: a.asks(c.Entry.Upstream)}
 	if back.Level, err = a.levelOf(ctx, c, peer); err != nil {
 		return nil, err
 	}

@@ -273,7 +273,7 @@ func TestBackChannel(t *testing.T) {
 	}, `{"name":"t","description":"d"}`)
 	params := json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "x", "t") + `","args":{}}}`)
 	out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Params: params, Session: h.session, Peer: asked{}})
-	if err != nil || !strings.Contains(string(out), `sampled sampling/createMessage {\"n\":1}`) {
+	if err != nil || !strings.Contains(string(out), `sampled sampling/createMessage {\"n\":1,\"systemPrompt\":\"Server x asks:\"}`) {
 		t.Errorf("%s, %v", out, err)
 	}
 }

@@ -31,8 +31,8 @@ func TestErrorsForClients(t *testing.T) {
 		"state that is not the server's":  {ModePlain, mcp.V20260728, "{}", called + `,"requestState":"forged"}`, -32602, `{"why":"tampered"}`, true},
 		"answers that are none":           {ModePlain, mcp.V20260728, "{}", called + `,"inputResponses":{"name":1}}`, -32602, `{"why":"no answer"}`, true},
 		"arguments that are wrong":        {ModePlain, mcp.V20260728, "{}", called + `}`, -32602, `{"why":"path"}`, false},
-		"page first":                      {ModePlain, mcp.V20251125, opens, called + `}`, -32042, `{"elicitations":[{"mode":"url"}]}`, true},
-		"page first, no pages are opened": {ModePlain, mcp.V20251125, "{}", called + `}`, -32042, `{"elicitations":[{"mode":"url"}]}`, false},
+		"page first":                      {ModePlain, mcp.V20251125, opens, called + `}`, -32042, `{"elicitations":[]}`, true},
+		"page first, no pages are opened": {ModePlain, mcp.V20251125, "{}", called + `}`, -32042, `{"elicitations":[]}`, false},
 		"any other":                       {ModePlain, mcp.V20260728, "{}", called + `}`, -32000, `{}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {

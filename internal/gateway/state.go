@@ -42,6 +42,7 @@ type State struct {
 	cache    atomic.Pointer[dispatch.Cache] // of front; nil: it has none
 	fan      bridge.Fan                     // delivers notifications to sessions
 	leveled  sync.Map                       // upstream → *bridge.Levels
+	mimics   sync.Map                       // upstreams that asked questions such as weir's own
 	drift    drift
 	names    toolNames // under which tools are listed
 	tasks    *tasks.Registry

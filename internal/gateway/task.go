@@ -32,6 +32,7 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 	t.client = tasks.New(tasks.Surroundings{
 		Registry: g.state.tasks,
 		Ask:      g.caller.askTask,
+		Asks:     g.caller.asks,
 		Place: func(ctx context.Context, upstream string) (at tasks.Place, err error) {
 			peer, err := g.opts.Upstreams.Peer(ctx, upstream)
 			if server, ok := peer.(taskPeer); ok && err == nil {

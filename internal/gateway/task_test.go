@@ -184,12 +184,14 @@ type taskAgent struct {
 	mu       sync.Mutex // guards below
 	progress []string
 	asked    int
+	question string // the message of the last one
 	delay    time.Duration
 }
 
-func (a *taskAgent) Call(ctx context.Context, method string, _ json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+func (a *taskAgent) Call(ctx context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 	a.mu.Lock()
 	a.asked++
+	a.question = rawjson.Text(rawjson.Get(params, "message"))
 	a.mu.Unlock()
 	select {
 	case <-time.After(a.delay):
@@ -420,6 +422,9 @@ func TestTaskAsks(t *testing.T) {
 		}
 		if got != "row 3" || h.client.asked != 1 || !strings.Contains(h.server.answers, `"row":3`) {
 			t.Errorf("%q, asked %d times, answer %s", got, h.client.asked, h.server.answers)
+		}
+		if h.client.question != "Server work asks: Which row?" {
+			t.Errorf("the agent reads %q", h.client.question)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package visible
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -67,6 +68,32 @@ func Text(s string) string {
 	}
 	b.WriteString(s[done:])
 	return b.String()
+}
+
+// Escaped returns s with escapes in the place of the characters that Text removes, such as \u200b. Line
+// ends of all kinds become "\n".
+func Escaped(s string) string {
+	var b strings.Builder
+	r := reader{s: s}
+	done := 0
+	for at := suspicious(s, 0); at < len(s); {
+		c, size := utf8.DecodeRuneInString(s[at:])
+		if verdict, with := r.judge(c, size, at); verdict != keep {
+			b.WriteString(s[done:at])
+			switch {
+			case with != "":
+				b.WriteString(with)
+			case c <= 0xffff:
+				fmt.Fprintf(&b, `\u%04x`, c)
+			default:
+				fmt.Fprintf(&b, `\u{%x}`, c)
+			}
+			done = at + size
+		}
+		at = suspicious(s, at+size)
+	}
+	b.WriteString(s[done:])
+	return strings.ReplaceAll(b.String(), "\r\n", "\n")
 }
 
 // Suspects reports whether a text has characters that can be invisible. Text and Find judge them where

@@ -16,6 +16,18 @@ import (
 	"github.com/weir-mcp/weir/internal/leak"
 )
 
+// TestEscaped shows what Text removes.
+func TestEscaped(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\ttext\n": "plain\ttext\n", "": "", "a\u200bb\u202ec": `a\u200bb\u202ec`, "\U000e0041x": `\u{e0041}x`, "a\r\nb\rc\u2028d": "a\nb\nc\nd",
+		"\x1b[31m\x00": `\u001b[31m\u0000`, "\xff": "\ufffd", "\U0001f468\u200d\U0001f469 می\u200cخواهم": "\U0001f468\u200d\U0001f469 می\u200cخواهم", "x\ufe0f": `x\ufe0f`,
+	} {
+		if got := Escaped(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestMain(m *testing.M) { leak.Main(m) }
 
 type sample struct{ name, text, seen, kinds string }

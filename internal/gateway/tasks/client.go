@@ -51,6 +51,8 @@ type Surroundings struct {
 	Begin func(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) error
 	// Clean makes of a server's result what the dispatch chain gets of one.
 	Clean func(json.RawMessage) json.RawMessage
+	// Asks returns what makes the questions of a server those that an agent gets; see bridge.Back.
+	Asks func(upstream string) func(method string, params json.RawMessage) (json.RawMessage, error)
 	// Redact removes secrets and invisible characters from a server's text.
 	Redact func(string) string
 	// More returns the call that continues with a handle, for the model: the first waits, the other
@@ -335,7 +337,7 @@ func forProgram(c *dispatch.Call, t *task, answer json.RawMessage) json.RawMessa
 // watch follows one task during one request.
 func (k *Client) watch(c *dispatch.Call, t *task) *watch {
 	w := &watch{Client: k, call: c, task: t}
-	w.back = bridge.Back{Request: c.Request, Server: `server "` + t.upstream + `"`, OnAsk: c.OnAsk, Level: c.Request.Session.LogLevel()}
+	w.back = bridge.Back{Request: c.Request, Server: `server "` + t.upstream + `"`, OnAsk: c.OnAsk, Level: c.Request.Session.LogLevel(), Question: k.Asks(t.upstream)}
 	if meta, err := c.Request.Fields().Meta(); err == nil {
 		w.token = meta.ProgressToken
 	}
