@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"unsafe"
 
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -192,7 +193,9 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 		}
 		return c.skeleton.WithSegments(segs), nil
 	}
-	how := fmt.Sprintf("%+v", opts)
+	as := opts
+	as.Grow = nil // it does not change the table
+	how := fmt.Sprintf("%+v", as)
 	c.mu.Lock()
 	if t := c.detected; t != nil && c.how == how {
 		c.mu.Unlock()
@@ -203,8 +206,12 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading an artifact as a table: %w", err)
 	}
-	// The index is kept for the next reader if there is room for it.
-	_, size := t.Size()
+	// The index is kept for the next reader if there is room for it, and for rows that were written
+	// for it, such as those of CSV.
+	rows, size := t.Size()
+	if segs := t.Segments(); len(segs) > 0 && !within(segs[0].Data, c.bytes()) {
+		size += rows
+	}
 	if c.budget.reserve(size) {
 		c.mu.Lock()
 		if c.detected == nil {
@@ -219,9 +226,15 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 	return t, nil
 }
 
+// within reports whether part is of all.
+func within(part, all []byte) bool {
+	at, from := uintptr(unsafe.Pointer(unsafe.SliceData(part))), uintptr(unsafe.Pointer(unsafe.SliceData(all)))
+	return len(part) == 0 || at >= from && at < from+uintptr(len(all))
+}
+
 func (c *content) detect(opts table.DetectOptions) (*table.Table, error) {
 	if c.isTable {
-		return table.NDJSON(c.bytes(), table.Options{KeepRowID: c.rowID})
+		return table.NDJSON(c.bytes(), table.Options{KeepRowID: c.rowID, Grow: opts.Grow})
 	}
 	return table.Detect(c.bytes(), opts)
 }

@@ -104,3 +104,13 @@ func TestUnexpected(t *testing.T) {
 		})
 	}
 }
+
+func TestPeak(t *testing.T) {
+	var held []byte
+	if grew := Peak(func() { held = make([]byte, 20<<20); clear(held) }); grew < 20<<20 || grew > 30<<20 {
+		t.Errorf("%d bytes for 20 MB", grew)
+	}
+	if grew := Peak(func() { held = nil }); grew > 5<<20 {
+		t.Errorf("%d bytes for nothing", grew)
+	}
+}

@@ -63,6 +63,13 @@ func (b *Builder) append(row []byte) error {
 		return fmt.Errorf("row %d: %w: a row of %d bytes, and at most %d are read", b.Len(), ErrTooLarge, len(row), maxRowBytes)
 	}
 	start := len(b.buf)
+	if more := start + len(row) + 1 - cap(b.buf); more > 0 {
+		more = max(more, min(start, segmentBytes)) // as append would
+		if err := b.x.opts.grow(more); err != nil {
+			return err
+		}
+		b.buf = append(make([]byte, 0, cap(b.buf)+more), b.buf...)
+	}
 	if bytes.IndexByte(row, '\n') >= 0 || bytes.IndexByte(row, '\r') >= 0 {
 		b.buf = rawjson.StripNewlines(b.buf, row)
 	} else {
@@ -121,25 +128,34 @@ func (b *Builder) flush() error {
 		return nil
 	}
 	if b.keep == nil {
-		b.buf = append(make([]byte, 0, len(b.buf)), b.buf...)
-		b.x.data = b.buf
-		b.x.seal()
-		b.buf = nil
-		return nil
+		if b.err = b.x.opts.grow(len(b.buf)); b.err != nil {
+			return b.err
+		}
+		b.x.data = append(make([]byte, 0, len(b.buf)), b.buf...)
+		b.err = b.x.seal()
+		b.reuse()
+		return b.err
 	}
 	b.x.data = b.buf
-	b.x.seal()
+	if b.err = b.x.seal(); b.err != nil {
+		return b.err
+	}
 	last := &b.x.t.segs[len(b.x.t.segs)-1]
 	if err := b.keep(last.Segment); err != nil {
 		b.err = fmt.Errorf("keeping %d rows: %w", last.rows, err)
 		return b.err
 	}
 	last.Segment = Segment{}
+	b.reuse()
+	return nil
+}
+
+// reuse empties the open segment.
+func (b *Builder) reuse() {
 	b.buf = b.buf[:0]
 	if cap(b.buf) > 4*segmentBytes { // one row was long
 		b.buf = nil
 	}
-	return nil
 }
 
 // Table finishes the building and returns the table.
@@ -151,7 +167,10 @@ func (b *Builder) Table() (*Table, error) {
 		return nil, err
 	}
 	b.err = errBuilt
-	t := b.x.finish()
+	t, err := b.x.finish()
+	if err != nil {
+		return nil, err
+	}
 	t.nulled = b.nulled
 	return t, nil
 }

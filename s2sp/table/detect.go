@@ -32,7 +32,7 @@ type DetectOptions struct {
 // the table's rows are slices of data, so the caller must not change it. Text before or after a
 // table is not allowed. NaN, Infinity and -Infinity are read as null; see [Table.Nulled].
 func Detect(data []byte, opts DetectOptions) (*Table, error) {
-	return finite(data, func(data []byte) (*Table, error) { return detect(data, opts) })
+	return finite(data, opts.Options, func(data []byte) (*Table, error) { return detect(data, opts) })
 }
 
 func detect(data []byte, opts DetectOptions) (*Table, error) {
@@ -146,7 +146,7 @@ func atPath(data []byte, path string, opts Options) (*Table, error) {
 // NDJSON reads one JSON object per line and skips empty lines. A line ends with LF, CR LF or CR.
 // NaN, Infinity and -Infinity are read as null; see [Table.Nulled].
 func NDJSON(data []byte, opts Options) (*Table, error) {
-	return finite(data, func(data []byte) (*Table, error) { return ndjson(data, opts) })
+	return finite(data, opts, func(data []byte) (*Table, error) { return ndjson(data, opts) })
 }
 
 func ndjson(data []byte, opts Options) (*Table, error) {
@@ -162,7 +162,7 @@ func ndjson(data []byte, opts Options) (*Table, error) {
 		}
 		i = rawjson.SkipSpace(data, end)
 	}
-	return x.finish(), nil
+	return x.finish()
 }
 
 // Blocks reads one JSON object from each block. Some servers return a list as one text block per

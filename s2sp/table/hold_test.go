@@ -5,45 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"runtime/debug"
-	"runtime/metrics"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/internal/work"
 )
-
-// peak runs f and returns by how much the heap grew at most.
-func peak(t *testing.T, f func()) int64 {
-	t.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	heap := func() int64 {
-		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-		metrics.Read(s)
-		return int64(s[0].Value.Uint64())
-	}
-	runtime.GC()
-	before, most := heap(), int64(0)
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for tick := time.NewTicker(time.Millisecond); ; {
-			select {
-			case <-tick.C:
-				most = max(most, heap())
-			case <-done:
-				tick.Stop()
-				return
-			}
-		}
-	}()
-	f()
-	most = max(most, heap())
-	close(done)
-	<-ended
-	return most - before
-}
 
 // repeated returns n texts in which # is the number.
 func repeated(format string, n int) string {
@@ -113,7 +80,7 @@ func TestQueryHolds(t *testing.T) {
 				return nil
 			}})
 			var a Answer
-			grew := peak(t, func() { a, err = table.View().QueryWithin(m, q) })
+			grew := leak.Peak(func() { a, err = table.View().QueryWithin(m, q) })
 			m.Close()
 			runtime.KeepAlive(a)
 			// Arrays that have been replaced by larger ones may still be there.
@@ -170,7 +137,7 @@ func FuzzQueryHolds(f *testing.F) {
 		data, _ := table.Size()
 		var a Answer
 		var err error
-		grew := peak(t, func() { a, err = table.View().QueryWithin(m, q) })
+		grew := leak.Peak(func() { a, err = table.View().QueryWithin(m, q) })
 		runtime.KeepAlive(a)
 		if grew > 2*m.Taken()+32<<20 || m.Taken() > 100*data+8<<20 {
 			t.Errorf("%+v of %d bytes: %d on the heap, %d counted, %v", q, data, grew, m.Taken(), err)

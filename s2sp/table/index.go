@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
@@ -24,25 +26,51 @@ const (
 // 32 bits.
 const segmentBytes = 4 << 20
 
+// Memory of a field of a shape, and of a column without its name.
+const (
+	fieldBytes  = 64
+	columnBytes = 128
+)
+
 // Options change how rows are read. The zero value is ready to use.
 type Options struct {
 	// KeepRowID keeps the name of a _row_id column in the data. Set it for rows that got their
 	// _row_id earlier, such as the abstract rows of a consumer tool.
 	KeepRowID bool
+	// Grow, if set, is called before more memory is held for the table or for reading it, with the
+	// number of further bytes. Its error ends the reading, and the error of the reading wraps it.
+	Grow func(bytes int64) error
+}
+
+// grow calls Grow.
+func (o Options) grow(bytes int) error {
+	if o.Grow == nil || bytes <= 0 {
+		return nil
+	}
+	if err := o.Grow(int64(bytes)); err != nil {
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	return nil
 }
 
 // Index reads a JSON array of objects. The table's rows are slices of data, so the caller must not
 // change it. NaN, Infinity and -Infinity are read as null; see [Table.Nulled].
 func Index(data []byte, opts Options) (*Table, error) {
-	return finite(data, func(data []byte) (*Table, error) { return index(data, opts) })
+	return finite(data, opts, func(data []byte) (*Table, error) { return index(data, opts) })
 }
 
 // finite calls read with data. If that fails only because of NaN or Infinity, it calls read again
 // with null in their place.
-func finite(data []byte, read func([]byte) (*Table, error)) (*Table, error) {
+func finite(data []byte, opts Options, read func([]byte) (*Table, error)) (*Table, error) {
 	t, err := read(data)
 	if err == nil {
 		return t, nil
+	}
+	if errors.Is(err, ErrTooLarge) || !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
+		return nil, err
+	}
+	if full := opts.grow(len(data)); full != nil {
+		return nil, full
 	}
 	clean, n := rawjson.Finite(data)
 	if n == 0 {
@@ -98,7 +126,7 @@ func index(data []byte, opts Options) (*Table, error) {
 	if i = rawjson.SkipSpace(data, i); i != len(data) {
 		return nil, fmt.Errorf("%w at byte %d: text after the value", rawjson.ErrSyntax, i)
 	}
-	return x.finish(), nil
+	return x.finish()
 }
 
 // indexer makes a table from rows in order.
@@ -118,6 +146,8 @@ type indexer struct {
 	shapeBytes int
 	text       []byte // scratch: the literals of the current row
 	fields     []field
+	grown      int // words for which Grow was called
+	scratch    int // bytes of text and fields for which Grow was called
 }
 
 type field struct{ sep, key, value int } // starts of the literal, the key and the value
@@ -147,20 +177,22 @@ func (x *indexer) row(data []byte, i int) (end int, err error) {
 	if len(x.pos) == 0 {
 		x.data, x.base = data, i
 	} else if x.end-x.base >= segmentBytes || len(data) != len(x.data) || &data[0] != &x.data[0] {
-		x.seal()
+		if err := x.seal(); err != nil {
+			return i, err
+		}
 		x.data, x.base = data, i
 	}
 	start := len(x.words)
 	if x.last != noShape {
 		s := x.t.shapes[x.last]
 		if end, ok := x.match(x.last, s, i); ok {
-			return x.done(start, end), nil
+			return x.done(start, end)
 		}
 		x.words = x.words[:start]
 		if next := s.next; next != x.last {
 			if end, ok := x.match(next, x.t.shapes[next], i); ok {
 				x.last = next
-				return x.done(start, end), nil
+				return x.done(start, end)
 			}
 			x.words = x.words[:start]
 		}
@@ -175,14 +207,18 @@ func (x *indexer) row(data []byte, i int) (end int, err error) {
 	if err != nil {
 		return i, fmt.Errorf("row %d: %w", x.t.rows, err)
 	}
-	return x.done(start, end), nil
+	return x.done(start, end)
 }
 
-func (x *indexer) done(start, end int) int {
+func (x *indexer) done(start, end int) (int, error) {
 	x.pos = append(x.pos, uint32(start))
 	x.end = end
 	x.t.rows++
-	return end
+	if n := cap(x.pos) + cap(x.words) - x.grown; n > 0 {
+		x.grown += n
+		return end, x.opts.grow(n * word)
+	}
+	return end, nil
 }
 
 // match reads a row of shape s. If the row has another shape, ok is false and the caller removes
@@ -281,6 +317,12 @@ func (x *indexer) learn(i int) (end int, err error) {
 		return i, err
 	}
 	x.text = append(x.text, row[sep:]...)
+	if n := cap(x.text) + cap(x.fields)*int(unsafe.Sizeof(field{})) - x.scratch; n > 0 {
+		x.scratch += n
+		if err := x.opts.grow(n); err != nil {
+			return i, err
+		}
+	}
 	n, known := x.byText[string(x.text)]
 	if !known {
 		if n, err = x.newShape(row, sep); err != nil {
@@ -329,6 +371,9 @@ func (x *indexer) newShape(row []byte, suffix int) (uint32, error) {
 	if !keep {
 		return noShape, nil
 	}
+	if err := x.opts.grow(2*len(x.text) + fieldBytes*len(x.fields)); err != nil {
+		return 0, err
+	}
 	x.shapeBytes += 2 * len(x.text)
 	n := uint32(len(x.t.shapes))
 	x.t.shapes = append(x.t.shapes, s)
@@ -349,6 +394,9 @@ func (x *indexer) column(key []byte) (int, error) {
 	if len(t.columns) >= MaxColumns {
 		return 0, fmt.Errorf("%w: more than %d different keys", ErrTooWide, MaxColumns)
 	}
+	if err := x.opts.grow(columnBytes + len(name)); err != nil {
+		return 0, err
+	}
 	name = strings.Clone(name)
 	t.byName[name] = len(t.columns)
 	t.columns = append(t.columns, name)
@@ -368,9 +416,12 @@ func columnName(key []byte) (string, error) {
 }
 
 // seal closes the open segment.
-func (x *indexer) seal() {
+func (x *indexer) seal() error {
 	if len(x.pos) == 0 {
-		return
+		return nil
+	}
+	if err := x.opts.grow((len(x.pos) + len(x.words)) * word); err != nil {
+		return err
 	}
 	x.t.segs = append(x.t.segs, segment{
 		Segment: Segment{Data: x.data[x.base:x.end:x.end], Index: packIndex(x.pos, x.words)},
@@ -379,6 +430,7 @@ func (x *indexer) seal() {
 	})
 	x.first = x.t.rows
 	x.pos, x.words = x.pos[:0], x.words[:0]
+	return nil
 }
 
 func packIndex(pos, words []uint32) []byte {
@@ -394,8 +446,10 @@ func packIndex(pos, words []uint32) []byte {
 }
 
 // finish closes the last segment and sets the column names.
-func (x *indexer) finish() *Table {
-	x.seal()
+func (x *indexer) finish() (*Table, error) {
+	if err := x.seal(); err != nil {
+		return nil, err
+	}
 	t := x.t
 	if col, ok := t.byName[RowID]; ok && !x.opts.KeepRowID {
 		name := ownRowID
@@ -405,7 +459,7 @@ func (x *indexer) finish() *Table {
 		t.rename(col, name)
 	}
 	t.columns = slices.Clip(t.columns)
-	return t
+	return t, nil
 }
 
 // rename renames a column. The caller must own t.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
+	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
 // finiteText replaces NaN, Infinity and -Infinity in data by null and returns how many there were.
@@ -18,7 +19,7 @@ func finiteText(data []byte) (text []byte, replaced int) {
 	if n == 0 || rawjson.Valid(body) == nil {
 		return data, 0
 	}
-	if rawjson.Valid(clean) != nil && lineRows(clean) == nil {
+	if rawjson.Valid(clean) != nil && lineRows(clean, tables.Options{}) == nil {
 		return data, 0
 	}
 	return clean, n

@@ -302,7 +302,7 @@ func (w *pathWalk) match(value []byte, segments []pathSegment) bool {
 		if !w.scan(value) {
 			return false
 		}
-		goOn := sel.each(value, func(v []byte) bool {
+		goOn := sel.each(w.meter, value, func(v []byte) bool {
 			if sel.kind == selectFilter && (!w.keeps(sel.filter, v) || w.ended) {
 				return !w.ended
 			}
@@ -340,7 +340,7 @@ func children(value []byte, f func([]byte) bool) bool {
 	return goOn
 }
 
-func (s pathSelector) each(value []byte, f func([]byte) bool) bool {
+func (s pathSelector) each(m *work.Meter, value []byte, f func([]byte) bool) bool {
 	switch s.kind {
 	case selectAll, selectFilter:
 		return children(value, f)
@@ -360,27 +360,27 @@ func (s pathSelector) each(value []byte, f func([]byte) bool) bool {
 	if value[0] != '[' {
 		return true
 	}
-	if s.kind == selectIndex && s.index >= 0 {
-		i, goOn := 0, true
+	if s.kind == selectIndex {
+		i, goOn := s.index, true
+		if i < 0 {
+			i += countElements(value)
+		}
 		_ = rawjson.EachElement(value, func(v []byte) bool {
-			if i == s.index {
+			if i == 0 {
 				goOn = f(v)
-				return false
 			}
-			i++
-			return true
+			i--
+			return i >= 0
 		})
 		return goOn
 	}
 	var items [][]byte
-	_ = rawjson.EachElement(value, func(v []byte) bool { items = append(items, v); return true })
-	if s.kind == selectIndex {
-		if i := s.index + len(items); i >= 0 {
-			return f(items[i])
-		}
-		return true
-	}
-	return s.slice(items, f)
+	var full error
+	_ = rawjson.EachElement(value, func(v []byte) bool {
+		items, full = work.Append(m, items, v)
+		return full == nil
+	})
+	return full == nil && s.slice(items, f)
 }
 
 // slice follows RFC 9535 §2.3.4.2.2.

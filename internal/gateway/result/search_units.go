@@ -54,13 +54,23 @@ func (u *searchUnits) pathOf(n int) string {
 	return "$" + path
 }
 
-// rowUnits are the rows of a table.
-func rowUnits(t *tables.Table) *searchUnits {
+// stringBytes is the memory of a string in a list, without its text.
+const stringBytes = 16
+
+// rowUnits are the rows of a table. The error is m's.
+func rowUnits(m *work.Meter, t *tables.Table) (*searchUnits, error) {
 	u := &searchUnits{noun: "row", path: rowPathAt(t, "n")}
+	if err := m.Take(int64(t.Len()) * stringBytes); err != nil {
+		return nil, err
+	}
+	u.texts = make([]string, 0, t.Len())
 	for _, row := range t.Rows() {
+		if err := m.Take(int64(len(row))); err != nil {
+			return nil, err
+		}
 		u.texts = append(u.texts, string(compact(nil, row)))
 	}
-	return u
+	return u, nil
 }
 
 // jsonUnits are the values of a document, each behind its key as in printed JSON. It returns nil
@@ -107,6 +117,9 @@ func (w *unitWalk) within(value []byte, parent int) bool {
 func (w *unitWalk) add(key, step string, value []byte, parent int) bool {
 	u := w.units
 	if w.full = len(u.texts) == maxSearchValues; w.full {
+		return false
+	}
+	if w.err = w.meter.Take(4*stringBytes + int64(len(key)+len(step)+len(value))); w.err != nil {
 		return false
 	}
 	u.places = append(u.places, jsonPlace{step: step, parent: parent, valueAt: len(key)})

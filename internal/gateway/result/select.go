@@ -222,6 +222,7 @@ type viewing struct {
 	selector json.RawMessage
 	params   map[string]json.RawMessage
 	max      int
+	scratch  int // bytes that need has taken
 }
 
 func (v *viewing) checkParams(kind string, known []string) error {
@@ -327,16 +328,33 @@ func (s span) within(total int) (start, end int) {
 	return start, end
 }
 
-// text is the artifact as text: bytes that are no UTF-8 become U+FFFD.
+// text is the artifact as text: bytes that are no UTF-8 become U+FFFD. The text is no copy of the
+// bytes if it need not be, and is invalid when they are. It is empty if the meter has no room for it.
 func (v *viewing) text() string {
 	if utf8.Valid(v.data) {
-		return string(v.data)
+		return stringOf(v.data)
 	}
-	return strings.ToValidUTF8(string(v.data), "\uFFFD")
+	if v.meter.Take(3*int64(len(v.data))) != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(stringOf(v.data), "\uFFFD")
 }
 
-// finish puts a view together. The notice has at most noticeChars characters.
+// need takes memory that the view uses again and again, such as a copy of one value. It reports
+// whether there is room.
+func (v *viewing) need(bytes int) bool {
+	if bytes <= v.scratch {
+		return v.meter.Err() == nil
+	}
+	err := v.meter.Take(int64(bytes - v.scratch))
+	v.scratch = bytes
+	return err == nil
+}
+
+// finish puts a view together. content may be a part of the artifact. The notice has at most
+// noticeChars characters.
 func (v *viewing) finish(content, notice string, next []byte) View {
+	content = strings.Clone(content)
 	if next != nil {
 		more := "; go on with " + string(next)
 		if len(more) > noticeChars/2 { // a long path or pattern: the caller has it

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/work"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -22,7 +23,10 @@ func (v *viewing) jsonDocument(kind string) ([]byte, error) {
 	if rawjson.Valid(body) == nil {
 		return body, nil
 	}
-	if t := lineRows(body); t != nil {
+	if t := lineRows(body, v.grow()); t != nil {
+		if err := v.meter.Take(int64(len(body)) + 2); err != nil {
+			return nil, err
+		}
 		array := make([]byte, 0, len(body)+2)
 		for i, row := range t.Rows() {
 			array = append(append(array, "[,"[min(i, 1)]), row...)
@@ -62,15 +66,20 @@ func (v *viewing) jsonKeys() (View, error) {
 	}
 	values := map[string][]byte{}
 	var all []string
+	var full error
 	// body is valid: there is no error to see here.
 	_ = rawjson.EachMember(body, func(m rawjson.Member) bool {
 		key := string(m.Key)
 		if values[key] == nil {
 			all = append(all, key)
+			full = v.meter.Take(keyBytes + int64(len(key)))
 		}
 		values[key] = m.Value
-		return true
+		return full == nil
 	})
+	if full != nil {
+		return View{}, full
+	}
 	var missing []string
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
@@ -91,7 +100,10 @@ func (v *viewing) jsonKeys() (View, error) {
 			member = []byte(",\n  ")
 		}
 		member = append(rawjson.AppendString(member, key), ':', ' ')
-		member = appendSorted(member, values[key], 1)
+		member, full = v.appendSorted(member, values[key], 1, utf8.UTFMax*limit)
+		if full != nil {
+			return View{}, full
+		}
 		if utf8.RuneCount(out)+utf8.RuneCount(member)+2 > limit || longLine(member) {
 			left = append(left, key)
 			continue
@@ -117,6 +129,9 @@ func (v *viewing) jsonKeys() (View, error) {
 	return v.finish(string(out), strings.Join(notice, "; "), next), nil
 }
 
+// keyBytes is the memory of a key in the map and the list of all keys, without its text.
+const keyBytes = 128
+
 // joinNames lists names in about limit characters.
 func joinNames(names []string, limit int) string {
 	var b strings.Builder
@@ -134,8 +149,13 @@ func joinNames(names []string, limit int) string {
 }
 
 // appendSorted appends value indented by two spaces a level, the keys of every
-// object sorted. Strings and numbers stay as they are written.
-func appendSorted(dst, value []byte, level int) []byte {
+// object sorted. Strings and numbers stay as they are written. It ends early when dst has more than
+// limit bytes: levels indent each element, so a nested value may become many times as long. The
+// error is the Meter's.
+func (v *viewing) appendSorted(dst, value []byte, level, limit int) (_ []byte, err error) {
+	if len(dst) > limit {
+		return dst, nil
+	}
 	indent := func(level int) {
 		dst = append(dst, '\n')
 		for range level {
@@ -145,9 +165,12 @@ func appendSorted(dst, value []byte, level int) []byte {
 	switch value[0] {
 	case '{':
 		var members []rawjson.Member
-		_ = rawjson.EachMember(value, func(m rawjson.Member) bool { members = append(members, m); return true })
-		if len(members) == 0 {
-			return append(dst, '{', '}')
+		_ = rawjson.EachMember(value, func(m rawjson.Member) bool {
+			members, err = work.Append(v.meter, members, m)
+			return err == nil
+		})
+		if len(members) == 0 || err != nil {
+			return append(dst, '{', '}'), err
 		}
 		slices.SortStableFunc(members, func(a, b rawjson.Member) int { return cmp.Compare(string(a.Key), string(b.Key)) })
 		dst = append(dst, '{')
@@ -157,10 +180,12 @@ func appendSorted(dst, value []byte, level int) []byte {
 			}
 			indent(level + 1)
 			dst = append(rawjson.AppendString(dst, string(m.Key)), ':', ' ')
-			dst = appendSorted(dst, m.Value, level+1)
+			if dst, err = v.appendSorted(dst, m.Value, level+1, limit); err != nil || len(dst) > limit {
+				return dst, err
+			}
 		}
 		indent(level)
-		return append(dst, '}')
+		return append(dst, '}'), nil
 	case '[':
 		n := 0
 		dst = append(dst, '[')
@@ -170,15 +195,16 @@ func appendSorted(dst, value []byte, level int) []byte {
 			}
 			n++
 			indent(level + 1)
-			dst = appendSorted(dst, e, level+1)
-			return true
+			dst, err = v.appendSorted(dst, e, level+1, limit)
+			return err == nil && len(dst) <= limit
 		})
 		if n > 0 {
 			indent(level)
 		}
-		return append(dst, ']')
+		return append(dst, ']'), err
 	}
-	return append(dst, value...)
+	// What is longer than the limit is not shown.
+	return append(dst, value[:min(len(value), limit+1)]...), nil
 }
 
 // matches returns what a path selects, and the document that it is in.
@@ -189,7 +215,10 @@ func (v *viewing) matches(kind, content string) (path jsonPath, body []byte, mat
 	if body, err = v.jsonDocument(kind); err != nil {
 		return path, nil, nil, err
 	}
-	within := path.each(v.meter, body, func(m []byte) bool { matches = append(matches, m); return true })
+	within := path.each(v.meter, body, func(m []byte) bool {
+		matches, err = work.Append(v.meter, matches, m)
+		return err == nil
+	})
 	if err := v.meter.Err(); err != nil {
 		return path, nil, nil, err
 	}
@@ -224,7 +253,7 @@ func (v *viewing) jsonPath() (View, error) {
 		return v.value(matches[0], path.text, start), nil
 	}
 	start = min(start, len(matches))
-	list := listValues(matches[start:], v.max-noticeChars)
+	list := v.listValues(matches[start:], v.max-noticeChars)
 	at := start + list.shown
 	notice := ""
 	if start > 0 || at < len(matches) {
@@ -251,20 +280,19 @@ func (v *viewing) value(value []byte, path string, start int) View {
 	}
 	switch value[0] {
 	case '[':
-		var elements [][]byte
-		_ = rawjson.EachElement(value, func(e []byte) bool { elements = append(elements, e); return true })
-		start = min(start, len(elements))
-		list := listValues(elements[start:], limit)
+		total := countElements(value)
+		start = min(start, total)
+		list := v.listValues(elementsOf(value, start, total, limit), limit)
 		at := start + list.shown
 		notice := ""
-		if start > 0 || at < len(elements) {
-			notice = fmt.Sprintf("elements %d to %d of %d", start, at, len(elements))
+		if start > 0 || at < total {
+			notice = fmt.Sprintf("elements %d to %d of %d", start, at, total)
 		}
 		var next, more []byte
 		if list.short > 0 {
 			more = append(quoted(fmt.Sprintf("%s[%d]", path, start+list.first)), '}')
 		}
-		if at < len(elements) {
+		if at < total {
 			next = fmt.Appendf(quoted(path), `,"start":%d}`, at)
 		} else {
 			next, more = more, nil
@@ -274,6 +302,9 @@ func (v *viewing) value(value []byte, path string, start int) View {
 		return v.members(value, path, start)
 	case '"':
 		// The string's own characters, so that parts of it read on.
+		if !v.need(2 * len(value)) {
+			return View{}
+		}
 		s := rawjson.Text(value)
 		total := utf8.RuneCountInString(s)
 		start = min(start, total)
@@ -306,6 +337,9 @@ func (v *viewing) members(value []byte, path string, start int) View {
 		chars := utf8.RuneCount(key) + 2
 		long := utf8.RuneCount(content) > max(line-chars, 40)
 		if long {
+			if !v.need(3 * len(content)) {
+				return false
+			}
 			content = shortValue(compact(nil, content), max(line-chars, 40))
 		}
 		if chars += utf8.RuneCount(content); chars > room {
@@ -362,7 +396,7 @@ func (v *viewing) pathMiss(body []byte, content string, path jsonPath) error {
 	here := "$"
 	for _, s := range path.segments {
 		var next []byte
-		s.selectors[0].each(at, func(m []byte) bool { next = m; return false })
+		s.selectors[0].each(v.meter, at, func(m []byte) bool { next = m; return false })
 		if next == nil {
 			break
 		}

@@ -111,10 +111,18 @@ func sectionEnd(all []heading, i, lines int) int {
 // markdown returns the headings of the artifact and how many lines it has.
 func (v *viewing) markdown(kind string) (all []heading, lines int, err error) {
 	content := v.lineText()
-	if all = headingsOf(content); len(all) == 0 {
+	all = headingsOf(content)
+	longest := 0
+	for _, h := range all {
+		longest = max(longest, len(h.title))
+	}
+	if !v.need(2 * longest) { // a title in lower case
+		return nil, 0, v.meter.Err()
+	}
+	if len(all) == 0 {
 		return nil, 0, viewFailed("type %q needs Markdown and %s has no headings; use lines, tail or search", kind, v.artifact.Handle)
 	}
-	return all, countLines([]byte(content)), nil
+	return all, countLines(content), nil
 }
 
 // headings lists the headings with their numbers and the lines of their sections.

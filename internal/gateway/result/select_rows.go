@@ -65,6 +65,9 @@ func (v *viewing) arrayAt(kind, content string) (array []byte, at string, err er
 	for _, m := range matches {
 		size += len(m) + 1
 	}
+	if err := v.meter.Take(int64(size)); err != nil {
+		return nil, "", err
+	}
 	array = append(make([]byte, 0, size), '[')
 	for i, m := range matches {
 		if i > 0 {
@@ -104,9 +107,7 @@ func (v *viewing) onlyArray() (array []byte, path string, err error) {
 // elements shows elements of an array. path is where it stands, if anywhere; again is what a selector
 // that goes on has more.
 func (v *viewing) elements(array []byte, path string, again []byte, of span) View {
-	var all [][]byte
-	_ = rawjson.EachElement(array, func(e []byte) bool { all = append(all, e); return true })
-	total := len(all)
+	total := countElements(array)
 	start, end := of.within(total)
 	at := func(int) []byte { return nil }
 	if path != "" {
@@ -114,28 +115,28 @@ func (v *viewing) elements(array []byte, path string, again []byte, of span) Vie
 			return append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), fmt.Sprintf("%s[%d]", path, i)), '}')
 		}
 	}
-	return v.rowRange(listValues(all[start:end], v.max-noticeChars), start, end, total, again, at)
+	return v.rowRange(v.listValues(elementsOf(array, start, end, v.max), v.max-noticeChars), start, end, total, again, at)
 }
 
 // rawRows shows rows as they stand in the JSON.
 func (v *viewing) rawRows(t *tables.Table, of span) View {
 	total := t.Len()
 	start, end := of.within(total)
-	rows := make([][]byte, 0, end-start)
-	for i := start; i < end; i++ {
+	var rows [][]byte
+	for i := start; i < min(end, start+v.max); i++ { // there is room for no more
 		rows = append(rows, t.Row(i))
 	}
 	at := func(i int) []byte {
 		return append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, i)), '}')
 	}
-	return v.rowRange(listValues(rows, v.max-noticeChars), start, end, total, nil, at)
+	return v.rowRange(v.listValues(rows, v.max-noticeChars), start, end, total, nil, at)
 }
 
 // tableRows shows rows of a table that is no JSON.
 func (v *viewing) tableRows(rows tables.View, of span) View {
 	total := rows.Len()
 	start, end := of.within(total)
-	list := listRows(rows.Slice(start, end), v.max-noticeChars)
+	list := v.listRows(rows.Slice(start, min(end, start+v.max)), v.max-noticeChars)
 	return v.rowRange(list, start, end, total, nil, func(int) []byte { return nil })
 }
 

@@ -100,15 +100,20 @@ func (q *searching) group(m *work.Meter, units *searchUnits, n, at, shownTo int,
 func (v *viewing) searched() (*searchUnits, error) {
 	opts := TableOptions(v.artifact.MediaType, func() []byte { return v.data })
 	opts.CSV, opts.Inside = false, false // what stands around rows is searched, too
+	opts.Options.Grow = v.grow().Grow
 	if t, err := tables.Detect(v.data, opts); err == nil && t.Len() > 0 {
-		return rowUnits(t), nil
+		return rowUnits(v.meter, t)
 	}
 	if body, err := v.jsonDocument("search"); err == nil && (body[0] == '{' || body[0] == '[') {
 		if u, err := jsonUnits(v.meter, body); u != nil || err != nil {
 			return u, err
 		}
 	}
-	return &searchUnits{texts: strings.Split(strings.TrimSuffix(v.lineText(), "\n"), "\n"), noun: "line"}, nil
+	text := strings.TrimSuffix(v.lineText(), "\n")
+	if err := v.meter.Take(int64(strings.Count(text, "\n")+1) * stringBytes); err != nil {
+		return nil, err
+	}
+	return &searchUnits{texts: strings.Split(text, "\n"), noun: "line"}, nil
 }
 
 // search shows the lines that match an RE2 pattern, as grep -n does: "12:" is

@@ -78,11 +78,26 @@ func (l *valueList) told(notice, noun string, start int, more []byte) string {
 	return notice
 }
 
+// elementsOf returns the elements of an array from number start to before end, but no more than a
+// list of at most limit characters has room for.
+func elementsOf(array []byte, start, end, limit int) (found [][]byte) {
+	end = min(end, start+limit)
+	i := 0
+	_ = rawjson.EachElement(array, func(e []byte) bool {
+		if i >= start && i < end {
+			found = append(found, e)
+		}
+		i++
+		return i < end
+	})
+	return found
+}
+
 // listValues writes values as a JSON array in at most limit characters.
-func listValues(values [][]byte, limit int) *valueList {
+func (v *viewing) listValues(values [][]byte, limit int) *valueList {
 	l := newValueList(limit)
 	for _, value := range values {
-		if !l.add(compact(nil, value)) {
+		if !v.need(3*len(value)) || !l.add(compact(nil, value)) {
 			break
 		}
 	}
@@ -90,10 +105,13 @@ func listValues(values [][]byte, limit int) *valueList {
 }
 
 // listRows is listValues for the rows of a table.
-func listRows(rows tables.View, limit int) *valueList {
+func (v *viewing) listRows(rows tables.View, limit int) *valueList {
 	l := newValueList(limit)
 	var row []byte
 	for i := range rows.Len() {
+		if !v.need(5 * len(rows.Table().Row(rows.ID(i)))) {
+			break
+		}
 		row = compactRow(row[:0], rows, i)
 		if !l.add(row) {
 			break

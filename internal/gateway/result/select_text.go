@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -66,7 +67,7 @@ func (v *viewing) tail() (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	total := countLines([]byte(v.lineText()))
+	total := countLines(v.lineText())
 	from := max(0, total-lines)
 	view, err := v.lineRange("lines", span{start: from, open: true}, numbers)
 	if err == nil && view.Next == nil && from > 0 {
@@ -79,7 +80,7 @@ func (v *viewing) tail() (View, error) {
 // lineRange shows the lines of a span. kind is the type of the selector that goes on.
 func (v *viewing) lineRange(kind string, of span, numbers bool) (View, error) {
 	content := v.lineText()
-	total := countLines([]byte(content))
+	total := countLines(content)
 	start, end := of.within(total)
 	w := lineWriter{numbers: numbers, room: v.max}
 	if start == 0 && end == total {
@@ -172,31 +173,39 @@ func (w *lineWriter) write(content string, start, end int) {
 // lineText is text with LF for each CR that ends a line alone, at the same offset.
 func (v *viewing) lineText() string {
 	text := v.text()
-	if strings.IndexByte(text, '\r') < 0 {
+	data := unsafe.Slice(unsafe.StringData(text), len(text)) // read only
+	if loneBreak(data, 0) < 0 {
 		return text
 	}
-	return string(unifyBreaks([]byte(text)))
+	if v.meter.Take(int64(len(data))) != nil {
+		return ""
+	}
+	return stringOf(unifyBreaks(data))
+}
+
+// loneBreak returns the place of the first CR in data[at:] that has no LF behind it, or -1.
+func loneBreak(data []byte, at int) int {
+	for ; ; at++ {
+		i := bytes.IndexByte(data[at:], '\r')
+		if i < 0 {
+			return -1
+		}
+		if at += i; at+1 == len(data) || data[at+1] != '\n' {
+			return at
+		}
+	}
 }
 
 // unifyBreaks returns data with LF for each CR that has none behind it, data
 // itself where there is no such CR.
 func unifyBreaks(data []byte) []byte {
-	var out []byte
-	for at := 0; ; at++ {
-		i := bytes.IndexByte(data[at:], '\r')
-		if i < 0 {
-			break
-		}
-		if at += i; at+1 < len(data) && data[at+1] == '\n' {
-			continue
-		}
-		if out == nil {
-			out = bytes.Clone(data)
-		}
-		out[at] = '\n'
-	}
-	if out == nil {
+	at := loneBreak(data, 0)
+	if at < 0 {
 		return data
+	}
+	out := bytes.Clone(data)
+	for ; at >= 0; at = loneBreak(data, at+1) {
+		out[at] = '\n'
 	}
 	return out
 }

@@ -449,8 +449,8 @@ func describeValue(v []byte) string {
 }
 
 // countLines counts lines; a line break at the very end begins no new one.
-func countLines(data []byte) int {
-	n := bytes.Count(data, []byte{'\n'})
+func countLines(data string) int {
+	n := strings.Count(data, "\n")
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		n++
 	}

@@ -2,6 +2,7 @@ package result
 
 import (
 	"bytes"
+	"errors"
 
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
@@ -10,7 +11,12 @@ import (
 const (
 	maxCSVBytes = 4 << 20 // what is larger is told as the text it is
 	minCSVRows  = 3
+	// A row repeats the names of its columns, so lines of commas make a table of many times their
+	// bytes. A larger one is told as the text it is.
+	maxCSVTable = 64 << 20
 )
+
+var errLargeCSV = errors.New("a table of comma-separated values that is too large")
 
 // csvTable returns text as a table of comma-separated values. It returns nil if that is not certain:
 // lines of a log and of prose have commas, too, but do not begin with a line of names. configured
@@ -20,7 +26,13 @@ func csvTable(data []byte, configured bool) *tables.Table {
 	if len(data) > maxCSVBytes || !configured && !beginsAsCSV(data) { // the rest is read twice, which costs
 		return nil
 	}
-	t, err := tables.Detect(data, tables.DetectOptions{CSV: true})
+	held := int64(0)
+	t, err := tables.Detect(data, tables.DetectOptions{CSV: true, Options: tables.Options{Grow: func(bytes int64) error {
+		if held += bytes; held > maxCSVTable {
+			return errLargeCSV
+		}
+		return nil
+	}}})
 	if err != nil || t.Len() == 0 || !configured && t.Len() < minCSVRows {
 		return nil
 	}

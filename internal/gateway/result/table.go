@@ -117,7 +117,7 @@ func (d *doc) describeInside(body []byte, t *tables.Table) {
 // jsonRows returns the artifact's rows of JSON objects, nil if it has none.
 func (v *viewing) jsonRows() *tables.Table {
 	opts := TableOptions(v.artifact.MediaType, func() []byte { return v.data })
-	opts.CSV = false
+	opts.CSV, opts.Options.Grow = false, v.grow().Grow
 	t, err := tables.Detect(v.data, opts)
 	if err != nil || t.Len() == 0 {
 		return nil
@@ -127,8 +127,8 @@ func (v *viewing) jsonRows() *tables.Table {
 
 // lineRows returns the JSON objects that follow each other in data, or nil if data has other
 // content.
-func lineRows(data []byte) *tables.Table {
-	t, err := tables.NDJSON(data, tables.Options{})
+func lineRows(data []byte, opts tables.Options) *tables.Table {
+	t, err := tables.NDJSON(data, opts)
 	if err != nil || t.Len() < 2 {
 		return nil
 	}
