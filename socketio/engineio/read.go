@@ -380,7 +380,7 @@ func (r *reading) loop() {
 			return
 		default:
 			w.readFailed(err)
-			w.part()
+			w.part(err)
 			return
 		}
 	}
@@ -409,7 +409,7 @@ func (w *wsConn) wake(err error) {
 	defer s.env.tasks.finish()
 	if w.aheadLen == 0 && err != nil {
 		w.readFailed(err)
-		w.part()
+		w.part(err)
 		return
 	}
 	s.hear()

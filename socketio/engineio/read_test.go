@@ -462,3 +462,41 @@ func (s *stream) Read(p []byte) (int, error) {
 	s.data = s.data[n:]
 	return n, nil
 }
+
+// A server that ends waits for no peer that has answered its close frame, even if the peer keeps its
+// connection, and for a silent one for a moment.
+func TestShutdownWithoutWaiting(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers bool
+		most    time.Duration
+	}{
+		"a peer that answers and stays": {true, 0},
+		"a silent peer":                 {false, shutdownTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			for _, pause := range []time.Duration{0, lingerTime / 2, 3 * lingerTime} {
+				p := setupInMemory(t, Config{})
+				peer := dialRaw(t, p)
+				<-p.opened
+				peer.write(clientFrame(finBit|opText, []byte("4x")))
+				time.Sleep(pause)
+				synctest.Wait()
+				began := time.Now()
+				go func() {
+					opcode, data, err := peer.frame()
+					if err != nil || opcode != opClose || binary.BigEndian.Uint16(data) != closeNormal {
+						t.Errorf("%s: opcode %d, %q, %v", name, opcode, data, err)
+					}
+					if c.answers {
+						peer.write(clientFrame(finBit|opClose, data))
+					}
+				}()
+				p.shutdown() // waits for what belongs to the session
+				if d := time.Since(began); d > c.most {
+					t.Errorf("%s, after %s: the end took %s", name, pause, d)
+				}
+				p.server.shut = false // for the clean-up, which shuts down again
+			}
+		})
+	}
+}

@@ -80,6 +80,9 @@ type environment struct {
 // closeTimeout bounds how long an ended session may write its queue and wait for its peer to leave.
 const closeTimeout = 2 * time.Second
 
+// shutdownTimeout bounds how long a server that ends waits for a peer to leave that has been told.
+const shutdownTimeout = 500 * time.Millisecond
+
 // ID returns the session's id. It is a secret: a process that knows it can act as the client.
 func (s *Session) ID() string { return s.id }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,10 @@ type wsConn struct {
 	writing bool            // a goroutine is the writer; guarded by Session.mu
 	left    []byte          // the unwritten rest of a tried write; belongs to the writer
 	once    sync.Once
+
+	// Of the closing handshake; guarded by Session.mu.
+	said  bool // the close frame is written, and nothing follows it
+	heard bool // the peer's close frame has come
 
 	// Fields of a client: the reader, and the connection below it; TLS may be between them.
 	gorilla *websocket.Conn
@@ -180,13 +185,15 @@ func readAll(r io.Reader, buf []byte, room *memory.Hold) ([]byte, error) {
 
 // clientLoop reads until the connection or the session ends, and then ends both.
 func (w *wsConn) clientLoop() {
-	defer w.part()
+	var err error
+	defer func() { w.part(err) }()
 	w.below.pause = w.session.pause
 	// Some proxies send WebSocket pings.
 	w.gorilla.SetPingHandler(func(data string) error { return w.pong([]byte(data)) })
 	for {
-		kind, r, err := w.gorilla.NextReader()
-		if err == nil {
+		var kind int
+		var r io.Reader
+		if kind, r, err = w.gorilla.NextReader(); err == nil {
 			err = w.readMessage(kind, r)
 		}
 		if err != nil {
@@ -232,16 +239,25 @@ func (w *wsConn) readFailed(err error) {
 	}
 }
 
-// part reads for a bounded time, until the peer has seen the close frame and left. Then it closes
-// the connection. Closing with unread data would reset the connection, and the peer might lose
-// data.
-func (w *wsConn) part() {
+// part ends a connection whose reading ended with err. It reads for a bounded time, until the peer
+// has seen the close frame and left. Closing with unread data would reset the connection, and the
+// peer might lose data. A peer that has sent its close frame sends nothing more, so a server closes
+// then, as RFC 6455 §7.1.1 wants: some clients answer the close frame and keep the connection.
+func (w *wsConn) part(err error) {
 	s := w.session
-	w.setReadLimit(closeTimeout)
+	s.mu.Lock()
+	w.heard = errors.Is(err, errClosed)
+	over := w.heard && w.said || errors.Is(err, os.ErrDeadlineExceeded)
+	if !w.said && !over {
+		w.setReadLimit(closeTimeout)
+	}
+	s.mu.Unlock()
 	if w.below != nil {
 		w.below.pause = nil
 	}
-	_, _ = io.CopyN(io.Discard, w.conn, 1<<20)
+	if !over {
+		_, _ = io.CopyN(io.Discard, w.conn, 1<<20)
+	}
 	w.abort()
 	s.mu.Lock()
 	s.state = ended
@@ -331,17 +347,26 @@ func (w *wsConn) stopWritingLocked() {
 		s.mu.Unlock()
 		return
 	}
-	cause := s.err
+	cause, wait := s.err, closeTimeout
+	if s.reason == ReasonShutdown {
+		wait = shutdownTimeout
+	}
 	s.mu.Unlock() // writing stays true: this is the last write
 	s.env.tasks.Go(func() {
 		if err := w.sayGoodbye(cause); err != nil {
 			w.abort()
 			return
 		}
+		s.mu.Lock()
+		w.said = true
+		w.setReadLimit(wait)
+		heard := w.heard
+		s.mu.Unlock()
 		// The server must not wait for the client to close: clients wait for the server (RFC 6455
 		// §7.1.1).
-		w.setReadLimit(closeTimeout)
-		if half, ok := w.conn.(interface{ CloseWrite() error }); ok {
+		if heard {
+			w.abort()
+		} else if half, ok := w.conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
 	})
