@@ -164,6 +164,10 @@ func (fw *forwarder) serve(w http.ResponseWriter, r *http.Request, f *face, t Ta
 		return nil
 	}
 	defer resp.Body.Close()
+	if err := x.checkEncoding(resp); err != nil {
+		x.refuse(resp, err)
+		return nil
+	}
 	if x.peer != nil {
 		if err := x.vet(resp); err != nil {
 			x.refuseOrFail(resp, err)

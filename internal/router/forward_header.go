@@ -61,7 +61,7 @@ func hasPrefix(s, prefix string) bool {
 func setConfigured(h, configured http.Header) {
 	for k, v := range configured {
 		switch k {
-		case "Content-Type", "Content-Length", "Accept", "Connection", "Transfer-Encoding", "Host", streamable.HeaderLastEventID,
+		case "Content-Type", "Content-Length", "Accept", "Accept-Encoding", "Connection", "Transfer-Encoding", "Host", streamable.HeaderLastEventID,
 			streamable.HeaderSession, streamable.HeaderVersion, streamable.HeaderMethod, streamable.HeaderName:
 			continue
 		}

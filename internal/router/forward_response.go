@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,9 +90,6 @@ func (x *exchange) respond(resp *http.Response) {
 func (x *exchange) heard(resp *http.Response, data []byte, whole bool) {
 	switch a := &x.handed.answers; {
 	case !a.waits():
-	case !plain(resp):
-		a.unread = true
-		a.end(nil)
 	case whole:
 		a.message(data)
 	default:
@@ -99,15 +97,20 @@ func (x *exchange) heard(resp *http.Response, data []byte, whole bool) {
 	}
 }
 
-// plain reports whether a response is not compressed.
-func plain(resp *http.Response) bool { return resp.Header.Get("Content-Encoding") == "" }
+// checkEncoding refuses a response that is compressed although weir has asked for none. weir could
+// neither read nor bound it, and a client might unpack more than it can hold.
+func (x *exchange) checkEncoding(resp *http.Response) error {
+	encoding := resp.Header.Get("Content-Encoding")
+	delete(resp.Header, "Content-Encoding")
+	if encoding == "" || strings.EqualFold(encoding, "identity") || resp.ContentLength == 0 {
+		return nil
+	}
+	return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with the encoding %.80q, and weir asked for none (it sends no Accept-Encoding); its owner should look into that, or a proxy before it", x.who(), clip(x.method()), encoding)
+}
 
 // asText makes a response be read as UTF-8: a single invalid byte of an upstream makes many clients
-// fail. A compressed response, which weir does not request, passes unchanged.
+// fail.
 func asText(resp *http.Response) {
-	if !plain(resp) {
-		return
-	}
 	resp.Body = struct {
 		io.Reader
 		io.Closer
@@ -118,9 +121,6 @@ func asText(resp *http.Response) {
 // result that does not begin with its content is parsed, and gets an empty content if it has none:
 // clients depend on it.
 func (x *exchange) mend(resp *http.Response, b *body) error {
-	if !plain(resp) {
-		return nil
-	}
 	text := bytes.TrimSpace(b.buf)
 	if n := len(text); n < 2 || text[0] != '{' && text[0] != '[' || text[n-1] != text[0]+2 { // } and ] in ASCII
 		return mcp.Errorf(mcp.KindUpstreamProtocol, "%s answered %s with a message that cannot be read: it breaks off, or is no JSON object", x.who(), clip(x.method()))
@@ -218,9 +218,7 @@ func (x *exchange) respondStream(resp *http.Response) {
 		x.agentGone = true
 		return
 	}
-	if plain(resp) {
-		out.keepAlive(x.fw.o.KeepAlive)
-	}
+	out.keepAlive(x.fw.o.KeepAlive)
 	defer out.end()
 	b := getBody()
 	defer b.release()
@@ -234,8 +232,7 @@ func (x *exchange) respondStream(resp *http.Response) {
 		defer func() { x.trace.Read(tail.response()) }()
 	}
 	heard := eventData{add: x.handed.answers.add, finish: x.handed.answers.finish}
-	reads := x.handed.answers.waits() && plain(resp)
-	x.handed.answers.unread = !plain(resp)
+	reads := x.handed.answers.waits()
 	for {
 		n, err := resp.Body.Read(buf)
 		tail.add(buf[:n])

@@ -111,6 +111,39 @@ func TestForwardedHeaders(t *testing.T) {
 	}
 }
 
+// TestUnaskedEncoding: a response that is compressed although weir asked for none is refused, and its
+// bytes reach no agent.
+func TestUnaskedEncoding(t *testing.T) {
+	for _, c := range []struct {
+		encoding, kind, body string
+		status, want         int
+	}{
+		{"gzip", "application/json", "\x1f\x8bpacked", 200, 502},
+		{"ZSTD", "text/event-stream", "packed", 200, 502},
+		{"br, identity", "application/json", "packed", 200, 502},
+		{"gzip", "application/json", "packed", 404, 404},
+		{"Identity", "application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`, 200, 200},
+	} {
+		var sent atomic.Value
+		e := inFront(t, func(w http.ResponseWriter, r *http.Request) {
+			sent.Store(r.Header.Get("Accept-Encoding"))
+			w.Header().Set("Content-Encoding", c.encoding)
+			w.Header().Set("Content-Type", c.kind)
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, c.body)
+		}, func(target *router.Target, _ *router.Options) {
+			target.Header = http.Header{"Accept-Encoding": {"gzip"}}
+		})
+		res := e.post(mcpPath, initRequest, "Mcp-Protocol-Version", "2025-11-25")
+		if res.status != c.want || res.header.Get("Content-Encoding") != "" || sent.Load() != "" {
+			t.Errorf("%s %d: status %d, headers %v, asked for %q", c.encoding, c.status, res.status, res.header, sent.Load())
+		}
+		if refused := strings.Contains(res.body, "weir asked for none"); refused != (c.body == "packed" || strings.HasPrefix(c.body, "\x1f")) || strings.Contains(res.body, "packed") {
+			t.Errorf("%s %d: %s", c.encoding, c.status, res.body)
+		}
+	}
+}
+
 // TestModernHeaders: headers of the modern era reach an upstream of that era.
 func TestModernHeaders(t *testing.T) {
 	var got atomic.Pointer[http.Header]

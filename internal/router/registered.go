@@ -107,7 +107,7 @@ func (x *exchange) greets() bool {
 func keepMCP(h http.Header) {
 	for k := range h {
 		switch k {
-		case "Content-Type", "Content-Length", "Content-Encoding", "Cache-Control", "Retry-After", "Location":
+		case "Content-Type", "Content-Length", "Cache-Control", "Retry-After", "Location":
 		default:
 			if !hasPrefix(k, "Mcp-") {
 				delete(h, k)
