@@ -142,7 +142,7 @@ func newViewing(m *work.Meter, ctx context.Context, a artifact.Artifact, data []
 	if !rawjson.IsObject(selector) {
 		return nil, viewFailed("selector must be an object such as {\"type\":\"head\",\"chars\":500}, not %s", text.Value(selector))
 	}
-	v := &viewing{ctx: ctx, meter: m, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
+	v := &viewing{ctx: ctx, meter: m, scratch: scratch{meter: m}, artifact: a, data: data, read: read, selector: selector, params: map[string]json.RawMessage{}, max: maxChars}
 	var duplicates []string
 	err := rawjson.EachMember(selector, func(m rawjson.Member) bool {
 		key := string(m.Key)
@@ -222,7 +222,7 @@ type viewing struct {
 	selector json.RawMessage
 	params   map[string]json.RawMessage
 	max      int
-	scratch  int // bytes that need has taken
+	scratch  scratch
 }
 
 func (v *viewing) checkParams(kind string, known []string) error {
@@ -338,17 +338,6 @@ func (v *viewing) text() string {
 		return ""
 	}
 	return strings.ToValidUTF8(stringOf(v.data), "\uFFFD")
-}
-
-// need takes memory that the view uses again and again, such as a copy of one value. It reports
-// whether there is room.
-func (v *viewing) need(bytes int) bool {
-	if bytes <= v.scratch {
-		return v.meter.Err() == nil
-	}
-	err := v.meter.Take(int64(bytes - v.scratch))
-	v.scratch = bytes
-	return err == nil
 }
 
 // finish puts a view together. content may be a part of the artifact. The notice has at most

@@ -23,7 +23,7 @@ func (v *viewing) jsonDocument(kind string) ([]byte, error) {
 	if rawjson.Valid(body) == nil {
 		return body, nil
 	}
-	if t := lineRows(body, v.grow()); t != nil {
+	if t := lineRows(body, growing(v.meter)); t != nil {
 		if err := v.meter.Take(int64(len(body)) + 2); err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (v *viewing) jsonKeys() (View, error) {
 			member = []byte(",\n  ")
 		}
 		member = append(rawjson.AppendString(member, key), ':', ' ')
-		member, full = v.appendSorted(member, values[key], 1, utf8.UTFMax*limit)
+		member, full = appendSorted(v.meter, member, values[key], 1, utf8.UTFMax*limit)
 		if full != nil {
 			return View{}, full
 		}
@@ -152,7 +152,7 @@ func joinNames(names []string, limit int) string {
 // object sorted. Strings and numbers stay as they are written. It ends early when dst has more than
 // limit bytes: levels indent each element, so a nested value may become many times as long. The
 // error is the Meter's.
-func (v *viewing) appendSorted(dst, value []byte, level, limit int) (_ []byte, err error) {
+func appendSorted(m *work.Meter, dst, value []byte, level, limit int) (_ []byte, err error) {
 	if len(dst) > limit {
 		return dst, nil
 	}
@@ -165,8 +165,8 @@ func (v *viewing) appendSorted(dst, value []byte, level, limit int) (_ []byte, e
 	switch value[0] {
 	case '{':
 		var members []rawjson.Member
-		_ = rawjson.EachMember(value, func(m rawjson.Member) bool {
-			members, err = work.Append(v.meter, members, m)
+		_ = rawjson.EachMember(value, func(one rawjson.Member) bool {
+			members, err = work.Append(m, members, one)
 			return err == nil
 		})
 		if len(members) == 0 || err != nil {
@@ -174,13 +174,13 @@ func (v *viewing) appendSorted(dst, value []byte, level, limit int) (_ []byte, e
 		}
 		slices.SortStableFunc(members, func(a, b rawjson.Member) int { return cmp.Compare(string(a.Key), string(b.Key)) })
 		dst = append(dst, '{')
-		for i, m := range members {
+		for i, one := range members {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
 			indent(level + 1)
-			dst = append(rawjson.AppendString(dst, string(m.Key)), ':', ' ')
-			if dst, err = v.appendSorted(dst, m.Value, level+1, limit); err != nil || len(dst) > limit {
+			dst = append(rawjson.AppendString(dst, string(one.Key)), ':', ' ')
+			if dst, err = appendSorted(m, dst, one.Value, level+1, limit); err != nil || len(dst) > limit {
 				return dst, err
 			}
 		}
@@ -195,7 +195,7 @@ func (v *viewing) appendSorted(dst, value []byte, level, limit int) (_ []byte, e
 			}
 			n++
 			indent(level + 1)
-			dst, err = v.appendSorted(dst, e, level+1, limit)
+			dst, err = appendSorted(m, dst, e, level+1, limit)
 			return err == nil && len(dst) <= limit
 		})
 		if n > 0 {
@@ -253,7 +253,7 @@ func (v *viewing) jsonPath() (View, error) {
 		return v.value(matches[0], path.text, start), nil
 	}
 	start = min(start, len(matches))
-	list := v.listValues(matches[start:], v.max-noticeChars)
+	list := listValues(&v.scratch, matches[start:], v.max-noticeChars)
 	at := start + list.shown
 	notice := ""
 	if start > 0 || at < len(matches) {
@@ -282,7 +282,7 @@ func (v *viewing) value(value []byte, path string, start int) View {
 	case '[':
 		total := countElements(value)
 		start = min(start, total)
-		list := v.listValues(elementsOf(value, start, total, limit), limit)
+		list := listValues(&v.scratch, elementsOf(value, start, total, limit), limit)
 		at := start + list.shown
 		notice := ""
 		if start > 0 || at < total {
@@ -302,7 +302,7 @@ func (v *viewing) value(value []byte, path string, start int) View {
 		return v.members(value, path, start)
 	case '"':
 		// The string's own characters, so that parts of it read on.
-		if !v.need(2 * len(value)) {
+		if !v.scratch.need(2 * len(value)) {
 			return View{}
 		}
 		s := rawjson.Text(value)
@@ -337,7 +337,7 @@ func (v *viewing) members(value []byte, path string, start int) View {
 		chars := utf8.RuneCount(key) + 2
 		long := utf8.RuneCount(content) > max(line-chars, 40)
 		if long {
-			if !v.need(3 * len(content)) {
+			if !v.scratch.need(3 * len(content)) {
 				return false
 			}
 			content = shortValue(compact(nil, content), max(line-chars, 40))

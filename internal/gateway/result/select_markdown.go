@@ -116,7 +116,7 @@ func (v *viewing) markdown(kind string) (all []heading, lines int, err error) {
 	for _, h := range all {
 		longest = max(longest, len(h.title))
 	}
-	if !v.need(2 * longest) { // a title in lower case
+	if !v.scratch.need(2 * longest) { // a title in lower case
 		return nil, 0, v.meter.Err()
 	}
 	if len(all) == 0 {

@@ -115,7 +115,7 @@ func (v *viewing) elements(array []byte, path string, again []byte, of span) Vie
 			return append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), fmt.Sprintf("%s[%d]", path, i)), '}')
 		}
 	}
-	return v.rowRange(v.listValues(elementsOf(array, start, end, v.max), v.max-noticeChars), start, end, total, again, at)
+	return v.rowRange(listValues(&v.scratch, elementsOf(array, start, end, v.max), v.max-noticeChars), start, end, total, again, at)
 }
 
 // rawRows shows rows as they stand in the JSON.
@@ -129,14 +129,14 @@ func (v *viewing) rawRows(t *tables.Table, of span) View {
 	at := func(i int) []byte {
 		return append(rawjson.AppendString([]byte(`{"type":"json_path","path":`), rowPath(t, i)), '}')
 	}
-	return v.rowRange(v.listValues(rows, v.max-noticeChars), start, end, total, nil, at)
+	return v.rowRange(listValues(&v.scratch, rows, v.max-noticeChars), start, end, total, nil, at)
 }
 
 // tableRows shows rows of a table that is no JSON.
 func (v *viewing) tableRows(rows tables.View, of span) View {
 	total := rows.Len()
 	start, end := of.within(total)
-	list := v.listRows(rows.Slice(start, min(end, start+v.max)), v.max-noticeChars)
+	list := listRows(&v.scratch, rows.Slice(start, min(end, start+v.max)), v.max-noticeChars)
 	return v.rowRange(list, start, end, total, nil, func(int) []byte { return nil })
 }
 

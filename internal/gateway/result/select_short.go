@@ -94,10 +94,10 @@ func elementsOf(array []byte, start, end, limit int) (found [][]byte) {
 }
 
 // listValues writes values as a JSON array in at most limit characters.
-func (v *viewing) listValues(values [][]byte, limit int) *valueList {
+func listValues(scratch *scratch, values [][]byte, limit int) *valueList {
 	l := newValueList(limit)
 	for _, value := range values {
-		if !v.need(3*len(value)) || !l.add(compact(nil, value)) {
+		if !scratch.need(3*len(value)) || !l.add(compact(nil, value)) {
 			break
 		}
 	}
@@ -105,11 +105,11 @@ func (v *viewing) listValues(values [][]byte, limit int) *valueList {
 }
 
 // listRows is listValues for the rows of a table.
-func (v *viewing) listRows(rows tables.View, limit int) *valueList {
+func listRows(scratch *scratch, rows tables.View, limit int) *valueList {
 	l := newValueList(limit)
 	var row []byte
 	for i := range rows.Len() {
-		if !v.need(5 * len(rows.Table().Row(rows.ID(i)))) {
+		if !scratch.need(5 * len(rows.Table().Row(rows.ID(i)))) {
 			break
 		}
 		row = compactRow(row[:0], rows, i)

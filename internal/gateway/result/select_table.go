@@ -21,12 +21,12 @@ var tableParams = []string{"columns", "where", "order_by", "offset", "limit", "a
 // rowsOf reads the artifact as a table.
 func (v *viewing) rowsOf() (*tables.Table, error) {
 	opts := TableOptions(v.artifact.MediaType, func() []byte { return v.data })
-	opts.Options.Grow = v.grow().Grow
+	opts.Options.Grow = growing(v.meter).Grow
 	return v.read(opts)
 }
 
-// grow are options to read a table whose memory the meter has.
-func (v *viewing) grow() tables.Options { return tables.Options{Grow: v.meter.Take} }
+// growing returns options to read a table whose memory the meter has.
+func growing(m *work.Meter) tables.Options { return tables.Options{Grow: m.Take} }
 
 // tableAt is rowsOf, or the objects that a path selects.
 func (v *viewing) tableAt(path string, placed bool) (*tables.Table, error) {
@@ -40,7 +40,7 @@ func (v *viewing) tableAt(path string, placed bool) (*tables.Table, error) {
 	if err := v.meter.Spend(int64(len(array))); err != nil {
 		return nil, err
 	}
-	return tables.Detect(array, tables.DetectOptions{Options: v.grow()})
+	return tables.Detect(array, tables.DetectOptions{Options: growing(v.meter)})
 }
 
 // answered is what a selector of type table selects.
@@ -125,7 +125,7 @@ func (v *viewing) table() (View, error) {
 	if !grouped && !placed && !t.Has(tables.RowID) {
 		rows = rows.WithRowID()
 	}
-	list := v.listRows(rows, v.max-noticeChars)
+	list := listRows(&v.scratch, rows, v.max-noticeChars)
 	start := min(q.Offset, a.Matched)
 	at := start + list.shown
 	noun := "rows"

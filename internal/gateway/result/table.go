@@ -117,7 +117,7 @@ func (d *doc) describeInside(body []byte, t *tables.Table) {
 // jsonRows returns the artifact's rows of JSON objects, nil if it has none.
 func (v *viewing) jsonRows() *tables.Table {
 	opts := TableOptions(v.artifact.MediaType, func() []byte { return v.data })
-	opts.CSV, opts.Options.Grow = false, v.grow().Grow
+	opts.CSV, opts.Options.Grow = false, growing(v.meter).Grow
 	t, err := tables.Detect(v.data, opts)
 	if err != nil || t.Len() == 0 {
 		return nil
