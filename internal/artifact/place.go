@@ -3,6 +3,7 @@ package artifact
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // Place is a store as the calls at one endpoint of a gateway see it, such as a profile. Bounds stay
@@ -31,6 +32,9 @@ func (p Place) Open(ctx context.Context, principal, handle string) (*Lease, erro
 	return p.s.open(ctx, owner{principal, p.name}, handle)
 }
 
+// IsHandle reports whether a text has the form of a handle.
+func IsHandle(text string) bool { return strings.HasPrefix(text, handlePrefix) }
+
 // owner says whose an artifact is: a principal's, at a place.
 type owner struct{ principal, place string }
 
@@ -44,5 +48,6 @@ func (o owner) unknown(handle string) error {
 	if o.place != "" {
 		e.Detail += fmt.Sprintf(", and at %s only if it was made there", o.place)
 	}
+	e.Detail += "; run the tool again to get a new one"
 	return e
 }

@@ -70,11 +70,22 @@ func sortCards(cards []Card) {
 	slices.SortFunc(cards, func(a, b Card) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// nearestParent returns the longest existing prefix of a path.
+// nearestParent returns the longest existing prefix of a path, or the path of the server with the most
+// similar name.
 func (c *Catalog) nearestParent(kind Kind, segments []string) string {
 	s := c.spaces[segments[0]]
 	if s == nil || s.tree(kind) == nil {
-		return "/"
+		near, limit := "/", max(1, len(segments[0])/3)
+		for name, space := range c.spaces {
+			t := space.tree(kind)
+			if t == nil {
+				continue
+			}
+			if d := editDistance(segments[0], name, limit); d < limit || d == limit && (near == "/" || t.root.path < near) {
+				near, limit = t.root.path, d
+			}
+		}
+		return near
 	}
 	n := s.tree(kind).root
 	for _, segment := range segments[1:] {

@@ -70,14 +70,16 @@ func TestBrowseTellsWhatWasNotSearched(t *testing.T) {
 
 	// What is at a path of such a server is told as what it is.
 	for path, want := range map[string]string{
-		"/gh":        `server "github", which has the tools of "gh", has not come up yet: its host name has no address; correct mcpServers.github.url`,
-		"/gh/issues": "its host name has no address",
-		"/maps":      `server "maps" has not come up yet`,
-		"/nowhere":   "there is nothing at /nowhere",
+		"/gh":         `server "github", which has the tools of "gh", has not come up yet: its host name has no address; correct mcpServers.github.url`,
+		"/gh/issues":  "its host name has no address",
+		"/maps":       `server "maps" has not come up yet`,
+		"/nowhere":    "there is nothing at /nowhere: browse / ",
+		"/file":       "there is nothing at /file: browse /files ",
+		"/filez/read": "there is nothing at /filez/read: browse /files ",
 	} {
 		e := failure(t, h.tool(t, ToolBrowse, `{"path":"`+path+`"}`))
 		code := "UPSTREAM_UNAVAILABLE"
-		if path == "/nowhere" {
+		if path == "/nowhere" || strings.HasPrefix(path, "/file") {
 			code = "PATH_NOT_FOUND"
 		}
 		if e.Error != code || !strings.Contains(e.Message, want) || e.Path != path {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
@@ -113,7 +114,11 @@ func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*c
 			body = after
 		}
 		if one := withHash(from, body); one != "" {
-			fail.Message, fail.Path = "an id goes on after #: "+one, one
+			fail.Message = "this is a part of a tool_id; call again with all of it: " + one
+			return nil, nil, fail
+		}
+		if artifact.IsHandle(id) {
+			fail.Message = fmt.Sprintf(`%s is the handle of a result and no tool_id: read it with tool_view {"handle":%[1]q,"selector":{"type":"head"}}`, text.Fit(id, 60))
 			return nil, nil, fail
 		}
 		nearest = from.Nearest(body, 5)

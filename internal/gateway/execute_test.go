@@ -47,12 +47,39 @@ func TestExecuteWithoutArguments(t *testing.T) {
 	}
 }
 
+// A handle in the place of a tool_id is told as what it is, with the call that reads it.
+func TestHandleAsToolID(t *testing.T) {
+	h := newHarness(t, Options{})
+	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"art_gomktw5eyi2q","args":{}}`))
+	if e.Error != "HYDRATE_FAILED" || e.Path != "art_gomktw5eyi2q" || !strings.HasSuffix(e.Message, `tool_view {"handle":"art_gomktw5eyi2q","selector":{"type":"head"}}`) {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Arguments of the tool next to args are shown put right.
+func TestArgumentsNextToArgs(t *testing.T) {
+	h := newHarness(t, Options{})
+	for sent, want := range map[string]string{
+		`{"tool_id":"a","path":"b","limit":3}`:                      `{"tool_id":"a","args":{"path":"b","limit":3}}`,
+		`{"path":"b","tool_id":"a","args":{"x":1}}`:                 `{"tool_id":"a","args":{"x":1,"path":"b"}}`,
+		`{"tool_id":"a","dry_run":true,"x":12345678901234567890}`:   `{"tool_id":"a","dry_run":true,"args":{"x":12345678901234567890}}`,
+		`{"tool_id":"a","path":"b","args":{"path":"c"}}`:            `{"tool_id":"files:read#1a2b3c4d","args":{"path":"a.txt"}}`, // which of them is meant?
+		`{"tool_id":"a","path":"b","args":[1]}`:                     `{"tool_id":"files:read#1a2b3c4d","args":{"path":"a.txt"}}`,
+		`{"tool_id":"a","path":"` + strings.Repeat("b", 600) + `"}`: `{"tool_id":"files:read#1a2b3c4d","args":{"path":"a.txt"}}`,
+	} {
+		e := failure(t, h.tool(t, ToolExecute, sent))
+		if e.Error != "ARGS_INVALID" || string(e.Details.Example) != want {
+			t.Errorf("%.80s: %s %s, want %s", sent, e.Message, e.Details.Example, want)
+		}
+	}
+}
+
 // An id without its hash that fits one tool is told in one line; the tool does not run.
 func TestIDWithoutItsHash(t *testing.T) {
 	h := newHarness(t, Options{})
 	id := h.id(t, "files", "read_file")
 	s := h.tool(t, ToolExecute, `{"tool_id":"files:read_file","args":{"path":"a"}}`)
-	if e := failure(t, s); e.Error != "HYDRATE_FAILED" || e.Message != "an id goes on after #: "+id || len(h.called()) != 0 {
+	if e := failure(t, s); e.Error != "HYDRATE_FAILED" || e.Message != "this is a part of a tool_id; call again with all of it: "+id || e.Path != "files:read_file" || len(h.called()) != 0 {
 		t.Errorf("%+v", e)
 	}
 	if n := token.Count(s.Content[0].Text); n > 60 {

@@ -218,10 +218,14 @@ func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
 	switch {
 	case problem == "" && len(unknown) > 0:
 		problem = fmt.Sprintf("unknown argument%s %s; known are %s", strings.Repeat("s", min(1, len(unknown)-1)), strings.Join(unknown, ", "), strings.Join(keys, ", "))
-		if slices.Contains(keys, "args") {
-			problem += "; others go into args"
+		if !slices.Contains(keys, "args") {
+			return metaArgs(tool, "%s", problem)
 		}
-		fallthrough
+		e := metaArgs(tool, "%s; others go into args", problem)
+		if right := putRight(c.Arguments, keys); right != nil {
+			e.Details = rawjson.NewWriter(nil).Object().Key("example").Raw(right).EndObject().Bytes()
+		}
+		return e
 	case problem != "":
 		return metaArgs(tool, "%s", problem)
 	case err != nil:
@@ -233,6 +237,41 @@ func readArguments(c *dispatch.Call, keys []string, out [][]byte) error {
 		}
 	}
 	return nil
+}
+
+// maxRight is the size of the largest call that an error shows put right.
+const maxRight = 500
+
+// putRight returns arguments whose unknown members are in args. It returns nil if the first of keys is
+// missing, if they are too long, or if a member stands twice.
+func putRight(arguments json.RawMessage, keys []string) []byte {
+	inner := rawjson.Get(arguments, "args")
+	if len(arguments) > maxRight || rawjson.Get(arguments, keys[0]) == nil || inner != nil && !rawjson.IsObject(inner) {
+		return nil
+	}
+	out, args := rawjson.NewWriter(nil).Object(), rawjson.NewWriter(nil).Object()
+	seen := map[string]bool{}
+	into := func(w *rawjson.Writer, m rawjson.Member) bool {
+		w.Key(string(m.Key)).Raw(m.Value)
+		twice := seen[string(m.Key)]
+		seen[string(m.Key)] = true
+		return !twice
+	}
+	sure := inner == nil || rawjson.EachMember(inner, func(m rawjson.Member) bool { return into(args, m) }) == nil
+	err := rawjson.EachMember(arguments, func(m rawjson.Member) bool {
+		switch {
+		case string(m.Key) == "args":
+		case slices.Contains(keys, string(m.Key)):
+			out.Key(string(m.Key)).Raw(m.Value)
+		default:
+			sure = into(args, m) && sure
+		}
+		return sure
+	})
+	if !sure || err != nil {
+		return nil
+	}
+	return out.Key("args").Raw(args.EndObject().Bytes()).EndObject().Bytes()
 }
 
 // executeArgs is metaArgs for tool_execute.

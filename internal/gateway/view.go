@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/authz"
@@ -34,12 +35,17 @@ func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawM
 	if err := readArguments(c, viewKeys, out[:]); err != nil {
 		return nil, err
 	}
-	if out[0] == nil || out[1] == nil {
+	if out[0] == nil {
 		return nil, metaArgs(ToolView, "handle and selector are needed")
 	}
 	handle, err := rawjson.String(out[0])
 	if err != nil {
 		return nil, metaArgs(ToolView, "handle must be a string, not %s", text.Value(out[0]))
+	}
+	if out[1] == nil {
+		e := metaArgs(ToolView, `selector is missing, such as {"type":"head"}`)
+		e.Details = fmt.Appendf(nil, `{"example":{"handle":%s,"selector":{"type":"head","chars":2000}}}`, rawjson.Quote(text.Fit(handle, 60)))
+		return nil, e
 	}
 	lease, err := g.opts.Artifacts.At(authz.RouteOf(ctx).Profile).Open(ctx, c.Request.Session.Principal(), handle)
 	if err != nil {

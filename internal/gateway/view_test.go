@@ -52,10 +52,10 @@ func TestExecuteThenView(t *testing.T) {
 func TestViewErrors(t *testing.T) {
 	h := newHarness(t, Options{})
 	for _, tt := range []struct{ arguments, code, message string }{
-		{`{"handle":"x"}`, "ARGS_INVALID", "tool_view: handle and selector are needed"},
+		{`{"handle":"x"}`, "ARGS_INVALID", `tool_view: selector is missing, such as {"type":"head"}`},
 		{`{"selector":{}}`, "ARGS_INVALID", "tool_view: handle and selector are needed"},
 		{`{"handle":3,"selector":{}}`, "ARGS_INVALID", "tool_view: handle must be a string, not 3"},
-		{`{"handle":"art_nope","selector":{}}`, "VIEW_FAILED", `handle: no artifact has the handle "art_nope" here`},
+		{`{"handle":"art_nope","selector":{}}`, "VIEW_FAILED", `handle: no artifact has the handle "art_nope" here; a handle works only for the principal whose call made it; run the tool again`},
 	} {
 		if e := failure(t, h.tool(t, ToolView, tt.arguments)); e.Error != tt.code || !strings.HasPrefix(e.Message, tt.message) || *e.Retryable {
 			t.Errorf("%s: %+v", tt.arguments, e)

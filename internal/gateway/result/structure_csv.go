@@ -71,5 +71,5 @@ func isColumnName(name string) bool {
 
 func (d *doc) describeCSV(t *tables.Table) {
 	columns := d.describeTable(t, mediaCSV)
-	d.views = append(d.views, []byte(`{"type":"lines","start":0,"end":21}`), appendTableView(nil, columns))
+	d.views = append(d.views, appendTableView(nil, columns), []byte(`{"type":"lines","start":0,"end":21}`))
 }
