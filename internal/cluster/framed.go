@@ -64,6 +64,17 @@ func exchangesWith(n *Node, inc string) *exchanger {
 	return x
 }
 
+// dropExchanges closes the connections for small requests to a node. Later requests make new ones.
+func dropExchanges(n *Node, inc string) {
+	e := &n.exchanges
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x := e.to[inc]; x != nil {
+		x.client.Close()
+		delete(e.to, inc)
+	}
+}
+
 // closeExchanges closes the connections for small requests.
 func closeExchanges(n *Node) {
 	e := &n.exchanges

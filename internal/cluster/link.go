@@ -167,17 +167,18 @@ func (n *Node) RoundTrip(inc string, r *http.Request) (*http.Response, error) {
 
 // carry is RoundTrip for a request whose headers may be changed.
 func (n *Node) carry(inc string, r *http.Request) (*http.Response, error) {
-	passed := hops(r.Header)
+	around := hops(r.Header) < maxHops-1 && (r.Body == nil || r.Body == http.NoBody || r.GetBody != nil) // it may go through a third one
 	address(n, inc, r)
-	resp, err := n.send(inc, r)
-	if err == nil || !errors.Is(err, errNotSent) || r.Context().Err() != nil || (r.Body != nil && r.Body != http.NoBody && r.GetBody == nil) {
-		return resp, err
-	}
-	if passed >= maxHops-1 {
-		return nil, err
-	}
-	if failed := n.Ping(r.Context(), inc); failed != nil {
-		return nil, err
+	resp, err := (*http.Response)(nil), fmt.Errorf("%w: the peer link of %s does not answer, and no other node passes the request on", errNotSent, inc)
+	if !around || !detoured(n, inc) {
+		resp, err = n.send(inc, r)
+		if err == nil || !errors.Is(err, errNotSent) || !around || r.Context().Err() != nil {
+			return resp, err
+		}
+		if failed := n.Ping(r.Context(), inc); failed != nil {
+			return nil, err
+		}
+		detour(n, inc)
 	}
 	for _, p := range n.Peers() {
 		if p.Inc == inc || p.Inc == n.Inc() || p.URL == "" {

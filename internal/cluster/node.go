@@ -127,6 +127,7 @@ type Node struct {
 	claims   map[*Claim]struct{}
 	suspects map[string]*suspicion
 	watches  map[string]*watch
+	detours  map[string]struct{}  // nodes that are reached through a third one; see detour
 	sessions map[string]*sessions // by path of an endpoint
 }
 
@@ -175,7 +176,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	n := &Node{
 		o: o, log: o.Logger, started: time.Now(), heard: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
-		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, wake: make(chan struct{}, 1),
+		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, detours: map[string]struct{}{}, wake: make(chan struct{}, 1),
 	}
 	n.docs = hasty{o.Docs, n}
 	n.links = newLinks(o.Dial, o.TLS)

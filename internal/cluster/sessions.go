@@ -410,7 +410,7 @@ func (x *exchange) routeTo(to string) {
 	if to == "" {
 		to = x.s.ownerOf(x.id, x.made)
 	}
-	handed := false
+	handed, around := false, false
 	for range moves {
 		if p, there := n.peer(to); handed || to == n.Inc() || !there || p.State != stateUp && x.message.Kind() == jsonrpc.Request {
 			if !handed && there && p.State == stateDraining && to != n.Inc() {
@@ -443,6 +443,10 @@ func (x *exchange) routeTo(to string) {
 			}
 			to, handed = next, next == ""
 		case notSent:
+			if !around && detoured(n, to) { // it has just been found that the link does not answer
+				around = true
+				continue
+			}
 			if !n.Suspect(x.r.Context(), to) {
 				if err := x.asked(to); err != nil {
 					x.unavailable(err) // the node may be gone: the store would know

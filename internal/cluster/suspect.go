@@ -424,6 +424,9 @@ func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
 		if silences < pings && stalls < pings {
 			continue
 		}
+		if stalls >= pings {
+			detour(n, inc)
+		}
 		n.mu.Lock()
 		w.dead()
 		n.mu.Unlock()
