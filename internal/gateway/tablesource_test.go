@@ -228,3 +228,41 @@ func TestRowsOfALocalServerComeWithTheCall(t *testing.T) {
 		t.Errorf("a URL that came in spite of mode sync: %s", s.Content[0].Text)
 	}
 }
+
+// A result that is a table with a setting of its server names the setting, and CSV is called CSV.
+func TestRefusalNamesTheSetting(t *testing.T) {
+	const csv = "event,wind\nWind,1\nFlood,2\n"
+	wrapped := strings.Replace(textResult(csv), "{", `{"structuredContent":{"result":`+string(rawjson.Quote(csv))+`},`, 1)
+	for name, c := range map[string]struct{ result, want string }{
+		"CSV":                   {textResult(csv), "comma-separated values, which mcpServers.weather.tables.csv: true makes a table"},
+		"CSV of FastMCP":        {wrapped, "comma-separated values, which mcpServers.weather.tables.csv: true makes a table"},
+		"rows and other things": {textResult(`{"count":2,"rows":[{"a":1},{"a":2}],"next":null}`), "an object with rows at rows, which mcpServers.weather.tables.paths: [rows] makes a table"},
+		"rows further inside":   {textResult(`{"count":2,"data":{"items":[{"a":1}],"more":[{"b":2}]}}`), "rows at data.items, data.more, which mcpServers.weather.tables.paths: [data.items]"},
+		"prose":                 {textResult("fine weather"), "is no table (neither an array nor an object)"},
+		"an object":             {textResult(`{"a":1}`), "is no table (one object)"},
+	} {
+		h := newServed(t, Options{})
+		h.add("weather", say(c.result), listTool)
+		e := failure(t, h.execute(t, "weather", "list", "{}", `,"abstract_domains":"a"`))
+		if e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, c.want) || !strings.Contains(e.Message, "it has run, and its answer is kept as art_") {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	// With the setting they are tables, and documents that name their columns once always are.
+	for name, c := range map[string]struct {
+		result string
+		detect table.DetectOptions
+	}{
+		"CSV":                  {wrapped, table.DetectOptions{CSV: true}},
+		"columns and rows":     {textResult(`{"columns":["event","wind"],"rows":[["Wind",1],["Flood",2]],"took":3}`), table.DetectOptions{}},
+		"pandas, orient split": {textResult(`{"columns":["event","wind"],"index":[0,1],"data":[["Wind",1],["Flood",2]]}`), table.DetectOptions{}},
+		"pandas, by column":    {textResult(`{"event":{"0":"Wind","1":"Flood"},"wind":{"0":1,"1":2}}`), table.DetectOptions{}},
+	} {
+		h := newServed(t, Options{Tables: tables.Options{Detect: func(string) table.DetectOptions { return c.detect }}})
+		h.add("weather", say(c.result), listTool)
+		s := h.execute(t, "weather", "list", "{}", `,"abstract_domains":"wind"`)
+		if !strings.Contains(s.Content[0].Text, `"abstract":[{"_row_id":0,"wind":1},{"_row_id":1,"wind":2}]`) {
+			t.Errorf("%s: %s", name, s.Content[0].Text)
+		}
+	}
+}

@@ -10,7 +10,8 @@ import (
 )
 
 // DetectOptions extend the forms that Detect accepts. Detect always accepts an array of objects, an
-// object whose only member is such an array, and NDJSON.
+// object whose only member is such an array, NDJSON, and an object that names its columns once:
+// columns with rows or data, or column by column as pandas writes.
 type DetectOptions struct {
 	Options
 
@@ -77,6 +78,9 @@ func detectObject(data []byte, opts DetectOptions) (*Table, error) {
 		if t, err := atPath(data, path, opts.Options); !errors.Is(err, ErrNotTable) {
 			return t, err
 		}
+	}
+	if t, ok, err := asFramed(data, opts.Options); ok || err != nil {
+		return t, err
 	}
 	t, err := ndjson(data, opts.Options)
 	if err == nil && t.Len() < 2 && opts.Inside {

@@ -210,9 +210,14 @@ func toolOf(c *dispatch.Call) json.RawMessage {
 // notTable returns the error for a result without columns. The tool has run, so its result is
 // stored.
 func (d *division) notTable(ctx context.Context, raw json.RawMessage, why error) error {
-	id := d.call.Entry.ID
-	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Ran: true, Message: fmt.Sprintf(
-		"abstract_domains: what %s answered is no table (%s), so it has no columns to choose; call it without abstract_domains", id, strings.TrimPrefix(why.Error(), table.ErrNotTable.Error()+": "))}
+	id, upstream := d.call.Entry.ID, d.call.Entry.Upstream
+	e := &result.Error{Code: result.ArgsInvalid, Cause: why, Ran: true}
+	if form := settingFor(raw, upstream, d.detect(upstream)); form != "" {
+		e.Message = fmt.Sprintf("abstract_domains: what %s answered is %s", id, form)
+	} else {
+		e.Message = fmt.Sprintf("abstract_domains: what %s answered is no table (%s), so it has no columns to choose; call it without abstract_domains",
+			id, strings.TrimPrefix(why.Error(), table.ErrNotTable.Error()+": "))
+	}
 	w := rawjson.NewWriter(nil).Object().Key("tool_id").String(id)
 	if a, err := d.Store.At(authz.RouteOf(ctx).Profile).Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {
 		e.Message += "; it has run, and its answer is kept as " + a.Handle
