@@ -87,27 +87,52 @@ func (b *Back) inEra(method string, err error) error {
 
 // passedOn returns a result with questions for a modern agent, which answers them to the server.
 func (b *Back) passedOn(result json.RawMessage) (json.RawMessage, error) {
-	asked := rawjson.Get(result, "inputRequests")
-	if b.Question == nil || asked == nil {
+	if b.Question == nil {
 		return result, nil
 	}
-	questions, err := b.questions(asked)
-	if err != nil {
-		return nil, err
+	asked, err := rawjson.Sole(result, "inputRequests")
+	switch {
+	case err != nil:
+		return nil, b.unreadable("%v", err)
+	case asked == nil:
+		return result, nil
 	}
+	var problem error
 	w := rawjson.NewWriter(nil).Object()
-	for _, q := range questions {
-		w.Key(q.key).Object().Key("method").String(q.method)
-		if len(q.params) > 0 {
-			w.Key("params").Raw(q.params)
+	read := rawjson.EachMember(asked, func(m rawjson.Member) bool {
+		var out json.RawMessage
+		if out, problem = b.named(m.Value); problem == nil {
+			w.Key(string(m.Key)).Raw(out)
 		}
-		w.EndObject()
+		return problem == nil
+	})
+	if read != nil || problem != nil {
+		return nil, b.unreadable("%v", errors.Join(read, problem))
 	}
 	out, err := rawjson.Set(result, "inputRequests", w.EndObject().Bytes())
 	if err != nil {
 		return nil, b.unreadable("%v", err)
 	}
 	return out, nil
+}
+
+// named returns a question of inputRequests with its params as the agent gets them.
+func (b *Back) named(request json.RawMessage) (json.RawMessage, error) {
+	method, err := rawjson.Sole(request, "method")
+	if err != nil {
+		return nil, err
+	}
+	if _, known := capabilityOf(rawjson.Text(method)); !known {
+		return request, nil
+	}
+	params, err := rawjson.Sole(request, "params")
+	if err == nil {
+		params, err = b.question(rawjson.Text(method), params)
+	}
+	if err != nil || len(params) == 0 {
+		return request, err
+	}
+	return rawjson.Set(request, "params", params)
 }
 
 // codeElicitFirst is URLElicitationRequired of 2025-11-25: the error has questions for the agent.
@@ -119,9 +144,16 @@ func (b *Back) pagesFirst(err error) error {
 	if b.Question == nil || !errors.As(err, &wire) || wire.Code != codeElicitFirst {
 		return err
 	}
+	pages, unclear := rawjson.Sole(wire.Data, "elicitations")
+	switch {
+	case unclear != nil:
+		return b.unreadable("%v", unclear)
+	case pages == nil:
+		return err
+	}
 	var problem error
 	w := rawjson.NewWriter(nil).Array()
-	read := rawjson.EachElement(rawjson.Get(wire.Data, "elicitations"), func(params []byte) bool {
+	read := rawjson.EachElement(pages, func(params []byte) bool {
 		var out json.RawMessage
 		if out, problem = b.Question(methodElicit, params); problem == nil {
 			w.Raw(out)

@@ -73,7 +73,7 @@ func ask(t *testing.T, server, version string, mode Mode, method, params string)
 				return nil, told
 			}
 		} else if rawjson.Get(sent, "inputResponses") == nil {
-			return json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"` + method + `","params":` + params + `}}}`), nil
+			return json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"` + method + `","x":1,"params":` + params + `}}}`), nil
 		}
 		return json.RawMessage(textResult("done")), nil
 	}, `{"name":"t","description":"d"}`)
@@ -96,6 +96,9 @@ func ask(t *testing.T, server, version string, mode Mode, method, params string)
 	if requests := rawjson.Get(out, "inputRequests"); requests != nil {
 		_ = rawjson.EachMember(requests, func(m rawjson.Member) bool {
 			asked = string(rawjson.Get(m.Value, "params"))
+			if passed := server == "modern" && mcp.IsModern(version); passed && string(rawjson.Get(m.Value, "x")) != "1" {
+				t.Errorf("a member is lost: %s", m.Value)
+			}
 			return true
 		})
 	}
