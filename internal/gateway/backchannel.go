@@ -39,7 +39,11 @@ type caller struct {
 //	agent ── cancellation: the end of ctx ──▶ upstream
 func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	room := dispatch.ParamsRoom(c)
-	if err := memory.Take(ctx, room); err != nil {
+	err := memory.Reserve(ctx, 2*room) // the message as well
+	if err == nil {
+		err = memory.Take(ctx, room)
+	}
+	if err != nil {
 		return nil, dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the message for server "+strconv.Quote(c.Entry.Upstream), err))
 	}
 	defer memory.Give(ctx, room)

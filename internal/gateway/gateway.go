@@ -359,8 +359,7 @@ func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, e
 	return raw, err
 }
 
-// counted serves a request whose bytes are counted: those that it takes from here on, and at once those of
-// the arguments and the message that an upstream gets of a large one.
+// counted serves a request whose bytes are counted, from here on.
 func (g *Gateway) counted(ctx context.Context, r *mcp.Request) (raw json.RawMessage, err error) {
 	scope := memory.FromContext(ctx)
 	if scope == nil && g.opts.Memory != nil {
@@ -369,11 +368,6 @@ func (g *Gateway) counted(ctx context.Context, r *mcp.Request) (raw json.RawMess
 		defer func() { raw = scope.Hand(caller, raw) }()
 	}
 	scope.Count(g.opts.Memory, "principal ", r.Session.Principal())
-	if n := int64(len(r.Params)); n > memory.Free {
-		if err := memory.Reserve(ctx, 2*n); err != nil {
-			return nil, mcp.NoRoom(r.Method, err)
-		}
-	}
 	return g.serve(ctx, r)
 }
 

@@ -75,7 +75,8 @@ func promptResult(raw json.RawMessage) (json.RawMessage, error) {
 	if err := rawjson.Fields(raw, []string{"description", "messages"}, fields[:]); err != nil {
 		return nil, err
 	}
-	var out []byte
+	room := contentRoom(raw)
+	out := room[len(room):]
 	if description := rawjson.Text(fields[0]); description != "" {
 		out = result.AppendText(out, description)
 	}
@@ -110,8 +111,12 @@ func promptResult(raw json.RawMessage) (json.RawMessage, error) {
 				if len(out) > 0 {
 					out = append(out, ',')
 				}
+				// The text itself is a string of JSON already.
 				out = append(out, `{"type":"text","text":`...)
-				out = rawjson.AppendString(out, "["+role+"] "+rawjson.Text(fields[1]))
+				out = rawjson.AppendString(out, "["+role+"] ")
+				if len(fields[1]) > 0 && fields[1][0] == '"' {
+					out = append(out[:len(out)-1], fields[1][1:]...)
+				}
 				if fields[2] != nil {
 					out = append(append(out, `,"annotations":`...), fields[2]...)
 				}
@@ -126,5 +131,5 @@ func promptResult(raw json.RawMessage) (json.RawMessage, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	return withMeta(raw, out), nil
+	return withMeta(raw, room, out), nil
 }

@@ -223,7 +223,8 @@ const mcpResourceNotFound = -32002
 // which the firewall stores.
 func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
 	contents := rawjson.Get(raw, "contents")
-	blocks := rawjson.NewWriter(nil)
+	room := contentRoom(raw)
+	blocks := rawjson.NewWriter(room[len(room):])
 	var bad error
 	if !rawjson.IsArray(contents) {
 		return nil, errors.New("contents is no array")
@@ -251,20 +252,24 @@ func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	return withMeta(raw, blocks.Bytes()), nil
+	return withMeta(raw, room, blocks.Bytes()), nil
 }
 
-// withMeta returns a tool result of blocks with the _meta of another result.
-func withMeta(result json.RawMessage, blocks []byte) json.RawMessage {
-	w := rawjson.NewWriter(nil).Object().Key("content").Array()
-	if len(blocks) > 0 {
-		w.Raw(blocks)
-	}
-	w.EndArray()
+// contentRoom returns the beginning of a tool result, in a buffer with room for blocks of about the size of
+// raw behind it.
+func contentRoom(raw json.RawMessage) []byte {
+	const head, more = `{"content":[`, 256
+	return append(make([]byte, 0, len(head)+len(raw)+more), head...)
+}
+
+// withMeta returns a tool result of blocks with the _meta of another result. room is that of contentRoom,
+// behind which the blocks may stand already.
+func withMeta(result json.RawMessage, room, blocks []byte) json.RawMessage {
+	out := append(append(room, blocks...), ']')
 	if meta := rawjson.Get(result, "_meta"); rawjson.IsObject(meta) {
-		w.Key("_meta").Raw(meta)
+		out = append(append(out, `,"_meta":`...), meta...)
 	}
-	return w.EndObject().Bytes()
+	return append(out, '}')
 }
 
 // templates holds the parsed URI templates of a snapshot.

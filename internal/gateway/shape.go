@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/tables"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -84,6 +85,12 @@ func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) 
 				return raw, nil // requests to the agent; see bridge
 			}
 			s.links.remember(c.Request.Session.Principal(), placeOf(c), raw)
+			// The tool result, and the text in it.
+			n, err := memory.TakeShare(ctx, 2*int64(len(raw)))
+			if err != nil {
+				return nil, dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the answer of "+c.Entry.ID, err))
+			}
+			defer memory.Give(ctx, n)
 			answer, err := convert(raw)
 			if err == nil {
 				c.Answer = answer

@@ -73,8 +73,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte, r
 				return whole()
 			}
 			grown := max(2*cap(buf), 512)
-			if r.ContentLength > 0 {
-				grown = min(grown, int(r.ContentLength))
+			if r.ContentLength > 0 && (grown > firstRead || grown > int(r.ContentLength)) {
+				// All of the rest at once: bodies that each had a part of what they need would wait for each other.
+				grown = int(r.ContentLength)
 			}
 			if err := room.Grow(r.Context(), int64(grown)); err != nil {
 				finder := drain()

@@ -159,7 +159,7 @@ func TestNoRoomIsAFile(t *testing.T) {
 	p := NewPool(Options{Limit: mb, Dir: t.TempDir(), Linger: -1})
 	defer p.Close()
 	full := p.Account("full").Hold()
-	for name, n := range map[string]int64{"x": mb / 2, "y": mb / 8 * 3} { // an eighth is for calls
+	for name, n := range map[string]int64{"x": mb / 2, "y": mb / 4} { // a quarter is for calls
 		h := p.Account(name).Hold()
 		if err := h.Grow(t.Context(), n); err != nil {
 			t.Fatal(err)

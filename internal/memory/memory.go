@@ -152,7 +152,7 @@ func (p *Pool) mostKept() int64     { return p.o.Limit / 2 }
 func (p *Pool) mostOpen() int64     { return p.o.Limit / 8 * 3 }
 func (p *Pool) mostOwned() int64    { return p.o.Limit / 2 }
 func (p *Pool) mostInQueue() int64  { return p.o.Limit / 8 }
-func (p *Pool) forCalls() int64     { return p.o.Limit / 8 }
+func (p *Pool) forCalls() int64     { return p.o.Limit / 4 }
 func (p *Pool) arriving() int64     { return p.used - p.kept - p.open - p.made }
 func (p *Pool) share(n int64) int64 { return min(n, p.mostOpen()) }
 
@@ -228,12 +228,7 @@ func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) erro
 	return err
 }
 
-func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.free(n) }
-
-// free reports whether there is room for n more bytes that no call makes. The caller holds mu.
-func (p *Pool) free(n int64) bool {
-	return p.used+n <= p.o.Limit && p.used-p.made+n <= p.o.Limit-p.forCalls()
-}
+func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.used+n <= p.o.Limit }
 
 func (p *Pool) take(n int64) {
 	p.used += n

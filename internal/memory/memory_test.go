@@ -35,7 +35,7 @@ func TestSmallMessagesAreFree(t *testing.T) {
 	}
 	a := p.Account("a")
 	hold := a.Hold()
-	if err := hold.Grow(t.Context(), mb/8*3); err != nil {
+	if err := hold.Grow(t.Context(), mb/4); err != nil {
 		t.Fatal(err)
 	}
 	before := p.Usage()

@@ -55,9 +55,28 @@ func Owner(ctx context.Context) *Account {
 
 // Take counts n more bytes on the heap, which the caller is about to make for the call of ctx, until Give
 // or the end of the call's Scope. Up to Free bytes of a call cost nothing. If there is no room, Take waits
-// at most Options.Wait, and returns an *Error or the error of ctx. Without a Scope that counts, there
-// is no bound.
+// at most Options.Wait, much less if the call holds some already, and returns an *Error or the error of ctx.
+// Without a Scope that counts, there is no bound.
 func Take(ctx context.Context, n int64) error { return FromContext(ctx).take(ctx, n, 0) }
+
+// TakeShare is Take for bytes that have to be made however many they are, such as another form of a result. It
+// counts at most what is left of the share of one owner, so that it waits for room, and is not refused for its
+// size. It returns what it counts, for Give.
+func TakeShare(ctx context.Context, n int64) (int64, error) {
+	s := FromContext(ctx)
+	if s == nil {
+		return 0, nil
+	}
+	s.mu.Lock()
+	if s.made.p != nil {
+		n = max(min(n, s.made.p.mostOwned()-s.made.n), 0)
+	}
+	s.mu.Unlock()
+	if err := Take(ctx, n); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
 
 // Reserve makes sure that Take of n more bytes in total does not have to wait. What takes bytes in several
 // steps reserves all of them before the first: two calls that each hold a part and wait for the rest of it
@@ -83,7 +102,7 @@ func (s *Scope) take(ctx context.Context, n, reserved int64) error {
 	if ok || err != nil {
 		return err
 	}
-	timer := time.NewTimer(s.made.p.o.Wait)
+	timer := time.NewTimer(s.patience())
 	defer timer.Stop()
 	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()
@@ -99,6 +118,17 @@ func (s *Scope) take(ctx context.Context, n, reserved int64) error {
 			return &Error{Size: max(n, reserved), Limit: s.made.p.o.Limit, Unmade: true}
 		}
 	}
+}
+
+// patience is how long a call waits for room. A call that holds some may wait for another one that waits for
+// it, so that one of them has to give up soon.
+func (s *Scope) patience() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made.held > 0 {
+		return s.made.p.o.Wait / 30
+	}
+	return s.made.p.o.Wait
 }
 
 // tryTake is take without waiting. The error is for what never has room.

@@ -87,7 +87,7 @@ func TestTakeBesideFullReception(t *testing.T) {
 	}
 	ctx, s := counting(p, "a")
 	defer s.End()
-	if err := Take(ctx, mb/8); err != nil {
+	if err := Take(ctx, mb/4); err != nil {
 		t.Error(err)
 	}
 }

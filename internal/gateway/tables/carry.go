@@ -80,7 +80,7 @@ func putBody(ctx context.Context, args []byte, rows table.View) (json.RawMessage
 		return nil, err
 	}
 	made := quoted + int64(len(args))
-	if err := memory.Reserve(ctx, (1+copies)*made); err != nil {
+	if err := memory.Reserve(ctx, (1+copies)*made+memory.Free); err != nil {
 		return nil, err
 	}
 	if err := memory.Take(ctx, 2*made); err != nil { // the text, and the arguments with it

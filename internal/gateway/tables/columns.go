@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -155,6 +156,11 @@ func (d *division) divide(ctx context.Context, result json.RawMessage) (json.Raw
 
 // project splits the result of a tool without S2SP.
 func (d *division) project(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	n, err := memory.TakeShare(ctx, tableCost*int64(len(raw)))
+	if err != nil {
+		return nil, d.keepError(ctx, err)
+	}
+	defer memory.Give(ctx, n)
 	rows, err := tableOf(raw, d.detect(d.call.Entry.Upstream))
 	switch {
 	case err != nil && !d.ReadsMore:

@@ -219,7 +219,7 @@ const copies = 3
 func (r *resolver) write(args []byte, rows []filled, size int64) ([]byte, error) {
 	reserve := size
 	if !r.preview {
-		reserve = copies * size
+		reserve = copies*size + 2*int64(len(r.call.Request.Params)) + memory.Free
 	}
 	if err := memory.Reserve(r.ctx, reserve); err != nil {
 		return nil, r.noRoom(err)
