@@ -51,13 +51,16 @@ func ConsumerResultTool(s *Server, tool Tool, f func(ctx context.Context, rows R
 		if err != nil {
 			return nil, err
 		}
-		t, err := plane.Resolve(ctx, in, s.fetcher)
+		t, warnings, err := plane.Resolve(ctx, in, s.fetcher)
 		if err != nil {
 			return nil, err
 		}
 		result, err := f(ctx, RowsFromTable(t))
 		if err != nil {
 			return nil, err
+		}
+		for _, w := range warnings {
+			result.More = append(result.More, append(rawjson.AppendString([]byte(`{"type":"text","text":`), "warning: "+w), '}'))
 		}
 		if result.Structured == nil {
 			result.Structured = fmt.Appendf(nil, `{"rows":%d}`, t.Len())

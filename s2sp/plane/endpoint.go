@@ -51,6 +51,7 @@ type HandlerOptions struct {
 //	  400  the request is no JSON object of this kind; the token is not spent
 //	  404  {"error": "Unknown or expired resource"}: unknown, used, in use or expired; nothing of the request's body is read
 //	  405  any other method
+//	  406  Accept names no form that is there; the token is not spent
 //	  409  only what an earlier reader asked for, who went away, is left; the token is not spent
 //	  502  the rows are elsewhere, and what is there cannot be used
 //	  503  the rows are elsewhere, and cannot be had now; the token is not spent
@@ -313,6 +314,10 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
+	if choose(r.Header.Values("Accept")) == "" {
+		e.refuse(w, r, http.StatusNotAcceptable, "rows come as "+strings.Join([]string{TypeJSON, TypeNDJSON, TypeArrow}, ", ")+"; Accept names none of these")
+		return
+	}
 	claim, err := e.tokens.Claim(r.Context(), token)
 	switch {
 	case errors.Is(err, artifact.ErrToken):
@@ -451,7 +456,8 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 	return begun + n, err
 }
 
-// choose returns the available media type that the reader prefers; JSON if it accepts none.
+// choose returns the available media type that the reader prefers, JSON if it names none, and "" if
+// it accepts only others.
 func choose(accept []string) string {
 	best, liked := TypeJSON, 0.0
 	for _, header := range accept {
@@ -459,6 +465,9 @@ func choose(accept []string) string {
 			kind, params, err := mime.ParseMediaType(strings.TrimSpace(part))
 			if err != nil {
 				continue
+			}
+			if liked == 0 {
+				best = "" // it names one
 			}
 			q := 1.0
 			if s, ok := params["q"]; ok {

@@ -570,3 +570,46 @@ func ExampleHandler() {
 	// 200 {"body":[{"_row_id":0,"text":"North winds"}],"total_rows":1,"columns_returned":["_row_id","text"]}
 	// 404 {"error":"Unknown or expired resource"}
 }
+
+// A reader that accepts no form that is there is told so, and spends nothing.
+func TestFormsThatAreNotThere(t *testing.T) {
+	store := artifact.NewMemory(artifact.Options{})
+	defer store.Close()
+	handler := plane.Handler(store, plane.HandlerOptions{})
+	for _, c := range []struct {
+		accept []string
+		want   string // "" is 406
+	}{
+		{[]string{"text/csv"}, ""},
+		{[]string{"application/vnd.apache.parquet, text/*;q=0.5"}, ""},
+		{[]string{"application/json;q=0"}, ""},
+		{[]string{"text/csv", "application/x-ndjson;q=0.1"}, plane.TypeNDJSON},
+		{[]string{"text/csv, */*;q=0.1"}, plane.TypeJSON},
+		{[]string{"application/*"}, plane.TypeJSON},
+		{[]string{"*/*"}, plane.TypeJSON},
+		{[]string{""}, plane.TypeJSON},
+		{[]string{"nonsense;;"}, plane.TypeJSON},
+		{nil, plane.TypeJSON},
+	} {
+		token := deposit(t, store, alerts)
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, plane.Path+token, nil)
+		r.Header["Accept"] = c.accept
+		handler.ServeHTTP(w, r)
+		if c.want != "" {
+			if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || got != c.want {
+				t.Errorf("%q: %d %s, want %s", c.accept, w.Code, got, c.want)
+			}
+			continue
+		}
+		if w.Code != http.StatusNotAcceptable || !strings.Contains(w.Body.String(), plane.TypeArrow) {
+			t.Errorf("%q: %d %s", c.accept, w.Code, w.Body)
+		}
+		claim, err := store.Claim(t.Context(), token)
+		if err != nil {
+			t.Errorf("%q spent the token: %v", c.accept, err)
+			continue
+		}
+		claim.Close()
+	}
+}

@@ -160,7 +160,7 @@ func TestResolve(t *testing.T) {
 		{"the number keeps its name", plane.Input{AbstractData: `[{"_row_id":0,"a":2}]`, BodyData: body, ColumnMapping: `{"_row_id":"id","a":"_row_id"}`}, `[{"_row_id":0,"a":2,"text":"zero"}]`, ""},
 	} {
 		from := &source{rows: body}
-		got, err := plane.Resolve(t.Context(), c.in, from)
+		got, _, err := plane.Resolve(t.Context(), c.in, from)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -179,11 +179,32 @@ func TestResolve(t *testing.T) {
 		{plane.Input{AbstractData: `[{"_row_id":0}]`, ColumnMapping: `[]`}, "column_mapping"},
 		{plane.Input{AbstractData: `[{"_row_id":0}]`, ColumnMapping: `{"a":1}`}, `"a"`},
 	} {
-		if _, err := plane.Resolve(t.Context(), c.in, &source{}); !errors.Is(err, plane.ErrInput) || !strings.Contains(err.Error(), c.says) {
+		if _, _, err := plane.Resolve(t.Context(), c.in, &source{}); !errors.Is(err, plane.ErrInput) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, want ErrInput with %q", c.in, err, c.says)
 		}
 	}
-	if _, err := plane.Resolve(t.Context(), plane.Input{AbstractData: `[{"_row_id":0}]`, ResourceURL: url}, &source{err: plane.ErrGone}); !errors.Is(err, plane.ErrGone) {
+	if _, _, err := plane.Resolve(t.Context(), plane.Input{AbstractData: `[{"_row_id":0}]`, ResourceURL: url}, &source{err: plane.ErrGone}); !errors.Is(err, plane.ErrGone) {
 		t.Errorf("error %v, want the source's", err)
+	}
+}
+
+// A mapping that makes one column of several says so; one that exchanges names does not.
+func TestMappingThatLosesAColumn(t *testing.T) {
+	for mapping, want := range map[string]string{
+		`{"v":"k"}`:         `column_mapping makes one column "k" of k, v: a row with`,
+		`{"v":"x","w":"x"}`: `one column "x" of v, w`,
+		`{"w":"v"}`:         `one column "v" of v, w`,
+		`{"v":"k","k":"v"}`: "",
+		`{"v":"other"}`:     "",
+		`{"v":"v"}`:         "",
+		`{"nothing":"k"}`:   "",
+		`{"v":"_row_id"}`:   "",
+		``:                  "",
+	} {
+		in := plane.Input{AbstractData: `[{"_row_id":0,"k":1}]`, BodyData: `[{"_row_id":0,"k":1,"v":2,"w":3}]`, ColumnMapping: mapping}
+		_, warnings, err := plane.Resolve(t.Context(), in, nil)
+		if err != nil || (want == "") != (len(warnings) == 0) || want != "" && !strings.Contains(warnings[0], want) {
+			t.Errorf("%s: %q, %v", mapping, warnings, err)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
@@ -36,15 +38,17 @@ type Input struct {
 // both have a field, abstract's counts; rows come in abstract's order; rows
 // without a _row_id are left out.
 //
+// A warning names columns that column_mapping makes one.
+//
 // Errors wrap ErrInput, or are those of the source.
-func Resolve(ctx context.Context, in Input, from Source) (*table.Table, error) {
+func Resolve(ctx context.Context, in Input, from Source) (rows *table.Table, warnings []string, err error) {
 	abstract, err := parseRows("abstract_data", in.AbstractData)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mapping, err := parseMapping(in.ColumnMapping)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ids := RowIDs(abstract.View())
 	var body table.View
@@ -56,21 +60,50 @@ func Resolve(ctx context.Context, in Input, from Source) (*table.Table, error) {
 		}
 		t, err := from.Fetch(ctx, resourceURL, ids, nil)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		body = t.View()
 	default:
 		t, err := parseRows("body_data", in.BodyData)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		body = t.View()
 	}
 	merged, err := table.Merge(abstract.View().Rename(mapping), body.Rename(mapping))
 	if err != nil {
-		return nil, fmt.Errorf("merging the body into %d rows: %w", abstract.Len(), err)
+		return nil, nil, fmt.Errorf("merging the body into %d rows: %w", abstract.Len(), err)
 	}
-	return merged, nil
+	return merged, joined(mapping, abstract.View(), body), nil
+}
+
+// joined returns a warning for each name that column_mapping gives to several columns: a row that has
+// values in more than one of them keeps one value.
+func joined(mapping map[string]string, views ...table.View) (warnings []string) {
+	if len(mapping) == 0 {
+		return nil
+	}
+	from := map[string][]string{} // old names by new ones
+	seen := map[string]bool{table.RowID: true}
+	for _, v := range views {
+		for _, old := range v.Columns() {
+			if seen[old] {
+				continue
+			}
+			seen[old] = true
+			name, ok := mapping[old]
+			if !ok || name == table.RowID {
+				name = old
+			}
+			from[name] = append(from[name], old)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		if all := from[name]; len(all) > 1 {
+			warnings = append(warnings, fmt.Sprintf("column_mapping makes one column %.100q of %s: a row with values in more than one of them keeps one value, that of abstract_data first", name, table.NamesText(all, 10)))
+		}
+	}
+	return warnings
 }
 
 func parseRows(param, text string) (*table.Table, error) {
