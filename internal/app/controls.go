@@ -22,6 +22,7 @@ func controls(c *config.Config, opts *gateway.Options) {
 	opts.TolerantArgs = c.TolerantArgs
 	opts.CacheStable = c.CacheStable
 	opts.Pin = pinOf(c)
+	opts.Strict = c.Strict
 	opts.LogUnredacted = c.Log.Unredacted
 	opts.ProxyFirewall = c.Proxy.Firewall
 	opts.MaxViewChars = c.Firewall.MaxViewChars

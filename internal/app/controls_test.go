@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -59,5 +60,28 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 	}
 	if o.Policy != nil || o.TolerantArgs || o.Cache.ReadOnly || o.Retry.MaxAttempts != 1 || len(o.RateLimits.MetaTools)+len(o.RateLimits.Tools) > 0 {
 		t.Errorf("by default: %+v", o)
+	}
+}
+
+// TestStrict: one key gives the letter of each clause of the published text from which weir departs by
+// default. What the values do is tested where they are used.
+func TestStrict(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		c, _, err := config.Parse("weir.yaml", fmt.Appendf(nil, "strict: %t\nmcpServers: {a: {command: a}}\n", strict), config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := gateway.Options{}
+		controls(c, &o)
+		for clause, got := range map[string]bool{
+			"§1.5, §2.3, §3.3, §4.4: the catalog": limitsOf(c).Strict,
+			"§3.4: causes in the log":             o.LogUnredacted,
+			"§4.1: names are ids":                 o.Names == gateway.NameCanonical,
+			"§4.1: no direct calls; §9.4: parts":  o.Strict,
+		} {
+			if got != strict {
+				t.Errorf("strict %t, %s: %t", strict, clause, got)
+			}
+		}
 	}
 }

@@ -200,7 +200,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if vectors != nil {
 		vectors.redact = func(s string) string { return e.redact.Load().Redact(s) }
 	}
-	e.live = upstream.NewLive(gateway.NewSnapshotWith(limitsOf(c.SchemaLimits), vectors.ranking()), upstream.LiveOptions[*gateway.Snapshot]{
+	e.live = upstream.NewLive(gateway.NewSnapshotWith(limitsOf(c), vectors.ranking()), upstream.LiveOptions[*gateway.Snapshot]{
 		Prepare: func(s *gateway.Snapshot) { e.indexing.prepare(s) }, Conceal: e.conceal.listing, Logger: log,
 		Changed: func(s *gateway.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {
@@ -284,10 +284,11 @@ func (e *Engine) clean(text string) string { return e.redact.Load().Redact(visib
 // after SIGTERM. Both fit into CloseTimeout.
 const StopGrace = time.Second
 
-// limitsOf converts the configured schema limits.
-func limitsOf(l config.SchemaLimits) catalog.Limits {
+// limitsOf returns the limits of a configuration on what servers list.
+func limitsOf(c *config.Config) catalog.Limits {
+	l := c.SchemaLimits
 	return catalog.Limits{
-		SchemaBytes: int(l.Bytes), SchemaDepth: l.Depth, SchemaProperties: l.Properties, OnInvalid: catalog.OnInvalid(l.OnInvalid),
+		SchemaBytes: int(l.Bytes), SchemaDepth: l.Depth, SchemaProperties: l.Properties, OnInvalid: catalog.OnInvalid(l.OnInvalid), Strict: c.Strict,
 	}
 }
 

@@ -100,7 +100,7 @@ func newListings(e *Engine) (*listings, error) {
 
 // catalogOf returns a catalog of one listing.
 func (k *listings) catalogOf(l catalog.Listing) *catalog.Catalog {
-	c, _ := catalog.New(limitsOf(k.e.config.Load().SchemaLimits)).With(l)
+	c, _ := catalog.New(limitsOf(k.e.config.Load())).With(l)
 	return c
 }
 

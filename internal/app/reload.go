@@ -70,6 +70,8 @@ func settingOf(key string, c *config.Config) (s setting, ok bool) {
 	case "agents":
 		a := c.Agents
 		return setting{[]any{a.Invocation, a.Limits, a.PerAgent}, []any{a.Routing, a.Lease, a.Max}, "agents.routing, agents.lease and agents.max"}, true
+	case "strict":
+		return setting{c.Strict, c.Strict, "strict, as far as lists and paths of the catalog"}, true
 	case "log":
 		return setting{[]any{c.Log.Level, c.Log.Unredacted}, c.Log.Format, "log.format"}, true
 	}

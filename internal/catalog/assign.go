@@ -22,6 +22,7 @@ type assigner struct {
 	before *space // may be nil
 	past   *past
 	taken  map[string]*Entry
+	most   int // see Limits.most
 
 	disputed map[string][]*Entry // short id -> one entry per raw name that wants it
 	disputes []dispute
@@ -31,6 +32,7 @@ type assigner struct {
 type dispute struct {
 	Finding
 	upstreams []string // upstreams that it concerns
+	refuses   bool     // a strict catalog refuses the listing
 }
 
 func (d *dispute) concerns(upstream string) bool { return slices.Contains(d.upstreams, upstream) }
@@ -53,6 +55,7 @@ func (a *assigner) assign(namespace string, segments []*segment) []*Entry {
 			}
 			if listed.overBudget() && !e.overBudget() { // with its longer id
 				a.dispute(FoundOverBudget, listed, listed.ID, []string{e.Upstream}, "%s", listed.budgetFinding())
+				a.refuse()
 			}
 			a.taken[listed.ID] = listed
 			out = append(out, listed)
@@ -116,6 +119,7 @@ func (a *assigner) tool(e *Entry) *Entry {
 		a.dispute(FoundCollision, e, e.ID, []string{first.Upstream, e.Upstream},
 			"two different tools have the same id %s: %q of server %q, which keeps it, and %q of server %q, which is left out. Rename one of them at its server",
 			e.ID, clip(first.RawName, 140), first.Upstream, clip(e.RawName, 140), e.Upstream)
+		a.refuse()
 		return nil
 	case !a.free(e.ID, e):
 		a.dispute(FoundCollision, e, e.ID, []string{e.Upstream},
@@ -183,14 +187,18 @@ func (a *assigner) report() {
 		a.dispute(FoundCollision, rivals[0], id, upstreams,
 			"different tools have the same id %s: %s%s. Each is listed with its hash: %s. Rename one of them at its server for short ids",
 			id, strings.Join(names, ", "), more, strings.Join(ids, ", "))
+		a.refuse()
 	}
 }
 
 func (a *assigner) dispute(kind FindingKind, e *Entry, id string, upstreams []string, format string, args ...any) {
-	a.disputes = append(a.disputes, dispute{Finding{
+	a.disputes = append(a.disputes, dispute{Finding: Finding{
 		Kind: kind, Upstream: e.Upstream, Name: e.RawName, ID: id, Message: fmt.Sprintf(format, args...),
-	}, upstreams})
+	}, upstreams: upstreams})
 }
+
+// refuse makes the newest dispute a reason for which a strict catalog refuses a listing.
+func (a *assigner) refuse() { a.disputes[len(a.disputes)-1].refuses = true }
 
 // same reports whether two entries are versions of the same thing: tools of a namespace with the
 // same raw name, or resources or prompts of one server with the same key.

@@ -75,6 +75,9 @@ func (c *Catalog) With(l Listing) (*Catalog, Report) {
 	if old != nil {
 		report.Changes = diff(c.Of(l.Upstream), next.Of(l.Upstream))
 	}
+	if why := next.refusal(seg); why != nil && c.limits.Strict {
+		return c, c.refused(&l, seg, why)
+	}
 	report.add(seg.findings...)
 	report.Omitted += seg.omitted
 	for namespace := range seg.namespaces {
@@ -82,14 +85,7 @@ func (c *Catalog) With(l Listing) (*Catalog, Report) {
 			if e.Upstream != l.Upstream {
 				continue
 			}
-			switch e.Kind {
-			case KindTool:
-				report.Tools++
-			case KindPrompt:
-				report.Prompts++
-			default:
-				report.Resources++
-			}
+			report.count(e)
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(seg.namespaces)) {
@@ -103,6 +99,34 @@ func (c *Catalog) With(l Listing) (*Catalog, Report) {
 		report.add(next.sharedNames(l.Upstream)...)
 	}
 	return next, report
+}
+
+// refusal returns the finding for which a strict catalog refuses the listing of a segment, or nil.
+func (c *Catalog) refusal(seg *segment) *Finding {
+	if seg.refused != nil {
+		return seg.refused
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(seg.namespaces)) {
+		for _, d := range c.spaces[namespace].disputes {
+			if d.refuses && d.concerns(seg.upstream) {
+				return &d.Finding
+			}
+		}
+	}
+	return nil
+}
+
+// refused returns the report of a listing that is not taken.
+func (c *Catalog) refused(l *Listing, seg *segment, why *Finding) Report {
+	report := Report{Upstream: l.Upstream}
+	for _, e := range c.Of(l.Upstream) {
+		report.count(e)
+	}
+	report.add(Finding{Kind: FoundRefused, Upstream: l.Upstream, Name: why.Name, ID: why.ID,
+		Message: fmt.Sprintf("the list of server %q is refused, because strict is true, and what it offered before stays: %s", l.Upstream, why.Message)})
+	report.add(seg.findings...)
+	report.Omitted += seg.omitted
+	return report
 }
 
 // Without returns a catalog without the entries of one upstream. Entries of other upstreams that
@@ -161,7 +185,7 @@ func (c *Catalog) put(namespace string, members []*segment) {
 	if was == nil {
 		was = noPast
 	}
-	a := &assigner{before: before, past: was}
+	a := &assigner{before: before, past: was, most: c.limits.most()}
 	var now *space
 	if len(members) > 0 {
 		now = buildSpace(namespace, members, a)
@@ -445,6 +469,7 @@ type space struct {
 	index    map[string]*node
 	trees    map[Kind]*tree // by surface
 	disputes []dispute
+	most     int // see Limits.most
 	digest   [sha256.Size]byte
 
 	contentsOnce sync.Once
@@ -456,7 +481,7 @@ type space struct {
 }
 
 func buildSpace(namespace string, segments []*segment, a *assigner) *space {
-	s := &space{segments: segments}
+	s := &space{segments: segments, most: a.most}
 	var hashing sync.WaitGroup
 	hashing.Go(func() { s.digest = digestOf(namespace, segments) })
 	defer hashing.Wait()

@@ -23,6 +23,19 @@ type Limits struct {
 	SchemaDepth      int       // nesting; default 32
 	SchemaProperties int       // properties of all objects together; default 512
 	OnInvalid        OnInvalid // default Flag
+
+	// Strict refuses a listing as a whole where two of its tools have one id, where a card is over its
+	// budget, and where OnInvalid rejects a schema; the catalog stays as it was. Paths have groups at
+	// levels of any size (spec/gateway §7).
+	Strict bool
+}
+
+// most returns the number of children up to which a level is not divided.
+func (l Limits) most() int {
+	if l.Strict {
+		return 1
+	}
+	return maxLevel
 }
 
 func (l Limits) withDefaults() Limits {

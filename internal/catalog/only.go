@@ -38,7 +38,7 @@ func (s *space) only(namespace string, keep func(*Entry) bool) *space {
 	case 0:
 		return nil
 	}
-	return &space{segments: s.segments, entries: slices.Clip(kept), kinds: tallyOf(kept), disputes: s.disputes, digest: s.digest, later: &later{namespace: namespace}}
+	return &space{segments: s.segments, most: s.most, entries: slices.Clip(kept), kinds: tallyOf(kept), disputes: s.disputes, digest: s.digest, later: &later{namespace: namespace}}
 }
 
 // later is the part of a space that is made when it is first asked for.
@@ -98,7 +98,7 @@ func (s *space) plant(namespace string) {
 		}
 	}
 	for kind, entries := range surfaces {
-		t := buildTree(namespace, about, kind, entries)
+		t := buildTree(namespace, about, kind, entries, s.most)
 		s.trees[kind] = t
 		t.root.collect(s.index)
 	}

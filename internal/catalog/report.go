@@ -35,6 +35,7 @@ const (
 	FoundNoText     FindingKind = "description_missing" // hard to find and choose
 	FoundTextCut    FindingKind = "text_cut"            // text of more than maxText bytes, cut
 	FoundListCut    FindingKind = "list_cut"            // list too long; the rest was left out
+	FoundRefused    FindingKind = "list_refused"        // the whole listing was left out; see Limits.Strict
 )
 
 // Finding is one fact about one definition that operators should know.
@@ -64,6 +65,17 @@ type Report struct {
 	Omitted   int // findings over the bound of 1,000
 	// Changes since the previous listing; none for the first.
 	Changes []Change
+}
+
+func (r *Report) count(e *Entry) {
+	switch e.Kind {
+	case KindTool:
+		r.Tools++
+	case KindPrompt:
+		r.Prompts++
+	default:
+		r.Resources++
+	}
 }
 
 func (r *Report) add(findings ...Finding) {

@@ -17,6 +17,7 @@ type segment struct {
 	primitives bool                // it has entries other than tools
 	namespaces map[string][]*Entry // in listing order
 	findings   []Finding
+	refused    *Finding // why a strict catalog refuses the listing
 	omitted    int
 	partial    bool      // a part of the listing was left out
 	about      string    // what the card of the server says of it
@@ -112,7 +113,7 @@ type segmentBuilder struct {
 func (s *segmentBuilder) add(in ingest) {
 	e := in.entry
 	if e == nil {
-		s.report.add(in.findings...)
+		s.found(in)
 		return
 	}
 	key := string(e.Kind) + "\x00" + e.key()
@@ -121,8 +122,18 @@ func (s *segmentBuilder) add(in ingest) {
 		return
 	}
 	s.keys[key] = true
-	s.report.add(in.findings...)
+	s.found(in)
 	s.seg.namespaces[e.Namespace] = append(s.seg.namespaces[e.Namespace], e)
+}
+
+// found reports what was found in a definition.
+func (s *segmentBuilder) found(in ingest) {
+	s.report.add(in.findings...)
+	for i := range in.findings {
+		if f := &in.findings[i]; s.seg.refused == nil && (f.Kind == FoundRejected || f.Kind == FoundOverBudget) {
+			s.seg.refused = f
+		}
+	}
 }
 
 func (s *segmentBuilder) duplicate(e *Entry) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxLevel is the number of children from which a level is divided into clusters.
+// maxLevel is the number of children from which a level is divided into clusters; see Limits.most.
 const maxLevel = 20
 
 // maxSegment bounds a path segment, in characters.
@@ -34,14 +34,15 @@ type tree struct {
 }
 
 // buildTree makes the tree of entries of one kind and namespace. The result does not depend on
-// their order. The card of the namespace begins with about, which may be empty.
-func buildTree(namespace, about string, kind Kind, entries []*Entry) *tree {
+// their order. The card of the namespace begins with about, which may be empty. A level of up to most
+// children is not divided.
+func buildTree(namespace, about string, kind Kind, entries []*Entry, most int) *tree {
 	leaves := make([]*node, len(entries))
 	for i, segment := range leafSegments(entries) {
 		leaves[i] = &node{segment: segment, entry: entries[i], leaves: 1}
 	}
 	sortNodes(leaves)
-	root := &node{segment: namespace, children: group(leaves, nil), leaves: len(leaves)}
+	root := &node{segment: namespace, children: group(leaves, nil, most), leaves: len(leaves)}
 	root.place("", namespace, kind)
 	if about != "" {
 		root.card.fit(about + "; " + root.describe(kind)) // a full stop would be a place to cut
@@ -87,16 +88,31 @@ func (n *node) describe(kind Kind) string {
 	return b.String()
 }
 
-// find returns the node at segments below n, or nil.
+// find returns the node at segments below n, or nil. A cluster is found by the plural of its word,
+// too: /github/issues is /github/issue.
 func (n *node) find(segments []string) *node {
 	for _, segment := range segments {
-		i, ok := slices.BinarySearchFunc(n.children, segment, func(c *node, s string) int { return strings.Compare(c.segment, s) })
-		if !ok {
+		next := n.child(segment)
+		if one := singular(segment); next == nil && one != segment {
+			if next = n.child(one); next != nil && next.entry != nil {
+				next = nil
+			}
+		}
+		if next == nil {
 			return nil
 		}
-		n = n.children[i]
+		n = next
 	}
 	return n
+}
+
+// child returns the child with a segment, or nil.
+func (n *node) child(segment string) *node {
+	i, ok := slices.BinarySearchFunc(n.children, segment, func(c *node, s string) int { return strings.Compare(c.segment, s) })
+	if !ok {
+		return nil
+	}
+	return n.children[i]
 }
 
 // leafSegments returns the last path segment of each entry: the slug of its name. If the slug
@@ -173,19 +189,23 @@ func legalSegment(s string) bool {
 // group returns the children of a level: the leaves themselves if they are few, otherwise clusters
 // by shared words, each divided again. used are words of higher levels. Leaves without a shared
 // word stay if there is room, or are grouped alphabetically. leaves are sorted by segment.
-func group(leaves []*node, used []string) []*node {
-	if len(leaves) <= maxLevel {
+func group(leaves []*node, used []string, most int) []*node {
+	if len(leaves) <= most {
 		return leaves
 	}
-	clusters, rest := byWord(leaves, used)
-	if len(clusters) == 0 {
+	clusters, rest := byWord(leaves, used, most)
+	switch {
+	case len(clusters) > 0:
+	case len(leaves) <= maxLevel:
+		return leaves
+	default:
 		return byAlphabet(leaves)
 	}
 	switch {
 	case len(clusters)+len(rest) <= maxLevel:
 		clusters = append(clusters, rest...)
 	case len(rest) > 0:
-		clusters = append(clusters, &node{segment: "other", children: group(rest, used), leaves: len(rest)})
+		clusters = append(clusters, &node{segment: "other", children: group(rest, used, most), leaves: len(rest)})
 	}
 	uniqueSegments(clusters)
 	sortNodes(clusters)
@@ -214,7 +234,7 @@ func uniqueSegments(nodes []*node) {
 
 // byWord makes clusters of leaves that share a word: the most frequent word first, nouns before
 // verbs, because agents look for a subject before an action. rest are the leaves in no cluster.
-func byWord(leaves []*node, used []string) (clusters, rest []*node) {
+func byWord(leaves []*node, used []string, most int) (clusters, rest []*node) {
 	words := make([][]string, len(leaves))
 	having := map[string][]int{} // word → leaves
 	for i, leaf := range leaves {
@@ -261,7 +281,7 @@ func byWord(leaves []*node, used []string) (clusters, rest []*node) {
 		remaining -= len(members)
 		clusters = append(clusters, &node{
 			segment:  best,
-			children: group(members, append(slices.Clip(used), best)),
+			children: group(members, append(slices.Clip(used), best), most),
 			leaves:   len(members),
 		})
 	}

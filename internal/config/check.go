@@ -49,8 +49,27 @@ func (d *decoder) check(c *Config) {
 	if d.Set("expose_hydrate") && d.Set("browse.expose_hydrate") && c.ExposeHydrate != c.Browse.ExposeHydrate {
 		d.Fail(d.At("browse.expose_hydrate"), "browse.expose_hydrate", "expose_hydrate is %t but browse.expose_hydrate is %t; keep one of them", c.ExposeHydrate, c.Browse.ExposeHydrate)
 	}
+	checkStrict(d, c)
 	c.ExposeHydrate = c.ExposeHydrate || c.Browse.ExposeHydrate
 	c.Browse.ExposeHydrate = c.ExposeHydrate
+}
+
+// checkStrict gives the keys that the published text decides the value that it wants, and refuses
+// another one (spec/gateway §7).
+func checkStrict(d *decoder, c *Config) {
+	if !c.Strict {
+		return
+	}
+	switch {
+	case !d.Set("proxy.names"):
+		c.Proxy.Names = NamesToolID
+	case c.Proxy.Names != NamesToolID && c.Proxy.Names != NamesURLEncoded:
+		d.Fail(d.At("proxy.names"), "proxy.names", "proxy.names is %s, but with strict: true proxy mode lists tools by their ids: write tool_id or url_encoded, or leave the key out", c.Proxy.Names)
+	}
+	if d.Set("log.unredacted") && !c.Log.Unredacted {
+		d.Fail(d.At("log.unredacted"), "log.unredacted", "log.unredacted is false, but with strict: true the log has causes of errors in full: leave one of the two keys out")
+	}
+	c.Log.Unredacted = true
 }
 
 func (d *decoder) checkListen(c *Config) {

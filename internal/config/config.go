@@ -58,6 +58,7 @@ type Config struct {
 	Pin           Pin          `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	Trust         TrustMode    `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
 	Guards        Guards       `key:"guards" safety:"true" doc:"Checks of what servers send and get."`
+	Strict        bool         `key:"strict" default:"false" doc:"Give the letter of the published text of the gateway surface where weir departs from it by default; gateway.md in docs/spec lists each clause."`
 	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
 	Console       Console      `key:"console" flag:"enabled" doc:"The page /console: servers, the catalog with forms, calls, tables and reviews. If auth.tokens are set, it asks for one without agents. console: false leaves it out; the paths below /api/v1 that it reads stay."`
 	HTTP          HTTP         `key:"http" safety:"true" doc:"The HTTP listener."`

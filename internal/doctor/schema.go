@@ -7,7 +7,7 @@ import (
 
 // Kinds of catalog findings that a person should know. The others are notes for operators.
 var (
-	brokenKinds = []string{"definition_invalid", "rejected", "schema_invalid", "schema_limit", "list_cut"}
+	brokenKinds = []string{"definition_invalid", "rejected", "schema_invalid", "schema_limit", "list_cut", "list_refused"}
 	twiceKinds  = []string{"duplicate", "conflict", "name_shared", "name_rival", "name_taken"}
 )
 

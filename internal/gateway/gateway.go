@@ -53,6 +53,10 @@ type Options struct {
 	ProxyFirewall bool
 	// Names selects the form of tool ids in the tools/list of proxy mode.
 	Names NameForm
+	// Strict gives the letter of the published text where the gateway departs from it by default
+	// (spec/gateway §7): proxy mode calls tools with tool_execute alone, and every part of a resource
+	// or prompt is kept.
+	Strict bool
 	// ExposeHydrate lists tool_hydrate in gateway mode.
 	ExposeHydrate bool
 
@@ -233,7 +237,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 		lists.redact = g.opts.Redactor.Results
 	}
 	find := &finder{upstreams: g.opts.Upstreams, lists: lists, outages: g.outages, store: g.opts.Artifacts, links: g.state.links, stable: g.opts.CacheStable}
-	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, links: g.state.links, detect: g.opts.Tables.Detect, holdsBack: holdsBack}
+	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, links: g.state.links, detect: g.opts.Tables.Detect, holdsBack: holdsBack, keepsReads: g.opts.Strict}
 	work := newTaskCalls(g, holdsBack, shape)
 	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links(holdsBack, kept, work)...)
 	tools := map[string]dispatch.Dispatcher{}
@@ -265,6 +269,9 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	lists.meta = f.meta
 	switch mode {
 	case ModeProxy:
+		if g.opts.Strict {
+			break // notMeta says how such a tool is called
+		}
 		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, find.direct, shape.tools)
 	case ModePlain:
 		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, g.forClient, find.direct, g.headers, promised, shape.tools)

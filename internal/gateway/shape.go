@@ -27,6 +27,8 @@ type shaping struct {
 	links     *links
 	detect    func(upstream string) table.DetectOptions // nil adds no options
 	holdsBack bool
+	// keepsReads says that every part of a resource or prompt is kept; see Options.Strict.
+	keepsReads bool
 }
 
 // askedTokens is how many tokens of the columns that an agent asked for by abstract_domains it gets
@@ -94,7 +96,9 @@ func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) 
 			answer, err := convert(raw)
 			if err == nil {
 				c.Answer = answer
-				answer, err = s.shape(ctx, s.firewall, c, answer)
+				firewall := s.firewall
+				firewall.KeepAll = s.keepsReads
+				answer, err = s.shape(ctx, firewall, c, answer)
 				c.IsError = false // reads have no isError
 			}
 			if err != nil {

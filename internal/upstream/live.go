@@ -192,7 +192,7 @@ func (l *Live[S]) log(before, r catalog.Report) {
 		level := slog.LevelDebug
 		switch f.Kind {
 		case catalog.FoundInvalid, catalog.FoundDuplicate, catalog.FoundConflict, catalog.FoundCollision, catalog.FoundRival, catalog.FoundRejected, catalog.FoundSchema, catalog.FoundSchemaLimit,
-			catalog.FoundTextCut, catalog.FoundListCut:
+			catalog.FoundTextCut, catalog.FoundListCut, catalog.FoundRefused:
 			if logged < maxLoggedFindings {
 				level = slog.LevelWarn
 			}

@@ -44,6 +44,8 @@ type Firewall struct {
 	// MaxMediaBytes is the size of the largest image or sound that passes; 0 means
 	// defaultMaxMediaBytes.
 	MaxMediaBytes int
+	// KeepAll also stores the parts that pass, and lists them in the envelope.
+	KeepAll bool
 	// CountTokens, if set, returns the exact number of tokens of a text. The original is counted
 	// only if it is shown whole and has at most 8,000 characters, because counting a large text
 	// would delay the answer.
@@ -117,6 +119,7 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 	}
 	if s.passes() && format != FormatJSON {
 		env := s.passEnvelope(status)
+		s.keepPassed(&env)
 		buf := env.appendJSON(make([]byte, 0, 512), true)
 		out, err := spliceMeta(result, meta, buf)
 		if s.texts == len(s.blocks) && s.texts > 0 {

@@ -2,6 +2,7 @@ package result
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -38,6 +39,7 @@ func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) 
 		}
 	}
 	h.finish()
+	s.keepPassed(&e)
 	doc := e.appendJSON(make([]byte, 0, 1024), s.format != FormatJSON)
 	if s.format == FormatJSON {
 		out = append(AppendText(nil, string(doc)), s.media()...)
@@ -57,6 +59,36 @@ func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) 
 		}
 	}
 	return spliceMeta(next, rawjson.Get(next, "_meta"), doc)
+}
+
+// keepPassed stores the parts that the agent has whole, if all parts are kept. A part that cannot be
+// stored makes the result a partial one, as where it would have been held back.
+func (s *shaper) keepPassed(e *envelope) {
+	if !s.KeepAll {
+		return
+	}
+	for i := range s.blocks {
+		b := &s.blocks[i]
+		if b.hold {
+			continue
+		}
+		mime, label, data := "application/json", s.label(b.kind), b.raw
+		switch {
+		case b.text != nil:
+			mime, label, data = "text/plain", s.label(""), []byte(rawjson.Text(b.text))
+		case b.data != nil:
+			if decoded, err := base64.StdEncoding.DecodeString(rawjson.Text(b.data)); err == nil {
+				mime, data = cmp.Or(rawjson.Text(rawjson.Get(b.raw, "mimeType")), "application/octet-stream"), decoded
+			}
+		}
+		a, err := s.keep(mime, label, data, nil)
+		switch {
+		case err == nil:
+			e.artifacts = append(e.artifacts, a)
+		case e.status == statusOK:
+			e.status = statusPartial
+		}
+	}
 }
 
 // isCopy reports whether structuredContent repeats the text. Servers send both for clients that
