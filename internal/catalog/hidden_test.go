@@ -23,6 +23,8 @@ func TestHiddenText(t *testing.T) {
 		"title":                {"{\"name\":\"t\",\"title\":\"\u202eeltit\"}", visible.Bidi},
 		"text of a parameter":  {`{"name":"t","description":"d","inputSchema":{"properties":{"a":{"description":"x\u00ad"}}}}`, visible.Fillers},
 		"name of a parameter":  {`{"name":"t","description":"d","inputSchema":{"properties":{"a\u2060":{}}}}`, visible.ZeroWidth},
+		"default":              {`{"name":"t","description":"d","inputSchema":{"properties":{"a":{"default":"x\udb40\udc49"}}}}`, visible.Tags},
+		"enum":                 {`{"name":"t","description":"d","inputSchema":{"properties":{"a":{"enum":["x\udb40\udc49"]}}}}`, visible.Tags},
 		"tag":                  {`{"name":"t","description":"d","_meta":{"tags":["a\u200eb"]}}`, visible.Bidi},
 		"controls":             {`{"name":"t","description":"d\b\u009b31m"}`, visible.Controls},
 		"nothing":              {`{"name":"t","description":"Reads.\n\tTwo lines\r\n\u00e9 👩\u200d💻 می\u200cخواهم \u2764\ufe0f"}`, 0},

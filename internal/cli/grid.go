@@ -51,7 +51,7 @@ func printNotedTable(t terminal, columns []column, rows [][]cell, notes []string
 	}
 	for _, row := range rows {
 		for i, c := range row {
-			row[i].text = oneLine(t.clean(c.text))
+			row[i].text = oneLine(t.legible(c.text))
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
 		}
 	}

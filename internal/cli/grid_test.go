@@ -2,11 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/visible"
 )
 
 // TestTablesFit: tables fit terminals of 60 columns and more. Names keep both ends, and what is
@@ -74,5 +76,28 @@ func TestTableGolden(t *testing.T) {
 		if err := printTable(terminal{Writer: &out, width: width}, columns, rows); err != nil || out.String() != want {
 			t.Errorf("width %d: %v\n%s\nwant\n%s", width, err, out.String(), want)
 		}
+	}
+}
+
+// TestPipesShowHiddenText: what weir writes for people has no invisible characters in a pipe either: a
+// model may read it. A table and a tool show them as escapes.
+func TestPipesShowHiddenText(t *testing.T) {
+	t.Parallel()
+	const hidden = "a\U000E0049\U000E0067\u200b\x1b[31mb"
+	var out bytes.Buffer
+	a := &process{stdout: terminal{Writer: &out}}
+	health := &app.Health{Upstreams: map[string]app.UpstreamHealth{"odd": {State: "ready", Server: hidden}}}
+	if err := printUpstreams(a, health); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := json.Marshal(map[string]any{"properties": map[string]any{hidden: map[string]any{"type": "string", "default": hidden, "enum": []string{hidden}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := printTool(a.stdout, &app.Tool{ID: "odd:t#1", Name: "t" + hidden, Server: "odd", Description: hidden, InputSchema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	if kinds := visible.Find(out.String()); kinds != 0 || !strings.Contains(out.String(), `a\u{e0049}\u{e0067}\u200b`) {
+		t.Errorf("%s in %+q", kinds, out.String())
 	}
 }

@@ -62,12 +62,12 @@ func printTool(to terminal, t *app.Tool) error {
 	params := paramsOf(t.InputSchema)
 	var b strings.Builder
 	line := func(format string, args ...any) { b.WriteString(fmt.Sprintf(format, args...) + "\n") }
-	line("%s", to.paint(bold, to.clean(signature(t.Name, params))))
+	line("%s", to.paint(bold, to.legible(signature(t.Name, params))))
 	about := []string{t.ID, "server " + t.Server}
 	if hints := hintsOf(t.Annotations); hints != "" {
 		about = append(about, hints)
 	}
-	line("%s", to.paint(dim, to.clean(strings.Join(about, " · "))))
+	line("%s", to.paint(dim, to.legible(strings.Join(about, " · "))))
 	if t.Description != "" {
 		line("")
 		for paragraph := range strings.Lines(strings.TrimSpace(t.Description)) {
@@ -77,7 +77,7 @@ func printTool(to terminal, t *app.Tool) error {
 				line("")
 				continue
 			}
-			for _, text := range wrap(to.clean(paragraph), width-len(indent)) {
+			for _, text := range wrap(to.legible(paragraph), width-len(indent)) {
 				line("%s%s", indent, text)
 			}
 		}
@@ -86,12 +86,12 @@ func printTool(to terminal, t *app.Tool) error {
 		line("\n%s", to.paint(bold, "Parameters:"))
 	}
 	for _, p := range params {
-		line("  %s  %s", to.paint(cyan, to.clean(p.name)), to.clean(p.facts()))
-		for _, text := range wrap(to.clean(p.description), width-6) {
+		line("  %s  %s", to.paint(cyan, to.legible(p.name)), to.legible(p.facts()))
+		for _, text := range wrap(to.legible(p.description), width-6) {
 			line("      %s", text)
 		}
 	}
-	line("\n%s\n  %s", to.paint(bold, "Example:"), to.clean(exampleCall(t.Short, params)))
+	line("\n%s\n  %s", to.paint(bold, "Example:"), to.legible(exampleCall(t.Short, params)))
 	_, err := fmt.Fprint(to, b.String())
 	return err
 }

@@ -63,6 +63,15 @@ func (t terminal) clean(s string) string {
 	return visible.Text(s)
 }
 
+// legible returns foreign text in what weir writes for people, such as a name in a list. On a screen it
+// is clean. Pipes get escapes in the place of what clean removes, because models read pipes.
+func (t terminal) legible(s string) string {
+	if t.screen() {
+		return t.clean(s)
+	}
+	return visible.Escaped(s)
+}
+
 // cut shortens s to n characters. If it removes any, the last character is "…".
 func cut(s string, n int) string {
 	if n < 1 || utf8.RuneCountInString(s) <= n {

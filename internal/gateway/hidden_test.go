@@ -277,3 +277,25 @@ func TestScreenOfViews(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfResourcesAreSeen: a resource is asked for by its URI, so its name is a text that models
+// read, in each mode and page.
+func TestNamesOfResourcesAreSeen(t *testing.T) {
+	h := newHarness(t, Options{})
+	h.mu.Lock()
+	h.snapshot, _ = h.snapshot.With(catalog.Listing{
+		Upstream: "odd", Namespace: "odd",
+		Resources:         []json.RawMessage{json.RawMessage(`{"uri":"a:b","name":"n\udb40\udc49 one\u200b","title":"t\u202e"}`), json.RawMessage(`{"uri":"a:c","name":"n \u00e9"}`)},
+		ResourceTemplates: []json.RawMessage{json.RawMessage(`{"uriTemplate":"a:{b}","name":"two\u2060"}`)},
+	})
+	h.mu.Unlock()
+	for method, want := range map[string]string{"resources/list": `"name":"n one"`, "resources/templates/list": `"name":"two"`} {
+		out, err := h.ask(t, method, `{}`)
+		if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), `\u202e`) {
+			t.Errorf("%s: %s, %v", method, out, err)
+		}
+		if method == "resources/list" && !strings.Contains(string(out), `{"uri":"a:c","name":"n \u00e9"}`) {
+			t.Errorf("a name without hidden text has changed: %s", out)
+		}
+	}
+}

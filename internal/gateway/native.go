@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -106,6 +107,9 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.
 			break
 		}
 		definition := dispatch.ShownSchema(e, e.Raw)
+		if kind != catalog.KindPrompt { // a prompt is asked for by its name, a resource by its URI
+			definition = withoutHiddenName(definition)
+		}
 		if kind != catalog.KindTemplate && !s.reached(e) {
 			member := "uri"
 			if kind == catalog.KindPrompt {
@@ -129,6 +133,20 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.
 		return mcp.Cacheable(out, 0, "private"), nil
 	}
 	return out, nil
+}
+
+// withoutHiddenName removes invisible characters from the name in the definition of a resource.
+func withoutHiddenName(definition []byte) []byte {
+	name := rawjson.Text(rawjson.Get(definition, "name"))
+	seen := visible.Text(name)
+	if seen == name {
+		return definition
+	}
+	clean, err := rawjson.Set(definition, "name", rawjson.Quote(seen))
+	if err != nil {
+		return definition // cannot happen: the catalog has validated it
+	}
+	return clean
 }
 
 // wanted resolves a client's uri to an entry and to the URI at its upstream. The uri may be a
