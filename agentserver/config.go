@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
@@ -67,7 +67,7 @@ func (o *ConfigOptions) lookup(name string) (string, bool) {
 // LoadConfig reads a configuration file, and the skills it names. The error is
 // has a line for every problem of the file, with its place.
 func LoadConfig(path string, o ConfigOptions) (*Config, error) {
-	data, err := os.ReadFile(path)
+	data, err := place.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}

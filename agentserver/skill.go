@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/strict"
 )
@@ -107,7 +107,7 @@ func (c *Config) readSkills(o *ConfigOptions) error {
 		}
 		slices.Sort(paths)
 		for _, path := range paths {
-			data, err := os.ReadFile(path)
+			data, err := place.ReadFile(path)
 			if err == nil && len(data) > maxSkillBytes {
 				err = fmt.Errorf("it has %d bytes; %d is the bound", len(data), maxSkillBytes)
 			}

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/registry"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/mcp"
@@ -152,7 +152,7 @@ func signerOf(c *config.Config) (*invocation.Signer, error) {
 
 // ReadKey reads a key from a PEM file.
 func ReadKey(path string, parse func([]byte) (any, error)) (any, error) {
-	data, err := os.ReadFile(path)
+	data, err := place.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,7 @@ import (
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/roster"
 	"github.com/weir-mcp/weir/internal/router"
 	"github.com/weir-mcp/weir/internal/store/direct"
@@ -248,7 +248,7 @@ func CertPool(file string) (*x509.CertPool, error) {
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	pem, err := os.ReadFile(file)
+	pem, err := place.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

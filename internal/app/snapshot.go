@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // OpenSnapshot reads a catalog snapshot. It returns nil for an empty path.
@@ -13,7 +14,7 @@ func OpenSnapshot(path string, c *config.Config) (*gateway.SnapshotFile, error) 
 	if path == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := place.ReadFile(path)
 	if err != nil {
 		var cause *os.PathError
 		if errors.As(err, &cause) {

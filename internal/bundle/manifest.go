@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/lazy"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // Manifest is the manifest.json of a bundle.
@@ -68,7 +68,7 @@ var (
 // ReadFolder reads the manifest in a folder: an unpacked bundle, or an extension of Claude Desktop.
 // Claude Desktop encrypts the settings of its extensions, so they are asked for again.
 func ReadFolder(dir string) (*Manifest, error) {
-	f, err := os.Open(filepath.Join(dir, "manifest.json"))
+	f, err := place.Open(filepath.Join(dir, "manifest.json"))
 	if err != nil {
 		return nil, err
 	}

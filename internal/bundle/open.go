@@ -14,6 +14,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // Bounds of a bundle.
@@ -39,7 +41,7 @@ type Bundle struct {
 // Open reads the manifest of a bundle and checks the names and sizes of its files. The caller closes
 // the Bundle.
 func Open(name string) (*Bundle, error) {
-	f, err := os.Open(name)
+	f, err := place.Open(name)
 	if err != nil {
 		return nil, err
 	}

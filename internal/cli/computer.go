@@ -29,6 +29,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/filewatch"
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -269,7 +270,7 @@ const maxTokenFile = 64 << 10
 
 // tokenIn reads a token from a file. White space around the token does not count.
 func tokenIn(file string) (string, error) {
-	f, err := os.Open(file)
+	f, err := place.Open(file)
 	if err != nil {
 		return "", err
 	}
@@ -293,7 +294,7 @@ func computerKey(a *process, f computerFlags) (ed25519.PrivateKey, error) {
 		}
 		return nil, nil
 	}
-	data, err := os.ReadFile(f.key)
+	data, err := place.ReadFile(f.key)
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err = makeKey(f.key)
 	}
@@ -346,7 +347,7 @@ func findComputerConfig(path string) (string, error) {
 }
 
 func readComputerConfig(a *process, path string) (file *computer.File, data []byte, err error) {
-	if data, err = os.ReadFile(path); err == nil {
+	if data, err = place.ReadFile(path); err == nil {
 		file, err = computer.Parse(path, data)
 	}
 	if err != nil {
@@ -383,7 +384,7 @@ func setInputs(a *process, ctx context.Context, c *computer.Computer, pairs []st
 // after data was read.
 func watchComputer(ctx context.Context, c *computer.Computer, path string, data []byte, log *slog.Logger) {
 	err := filewatch.Watch(ctx, path, func() {
-		now, err := os.ReadFile(path)
+		now, err := place.ReadFile(path)
 		if err != nil || bytes.Equal(now, data) || ctx.Err() != nil {
 			return
 		}

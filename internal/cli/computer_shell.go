@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
 )
@@ -330,7 +330,7 @@ func (s *computerShell) add(ctx context.Context, args string) error {
 	data := []byte(args)
 	name := "the shell"
 	if file, ok := strings.CutPrefix(args, "@"); ok {
-		f, err := os.Open(file)
+		f, err := place.Open(file)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
@@ -216,7 +216,7 @@ func ofAgent(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	data, readErr := os.ReadFile(path)
+	data, readErr := place.ReadFile(path)
 	var keys map[string]any
 	if readErr != nil || yaml.Unmarshal(data, &keys) != nil || keys["mcpServers"] != nil {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 func policyCommand(a *process) *cobra.Command {
@@ -138,7 +138,7 @@ func readPolicy(a *process, ctx context.Context, path string) (*policyFile, erro
 		return nil, err
 	}
 	f := &policyFile{path: found.path, calls: app.CallsOf(c), rules: c.Policy.Rules, lines: make([]int, len(c.Policy.Rules))}
-	if data, err := os.ReadFile(found.path); err == nil {
+	if data, err := place.ReadFile(found.path); err == nil {
 		f.locate(data)
 	}
 	return f, nil

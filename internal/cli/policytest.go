@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 func policyTestCommand(a *process) *cobra.Command {
@@ -97,7 +97,7 @@ func (r *policyRow) call() (app.Call, error) {
 // readRows reads a list of rows. Unknown keys are errors, because a misspelt one would test another
 // call.
 func readRows(path string) ([]policyRow, error) {
-	data, err := os.ReadFile(path)
+	data, err := place.ReadFile(path)
 	if err != nil {
 		return nil, failf(exitUsage, "%w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/firstrun"
 	"github.com/weir-mcp/weir/internal/journal"
 	"github.com/weir-mcp/weir/internal/mcpregistry"
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/splice"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -182,7 +182,7 @@ func failed(out *api.Edited, err error) {
 // await waits until the gateway uses the changed file, and completes what an edit tells. was is the tag
 // of the file before: the gateway does not read a file again that is as it was.
 func (s *serverEdits) await(ctx context.Context, m *firstrun.Machine, out *api.Edited, was string, next <-chan struct{}, names []string) {
-	doc, err := os.ReadFile(m.Config)
+	doc, err := place.ReadFile(m.Config)
 	if err == nil {
 		out.Tag, err = m.Digest()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/trust"
 )
 
@@ -81,7 +82,7 @@ func (f *foundConfig) check() error {
 	if f.ours {
 		return nil
 	}
-	data, err := os.ReadFile(f.path)
+	data, err := place.ReadFile(f.path)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (f *foundConfig) agree(a *process, ctx context.Context, ask bool) error {
 	if refused == nil {
 		return nil
 	}
-	data, err := os.ReadFile(f.path)
+	data, err := place.ReadFile(f.path)
 	if err != nil {
 		return refused
 	}
@@ -259,7 +260,7 @@ the servers of a configuration offer.`,
 
 // runTrust records that the person agrees to a file.
 func runTrust(a *process, ctx context.Context, store *trust.Store, path string, yes bool) error {
-	data, err := os.ReadFile(path)
+	data, err := place.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return failf(exitUsage, "there is no %s", path)

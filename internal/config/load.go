@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/strict"
 )
 
@@ -143,7 +144,7 @@ func readMessage(err error) string {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := place.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/visible"
 )
@@ -69,7 +70,7 @@ var errBroken = errors.New("the lock cannot be used")
 
 // readFile returns the contents of the file at path, and its bytes. A missing file is empty.
 func readFile(path string) (*lock, []byte, error) {
-	f, err := os.Open(path)
+	f, err := place.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newFile(), nil, nil
 	}

@@ -10,13 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 const (
@@ -43,7 +43,7 @@ func (c *Client) assertion(s *Server, clientID, issuer string) (identity.Secret,
 }
 
 func readAssertion(s *Server) (identity.Secret, error) {
-	f, err := os.Open(s.AssertionFile)
+	f, err := place.Open(s.AssertionFile)
 	if err != nil {
 		return "", fmt.Errorf("mcpServers.%s.oauth.assertion_file: %w", s.Name, err)
 	}

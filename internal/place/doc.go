@@ -1,4 +1,5 @@
-// Package place knows the folders of a user's files, and handles the files of the state folder.
+// Package place knows the folders of a user's files, and handles the files of the state folder. Files
+// that a person or a configuration names are opened by [Open], which refuses FIFOs and devices.
 //
 //	configuration   $XDG_CONFIG_HOME/weir/weir.yaml   else ~/.config/weir, on macOS too
 //	                %APPDATA%\weir\weir.yaml          on Windows

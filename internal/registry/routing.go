@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // maxRouting bounds a routing.json.
@@ -129,7 +130,7 @@ func readRouting(path string) ([]byte, error) {
 	if info.Size() > maxRouting {
 		return nil, fmt.Errorf("%s has %d bytes, more than the bound of %d", path, info.Size(), maxRouting)
 	}
-	return os.ReadFile(path)
+	return place.ReadFile(path)
 }
 
 // WatchRouting reads a routing.json at once and again whenever it changes, until ctx ends. It calls

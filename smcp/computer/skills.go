@@ -18,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/place"
 	"github.com/weir-mcp/weir/smcp"
 )
 
@@ -79,7 +80,7 @@ type frontmatter struct {
 
 func readHead(folder string) (frontmatter, error) {
 	var head frontmatter
-	f, err := os.Open(filepath.Join(folder, skillEntry))
+	f, err := place.Open(filepath.Join(folder, skillEntry))
 	if err != nil {
 		return head, err
 	}

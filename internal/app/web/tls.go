@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/filewatch"
+	"github.com/weir-mcp/weir/internal/place"
 )
 
 // secured is the TLS side of a Listener. It owns the goroutines that watch its files.
@@ -79,7 +79,7 @@ func (s *secured) load() error {
 		next.Certificates = []tls.Certificate{pair}
 	}
 	if s.c.ClientCA != "" {
-		pem, err := os.ReadFile(s.c.ClientCA)
+		pem, err := place.ReadFile(s.c.ClientCA)
 		if err != nil {
 			return err
 		}
