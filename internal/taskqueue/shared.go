@@ -97,6 +97,7 @@ type sharedItem struct {
 	rec   sharedRecord
 	lost  bool          // another replica was faster; wait for the news
 	ended chan struct{} // closed when the task has ended, or is gone
+	over  sync.Once     // closes ended: a store that loses changes can tell of an earlier state afterwards
 }
 
 // held is a task that this replica has claimed.
@@ -147,9 +148,7 @@ func (s *Shared) follow(d store.Doc) {
 	if d.Rev == 0 {
 		s.mu.Lock()
 		if it := s.seen[id]; it != nil {
-			if !it.rec.State.Final() { // removed by an operator
-				close(it.ended)
-			}
+			it.over.Do(func() { close(it.ended) }) // removed by an operator, if it has not ended
 			delete(s.seen, id)
 			delete(s.line, id)
 		}
@@ -184,7 +183,6 @@ func (s *Shared) saw(rev uint64, rec sharedRecord) {
 		s.mu.Unlock()
 		return
 	}
-	was := it.rec.State
 	rec.Payload = nil
 	if rec.Result != nil {
 		rec.Result = json.RawMessage("{}") // says that there is one
@@ -195,8 +193,8 @@ func (s *Shared) saw(rev uint64, rec sharedRecord) {
 	} else {
 		delete(s.line, rec.ID)
 	}
-	if rec.State.Final() && !was.Final() {
-		close(it.ended)
+	if rec.State.Final() {
+		it.over.Do(func() { close(it.ended) })
 	}
 	if h := s.held[rec.ID]; h != nil && h.claimed && !h.lost && !rec.heldBy(h.inc) {
 		h.lost = true

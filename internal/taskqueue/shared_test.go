@@ -386,3 +386,22 @@ func TestGroupNames(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedSeesAnEarlierState: a store that has lost a change may tell of a task that runs after it has told of its end.
+// The second end is no news.
+func TestSharedSeesAnEarlierState(t *testing.T) {
+	s, err := NewShared(SharedOptions{Options: Options{Run: sleeper}, Docs: store.NewMemory(), Group: "g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	for rev, state := range []State{Running, Completed, Running, Completed} {
+		var rec sharedRecord
+		rec.ID, rec.Owner, rec.State = "x", "ann", state
+		s.saw(uint64(rev+1), rec)
+	}
+	s.follow(store.Doc{Key: s.key("x")})
+	if _, there := s.seen["x"]; there {
+		t.Error("a task that was removed is known")
+	}
+}
