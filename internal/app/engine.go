@@ -21,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/history"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
@@ -442,6 +443,7 @@ func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, ga
 func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	opts := gateway.Options{
 		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
+		Caller: callerNow, Configured: configured(e),
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate, CheckHeaders: checkHeaders,
@@ -481,6 +483,28 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 		greeting.Capabilities = func(*mcp.Request) json.RawMessage { return capabilities(ctx) }
 		return greeting.Serve(ctx, r)
 	})})
+}
+
+// callerNow is the Caller of gateway.Options.
+func callerNow(ctx context.Context) (context.Context, error) {
+	id, err := guard.Again(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return identity.With(ctx, id), nil
+}
+
+// configured returns the Configured of gateway.Options.
+func configured(e *Engine) func(name string) any {
+	return func(name string) any {
+		if s, ok := e.config.Load().Server(name); ok { // of a server of the cluster, all nodes have this one
+			return s
+		}
+		if u, ok := e.manager.Upstream(name); ok {
+			return u.Config()
+		}
+		return nil
+	}
 }
 
 // checkHeaders compares the Mcp-Param-* headers of a request by HTTP with its arguments. A schema

@@ -83,9 +83,10 @@ type approvalKey struct{}
 
 // Approval returns a context for a Call that asks a person whether a call may run. A modern agent sees
 // the question under the key approve-N. Questions of servers have the keys ask-N, so that a client can
-// tell a person who asks.
-func Approval(ctx context.Context) context.Context {
-	return context.WithValue(ctx, approvalKey{}, true)
+// tell a person who asks. At another node, the answer counts for a call of which about is the same: it
+// says what the question does not show, such as the definition of a tool.
+func Approval(ctx context.Context, about string) context.Context {
+	return context.WithValue(ctx, approvalKey{}, about)
 }
 
 // codeRejected is the error code with which a person refuses a completion (MCP, sampling).
@@ -102,6 +103,7 @@ func declined(answer json.RawMessage) bool {
 type asking struct {
 	method string
 	params json.RawMessage
+	about  string               // of an approval
 	answer chan json.RawMessage // capacity 1
 }
 
@@ -127,12 +129,13 @@ func (h *held) Call(ctx context.Context, method string, params json.RawMessage, 
 	if err := h.refused.check(h.capabilities, method, params); err != nil {
 		return nil, err
 	}
-	if ctx.Value(approvalKey{}) != nil {
-		if answer, ok := h.approved(params); ok {
+	about, approves := ctx.Value(approvalKey{}).(string)
+	if approves {
+		if answer, ok := h.approved(params, about); ok {
 			return answer, nil
 		}
 	}
-	q := &asking{method: method, params: bytes.Clone(params), answer: make(chan json.RawMessage, 1)}
+	q := &asking{method: method, params: bytes.Clone(params), about: about, answer: make(chan json.RawMessage, 1)}
 	h.mu.Lock()
 	if len(h.questions) >= maxQuestions {
 		h.mu.Unlock()
@@ -140,7 +143,7 @@ func (h *held) Call(ctx context.Context, method string, params json.RawMessage, 
 	}
 	h.next++
 	key := "ask-" + strconv.Itoa(h.next)
-	if ctx.Value(approvalKey{}) != nil {
+	if approves {
 		key = "approve-" + strconv.Itoa(h.next)
 	}
 	h.questions[key] = q

@@ -591,7 +591,7 @@ func TestRoundsApproval(t *testing.T) {
 	x := NewRounds(Options{})
 	defer x.Close()
 	a := newAgent(t, x, func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if _, err := r.Peer.Call(Approval(ctx), methodElicit, json.RawMessage(`{"message":"Allow t?"}`), nil); err != nil {
+		if _, err := r.Peer.Call(Approval(ctx, ""), methodElicit, json.RawMessage(`{"message":"Allow t?"}`), nil); err != nil {
 			return nil, err
 		}
 		return r.Peer.Call(ctx, methodElicit, json.RawMessage(`{"message":"Allow t?"}`), nil)

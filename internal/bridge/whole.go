@@ -101,17 +101,17 @@ func (h *held) whole() digest {
 	if h.next != 1 || q == nil {
 		return digest{}
 	}
-	return digestOf(q.params, h.params)
+	return digestOf(q.params, q.about, h.params)
 }
 
 // approved returns the answer that another node's question has got, if it is the answer to the question in
-// params. It counts once.
-func (h *held) approved(params json.RawMessage) (json.RawMessage, bool) {
+// params, about the same. It counts once.
+func (h *held) approved(params json.RawMessage, about string) (json.RawMessage, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	y := h.yes
 	h.yes = yes{}
-	if y.answer == nil || y.of != digestOf(params, h.params) {
+	if y.answer == nil || y.of != digestOf(params, about, h.params) {
 		return nil, false
 	}
 	h.next++
@@ -119,7 +119,7 @@ func (h *held) approved(params json.RawMessage) (json.RawMessage, bool) {
 }
 
 // digestOf returns the digest of a question about a call with params, none if the params cannot be read.
-func digestOf(question, params json.RawMessage) (d digest) {
+func digestOf(question json.RawMessage, about string, params json.RawMessage) (d digest) {
 	// What may differ in each request of a call is left out: it is not shown to the person either.
 	var members, meta []byte
 	ok := true
@@ -143,6 +143,7 @@ func digestOf(question, params json.RawMessage) (d digest) {
 	}
 	h := sha256.New()
 	part(h, question)
+	part(h, []byte(about))
 	for _, list := range [][]byte{members, meta} {
 		canonical, ok := rawjson.AppendCanonical(nil, append(append([]byte{'{'}, bytes.TrimPrefix(list, []byte(","))...), '}'))
 		if !ok {

@@ -37,7 +37,7 @@ func (u *uses) once(_ context.Context, id string) error {
 // asksFirst is a Handler that asks a person before it runs, and counts its runs.
 func asksFirst(question string, ran *atomic.Int32, params *atomic.Value) mcp.HandlerFunc {
 	return func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		a, err := r.Peer.Call(Approval(ctx), methodElicit, json.RawMessage(question), nil)
+		a, err := r.Peer.Call(Approval(ctx, ""), methodElicit, json.RawMessage(question), nil)
 		if err != nil {
 			return nil, err
 		}

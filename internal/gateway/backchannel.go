@@ -78,6 +78,9 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	}
 	c.Lap(telemetry.StepPrepare)
 	ctx = mcp.WithCaller(ctx, c.Request.Session)
+	if err := c.Pass.Holds(ctx); err != nil {
+		return nil, asProtocol(err)
+	}
 	peer, err := a.upstreams.Peer(ctx, c.Entry.Upstream)
 	if c.Lap(telemetry.StepConnect); err != nil {
 		return nil, err
@@ -95,6 +98,9 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 	if page := signInPage(err); page != "" && canOpenPages(c.Request) {
 		c.Asked = true
 		if signIn(ctx, c.Request, peer, c.Entry.Upstream, page) {
+			if err := c.Pass.Holds(ctx); err != nil {
+				return nil, asProtocol(err)
+			}
 			result, err = bridge.Call(ctx, server, method, params, &back)
 		}
 	}

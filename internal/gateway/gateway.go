@@ -89,6 +89,12 @@ type Options struct {
 	// CallTimeout returns the time limit of a call to an upstream; 0 means none. The validation of
 	// its arguments has the same limit. CallTimeout may be nil.
 	CallTimeout func(upstream string) time.Duration
+	// Caller returns the context with the caller as it is now, or an error if the credential of the
+	// request does not admit it any more; see dispatch.Present. Nil says that callers do not change.
+	Caller func(ctx context.Context) (context.Context, error)
+	// Configured returns the configuration of a server, nil if it is not known; see dispatch.Present.
+	// Nil says that servers do not change.
+	Configured func(upstream string) any
 	// CheckHeaders compares the HTTP headers of a modern request that calls a tool by its name with its
 	// arguments, as the schema that tools/list shows wants it. Nil compares nothing.
 	CheckHeaders func(ctx context.Context, inputSchema, params json.RawMessage) error
@@ -184,8 +190,9 @@ func New(opts Options) *Gateway {
 	ctl := dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started, opts.Logger)
 	ctl.Leaks, ctl.Hooks = opts.Leaks, opts.Hooks
 	ctl.SetOperators(opts.Operators)
+	ctl.SetPresent(opts.State.present(&opts))
 	g := newFaces(opts, opts.Upstreams, ctl, newCache(&opts))
-	g.direct = &DirectCalls{whole: g.wholeOf, await: g.awaitServers, state: g.state, ctl: ctl, accounts: g.accounts}
+	g.direct = &DirectCalls{whole: g.wholeOf, await: g.awaitServers, state: g.state, ctl: ctl, accounts: g.accounts, wholeNow: opts.State.whole}
 	g.composer = newComposer(opts.Own, opts.Upstreams)
 	g.classes = newClasses(g)
 	g.state.front.Store(g)

@@ -38,6 +38,7 @@ type Place struct {
 // use.
 type DirectCalls struct {
 	whole    func(ctx context.Context) *Snapshot // all that may exist for the caller of a request
+	wholeNow func(ctx context.Context) *Snapshot // the same, by the newest gateway
 	await    func(ctx context.Context, places []Place)
 	state    *State
 	ctl      *dispatch.Controls
@@ -116,7 +117,17 @@ func (d *DirectCalls) Judge(ctx context.Context, places []Place, r *mcp.Request,
 	}
 	st := d.state.direct(r, session)
 	a.Ledger = st.ledger
-	if _, err := d.ctl.Admit(ctx, &a); err != nil {
+	a.Again = func(ctx context.Context) (*catalog.Catalog, []dispatch.Subject, bool) {
+		now := target{snapshot: d.wholeNow(ctx), places: places, taskTool: taskTool}
+		b := dispatch.Act{Request: r}
+		err := now.read(&b)
+		return now.snapshot.Catalog, b.About, err == nil
+	}
+	pass, err := d.ctl.Admit(ctx, &a)
+	if err == nil {
+		err = pass.Holds(ctx) // hooks may have taken their time
+	}
+	if err != nil {
 		d.accounts.audit.outcome(ctx, &dispatch.Call{Verb: a.Verb, Method: r.Method, Request: r, Session: st, Entry: a.Of}, nil, err)
 		if d.accounts.onEvent != nil {
 			d.accounts.onEvent(d.accounts.event(&dispatch.Call{Verb: a.Verb, Request: r, Session: st, Entry: a.Of}, err, time.Since(start)))

@@ -31,6 +31,9 @@ func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 	if err := call.Pass.Check(call.Method); err != nil {
 		return nil, err
 	}
+	if err := call.Pass.Holds(ctx); err != nil {
+		return nil, asProtocol(err)
+	}
 	ctx = mcp.WithCaller(ctx, r.Session)
 	peer, err := n.caller.upstreams.Peer(ctx, e.Upstream)
 	if err != nil {

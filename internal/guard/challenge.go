@@ -61,6 +61,7 @@ type challenger struct {
 	g     *Guard
 	r     *http.Request
 	check Check // of CheckedBy; nil: none
+	lasts bool  // the request may begin a stream
 	// drains is what Streams.seen returned when the request began.
 	drains uint64
 }

@@ -137,8 +137,8 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			}
 		}
 		if g.authenticate == nil {
-			if g.streams != nil && begins(r) {
-				r = r.WithContext(context.WithValue(r.Context(), challengeKey{}, challenger{g: g, r: r, drains: g.streams.seen()}))
+			if g.streams != nil {
+				r = r.WithContext(context.WithValue(r.Context(), challengeKey{}, challenger{g: g, r: r, lasts: begins(r), drains: g.streams.seen()}))
 			}
 			next.ServeHTTP(w, r)
 			return
@@ -161,8 +161,8 @@ func (g *Guard) pass(w http.ResponseWriter, r *http.Request, id *identity.Identi
 		}
 	}
 	ctx := identity.With(r.Context(), id)
-	if g.challenge != nil || g.streams != nil && begins(r) {
-		ctx = context.WithValue(ctx, challengeKey{}, challenger{g: g, r: r, drains: g.streams.seen()})
+	if g.challenge != nil || g.streams != nil {
+		ctx = context.WithValue(ctx, challengeKey{}, challenger{g: g, r: r, lasts: g.challenge != nil || begins(r), drains: g.streams.seen()})
 	}
 	next.ServeHTTP(w, r.WithContext(ctx))
 }

@@ -109,6 +109,30 @@ func CheckedBy(ctx context.Context, check Check) context.Context {
 	return context.WithValue(ctx, challengeKey{}, c)
 }
 
+// Again returns who made the request of ctx, by the rules of now, which may be others than when a Guard
+// with Options.Streams let it pass. The check ends with ctx. Another node that vouches for a caller does
+// not know that a call still waits, so its token is checked here.
+func Again(ctx context.Context) (*identity.Identity, error) {
+	id := identity.From(ctx)
+	c, ok := ctx.Value(challengeKey{}).(challenger)
+	if !ok || c.g.streams == nil {
+		return id, nil
+	}
+	check := c.check
+	if check == nil {
+		c.g.streams.mu.Lock()
+		check = c.g.streams.check
+		c.g.streams.mu.Unlock()
+	}
+	if check == nil {
+		return id, nil
+	}
+	if vouched(ctx) != nil && bearer(c.r.Header) != "" {
+		ctx = Vouch(ctx, nil)
+	}
+	return check(c.r.WithContext(ctx))
+}
+
 // Lasting returns a context for a stream of the request of ctx, which a Guard with Options.Streams let
 // pass. It ends with ctx, and when the credential of the request admits its caller no longer. Then
 // context.Cause is an error of mcp.KindUnauthorized for the client. Call end after the stream.
@@ -121,7 +145,7 @@ func Lasting(ctx context.Context) (lasting context.Context, end context.CancelFu
 // token was renewed keeps its stream.
 func LastingBy(ctx context.Context, later *http.Request) (lasting context.Context, end context.CancelFunc) {
 	c, ok := ctx.Value(challengeKey{}).(challenger)
-	if !ok || c.g.streams == nil {
+	if !ok || c.g.streams == nil || !c.lasts {
 		return ctx, func() {}
 	}
 	s := c.g.streams

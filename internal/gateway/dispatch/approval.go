@@ -28,19 +28,23 @@ const (
 )
 
 // approve asks the person at the agent's client by elicitation, or an operator if the client cannot be
-// asked. Only an explicit yes approves the call.
-func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) error {
+// asked. Only an explicit yes approves the call. It returns what was asked.
+func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict, by judgement) (question, error) {
+	q := newQuestion(a, s, v, c.redactor.Known)
+	return q, c.ask(bridge.Approval(ctx, by.digest()), a, s, v, q)
+}
+
+func (c *Controls) ask(ctx context.Context, a *Act, s Subject, v verdict, q question) error {
 	r := a.Request
 	switch {
 	case r.IsNotification():
 		return v.refusal(a, s, "a person has to approve it, and a message without an id has no answer to wait for")
 	case !canElicit(r) && a.Direct:
-		return c.operators.ask(ctx, a, s, v, c.redactor.Known, v.refusal(a, s, "a person has to approve it: a client is asked that declares the elicitation capability in a session, here or at /mcp, and this one has not"))
+		return c.operators.ask(ctx, a, s, v, q, v.refusal(a, s, "a person has to approve it: a client is asked that declares the elicitation capability in a session, here or at /mcp, and this one has not"))
 	case !canElicit(r):
-		return c.operators.ask(ctx, a, s, v, c.redactor.Known, v.refusal(a, s, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy"))
+		return c.operators.ask(ctx, a, s, v, q, v.refusal(a, s, "a person has to approve it, and this client cannot be asked (it does not declare the elicitation capability); ask the operator to allow it in the policy"))
 	}
-	q := newQuestion(a, s, v, c.redactor.Known)
-	answer, err := r.Peer.Call(bridge.Approval(ctx), "elicitation/create", q.params(), nil)
+	answer, err := r.Peer.Call(ctx, "elicitation/create", q.params(), nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
@@ -50,7 +54,7 @@ func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict) er
 		if errors.As(err, &own) && own.Kind == mcp.KindNoBackChannel {
 			refusal = v.refusal(a, s, "a person has to approve it, and there is no way to ask this client during a call; ask the operator to allow it in the policy")
 			refusal.Cause = err
-			return c.operators.ask(ctx, a, s, v, c.redactor.Known, refusal)
+			return c.operators.ask(ctx, a, s, v, q, refusal)
 		}
 		refusal.Cause = err
 		return refusal

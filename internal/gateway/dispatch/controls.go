@@ -27,6 +27,8 @@ import (
 //	tasks/*, methods that weir does not know     │                                └▶ asks a person         │
 //	                                             └─────────────────────────────────────────────────────────┘
 //
+// A call that has waited is judged once more before it runs; see Present.
+//
 // Each path to an upstream requires a pass, and only admit creates one.
 type Controls struct {
 	Pin    Pin
@@ -38,6 +40,7 @@ type Controls struct {
 	limits RateLimits
 
 	operators Operators
+	present   Present
 
 	redactor *result.Redactor
 	started  time.Time // quotas count from here
@@ -94,7 +97,11 @@ func (p *Policy) concerns(namespace string) bool {
 }
 
 // pass proves that an act was admitted.
-type pass struct{ granted bool }
+type pass struct {
+	granted bool
+	at      time.Time                       // of the judgement
+	still   func(ctx context.Context) error // judges once more; nil: the controls judge nothing
+}
 
 // Check returns the error for a call without a pass.
 func (p pass) Check(method string) error {
@@ -130,6 +137,10 @@ type Act struct {
 	Free   bool
 	dryRun bool
 
+	// Again finds catalog and subjects once more, after a wait; nil: they do not change. ok is false if
+	// the caller does not have the entry any more.
+	Again func(ctx context.Context) (c *catalog.Catalog, about []Subject, ok bool)
+
 	decided decision // set by admit
 	status  string   // set by admit: the policy's verdict, "" without a policy
 	// Of is the entry that the verdict is about, set by Admit; nil if it is about none.
@@ -138,26 +149,21 @@ type Act struct {
 
 // Admit decides about an act. It returns a pass; or an *Error with PermissionDenied or RateLimited;
 // or an *mcp.Error for a message that two readers could read differently; or the context's error.
-// It may ask a person and wait for the answer. A dry run asks no one and counts nothing; its status
+// It may ask a person and wait for the answer, and judges once more then. A dry run asks no one and counts nothing; its status
 // says what would have happened.
 func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	if c.None() {
-		return pass{true}, nil
+		return pass{granted: true}, nil
 	}
 	if ActsOnUpstream(a.Verb) {
 		if err := a.Rewrite(); err != nil {
 			return pass{}, err
 		}
-		if err := c.Pin.Check(a.Catalog); err != nil {
-			return pass{}, err
-		}
-		if err := c.Pin.CheckSeen(a.About); err != nil {
-			return pass{}, err
-		}
-		if err := c.leak(ctx, a); err != nil {
-			return pass{}, err
-		}
 	}
+	if err := c.fits(ctx, a); err != nil {
+		return pass{}, err
+	}
+	was := c.judged(a)
 	in, how := c.input(ctx, a), strictly
 	if a.Free {
 		how = possibly // it was admitted with arguments that are not known here
@@ -175,10 +181,14 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	case v.action == RequireApproval && a.dryRun:
 		a.status = "approval_required"
 	case v.action == RequireApproval:
-		if err := c.approve(ctx, a, s, v); err != nil {
+		q, err := c.approve(ctx, a, s, v, was)
+		if err != nil {
 			return pass{}, err
 		}
-		a.decided.approved = true
+		a.decided.approved, was.approved = true, &q
+		if c, err = c.still(ctx, a, was); err != nil {
+			return pass{}, err
+		}
 	default:
 		refusal := v.refusal(a, s, "the policy of this gateway refuses it")
 		if err := c.stepUp(in, a, refusal.Message); err != nil {
@@ -186,8 +196,13 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 		}
 		return pass{}, refusal
 	}
+	granted := pass{granted: true, at: time.Now(), still: func(ctx context.Context) error {
+		again := *a // others may hold the same pass
+		_, err := c.still(ctx, &again, was)
+		return err
+	}}
 	if a.Free {
-		return pass{true}, nil
+		return granted, nil
 	}
 	if b := a.Ledger.take(time.Since(c.started), !a.dryRun, c.limits.scopes(a.Count, a.About)); b != nil {
 		return pass{}, b.error()
@@ -198,7 +213,21 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	if err := c.askOfCall(ctx, a, s); err != nil {
 		return pass{}, err
 	}
-	return pass{true}, nil
+	return granted, nil
+}
+
+// fits checks an act of an upstream against the pin, and for secrets.
+func (c *Controls) fits(ctx context.Context, a *Act) error {
+	if !ActsOnUpstream(a.Verb) {
+		return nil
+	}
+	if err := c.Pin.Check(a.Catalog); err != nil {
+		return err
+	}
+	if err := c.Pin.CheckSeen(a.About); err != nil {
+		return err
+	}
+	return c.leak(ctx, a)
 }
 
 // Refuses reports whether an act of the caller of a request is certainly refused, with any arguments
@@ -325,7 +354,7 @@ func (c *Controls) AdmitAgain(ctx context.Context, call *Call, from SubjectsOf) 
 // AdmitCall admits a call of the gateway's own methods and stores the admitted params in it.
 func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (err error) {
 	if c.None() {
-		call.Pass = pass{true}
+		call.Pass = pass{granted: true}
 		return nil
 	}
 	verb := VerbOf(call.Entry.Kind)
@@ -342,6 +371,10 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 		a.Catalog = now
 	}
 	a.About = about
+	if find := c.present.Subjects; find != nil {
+		entry, uri := call.Entry, call.URI
+		a.Again = func(ctx context.Context) (*catalog.Catalog, []Subject, bool) { return find(ctx, entry, uri) }
+	}
 	if call.Pass, err = c.Admit(ctx, &a); err != nil {
 		return err
 	}

@@ -28,11 +28,10 @@ type Operators struct {
 func (c *Controls) SetOperators(o Operators) { c.operators = o }
 
 // ask waits for the decision of an operator. If operators cannot be asked, it returns cannot.
-func (o Operators) ask(ctx context.Context, a *Act, s Subject, v verdict, mask func(string) string, cannot *result.Error) error {
+func (o Operators) ask(ctx context.Context, a *Act, s Subject, v verdict, q question, cannot *result.Error) error {
 	if o.Room == nil || o.Wait <= 0 {
 		return cannot
 	}
-	q := newQuestion(a, s, v, mask)
 	about := approval.Question{
 		Tool: shownText(a.name(s)), Principal: text.Line(a.Request.Session.Principal(), ShownName), Partly: q.hesitant,
 		Message: strings.Replace(q.message, unlessSet, "\nNot everything fits here: weir approve asks for --unseen.", 1),
