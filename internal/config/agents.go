@@ -19,11 +19,11 @@ type Agents struct {
 	Routing    string          `key:"routing" doc:"A routing.json: {port, routes: {NAME: {hostPort}}}. Its agents are served at /mcps/NAME/mcp and read again when the file changes; its port is the one to listen on where listen is left out. A relative path is relative to this file."`
 	Lease      time.Duration   `key:"lease" default:"30s" min:"1s" doc:"An agent that has registered itself is forgotten when it was not heard of for so long."`
 	Max        int             `key:"max" default:"1000" min:"1" max:"20000" doc:"Most agents that register themselves, in a cluster at all gateways together. Each costs some 50 KB of memory at each gateway."`
-	Hosts      []string        `key:"hosts" safety:"true" doc:"Further addresses of agents that register themselves: hosts such as agents.example.com or 10.0.0.7, or host:port. The address of the registration is always allowed. Link-local addresses are refused even here."`
-	Headers    []string        `key:"headers" safety:"true" doc:"Request headers of callers that are forwarded to registered agents, in addition to those of MCP and of trace context. Default: none."`
+	Hosts      []string        `key:"hosts" empty:"same" safety:"true" doc:"Further addresses of agents that register themselves: hosts such as agents.example.com or 10.0.0.7, or host:port. The address of the registration is always allowed. Link-local addresses are refused even here."`
+	Headers    []string        `key:"headers" empty:"same" safety:"true" doc:"Request headers of callers that are forwarded to registered agents, in addition to those of MCP and of trace context. Default: none."`
 	Invocation Invocation      `key:"invocation" safety:"true" doc:"Signs requests to agents. Each request bears a token that is good once, for this agent, principal and tool."`
 	Limits     AgentLimits     `key:"limits" safety:"true" doc:"Bounds of the requests to each agent."`
-	PerAgent   []*AgentLimited `key:"per_agent" safety:"true" name:"Name" doc:"Other bounds for single agents, by name. What is left out is as in limits."`
+	PerAgent   []*AgentLimited `key:"per_agent" empty:"same" safety:"true" name:"Name" doc:"Other bounds for single agents, by name. What is left out is as in limits."`
 }
 
 // Invocation is the key that signs invocation tokens. Without a key, weir sends none.
@@ -87,7 +87,7 @@ func (a *Auth) Scoped(principal string) bool {
 
 // scoped reports whether the token is for some agents only, or for /metrics alone.
 func (t *Token) scoped() bool {
-	return t.MetricsOnly() || len(t.Agents) > 0 && !slices.Contains(t.Agents, "*")
+	return t.MetricsOnly() || t.Agents != nil && !slices.Contains(t.Agents, "*")
 }
 
 // MetricsOnly reports whether the token opens /metrics and nothing else.
@@ -116,7 +116,7 @@ func (a *Auth) Reaches(principal, agent string) bool {
 	if t == nil {
 		return !a.Required() || a.vouched(principal)
 	}
-	return len(t.Agents) == 0 && !t.Metrics || matchAny(t.Agents, agent)
+	return t.Agents == nil && !t.Metrics || matchAny(t.Agents, agent)
 }
 
 // Operates reports whether a principal's token has the right of an operator.

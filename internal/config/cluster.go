@@ -19,11 +19,11 @@ import (
 type Cluster struct {
 	Name      string        `key:"name" default:"weir" doc:"The cluster's name, of letters, digits, - and _. Several clusters may use one NATS under different names."`
 	Key       Secret        `key:"key" doc:"The secret that all nodes share: 32 bytes in base64, best as ${secret:NAME} or ${VAR}; openssl rand -base64 32 makes one. Certificates of nodes, ids of sessions and secrets of agents come from it."`
-	OldKeys   []Secret      `key:"old_keys" doc:"Former keys, and the next one before it is key everywhere: certificates that come from them are trusted, and ids of sessions and states that they have sealed open. weir seals with key alone."`
+	OldKeys   []Secret      `key:"old_keys" empty:"same" doc:"Former keys, and the next one before it is key everywhere: certificates that come from them are trusted, and ids of sessions and states that they have sealed open. weir seals with key alone."`
 	Node      string        `key:"node" doc:"The node's name, which no other has. It may have variables, as listen and advertise. Default: the host name."`
 	Listen    string        `key:"listen" default:"0.0.0.0:8090" doc:"The address at which other nodes reach this one, with certificates that come from the key. They send it the requests of its sessions."`
 	Advertise string        `key:"advertise" doc:"The HOST:PORT at which other nodes reach listen. Default: listen, and where that is 0.0.0.0 or a name, the host of node with its port."`
-	Members   []string      `key:"members" doc:"The 3 or 5 nodes that keep the documents with store: cluster:DIR, the same list at each of them, for good: HOST:PORT, or NODE@HOST:PORT where the host does not begin with the node's name. weir listens on the port of its own entry."`
+	Members   []string      `key:"members" empty:"same" doc:"The 3 or 5 nodes that keep the documents with store: cluster:DIR, the same list at each of them, for good: HOST:PORT, or NODE@HOST:PORT where the host does not begin with the node's name. weir listens on the port of its own entry."`
 	Drain     time.Duration `key:"drain" default:"30s" min:"0s" doc:"How long a node that ends waits for its running calls, at least 4.5s. New requests go to other nodes meanwhile."`
 }
 

@@ -21,6 +21,7 @@ import (
 //	name     the field with the mapping's key, for a list in Go that is a mapping in the file
 //	flag     the key of an object for which true or false may stand in its place
 //	text     the key of an object for which a text may stand in its place
+//	empty    what an empty list means: same (as no key), none, or refused, where no key means all
 //
 // Inputs stand before Servers, because fields are decoded in this order and the servers'
 // ${input:id} need them.
@@ -31,14 +32,14 @@ type Config struct {
 	AutoTokens    int          `key:"auto_tokens" default:"3000" min:"1" doc:"Mode auto is plain while the definitions of all tools together have fewer tokens (cl100k_base) than this."`
 	PublicURL     string       `key:"public_url" doc:"The http or https URL of weir for clients, if it is not the listen address (behind a reverse proxy)."`
 	TLS           TLS          `key:"tls" safety:"true" doc:"TLS of the listener. Without it, weir speaks http."`
-	Inputs        []Input      `key:"inputs" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
-	Servers       []*Server    `key:"mcpServers" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
+	Inputs        []Input      `key:"inputs" empty:"same" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
+	Servers       []*Server    `key:"mcpServers" empty:"same" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
 	Auth          Auth         `key:"auth" safety:"true" doc:"Who may call weir."`
 	SignIns       SignIns      `key:"credentials" safety:"true" doc:"Where the sign-ins at servers are kept."`
 	Registry      Registry     `key:"registry" doc:"The MCP Registry that weir add and weir import ask."`
 	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
 	Hub           Hub          `key:"hub" safety:"true" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
-	Hubs          []*RemoteHub `key:"hubs" safety:"true" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
+	Hubs          []*RemoteHub `key:"hubs" empty:"same" safety:"true" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
 	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
 	Limits        Limits       `key:"limits" doc:"Bounds of the whole process."`
 	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
@@ -50,7 +51,7 @@ type Config struct {
 	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
 	TolerantArgs  bool         `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
 	Policy        Policy       `key:"policy" safety:"true" doc:"Which calls are made, at /mcp and at /mcps/NAME/mcp."`
-	Profiles      []*Profile   `key:"profiles" safety:"true" name:"Name" doc:"Parts of the catalog with URLs of their own, /mcp/NAME, by name. A profile narrows what its callers see; policy holds there, too."`
+	Profiles      []*Profile   `key:"profiles" empty:"same" safety:"true" name:"Name" doc:"Parts of the catalog with URLs of their own, /mcp/NAME, by name. A profile narrows what its callers see; policy holds there, too."`
 	RateLimits    RateLimits   `key:"rate_limits" safety:"true" doc:"How many calls a session may make."`
 	Cache         Cache        `key:"cache" doc:"Results that are kept and answered again without asking the server."`
 	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
@@ -160,7 +161,7 @@ type Server struct {
 	Problems []Problem
 
 	Command      string            `key:"command" doc:"The program to start. A relative path with a separator is looked up in cwd, or next to this file; a bare name on the PATH."`
-	Args         []string          `key:"args" doc:"The program's arguments."`
+	Args         []string          `key:"args" empty:"same" doc:"The program's arguments."`
 	Env          map[string]Secret `key:"env" doc:"Environment variables for the program."`
 	EnvFile      string            `key:"env_file" doc:"A file of lines NAME=value with further environment variables for the program, read whenever this file is; env wins. A relative path is relative to this file."`
 	Cwd          string            `key:"cwd" doc:"The program's working folder; a relative one is relative to this file."`
@@ -171,10 +172,10 @@ type Server struct {
 	OAuth        OAuth             `key:"oauth" doc:"How weir signs in at the server at url. Without it weir follows what the server says; see signin.md."`
 	Type         Transport         `key:"type" enum:"stdio,http,streamable-http,sse" doc:"How to speak to the server. Default: http with a url, else stdio. http and streamable-http are the same; sse is the HTTP+SSE transport of 2024-11-05."`
 	Namespace    string            `key:"namespace" doc:"First part of this server's tool ids. Default: made from its name."`
-	Tags         []string          `key:"tags" doc:"Tags added to the cards of this server's tools."`
+	Tags         []string          `key:"tags" empty:"same" doc:"Tags added to the cards of this server's tools."`
 	Required     bool              `key:"required" default:"false" doc:"weir does not start without this server."`
-	IncludeTools []string          `key:"include_tools" safety:"true" doc:"Only tools whose name matches one of these patterns are offered. * stands for any text, ? for one character."`
-	ExcludeTools []string          `key:"exclude_tools" safety:"true" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
+	IncludeTools []string          `key:"include_tools" empty:"refused" safety:"true" doc:"Only tools whose name matches one of these patterns are offered. * stands for any text, ? for one character."`
+	ExcludeTools []string          `key:"exclude_tools" empty:"same" safety:"true" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
 	Timeout      time.Duration     `key:"timeout" default:"60s" doc:"How long one call may take; 0 sets no limit."`
 	PerSession   bool              `key:"per_session" default:"false" doc:"One connection (and one process) per client session, for servers that keep state per client."`
 	Agent        bool              `key:"agent" default:"false" doc:"The server at url is an agent server. weir signs its requests if agents.invocation is set, and /status asks for its state. Each session has its own connection."`
@@ -216,9 +217,9 @@ type Input struct {
 	Description string    `key:"description" doc:"What to ask."`
 	Default     *string   `key:"default" doc:"The value if no answer is given."`
 	Password    bool      `key:"password" default:"false" doc:"The value is secret: not echoed and never shown."`
-	Options     []string  `key:"options" doc:"The choices of a pickString."`
+	Options     []string  `key:"options" empty:"same" doc:"The choices of a pickString."`
 	Command     string    `key:"command" doc:"The command of an input of type command."`
-	Args        []string  `key:"args" doc:"The command's arguments."`
+	Args        []string  `key:"args" empty:"same" doc:"The command's arguments."`
 }
 
 // InputType is the kind of an [Input].
@@ -233,8 +234,8 @@ const (
 
 // Auth lists the callers of weir.
 type Auth struct {
-	Tokens  []Token   `key:"tokens" doc:"Static bearer tokens, a principal each. Without these, issuers and tls.client_ca: one local principal, and a loopback listener only."`
-	Issuers []*Issuer `key:"issuers" name:"Name" doc:"Authorization servers whose tokens are accepted, by a name of your own. Their users are principals such as NAME:SUBJECT."`
+	Tokens  []Token   `key:"tokens" empty:"refused" doc:"Static bearer tokens, a principal each. Without these, issuers and tls.client_ca: one local principal, and a loopback listener only."`
+	Issuers []*Issuer `key:"issuers" empty:"refused" name:"Name" doc:"Authorization servers whose tokens are accepted, by a name of your own. Their users are principals such as NAME:SUBJECT."`
 	Roles   Roles     `key:"roles" doc:"Who may do more than call tools."`
 	Login   Login     `key:"login" doc:"How people say in a browser who they are, at the pages /connect/NAME and the console: by OpenID Connect at one of the issuers. Without it they paste the token of their client."`
 
@@ -246,16 +247,16 @@ type Token struct {
 	Name   string `key:"name" doc:"The principal's name."`
 	SHA256 string `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
 
-	Groups  []string `key:"groups" doc:"Groups that the principal is in, for rules and roles."`
+	Groups  []string `key:"groups" empty:"same" doc:"Groups that the principal is in, for rules and roles."`
 	Expires string   `key:"expires" doc:"From then on the token is refused: a day such as 2027-01-01 (0:00 UTC), or a time such as 2027-01-01T08:00:00Z. Default: never."`
 
-	Agents   []string `key:"agents" doc:"Names of the agents (and other servers) that this token is for, at /mcps/NAME/mcp; * stands for any text, ? for one character. A token with this key, unless it is *, does not open the gateway, which reaches all. Default: everything."`
+	Agents   []string `key:"agents" empty:"none" doc:"Names of the agents (and other servers) that this token is for, at /mcps/NAME/mcp; * stands for any text, ? for one character. A token with this key, unless it is *, does not open the gateway, which reaches all. An empty list is for none of them. Default: everything."`
 	Metrics  bool     `key:"metrics" default:"false" doc:"This token opens /metrics. Without agents it opens nothing else: it is for Prometheus."`
-	Register []string `key:"register" doc:"Names under which an agent with this token may register itself; patterns as in agents. Default: none."`
+	Register []string `key:"register" empty:"same" doc:"Names under which an agent with this token may register itself; patterns as in agents. Default: none."`
 
 	Operator bool `key:"operator" default:"false" doc:"This token may operate the gateway: restart servers, read their logs, approve calls, and see the calls of all callers. It needs a token without agents and metrics."`
 
-	RegisterHosts []string `key:"register_hosts" doc:"Further addresses of agents with this token, as hosts or host:port. The address of the registration and agents.hosts are always allowed."`
+	RegisterHosts []string `key:"register_hosts" empty:"same" doc:"Further addresses of agents with this token, as hosts or host:port. The address of the registration and agents.hosts are always allowed."`
 }
 
 // Firewall says when a result is held back from the model.
@@ -338,8 +339,8 @@ type Console struct {
 
 // HTTP configures the listener.
 type HTTP struct {
-	AllowedOrigins []string      `key:"allowed_origins" doc:"Origins of web pages that may call weir, such as https://app.example.com, in addition to loopback ones."`
-	AllowedHosts   []string      `key:"allowed_hosts" doc:"Values of the Host header that are answered, in addition to loopback ones and those of listen and public_url."`
+	AllowedOrigins []string      `key:"allowed_origins" empty:"same" doc:"Origins of web pages that may call weir, such as https://app.example.com, in addition to loopback ones."`
+	AllowedHosts   []string      `key:"allowed_hosts" empty:"refused" doc:"Values of the Host header that are answered, in addition to loopback ones and those of listen and public_url."`
 	MaxBodyBytes   Bytes         `key:"max_body_bytes" default:"10MB" min:"1" doc:"Largest request body."`
 	SessionIdle    time.Duration `key:"session_idle" default:"30m" min:"1s" doc:"A session that was not used for so long is ended. With store: file:DIR its next request makes it anew, for 30 days after it began, with its log level and its subscriptions."`
 	MaxSessions    int           `key:"max_sessions" default:"10000" min:"1" doc:"Most sessions of clients before 2026-07-28 at each endpoint, about 3 KB each. A new one beyond them replaces one that is idle, of the principal that has most; its client begins again. With a shared store, and with store: file:DIR, that session goes on with its next request."`

@@ -16,7 +16,7 @@ type Retry struct {
 	BaseDelay      time.Duration `key:"base_delay" default:"100ms" doc:"Time before the second attempt; it doubles before each further one."`
 	MaxDelay       time.Duration `key:"max_delay" default:"5s" doc:"The longest time between two attempts."`
 	Jitter         float64       `key:"jitter" default:"0" doc:"The part of each delay, from 0 to 1, of which a random share is taken off."`
-	RetryableCodes []string      `key:"retryable_codes" doc:"Errors after which a call is tried again. Default: UPSTREAM_TIMEOUT and UPSTREAM_UNAVAILABLE. Errors of the server itself are never tried again. Nor are HTTP statuses that another attempt would not change: 3xx, 501, and 4xx other than 408, 425 and 429."`
+	RetryableCodes []string      `key:"retryable_codes" empty:"refused" doc:"Errors after which a call is tried again. Default: UPSTREAM_TIMEOUT and UPSTREAM_UNAVAILABLE. Errors of the server itself are never tried again. Nor are HTTP statuses that another attempt would not change: 3xx, 501, and 4xx other than 408, 425 and 429."`
 }
 
 // Tasks bounds the waiting for calls that a server answers with a task.
@@ -50,7 +50,7 @@ type RateLimits struct {
 	ResourceRead   RateLimit    `key:"resource_read" doc:"Calls of resource_read."`
 	PromptBrowse   RateLimit    `key:"prompt_browse" doc:"Calls of prompt_browse."`
 	PromptGet      RateLimit    `key:"prompt_get" doc:"Calls of prompt_get."`
-	PerTool        []*ToolLimit `key:"per_tool" name:"ToolID" doc:"Calls of single tools, by tool_id, in addition to the limit of tool_execute; at /mcps/NAME/mcp, too."`
+	PerTool        []*ToolLimit `key:"per_tool" empty:"same" name:"ToolID" doc:"Calls of single tools, by tool_id, in addition to the limit of tool_execute; at /mcps/NAME/mcp, too."`
 }
 
 // MetaTools returns the limits that are set, by name of the meta-tool.
@@ -70,7 +70,7 @@ func (l *RateLimits) MetaTools() map[string]RateLimit {
 // Cache selects the results that are kept and answered again (spec/gateway §4.5).
 type Cache struct {
 	ReadOnly   bool          `key:"read_only" default:"false" doc:"Keep results of tools that declare themselves read-only. The declaration is the server's and is not verified: name the tools in allow where it matters."`
-	Allow      []string      `key:"allow" doc:"The only tool_ids whose results are kept. Default: every tool that declares itself read-only."`
+	Allow      []string      `key:"allow" empty:"refused" doc:"The only tool_ids whose results are kept. Default: every tool that declares itself read-only."`
 	TTL        time.Duration `key:"ttl" default:"1m" min:"1ms" doc:"How long a result is kept."`
 	MaxEntries int           `key:"max_entries" default:"256" min:"1" doc:"How many results are kept, for all principals together."`
 	MaxBytes   Bytes         `key:"max_bytes" default:"64MB" min:"1" doc:"How many bytes of results are kept, for all principals together."`

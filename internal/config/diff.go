@@ -103,7 +103,8 @@ func unlike(a, b []*Server) ([]*Server, []*Server) {
 	return a, b
 }
 
-// same compares by value; an empty list or mapping is the same as none.
+// same compares by value; an empty list or mapping is the same as none, unless the table of keys says
+// otherwise.
 func same(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Struct:
@@ -112,6 +113,9 @@ func same(a, b reflect.Value) bool {
 				continue // derived from other keys
 			}
 			if !same(a.Field(i), b.Field(i)) {
+				return false
+			}
+			if f := a.Type().Field(i); f.Tag.Get("empty") == string(strict.EmptyNone) && a.Field(i).IsNil() != b.Field(i).IsNil() {
 				return false
 			}
 		}

@@ -15,7 +15,7 @@ import (
 // Guards are checks of what servers send, and of what they get.
 type Guards struct {
 	Secrets SecretsGuard `key:"secrets" doc:"Secrets in what agents send to servers."`
-	Hooks   []Hook       `key:"hooks" doc:"URLs and programs that decide in order about calls, or about results before an agent reads them. All have to allow."`
+	Hooks   []Hook       `key:"hooks" empty:"same" doc:"URLs and programs that decide in order about calls, or about results before an agent reads them. All have to allow."`
 	Unicode UnicodeGuard `key:"unicode" default:"flag" enum:"flag,strip,refuse" doc:"What happens to text of servers that people do not see, such as Unicode tags, bidirectional controls and escape sequences. flag: in definitions it is a finding of /catalog, and left out of what models read at /mcp. strip: it is left out of titles and descriptions at /mcps/NAME/mcp, too, and of all that servers answer, ask and tell, at every path. refuse: nothing that is defined with it runs, and an answer in which it can carry words is withheld."`
 }
 
@@ -46,10 +46,10 @@ const (
 // Hook is asked about calls and results. It has a URL or a command.
 type Hook struct {
 	Name    string            `key:"name" doc:"What errors and the audit log call the hook, as guards.hooks.NAME. Default: its place."`
-	On      []string          `key:"on" doc:"What the hook is asked about: call, result or both. Default: both."`
+	On      []string          `key:"on" empty:"refused" doc:"What the hook is asked about: call, result or both. Default: both."`
 	URL     string            `key:"url" doc:"Where questions are sent by POST, as JSON. http works for addresses that are not public. Redirects are failures."`
 	Headers map[string]Secret `key:"headers" doc:"HTTP headers of questions, best with ${VAR} where they are a key."`
-	Command []string          `key:"command" doc:"A program and its arguments, started for each question. It reads the question on standard input and writes the answer. A relative path with a separator is looked up next to this file. The program gets the environment that servers inherit, and no credentials."`
+	Command []string          `key:"command" empty:"same" doc:"A program and its arguments, started for each question. It reads the question on standard input and writes the answer. A relative path with a separator is looked up next to this file. The program gets the environment that servers inherit, and no credentials."`
 	Timeout time.Duration     `key:"timeout" default:"2s" min:"10ms" max:"1m" doc:"How long an answer may take. Past it, the hook has failed."`
 	Failure HookFailure       `key:"failure" enum:"deny,allow" doc:"What happens where the hook has failed: it is late, its HTTP status is not 200, its program does not exit with 0, its answer is not one, or the question has more than 1 MB. It must be set."`
 }
@@ -120,9 +120,6 @@ func checkOn(d *decoder, h *Hook, key string) {
 	if !d.Set(key) {
 		h.On = []string{OnCall, OnResult}
 		return
-	}
-	if len(h.On) == 0 && !d.Bad(key) {
-		d.Fail(d.At(key), key, "%s is empty, so that the hook is never asked; write call, result or both", key)
 	}
 	for _, kind := range h.On {
 		if kind != OnCall && kind != OnResult {

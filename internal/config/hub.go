@@ -21,9 +21,9 @@ type Hub struct {
 	Office        string         `key:"office" default:"weir" doc:"The office in which the gateway itself is the agent: the MCP servers of its Computers become upstreams. An empty text: none."`
 	Listen        string         `key:"listen" doc:"An address and port of the hub's own, in addition to weir's listener. Needed for tls."`
 	StrictVersion bool           `key:"strict_version" default:"false" doc:"Refuse peers that say no a2c_version."`
-	Tokens        []HubToken     `key:"tokens" doc:"The secrets of peers that may connect. Without any: peers on this machine, and Computers with a known key. If auth.tokens are set, peers on this machine need one without agents."`
-	Issuers       []HubIssuer    `key:"issuers" doc:"Peers that may connect with tokens of auth.issuers. The first entry that fits a token decides."`
-	Computers     []*HubComputer `key:"computers" name:"Name" doc:"Computers whose names are bound to a key: only its holder may use the name."`
+	Tokens        []HubToken     `key:"tokens" empty:"refused" doc:"The secrets of peers that may connect. Without any: peers on this machine, and Computers with a known key. If auth.tokens are set, peers on this machine need one without agents."`
+	Issuers       []HubIssuer    `key:"issuers" empty:"same" doc:"Peers that may connect with tokens of auth.issuers. The first entry that fits a token decides."`
+	Computers     []*HubComputer `key:"computers" empty:"same" name:"Name" doc:"Computers whose names are bound to a key: only its holder may use the name."`
 	TLS           HubTLS         `key:"tls" doc:"Certificate of hub.listen, and of weir hub."`
 	MaxPayload    Bytes          `key:"max_payload_bytes" default:"16MB" min:"65536" doc:"Largest message."`
 	MaxPeers      int            `key:"max_peers" default:"20000" min:"1" doc:"Most peers that are let in. Connections that have not yet identified themselves count in a small pool of their own."`
@@ -36,16 +36,16 @@ type HubToken struct {
 	Name    string   `key:"name" doc:"Who it belongs to, for the log."`
 	SHA256  string   `key:"sha256" doc:"SHA-256 of the token in hexadecimal: printf %s TOKEN | sha256sum"`
 	Role    string   `key:"role" enum:"agent,computer" doc:"The only role that it allows. Default: both."`
-	Offices []string `key:"offices" doc:"Patterns of the offices that it opens; * stands for any text without a slash. Default: all."`
+	Offices []string `key:"offices" empty:"refused" doc:"Patterns of the offices that it opens; * stands for any text without a slash. Default: all."`
 }
 
 // HubIssuer admits callers of an issuer to the hub.
 type HubIssuer struct {
 	Issuer     string   `key:"issuer" doc:"The name of an issuer of auth.issuers."`
-	Principals []string `key:"principals" doc:"Principals whom the entry fits, such as NAME:SUBJECT. Without principals and groups it fits all tokens of the issuer."`
-	Groups     []string `key:"groups" doc:"Groups whose members it fits."`
+	Principals []string `key:"principals" empty:"refused" doc:"Principals whom the entry fits, such as NAME:SUBJECT. Without principals and groups it fits all tokens of the issuer."`
+	Groups     []string `key:"groups" empty:"refused" doc:"Groups whose members it fits."`
 	Role       string   `key:"role" enum:"agent,computer" doc:"The only role that it allows. Default: both."`
-	Offices    []string `key:"offices" doc:"Patterns of the offices that it opens; * stands for any text without a slash. Default: all."`
+	Offices    []string `key:"offices" empty:"refused" doc:"Patterns of the offices that it opens; * stands for any text without a slash. Default: all."`
 }
 
 // HubComputer binds a Computer's name to a key.
@@ -53,7 +53,7 @@ type HubComputer struct {
 	// Name is the key in computers.
 	Name    string
 	Key     string   `key:"key" doc:"The public key that weir computer --show-key prints. Results of this Computer must be signed with it."`
-	Offices []string `key:"offices" doc:"Patterns of the offices that it may join. Default: all."`
+	Offices []string `key:"offices" empty:"refused" doc:"Patterns of the offices that it may join. Default: all."`
 }
 
 // HubTLS is a certificate.

@@ -19,11 +19,11 @@ type Issuer struct {
 	Name          string
 	Issuer        string            `key:"issuer" doc:"The issuer's URL, exactly as its tokens write it in iss. Its metadata (RFC 8414 or OpenID Connect) names its keys."`
 	JWKS          string            `key:"jwks" doc:"URL of the issuer's keys, where its metadata is not to be asked."`
-	Audiences     []string          `key:"audiences" doc:"Values of aud that are accepted in addition to public_url and the URLs below it, such as api://weir."`
+	Audiences     []string          `key:"audiences" empty:"same" doc:"Values of aud that are accepted in addition to public_url and the URLs below it, such as api://weir."`
 	Subject       string            `key:"subject" default:"sub" doc:"The claim that names the user. It must never be given to another user; email is accepted only with email_verified."`
 	Groups        string            `key:"groups" default:"groups" doc:"The claim with the groups, or a path to it such as realm_access.roles."`
 	Require       map[string]string `key:"require" doc:"Claims, or paths to them, with the value that each must have or contain, such as tid."`
-	Scopes        []string          `key:"scopes" doc:"Scopes that every token needs. Without one the answer is 403 insufficient_scope."`
+	Scopes        []string          `key:"scopes" empty:"same" doc:"Scopes that every token needs. Without one the answer is 403 insufficient_scope."`
 	Introspection Introspection     `key:"introspection" doc:"An endpoint of RFC 7662 that is asked about tokens that are no JWTs."`
 }
 
@@ -40,7 +40,7 @@ type Login struct {
 	Issuer       string   `key:"issuer" doc:"The name of an issuer of auth.issuers."`
 	ClientID     string   `key:"client_id" doc:"weir's name at the issuer. Its redirect there is public_url + /connect/callback."`
 	ClientSecret Secret   `key:"client_secret" doc:"weir's secret at the issuer, best as ${VAR}. A public client has none."`
-	Scopes       []string `key:"scopes" doc:"Scopes to ask for in addition to openid, such as those that put groups into the ID token."`
+	Scopes       []string `key:"scopes" empty:"same" doc:"Scopes to ask for in addition to openid, such as those that put groups into the ID token."`
 }
 
 // Roles are who may do more than call tools.
@@ -51,8 +51,8 @@ type Roles struct {
 
 // Role lists who has a role.
 type Role struct {
-	Principals []string `key:"principals" doc:"Names of tokens, or principals such as corp:8a7f or cert:spiffe://example/agent."`
-	Groups     []string `key:"groups" doc:"Groups of tokens or of issuers."`
+	Principals []string `key:"principals" empty:"same" doc:"Names of tokens, or principals such as corp:8a7f or cert:spiffe://example/agent."`
+	Groups     []string `key:"groups" empty:"same" doc:"Groups of tokens or of issuers."`
 }
 
 // Required reports whether callers must show who they are.

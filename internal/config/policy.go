@@ -24,7 +24,7 @@ const (
 // Policy decides which calls are made. The first rule that matches counts.
 type Policy struct {
 	Default Action       `key:"default" default:"allow" enum:"allow,deny,require_approval" doc:"What happens to calls of tools that no rule matches."`
-	Rules   []PolicyRule `key:"rules" doc:"Rules in order; the first that matches counts."`
+	Rules   []PolicyRule `key:"rules" empty:"same" doc:"Rules in order; the first that matches counts."`
 
 	Hide bool `key:"hide" default:"false" doc:"Entries that a caller could not call with any arguments do not exist for that caller: no list and no search has them, and a call of one is answered as a call of an unknown name."`
 
@@ -37,12 +37,12 @@ type PolicyRule struct {
 	MetaTool   string   `key:"meta_tool" enum:"tool_browse,tool_execute,tool_view,tool_hydrate,resource_browse,resource_read,prompt_browse,prompt_get" doc:"The only meta-tool that the rule is about. Default: those that run or read something of a server."`
 	Namespace  string   `key:"namespace" doc:"Namespace of the tool."`
 	Tool       string   `key:"tool" doc:"Pattern for the tool_id or the server's own name of the tool, or for the URI that is read. * stands for any text, ? for one character."`
-	Tags       []string `key:"tags" doc:"Tags that the tool must have, all of them."`
+	Tags       []string `key:"tags" empty:"refused" doc:"Tags that the tool must have, all of them."`
 	ReadOnly   *bool    `key:"read_only" doc:"Only tools that declare themselves read-only (true), or only others (false)."`
-	Groups     []string `key:"groups" doc:"Groups of the caller, of which one is enough. Where the issuer left groups out of a token, the rule does not allow, and it denies or asks."`
-	Principals []string `key:"principals" doc:"Principals, of which one is enough: names of tokens, issuer:subject, or cert:name. * stands for any text, ? for one character."`
-	Roles      []string `key:"roles" doc:"Roles of auth.roles, of which the caller has one."`
-	Scopes     []string `key:"scopes" doc:"Scopes that the caller's token has, all of them. A caller of an issuer that lacks some is told which ones the call needs."`
+	Groups     []string `key:"groups" empty:"refused" doc:"Groups of the caller, of which one is enough. Where the issuer left groups out of a token, the rule does not allow, and it denies or asks."`
+	Principals []string `key:"principals" empty:"refused" doc:"Principals, of which one is enough: names of tokens, issuer:subject, or cert:name. * stands for any text, ? for one character."`
+	Roles      []string `key:"roles" empty:"refused" doc:"Roles of auth.roles, of which the caller has one."`
+	Scopes     []string `key:"scopes" empty:"refused" doc:"Scopes that the caller's token has, all of them. A caller of an issuer that lacks some is told which ones the call needs."`
 	Profile    string   `key:"profile" doc:"The profile at whose URL the call is made; * stands for any text, ? for one character. The rule matches no call outside of profiles."`
 	When       string   `key:"when" doc:"Expression in CEL that must be true; docs/policy.md lists its variables. Where it fails, as a missing argument makes it, the rule does not allow, and it denies or asks."`
 	Observe    bool     `key:"observe" default:"false" doc:"Only log what the rule would decide; the rules after it decide."`

@@ -17,11 +17,11 @@ type Profile struct {
 	// Name is the key in profiles. It stands in URLs: /mcp/{name}.
 	Name string
 
-	Include    []string `key:"include" doc:"Patterns SERVER:TOOL of what the profile has. SERVER is a server's name or namespace; SERVER:* is everything of it, resources and prompts, too; other patterns are about tools alone. * stands for any text, ? for one character. Default: everything."`
-	Exclude    []string `key:"exclude" doc:"Patterns of what the profile has not, whatever include says."`
+	Include    []string `key:"include" empty:"refused" doc:"Patterns SERVER:TOOL of what the profile has. SERVER is a server's name or namespace; SERVER:* is everything of it, resources and prompts, too; other patterns are about tools alone. * stands for any text, ? for one character. Default: everything."`
+	Exclude    []string `key:"exclude" empty:"same" doc:"Patterns of what the profile has not, whatever include says."`
 	Mode       Mode     `key:"mode" enum:"auto,plain,gateway,proxy" doc:"The mode for agents that ask for none. Default: the top-level mode."`
-	Groups     []string `key:"groups" doc:"Groups whose members may open the profile. Without groups and principals, every caller may."`
-	Principals []string `key:"principals" doc:"Principals that may open the profile; * stands for any text, ? for one character. A caller needs to be one of them, or in one of the groups."`
+	Groups     []string `key:"groups" empty:"refused" doc:"Groups whose members may open the profile. Without groups and principals, every caller may."`
+	Principals []string `key:"principals" empty:"refused" doc:"Principals that may open the profile; * stands for any text, ? for one character. A caller needs to be one of them, or in one of the groups."`
 }
 
 // profileName is what profiles may be called: one segment of a path.

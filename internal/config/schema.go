@@ -123,15 +123,15 @@ func fieldSchema(f strict.Field, variables bool) ordered {
 			form[0] = member{"type", []string{"object", "string"}}
 		}
 	case strict.KindObjects:
-		form = ordered{{"type", "array"}, {"items", objectSchema(f.Object(), variables)}}
+		form = atLeastOne(f, "minItems", ordered{{"type", "array"}, {"items", objectSchema(f.Object(), variables)}})
 	case strict.KindNamed:
-		form = ordered{
+		form = atLeastOne(f, "minProperties", ordered{
 			{"type", "object"},
 			{"propertyNames", ordered{{"pattern", namePattern(f.Object())}}},
 			{"additionalProperties", objectSchema(f.Object(), f.Object() == reflect.TypeFor[Server]())},
-		}
+		})
 	case strict.KindTexts:
-		form = ordered{{"type", "array"}, {"items", ordered{{"type", scalarTypes()}}}}
+		form = atLeastOne(f, "minItems", ordered{{"type", "array"}, {"items", ordered{{"type", scalarTypes()}}}})
 	case strict.KindMap:
 		form = ordered{{"type", "object"}, {"additionalProperties", ordered{{"type", scalarTypes()}}}}
 	default:
@@ -144,6 +144,14 @@ func fieldSchema(f strict.Field, variables bool) ordered {
 		form = append(form, member{"default", defaultOf(f)})
 	}
 	return append(doc, form...)
+}
+
+// atLeastOne adds the keyword that refuses an empty list, where that is refused.
+func atLeastOne(f strict.Field, keyword string, form ordered) ordered {
+	if f.Empty != strict.EmptyRefused {
+		return form
+	}
+	return append(form, member{keyword, 1})
 }
 
 // scalarTypes are the JSON types of a text: YAML turns 8080 and true into other types than string.

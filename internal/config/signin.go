@@ -16,7 +16,7 @@ const StoreMemory = "memory"
 // SignIns says where sign-ins are kept (spec/signin §6).
 type SignIns struct {
 	Store string   `key:"store" doc:"memory (sign-ins end with weir), or file:FOLDER, sealed, which processes may share. A relative folder is relative to this file. Default: weir's state folder for a gateway of one person (a loopback address, no auth.tokens, no auth.issuers), else memory."`
-	Keys  []Secret `key:"keys" doc:"Keys that seal the files: random texts of at least 16 bytes, best as ${secret:NAME} or ${VAR}. The first one seals, and every one opens; weir credentials rekey seals all with the first."`
+	Keys  []Secret `key:"keys" empty:"refused" doc:"Keys that seal the files: random texts of at least 16 bytes, best as ${secret:NAME} or ${VAR}. The first one seals, and every one opens; weir credentials rekey seals all with the first."`
 }
 
 // Folder returns the folder of the store, or "" if there is none.
@@ -140,7 +140,7 @@ type OAuth struct {
 	AuthMethod    string            `key:"auth_method" enum:"none,client_secret_basic,client_secret_post,private_key_jwt" doc:"How client_id proves itself. Default: what the authorization server supports."`
 	PrivateKey    Secret            `key:"private_key" doc:"A private key in PEM with which client_id signs assertions (private_key_jwt)."`
 	AssertionFile string            `key:"assertion_file" doc:"A file with a JWT that the platform renews, in place of a secret; with flow: jwt_bearer, the grant; with flow: id_jag and without credentials: user, the ID token that idp takes. A relative path is relative to this file."`
-	Scopes        []string          `key:"scopes" doc:"Scopes to ask for, unless the server asks for others. Default: those of the server's metadata."`
+	Scopes        []string          `key:"scopes" empty:"refused" doc:"Scopes to ask for, unless the server asks for others. Default: those of the server's metadata."`
 	Issuer        string            `key:"issuer" doc:"The authorization server. Default: the one that the server names. client_secret, private_key and assertion_file need it: they go there alone. An ID token of id_jag goes to idp.issuer."`
 	Resource      string            `key:"resource" doc:"The identifier of the server as a resource (RFC 8707). Default: what the server's metadata say, else url. none: send no parameter resource, for authorization servers that refuse it, such as Entra's."`
 	Audience      string            `key:"audience" doc:"With credentials: forward, what aud of a caller's token must have (default: the resource). With flow token_exchange, the parameter audience."`

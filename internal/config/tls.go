@@ -16,7 +16,7 @@ type TLS struct {
 
 // ACME is how certificates are obtained.
 type ACME struct {
-	Domains   []string `key:"domains" doc:"Host names to take certificates for. By setting it, you accept the terms of the authority."`
+	Domains   []string `key:"domains" empty:"same" doc:"Host names to take certificates for. By setting it, you accept the terms of the authority."`
 	Dir       string   `key:"dir" doc:"Folder for the account's key and the certificates; a relative one is relative to this file."`
 	Email     string   `key:"email" doc:"Where the authority may write about certificates."`
 	Directory string   `key:"directory" doc:"URL of another ACME authority. Default: Let's Encrypt."`

@@ -285,6 +285,9 @@ func (d *Decoder) object(n *Node, path string, v reflect.Value) {
 		if ok && IsNull(p.Value) && f.Flag != "" {
 			d.Warn(p.Key, here, "%s has nothing behind it, so it sets nothing; write %s: {} to switch it on", here, f.Key)
 		}
+		if ok && IsNull(p.Value) && (f.Empty == EmptyNone || f.Empty == EmptyRefused) {
+			d.Fail(p.Key, here, "%s has nothing behind it; write a list, or leave the key out, which has another meaning than an empty list", here)
+		}
 		if !ok || IsNull(p.Value) {
 			continue // a key with nothing behind it, such as a commented-out block, sets nothing
 		}
@@ -320,6 +323,10 @@ func (d *Decoder) Suggest(key string, t reflect.Type) string {
 // value decodes one value by its row of the table.
 func (d *Decoder) value(n *Node, path string, v reflect.Value, f Field) {
 	if d.exhausted(n) {
+		return
+	}
+	if f.Empty == EmptyRefused && len(n.Content) == 0 && n.Kind != yaml.ScalarNode {
+		d.Fail(n, path, "%s is empty; name at least one, or leave the key out, which has another meaning", path)
 		return
 	}
 	switch k := f.Kind(); k {

@@ -18,11 +18,23 @@ type Field struct {
 	Entries bool     // what is wrong within one entry of the mapping is kept apart
 	Flag    string   // the key of an object that a bare true or false stands for; "" for none
 	Text    string   // the key of an object that a bare text stands for; "" for none
+	Empty   Empty    // what an empty list means
 	// Safety is set for a key that keeps strangers or calls away.
 	Safety bool
 	Type   reflect.Type
 	Index  []int // for reflect.Value.FieldByIndex
 }
+
+// Empty says what an empty list in a file means, by the tag empty. The zero value decides nothing: the
+// list is the same as a key that is left out.
+type Empty string
+
+// The meanings.
+const (
+	EmptySame    Empty = "same"    // it is the same as a key that is left out, and lets nobody and nothing in
+	EmptyNone    Empty = "none"    // none at all, where a key that is left out means all; a key without a value is refused
+	EmptyRefused Empty = "refused" // a problem: it would be the same as a key that is left out, which means all
+)
 
 // Fields returns the rows for a struct type, in the order of its fields. Those of embedded structs are among them.
 func Fields(t reflect.Type) []Field {
@@ -34,7 +46,7 @@ func Fields(t reflect.Type) []Field {
 		}
 		row := Field{
 			Key: key, Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Min: f.Tag.Get("min"), Max: f.Tag.Get("max"), Name: f.Tag.Get("name"),
-			Entries: f.Tag.Get("entries") == "true", Flag: f.Tag.Get("flag"), Text: f.Tag.Get("text"), Safety: f.Tag.Get("safety") == "true", Type: f.Type, Index: f.Index,
+			Entries: f.Tag.Get("entries") == "true", Flag: f.Tag.Get("flag"), Text: f.Tag.Get("text"), Empty: Empty(f.Tag.Get("empty")), Safety: f.Tag.Get("safety") == "true", Type: f.Type, Index: f.Index,
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			row.Enum = strings.Split(enum, ",")
