@@ -31,7 +31,7 @@ type Empty string
 
 // The meanings.
 const (
-	EmptySame    Empty = "same"    // it is the same as a key that is left out, and lets nobody and nothing in
+	EmptySame    Empty = "same"    // it is the same as a key that is left out, and both let nothing in
 	EmptyNone    Empty = "none"    // none at all, where a key that is left out means all; a key without a value is refused
 	EmptyRefused Empty = "refused" // a problem: it would be the same as a key that is left out, which means all
 )

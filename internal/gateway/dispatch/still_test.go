@@ -58,7 +58,9 @@ func TestPassOfACallThatWaited(t *testing.T) {
 				Server: func(string) any { return w.server },
 			})
 			a := Act{Request: &mcp.Request{ID: "1", Method: "tools/call", Session: mcp.NewSession("s", "ann"), Peer: mcp.NoPeer}, Verb: VerbExecute, About: []Subject{{Entry: tool}},
-				Again: func(context.Context) (*catalog.Catalog, []Subject, bool) { return nil, []Subject{{Entry: w.entry}}, w.entry != nil }}
+				Again: func(context.Context) (*catalog.Catalog, []Subject, bool) {
+					return nil, []Subject{{Entry: w.entry}}, w.entry != nil
+				}}
 			ctx := identity.With(t.Context(), &identity.Identity{Principal: "ann"})
 			p, err := c.Admit(ctx, &a)
 			if err != nil {
