@@ -175,7 +175,7 @@ func (e *Engine) CatalogInfo(since time.Time) *CatalogInfo {
 	if pin := e.config.Load().Pin; pin.ExpectedHash != "" {
 		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), dispatch.Pin{Hash: strings.ToLower(pin.ExpectedHash)}.Holds(c)}
 	}
-	for _, f := range slices.Concat(c.Findings(), e.owners.findings(), e.Offices.findings()) {
+	for _, f := range slices.Concat(c.Findings(), e.owners.findings(), e.Offices.findings(), e.state.Findings()) {
 		info.Findings = append(info.Findings, e.clean(f.String()))
 	}
 	return info

@@ -36,6 +36,7 @@ const (
 	FoundTextCut    FindingKind = "text_cut"            // text of more than maxText bytes, cut
 	FoundListCut    FindingKind = "list_cut"            // list too long; the rest was left out
 	FoundRefused    FindingKind = "list_refused"        // the whole listing was left out; see Limits.Strict
+	FoundMimic      FindingKind = "question_mimics"     // the server asked a question that begins as weir's own do
 )
 
 // Finding is one fact about one definition that operators should know.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -48,6 +49,16 @@ func (a *caller) asks(upstream string) func(method string, params json.RawMessag
 		}
 		return out, nil
 	}
+}
+
+// Findings returns the servers that asked questions such as weir's own, since this State began.
+func (s *State) Findings() (all []catalog.Finding) {
+	s.mimics.Range(func(upstream, _ any) bool {
+		all = append(all, catalog.Finding{Kind: catalog.FoundMimic, Upstream: upstream.(string), Name: upstream.(string), Message: "a question of this server begins as those of the gateway do; people see who asks, and its owner should say why"})
+		return true
+	})
+	slices.SortFunc(all, func(a, b catalog.Finding) int { return strings.Compare(a.Upstream, b.Upstream) })
+	return all
 }
 
 // asking makes one question.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/bridge"
+	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -135,8 +136,8 @@ func TestPagesFirst(t *testing.T) {
 	}
 }
 
-// TestMimicIsLogged tells the operator once of a server that asks as weir does.
-func TestMimicIsLogged(t *testing.T) {
+// TestMimicIsFound tells the operator once of a server that asks as weir does.
+func TestMimicIsFound(t *testing.T) {
 	var log strings.Builder
 	a := &caller{state: NewState(), logger: slog.New(slog.NewTextHandler(&log, nil))}
 	defer a.state.Close(t.Context())
@@ -147,5 +148,8 @@ func TestMimicIsLogged(t *testing.T) {
 		if n := strings.Count(log.String(), "upstream=evil"); (n == 1) != (message != "Your name?") {
 			t.Errorf("%q: %s", message, &log)
 		}
+	}
+	if found := a.state.Findings(); len(found) != 1 || found[0].Upstream != "evil" || found[0].Kind != catalog.FoundMimic {
+		t.Errorf("findings %v", found)
 	}
 }
