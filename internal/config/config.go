@@ -283,7 +283,7 @@ type Artifacts struct {
 
 	Backup bool `key:"backup" default:"false" doc:"Copy each result that is held back into the store, with store: cluster:DIR or nats://…, so that it outlasts its node. At most 64MB each."`
 
-	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions, too: those of this configuration, and texts that look like a token or a password in a URL."`
+	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions, too: those of this configuration, texts that look like a token or a password in a URL, and values under names such as password and access_token."`
 }
 
 // SchemaLimits bounds tool schemas when they are taken in (spec/gateway §4.4).

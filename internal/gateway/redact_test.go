@@ -127,6 +127,37 @@ func TestResultsAreCleanOnRequest(t *testing.T) {
 	wantClean(t, "the artifact", string(data))
 }
 
+// With RedactResults, values under the names of credentials are removed as from errors: from cards,
+// results that pass, errors of tools and descriptions of held-back results. Others, such as the token
+// of the next page, stay.
+func TestCredentialsByNameOnRequest(t *testing.T) {
+	h := newHarness(t, Options{RedactResults: true})
+	const text = "dsn: host=db password=hunter2 next_token=page17 access_token=abcdef99 "
+	long := strings.Repeat("And so on and so forth. ", 200)
+	tool := func(name string) string {
+		return `{"name":"` + name + `","description":"Uses password=hunter2 of the team","inputSchema":{"type":"object"}}`
+	}
+	h.add("pass", say(`{"content":[{"type":"text","text":"`+text+`"}],"structuredContent":{"password":"hunter2","next_token":"page17","db":{"client_secret": "abcdef"}}}`), tool("t"))
+	h.add("fail", say(`{"content":[{"type":"text","text":"`+text+`"}],"isError":true}`), tool("t"))
+	h.add("hold", say(textResult(text+long)), tool("t"))
+	answers := map[string]string{"a card": h.tool(t, ToolBrowse, `{"path":"/pass/t"}`).Content[0].Text}
+	for _, server := range []string{"pass", "fail", "hold"} {
+		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, server, "t")+`","args":{}}`)
+		answers[server] = s.Content[0].Text + string(s.StructuredContent)
+		if !strings.Contains(answers[server], "next_token=page17") {
+			t.Errorf("%s: %s", server, answers[server])
+		}
+	}
+	if !strings.Contains(answers["pass"], `"next_token":"page17"`) {
+		t.Errorf("structuredContent: %s", answers["pass"])
+	}
+	for where, answer := range answers {
+		if strings.Contains(answer, "hunter2") || strings.Contains(answer, "abcdef") || !strings.Contains(answer, redact.Mark) {
+			t.Errorf("%s: %s", where, answer)
+		}
+	}
+}
+
 // With RedactResults no definition tells a secret: cards, schemas and what proxy
 // mode lists. The id stays what it is.
 func TestDefinitionsAreCleanOnRequest(t *testing.T) {

@@ -42,6 +42,24 @@ var secretAssignments = []secretPattern{
 		[]string{"key", "token", "secret", "authorization", "cookie", "passwd", "password"}, true},
 }
 
+// resultAssignments are secretAssignments for results. A name such as token or next_token stays: the
+// next call may need its value.
+var resultAssignments = []secretPattern{
+	{lazy.Pattern(`(?i)(` + credentialNames + `)(=["']?|["']\s*:\s*["'])[^\s"',;&]{6,}`), "$1$2" + redacted, credentialHints, true},
+	{lazy.Pattern(`(?i)(` + credentialNames + `)(["']?\s*[=:]\s*["']?)[^\s"',;&]*[0-9][^\s"',;&]*`), "$1$2" + redacted, credentialHints, true},
+}
+
+// credentialNames match names whose values are credentials, whatever stands around them.
+const credentialNames = `(?:api|access|private|secret|auth|client)[_-]?(?:key|token|secret)|passwd|password|passphrase`
+
+var (
+	credentialHints = []string{"passw", "passphrase", "key", "token", "secret"}
+	credentialName  = lazy.Pattern(`(?i)^(?:[a-z0-9]+[_-])*(?:` + credentialNames + `)$`)
+)
+
+// minCredential is the length of the shortest text under such a name that counts as a credential.
+const minCredential = 6
+
 func (p *secretPattern) replace(s string) string {
 	if !p.hinted(s) {
 		return s
@@ -133,11 +151,13 @@ func (r *Redactor) Text(s string) string {
 	return redact.ReplaceShapes(s)
 }
 
-// Results returns a raw JSON value without configured secrets and texts that look like secrets in
-// its strings and keys. Only these strings change. If there are none, it returns raw itself.
+// Results returns a raw JSON value without configured secrets, texts that look like secrets, and
+// values under the names of credentials, in its strings and keys. Only these strings change. If there
+// are none, it returns raw itself.
 func (r *Redactor) Results(raw []byte) []byte {
 	var out []byte
-	done := 0 // raw[:done] has been copied to out
+	done := 0      // raw[:done] has been copied to out
+	named := false // the next string is the value of a credential
 	for i := 0; i < len(raw); {
 		n := bytes.IndexByte(raw[i:], '"')
 		if n < 0 {
@@ -150,7 +170,19 @@ func (r *Redactor) Results(raw []byte) []byte {
 		}
 		i = end
 		text := rawjson.Text(raw[start:end])
-		if clean := r.Text(text); clean != text {
+		clean := r.Text(text)
+		for i := range resultAssignments {
+			clean = resultAssignments[i].replace(clean)
+		}
+		if named && len(text) >= minCredential {
+			clean = redacted
+		}
+		colon := rawjson.SkipSpace(raw, end)
+		if named = false; colon < len(raw) && raw[colon] == ':' && len(text) < 64 && credentialName().MatchString(text) {
+			value := rawjson.SkipSpace(raw, colon+1)
+			named = value < len(raw) && raw[value] == '"'
+		}
+		if clean != text {
 			out = rawjson.AppendString(append(out, raw[done:start]...), clean)
 			done = end
 		}
