@@ -114,7 +114,11 @@ func StatusFailure(who, what string, resp *http.Response) error {
 	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return fail(mcp.KindInvalidRequest, "does not take this %s (%s), without saying why in JSON-RPC", what, told)
 	}
-	return fail(mcp.KindUpstreamProtocol, "does not take %s (%s): check that the url is that of its MCP endpoint", what, told)
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented:
+		return fail(mcp.KindUpstreamProtocol, "does not take %s (%s): check that the url is that of its MCP endpoint", what, told)
+	}
+	return fail(mcp.KindUpstreamProtocol, "refuses %s (%s), without saying why in JSON-RPC", what, told)
 }
 
 // withRetryAfter adds the Retry-After header of an error response to the error's data, unless the
