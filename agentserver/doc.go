@@ -40,8 +40,8 @@
 // principal of each request, and only the principal of a task may read it. Requests without a token
 // are still admitted, as those of Options.Authenticate.
 //
-// With Options.Invocation, the agent refuses every request without a token of the router. Package
-// invocation has its form. For a tools/call, the token must name the called tool; for other
+// With Options.InvocationKey, the agent refuses every request without a token of the router: a JWT in
+// the header Weir-Invocation. For a tools/call, the token must name the called tool; for other
 // requests it names none. The token also names the principal.
 //
 // The package knows no upstreams and no catalog of others, and reads no environment.

@@ -34,7 +34,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	outer := http.NewServeMux()
 	guarded := s.vouched(inner)
-	if s.o.Invocation != nil {
+	if s.required != nil {
 		guarded = s.verified(inner)
 	}
 	outer.Handle("/", g.Wrap(guarded))
@@ -59,7 +59,7 @@ type claimsKey struct{}
 // verified admits requests with a token of the agent's router.
 func (s *Server) verified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.verify(w, r, []*invocation.Verifier{s.o.Invocation}, next)
+		s.verify(w, r, []*invocation.Verifier{s.required}, next)
 	})
 }
 

@@ -107,7 +107,7 @@ const maxSecrets = 4
 // adopt makes the agent accept tokens that are signed with one of the router's secrets.
 func (r *registration) adopt(secrets []string) {
 	secrets = secrets[:min(len(secrets), maxSecrets)]
-	if secrets[0] == "" || slices.Equal(secrets, r.secrets) || r.s.o.Invocation != nil {
+	if secrets[0] == "" || slices.Equal(secrets, r.secrets) || r.s.required != nil {
 		return
 	}
 	var all []*invocation.Verifier

@@ -206,11 +206,10 @@ func TestInvocation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verifier, err := invocation.NewVerifier("demo", key)
-	if err != nil {
-		t.Fatal(err)
+	if _, err := New(Options{Name: "demo", InvocationKey: []byte("short")}); err == nil || !strings.Contains(err.Error(), "the key of the router's invocation tokens: ") {
+		t.Errorf("a short key: %v", err)
 	}
-	a := newAgent(t, basic, Options{Invocation: verifier})
+	a := newAgent(t, basic, Options{InvocationKey: key})
 	sign := func(principal, agent, tool string) []string {
 		token, err := signer.Sign(principal, agent, tool)
 		if err != nil {

@@ -51,19 +51,22 @@ type Options struct {
 	// Store keeps tasks: "memory" or "file:FOLDER". The default is that of the configuration, or
 	// memory.
 	Store string
-	// Connect opens the NATS server of a configuration with queue.group; nil refuses such a
-	// configuration, because this package does not link NATS. closing ends the connection.
-	Connect func(QueueConfig) (docs taskqueue.Docs, closing func(), err error)
+	// Connect opens the NATS server of a configuration with queue.group, which this package does not
+	// link. The weir agent command sets it. Other programs leave it nil, which refuses such a
+	// configuration. docs has the tasks that replicas share; closing ends the connection.
+	Connect func(QueueConfig) (docs any, closing func(), err error)
 	// MaxBody bounds a request, in bytes; the default is that of the configuration, or 10 MB.
 	MaxBody int64
 
 	// Authenticate returns the principal of a bearer token; nil admits all requests as one
-	// principal. AllowedHosts and AllowedOrigins are those of guard.Options.
+	// principal. AllowedHosts and AllowedOrigins are admitted in the headers Host and Origin, in
+	// addition to those of this machine.
 	Authenticate                 func(bearer string) (principal string, ok bool)
 	AllowedHosts, AllowedOrigins []string
-	// Invocation refuses requests without a token of the agent's router; nil requires none. It
+	// InvocationKey refuses requests without a token of the agent's router, signed with this key: the
+	// router's agents.invocation.secret as []byte, or its ed25519.PublicKey. Nil requires no token. It
 	// replaces Authenticate, and the principal is the token's.
-	Invocation *invocation.Verifier
+	InvocationKey any
 
 	// Router is the base URL of the router to register with, "" for none. RouterToken authenticates
 	// the agent there. Advertise is the URL under which the router reaches this agent; if it is
@@ -72,8 +75,6 @@ type Options struct {
 
 	// ShutdownGrace is how long running calls may continue when the agent ends: 10 seconds.
 	ShutdownGrace time.Duration
-	// Observe is called for each change of a task; see taskqueue.Options.
-	Observe func(taskqueue.Event)
 	// Ready is called by Run when it listens, with the address. May be nil.
 	Ready func(addr net.Addr)
 	// Logger gets failures, and notes about the configuration; nil discards them.
@@ -95,6 +96,7 @@ type Server struct {
 	started  time.Time
 	closing  atomic.Bool
 	turns    *work.Turns                            // for arguments that are expensive to check
+	required *invocation.Verifier                   // by which all requests need a token; may be nil
 	router   atomic.Pointer[[]*invocation.Verifier] // of the router it has registered with, one for each secret; may be nil
 	changes  *listchange.Notifier
 	reloads  sync.Mutex   // held while the configuration is read
@@ -138,6 +140,11 @@ func New(o Options) (*Server, error) {
 	if !validName(s.name) {
 		return nil, fmt.Errorf("the agent's name %q must be 1 to 128 letters, digits, - _ or .: it stands in the URL /mcps/{name}/mcp", clip(s.name))
 	}
+	if o.InvocationKey != nil {
+		if s.required, err = invocation.NewVerifier(s.name, o.InvocationKey); err != nil {
+			return nil, fmt.Errorf("the key of the router's invocation tokens: %w", err)
+		}
+	}
 	version := o.Version
 	if version == "" {
 		version = c.Version
@@ -164,7 +171,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	queue := taskqueue.Options{
-		Run: s.execute, Timeout: s.o.Timeout, Observe: o.Observe, Logger: s.log,
+		Run: s.execute, Timeout: s.o.Timeout, Logger: s.log,
 		Concurrency: first(o.Concurrency, c.Concurrency), Max: first(o.QueueMax, c.Queue.Max),
 		RetainCount: c.Queue.RetainCount, RetainBytes: c.Queue.RetainBytes, RetainAge: c.Queue.RetainAge, LogBytes: c.Queue.LogBytes,
 	}
@@ -275,9 +282,14 @@ func (s *Server) openQueue(c *Config, o taskqueue.Options) (queue, error) {
 		if s.o.Connect == nil {
 			return nil, fmt.Errorf("queue.group %q needs Options.Connect; weir agent has it", c.Queue.Group)
 		}
-		docs, closing, err := s.o.Connect(c.Queue)
+		opened, closing, err := s.o.Connect(c.Queue)
 		if err != nil {
 			return nil, fmt.Errorf("queue.store: %w", err)
+		}
+		docs, ok := opened.(taskqueue.Docs)
+		if !ok {
+			closing()
+			return nil, fmt.Errorf("queue.group %q: Options.Connect opened a %T, which cannot share tasks", c.Queue.Group, opened)
 		}
 		q, err := taskqueue.NewShared(taskqueue.SharedOptions{Options: o, Docs: docs, Group: c.Queue.Group, Close: closing})
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -29,7 +28,7 @@ func TestStorePasswords(t *testing.T) {
 // runs each.
 func TestSharedTasks(t *testing.T) {
 	docs := store.NewMemory()
-	o := Options{Connect: func(q QueueConfig) (taskqueue.Docs, func(), error) {
+	o := Options{Connect: func(q QueueConfig) (any, func(), error) {
 		if q.Store != "nats://a:4222" || q.Group != "jobs" {
 			t.Errorf("%+v", q)
 		}

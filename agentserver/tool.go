@@ -23,7 +23,8 @@ type Tool struct {
 	// Timeout bounds the execution, from its start: Options.Timeout where zero,
 	// or an hour for an async tool.
 	Timeout time.Duration
-	// Priority takes precedence over the order of arrival in the queue; see taskqueue.Spec.
+	// Priority takes precedence over the order of arrival in the queue, from -8 to 8. Every eighth
+	// task that starts is the one that has waited longest.
 	Priority int
 	// Idempotent says that an interrupted task of an async tool is started again, three times at
 	// most. The default is false: its effects are unknown, so it has failed.

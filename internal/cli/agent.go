@@ -21,7 +21,6 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/invocation"
-	"github.com/weir-mcp/weir/internal/taskqueue"
 )
 
 // agentFlags are the flags of weir agent.
@@ -114,7 +113,7 @@ func runAgent(a *process, ctx context.Context, f agentFlags) error {
 		level = "warn"
 	}
 	o.Logger = a.newEventLog(&config.Config{Log: config.Log{Level: level, Format: config.LogAuto}}).Logger
-	o.Connect = func(q agentserver.QueueConfig) (taskqueue.Docs, func(), error) { return sharedTasks(q, o.Logger) }
+	o.Connect = func(q agentserver.QueueConfig) (any, func(), error) { return sharedTasks(q, o.Logger) }
 	ready := false
 	o.Ready = func(at net.Addr) {
 		ready = true
@@ -189,14 +188,14 @@ func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 		}
 		o.Router = strings.TrimSuffix(strings.TrimSuffix(f.router, "/"), "/mcp")
 	}
-	if o.Invocation, err = verifierOf(a, f, &o); err != nil {
+	if o.InvocationKey, err = invocationKey(a, f); err != nil {
 		return o, err
 	}
 	host, _, err := net.SplitHostPort(o.Addr)
 	if err != nil {
 		return o, failf(exitUsage, "--listen %q: it must be an address and a port such as 0.0.0.0:7000", f.listen)
 	}
-	if !address.Loopback(host) && o.Invocation == nil && !f.noAuth {
+	if !address.Loopback(host) && o.InvocationKey == nil && !f.noAuth {
 		return o, failf(exitUsage, "%s can be reached from other machines, and anybody there could call every tool: give the router's key (AGENT_INVOCATION_SECRET or --invocation-key), or --no-auth where the network keeps strangers out", o.Addr)
 	}
 	return o, nil
@@ -255,11 +254,9 @@ func routerURL(a *process) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// verifierOf reads the router's public key; it returns nil if none is given. Tokens contain the
-// agent's name, so the name must be known before the agent runs.
-func verifierOf(a *process, f agentFlags, o *agentserver.Options) (*invocation.Verifier, error) {
+// invocationKey reads the router's public key or secret; it returns nil if none is given.
+func invocationKey(a *process, f agentFlags) (any, error) {
 	secret, _ := a.lookupEnv("AGENT_INVOCATION_SECRET")
-	var key any = []byte(secret)
 	switch {
 	case f.key != "":
 		public, err := app.ReadKey(f.key, x509.ParsePKIXPublicKey)
@@ -269,26 +266,14 @@ func verifierOf(a *process, f agentFlags, o *agentserver.Options) (*invocation.V
 		if _, ok := public.(ed25519.PublicKey); !ok {
 			return nil, failf(exitUsage, "--invocation-key: %s holds no Ed25519 public key; make one of the router's with: openssl pkey -pubout", f.key)
 		}
-		key = public
+		return public, nil
 	case secret == "":
 		return nil, nil
 	}
-	name := o.Name
-	if name == "" {
-		c, err := agentserver.LoadConfig(o.Config, o.ConfigOptions)
-		if err != nil {
-			return nil, err
-		}
-		name = c.Name
-	}
-	if name == "" {
-		name = defaultAgentName
-	}
-	v, err := invocation.NewVerifier(name, key)
-	if err != nil {
+	if _, err := invocation.NewVerifier("agent", []byte(secret)); err != nil {
 		return nil, failf(exitUsage, "AGENT_INVOCATION_SECRET: %w", err)
 	}
-	return v, nil
+	return []byte(secret), nil
 }
 
 // findAgentConfig finds the configuration of an agent in a folder.

@@ -16,22 +16,19 @@ const maxMethods = 40
 // shown are the internal types that public packages show in exported declarations, each with the
 // reason. Users of the packages leave such a field nil, or hand on a value without naming its type.
 var shown = map[use]string{
-	{"internal/memory", "Account"}:      "weir counts the bytes of all its connections in one place; programs of others leave it nil and count none",
-	{"internal/memory", "Pool"}:         "see Account",
-	{"internal/memory", "Block"}:        "the bytes of a large message, with their release; see Account",
-	{"internal/child", "Keeper"}:        "weir ends all of its programs together; programs of others leave it nil",
-	{"internal/taskqueue", "Event"}:     "weir counts what becomes of tasks; programs of others leave it nil",
-	{"internal/taskqueue", "Docs"}:      "weir opens the store that replicas share; programs of others leave it nil",
-	{"internal/roster", "Shared"}:       "weir's hubs share offices in a cluster; programs of others leave it nil",
-	{"internal/taskqueue", "Status"}:    "a struct of numbers to read",
-	{"internal/invocation", "Verifier"}: "weir checks tokens of its router; programs of others leave it nil",
-	{"internal/artifact", "Tokens"}:     "the store of tables; made by package s2sp, handed on by its users",
-	{"internal/artifact", "Rows"}:       "see Tokens",
-	{"internal/address", "Rule"}:        "which addresses a peer may name; the zero value decides as weir does",
-	{"internal/work", "Meter"}:          "weir bounds what queries of strangers compute; others call Query",
-	{"internal/member", "State"}:        "a name to print and compare",
-	{"internal/strict", "Decoder"}:      "how package strict reads the type; only that package calls it",
-	{"internal/strict", "Node"}:         "see Decoder",
+	{"internal/memory", "Account"}:   "weir counts the bytes of all its connections in one place; programs of others leave it nil and count none",
+	{"internal/memory", "Pool"}:      "see Account",
+	{"internal/memory", "Block"}:     "the bytes of a large message, with their release; see Account",
+	{"internal/child", "Keeper"}:     "weir ends all of its programs together; programs of others leave it nil",
+	{"internal/roster", "Shared"}:    "weir's hubs share offices in a cluster; programs of others leave it nil",
+	{"internal/taskqueue", "Status"}: "a struct of numbers to read",
+	{"internal/artifact", "Tokens"}:  "the store of tables; made by package s2sp, handed on by its users",
+	{"internal/artifact", "Rows"}:    "see Tokens",
+	{"internal/address", "Rule"}:     "which addresses a peer may name; the zero value decides as weir does",
+	{"internal/work", "Meter"}:       "weir bounds what queries of strangers compute; others call Query",
+	{"internal/member", "State"}:     "a name to print and compare",
+	{"internal/strict", "Decoder"}:   "how package strict reads the type; only that package calls it",
+	{"internal/strict", "Node"}:      "see Decoder",
 }
 
 // foundations are the internal packages that public packages may import, with what those import
