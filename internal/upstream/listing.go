@@ -45,6 +45,7 @@ type lists struct {
 	asks   atomic.Bool // the Sink has signInTool in their place
 	rules  atomic.Pointer[toolRules]
 	out    outlet
+	added  added
 	own    *members // of a server that lists for each principal, which tells the Sink nothing; else nil
 
 	learning chan struct{} // holds the one goroutine that lists the tools for their headers
@@ -167,6 +168,7 @@ func (ls *lists) read(ctx context.Context, l *link) error {
 		return err
 	}
 	ls.rules.Store(rules)
+	ls.added.merge(&out)
 	ls.deliver(out)
 	return nil
 }

@@ -265,6 +265,8 @@ func (s *slot) serve(l *link) bool {
 	var tasks sync.WaitGroup
 	listed := make(chan struct{})
 	switch {
+	case s.adds():
+		tasks.Go(func() { s.listAdded(ctx, l) })
 	case !s.isShared():
 	case s.u.lists.own != nil: // no account lists for others
 		s.u.settle()

@@ -100,9 +100,10 @@ func (u *Upstream) grantOf(session *mcp.Session) (grant string, known bool) {
 }
 
 // ListChanged implements subscription.Server. It makes the lists be read again, over the shared
-// connection. It ignores a notification of a session's own connection in its first second, because
-// many servers send one to each new client. At a server that lists for each principal, the listing of
-// the principal of the connection alone is fetched anew.
+// connection, and over the session's own that sent the notification. The shared connection ignores a
+// notification of a session's own in its first second, because many servers send one to each new
+// client. At a server that lists for each principal, the listing of the principal of the connection
+// alone is fetched anew.
 func (s listeningServer) ListChanged(from *subscription.Line) {
 	if own := s.u.lists.own; own != nil {
 		if key, ok := s.keyOf(from); ok {
@@ -115,13 +116,24 @@ func (s listeningServer) ListChanged(from *subscription.Line) {
 		shared.refresh()
 		return
 	}
-	if s.u.isYoung(from) {
-		return
+	if own := s.slotOf(from); own != nil && own.adds() {
+		own.refresh()
 	}
-	shared.refresh()
-	if state, _ := shared.calls.now(); state == StateIdle {
-		nudge(shared.calls.wake) // it lists when it is back
+	if !s.u.isYoung(from) {
+		s.u.relistShared()
 	}
+}
+
+// slotOf returns the slot of a Line, nil if it is gone.
+func (s listeningServer) slotOf(line *subscription.Line) *slot {
+	s.u.slotsMu.Lock()
+	defer s.u.slotsMu.Unlock()
+	for _, slot := range s.u.slots {
+		if slot.line == line {
+			return slot
+		}
+	}
+	return nil
 }
 
 // keyOf returns the key of a Line of a principal.
