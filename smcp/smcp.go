@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Namespace is the Socket.IO namespace of the protocol.
+// Namespace is the Socket.IO namespace of the protocol. A hub may have another one.
 const Namespace = "/smcp"
 
 // Events that an Agent sends to a Computer through the Server. Each has an ack.

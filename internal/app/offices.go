@@ -101,7 +101,7 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, issued *issuedPee
 		cors = &engineio.CORS{Origins: c.HTTP.AllowedOrigins, Credentials: !slices.Contains(c.HTTP.AllowedOrigins, "*")}
 	}
 	return hub.Options{
-		Auth: auth, Devices: auth.Devices, StrictVersion: c.Hub.StrictVersion, CORS: cors, MaxPayload: int(c.Hub.MaxPayload),
+		Auth: auth, Devices: auth.Devices, Namespace: c.Hub.Namespace, StrictVersion: c.Hub.StrictVersion, CORS: cors, MaxPayload: int(c.Hub.MaxPayload),
 		MaxConnections: c.Hub.MaxPeers, MaxComputers: c.Hub.MaxComputers, MaxCalls: c.Hub.MaxCalls, MaxOfficeCalls: max(hub.DefaultMaxOfficeCalls, c.Hub.MaxCalls), Memory: pool.Account("hub"), Logger: log,
 	}, nil
 }
@@ -174,7 +174,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 		return nil
 	}
 	err = o.join(agent.Options{
-		Local: o.hub.Attach(), Office: c.Hub.Office, Keys: keysOf(opts.Devices),
+		Local: o.hub.Attach(), Office: c.Hub.Office, Namespace: c.Hub.Namespace, Keys: keysOf(opts.Devices),
 		// The only client that reconnects is local, so it may retry quickly.
 		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
 	}, e.owners.ledger.ComputerOf, e)
@@ -232,7 +232,7 @@ func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {
 		shared.docs = e.Store.docs
 		engine.DialContext = shared.gate.dial
 	}
-	err := o.join(agent.Options{URL: r.URL, Office: r.Office, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
+	err := o.join(agent.Options{URL: r.URL, Office: r.Office, Namespace: r.Namespace, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
 	if err != nil || node == nil {
 		return err
 	}

@@ -37,7 +37,7 @@ import (
 
 // computerFlags are the flags of weir computer.
 type computerFlags struct {
-	config, hub, office, name, token, tokenFile, version, key, ca, skills, uploads, autoApply string
+	config, hub, office, namespace, name, token, tokenFile, version, key, ca, skills, uploads, autoApply string
 
 	inputs                                                []string
 	showKey, interactive, batch, pollFirst, exitOnRefusal bool
@@ -87,6 +87,7 @@ until it is told to end.`,
 	fl.StringVar(&f.config, "config", "", "configuration of the MCP servers")
 	fl.StringVar(&f.hub, "hub", defaultHub, "URL of the hub, or of a weir serve")
 	fl.StringVar(&f.office, "office", defaultOffice, "office to join")
+	fl.StringVar(&f.namespace, "namespace", smcp.Namespace, "Socket.IO namespace of the hub")
 	fl.StringVar(&f.name, "name", "", "this Computer's name, unique in the office (default: the machine's)")
 	fl.StringVar(&f.token, "token", "", "token for the hub (default: the variable "+tokenVariable+")")
 	fl.StringVar(&f.tokenFile, "token-file", "", "file with the token, read for each connection: for tokens that end and are renewed")
@@ -239,7 +240,7 @@ func computerHub(a *process, f computerFlags) (computer.Hub, error) {
 	if token == "" {
 		token, _ = a.lookupEnv(tokenVariable)
 	}
-	h := computer.Hub{URL: f.hub, Office: f.office, Token: token, Version: f.version, KeepTrying: true}
+	h := computer.Hub{URL: f.hub, Office: f.office, Namespace: f.namespace, Token: token, Version: f.version, KeepTrying: true}
 	if f.tokenFile != "" {
 		if f.token != "" {
 			return h, failf(exitUsage, "--token and --token-file exclude each other")

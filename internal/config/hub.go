@@ -20,6 +20,7 @@ type Hub struct {
 	Enabled       bool           `key:"enabled" doc:"Serve /socket.io/ and /smcp/. Default: true where hub is there."`
 	Office        string         `key:"office" default:"weir" doc:"The office in which the gateway itself is the agent: the MCP servers of its Computers become upstreams. An empty text: none."`
 	Listen        string         `key:"listen" doc:"An address and port of the hub's own, in addition to weir's listener. Needed for tls."`
+	Namespace     string         `key:"namespace" default:"/smcp" doc:"The Socket.IO namespace, for a deployment whose Computers and agents use another one."`
 	StrictVersion bool           `key:"strict_version" default:"false" doc:"Refuse peers that say no a2c_version."`
 	Tokens        []HubToken     `key:"tokens" empty:"refused" doc:"The secrets of peers that may connect. Without any: peers on this machine, and Computers with a known key. If auth.tokens are set, peers on this machine need one without agents."`
 	Issuers       []HubIssuer    `key:"issuers" empty:"same" doc:"Peers that may connect with tokens of auth.issuers. The first entry that fits a token decides."`
@@ -65,12 +66,13 @@ type HubTLS struct {
 // RemoteHub is a hub elsewhere. The gateway is the agent of one of its offices.
 type RemoteHub struct {
 	// Name is the key in hubs.
-	Name   string
-	URL    string            `key:"url" doc:"The hub's URL, such as https://hub.example."`
-	Office string            `key:"office" doc:"The office to join."`
-	Token  Secret            `key:"token" doc:"The token to show, best as ${VAR}."`
-	CA     string            `key:"ca" doc:"PEM file with the authority of the hub's certificate, where the system does not know it."`
-	Keys   map[string]string `key:"keys" doc:"Public keys of Computers by name: their results must be signed."`
+	Name      string
+	URL       string            `key:"url" doc:"The hub's URL, such as https://hub.example."`
+	Office    string            `key:"office" doc:"The office to join."`
+	Namespace string            `key:"namespace" default:"/smcp" doc:"The Socket.IO namespace of the hub."`
+	Token     Secret            `key:"token" doc:"The token to show, best as ${VAR}."`
+	CA        string            `key:"ca" doc:"PEM file with the authority of the hub's certificate, where the system does not know it."`
+	Keys      map[string]string `key:"keys" doc:"Public keys of Computers by name: their results must be signed."`
 }
 
 // publicKey reads a public key in its text form.
@@ -85,6 +87,9 @@ func publicKey(text string) error {
 func (d *decoder) checkHubs(c *Config) {
 	h := &c.Hub
 	h.Enabled = d.Set("hub") && (h.Enabled || !d.Set("hub.enabled"))
+	if !isHubNamespace(h.Namespace) {
+		d.Fail(d.At("hub.namespace"), "hub.namespace", noHubNamespace, "hub.namespace", strict.Clip(h.Namespace))
+	}
 	seen := map[string]bool{}
 	for i, t := range h.Tokens {
 		at := fmt.Sprintf("hub.tokens[%d]", i)
@@ -138,6 +143,9 @@ func (d *decoder) checkHubs(c *Config) {
 		} else {
 			d.checkURL(r.URL, at+".url")
 		}
+		if !isHubNamespace(r.Namespace) {
+			d.Fail(d.At(at+".namespace"), at+".namespace", noHubNamespace, at+".namespace", strict.Clip(r.Namespace))
+		}
 		if r.Office == "" {
 			d.Fail(d.At(at), at, "%s has no office", at)
 		}
@@ -184,3 +192,11 @@ func (d *decoder) checkOffices(patterns []string, at string) {
 		}
 	}
 }
+
+// isHubNamespace reports whether a Socket.IO namespace can be that of a hub. A comma ends a namespace
+// on the wire, and / is that of no protocol.
+func isHubNamespace(name string) bool {
+	return len(name) > 1 && len(name) <= 100 && name[0] == '/' && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(",?#", r) })
+}
+
+const noHubNamespace = "%s must be a Socket.IO namespace such as /smcp, not %q"

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -37,6 +38,8 @@ type Options struct {
 	Role   smcp.Role
 	Name   string
 	Office string // "" joins no office; see Member.Join
+	// Namespace is the hub's Socket.IO namespace; "" is smcp.Namespace.
+	Namespace string
 	// Token is sent as the x-api-key header and in the CONNECT auth; "" sends none.
 	Token string
 	// TokenSource returns the token for each attempt to connect, which goes into the CONNECT auth. It
@@ -136,7 +139,7 @@ func New(o Options) (*Member, error) {
 		engine.Header.Set(a2c.HeaderKey, smcp.EncodeKey(o.Key.Public().(ed25519.PublicKey)))
 	}
 	m.client = socketio.NewClient(target, socketio.ClientConfig{
-		Namespace: smcp.Namespace, Engine: engine, Local: o.Local, Backoff: o.Backoff, Logger: o.Logger, MaxConcurrent: o.MaxConcurrent,
+		Namespace: cmp.Or(o.Namespace, smcp.Namespace), Engine: engine, Local: o.Local, Backoff: o.Backoff, Logger: o.Logger, MaxConcurrent: o.MaxConcurrent,
 		Auth: func(context.Context) (json.RawMessage, error) { return m.auth() },
 		OnConnect: func(s *socketio.Socket) {
 			m.connected(s)

@@ -38,6 +38,8 @@ type Options struct {
 	URL    string          // of the hub
 	Local  *socketio.Local // a hub in this process, used instead of URL, see hub.Hub.Attach; nil: none
 	Office string
+	// Namespace is the hub's Socket.IO namespace; "" is smcp.Namespace.
+	Namespace string
 	// Name is the agent's name. The default is Office, which hubs of 0.1 expect.
 	Name    string
 	Token   string
@@ -111,7 +113,7 @@ func New(o Options) (*Client, error) {
 	c.keys.Store(&o.Keys)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	m, err := member.New(member.Options{
-		URL: o.URL, Local: o.Local, Role: smcp.RoleAgent, Name: o.Name, Office: o.Office, Token: o.Token, Version: o.Version, MCP: true,
+		URL: o.URL, Local: o.Local, Role: smcp.RoleAgent, Name: o.Name, Office: o.Office, Namespace: o.Namespace, Token: o.Token, Version: o.Version, MCP: true,
 		Engine: o.Engine, Backoff: o.Backoff, Logger: o.Logger,
 		OnJoined: func(context.Context) { c.later(c.joined) },
 		OnLost: func(err error) {

@@ -32,7 +32,9 @@ const (
 type Hub struct {
 	URL    string
 	Office string
-	Token  string
+	// Namespace is the hub's Socket.IO namespace; "" is smcp.Namespace.
+	Namespace string
+	Token     string
 	// TokenSource returns the token for each attempt to connect, in place of Token, for tokens that
 	// end before the Computer does. Nil means Token.
 	TokenSource func() (string, error)
@@ -56,7 +58,7 @@ func (c *Computer) Connect(ctx context.Context, h Hub) error {
 	}
 	o := &c.office
 	m, err := member.New(member.Options{
-		URL: h.URL, Role: smcp.RoleComputer, Name: c.o.Name, Office: h.Office, Token: h.Token, TokenSource: h.TokenSource, Version: h.Version, MCP: true, Key: c.o.Key,
+		URL: h.URL, Role: smcp.RoleComputer, Name: c.o.Name, Office: h.Office, Namespace: h.Namespace, Token: h.Token, TokenSource: h.TokenSource, Version: h.Version, MCP: true, Key: c.o.Key,
 		Engine: h.Engine, Backoff: h.Backoff, MaxConcurrent: 2 * maxCalls, Logger: c.o.Logger,
 		OnLost: func(error) { o.abandon("the connection to the hub was lost") }, OnRefused: h.OnRefused,
 	})

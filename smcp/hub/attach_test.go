@@ -3,6 +3,8 @@ package hub_test
 import (
 	"context"
 	"errors"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/member"
@@ -46,4 +48,37 @@ func TestAttach(t *testing.T) {
 		t.Error("the hub takes connections after Shutdown")
 	}
 	_ = late.Close() // was never connected
+}
+
+// A hub with another namespace lets in the peers that name it, from here and over the network, and
+// no others.
+func TestNamespace(t *testing.T) {
+	h := hub.New(hub.Options{Namespace: "/lab"})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	for _, c := range []struct {
+		o    member.Options
+		fits bool
+	}{
+		{member.Options{Local: h.Attach(), Name: "a", Namespace: "/lab"}, true},
+		{member.Options{URL: server.URL, Name: "b", Namespace: "/lab"}, true},
+		{member.Options{Local: h.Attach(), Name: "c"}, false},
+		{member.Options{URL: server.URL, Name: "d"}, false},
+	} {
+		c.o.Role, c.o.Office = smcp.RoleComputer, "o"
+		m, err := member.New(c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Start(t.Context()); (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), "Invalid namespace") {
+			t.Errorf("%s: %v", c.o.Name, err)
+		}
+		t.Cleanup(func() { _ = m.Close() })
+	}
+	if all := h.Members(); len(all) != 2 {
+		t.Errorf("members %v", all)
+	}
+	if err := h.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -51,6 +52,8 @@ type Options struct {
 	// calls it under a lock for each join and after SetAccess. Claim must be quick and must not call
 	// the Hub. A nil Claim allows all names.
 	Claim func(c Claimant) error
+	// Namespace is the Socket.IO namespace; "" is smcp.Namespace.
+	Namespace string
 	// StrictVersion refuses peers that announce no version.
 	StrictVersion bool
 	// CORS names the web pages of other origins that may connect; nil: none.
@@ -148,7 +151,7 @@ func New(o Options) *Hub {
 	h.server.Of("/").Use(func(context.Context, *socketio.Socket) error {
 		return &socketio.ConnectError{Message: "Invalid namespace"}
 	})
-	h.ns = h.server.Of(smcp.Namespace)
+	h.ns = h.server.Of(cmp.Or(o.Namespace, smcp.Namespace))
 	h.ns.Use(h.admit)
 	h.ns.OnConnect(func(s *socketio.Socket) {
 		if peer, ok := s.Value().(*session); ok {
