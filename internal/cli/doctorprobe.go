@@ -136,7 +136,7 @@ var catalogFinding = lazy.Pattern(`^(.*?): ([a-z_]+) ("(?:[^"\\]|\\.)*"): (.*)$`
 
 // reportOf turns what a gateway tells into what the doctor reads.
 func reportOf(h *app.Health, info *app.CatalogInfo) doctor.Report {
-	var r doctor.Report
+	r := doctor.Report{Store: h.Store}
 	for _, u := range h.List() {
 		r.Servers = append(r.Servers, doctor.Server{Name: u.Name, State: u.State, Error: u.Error, Note: u.Note, Tools: u.Tools, Differs: u.Differs})
 	}

@@ -142,6 +142,7 @@ var brokenMachines = map[string]struct {
 		m.programs["lsof -nP -iTCP:8088 -sTCP:LISTEN"] = "COMMAND PID USER\nPython 77 ann 3u IPv4\n"
 	}, "gateway-port", "127.0.0.1:8088", "Python (process 77)"},
 	"port taken, unknown": {func(m *machine) { m.listens = []string{"127.0.0.1:8088"} }, "gateway-port", "127.0.0.1:8088", "another program"},
+	"apart":               {func(m *machine) { m.running, m.apart = "0.1.0", "not acknowledged for 42s" }, "gateway-apart", "http://127.0.0.1:8088/mcp", "whose disk was full"},
 	"other version":       {func(m *machine) { m.running = "0.0.9" }, "gateway-version", "http://127.0.0.1:8088/mcp", "0.0.9"},
 	"clock":               {func(m *machine) { m.now = time.Unix(0, 0) }, "gateway-clock", "clock", "1970"},
 	"record":              {func(m *machine) { m.records = []string{"/r.json"} }, "gateway-stale", "/r.json", "ended"},

@@ -18,6 +18,9 @@ func (d *doctor) checkGateway(ctx context.Context) []Finding {
 	}
 	report, err := d.probe()
 	if err == nil && report.Running {
+		if report.Store != "" {
+			return []Finding{found("gateway-apart", report.URL, "%s", report.Store)}
+		}
 		if d.Version != "" && report.Version != "" && report.Version != d.Version {
 			return []Finding{found("gateway-version", report.URL, "it is weir %s, and this program is %s", report.Version, d.Version)}
 		}

@@ -49,6 +49,7 @@ var kinds = []kind{
 	{"gateway-port", Fail, ownMachine, "Another program has the port.", "End that program, or set another `listen` and run `weir connect` again."},
 	{"gateway-version", Warn, ownMachine, "The gateway that runs has another version than this program.", "Restart the gateway: `weir service stop`, then `weir service start`."},
 	{"gateway-clock", Warn, ownMachine, "The clock of this machine is wrong. Certificates and tokens are judged by it.", "Set the clock, or switch its synchronisation on."},
+	{"gateway-apart", Fail, ownNetwork, "The store of the cluster does not acknowledge the gateway, which serves only what needs nothing of the store.", "Start the NATS servers that are away. Make room on their disks: one whose disk was full writes again only after a restart."},
 	{"gateway-stale", Warn, ownMachine, "A gateway has ended without removing the record of its address.", "Remove the record; `weir doctor --fix` does."},
 
 	{"store-away", Fail, ownNetwork, "The NATS servers of `store` do not answer. The gateway serves what needs nothing of them, and joins its cluster when they answer.", "Start the servers, or correct their hosts and ports in `store`."},

@@ -32,6 +32,7 @@ type machine struct {
 	catalog  []CatalogFinding
 	listed   []string
 	running  string // the version of the gateway that runs; "" if none does
+	apart    string // what that gateway says of its store
 	service  Service
 	records  []string
 	keyring  error
@@ -150,7 +151,7 @@ func (m *machine) setup(t *testing.T) Setup {
 			if m.distrust != nil {
 				return Report{}, m.distrust
 			}
-			r := Report{Servers: m.servers, Findings: m.catalog, Listed: m.listed, Running: m.running != "", Version: m.running, URL: "http://127.0.0.1:8088/mcp"}
+			r := Report{Servers: m.servers, Findings: m.catalog, Listed: m.listed, Running: m.running != "", Version: m.running, URL: "http://127.0.0.1:8088/mcp", Store: m.apart}
 			return r, nil
 		},
 		Records: func(context.Context) []string { return m.records },

@@ -17,6 +17,7 @@ type Report struct {
 	// started for the check.
 	Running      bool
 	URL, Version string
+	Store        string // what is wrong with the store of its cluster, "" if that answers
 	Servers      []Server
 	// Findings are the catalog's.
 	Findings []CatalogFinding

@@ -382,7 +382,7 @@ func away(err error) error {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		why = "NATS has no leader for the documents of weir; operators check that most of its servers run, with JetStream"
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
-		why = "no answer from NATS in time; operators check its servers, and that most of them run"
+		why = "no answer from NATS in time; operators check that most of its servers run and that their disks have room: one whose disk was full writes again only after a restart"
 	default:
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
