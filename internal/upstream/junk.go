@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/weir-mcp/weir/internal/child"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
+
+// lineCost is what a line of junk counts in addition to its bytes.
+const lineCost = 512
 
 // maxJunkLogged bounds the logged lines of an upstream.
 const maxJunkLogged = 20
@@ -14,14 +18,17 @@ const maxJunkLogged = 20
 // to stdout instead of stderr.
 type junk struct {
 	srv     *server
-	printed bool // by a program, to stdout
+	printed bool       // by a program, to stdout
+	pace    child.Pace // of take
 
 	mu    sync.Mutex // guards below
 	first string
 }
 
-// take counts a line and logs it.
+// take counts a line and logs it. If a server sends junk without end, it waits: the reader of the
+// connection calls it.
 func (j *junk) take(data []byte, err error) {
+	j.pace.Took(len(data) + lineCost)
 	logged := j.srv.junkLogged.Add(1)
 	j.mu.Lock()
 	known := j.first != ""

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/child"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -85,7 +86,7 @@ func TestJunkIsLoggedInBounds(t *testing.T) {
 	for range 3 { // connections
 		j := &junk{srv: &u.server}
 		for range 10 * maxJunkLogged {
-			j.take([]byte(strings.Repeat("x", 1<<16)), errors.New("no JSON"))
+			j.take([]byte(strings.Repeat("x", 1<<13)), errors.New("no JSON"))
 		}
 		if got := j.hint(); !strings.HasPrefix(got, `; it sent "xxx`) || len(got) > 300 {
 			t.Errorf("hint %q", got)
@@ -170,4 +171,19 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// TestJunkWithoutEndIsPaced: a program that prints lines without end is read at a bounded rate.
+func TestJunkWithoutEndIsPaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := &junk{srv: &server{log: slog.New(slog.DiscardHandler), opts: Options{}.withDefaults()}, printed: true}
+		began := time.Now()
+		for range (child.PaceBurst + 30*child.PaceRate) / (lineCost + 2) {
+			j.take([]byte("y\n"), errors.New("no message"))
+		}
+		if took := time.Since(began); took < 25*time.Second || took > 35*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/stdio"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -80,6 +81,9 @@ func (g *sharedProgram) start(ctx context.Context, s *slot) {
 		defer untrack()
 		for {
 			line, err := g.p.Read()
+			if errors.As(err, new(*mcp.LostMessage)) {
+				continue
+			}
 			if err != nil {
 				<-g.p.Exited()
 				return

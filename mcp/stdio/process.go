@@ -200,6 +200,10 @@ func (p *Process) readError(err error) error {
 		return &mcp.Error{Kind: mcp.KindUpstreamProtocol, Message: p.cmd.Name + ": " + err.Error() + text, Err: err}
 	case k == mcp.KindMemory:
 		return &mcp.Error{Kind: k, Message: p.cmd.Name + ": " + err.Error(), Err: err}
+	case errors.Is(err, errEndless):
+		p.Kill()
+		return &mcp.Error{Kind: mcp.KindUpstreamUnavailable, Err: err,
+			Message: fmt.Sprintf("%s wrote a line of more than %d bytes to its stdout and did not end it, so it is ended; messages of MCP are lines%s", p.cmd.Name, p.max, p.LastWords())}
 	}
 	select {
 	case <-p.exited:
@@ -255,8 +259,14 @@ func (p *Process) readStderr(r io.ReadCloser) {
 	defer r.Close()
 	buf := make([]byte, 4096)
 	var line []byte
+	var pace child.Pace
+	told := false
 	for {
 		n, err := r.Read(buf)
+		if pace.Took(n) && !told {
+			told = true
+			p.cmd.Logger.Warn("a program floods its stderr, which is read at a bounded rate: the program waits when it writes more", "upstream", p.cmd.Name, "bytes_per_second", child.PaceRate)
+		}
 		p.stderr.write(buf[:n])
 		if p.cmd.Stderr != nil && n > 0 {
 			_, _ = p.cmd.Stderr.Write(buf[:n])

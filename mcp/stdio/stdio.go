@@ -21,6 +21,12 @@ const (
 	maxFromUpstream = 256 << 20
 )
 
+// endlessBytes is how long the rest of a line over the bound may be, in addition to four times the
+// bound. A longer one is taken as endless and ends the stream: reading it to no end costs a processor.
+const endlessBytes = 16 << 20
+
+var errEndless = errors.New("a line without an end")
+
 // bufSize is the read buffer of a stream; a shorter message costs one copy.
 const bufSize = 32 << 10
 
@@ -32,6 +38,7 @@ type Stream struct {
 	max   int
 	room  *memory.Account // counts the bytes of messages; may be nil
 	skip  bool            // the rest of a line over the bound is still to be read
+	past  int64           // bytes of that rest so far
 	lost  *lostLine       // the line being skipped; else nil
 	child bool            // the reader is a child's stdout: an incomplete response at its end is no message
 	buf   []byte          // the write buffer
@@ -52,7 +59,8 @@ func NewStream(r io.Reader, w io.Writer, max int, closeFn func() error) *Stream 
 func (s *Stream) Count(room *memory.Account) { s.room = room }
 
 // Read implements mcp.Stream. It skips empty lines. For a line over the bound it returns an error
-// of KindTooLarge that wraps an *mcp.LostMessage, and the next Read continues after that line.
+// of KindTooLarge that wraps an *mcp.LostMessage, and the next Read continues after that line. A line
+// without an end ends the stream.
 func (s *Stream) Read() ([]byte, error) {
 	line, block, err := s.ReadBlock()
 	if err != nil || block == nil {
@@ -79,6 +87,9 @@ func (s *Stream) ReadBlock() (line []byte, block *memory.Block, err error) {
 		part, err := s.r.ReadSlice('\n')
 		if s.lost != nil {
 			s.lost.skim.Feed(part)
+		}
+		if s.past += int64(len(part)); errors.Is(err, bufio.ErrBufferFull) && s.past > 4*int64(s.max)+endlessBytes {
+			return nil, nil, fmt.Errorf("%w: more than %d bytes", errEndless, int64(s.max)+s.past-int64(len(part)))
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return nil, nil, err
@@ -171,7 +182,7 @@ func (l *lostLine) error() error {
 // lose returns the error for a line that does not fit in memory. part is the latest piece, and more
 // says that further pieces may follow.
 func (s *Stream) lose(long *memory.Buffer, part []byte, why error, more bool) error {
-	s.skip = more
+	s.skip, s.past = more, 0
 	if errors.Is(why, memory.ErrTooLarge) {
 		why = mcp.Errorf(mcp.KindTooLarge, "a message of more than %d bytes on a stdio stream", s.max)
 	} else {
