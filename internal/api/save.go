@@ -25,6 +25,7 @@ type form struct {
 // forms are those of a file. The first is the default for tables.
 var forms = []form{
 	{"csv", "text/csv; charset=utf-8", table.View.WriteCSV},
+	{"sheet", "text/csv; charset=utf-8", table.View.WriteSheet},
 	{"tsv", "text/tab-separated-values; charset=utf-8", table.View.WriteTSV},
 	{"json", "application/json", table.View.WriteJSON},
 	{"ndjson", "application/x-ndjson", table.View.WriteNDJSON},
@@ -49,7 +50,7 @@ type saver struct{ kept Artifacts }
 // save serves artifacts/{handle}/file: rows in a form, those of all pages, as they are written; or
 // what is kept, byte for byte.
 //
-//	format=                              csv, tsv, json, ndjson, arrow or bytes; csv without it
+//	format=                              csv, sheet (csv in which nothing is a formula), tsv, json, ndjson, arrow or bytes; csv without it
 //	columns=, where=, order_by=, …       as of artifacts/{handle}
 //
 // If the connection or the writing fails midway, the connection ends before the end of the body, so

@@ -43,6 +43,7 @@ func TestSave(t *testing.T) {
 		"format=json&" + strings.Replace(where, "=n", "="+url.QueryEscape(`["n"]`), 1):       {"application/json", `[{"a":null,"n":1},{"a":"b","n":2}]`},
 		"format=ndjson&" + url.Values{"order_by": {`[{"column":"n","desc":true}]`}}.Encode(): {"application/x-ndjson", "{\"a\":\"x,\\\"y\\\"\",\"n\":12345678901234567890}\n{\"a\":\"b\",\"n\":2}\n{\"a\":null,\"n\":1}\n"},
 		"format=csv&" + url.Values{"aggregate": {`[{"op":"sum","column":"n"}]`}}.Encode():    {"text/csv; charset=utf-8", "sum_n\n12345678901234567893\n"},
+		"format=sheet&" + url.Values{"columns": {`["a"]`}}.Encode():                          {"text/csv; charset=utf-8", "a\n\"x,\"\"y\"\"\"\nb\n\"\"\n"},
 		"format=bytes": {"application/json", `[{"a":"x,\"y\"","n":12345678901234567890},{"a":"b","n":2},{"a":null,"n":1}]`},
 	} {
 		got := httptest.NewRecorder()
@@ -64,7 +65,7 @@ func TestSave(t *testing.T) {
 		status int
 		part   string
 	}{
-		at + "format=parquet":                     {400, "csv, tsv, json, ndjson, arrow, bytes"},
+		at + "format=parquet":                     {400, "csv, sheet, tsv, json, ndjson, arrow, bytes"},
 		at + "format=bytes&columns=%5B%22n%22%5D": {400, "takes no columns"},
 		at + "columns=n":                          {400, "columns must be JSON"},
 		at + "columns=%5B%22zz%22%5D":             {400, "zz"},

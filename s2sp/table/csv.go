@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/rawjson"
 )
@@ -14,27 +15,49 @@ import (
 // JSON, nested ones included. Null and absent values are empty fields and empty strings are "", so
 // that [Detect] and databases read them back correctly. In a view of one column both are "",
 // because readers skip empty lines. WriteCSV returns the number of bytes written.
-func (v View) WriteCSV(w io.Writer) (int64, error) { return v.writeSeparated(w, ',') }
+func (v View) WriteCSV(w io.Writer) (int64, error) { return v.writeSeparated(w, ',', false) }
+
+// WriteSheet writes as WriteCSV does, for a person who opens the file in a spreadsheet program. Such a
+// program evaluates a field that begins with =, +, -, @, a tab or a line break, so a name or a string
+// that does gets an apostrophe before it. Numbers stay as they are.
+func (v View) WriteSheet(w io.Writer) (int64, error) { return v.writeSeparated(w, ',', true) }
 
 // WriteTSV writes as WriteCSV does, with tabs in place of commas.
-func (v View) WriteTSV(w io.Writer) (int64, error) { return v.writeSeparated(w, '\t') }
+func (v View) WriteTSV(w io.Writer) (int64, error) { return v.writeSeparated(w, '\t', false) }
 
-func (v View) writeSeparated(w io.Writer, comma byte) (int64, error) {
+// inert returns a text that spreadsheet programs do not evaluate. Some take the signs of full width for
+// those of ASCII.
+func inert(text string) string {
+	r, _ := utf8.DecodeRuneInString(text)
+	if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", r) {
+		return "'" + text
+	}
+	return text
+}
+
+func (v View) writeSeparated(w io.Writer, comma byte, sheet bool) (int64, error) {
 	if v.t == nil {
 		return 0, nil
 	}
 	out := &separated{comma: comma}
 	outs := v.shown()
 	for k, o := range outs {
-		out.field(k, o.name, o.name == "")
+		name := o.name
+		if sheet {
+			name = inert(name)
+		}
+		out.field(k, name, name == "")
 	}
 	out.buf = append(out.buf, '\n')
 	var written int64
 	r := v.reader(outs)
 	for i := range v.Len() {
 		for k, value := range r.load(i) {
-			kind := kindOf(value)
-			out.field(k, plainText(value), kind == kindString || len(outs) == 1)
+			kind, text := kindOf(value), plainText(value)
+			if sheet && kind == kindString {
+				text = inert(text)
+			}
+			out.field(k, text, kind == kindString || len(outs) == 1)
 		}
 		out.buf = append(out.buf, '\n')
 		if len(out.buf) >= firstChunk {

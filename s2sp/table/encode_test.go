@@ -282,3 +282,22 @@ func TestCountArrowOfGarbage(t *testing.T) {
 		}
 	}
 }
+
+// TestWriteSheet: no name and no string is a formula, numbers stay numbers, and CSV stays as it is.
+func TestWriteSheet(t *testing.T) {
+	sample, err := table.Index([]byte(`[{"=HYPERLINK(\"http://evil\",\"x\")":"=1+1","n":-1,"s":"-1","at":"@SUM(1)","t":"\t=1","w":"＝1","ok":"a=b","list":["=1"],"none":null,"empty":""}]`), table.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sheet, csv strings.Builder
+	if _, err := sample.View().WriteSheet(&sheet); err != nil {
+		t.Fatal(err)
+	}
+	const want = `"'=HYPERLINK(""http://evil"",""x"")",n,s,at,t,w,ok,list,none,empty` + "\n" + `'=1+1,-1,'-1,'@SUM(1),"'` + "\t" + `=1",'＝1,a=b,"[""=1""]",,""` + "\n"
+	if sheet.String() != want {
+		t.Errorf("got %s, want %s", sheet.String(), want)
+	}
+	if _, err := sample.View().WriteCSV(&csv); err != nil || !strings.Contains(csv.String(), "\n=1+1,-1,-1,@SUM(1),") {
+		t.Errorf("%s, %v", csv.String(), err)
+	}
+}

@@ -69,7 +69,7 @@ function listing(list, context) {
 const ops = [['contains', 'contains'], ['eq', 'is'], ['ne', 'is not'], ['lt', 'less than'], ['le', 'at most'], ['gt', 'more than'], ['ge', 'at least'],
   ['prefix', 'begins with'], ['suffix', 'ends with'], ['regex', 'matches'], ['empty', 'is empty'], ['filled', 'is not empty']];
 const sums = [['count', 'count'], ['count_distinct', 'distinct values'], ['sum', 'sum'], ['avg', 'mean'], ['min', 'least'], ['max', 'most'], ['first', 'first'], ['last', 'last']];
-const forms = [['csv', 'CSV'], ['json', 'JSON'], ['ndjson', 'JSON lines'], ['arrow', 'Arrow']];
+const forms = [['sheet', 'CSV for spreadsheets'], ['csv', 'CSV as it is'], ['json', 'JSON'], ['ndjson', 'JSON lines'], ['arrow', 'Arrow']];
 const nameOf = (list, key) => list.find(([one]) => one === key)?.[1] ?? key;
 const options = (list, chosen = undefined) => list.map(([value, text]) => el('option', { value, selected: value === chosen }, text));
 const columnOptions = (names, chosen = undefined) => options(names.map((name) => [name, name]), chosen);
@@ -231,7 +231,7 @@ function openRow(index, columns, values) {
 // save saves what is shown, all pages of it, in the person's own folder: on the way where the browser can, else when it has all.
 async function save(context, form) {
   const { handle } = shown;
-  const name = `${handle}.${form === 'bytes' ? 'txt' : form}`;
+  const name = `${handle}.${form === 'bytes' ? 'txt' : form === 'sheet' ? 'csv' : form}`;
   const picker = /** @type {any} */ (window).showSaveFilePicker;
   let to;
   if (typeof picker === 'function') {
