@@ -94,6 +94,12 @@ func TestMetricsToken(t *testing.T) {
 			t.Errorf("%s with the token for /metrics: %d", path, got)
 		}
 	}
+	for _, path := range []string{"/mcp", "/mcp?mode=none"} {
+		token := map[bool]string{true: "all", false: "one"}[strings.Contains(path, "?")]
+		if code, body := exchange(t, "POST", s.base+path, `{"jsonrpc":"2.0","id":"mine","method":"ping"}`, "Authorization", "Bearer "+token, "Content-Type", "application/json"); code < 400 || !strings.Contains(body, `"id":"mine"`) {
+			t.Errorf("POST %s with %s: %d %s", path, token, code, body)
+		}
+	}
 	// Where the configuration is, and who is in which office, is for whole tokens.
 	for token, whole := range map[string]bool{"both": false, "one": false, "all": true} {
 		code, body := get(t, s.base+"/healthz", "Authorization", "Bearer "+token)

@@ -29,13 +29,13 @@ func inMode(next http.Handler) http.Handler {
 		}
 		for _, name := range asked {
 			if name != asked[0] {
-				refuseMode(w, "the request asks for two modes, %q and %q: Weir-Mode and ?mode= must say the same", asked[0], name)
+				refuseMode(w, r, "the request asks for two modes, %q and %q: Weir-Mode and ?mode= must say the same", asked[0], name)
 				return
 			}
 		}
 		mode, ok := gateway.ParseMode(asked[0])
 		if !ok {
-			refuseMode(w, "the mode %q (Weir-Mode or ?mode=) must be auto, plain, gateway or proxy", asked[0])
+			refuseMode(w, r, "the mode %q (Weir-Mode or ?mode=) must be auto, plain, gateway or proxy", asked[0])
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(gateway.WithMode(r.Context(), mode)))
@@ -43,10 +43,10 @@ func inMode(next http.Handler) http.Handler {
 }
 
 // refuseMode answers 400. The format has a place for each of the names, which are the client's.
-func refuseMode(w http.ResponseWriter, format string, names ...string) {
+func refuseMode(w http.ResponseWriter, r *http.Request, format string, names ...string) {
 	args := make([]any, len(names))
 	for i, name := range names {
 		args[i] = text.Line(name, 40)
 	}
-	guard.WriteError(w, http.StatusBadRequest, "", mcp.Errorf(mcp.KindInvalidRequest, format, args...))
+	guard.Refuse(w, r, http.StatusBadRequest, mcp.Errorf(mcp.KindInvalidRequest, format, args...))
 }

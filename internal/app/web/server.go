@@ -527,7 +527,7 @@ func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 func (f *Server) unscoped(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if principal := guard.Principal(r.Context()); f.engine.Config().Auth.Scoped(principal) {
-			guard.WriteError(w, http.StatusForbidden, "", errScoped(principal, r.URL.Path))
+			guard.Refuse(w, r, http.StatusForbidden, errScoped(principal, r.URL.Path))
 			return
 		}
 		next.ServeHTTP(w, r)
