@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 )
 
@@ -80,7 +81,7 @@ For scripts, nothing is held back:
                      handles of what was kept, views
 
 A tool may ask something, and a policy may want a person's approval. At a terminal
-you are asked; elsewhere the answer is no, which the command says.
+you are asked. Elsewhere an approval is waited for: see weir approve.
 
 A tool that runs as a task is waited for until it ends, however long that is.
 Ctrl-C and --timeout cancel the call, and its task with it.
@@ -188,11 +189,15 @@ func execute(a *process, ctx context.Context, c *client, r *callRequest, out *re
 	stop := a.spin("running " + r.what.ToolID)
 	defer stop()
 	c.person.pause = stop
-	var tell func(progress)
-	if a.stderr.screen() {
-		tell = func(p progress) {
+	said := ""
+	tell := func(p progress) {
+		switch {
+		case a.stderr.screen():
 			stop()
 			tellProgress(a, p)
+		case strings.HasPrefix(p.Message, dispatch.WaitsForYes) && p.Message != said:
+			said = p.Message
+			a.note("The call %s", said)
 		}
 	}
 	calling, end := c.person.callContext(ctx)
@@ -211,7 +216,6 @@ func execute(a *process, ctx context.Context, c *client, r *callRequest, out *re
 		}
 		return refuse(a, err, true)
 	}
-	_ = c.person.explain(nil) // notes that a question was declined
 	err = out.write(answer)
 	switch handles := answer.handles(); {
 	case r.output.wire() == "raw" || len(handles) == 0:

@@ -23,7 +23,7 @@ import (
 //	          ◀──elicitation/create── approval of the policy, or a form of the server
 //	terminal ◀──▶ person ──accept, decline or cancel──▶
 //
-// Without a terminal every question is declined at once. It is safe for concurrent use; questions
+// Without a terminal a client does not declare that it can be asked. It is safe for concurrent use; questions
 // wait for each other.
 type person struct {
 	a *process
@@ -39,7 +39,6 @@ type person struct {
 
 	mu       sync.Mutex // guards below, and the order of questions
 	keyboard *questions // nil without a terminal
-	declined bool       // a question was declined because there is no terminal
 }
 
 var _ mcp.Peer = (*person)(nil)
@@ -105,7 +104,6 @@ func (p *person) elicit(ctx context.Context, params json.RawMessage) elicited {
 		return elicited{Action: actionDecline}
 	}
 	if p.keyboard == nil {
-		p.declined = true
 		return elicited{Action: actionDecline}
 	}
 	if p.pause != nil {
@@ -226,18 +224,11 @@ func (p *person) callContext(ctx context.Context) (context.Context, context.Canc
 	return calling, func() { stop(); cancel() }
 }
 
-// explain improves the error of a call whose approval was declined for want of a terminal.
+// explain improves the error of a call that no one could approve.
 func (p *person) explain(err error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.declined {
-		return err
-	}
-	const advice = "run the same command where standard input and standard error are a terminal"
 	var refused *gatewayError
-	if errors.As(err, &refused) && refused.Code == result.PermissionDenied {
-		return failf(exitRefused, "a person has to approve this call, and there is no terminal to ask at: %s, or allow the call in the gateway's policy (%w)", advice, err)
+	if p.keyboard == nil && errors.As(err, &refused) && refused.Code == result.PermissionDenied && strings.Contains(refused.Message, "a person has to approve it") {
+		return failf(exitRefused, "a person has to approve this call, and there is no terminal to ask at: run the same command where standard input and standard error are a terminal, or allow the call in the gateway's policy (%w)", err)
 	}
-	p.a.note("The call asked for a person's answer. There is no terminal to ask at, so the answer was no; to be asked, %s.", advice)
 	return err
 }

@@ -40,9 +40,10 @@ type target struct {
 	person             *person // answers what calls ask; nil if the command makes no calls
 }
 
-// capabilities are those that the command declares as a client.
+// capabilities are those that the command declares as a client. Without a terminal it can ask no one,
+// so that a call that needs approval waits for an operator.
 func (t *target) capabilities() json.RawMessage {
-	if t.person != nil {
+	if t.person != nil && t.person.keyboard != nil {
 		return elicits
 	}
 	return json.RawMessage("{}")

@@ -62,6 +62,10 @@ func (o Operators) ask(ctx context.Context, a *Act, s Subject, v verdict, q ques
 	return nil
 }
 
+// WaitsForYes is the beginning of the progress of a call that waits for an operator; the id of the call
+// follows.
+const WaitsForYes = "waits for a yes of an operator: weir approve "
+
 // keepAlive returns a function that tells the agent of the wait as progress, nil if the agent wants
 // none. The progress stays below 1, because that of the server follows and must be higher.
 func keepAlive(ctx context.Context, r *mcp.Request) func(id string, waited time.Duration) {
@@ -72,7 +76,7 @@ func keepAlive(ctx context.Context, r *mcp.Request) func(id string, waited time.
 	return func(id string, waited time.Duration) {
 		params := append(append([]byte(`{"progressToken":`), meta.ProgressToken...), `,"progress":`...)
 		params = strconv.AppendFloat(params, min(waited.Hours(), 0.999), 'f', 6, 64)
-		params = rawjson.AppendString(append(params, `,"message":`...), "waits for a yes of an operator: weir approve "+id)
+		params = rawjson.AppendString(append(params, `,"message":`...), WaitsForYes+id)
 		_ = r.Peer.Notify(ctx, "notifications/progress", json.RawMessage(append(params, '}'))) // the agent may be gone
 	}
 }
