@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
 )
@@ -106,7 +107,7 @@ func (a *added) merge(l *catalog.Listing) {
 // adds reports whether the lists of the connection add to those of the shared one.
 func (s *slot) adds() bool {
 	session := s.key.session
-	return session != nil && session.Principal() == "" && !s.key.modern && !s.u.cfg.PerPrincipal() && s.u.lists.own == nil
+	return session != nil && (session.Principal() == "" || session.Principal() == identity.Local) && !s.key.modern && !s.u.cfg.PerPrincipal() && s.u.lists.own == nil
 }
 
 // listAdded reads the lists over a session's own connection whenever the server says that they have
@@ -115,7 +116,7 @@ func (s *slot) listAdded(ctx context.Context, l *link) {
 	u := s.u
 	defer func() {
 		if u.lists.added.drop(s.key) {
-			u.relistShared()
+			u.shared.listAgain()
 		}
 	}()
 	for {
@@ -138,15 +139,15 @@ func (s *slot) listAdded(ctx context.Context, l *link) {
 		case err != nil:
 			u.log.Debug("the lists of a session's connection cannot be read", "err", err)
 		case u.lists.added.set(s.key, &listing):
-			u.relistShared()
+			u.shared.listAgain()
 		}
 	}
 }
 
-// relistShared makes the lists of the shared connection be read again.
-func (u *Upstream) relistShared() {
-	u.shared.refresh()
-	if state, _ := u.shared.calls.now(); state == StateIdle {
-		nudge(u.shared.calls.wake) // it lists when it is back
+// listAgain makes the lists of the shared connection be read again, also if it is idle.
+func (s *slot) listAgain() {
+	s.refresh()
+	if state, _ := s.calls.now(); state == StateIdle {
+		nudge(s.calls.wake) // it lists when it is back
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -18,7 +19,7 @@ import (
 // no principal: others must not see what a principal has switched on.
 func TestAddedBySessions(t *testing.T) {
 	t.Parallel()
-	for _, principal := range []string{"", "ann"} {
+	for _, principal := range []string{"", identity.Local, "ann"} {
 		f := &fake{capabilities: toolsOnly}
 		var mu sync.Mutex
 		grown := map[*mcp.Session]bool{}
@@ -55,7 +56,7 @@ func TestAddedBySessions(t *testing.T) {
 			}
 			time.Sleep(3 * time.Second)
 			want := "grow fresh"
-			if principal != "" {
+			if principal == "ann" {
 				want = "grow"
 			}
 			if got := listed(); got != want {

@@ -120,7 +120,7 @@ func (s listeningServer) ListChanged(from *subscription.Line) {
 		own.refresh()
 	}
 	if !s.u.isYoung(from) {
-		s.u.relistShared()
+		shared.listAgain()
 	}
 }
 
