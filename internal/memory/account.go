@@ -24,7 +24,7 @@ func (p *Pool) Account(name string) *Account {
 func (p *Pool) try(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used+n > p.o.Limit || p.used-p.made+n > p.o.Limit-p.forCalls() || p.waiting > 0 && p.arriving()+n > p.mostInQueue() || !p.own(name, n) {
+	if !p.leaves(n, p.o.Limit/4) || p.waiting > 0 && p.arriving()+n > p.mostInQueue() || !p.own(name, n) {
 		return false
 	}
 	p.used += n

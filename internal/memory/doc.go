@@ -13,7 +13,8 @@
 // All of it is taken from one [Pool], so that many messages at once cannot take
 // more than one limit. Of the limit, half at most is for what is kept, three
 // eighths for files that are open, and the rest is left for messages in
-// reception and for calls. Messages in reception leave a quarter to the others. What has no room in memory while it arrives goes to a file at once,
+// reception and for calls. Messages in reception leave a quarter of
+// the limit to calls, and files that are open an eighth. What has no room in memory while it arrives goes to a file at once,
 // so a reader does not wait while it holds anything. Only opening a large message
 // waits, in turns between owners: one upstream with many large results does not
 // shut out another with one.

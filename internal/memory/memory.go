@@ -152,7 +152,6 @@ func (p *Pool) mostKept() int64     { return p.o.Limit / 2 }
 func (p *Pool) mostOpen() int64     { return p.o.Limit / 8 * 3 }
 func (p *Pool) mostOwned() int64    { return p.o.Limit / 2 }
 func (p *Pool) mostInQueue() int64  { return p.o.Limit / 8 }
-func (p *Pool) forCalls() int64     { return p.o.Limit / 4 }
 func (p *Pool) arriving() int64     { return p.used - p.kept - p.open - p.made }
 func (p *Pool) share(n int64) int64 { return min(n, p.mostOpen()) }
 
@@ -228,7 +227,13 @@ func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) erro
 	return err
 }
 
-func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.used+n <= p.o.Limit }
+func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.leaves(n, p.o.Limit/8) }
+
+// leaves reports whether n more bytes that no call makes leave so many to calls. Messages that wait for what
+// their calls make would otherwise take the room of it. The caller holds mu.
+func (p *Pool) leaves(n, toCalls int64) bool {
+	return p.used+n <= p.o.Limit && p.used-p.made+n <= p.o.Limit-toCalls
+}
 
 func (p *Pool) take(n int64) {
 	p.used += n
