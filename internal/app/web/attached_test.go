@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -155,19 +154,6 @@ func TestAttachedFollowsTheConfiguration(t *testing.T) {
 	change("{name: long,", `{name: long, agents: ["x-*"],`)
 	if got := long.ask("tools/list", "{}"); !strings.Contains(got, "single agents") {
 		t.Errorf("a token that is for single agents now: %s", got)
-	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.base+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":"big-1","method":"tools/list"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+longToken)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if _ = resp.Body.Close(); err != nil || resp.StatusCode != http.StatusForbidden || !strings.Contains(string(body), `"id":"big-1"`) {
-		t.Errorf("its POST: %d %s, %v", resp.StatusCode, body, err)
 	}
 	if got := static.ask("tools/list", "{}"); !strings.Contains(got, `"result"`) {
 		t.Errorf("the token has its name again: %s", got)
