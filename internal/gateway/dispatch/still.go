@@ -159,3 +159,7 @@ func (p pass) Holds(ctx context.Context) error {
 	}
 	return p.still(ctx)
 }
+
+// Kept returns the pass for a call that has begun and lasts, such as a task. It does not hold on to the
+// arguments and the catalog of the call.
+func (p pass) Kept() pass { return pass{granted: p.granted} }

@@ -66,6 +66,7 @@ func TestPassOfACallThatWaited(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			kept := p.Kept()
 			tt.change(&w)
 			if err := p.Holds(ctx); err != nil {
 				t.Errorf("%s: at once: %v", tt.name, err)
@@ -73,6 +74,9 @@ func TestPassOfACallThatWaited(t *testing.T) {
 			time.Sleep(time.Second)
 			if err := p.Holds(ctx); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+			}
+			if err := errors.Join(kept.Check("tools/call"), kept.Holds(ctx)); err != nil || kept.still != nil {
+				t.Errorf("%s: a call that has begun: %v", tt.name, err)
 			}
 		})
 	}

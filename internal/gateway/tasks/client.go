@@ -365,7 +365,7 @@ func (w *watch) abandon(ctx context.Context) error {
 	// A connection that the session had for itself is closed. The task belongs to the principal.
 	own := mcp.NewSession("", session.Principal())
 	defer own.Close()
-	w.call = &dispatch.Call{Entry: w.call.Entry, Pass: w.call.Pass, Request: &mcp.Request{Method: w.call.Request.Method, Session: own, Peer: mcp.NoPeer}}
+	w.call = &dispatch.Call{Entry: w.call.Entry, Pass: w.call.Pass.Kept(), Request: &mcp.Request{Method: w.call.Request.Method, Session: own, Peer: mcp.NoPeer}}
 	return w.cancel(ctx)
 }
 
