@@ -35,12 +35,12 @@ func mustIndex(t *testing.T, data string) *Table {
 func TestQueryHolds(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	tables := map[string]*Table{
-		"plain":    mustIndex(t, "["+repeated(`{"id":#,"t":"text of row #","v":1.5,"k":"a"}`, 20_000)+"]"),
-		"dense":    mustIndex(t, "["+repeated(`{"id":#}`, 60_000)+"]"),
-		"long":     mustIndex(t, "["+repeated(`{"id":#,"t":"`+long+`#","v":[1,2],"k":null}`, 2_000)+"]"),
+		"plain":    mustIndex(t, "["+repeated(`{"id":#,"t":"text of row #","v":1.5,"k":"a"}`, 4_000)+"]"),
+		"dense":    mustIndex(t, "["+repeated(`{"id":#}`, 15_000)+"]"),
+		"long":     mustIndex(t, "["+repeated(`{"id":#,"t":"`+long+`#","v":[1,2],"k":null}`, 1_000)+"]"),
 		"escaped":  mustIndex(t, "["+repeated(`{"id":#,"t":"\u00e9`+strings.Repeat(`\n`, 40_000)+`#"}`, 40)+"]"),
 		"digits":   mustIndex(t, "["+repeated(`{"id":#,"v":1e4000}`, 5_000)+"]"),
-		"sparse":   mustIndex(t, `[{`+repeated(`"c#":1`, 800)+`},`+repeated(`{"id":#}`, 20_000)+"]"),
+		"sparse":   mustIndex(t, `[{`+repeated(`"c#":1`, 800)+`},`+repeated(`{"id":#}`, 4_000)+"]"),
 		"shapeful": mustIndex(t, `[{`+repeated(`"c#":1`, 2_000)+`},`+repeated(`{"c#":#,"id":#}`, 2_000)+"]"),
 	}
 	every := func(op, column string, n int) string {
@@ -73,7 +73,7 @@ func TestQueryHolds(t *testing.T) {
 				t.Fatalf("query %d: %v", i, err)
 			}
 			most := 4*data + 16<<20
-			m := work.NewMeter(t.Context(), work.Options{Limit: 50_000_000, Room: func(n int64) error {
+			m := work.NewMeter(t.Context(), work.Options{Limit: 8_000_000, Room: func(n int64) error {
 				if n > most {
 					return errors.New("full")
 				}
@@ -132,7 +132,7 @@ func FuzzQueryHolds(f *testing.F) {
 				q.OrderBy = append(q.OrderBy, Order{Column: name, Descending: r.IntN(2) == 0})
 			}
 		}
-		m := work.NewMeter(t.Context(), work.Options{Limit: 50_000_000})
+		m := work.NewMeter(t.Context(), work.Options{Limit: 8_000_000})
 		defer m.Close()
 		data, _ := table.Size()
 		var a Answer

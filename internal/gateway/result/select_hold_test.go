@@ -51,7 +51,7 @@ func TestSelectHolds(t *testing.T) {
 			var err error
 			grew := leak.Peak(func() {
 				_, err = selectBytes(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(data), json.RawMessage(selector),
-					ViewOptions{MaxWork: 50_000_000, Room: func(n int64) error { asked = n; return nil }})
+					ViewOptions{MaxWork: 8_000_000, Room: func(n int64) error { asked = n; return nil }})
 			}) - int64(len(data)) // of []byte(data)
 			if most := int64(maxViewFactor*len(data) + maxViewBytes); grew > 2*min(asked, most)+16<<20 || asked > most {
 				t.Errorf("%s of %d KB, %s: %d KB on the heap, %d KB asked for, %v", name, len(data)>>10, selector, grew>>10, asked>>10, err)
