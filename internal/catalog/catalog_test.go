@@ -419,6 +419,7 @@ func TestCardBudgets(t *testing.T) {
 		fmt.Sprintf(`{"name":"search","description":%q,"annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}`, long),
 		fmt.Sprintf(`{"name":"endless","description":%q,"inputSchema":{}}`, strings.Repeat("word ", 500)),
 		`{"name":"lines","description":"  one\n\ttwo \u0000 three\u00a0four  ","inputSchema":{}}`,
+		fmt.Sprintf(`{"name":%q,"description":"Searches.","inputSchema":{}}`, strings.Repeat("検索", 10)),
 	)})
 	for _, e := range c.Entries() {
 		rendered := e.Card.Render()
@@ -436,6 +437,10 @@ func TestCardBudgets(t *testing.T) {
 		case "endless":
 			if d := e.Card.Description; !strings.HasSuffix(d, "…") || e.Card.Tokens < cardTarget-2 {
 				t.Errorf("description %q (%d tokens) is not cut hard", d, e.Card.Tokens)
+			}
+		case strings.Repeat("検索", 10):
+			if d := e.Card.Description; !strings.HasPrefix(d, "検索") || e.Card.Name != e.RawName {
+				t.Errorf("name %q, description %q", e.Card.Name, d)
 			}
 		case "lines":
 			if e.Card.Description != "one two three four" {
@@ -468,6 +473,15 @@ func TestCardForms(t *testing.T) {
 			`{"id":"n:t@1","name":"t","description":"","tags":["read-only"],"kind":"tool","namespace":"n","has_schema":false,"cost_hint":0,"side_effects":false,"safety":"read_only"}`},
 		{"nothing said", `{"name":"t"}`, nil, "n:t@1 (tool) side-effects",
 			`{"id":"n:t@1","name":"t","description":"","tags":[],"kind":"tool","namespace":"n","has_schema":false,"cost_hint":0,"side_effects":true,"safety":""}`},
+		{"letters that the id lacks", `{"name":"検索","description":"Searches.","annotations":{"readOnlyHint":true}}`, nil,
+			"n:__@1 (tool) — 検索: Searches. [read-only]",
+			`{"id":"n:__@1","name":"検索","description":"検索: Searches.","tags":["read-only"],"kind":"tool","namespace":"n","has_schema":false,"cost_hint":0,"side_effects":false,"safety":"read_only"}`},
+		{"letters, hidden text and no description", `{"name":"caf\u200bé\n(tool)","annotations":{"readOnlyHint":true}}`, nil,
+			"n:caf____tool_@1 (tool) — café (tool) [read-only]",
+			`{"id":"n:caf____tool_@1","name":"café (tool)","description":"café (tool)","tags":["read-only"],"kind":"tool","namespace":"n","has_schema":false,"cost_hint":0,"side_effects":false,"safety":"read_only"}`},
+		{"letters in an address", `{"name":"https://例.jp/","description":"Reads.","annotations":{"readOnlyHint":true}}`, nil,
+			"n:https____.jp_@1 (tool) — Reads. [read-only]",
+			`{"id":"n:https____.jp_@1","name":"https____.jp_","description":"Reads.","tags":["read-only"],"kind":"tool","namespace":"n","has_schema":false,"cost_hint":0,"side_effects":false,"safety":"read_only"}`},
 		{"tags are tamed", `{"name":"t","annotations":{"tags":["a long tag of more than twenty-four characters","http://10.0.0.1/","x, [y]\n z",7]},"_meta":{"_fastmcp":{"tags":["f"]}}}`, nil,
 			"n:t@1 (tool) [a long tag of more than, f, x y z] side-effects",
 			`{"id":"n:t@1","name":"t","description":"","tags":["a long tag of more than","f","x y z"],"kind":"tool","namespace":"n","has_schema":false,"cost_hint":0,"side_effects":true,"safety":""}`},

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -65,6 +66,7 @@ type Entry struct {
 	Own bool
 
 	cost    float64
+	lost    string   // the name as the server says it, if the id lacks letters of it
 	note    string   // on the card; see Listing.Notes
 	digest  [32]byte // of Raw
 	check   *validator
@@ -480,6 +482,9 @@ func (e *Entry) identify(configured string) (mapped string) {
 		}
 	}
 	e.Namespace, e.Name = MapNamespace(namespace), mapName(name)
+	if raw := cmp.Or(e.RawName, name); losesLetters(raw) {
+		e.lost = raw
+	}
 	// Resources and prompts are always identified by their shape: two documents may have the same
 	// version.
 	if e.Kind == KindTool && e.Version != "" {
@@ -502,10 +507,7 @@ func (e *Entry) setID(version, hash8 string) {
 }
 
 func (e *Entry) buildCard() {
-	name := e.Name
-	if len(name) > maxCardName {
-		name = clip(name, maxCardName)
-	}
+	name := clip(cmp.Or(collapse(e.lost), e.Name), maxCardName)
 	schema := string(bytes.TrimSpace(e.InputSchema))
 	e.Card = Card{
 		ID:          e.ID,
@@ -521,6 +523,9 @@ func (e *Entry) buildCard() {
 	description := e.Description
 	if collapse(description) == "" {
 		description = e.Title
+	}
+	if e.lost != "" {
+		description = strings.TrimSuffix(name+": "+collapse(description), ": ")
 	}
 	e.Card.fit(description)
 	if e.note != "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // fallbackNamespace is the namespace if a name contains none.
@@ -109,6 +110,14 @@ func mapName(s string) string {
 		mapped = "_" + mapped
 	}
 	return shorten(mapped, s, maxNameLen)
+}
+
+// losesLetters reports whether an id lacks letters or digits of a name because they are not ASCII. A
+// name with an address is left to its id: cards have no addresses.
+func losesLetters(name string) bool {
+	return !strings.Contains(name, "://") && strings.ContainsFunc(name, func(r rune) bool {
+		return r > unicode.MaxASCII && r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsNumber(r))
+	})
 }
 
 // shorten cuts mapped to limit bytes, including a hash of raw at the end.
