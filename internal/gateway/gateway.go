@@ -270,7 +270,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 		tools[ToolHydrate] = g.hydrate(find)
 	}
 	for name, tool := range tools {
-		tools[name] = dispatch.Chain(tool, g.accounts.link, g.answer)
+		tools[name] = dispatch.Chain(tool, g.accounts.link, g.answer, fitting)
 	}
 	f := &face{lists: lists, meta: newMetaTable(tools, holdsBack)}
 	lists.meta = f.meta

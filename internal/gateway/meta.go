@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -177,6 +178,28 @@ func (t *metaTable) names(s *Snapshot) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// maxOwnArguments is the size of the largest arguments of a meta-tool, without those that it passes to a
+// server. A query, an id or a selector has a small part of it.
+const maxOwnArguments = 256 << 10
+
+// fitting is the link that refuses too large arguments before they are decoded. Without it each step that
+// reads them makes texts of their size, which are in no account.
+func fitting(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		n := len(c.Arguments)
+		if n > maxOwnArguments {
+			switch c.Verb {
+			case ToolExecute, ResourceRead, PromptGet:
+				n -= len(rawjson.Get(c.Arguments, "args")) + len(rawjson.Get(c.Arguments, "arguments"))
+			}
+		}
+		if n > maxOwnArguments {
+			return nil, metaArgs(c.Verb, "arguments of %d bytes that are for no server; the most are %d", n, maxOwnArguments)
+		}
+		return next.Dispatch(ctx, c)
+	})
 }
 
 // Bounds of the unknown arguments in an error.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,34 @@ func TestWrongCallOfAMetaTool(t *testing.T) {
 		}
 		if s := h.tool(t, m.name, m.example); s.IsError && failure(t, s).Error == "ARGS_INVALID" {
 			t.Errorf("%s %s: %+v", m.name, m.example, s)
+		}
+	}
+}
+
+// Arguments that are for no server have a bound, in each meta-tool. Arguments for a server have none here.
+func TestMetaToolsBoundTheirOwnArguments(t *testing.T) {
+	h, _ := library(t, Options{ExposeHydrate: true})
+	long := strings.Repeat("x", maxOwnArguments)
+	for _, m := range metaTools {
+		for _, arguments := range []string{
+			`{"path":"/` + long + `"}`,
+			m.example[:len(m.example)-1] + `,"more":"` + long + `"}`,
+			`{"selector":{"type":"search","pattern":"` + long + `"},"args":{"a":"` + long + `"}}`,
+			`{"tool_id":"` + long + `","arguments":{}}`,
+		} {
+			e := failure(t, h.tool(t, m.name, arguments))
+			if e.Error != "ARGS_INVALID" || !strings.HasPrefix(e.Message, m.name+": arguments of ") || !strings.HasSuffix(e.Message, "the most are 262144") {
+				t.Errorf("%s %.40s: %s", m.name, arguments, e.Message)
+			}
+		}
+		if e := failure(t, h.tool(t, m.name, `{"wrong":"`+long[:maxOwnArguments-12]+`"}`)); !strings.Contains(e.Message, "unknown argument") {
+			t.Errorf("%s: %s", m.name, e.Message)
+		}
+	}
+	for _, key := range []string{"args", "arguments"} {
+		s := h.tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,%q:{"path":"/%s"}}`, h.id(t, "files", "read_file"), key, long))
+		if s.IsError {
+			t.Errorf("%s: %.300s", key, s.Content[0].Text)
 		}
 	}
 }
