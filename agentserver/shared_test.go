@@ -27,7 +27,7 @@ func TestStorePasswords(t *testing.T) {
 // TestSharedTasks: replicas with queue.group tell and cancel each other's tasks, and one of them alone
 // runs each.
 func TestSharedTasks(t *testing.T) {
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	o := Options{Connect: func(q QueueConfig) (any, func(), error) {
 		if q.Store != "nats://a:4222" || q.Group != "jobs" {
 			t.Errorf("%+v", q)

@@ -145,7 +145,7 @@ func startNodesWith(t *testing.T, count int, more string) *nodes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &nodes{fake: fake, t: t, docs: store.NewMemory(), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp", more: more}
+	c := &nodes{fake: fake, t: t, docs: store.NewMemory(store.MemoryOptions{}), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp", more: more}
 	t.Cleanup(func() { fake.Close(); c.up.Close() })
 	if c.key, err = clusterkey.Parse(strings.Repeat("0123456789abcdef", 4)); err != nil {
 		t.Fatal(err)

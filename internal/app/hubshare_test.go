@@ -32,7 +32,7 @@ func (d *askedDocs) Get(ctx context.Context, key string) (store.Doc, error) {
 func TestHubWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &sharedHub{name: "lab", gate: &hubGate{}}
-		docs, bus := &askedDocs{Docs: store.NewMemory(), key: h.key()}, store.NewMemoryBus()
+		docs, bus := &askedDocs{Docs: store.NewMemory(store.MemoryOptions{}), key: h.key()}, store.NewMemoryBus()
 		join := func(name string) *cluster.Node {
 			n, err := cluster.Start(t.Context(), cluster.Options{Docs: docs, Bus: bus, Name: name})
 			if err != nil {

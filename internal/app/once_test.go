@@ -15,7 +15,7 @@ import (
 // TestOnce: an approval is used once, whatever the store does, and is known as used for longer than its state lives.
 func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		for _, fault := range []storetest.Fault{storetest.None, storetest.Drop, storetest.ApplyThenFail, storetest.ConflictFalsely} {
 			var asked, used atomic.Int32
 			nodes := [3]*Store{}

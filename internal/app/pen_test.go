@@ -28,7 +28,7 @@ func (s stuckDocs) Set(ctx context.Context, key string, value []byte, rev uint64
 func TestPenAroundAFailure(t *testing.T) {
 	for _, failure := range []error{store.ErrFull, store.ErrUnavailable} {
 		synctest.Test(t, func(t *testing.T) {
-			docs := store.NewMemory()
+			docs := store.NewMemory(store.MemoryOptions{})
 			p := newPen(stuckDocs{docs, "l.bad", failure}, slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 // is given up.
 func TestPlaceGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		node, err := cluster.Start(t.Context(), cluster.Options{Docs: docs, Bus: store.NewMemoryBus(), Name: "a"})
 		if err != nil {
 			t.Fatal(err)

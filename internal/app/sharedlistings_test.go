@@ -19,7 +19,7 @@ import (
 // the store is there again.
 func TestLateFirstDefinitions(t *testing.T) {
 	t.Parallel()
-	docs := &storetest.Faults{Docs: store.NewMemory()}
+	docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 	manager := upstream.New(upstream.Options{})
 	defer func() { _ = manager.Close(t.Context()) }()
 	e := &Engine{log: slog.New(slog.DiscardHandler), manager: manager, state: gateway.NewState()}

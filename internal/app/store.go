@@ -28,6 +28,7 @@ import (
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/filestore"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 	"github.com/weir-mcp/weir/internal/telemetry"
@@ -47,7 +48,8 @@ const storeResults = "artifacts"
 
 // A Store is what a gateway keeps beyond its process. A nil Store keeps nothing.
 type Store struct {
-	server *natsserver.Server
+	server *natsserver.Server // of cluster:DIR
+	file   *filestore.Store   // of file:DIR
 	docs   store.Docs
 	ids    *sessionid.Ids
 	shelf  *artifact.Shelf
@@ -108,21 +110,22 @@ func folderDenied(err error, dir string) error {
 }
 
 func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slog.Logger) (err error) {
-	max := int64(c.Store.MaxBytes)
-	if s.server, err = natsserver.Open(natsserver.Options{Dir: dir, MaxBytes: max + c.StreamBytes(), Late: c.Store.Sync == config.SyncInterval, Logger: log}); err != nil {
-		return err
-	}
+	late := c.Store.Sync == config.SyncInterval
 	// The key is made after the documents, so a key without documents says that these are lost. They
 	// are not made then: the next start would take them for the ones that belong to the key.
+	if err := importOlder(ctx, dir, log); err != nil {
+		return err
+	}
 	path := filepath.Join(dir, storeKey)
 	_, missing := os.Stat(path)
-	docs, found, err := natsstore.Open(ctx, s.server.Conn(), natsstore.Options{Bucket: storeBucket, Changes: storeChanges, Replicas: 1, MaxBytes: max, Existing: missing == nil, Writes: s.server.Writes})
-	if errors.Is(err, natsstore.ErrLost) {
+	docs, found, err := filestore.Open(filestore.Options{Dir: dir, MaxBytes: int64(c.Store.MaxBytes), Late: late, Existing: missing == nil, Logger: log})
+	if errors.Is(err, filestore.ErrLost) {
 		return fmt.Errorf("%s has a key and no documents: restore all of it from a backup, or remove it to begin anew", dir)
 	}
 	if err != nil {
 		return err
 	}
+	s.file = docs
 	if found && missing != nil {
 		log.Warn("the store has documents and no key: a new key is made, and sessions and handles of before are unknown; a backup of the key brings them back", "key", path)
 	}
@@ -135,7 +138,7 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 		return err
 	}
 	s.docs, s.ids, s.key = docs, sessionid.New(key, docs, log), key
-	s.shelf = &artifact.Shelf{Docs: docs, Dir: filepath.Join(dir, storeResults), Late: c.Store.Sync == config.SyncInterval}
+	s.shelf = &artifact.Shelf{Docs: docs, Dir: filepath.Join(dir, storeResults), Late: late}
 	if err := place.MakeFolder(s.shelf.Dir); err != nil {
 		return err
 	}
@@ -224,6 +227,9 @@ func (s *Store) Close() {
 	s.shared.close()
 	if s.server != nil {
 		s.server.Close()
+	}
+	if s.file != nil {
+		s.file.Close()
 	}
 }
 

@@ -18,11 +18,7 @@ func (s *Store) openEvents(c *config.Config, log *slog.Logger) (err error) {
 	name, replicas := cmp.Or(s.name, defaultCluster), c.Store.Replicas
 	conn := s.shared.conn
 	if conn == nil {
-		if conn = s.server.Conn(); s.node == nil {
-			replicas = 1
-		} else {
-			replicas = cmp.Or(replicas, embeddedReplicas)
-		}
+		conn, replicas = s.server.Conn(), cmp.Or(replicas, embeddedReplicas)
 	}
 	s.events, err = natsstore.NewEvents(conn, natsstore.EventsOptions{
 		Stream: "WEIR_" + name + "_EVENTS", Subject: "weir." + name + ".events", Replicas: replicas, MaxBytes: c.StreamBytes(),

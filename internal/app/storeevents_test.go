@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 	"github.com/weir-mcp/weir/internal/telemetry"
 )
@@ -106,24 +103,5 @@ func TestStreamOfSeveralGateways(t *testing.T) {
 	}
 	if bound := stream.CachedInfo().Config.MaxBytes; bound != 16<<20 {
 		t.Errorf("the stream may have %d bytes", bound)
-	}
-}
-
-// TestStreamOfOneGateway: a store in a folder has the stream in addition to its documents, and keeps it over a restart.
-func TestStreamOfOneGateway(t *testing.T) {
-	c, _, err := config.Parse("weir.yaml", fmt.Appendf(nil, "store: {at: %q, max_bytes: 128MB}\nevents: {stream: true}", "file:"+filepath.Join(t.TempDir(), "state")), config.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2 {
-		s, err := OpenStore(t.Context(), c, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.sink()(happened("ann"))
-		if all := readStream(t, s.events, i+1); len(all) != i+1 || all[i].Node != "" || all[i].Principal != "ann" {
-			t.Errorf("start %d: %+v", i, all)
-		}
-		s.Close()
 	}
 }

@@ -30,7 +30,7 @@ func TestHalfSpilling(t *testing.T) {
 
 func TestShelved(t *testing.T) {
 	testStore(t, func(t *testing.T, opts artifact.Options) *artifact.Local {
-		opts.Shelf = &artifact.Shelf{Docs: docs.NewMemory(), Dir: t.TempDir(), Late: true}
+		opts.Shelf = &artifact.Shelf{Docs: docs.NewMemory(docs.MemoryOptions{}), Dir: t.TempDir(), Late: true}
 		return openLocal(t, opts)
 	})
 }

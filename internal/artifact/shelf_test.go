@@ -27,7 +27,7 @@ type shelf struct {
 
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	return &shelf{&storetest.Faults{Docs: docs.NewMemory()}, t.TempDir()}
+	return &shelf{&storetest.Faults{Docs: docs.NewMemory(docs.MemoryOptions{})}, t.TempDir()}
 }
 
 // open opens a store as the next process does. The one before it may still be open: a process that is

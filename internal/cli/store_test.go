@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/weir-mcp/weir/internal/fakemcp"
 )
@@ -47,21 +48,46 @@ func (r *restarted) kill(t *testing.T) {
 	r.again(t)
 }
 
-// keeps waits until the store has texts: keys, or what documents say. What stands in a file outlasts a kill.
+// keeps waits until the store has texts: keys, or what documents say. It looks into a copy of the store's
+// file, as a gateway would after a kill.
 func (r *restarted) keeps(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		until(t, text, func() string {
-			found := "not kept"
-			_ = filepath.WalkDir(filepath.Join(filepath.Dir(r.path), "state"), func(path string, _ fs.DirEntry, _ error) error {
-				if data, err := os.ReadFile(path); err == nil && bytes.Contains(data, []byte(text)) {
-					found = text
-				}
-				return nil // files may go meanwhile
-			})
-			return found
+			if keptText(t, filepath.Join(filepath.Dir(r.path), "state", "weir.db"), text) {
+				return text
+			}
+			return "not kept"
 		})
 	}
+}
+
+// keptText reports whether a key or a value of a store's file has a text. A copy that was made while the
+// file was written may be no store.
+func keptText(t *testing.T, path, text string) (found bool) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if err := os.WriteFile(copied, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(copied, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		return false
+	}
+	defer db.Close()
+	_ = db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
+			return b.ForEach(func(key, value []byte) error {
+				found = found || bytes.Contains(key, []byte(text)) || bytes.Contains(value, []byte(text))
+				return nil
+			})
+		})
+	})
+	return found
 }
 
 // A plainClient is a client of the legacy era with one session.
@@ -143,7 +169,7 @@ func TestKilledSessions(t *testing.T) {
 			}
 		}
 	}
-	for name, mode := range map[string]os.FileMode{"": 0o700, "key": 0o600, "nats": 0o700} {
+	for name, mode := range map[string]os.FileMode{"": 0o700, "key": 0o600, "weir.db": 0o600} {
 		if info, err := os.Stat(filepath.Join(filepath.Dir(r.path), "state", name)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("state/%s: %v, %v", name, info, err)
 		}
@@ -151,7 +177,7 @@ func TestKilledSessions(t *testing.T) {
 	second := writeConfig(t, "weir.yaml", "store: file:"+filepath.Join(filepath.Dir(r.path), "state"))
 	weir(t, "serve", "--config", second, "--listen", "127.0.0.1:0").want(t, exitUsage, "another weir uses ")
 	r.end(syscall.SIGTERM)
-	if err := os.RemoveAll(filepath.Join(filepath.Dir(r.path), "state", "nats")); err != nil {
+	if err := os.Remove(filepath.Join(filepath.Dir(r.path), "state", "weir.db")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the first start makes no documents for the second one

@@ -31,7 +31,7 @@ type pair struct {
 func silent() storetest.Fault { return storetest.Delay }
 
 func newPair(t *testing.T) *pair {
-	p := &pair{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus()}
+	p := &pair{t: t, docs: store.NewMemory(store.MemoryOptions{}), bus: store.NewMemoryBus()}
 	listeners := map[string]*memnet.Listener{"a:1": memnet.New(), "b:1": memnet.New()}
 	for i, name := range []string{"a", "b"} {
 		p.faults[i] = &storetest.Faults{Docs: p.docs, Wait: time.Hour}

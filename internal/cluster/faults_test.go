@@ -36,7 +36,7 @@ func TestGoneIsBounded(t *testing.T) {
 // TestPassOnFails: a third node that cannot reach the owner either says so, and whether the owner may have
 // got the request. The entry node then answers its client, by the request's id.
 func TestPassOnFails(t *testing.T) {
-	docs, bus := store.NewMemory(), store.NewMemoryBus()
+	docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 // linked returns two nodes in one process, of which b serves its peer link with a handler.
 func linked(t *testing.T, handler http.Handler) (a, b *Node) {
 	t.Helper()
-	docs, bus := store.NewMemory(), store.NewMemoryBus()
+	docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestSmallRequests(t *testing.T) {
 	authority := clusterkey.NewAuthority("a", key, nil, nil)
 	for name, older := range map[string]bool{"today": false, "older": true} {
 		t.Run(name, func(t *testing.T) {
-			docs, bus := store.NewMemory(), store.NewMemoryBus()
+			docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)

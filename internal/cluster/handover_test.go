@@ -21,7 +21,7 @@ import (
 // anew: the first one may have been given up. It is not there twice.
 func TestInherit(t *testing.T) {
 	type leftKey struct{}
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	n, err := Start(t.Context(), Options{Docs: docs, Bus: store.NewMemoryBus(), Name: "a"})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestInherit(t *testing.T) {
 // TestStreamOfAnUnreachableNode: a stream whose node lives and cannot be reached is opened without events, and ends.
 func TestStreamOfAnUnreachableNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs, bus := store.NewMemory(), store.NewMemoryBus()
+		docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 		start := func(name string) *Node {
 			n, err := Start(t.Context(), Options{Docs: docs, Bus: bus, Name: name, URL: "http://" + name + ":1", Dial: func(context.Context, string, string) (net.Conn, error) {
 				return nil, errors.New("refused")

@@ -55,7 +55,7 @@ func TestCallerIsCarried(t *testing.T) {
 // TestLinkRefuses: without a certificate of the cluster no request comes through, and none without a
 // caller. The handler sees no header of the link.
 func TestLinkRefuses(t *testing.T) {
-	n, err := Start(t.Context(), Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Name: "n"})
+	n, err := Start(t.Context(), Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Name: "n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestUnusedConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Start(t.Context(), Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Name: "a", URL: "http://" + l.Addr().String()})
+	n, err := Start(t.Context(), Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Name: "a", URL: "http://" + l.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}

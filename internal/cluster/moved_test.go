@@ -145,7 +145,7 @@ func TestCallInASessionRunsOnce(t *testing.T) {
 }
 
 func newMovers(t *testing.T) *movers {
-	return &movers{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus()}
+	return &movers{t: t, docs: store.NewMemory(store.MemoryOptions{}), bus: store.NewMemoryBus()}
 }
 
 // TestAdoptionAsksOnce: to take over a session of a node that is known to be gone or to drain, a node writes the
@@ -229,7 +229,7 @@ func TestUnreachable(t *testing.T) {
 // of its older incarnation has not ended yet. A request for one of them never runs to and fro between the nodes.
 func TestSessionsOfAFencedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs, bus, listener := store.NewMemory(), store.NewMemoryBus(), memnet.New()
+		docs, bus, listener := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus(), memnet.New()
 		faults := &storetest.Faults{Docs: docs, Next: func() storetest.Fault { return storetest.None }}
 		start := func(name string, docs store.Docs) *Node {
 			n, err := Start(t.Context(), Options{Docs: docs, Bus: bus, Name: name, URL: "http://" + name + ":1", Dial: listener.DialContext})
@@ -279,7 +279,7 @@ func TestSessionsOfAFencedNode(t *testing.T) {
 // the new process knows that the old one is gone, and is served.
 func TestSessionsOfARestartedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs, bus, listener := store.NewMemory(), store.NewMemoryBus(), memnet.New()
+		docs, bus, listener := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus(), memnet.New()
 		faults := &storetest.Faults{Docs: docs, Next: func() storetest.Fault { return storetest.None }}
 		deaf := &deafBus{Bus: bus}
 		start := func(name string, docs store.Docs, bus Bus) *Node {
@@ -325,7 +325,7 @@ func TestStreamWaitsForStore(t *testing.T) {
 	for name, away := range map[string]time.Duration{"back": 8 * time.Second, "away": time.Minute, "of events": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				docs, bus := store.NewMemory(), store.NewMemoryBus()
+				docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 				faults := &storetest.Faults{Docs: docs, Next: func() storetest.Fault { return storetest.None }}
 				n, err := Start(t.Context(), Options{Docs: faults, Bus: bus, Name: "a"})
 				if err != nil {

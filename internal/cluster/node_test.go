@@ -28,7 +28,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus(), off: map[string]bool{}}
+	return &world{t: t, docs: store.NewMemory(store.MemoryOptions{}), bus: store.NewMemoryBus(), off: map[string]bool{}}
 }
 
 // cut makes an address refuse connections, or accept them again.

@@ -16,7 +16,7 @@ import (
 
 // TestUpgrade: a connection of another protocol goes over the peer link, and a node without that protocol says so.
 func TestUpgrade(t *testing.T) {
-	docs, bus := store.NewMemory(), store.NewMemoryBus()
+	docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 	key, err := clusterkey.Parse("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
 	if err != nil {
 		t.Fatal(err)

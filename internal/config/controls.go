@@ -111,8 +111,8 @@ func (d *decoder) checkControls(c *Config) {
 	d.checkCache(&c.Cache)
 	d.checkPolicy(&c.Policy)
 	checkAudit(d, c)
-	if c.Events.Stream && c.Store.At == storeMemory {
-		d.Fail(d.At("events.stream"), "events.stream", "events.stream needs a store that has streams, and store is memory: write store: file:DIR, cluster:DIR or nats://HOST:PORT, or take events.stream out")
+	if c.Events.Stream && (c.Store.At == storeMemory || strings.HasPrefix(c.Store.At, storeFile)) {
+		d.Fail(d.At("events.stream"), "events.stream", "events.stream needs a store that gateways share: write store: nats://HOST:PORT, or events.file for the events of one gateway")
 	}
 	if file := c.Events.File; file != "" && file != EventsStderr && !filepath.IsAbs(file) && d.dir != "" {
 		c.Events.File = filepath.Join(d.dir, file)

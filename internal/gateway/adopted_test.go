@@ -22,7 +22,7 @@ func TestAgeOfAdopted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := sessionid.New(key, store.NewMemory(), nil).At("/mcp").Around(mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) { return json.RawMessage("{}"), nil }), nil)
+		at := sessionid.New(key, store.NewMemory(store.MemoryOptions{}), nil).At("/mcp").Around(mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) { return json.RawMessage("{}"), nil }), nil)
 		first := mcp.NewSession("", "ann")
 		id := at.Name(first)
 		time.Sleep(time.Hour)

@@ -21,7 +21,7 @@ import (
 // most; sessions at several endpoints share one document.
 func TestRecall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "a", Namespace: "a"})
 		join := func() (*recalls, *sessionState, *sessionState) {
 			m := &recalls{docs: docs}
@@ -73,7 +73,7 @@ func TestRecall(t *testing.T) {
 // already, or does not answer.
 func TestRecallsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &storetest.Faults{Docs: store.NewMemory()}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 		m := &recalls{docs: docs}
 		t.Cleanup(m.close)
 		use := func(principal string) *mcp.Session {
@@ -144,7 +144,7 @@ func TestRestore(t *testing.T) {
 // TestRecallOfSessions: a session of the legacy era that is new asks the store nothing, and one that
 // ends with the process keeps nothing.
 func TestRecallOfSessions(t *testing.T) {
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	m := &recalls{docs: docs}
 	defer m.close()
 	s := mcp.NewSession("id", "ann")

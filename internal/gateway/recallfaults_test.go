@@ -33,7 +33,7 @@ func (s stuckDocs) Set(ctx context.Context, key string, value []byte, rev uint64
 func TestRecallAroundAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := func(principal string) string { return "p." + store.Hash("principal\x00"+principal) }
-		docs, log := store.NewMemory(), new(bytes.Buffer)
+		docs, log := store.NewMemory(store.MemoryOptions{}), new(bytes.Buffer)
 		m := &recalls{docs: stuckDocs{docs, key("bad")}, log: slog.New(slog.NewTextHandler(log, nil))}
 		offer := func(principal string) {
 			s := mcp.NewSession("", principal)

@@ -34,7 +34,7 @@ func sharing(t *testing.T, docs store.Docs, name string) (m *recalls, join func(
 // later, in both directions, and at nodes that start.
 func TestSharedRecall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "a", Namespace: "a"})
 		var all []*sessionState
 		node := func() {
@@ -93,7 +93,7 @@ func TestSharedRecall(t *testing.T) {
 // them, and a store that is away delays a first request by a second.
 func TestSharedRecallEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &storetest.Faults{Docs: store.NewMemory()}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 		m, join := sharing(t, docs, "n0")
 		_, joinOther := sharing(t, docs, "n1")
 		other, _ := joinOther("ann")
@@ -152,7 +152,7 @@ func (d *slowFollow) Follow(what string, f func(store.Doc)) (func(), error) {
 // TestSharedRecallCloses: a follow that begins during the end of the gateway ends, too.
 func TestSharedRecallCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &slowFollow{Docs: store.NewMemory(), answer: make(chan struct{})}
+		docs := &slowFollow{Docs: store.NewMemory(store.MemoryOptions{}), answer: make(chan struct{})}
 		m, join := sharing(t, docs, "n0")
 		join("ann")
 		go m.close()

@@ -25,7 +25,7 @@ func keptState(t *testing.T, d store.Docs) *State {
 // over. A task that has ended makes room there.
 func TestTaskOutlastsTheGateway(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		server := &taskServer{at: "url", modern: modern, lasts: 70 * time.Second, says: "42 rows"}
 		begin := func() *taskHarness {
 			return newTaskHarness(t, server, Options{State: keptState(t, docs), Tasks: tasks.Options{Max: 1}})
@@ -62,7 +62,7 @@ func TestTaskOutlastsTheGateway(t *testing.T) {
 // TestTaskOfAnAbsentServer: the handle of a task waits for its server after a restart.
 func TestTaskOfAnAbsentServer(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		h := newTaskHarness(t, &taskServer{at: "url", modern: modern, lasts: 50 * time.Second, says: "42 rows"}, Options{State: keptState(t, docs)})
 		handle := handleIn(t, h.execute())
 		late := newHarness(t, Options{State: keptState(t, docs), Tasks: tasks.Options{Wait: tasksWait}})
@@ -87,7 +87,7 @@ func TestTaskOfAnAbsentServer(t *testing.T) {
 func TestTaskStoreFails(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
 		var faults []storetest.Fault
-		docs := &storetest.Faults{Docs: store.NewMemory(), Wait: time.Second, Next: func() storetest.Fault {
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Wait: time.Second, Next: func() storetest.Fault {
 			if len(faults) == 0 {
 				return storetest.None
 			}
@@ -132,7 +132,7 @@ const mayHaveRun = `"retryable":false,"details":{"kind":"store_unavailable","may
 func TestTaskEndsWhileTheStoreIsSilent(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
 		silent := func(server *taskServer) *taskHarness {
-			docs := &storetest.Faults{Docs: store.NewMemory(), Wait: time.Hour}
+			docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Wait: time.Hour}
 			state := keptState(t, docs)
 			docs.Next = func() storetest.Fault { return storetest.Delay }
 			return newTaskHarness(t, server, Options{State: state})
@@ -168,7 +168,7 @@ func TestTaskOfAnotherServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eras(t, func(t *testing.T, modern bool) {
-				docs := store.NewMemory()
+				docs := store.NewMemory(store.MemoryOptions{})
 				first := newTaskHarness(t, &taskServer{at: c.before, modern: modern, lasts: 20 * time.Minute, says: "ann's rows"}, Options{State: keptState(t, docs)})
 				ann := handleIn(t, first.execute())
 				if got := first.view(first.session, ann, head); !strings.Contains(got, "still running") {
@@ -207,7 +207,7 @@ func TestTaskOfAnotherServer(t *testing.T) {
 func TestTaskIsReplacedWhileItIsAwaited(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		eras(t, func(t *testing.T, modern bool) {
-			h := newTaskHarness(t, &taskServer{at: "url", apart: apart, modern: modern, lasts: 40 * time.Second, says: "rows"}, Options{State: keptState(t, store.NewMemory())})
+			h := newTaskHarness(t, &taskServer{at: "url", apart: apart, modern: modern, lasts: 40 * time.Second, says: "rows"}, Options{State: keptState(t, store.NewMemory(store.MemoryOptions{}))})
 			ann := handleIn(t, h.execute())
 			read := make(chan string)
 			go func() { read <- h.view(h.session, ann, head) }()

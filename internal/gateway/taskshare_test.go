@@ -29,7 +29,7 @@ func sharedState(d store.Docs, inc string) *State {
 // after its node is gone. When the server gives its id to a task of another principal, it works nowhere.
 func TestTaskAtOtherNodes(t *testing.T) {
 	eras(t, func(t *testing.T, modern bool) {
-		docs := &storetest.Faults{Docs: store.NewMemory()}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 		server := &taskServer{at: "url", modern: modern, lasts: 200 * time.Second, says: "42 rows"}
 		at := func(inc string) *taskHarness {
 			return newTaskHarness(t, server, Options{State: sharedState(docs, inc)})

@@ -126,6 +126,7 @@ var places = []place{
 	{"internal/serverlog", ground, nil, "keeps what server programs write to standard error; knows neither processes nor configurations"},
 	{"internal/clusterkey", ground, []string{"internal/seal"}, "what nodes of a cluster derive from their one secret; knows neither addresses nor connections"},
 	{"internal/store", ground, nil, "documents that outlast the process, changed by compare-and-set; knows none of their contents"},
+	{"internal/store/filestore", ground, []string{"internal/place", "internal/store"}, "documents in one file of a folder; knows no node"},
 	{"internal/store/natsserver", ground, []string{"internal/place"}, "a NATS server in this process, over a folder; knows no documents"},
 	{"internal/store/natsstore", ground, []string{"internal/store"}, "documents, messages and blobs in NATS; knows not where the server runs"},
 	{"internal/store/direct", ground, []string{"internal/store"}, "messages over connections between processes; knows neither nodes nor what the messages are for"},

@@ -47,7 +47,7 @@ const (
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sets := 0
-		docs := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault { sets++; return storetest.None }}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Next: func() storetest.Fault { sets++; return storetest.None }}
 		r, stop := restart(t, docs, Options{})
 		for _, body := range []string{agentA, agentB} {
 			if status, answer := send(r, "ann", http.MethodPost, "/agents", body); status != 200 {
@@ -105,7 +105,7 @@ func TestKept(t *testing.T) {
 // TestKeptLate: agents register and leave while the store does not answer, and are kept once it does.
 func TestKeptLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &storetest.Faults{Docs: store.NewMemory()}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 		r, stop := restart(t, docs, Options{Lease: time.Hour})
 		send(r, "ann", http.MethodPost, "/agents", agentB)
 		docs.Cut(true)

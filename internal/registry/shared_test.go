@@ -33,7 +33,7 @@ func joined(t *testing.T, docs store.Docs, o Options) (r *Registry, stop func())
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sets atomic.Int32
-		docs := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault { sets.Add(1); return storetest.None }}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Next: func() storetest.Fault { sets.Add(1); return storetest.None }}
 		var changes atomic.Int32
 		a, stopA := joined(t, docs, Options{})
 		defer stopA()
@@ -97,7 +97,7 @@ func TestShared(t *testing.T) {
 // of, and new ones are told to try again. Afterwards all nodes have them.
 func TestSharedWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := store.NewMemory()
+		memory := store.NewMemory(store.MemoryOptions{})
 		cut := &storetest.Faults{Docs: memory}
 		a, stopA := joined(t, cut, Options{})
 		defer stopA()
@@ -140,7 +140,7 @@ func TestSharedWithoutStore(t *testing.T) {
 func TestSharedFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		docs := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault { n++; return storetest.Fault(n * 7 % 5) }}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Next: func() storetest.Fault { n++; return storetest.Fault(n * 7 % 5) }}
 		a, stopA := joined(t, docs, Options{})
 		defer stopA()
 		b, stopB := joined(t, docs, Options{})
@@ -160,7 +160,7 @@ func TestSharedFaults(t *testing.T) {
 // keep others from registering.
 func TestSharedFailuresOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		if _, err := docs.Set(t.Context(), keyOf("a"), []byte(`{"v":99,"name":"a"}`), 0, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func (d *afterSet) Set(ctx context.Context, key string, value []byte, rev uint64
 // keeps the newer one.
 func TestSharedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := store.NewMemory()
+		memory := store.NewMemory(store.MemoryOptions{})
 		docs := &afterSet{Docs: memory}
 		a, stopA := joined(t, docs, Options{})
 		defer stopA()

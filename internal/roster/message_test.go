@@ -51,7 +51,7 @@ func (s sender) Inc() string { return s.inc }
 func TestLineOfOneSender(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			docs, bus := store.NewMemory(), store.NewMemoryBus()
+			docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 			fetched := make(chan struct{})
 			var of Bodies
 			open := func(inc string, b *Bodies) (*Shared, *heard) {
@@ -110,7 +110,7 @@ func TestLineOfOneSender(t *testing.T) {
 // the message while the body was fetched. What has waited behind it is handled, and is not reported.
 func TestLostBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs, bus := store.NewMemory(), store.NewMemoryBus()
+		docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 		fetched := make(chan struct{})
 		open := func(inc string, b *Bodies) (*Shared, *heard) {
 			s, h := NewShared(Options{Docs: docs, Bus: bus, Node: sender{inc: inc}, Name: "test", Bodies: b}), &heard{}
@@ -185,7 +185,7 @@ func TestCaller(t *testing.T) {
 func TestBodiesMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bodies := &Bodies{}
-		s := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test", Bodies: bodies})
+		s := NewShared(Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test", Bodies: bodies})
 		inc := "aaaaaa"
 		s.inc.Store(&inc)
 		ask := func() (err error) {
@@ -211,7 +211,7 @@ func TestBodiesMakeRoom(t *testing.T) {
 
 // TestNoticesOfSeveral: events have their numbers before another goroutine can see them; the race detector says so.
 func TestNoticesOfSeveral(t *testing.T) {
-	s := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: sender{inc: "aaaaaa"}, Name: "test"})
+	s := NewShared(Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Node: sender{inc: "aaaaaa"}, Name: "test"})
 	defer s.Close()
 	inc := "aaaaaa"
 	s.inc.Store(&inc)
@@ -234,7 +234,7 @@ func TestNoticesOfSeveral(t *testing.T) {
 // are many of them.
 func TestManyUnknownSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, got := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test"}), &heard{}
+		s, got := NewShared(Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test"}), &heard{}
 		defer s.Close()
 		s.events = got
 		l := &line{s: s, inc: "aaaaaa", ears: map[string]*ear{}}
@@ -280,7 +280,7 @@ func TestManyUnknownSenders(t *testing.T) {
 // error that it was not handled.
 func TestFencedSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewShared(Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test"})
+		s := NewShared(Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test"})
 		defer s.Close()
 		if err := s.Tell("bbbbbb", "desk", &Message{Op: OpSend}); !errors.Is(err, ErrLost) {
 			t.Errorf("Tell: %v", err)

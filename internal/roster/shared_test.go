@@ -37,7 +37,7 @@ func (c *counted) Set(ctx context.Context, key string, value []byte, rev uint64,
 // TestOneWrite: changes of one office at the same time are one write.
 func TestOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &counted{Docs: store.NewMemory()}
+		docs := &counted{Docs: store.NewMemory(store.MemoryOptions{})}
 		s := NewShared(Options{Docs: docs, Bus: store.NewMemoryBus(), Node: alone{}, Name: "test"})
 		defer s.Close()
 		var all sync.WaitGroup
@@ -68,7 +68,7 @@ func TestOneWrite(t *testing.T) {
 func TestUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var count atomic.Int64
-		docs := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault {
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Next: func() storetest.Fault {
 			if count.Add(1)%3 == 2 {
 				return storetest.ApplyThenFail
 			}

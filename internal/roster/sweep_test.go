@@ -20,7 +20,7 @@ func (deaf) Drained()         {}
 // no hub follows it. Members of nodes that are there stay.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		revs := map[string]uint64{}
 		for _, inc := range []string{"aaaaaa", "bbbbbb", "cccccc"} {
 			rev, err := docs.Set(t.Context(), "n."+inc, []byte("{}"), 0, 0)

@@ -24,7 +24,7 @@ func TestSessionsOutlastTheRouter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := sessionid.New(key, store.NewMemory(), nil)
+	ids := sessionid.New(key, store.NewMemory(store.MemoryOptions{}), nil)
 	begin := func(url string) *env {
 		return start(t, func(_ *config.Server, o *router.Options) { o.Sessions = ids.At },
 			&config.Server{Name: "fake", Type: config.TransportHTTP, URL: url + "/mcp"}).ready()

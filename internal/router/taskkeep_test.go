@@ -18,7 +18,7 @@ import (
 // TestTaskOwnersKept: the next process knows whose the tasks of a server with a url are, by the newest
 // call, and nothing of those of another server. A store that does not answer is no answer.
 func TestTaskOwnersKept(t *testing.T) {
-	docs := &storetest.Faults{Docs: store.NewMemory()}
+	docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 	process := func(at string, runs bool) *taskOwners {
 		u, err := url.Parse(at)
 		if err != nil {
@@ -69,7 +69,7 @@ func TestTaskOwnersKept(t *testing.T) {
 // tasks: an older task with the id loses its owner, and a task without one belongs to no principal.
 func TestTaskShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		process := func() *taskOwners {
 			u := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 			return &taskOwners{docs: &taskDocs{docs: docs, log: slog.New(slog.DiscardHandler), name: "s", target: func() (Target, bool) { return Target{URL: u}, true }}}
@@ -117,7 +117,7 @@ func TestTaskShares(t *testing.T) {
 // owner of an older task with the id, which never has the new one.
 func TestTaskOwnerLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &storetest.Faults{Docs: store.NewMemory()}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 		process := func() *taskOwners {
 			u := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 			return &taskOwners{docs: &taskDocs{docs: docs, log: slog.New(slog.DiscardHandler), name: "s", target: func() (Target, bool) { return Target{URL: u}, true }}}
@@ -152,7 +152,7 @@ func TestTaskOwnerLate(t *testing.T) {
 // store is asked once about a task.
 func TestTaskListWithoutStore(t *testing.T) {
 	asked := 0
-	docs := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault { asked++; return storetest.None }}
+	docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Next: func() storetest.Fault { asked++; return storetest.None }}
 	u := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 	p := &passthrough{name: "s"}
 	p.tasks.docs = &taskDocs{docs: docs, log: slog.New(slog.DiscardHandler), name: "s", target: func() (Target, bool) { return Target{URL: u}, true }}

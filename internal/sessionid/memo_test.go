@@ -89,7 +89,7 @@ func (k *kept) again(d store.Docs) (*kept, string) {
 // refused is not made again.
 func TestRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		k := newKept(t, docs, session("{}"))
 		born := time.Now()
 		for doc, err := range docs.List(t.Context(), "s.") {
@@ -129,7 +129,7 @@ func TestRestore(t *testing.T) {
 // the log is told once; what is kept stays.
 func TestLargeRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		k := newKept(t, docs, session("{}"))
 		var log bytes.Buffer
 		k.ids.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -167,7 +167,7 @@ func TestLargeRecord(t *testing.T) {
 func TestRestoreFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var next []storetest.Fault
-		d := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault {
+		d := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Next: func() storetest.Fault {
 			if len(next) == 0 {
 				return storetest.None
 			}
@@ -227,7 +227,7 @@ func TestRestoreFaults(t *testing.T) {
 // TestLargeRecordAmongOthers: a session with many subscriptions neither loses them nor ends other
 // sessions of its principal, which share its document.
 func TestLargeRecordAmongOthers(t *testing.T) {
-	ids := New(nil, store.NewMemory(), nil)
+	ids := New(nil, store.NewMemory(store.MemoryOptions{}), nil)
 	began := time.Now().Unix()
 	at := func(n int) place { return place{"s.one.a", fmt.Sprint(n), began + int64(n)} }
 	subscribe := func(n, bytes int) {

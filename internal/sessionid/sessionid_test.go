@@ -35,7 +35,7 @@ func session(info string) *mcp.Session {
 // principal, at its endpoint, within its life, and until it was ended.
 func TestAdopt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		born := session(`{"name":"c","version":"1"}`)
 		id := ids(t, docs).At("/mcp").Name(born)
 		if !streamable.ValidSessionID(id) || strings.Contains(id, "ann") {
@@ -86,7 +86,7 @@ func TestAdopt(t *testing.T) {
 // confirmed.
 func TestEnded(t *testing.T) {
 	fault := storetest.None
-	docs := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault { return fault }}
+	docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Next: func() storetest.Fault { return fault }}
 	e := ids(t, docs).At("/mcp")
 	id := e.Name(session("{}"))
 	unavailable := func(err error) {
@@ -119,7 +119,7 @@ func TestEnded(t *testing.T) {
 // TestLargeClient: the icons of a client are left out of the id, and a client that tells too much in
 // any case has an id as without a store.
 func TestLargeClient(t *testing.T) {
-	e := ids(t, store.NewMemory()).At("/mcp")
+	e := ids(t, store.NewMemory(store.MemoryOptions{})).At("/mcp")
 	s, err := e.Adopt(t.Context(), e.Name(session(`{"name":"c","version":"1","icons":[{"src":"`+strings.Repeat("x", 4000)+`"}]}`)), "ann")
 	if err != nil || s == nil {
 		t.Fatal(s, err)
@@ -139,7 +139,7 @@ func TestLargeClient(t *testing.T) {
 // TestIDsOfACluster: an id begins with the incarnation of its node, also if the client tells too much of itself for
 // a session that can be adopted. Ids of builds that wrote "~" behind the incarnation are known.
 func TestIDsOfACluster(t *testing.T) {
-	all := ids(t, store.NewMemory())
+	all := ids(t, store.NewMemory(store.MemoryOptions{}))
 	all.In(func() string { return "abc123" })
 	e := all.At("/mcp")
 	small, large := session(`{"name":"c","version":"1"}`), session(`{"name":"`+strings.Repeat("x", 4000)+`"}`)
@@ -175,7 +175,7 @@ func TestIDsOfACluster(t *testing.T) {
 // TestWrapEnds: the id of a server ends, as one of weir's own sessions does.
 func TestWrapEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := ids(t, store.NewMemory()).At("/mcps/a/mcp")
+		e := ids(t, store.NewMemory(store.MemoryOptions{})).At("/mcps/a/mcp")
 		id := e.Wrap("ann", "https://a/mcp", "secret-id")
 		time.Sleep(life - time.Hour)
 		if own, ok := e.Unwrap("ann", "https://a/mcp", id); !ok || own != "secret-id" {
@@ -190,7 +190,7 @@ func TestWrapEnds(t *testing.T) {
 
 // TestWrap: the id of a server is known for its principal, its server and its endpoint alone.
 func TestWrap(t *testing.T) {
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	e := ids(t, docs).At("/mcps/a/mcp")
 	id := e.Wrap("ann", "https://a/mcp", "secret-id")
 	if !streamable.ValidSessionID(id) || strings.Contains(id, "secret-id") {
@@ -234,7 +234,7 @@ func (d *asked) Get(ctx context.Context, key string) (store.Doc, error) {
 // TestAhead: what was read of a session ahead is not read again for its adoption, and counts for one adoption of this
 // session.
 func TestAhead(t *testing.T) {
-	docs := &asked{Docs: store.NewMemory()}
+	docs := &asked{Docs: store.NewMemory(store.MemoryOptions{})}
 	k := newKept(t, docs, session("{}"))
 	e, principal := k.Endpoint, k.s.Principal()
 	with := e.Ahead(t.Context(), principal, k.id)

@@ -50,7 +50,7 @@ func of(own, principal string) *mcp.Session {
 // its ended sessions works again, and sessions of other principals and younger ones stay.
 func TestManyEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		e := ids(t, docs).At("/mcp")
 		next := inOneSlot()
 		stays := e.Name(of(next(), "bob"))
@@ -92,7 +92,7 @@ func TestManyEnds(t *testing.T) {
 // they have, and the oldest are not adopted without it.
 func TestManySubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		next := inOneSlot()
 		at := func() place { return placeOf("ann", next(), time.Now().Unix()) }
 		i := ids(t, docs)
@@ -132,7 +132,7 @@ func TestManySubscriptions(t *testing.T) {
 
 // TestEndsAtOnce: sessions of one slot that end at the same moment all end.
 func TestEndsAtOnce(t *testing.T) {
-	i := ids(t, store.NewMemory())
+	i := ids(t, store.NewMemory(store.MemoryOptions{}))
 	next := inOneSlot()
 	var places []place
 	for range 40 {

@@ -111,7 +111,7 @@ func TestSimulation(t *testing.T) {
 			t.Run(fmt.Sprint("lane", i), func(t *testing.T) {
 				t.Parallel()
 				for seed := next.Add(1) - 1; seed <= last; seed = next.Add(1) - 1 {
-					failures, seen := simulate(t, seed, store.NewMemory())
+					failures, seen := simulate(t, seed, store.NewMemory(store.MemoryOptions{}))
 					operations.Add(uint64(seen))
 					for _, failure := range failures {
 						t.Error(failure)
@@ -162,7 +162,7 @@ func TestBrokenPromises(t *testing.T) {
 		t.Run(c.prefix, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(100) {
-				failures, _ := simulate(t, seed+1, careless{store.NewMemory(), c.prefix})
+				failures, _ := simulate(t, seed+1, careless{store.NewMemory(store.MemoryOptions{}), c.prefix})
 				if slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, c.finds) }) {
 					t.Logf("found with seed %d", seed+1)
 					return

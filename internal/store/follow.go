@@ -90,7 +90,7 @@ func (m *Memory) state(w *follow, key string) Doc {
 	if d.Rev == 0 {
 		delete(w.told, key)
 	} else {
-		w.told[key] = m.docs[key].expires
+		w.told[key] = m.docs[key].Ends
 	}
 	return d
 }

@@ -28,7 +28,7 @@ func (h *halfway) Follow(what string, f func(store.Doc)) (func(), error) {
 // TestFollowLater: a follow begins when the store answers, and tells nothing of attempts that have failed.
 func TestFollowLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &halfway{Faults: &storetest.Faults{Docs: store.NewMemory()}}
+		docs := &halfway{Faults: &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}}
 		set := func(key string) uint64 {
 			t.Helper()
 			rev, err := docs.Docs.Set(t.Context(), key, []byte("x"), 0, 0)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -10,12 +11,14 @@ import (
 	"time"
 )
 
-// Memory is Docs that last as long as the process. Tests of rooms use it. It bounds neither the number
-// of documents nor their bytes.
+// Memory is Docs that last as long as the process, or as long as what Keep writes.
 type Memory struct {
-	mu   sync.Mutex // guards below
-	rev  uint64
-	docs map[string]entry
+	o MemoryOptions
+
+	mu    sync.Mutex // guards below
+	rev   uint64
+	docs  map[string]Kept
+	bytes int64
 	// sweep is the revision at which documents that have ended are removed, even if no caller asks
 	// for them: as many changes apart as there are documents.
 	sweep uint64
@@ -23,34 +26,94 @@ type Memory struct {
 	follows map[*follow]struct{}
 }
 
-type entry struct {
-	doc     Doc
-	expires time.Time // zero: never
+// MemoryOptions configures a Memory. The zero value keeps nothing beyond the process and has no bound.
+type MemoryOptions struct {
+	// MaxBytes bounds keys and values together. A change that has no room returns ErrFull. 0 is no bound.
+	MaxBytes int64
+	// Keep writes changes before they count. A document of revision 0 is deleted. If Keep returns an
+	// error, the changes are not made, and their caller gets the error. Calls do not overlap.
+	Keep func(changes []Kept) error
+	// Docs are documents that Keep has written before.
+	Docs []Kept
 }
+
+// Kept is a document, and when it ends by itself; the zero time is never.
+type Kept struct {
+	Doc
+	Ends time.Time
+}
+
+// Ended reports whether the document is gone by now.
+func (k Kept) Ended() bool { return !k.Ends.IsZero() && !time.Now().Before(k.Ends) }
+
+func (k Kept) size() int64 { return int64(len(k.Key) + len(k.Value)) }
 
 // sweepMin is the least number of changes between two sweeps.
 const sweepMin = 1000
 
-func (e entry) ended() bool { return !e.expires.IsZero() && !time.Now().Before(e.expires) }
-
 var _ Docs = (*Memory)(nil)
 
-// NewMemory returns an empty Memory.
-func NewMemory() *Memory {
-	return &Memory{docs: map[string]entry{}, follows: map[*follow]struct{}{}, sweep: sweepMin}
+// NewMemory returns a Memory with the documents of the options.
+func NewMemory(o MemoryOptions) *Memory {
+	m := &Memory{o: o, docs: map[string]Kept{}, follows: map[*follow]struct{}{}}
+	for _, k := range o.Docs {
+		m.put(k)
+		m.rev = max(m.rev, k.Rev)
+	}
+	m.o.Docs = nil
+	m.sweep = m.rev + uint64(len(m.docs)) + sweepMin
+	return m
 }
 
-// get returns the document of a key that has not expired. The caller holds mu.
+// get returns the document of a key that has not ended. The caller holds mu.
 func (m *Memory) get(key string) Doc {
-	e, ok := m.docs[key]
-	if ok && e.ended() {
-		delete(m.docs, key)
-		ok = false
+	if k, ok := m.docs[key]; ok && !k.Ended() {
+		return k.Doc
 	}
-	if !ok {
-		return Doc{Key: key}
+	return Doc{Key: key}
+}
+
+// put makes a change. The caller holds mu.
+func (m *Memory) put(k Kept) {
+	m.bytes -= m.docs[k.Key].size()
+	if k.Rev == 0 {
+		delete(m.docs, k.Key)
+		return
 	}
-	return e.doc
+	m.docs[k.Key] = k
+	m.bytes += k.size()
+}
+
+// change makes a change, and removes documents that have ended when it is time for that, or when the
+// change has no room without it. The caller holds mu.
+func (m *Memory) change(k Kept) error {
+	changes := []Kept{k}
+	room := m.bytes + k.size() - m.docs[k.Key].size()
+	full := m.o.MaxBytes > 0 && k.Rev != 0 && room > m.o.MaxBytes
+	if full || m.rev >= m.sweep {
+		for key, old := range m.docs {
+			if key != k.Key && old.Ended() {
+				changes = append(changes, Kept{Doc: Doc{Key: key}})
+				room -= old.size()
+			}
+		}
+		if full && room > m.o.MaxBytes {
+			return fmt.Errorf("store: %d bytes of documents, at most %d: %w", room, m.o.MaxBytes, ErrFull)
+		}
+	}
+	if m.o.Keep != nil {
+		if err := m.o.Keep(changes); err != nil {
+			return err
+		}
+	}
+	for _, c := range changes {
+		m.put(c)
+	}
+	if len(changes) > 1 || m.rev >= m.sweep {
+		m.sweep = m.rev + uint64(len(m.docs)) + sweepMin
+	}
+	m.changed(k.Key)
+	return nil
 }
 
 func copied(d Doc) Doc {
@@ -81,17 +144,15 @@ func (m *Memory) Set(ctx context.Context, key string, value []byte, rev uint64, 
 	if m.get(key).Rev != rev {
 		return 0, ErrConflict
 	}
-	if m.rev++; m.rev >= m.sweep {
-		maps.DeleteFunc(m.docs, func(_ string, e entry) bool { return e.ended() })
-		m.sweep = m.rev + uint64(len(m.docs)) + sweepMin
-	}
-	e := entry{doc: copied(Doc{Key: key, Rev: m.rev, Value: value})}
+	k := Kept{Doc: copied(Doc{Key: key, Rev: m.rev + 1, Value: value})}
 	if ttl > 0 {
-		e.expires = time.Now().Add(max(ttl, MinTTL))
+		k.Ends = time.Now().Add(max(ttl, MinTTL))
 	}
-	m.docs[key] = e
-	m.changed(key)
-	return m.rev, nil
+	if err := m.change(k); err != nil {
+		return 0, err
+	}
+	m.rev = k.Rev
+	return k.Rev, nil
 }
 
 // Delete implements Docs.
@@ -107,9 +168,7 @@ func (m *Memory) Delete(ctx context.Context, key string, rev uint64) error {
 	if m.get(key).Rev != rev || rev == 0 {
 		return ErrConflict
 	}
-	delete(m.docs, key)
-	m.changed(key)
-	return nil
+	return m.change(Kept{Doc: Doc{Key: key}})
 }
 
 // List implements Docs.

@@ -14,13 +14,15 @@ import (
 
 // TestMemory: the store in memory keeps the contract, also behind faults that do nothing.
 func TestMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { storetest.Contract(t, &storetest.Faults{Docs: store.NewMemory()}) })
+	synctest.Test(t, func(t *testing.T) {
+		storetest.Contract(t, &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})})
+	})
 }
 
 // TestMemoryFollow: changes reach followers, also behind faults that do nothing.
 func TestMemoryFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		storetest.Follow(t, docs, &storetest.Faults{Docs: docs})
 	})
 }
@@ -30,7 +32,7 @@ func TestChange(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			f := &storetest.Faults{Docs: store.NewMemory(), Wait: 100 * time.Millisecond, Next: func() storetest.Fault {
+			f := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Wait: 100 * time.Millisecond, Next: func() storetest.Fault {
 				if random.IntN(2) == 0 {
 					return storetest.None
 				}
@@ -68,7 +70,7 @@ func TestMemoryBlobs(t *testing.T) {
 func TestFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var next storetest.Fault
-		f := &storetest.Faults{Docs: store.NewMemory(), Next: func() storetest.Fault { return next }, Wait: time.Minute}
+		f := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{}), Next: func() storetest.Fault { return next }, Wait: time.Minute}
 		set := func(fault storetest.Fault, want error) {
 			t.Helper()
 			next = fault

@@ -14,7 +14,7 @@ import (
 func TestSole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var next []storetest.Fault
-		docs := store.NewMemory()
+		docs := store.NewMemory(store.MemoryOptions{})
 		f := &storetest.Faults{Docs: docs, Wait: time.Second, Next: func() storetest.Fault {
 			if len(next) == 0 {
 				return storetest.None

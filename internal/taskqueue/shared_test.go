@@ -26,7 +26,7 @@ type group struct {
 }
 
 func newGroup(t *testing.T) *group {
-	return &group{t: t, docs: store.NewMemory(), starts: map[string][]string{}}
+	return &group{t: t, docs: store.NewMemory(store.MemoryOptions{}), starts: map[string][]string{}}
 }
 
 // replica returns a replica that runs tasks one at a time, and the faults of its store.
@@ -380,7 +380,7 @@ func TestRestartOfIdempotent(t *testing.T) {
 // TestGroupNames refuses names of groups whose keys would be those of others.
 func TestGroupNames(t *testing.T) {
 	for _, name := range []string{"", "a.b", "a b", "gw", "gwid"} {
-		if s, err := NewShared(SharedOptions{Docs: store.NewMemory(), Group: name}); err == nil {
+		if s, err := NewShared(SharedOptions{Docs: store.NewMemory(store.MemoryOptions{}), Group: name}); err == nil {
 			_ = s.Close(t.Context())
 			t.Errorf("the group %q was taken", name)
 		}
@@ -390,7 +390,7 @@ func TestGroupNames(t *testing.T) {
 // TestSharedSeesAnEarlierState: a store that has lost a change may tell of a task that runs after it has told of its end.
 // The second end is no news.
 func TestSharedSeesAnEarlierState(t *testing.T) {
-	s, err := NewShared(SharedOptions{Options: Options{Run: sleeper}, Docs: store.NewMemory(), Group: "g"})
+	s, err := NewShared(SharedOptions{Options: Options{Run: sleeper}, Docs: store.NewMemory(store.MemoryOptions{}), Group: "g"})
 	if err != nil {
 		t.Fatal(err)
 	}

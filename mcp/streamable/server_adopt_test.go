@@ -38,7 +38,7 @@ func seen(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 // TestServerAdopts: a session goes on at another Server with the same store, for its principal, until
 // it is ended there.
 func TestServerAdopts(t *testing.T) {
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	for _, slow := range []bool{false, true} { // slow: the response to initialize is a stream
 		h := serverOf(map[string]toolFunc{"seen": seen})
 		first := h
@@ -94,7 +94,7 @@ func TestServerAdopts(t *testing.T) {
 // TestServerAdoptsIdle: a session that was ended because it was idle goes on with its next request,
 // also with a GET.
 func TestServerAdoptsIdle(t *testing.T) {
-	o := lasting(t, store.NewMemory(), serverOf(map[string]toolFunc{"seen": seen}))
+	o := lasting(t, store.NewMemory(store.MemoryOptions{}), serverOf(map[string]toolFunc{"seen": seen}))
 	o.SessionIdle = time.Minute
 	inBubble(t, o, func(t *testing.T, a *agent) {
 		a.initialize(mcp.V20251125)
@@ -118,7 +118,7 @@ func TestServerAdoptsIdle(t *testing.T) {
 // TestServerStoreAway: while the store does not answer, sessions that are here go on, others are told
 // to try again, and no end is confirmed.
 func TestServerStoreAway(t *testing.T) {
-	docs := &storetest.Faults{Docs: store.NewMemory()}
+	docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 	o := lasting(t, docs, serverOf(map[string]toolFunc{"seen": seen}))
 	o.SessionIdle = time.Minute
 	inBubble(t, o, func(t *testing.T, a *agent) {
@@ -173,7 +173,7 @@ func (h *slowly) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 // TestServerAdoptsFirst: no request of an adopted session overtakes what is restored, and what is
 // restored does not depend on the patience of the first one.
 func TestServerAdoptsFirst(t *testing.T) {
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	const subscribe = `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"x:a"}}`
 	start := func() *slowly { return &slowly{next: serverOf(map[string]toolFunc{"seen": seen})} }
 	var id string

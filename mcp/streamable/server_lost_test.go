@@ -38,7 +38,7 @@ func TestClientOutlivesItsServer(t *testing.T) {
 			return json.RawMessage(`{"content":[]}`), nil
 		},
 	})
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	var now atomic.Pointer[streamable.Server]
 	front := httptest.NewServer(guard.New(guard.Options{}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { now.Load().ServeHTTP(w, r) })))
 	start := func() {

@@ -18,7 +18,7 @@ import (
 // same store.
 func anotherStart(t *testing.T, h mcp.Handler, f func(t *testing.T, a *agent)) {
 	t.Helper()
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	var id string
 	inBubble(t, lasting(t, docs, h), func(t *testing.T, a *agent) {
 		a.initialize(mcp.V20251125)
@@ -130,7 +130,7 @@ func (d *endedMeanwhile) Get(ctx context.Context, key string) (store.Doc, error)
 // TestEndedWhileItIsMadeAnew: a session that another request ends while it is made anew does not live
 // on.
 func TestEndedWhileItIsMadeAnew(t *testing.T) {
-	memory := store.NewMemory()
+	memory := store.NewMemory(store.MemoryOptions{})
 	h := serverOf(map[string]toolFunc{"seen": seen})
 	var id string
 	inBubble(t, lasting(t, memory, h), func(t *testing.T, a *agent) {

@@ -61,7 +61,7 @@ type meshed struct {
 }
 
 func newMesh(t testing.TB) *mesh {
-	return &mesh{t: t, docs: store.NewMemory(), bus: store.NewMemoryBus()}
+	return &mesh{t: t, docs: store.NewMemory(store.MemoryOptions{}), bus: store.NewMemoryBus()}
 }
 
 // newNATS is a mesh over a NATS server.

@@ -58,7 +58,7 @@ func (l *leaver) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, er
 // startLeavers starts nodes of a cluster.
 func startLeavers(t *testing.T, count int) (all []*leaver, docs *store.Memory) {
 	t.Helper()
-	docs = store.NewMemory()
+	docs = store.NewMemory(store.MemoryOptions{})
 	bus := store.NewMemoryBus()
 	key, err := seal.NewKey(base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // TestNearSaysWhetherItRan: a message for a connection at a node that lives and cannot be reached did not arrive, and
 // the answer says so.
 func TestNearSaysWhetherItRan(t *testing.T) {
-	docs, bus := store.NewMemory(), store.NewMemoryBus()
+	docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 	join := func(name string) *cluster.Node {
 		n, err := cluster.Start(t.Context(), cluster.Options{
 			Docs: docs, Bus: bus, Name: name, URL: "http://" + name,
@@ -58,7 +58,7 @@ func TestNearSaysWhetherItRan(t *testing.T) {
 // TestRowsOfANodeThatLives: a request for rows that breaks off on its way to their node, or on its way back, is no word
 // that they are gone: while the node lives, the reader may try again.
 func TestRowsOfANodeThatLives(t *testing.T) {
-	docs, bus := store.NewMemory(), store.NewMemoryBus()
+	docs, bus := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestRowsOfANodeThatLives(t *testing.T) {
 // the other nodes would say that its node is gone.
 func TestOffersOfANodeApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &storetest.Faults{Docs: store.NewMemory()}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 		n, err := cluster.Start(t.Context(), cluster.Options{Docs: docs, Bus: store.NewMemoryBus(), Name: "a"})
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // TestForgedHeaders: the headers with which nodes tell each other who calls, from where and over how many nodes are
 // dropped from requests of clients, however their names are written.
 func TestForgedHeaders(t *testing.T) {
-	node, err := cluster.Start(t.Context(), cluster.Options{Docs: store.NewMemory(), Bus: store.NewMemoryBus(), Name: "n"})
+	node, err := cluster.Start(t.Context(), cluster.Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Name: "n"})
 	if err != nil {
 		t.Fatal(err)
 	}

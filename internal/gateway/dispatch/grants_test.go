@@ -54,7 +54,7 @@ func TestGrantsOverNodes(t *testing.T) {
 		for _, broken := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(1, uint64(limit.PerMinute)))
-				docs, began := &storetest.Faults{Docs: store.NewMemory()}, time.Now()
+				docs, began := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}, time.Now()
 				if broken {
 					faults := rand.New(rand.NewPCG(2, uint64(limit.PerMinute)))
 					docs.Next = func() storetest.Fault {
@@ -109,7 +109,7 @@ func TestGrantsOverNodes(t *testing.T) {
 // end of the lease, and at once when the node ends.
 func TestGrantsAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShares(store.NewMemory(), 2)
+		s := newShares(store.NewMemory(store.MemoryOptions{}), 2)
 		defer s.close()
 		scopes := []scope{{"one", RateLimit{PerMinute: 80}}}
 		count := func(l *Ledger) (n int, last *breach) {
@@ -154,7 +154,7 @@ func TestGrantsAreGivenBack(t *testing.T) {
 // and go on when it is back.
 func TestGrantsWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &storetest.Faults{Docs: store.NewMemory()}
+		docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 		s := newShares(docs, 1)
 		defer s.close()
 		scopes := []scope{{"one", RateLimit{PerMinute: 16}}}
@@ -186,7 +186,7 @@ func TestGrantsWithoutStore(t *testing.T) {
 // TestGrantDocument: the document of a busy principal stays small, and few calls write.
 func TestGrantDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counted{Docs: store.NewMemory()}
+		c := &counted{Docs: store.NewMemory(store.MemoryOptions{})}
 		s := newShares(c.faults(), 3)
 		defer s.close()
 		for i := range 30_000 {
@@ -230,7 +230,7 @@ func (d *lateDocs) Set(ctx context.Context, key string, value []byte, rev uint64
 // not what a later attempt would have written.
 func TestGrantsOfALateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs, nodes := &lateDocs{Docs: store.NewMemory()}, 5
+		docs, nodes := &lateDocs{Docs: store.NewMemory(store.MemoryOptions{})}, 5
 		g, l := NewGrants(docs, func() int { nodes--; return nodes }), new(Ledger)
 		defer g.Close(context.Background())
 		g.Principal(l, "ann")
@@ -251,7 +251,7 @@ func TestGrantsOfALateWrite(t *testing.T) {
 // TestGrantsAfterAReload: calls of leases from before a limit in all are not taken off it.
 func TestGrantsAfterAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShares(store.NewMemory(), 2)
+		s := newShares(store.NewMemory(store.MemoryOptions{}), 2)
 		defer s.close()
 		if b := s.all[0].take(0, true, []scope{{"one", RateLimit{PerMinute: 800}}}); b != nil { // a lease of 100
 			t.Fatal(b.error())
@@ -270,7 +270,7 @@ func TestGrantsAfterAReload(t *testing.T) {
 // TestGrantsCloseInTime: a store that does not answer keeps the end of the process no longer than its caller waits.
 func TestGrantsCloseInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := &slowDocs{Docs: store.NewMemory()}
+		docs := &slowDocs{Docs: store.NewMemory(store.MemoryOptions{})}
 		g := NewGrants(docs, func() int { return 2 })
 		for _, name := range []string{"ann", "bob", "eve"} {
 			l := new(Ledger)

@@ -26,7 +26,7 @@ func TestLeasesOverKills(t *testing.T) {
 	for _, limit := range []RateLimit{{PerMinute: 5}, {PerMinute: 40}, {PerMinute: 500}, {PerSession: 200}, {PerMinute: 30, PerSession: 400}} {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, uint64(limit.PerMinute)))
-			docs, began := store.NewMemory(), time.Now()
+			docs, began := store.NewMemory(store.MemoryOptions{}), time.Now()
 			var made []time.Duration
 			var l *Ledger
 			kills := 0
@@ -68,7 +68,7 @@ func TestLeasesOverKills(t *testing.T) {
 // and few calls write.
 func TestLeasesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, began := &counted{Docs: store.NewMemory()}, time.Now()
+		c, began := &counted{Docs: store.NewMemory(store.MemoryOptions{})}, time.Now()
 		docs := c.faults()
 		scopes := []scope{{"one", RateLimit{PerMinute: 320}}}
 		l := &Ledger{Leases: newLeases(docs, "ann")}
@@ -105,7 +105,7 @@ func TestLeasesCount(t *testing.T) {
 // without waiting, and go on when the store is back.
 func TestLeasesWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs, began := &storetest.Faults{Docs: store.NewMemory()}, time.Now()
+		docs, began := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}, time.Now()
 		l := &Ledger{Leases: newLeases(docs, "ann")}
 		scopes := []scope{{"one", RateLimit{PerMinute: 64}}}
 		take := func() *breach { return l.take(time.Since(began), true, scopes) }
@@ -135,7 +135,7 @@ func TestLeasesWithoutStore(t *testing.T) {
 // TestLeasesOfTwo: two ledgers of one holder, one of which is about to end, share the quota.
 func TestLeasesOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs, n := store.NewMemory(), 0
+		docs, n := store.NewMemory(store.MemoryOptions{}), 0
 		both := []*Ledger{{Leases: newLeases(docs, "ann")}, {Leases: newLeases(docs, "ann")}}
 		for i := range 200 {
 			if both[i%2].take(0, true, []scope{{"one", RateLimit{PerSession: 50}}}) == nil {
@@ -151,7 +151,7 @@ func TestLeasesOfTwo(t *testing.T) {
 // TestLeaseDocument: the document of a busy holder stays small.
 func TestLeaseDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs, began := store.NewMemory(), time.Now()
+		docs, began := store.NewMemory(store.MemoryOptions{}), time.Now()
 		k := newLeases(docs, "ann")
 		l := &Ledger{Leases: k}
 		for range 60_000 {

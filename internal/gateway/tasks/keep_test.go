@@ -10,7 +10,7 @@ import (
 // TestForgottenTask: a task that made room is not written again by a request that still follows it,
 // and a task of a server that ends with the gateway is never written.
 func TestForgottenTask(t *testing.T) {
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	kept := func() (n int) {
 		for range docs.List(t.Context(), keyPrefix) {
 			n++

@@ -30,7 +30,7 @@ func (c *counting) Embed(_ context.Context, texts []string) ([][]float32, error)
 
 // TestKept: a new process asks for the vectors of new texts alone, and another model for all.
 func TestKept(t *testing.T) {
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	var texts []string
 	for i := range 500 {
 		texts = append(texts, fmt.Sprintf("tool %d", i))
@@ -81,7 +81,7 @@ func TestKept(t *testing.T) {
 
 // TestKeptBound: shards stay within their bound; the newest vectors stay.
 func TestKeptBound(t *testing.T) {
-	docs := store.NewMemory()
+	docs := store.NewMemory(store.MemoryOptions{})
 	next := &counting{dim: 4000}
 	for round := range 3 {
 		k := embedding.NewKept(next, docs, embedding.Config{})

@@ -32,8 +32,6 @@ type Options struct {
 	// Writes returns a context that ends when the server takes no writes, with the reason as its cause: changes fail at
 	// once then. Nil is a server that answers by itself.
 	Writes func() context.Context
-	// Existing says that the bucket must exist: Open fails with ErrLost if it does not.
-	Existing bool
 }
 
 const (
@@ -115,11 +113,8 @@ type Docs struct {
 
 var _ store.Docs = (*Docs)(nil)
 
-// ErrLost is returned by Open for a bucket that must exist and does not.
-var ErrLost = errors.New("the documents are lost")
-
-// Open returns the documents of a bucket, which it makes if there is none, unless it must exist. found
-// tells whether the bucket was there.
+// Open returns the documents of a bucket, which it makes if there is none. found tells whether
+// the bucket was there.
 func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bool, err error) {
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
@@ -135,7 +130,7 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 	}
 	for end := time.Now().Add(o.Patience); ; within = min(3*within/2, openTimeout) {
 		found, err = d.open(ctx, o, within)
-		if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrSetting) || !time.Now().Before(end) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, ErrSetting) || !time.Now().Before(end) || ctx.Err() != nil {
 			break
 		}
 		select {
@@ -164,8 +159,6 @@ func (d *Docs) open(ctx context.Context, o Options, within time.Duration) (found
 		}
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return false, fmt.Errorf("open the store: %w", err)
-	case o.Existing:
-		return false, ErrLost
 	}
 	// Without direct reads, Get asks the leader and sees each change that has ended.
 	want := jetstream.StreamConfig{
