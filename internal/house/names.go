@@ -1,17 +1,12 @@
 package house
 
 import (
-	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
-	"maps"
 	"slices"
 	"strings"
 )
-
-// maxMethods is the largest number of methods of one type.
-const maxMethods = 41
 
 // shown are the internal types that public packages show in exported declarations, each with the
 // reason. Users of the packages leave such a field nil, or hand on a value without naming its type.
@@ -61,11 +56,6 @@ const maxExported = 881
 func nameRules() []Rule {
 	return []Rule{
 		{
-			Name:   "types stay small",
-			Reason: fmt.Sprintf("a type with more than %d methods has several subjects that share all of its fields; each subject deserves a type that holds only its own", maxMethods),
-			Find:   findCrowded,
-		},
-		{
 			Name:   "what internal packages export is used elsewhere",
 			Reason: "an exported name says that other packages need it; where none does, a reader looks for a caller that does not exist",
 			Find:   findUnused,
@@ -109,30 +99,6 @@ func (p *Package) name() string {
 		}
 	}
 	return ""
-}
-
-// findCrowded counts the methods that product code declares, exported or not.
-func findCrowded(t *Tree) []string {
-	var found []string
-	for _, p := range t.Packages {
-		count := map[string]int{}
-		where := map[string]string{}
-		for _, file := range p.Files {
-			for _, decl := range file.AST.Decls {
-				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv != nil && !file.Test {
-					receiver := receiverOf(f)
-					count[receiver]++
-					where[receiver] = cmp.Or(where[receiver], t.at(f.Pos()))
-				}
-			}
-		}
-		for _, receiver := range slices.Sorted(maps.Keys(count)) {
-			if n := count[receiver]; n > maxMethods {
-				found = append(found, fmt.Sprintf("%s: %s.%s has %d methods: give a part of them a type of their own", where[receiver], p.Path, receiver, n))
-			}
-		}
-	}
-	return found
 }
 
 // receiverOf returns the name of the type of a method.

@@ -7,13 +7,6 @@ import (
 
 // nameTests break the rules about names, or keep them narrowly. TestRules runs them.
 func nameTests() []ruleTest {
-	methods := func(n int) string {
-		var b strings.Builder
-		for i := range n {
-			fmt.Fprintf(&b, "func (r *Room[T]) m%d() {}\n", i)
-		}
-		return b.String()
-	}
 	consts := func(n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -21,15 +14,11 @@ func nameTests() []ruleTest {
 		}
 		return b.String()
 	}
-	const small, used, few, plain = "types stay small", "what internal packages export is used elsewhere",
+	const used, few, plain = "what internal packages export is used elsewhere",
 		"public packages export few names", "public signatures name public types only"
 	const imports = "import _ \"" + Module + "/"
 	const catalog = "import \"" + Module + "/internal/catalog\"\n"
 	return []ruleTest{
-		{"crowded", small, map[string]string{"mcp/a.go": "package mcp\ntype Room[T any] struct{}\n" + methods(maxMethods), "mcp/b.go": "package mcp\nfunc (Room[T]) last() {}"},
-			[]string{"mcp/a.go:3: mcp.Room has 42 methods"}},
-		{"not crowded", small, map[string]string{"mcp/a.go": "package mcp\ntype Room[T any] struct{}\n" + methods(maxMethods), "mcp/a_test.go": "package mcp\nfunc (Room[T]) last() {}"}, nil},
-
 		{"unused", used, map[string]string{"internal/catalog/a.go": "package catalog\nfunc F() { F() }\nvar V int", "internal/catalog/a_test.go": "package catalog\nvar x = V"},
 			[]string{"internal/catalog/a.go:2: internal/catalog.F is used by no other package", "internal/catalog/a.go:3: internal/catalog.V is used by no other package"}},
 		{"used, and shown by what is used", used, map[string]string{

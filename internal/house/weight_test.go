@@ -1,0 +1,63 @@
+package house
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// weightTests break the rules about the weight of types and rooms, or keep them narrowly. TestRules runs them.
+func weightTests() []ruleTest {
+	const job, together, room, words = "a type has one job", "a struct holds what belongs together", "tests are in the room they test", "comments use plain words"
+	repeat := func(n int, line string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, line+"\n", i)
+		}
+		return b.String()
+	}
+	const shapes = "package mcp\nimport \"context\"\ntype Room struct { a, b int; k *keeper }\ntype face struct { *Room }\ntype keeper struct { r *Room }\n"
+	return []ruleTest{
+		{"few methods", job, map[string]string{"mcp/a.go": shapes + repeat(maxMethods, "func (r *Room) m%d() {}")}, nil},
+		{"methods", job, map[string]string{"mcp/a.go": shapes + repeat(maxMethods, "func (r *Room) m%d() {}"), "mcp/b.go": "package mcp\nfunc (Room) last() {}"}, []string{"mcp.Room: 51 true methods"}},
+		{"methods of a generic type", job, map[string]string{"mcp/a.go": "package mcp\ntype Room[T any] struct{}\n" + repeat(maxMethods+1, "func (r *Room[T]) m%d() {}")}, []string{"mcp.Room: 51 true methods"}},
+		{"methods in a test", job, map[string]string{"mcp/a.go": shapes + repeat(maxMethods, "func (r *Room) m%d() {}"), "mcp/a_test.go": "package mcp\nfunc (Room) last() {}"}, nil},
+		{"functions that take it first", job, map[string]string{"mcp/a.go": shapes + repeat(maxMethods, "func (r *Room) m%d() {}") + "func last(ctx context.Context, r *Room, n int) {}"}, []string{"mcp.Room: 51 true methods"}},
+		{"functions that take it later", job, map[string]string{"mcp/a.go": shapes + repeat(maxMethods, "func (r *Room) m%d() {}") + "func last(n int, r *Room) {}"}, nil},
+		{"wrappers", job, map[string]string{"mcp/a.go": shapes + repeat(maxMethods, "func (r *Room) m%d() {}") + "func (f face) last() {}"}, []string{"mcp.Room: 51 true methods"}},
+		{"parts", job, map[string]string{"mcp/a.go": shapes + repeat(maxMethods, "func (r *Room) m%d() {}") + "func (k *keeper) last() {}"}, []string{"mcp.Room: 51 true methods"}},
+		{"a ceiling that may fall", job, map[string]string{"internal/cli/a.go": "package cli\ntype process struct{ a, b int }"}, []string{"internal/house/ceilings.go: internal/cli.process has 0 true methods: lower its ceiling"}},
+
+		{"fields", together, map[string]string{"mcp/a.go": "package mcp\ntype Room struct {\n" + repeat(maxFields+1, "f%d int") + "}\nfunc (Room) m() {}"}, []string{"mcp.Room: 21 fields"}},
+		{"few fields, and data", together, map[string]string{"mcp/a.go": "package mcp\ntype Room struct {\n" + repeat(maxFields, "f%d int") + "}\nfunc (Room) m() {}\ntype Data struct {\n" + repeat(maxFields+1, "f%d int") + "}"}, nil},
+
+		{"tests elsewhere", room, map[string]string{"mcp/a.go": "package mcp\n" + strings.Repeat("\n", smallRoom), "mcp/a_test.go": "package mcp\n"}, []string{"mcp: 1 lines of tests for 301 of code"}},
+		{"tests in it", room, map[string]string{"mcp/a.go": "package mcp\n" + strings.Repeat("\n", smallRoom), "mcp/a_test.go": "package mcp\n" + strings.Repeat("\n", smallRoom/2)}, nil},
+		{"a small room", room, map[string]string{"mcp/a.go": "package mcp\n" + strings.Repeat("\n", smallRoom-1)}, nil},
+
+		{"fancy words", words, map[string]string{"mcp/a.go": "package mcp\n\n// Begin anew, that of one alone, too.\nvar A int\n" + repeat(40, "\n// Plain words.\nvar b%d int")}, []string{
+			`comments: \b(that|those) of\b stands 24.4 times`, `comments: \banew\b`, `comments: , too\b`, `comments: \balone\b`}},
+		{"plain words, and code", words, map[string]string{"mcp/a.go": "package mcp\n\n// Starts again.\nvar A = \"anew\""}, nil},
+	}
+}
+
+// TestCeilings: a ceiling is for something that exists.
+func TestCeilings(t *testing.T) {
+	tree := module(t)
+	types := tree.types()
+	for _, ceilings := range []map[string]int{methodCeilings, fieldCeilings} {
+		for name := range ceilings {
+			if types[name] == nil {
+				t.Errorf("ceilings.go names %s, which does not exist", name)
+			}
+		}
+	}
+	if len(wordCeilings) != len(fancy) {
+		t.Errorf("%d ceilings for %d words", len(wordCeilings), len(fancy))
+	}
+	for path, reason := range testedElsewhere {
+		if reason == "" {
+			t.Errorf("%s has no reason", path)
+		}
+	}
+}
