@@ -22,7 +22,7 @@ var (
 		"internal/artifact.content":       25,
 		"internal/audit.Record":           24,
 		"internal/bridge.held":            25,
-		"internal/catalog.Entry":          32,
+		"internal/catalog.Entry":          33,
 		"internal/clients.Server":         21,
 		"internal/cluster.Node":           32,
 		"internal/config.Config":          50,
