@@ -12,6 +12,8 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/trace"
+	"github.com/weir-mcp/weir/internal/visible"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
@@ -21,6 +23,7 @@ type Hub struct {
 	log      *slog.Logger
 	config   atomic.Pointer[config.Config]
 	hub      *hub.Hub
+	trace    *trace.Tracer
 	issued   *issuedPeers
 	listener net.Listener
 	server   *http.Server
@@ -28,8 +31,8 @@ type Hub struct {
 	failed   error // may be read after ended is closed
 }
 
-// OpenHub listens at hub.listen and serves until Shutdown.
-func OpenHub(ctx context.Context, c *config.Config, log *slog.Logger) (*Hub, error) {
+// OpenHub listens at hub.listen and serves until Shutdown. version is that of the program.
+func OpenHub(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Hub, error) {
 	h := &Hub{log: log, issued: newIssuedPeers(log), ended: make(chan struct{})}
 	h.config.Store(c)
 	// A hub holds messages only while it forwards them, so none are written to files.
@@ -43,6 +46,9 @@ func OpenHub(ctx context.Context, c *config.Config, log *slog.Logger) (*Hub, err
 		h.issued.close()
 		return nil, err
 	}
+	h.trace = trace.New(trace.Options{Version: version, Instance: h.listener.Addr().String(), Redact: visible.Text, Logger: log})
+	h.sendSpans(c)
+	opts.Trace = hubSpans(h.trace)
 	h.hub = hub.New(opts)
 	h.server = NewHTTPServer(hubMux(h.hub, h.hub, c, log), log)
 	go func() {
@@ -61,7 +67,7 @@ func (h *Hub) Addr() net.Addr { return h.listener.Addr() }
 // Done returns a channel that is closed when the hub has stopped serving.
 func (h *Hub) Done() <-chan struct{} { return h.ended }
 
-// Apply applies changed hub tokens and keys, and logs that other hub settings need a restart. If
+// Apply applies changed hub tokens, keys and otlp, and logs that other hub settings need a restart. If
 // Apply returns an error, nothing has changed.
 func (h *Hub) Apply(next *config.Config) error {
 	auth, err := hubAccess(next, h.auth, h.issued)
@@ -72,9 +78,17 @@ func (h *Hub) Apply(next *config.Config) error {
 		h.log.Warn("of hub, only tokens, issuers and computers are applied; the rest keeps its old values until weir is restarted")
 	}
 	h.config.Store(next)
+	h.sendSpans(next)
 	h.hub.SetAccess(auth, auth.Devices)
 	h.log.Info("the configuration has changed and is applied", "tokens", len(auth.Tokens), "computers", len(auth.Devices))
 	return nil
+}
+
+// sendSpans applies the key otlp.
+func (h *Hub) sendSpans(c *config.Config) {
+	if err := h.trace.Configure(spansOf(&c.OTLP)); err != nil {
+		h.log.Error("spans cannot be sent", "err", err)
+	}
 }
 
 // Shutdown tells all peers that the hub is ending and waits for them until ctx ends. It returns the
@@ -85,6 +99,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	}
 	_ = h.server.Close() // all peers were told
 	h.issued.close()
+	h.trace.Close(ctx)
 	<-h.ended
 	if !errors.Is(h.failed, http.ErrServerClosed) {
 		return fmt.Errorf("the hub's listener failed: %w", h.failed)

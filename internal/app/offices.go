@@ -159,6 +159,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 		return setupf("hub.tls needs hub.listen: an address of the hub's own, such as 0.0.0.0:8443")
 	}
 	opts.Claim = e.owners.computer
+	opts.Trace = hubSpans(e.Trace)
 	opts.Shared, o.bodies, o.direct = e.Store.offices(o.log)
 	o.hub = hub.New(opts)
 	if c.Hub.Listen != "" {

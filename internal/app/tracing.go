@@ -1,6 +1,8 @@
 package app
 
 import (
+	"encoding/json"
+
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/trace"
 )
@@ -24,6 +26,17 @@ func spansOf(o *config.OTLP) trace.Settings {
 		headers[name] = value.Reveal()
 	}
 	return trace.Settings{URL: o.URL, Headers: headers, Service: o.ServiceName, Sample: o.Sample, Timeout: o.Timeout}
+}
+
+// hubSpans returns how a hub makes spans of calls that it carries.
+func hubSpans(t *trace.Tracer) func(computer, tool string, payload json.RawMessage) (json.RawMessage, func(json.RawMessage, string)) {
+	return func(computer, tool string, payload json.RawMessage) (json.RawMessage, func(json.RawMessage, string)) {
+		call := t.Accept(computer, tool, payload)
+		if !call.Sampled() {
+			return payload, nil
+		}
+		return call.Carried(payload), call.End
+	}
 }
 
 // sendSpans applies the key otlp. A shell command sends none: it would wait for the collector.

@@ -123,7 +123,7 @@ func runHub(a *process, ctx context.Context, f hubFlags) error {
 		return err
 	}
 	logger := a.newEventLog(c)
-	h, err := app.OpenHub(ctx, c, logger.Logger)
+	h, err := app.OpenHub(ctx, c, a.version, logger.Logger)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/trace/tracetest"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
@@ -391,6 +392,56 @@ func TestRefusedComputer(t *testing.T) {
 	case <-time.After(time.Second):
 	}
 	weir(t, "computer", "--auto-apply=some", "--config", config).want(t, exitUsage, "all or read_only")
+}
+
+// TestSpansOfOffices: weir hub and weir computer send spans, each below that of the caller.
+func TestSpansOfOffices(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	collector := tracetest.New(t)
+	for name, text := range map[string]string{
+		"hub.yaml": "hub: {}\notlp: {url: " + collector.URL + ", service_name: the hub}\n",
+		"mcp.json": `{"mcpServers":{"fake":{"command":"` + fakeBin + `"}},"otlp":{"url":"` + collector.URL + `","service_name":"the desk"}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hub := startProcess(t, dir, "", "hub", "--listen", "127.0.0.1:0", "--config", filepath.Join(dir, "hub.yaml"))
+	base := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(until(t, "URL ", hub.out.String))
+	desk := startComputer(t, dir, "WEIR_HUB_TOKEN=", "--hub", base, "--name", "desk", "--office", "lab", "--config", filepath.Join(dir, "mcp.json"), "--batch", "--auto-apply")
+	awaitText(t, desk.out.String, "Computer desk")
+	a, err := agent.Connect(t.Context(), agent.Options{URL: base, Office: "lab"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	const parent = "b7ad6b7169203331"
+	result, err := a.CallTool(t.Context(), agent.ToolCall{
+		Computer: "desk", Tool: "echo", Arguments: []byte(`{"text":"traced"}`), Traceparent: "00-0af7651916cd43dd8448eb211c80319c-" + parent + "-01",
+	})
+	if err != nil || !strings.Contains(string(result), "traced") {
+		t.Fatalf("%s, %v", result, err)
+	}
+	for _, p := range []*computerProcess{desk, hub} {
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-p.exited
+	}
+	above := parent
+	for _, want := range []string{"the hub server", "the desk server", "the desk client"} {
+		found := ""
+		for _, s := range collector.Spans() {
+			if s.Parent == above && s.Service+" "+s.Kind == want && s.Name == "tools/call echo" && s.Trace == "0af7651916cd43dd8448eb211c80319c" {
+				found = s.ID
+			}
+		}
+		if found == "" {
+			t.Fatalf("no span of %s below %s: %+v", want, above, collector.Spans())
+		}
+		above = found
+	}
 }
 
 // TestCertificateOfDocs: what docs/computers.md tells to type makes a certificate

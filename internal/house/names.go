@@ -43,7 +43,7 @@ var foundations = map[string][]string{
 	"agentserver":       {"internal/catalog", "internal/child", "internal/guard", "internal/invocation", "internal/listchange", "internal/place", "internal/rawjson", "internal/redact", "internal/strict", "internal/taskqueue", "internal/text", "internal/uritemplate", "internal/work"},
 	"agentclient":       {"internal/rawjson"},
 	"smcp/agent":        {"internal/a2c", "internal/member", "internal/rawjson"},
-	"smcp/computer":     {"internal/a2c", "internal/bridge", "internal/catalog", "internal/config", "internal/member", "internal/place", "internal/rawjson", "internal/redact", "internal/strict", "internal/upstream"},
+	"smcp/computer":     {"internal/a2c", "internal/bridge", "internal/catalog", "internal/config", "internal/member", "internal/place", "internal/rawjson", "internal/redact", "internal/strict", "internal/trace", "internal/upstream"},
 	"smcp/hub":          {"internal/a2c", "internal/address", "internal/memory", "internal/ownership", "internal/rawjson", "internal/roster", "internal/visible"},
 	"socketio":          {"internal/rawjson"},
 	"socketio/engineio": {"internal/memory"},

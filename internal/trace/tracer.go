@@ -338,6 +338,9 @@ func outcomeOf(method string, result json.RawMessage, err error) outcome {
 	return outcome{}
 }
 
+// ErrorType returns the type of an error of a request to a server, as spans name it.
+func ErrorType(err error) string { return failureOf(err).errorType }
+
 // failureOf is outcomeOf for an error. It is apart because its variable is on the heap.
 func failureOf(err error) outcome {
 	var wire *jsonrpc.Error

@@ -47,8 +47,10 @@ func (c *Computer) Call(ctx context.Context, call smcp.ToolCall) json.RawMessage
 func (c *Computer) perform(ctx context.Context, call smcp.ToolCall) (json.RawMessage, error) {
 	start := time.Now()
 	rec := Record{Time: start, ReqID: call.ReqID, Agent: smcpAgent(call.Call), Tool: call.ToolName, Arguments: call.Params}
-	result, end, err := c.execute(ctx, call, &rec)
+	followed := c.trace.Accept("", call.ToolName, traceMeta(call.Call))
+	result, end, err := c.execute(followed.Context(ctx), call, &rec)
 	defer end() // after record, so that a late cancellation is recognised as late
+	followed.End(result, failureType(err))
 	rec.Duration = time.Since(start)
 	switch {
 	case err != nil:

@@ -85,7 +85,7 @@ func (o *office) open(req smcp.MCPRequest) error {
 
 // run serves the channel until it ends.
 func (ch *channel) run() {
-	ch.conn = mcp.NewConn(ch, mcp.ConnOptions{Name: "the agent", Handler: ch, Session: ch.session, Drain: time.Millisecond, Logger: ch.c.log})
+	ch.conn = mcp.NewConn(ch, mcp.ConnOptions{Name: "the agent", Handler: ch.c.trace.Handler(ch.server.Name, ch), Session: ch.session, Drain: time.Millisecond, Logger: ch.c.log})
 	<-ch.conn.Done()
 	_ = ch.conn.Close() // the stream's error is known
 	ch.mu.Lock()

@@ -16,6 +16,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/trace"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -89,6 +91,7 @@ type Computer struct {
 	o       Options
 	log     *slog.Logger
 	manager *upstream.Manager
+	trace   *trace.Tracer
 	inputs  *inputs
 	blobs   *blobs
 	uploads *uploads
@@ -139,12 +142,15 @@ func New(o Options) (*Computer, error) {
 	c.office = office{c: c, channels: map[string]*channel{}, changes: map[string]bool{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.inputs = newInputs(&c.o)
+	c.trace = trace.New(trace.Options{
+		Version: rawjson.Text(rawjson.Get(o.ClientInfo, "version")), Instance: o.Name, Redact: c.inputs.redact, Logger: o.Logger,
+	})
 	c.blobs = newBlobs()
 	c.uploads = newUploads(o.Landing)
 	c.skills = skillFolder{path: o.Skills, blobs: c.blobs, log: o.Logger}
 	c.manager = upstream.New(upstream.Options{
 		Logger: o.Logger, BaseEnv: o.BaseEnv, Sink: sink{c}, Redact: c.inputs.redact, ClientInfo: o.ClientInfo,
-		StopGrace: o.StopGrace, Marks: o.Marks, Instances: o.Instances,
+		StopGrace: o.StopGrace, Marks: o.Marks, Instances: o.Instances, Trace: c.trace,
 	})
 	return c, nil
 }
@@ -158,7 +164,7 @@ func (c *Computer) Load(ctx context.Context, f *File) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	c.inputs.define(f.Inputs)
-	return c.replace(ctx, f.Servers)
+	return errors.Join(c.replace(ctx, f.Servers), c.sendSpans(f.otlp))
 }
 
 // Put adds a server, or replaces the server of the same name.
@@ -343,6 +349,7 @@ func (c *Computer) Close(ctx context.Context) error {
 	c.office.close()
 	err := c.manager.Close(ctx)
 	c.wg.Wait()
+	c.trace.Close(ctx)
 	c.uploads.close()
 	return err
 }

@@ -25,6 +25,8 @@ type File struct {
 	Inputs  []Input
 	// Warnings name keys that have no effect.
 	Warnings []string
+
+	otlp json.RawMessage // the section otlp, as it is written; nil without one
 }
 
 // ToolMeta holds the settings of one tool, or the defaults of a server's tools.
@@ -102,6 +104,8 @@ func (s *Server) meta(tool string) ToolMeta {
 //	{"mcpServers": {NAME: {"command": …}}}                         MCP clients
 //	{"servers": {NAME: {"type": …, "server_parameters": {…}}}}     A2C-SMCP; also a list of servers
 //	{NAME: {"type": "http", "url": …}}                             the first draft of A2C-SMCP
+//
+// Next to the servers of the first two forms, otlp says where spans go, as in weir.yaml.
 //
 // Keys without effect are warnings. Parse reports all other faults in one error, each with its line.
 // name stands for the file in messages.
@@ -210,7 +214,14 @@ func (p *parser) parse(root *strict.Node) *File {
 	switch servers := keys[where]; {
 	case servers != nil:
 		for _, pair := range rest {
-			if pair.Key.Value != where {
+			switch pair.Key.Value {
+			case where:
+			case "otlp":
+				var err error
+				if f.otlp, err = strict.JSON(pair.Value); err != nil {
+					p.Fail(pair.Value, "otlp", "otlp: %v", err)
+				}
+			default:
 				p.Warn(pair.Key, pair.Key.Value, "key %q is not read here", pair.Key.Value)
 			}
 		}

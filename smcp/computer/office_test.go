@@ -18,6 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/fleet"
 	"github.com/weir-mcp/weir/internal/member"
 	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/trace/tracetest"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp"
@@ -499,6 +500,105 @@ func TestTrace(t *testing.T) {
 }
 
 // Large binary contents become blobs; uploads land where they may.
+// A call has a span in the hub and in the Computer, and one below for the request to the server.
+func TestSpans(t *testing.T) {
+	metas := make(chan string, 4)
+	server := mcpServer(t, `{"tools":{}}`, map[string]mcp.Handler{
+		"tools/list": fixed(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`),
+		"tools/call": mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+			metas <- rawjson.Text(rawjson.GetPath(r.Params, "_meta", "traceparent"))
+			return json.RawMessage(`{"content":[]}`), nil
+		}),
+	})
+	collector := tracetest.New(t)
+	ends := make(chan string, 8)
+	const sent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	const ofHub = "00-0af7651916cd43dd8448eb211c80319c-00000000000000aa-01"
+	_, url := startHub(t, hub.Options{Trace: func(computer, tool string, payload json.RawMessage) (json.RawMessage, func(json.RawMessage, string)) {
+		if rawjson.Text(rawjson.Get(payload, "traceparent")) != sent {
+			return payload, nil
+		}
+		payload, err := rawjson.Set(payload, "traceparent", rawjson.Quote(ofHub))
+		if err != nil {
+			t.Error(err)
+		}
+		return payload, func(_ json.RawMessage, failure string) { ends <- computer + " " + tool + " " + failure }
+	}})
+	c := startComputer(t, computer.Options{Name: "desk", LookupEnv: func(name string) (string, bool) { return "k1", name == "KEY" }},
+		`{"mcpServers":{"made":{"url":"`+server+`",`+autoApply+`}},"otlp":{"url":"`+collector.URL+`","service_name":"desk","headers":{"x-key":"${KEY}"}}}`)
+	connect(t, c, computer.Hub{URL: url, Office: "o"})
+	a := startAgent(t, agent.Options{URL: url, Office: "o"})
+	got := map[string]string{} // the parents that the server got, by the name of the call
+	for _, call := range []agent.ToolCall{
+		{Computer: "desk", Tool: "t", Traceparent: sent},
+		{Computer: "desk", Tool: "none", Traceparent: sent},
+		{Computer: "desk", Tool: "t", Traceparent: strings.TrimSuffix(sent, "1") + "0"}, // not sampled
+	} {
+		if _, err := a.CallTool(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got["event"] = <-metas
+	if kept := <-metas; kept != strings.TrimSuffix(sent, "1")+"0" {
+		t.Errorf("without a span the server got %q", kept)
+	}
+	if _, err := a.CallTool(t.Context(), agent.ToolCall{Computer: "away", Tool: "t", Traceparent: sent}); err == nil {
+		t.Error("a Computer that is not there has answered")
+	}
+	for _, want := range []string{"desk t ", "desk none ", "away t 404"} {
+		if end := <-ends; end != want {
+			t.Errorf("the hub's span ended with %q, want %q", end, want)
+		}
+	}
+	stream, err := a.OpenMCP(t.Context(), "desk", "made")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: "desk", Drain: time.Millisecond})
+	defer conn.Close()
+	if _, err := conn.Call(t.Context(), "tools/call", json.RawMessage(`{"name":"t","arguments":{},"_meta":{"traceparent":"`+sent+`"}}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	got["channel"] = <-metas
+	if err := c.Close(t.Context()); err != nil { // sends the spans
+		t.Fatal(err)
+	}
+	spans := map[string]tracetest.Span{}
+	for _, s := range collector.Spans() {
+		spans[s.Kind+" "+s.Name+" "+s.Parent] = s
+	}
+	for name, parent := range map[string]string{"event": "00000000000000aa", "channel": "b7ad6b7169203331"} {
+		up := spans["server tools/call t "+parent]
+		below := spans["client tools/call t "+up.ID]
+		if up.Service != "desk" || below.Attributes["weir.server"] != "made" || got[name] != "00-0af7651916cd43dd8448eb211c80319c-"+below.ID+"-01" {
+			t.Errorf("%s: %+v above %+v, the server got %q", name, up, below, got[name])
+		}
+	}
+	if s := spans["server tools/call none 00000000000000aa"]; s.Attributes["error.type"] != "404" {
+		t.Errorf("an unknown tool: %+v", s)
+	}
+	if collector.Header().Get("x-key") != "k1" {
+		t.Errorf("headers: %v", collector.Header())
+	}
+}
+
+// A wrong otlp is an error of Load, and the servers run.
+func TestSpansRefused(t *testing.T) {
+	c := startComputer(t, computer.Options{Name: "desk"}, `{"mcpServers":{}}`)
+	for otlp, want := range map[string]string{`{"url":"ftp://example.com"}`: "otlp.url", `{"sample":2,"url":"http://127.0.0.1:1"}`: "otlp.sample", `7`: "otlp"} {
+		file, err := computer.Parse("desk.json", []byte(`{"servers":[`+fake("fake", "")+`],"otlp":`+otlp+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Load(t.Context(), file); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "spans are not sent") {
+			t.Errorf("%s: %v, want %q", otlp, err, want)
+		}
+		if len(c.Servers()) != 1 {
+			t.Errorf("%s: %d servers", otlp, len(c.Servers()))
+		}
+	}
+}
+
 func TestBlobs(t *testing.T) {
 	big := bytes.Repeat([]byte{1, 2, 3, 250}, 200_000)
 	server := mcpServer(t, `{"tools":{}}`, map[string]mcp.Handler{

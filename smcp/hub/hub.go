@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -71,6 +72,10 @@ type Options struct {
 	PingInterval, PingTimeout time.Duration // as in engineio
 
 	Memory *memory.Account // counts incoming messages; nil: not counted
+	// Trace begins a span for a call of a tool. It returns the payload to pass on and end, which the
+	// Hub calls once with the result, or with the code of the error that is the answer. end is nil if
+	// the call has no span. Trace is called concurrently; nil: there are no spans.
+	Trace func(computer, tool string, payload json.RawMessage) (carried json.RawMessage, end func(result json.RawMessage, failure string))
 	// Shared makes this hub one of several that have the same offices; nil: the offices are its own.
 	Shared *roster.Shared
 

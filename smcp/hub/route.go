@@ -36,6 +36,9 @@ type call struct {
 	done     bool                  // answered; guarded by Hub.mu
 	moved    bool                  // the computer's membership was over, and the call is sent once more
 	reply    func(*roster.Message) // answers the node of the agent; nil: it is here
+
+	// end ends the call's span; nil: it has none.
+	end func(result json.RawMessage, failure string)
 }
 
 // callFields are the members that the hub reads of a client:* payload; nil if absent.
@@ -84,7 +87,14 @@ func (h *Hub) route(e *socketio.Event) {
 		timeout = asked + defaultToolCallSlack
 	}
 	c.counted = c.name != smcp.EventMCP || e.WantsAck()
+	if c.name == smcp.EventToolCall && h.o.Trace != nil {
+		if carried, end := h.o.Trace(name, rawjson.Text(f.tool), payload); end != nil {
+			c.end, payload = end, carried
+			f.read(payload)
+		}
+	}
 	if err := h.begin(c, name); err != nil {
+		c.traced(nil, err)
 		refuse(err)
 		return
 	}
@@ -295,11 +305,13 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		c.reply(answerOf(p, err))
 		return
 	}
+	fault := c.fault(name, err)
+	c.traced(p.Args, fault)
 	if !waiting || !c.event.WantsAck() {
 		return
 	}
-	switch {
-	case err == nil:
+	switch fault {
+	case nil:
 		args := p.Args
 		if len(args) == 0 {
 			args = []json.RawMessage{json.RawMessage("null")}
@@ -310,24 +322,49 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		if err := c.event.AckPayload(socketio.Payload{Args: args, Attachments: p.Attachments}); err != nil {
 			h.log.Debug("an answer was not delivered", "event", c.name, "err", err)
 		}
-	case errors.Is(err, socketio.ErrAckTimeout):
-		h.ack(c.event, c.dialect.Failed(c.dialect.TimedOut("Computer '"+name+"' did not answer "+c.name)))
-	case errors.Is(err, socketio.ErrDisconnected):
-		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeNotFound, "Computer with name '%s' disconnected", name).With("computer_name", name, "reason", "disconnected")))
-	case errors.Is(err, errMoving):
-		h.ack(c.event, c.dialect.Failed(movingError(name)))
-	case errors.Is(err, errNodeGone):
-		h.ack(c.event, c.dialect.Failed(nodeGone("The node of Computer with name '%s' is gone; the call may have run", name, true)))
-	case errors.Is(err, errLost):
-		h.ack(c.event, c.dialect.Failed(nodeGone("The call was lost on the way to the node of Computer with name '%s'; it did not run", name, false)))
-	case errors.Is(err, errNoAnswer):
-		h.ack(c.event, c.dialect.Failed(nodeGone("The connection to the node of Computer with name '%s' broke; the call may have run", name, true)))
-	case errors.Is(err, socketio.ErrTooManyAcks), errors.Is(err, errBusy):
-		h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")))
-	default:
+	case a2c.ErrInternal:
 		h.log.Warn("a call was not delivered", "event", c.name, "computer", name, "err", err)
-		h.ack(c.event, c.dialect.Failed(a2c.ErrInternal))
+		fallthrough
+	default:
+		h.ack(c.event, c.dialect.Failed(fault))
 	}
+}
+
+// traced ends the span of a call, if it has one.
+func (c *call) traced(answer []json.RawMessage, fault *smcp.Error) {
+	switch {
+	case c.end == nil:
+	case fault != nil:
+		c.end(nil, strconv.Itoa(fault.Code))
+	case len(answer) > 0:
+		c.end(answer[0], "")
+	default:
+		c.end(nil, "")
+	}
+}
+
+// fault returns what the agent is told of an error that kept a call from being answered, nil if
+// there was none.
+func (c *call) fault(computer string, err error) *smcp.Error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, socketio.ErrAckTimeout):
+		return c.dialect.TimedOut("Computer '" + computer + "' did not answer " + c.name)
+	case errors.Is(err, socketio.ErrDisconnected):
+		return smcp.Errorf(smcp.CodeNotFound, "Computer with name '%s' disconnected", computer).With("computer_name", computer, "reason", "disconnected")
+	case errors.Is(err, errMoving):
+		return movingError(computer)
+	case errors.Is(err, errNodeGone):
+		return nodeGone("The node of Computer with name '%s' is gone; the call may have run", computer, true)
+	case errors.Is(err, errLost):
+		return nodeGone("The call was lost on the way to the node of Computer with name '%s'; it did not run", computer, false)
+	case errors.Is(err, errNoAnswer):
+		return nodeGone("The connection to the node of Computer with name '%s' broke; the call may have run", computer, true)
+	case errors.Is(err, socketio.ErrTooManyAcks), errors.Is(err, errBusy):
+		return smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")
+	}
+	return a2c.ErrInternal
 }
 
 // nodeGone is the error of a call whose way to the node of its Computer, or back, is lost.
