@@ -12,7 +12,7 @@ import (
 // such as an event of A2C-SMCP. The methods of one without a span do nothing.
 type Accepted struct{ span *span }
 
-// Accept begins the span of a call of a tool, if its trace is sampled. server is the receiver's
+// Accept starts the span of a call of a tool, if its trace is sampled. server is the receiver's
 // name, and carrier is an object with the members traceparent and tracestate. Observe is not told of
 // the call: it is no operation of MCP.
 func (t *Tracer) Accept(server, tool string, carrier json.RawMessage) (a Accepted) {

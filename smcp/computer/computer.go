@@ -164,7 +164,7 @@ func (c *Computer) Load(ctx context.Context, f *File) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
 	c.inputs.define(f.Inputs)
-	return errors.Join(c.replace(ctx, f.Servers), c.sendSpans(f.otlp))
+	return errors.Join(c.replace(ctx, f.Servers), sendSpans(c.trace, f.otlp, c.o.LookupEnv))
 }
 
 // Put adds a server, or replaces the server of the same name.

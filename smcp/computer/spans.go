@@ -12,11 +12,11 @@ import (
 )
 
 // sendSpans applies the section otlp of a configuration, nil if it has none. It is read as weir.yaml
-// is, with variables in place of ${NAME}.
-func (c *Computer) sendSpans(otlp json.RawMessage) error {
+// is, with variables of the environment in place of ${NAME}.
+func sendSpans(by *trace.Tracer, otlp json.RawMessage, lookupEnv func(string) (string, bool)) error {
 	var to trace.Settings
 	if otlp != nil {
-		read, _, err := config.Parse("weir.yaml", rawjson.Object("otlp", otlp), config.Options{LookupEnv: c.o.LookupEnv})
+		read, _, err := config.Parse("weir.yaml", rawjson.Object("otlp", otlp), config.Options{LookupEnv: lookupEnv})
 		if err != nil {
 			return fmt.Errorf("spans are not sent: %w", err)
 		}
@@ -26,7 +26,7 @@ func (c *Computer) sendSpans(otlp json.RawMessage) error {
 			to.Headers[name] = value.Reveal()
 		}
 	}
-	return c.trace.Configure(to)
+	return by.Configure(to)
 }
 
 // failureType returns the error type of a span whose call ended with err, "" without an error.

@@ -72,7 +72,7 @@ type Options struct {
 	PingInterval, PingTimeout time.Duration // as in engineio
 
 	Memory *memory.Account // counts incoming messages; nil: not counted
-	// Trace begins a span for a call of a tool. It returns the payload to pass on and end, which the
+	// Trace starts a span for a call of a tool. It returns the payload to pass on and end, which the
 	// Hub calls once with the result, or with the code of the error that is the answer. end is nil if
 	// the call has no span. Trace is called concurrently; nil: there are no spans.
 	Trace func(computer, tool string, payload json.RawMessage) (carried json.RawMessage, end func(result json.RawMessage, failure string))
