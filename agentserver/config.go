@@ -30,6 +30,8 @@ type Config struct {
 	Prompts   []Prompt
 	// Notes are for the log: values that were interpreted, not read literally.
 	Notes []string
+	// Warnings are for the log: places of the file that may mean something else than they say.
+	Warnings []string
 }
 
 // QueueConfig is the queue of the file. Zero values stand for these defaults: 1,024 waiting tasks,
@@ -100,6 +102,9 @@ func ParseConfig(path string, data []byte, o ConfigOptions) (*Config, error) {
 	if problems := d.Problems(); len(problems) > 0 {
 		slices.SortStableFunc(problems, func(a, b strict.Problem) int { return a.Line - b.Line })
 		return nil, &strict.Error{Problems: problems[:min(len(problems), maxProblems)]}
+	}
+	for _, w := range d.Warnings() {
+		c.Warnings = append(c.Warnings, w.String())
 	}
 	return c, nil
 }

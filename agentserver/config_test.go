@@ -59,6 +59,30 @@ func TestPublicConfig(t *testing.T) {
 	}
 }
 
+// The rest of a text that YAML cuts at its comma is a key without a value.
+func TestConfigWarnsOfCommas(t *testing.T) {
+	c, err := parse(t, "agent.yaml", `
+tools:
+  - name: count
+    command: 'true'
+    inputSchema:
+      type: object
+      properties: {sku: {type: string, description: The article's number, such as BIK-001.}}
+  - name: good
+    command: 'true'
+    inputSchema:
+      type: object
+      properties: {sku: {type: [string, "null"], default: null, description: "Its number, such as 1."}, any: {}, text: ""}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "agent.yaml:7:") || !strings.Contains(c.Warnings[0], `tools[0].inputSchema has the key "such as BIK-001." without a value`) ||
+		!strings.Contains(c.Warnings[0], "quote the text") {
+		t.Errorf("warnings: %q", c.Warnings)
+	}
+}
+
 func TestConfigYAML(t *testing.T) {
 	c, err := parse(t, "agent.yaml", `
 name: demo

@@ -239,7 +239,20 @@ func (d *decoder) json(n *strict.Node, path string) json.RawMessage {
 	if err != nil {
 		d.Fail(n, path, "%s: %v", path, err)
 	}
+	d.warnOfCommas(n, path)
 	return out
+}
+
+// warnOfCommas warns of keys without a value in { }. A text there ends at its first comma, and YAML
+// reads the rest of it as such a key.
+func (d *decoder) warnOfCommas(n *strict.Node, path string) {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 && i%2 == 1 && child.Value == "" && strict.IsNull(child) {
+			key := n.Content[i-1]
+			d.Warn(key, path, "%s has the key %q without a value: if it is the rest of a text with a comma, quote the text", path, clip(key.Value))
+		}
+		d.warnOfCommas(child, path)
+	}
 }
 
 // clip bounds a text that a message repeats.

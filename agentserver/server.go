@@ -218,6 +218,9 @@ func (s *Server) load() (*Config, error) {
 	for _, note := range c.Notes {
 		s.log.Info(note)
 	}
+	for _, warning := range c.Warnings {
+		s.log.Warn(warning)
+	}
 	for _, t := range c.Tools {
 		if cmd, ok := t.run.(*command); ok {
 			if _, err := cmd.find(); err != nil {
