@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -581,6 +582,53 @@ func TestSpans(t *testing.T) {
 		t.Errorf("headers: %v", collector.Header())
 	}
 }
+
+// Resources and prompts of a Computer's server are an upstream's, listed and read.
+func TestFleetPrimitives(t *testing.T) {
+	server := mcpServer(t, `{"tools":{},"resources":{},"prompts":{}}`, map[string]mcp.Handler{
+		"tools/list":     fixed(`{"tools":[]}`),
+		"resources/list": fixed(`{"resources":[{"uri":"memo://1","name":"memo"}]}`),
+		"resources/read": fixed(`{"contents":[{"uri":"memo://1","text":"a memo"}]}`),
+		"prompts/list":   fixed(`{"prompts":[{"name":"greet"}]}`),
+		"prompts/get":    fixed(`{"messages":[{"role":"user","content":{"type":"text","text":"a greeting"}}]}`),
+	})
+	_, url := startHub(t, hub.Options{Logger: logger(t, "hub")})
+	listed := make(primitives, 8)
+	each := upstream.New(upstream.Options{Sink: listed, Logger: logger(t, "each")})
+	whole := upstream.New(upstream.Options{Logger: logger(t, "whole")})
+	t.Cleanup(func() { _, _ = each.Close(context.Background()), whole.Close(context.Background()) })
+	f, err := fleet.New(fleet.Options{Agent: agent.Options{URL: url, Office: "o"}, Each: each, Whole: whole, Logger: logger(t, "fleet")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if err := f.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := startComputer(t, computer.Options{Name: "desk"}, `{"mcpServers":{"made":{"url":"`+server+`"}}}`)
+	connect(t, c, computer.Hub{URL: url, Office: "o"})
+	if got, want := <-listed, `[{"uri":"memo://1","name":"memo"}] [{"name":"greet"}]`; got != want {
+		t.Errorf("listed %s, want %s", got, want)
+	}
+	up, ok := each.Upstream("desk-made")
+	if !ok {
+		t.Fatal("no upstream")
+	}
+	for method, test := range map[string][2]string{"resources/read": {`{"uri":"memo://1"}`, "a memo"}, "prompts/get": {`{"name":"greet"}`, "a greeting"}} {
+		if result, err := up.Call(t.Context(), method, json.RawMessage(test[0]), nil); err != nil || !strings.Contains(string(result), test[1]) {
+			t.Errorf("%s: %s, %v", method, result, err)
+		}
+	}
+}
+
+// primitives receives the resources and prompts of each listing.
+type primitives chan string
+
+func (p primitives) Update(l catalog.Listing) {
+	p <- fmt.Sprintf("%s %s", l.Resources, l.Prompts)
+}
+
+func (primitives) Remove(string) {}
 
 // A wrong otlp is an error of Load, and the servers run.
 func TestSpansRefused(t *testing.T) {
