@@ -38,9 +38,6 @@ const (
 	noPort           = -1
 )
 
-// defaultAgentName is the name of an agent if nothing else is configured.
-const defaultAgentName = "agent"
-
 // agentFiles are the configuration files that weir agent looks for in the current folder.
 var agentFiles = []string{"mcp-config.json", "agent.yaml", "agent.yml"}
 
