@@ -16,13 +16,17 @@ var aboutKeys = map[string]string{
 }
 
 // about returns the id or handle in the arguments of a call, as the caller wrote it. It is empty if
-// there is none, or if it is not a string.
+// there is none, if it is not a string, or if it is larger than any id.
 func about(c *dispatch.Call) string {
 	key, ok := aboutKeys[c.Verb]
 	if !ok {
 		return ""
 	}
-	return rawjson.Text(rawjson.Get(c.Arguments, key))
+	raw := rawjson.Get(c.Arguments, key)
+	if len(raw) > maxOwnArguments {
+		return ""
+	}
+	return rawjson.Text(raw)
 }
 
 // placed returns e with a path (spec/gateway §3.4): the id or handle of the call, and says whether
