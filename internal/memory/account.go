@@ -148,7 +148,7 @@ func (a *Account) Keep(n int64) bool {
 	p := a.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used+n > p.o.Limit || p.kept+n > p.mostKept() {
+	if !p.leaves(n, p.toCalls()) || p.kept+n > p.mostKept() {
 		return false
 	}
 	p.used += n

@@ -151,6 +151,7 @@ func (p *Pool) Close() {
 func (p *Pool) mostKept() int64     { return p.o.Limit / 2 }
 func (p *Pool) mostOpen() int64     { return p.o.Limit / 8 * 3 }
 func (p *Pool) mostOwned() int64    { return p.o.Limit / 2 }
+func (p *Pool) toCalls() int64      { return p.o.Limit / 8 }
 func (p *Pool) mostInQueue() int64  { return p.o.Limit / 8 }
 func (p *Pool) arriving() int64     { return p.used - p.kept - p.open - p.made }
 func (p *Pool) share(n int64) int64 { return min(n, p.mostOpen()) }
@@ -227,7 +228,7 @@ func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) erro
 	return err
 }
 
-func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.leaves(n, p.o.Limit/8) }
+func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.leaves(n, p.toCalls()) }
 
 // leaves reports whether n more bytes that no call makes leave so many to calls. Messages that wait for what
 // their calls make would otherwise take the room of it. The caller holds mu.

@@ -60,22 +60,25 @@ func Owner(ctx context.Context) *Account {
 func Take(ctx context.Context, n int64) error { return FromContext(ctx).take(ctx, n, 0) }
 
 // TakeShare is Take for bytes that have to be made however many they are, such as another form of a result. It
-// counts at most what is left of the share of one owner, so that it waits for room, and is not refused for its
-// size. It returns what it counts, for Give.
+// returns what it counts, for Give: as many of n as one owner may have, if they are free. Otherwise it waits for
+// the part that kept results and open messages leave to calls. More may never be free: the message of the result
+// is in the account until the call ends, and kept results stay.
 func TakeShare(ctx context.Context, n int64) (int64, error) {
 	s := FromContext(ctx)
 	if s == nil {
 		return 0, nil
 	}
 	s.mu.Lock()
+	least := n
 	if s.made.p != nil {
 		n = max(min(n, s.made.p.mostOwned()-s.made.n), 0)
+		least = max(min(n, s.made.p.toCalls()-s.made.n), 0)
 	}
 	s.mu.Unlock()
-	if err := Take(ctx, n); err != nil {
-		return 0, err
+	if ok, err := s.tryTake(n, 0); ok {
+		return n, err
 	}
-	return n, nil
+	return least, s.take(ctx, least, 0)
 }
 
 // Reserve makes sure that Take of n more bytes in total does not have to wait. What takes bytes in several

@@ -92,6 +92,38 @@ func TestTakeBesideFullReception(t *testing.T) {
 	}
 }
 
+// Bytes that have to be made do not wait for room that kept results and the open message of the call never leave.
+func TestTakeShareBesideKeptAndOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(Options{Limit: mb, Wait: time.Minute})
+		ctx, s := counting(p, "a")
+		defer s.End()
+		if n, err := TakeShare(ctx, mb); err != nil || n != mb/2 {
+			t.Errorf("of an empty account %d bytes are counted: %v", n, err)
+		}
+		s.End()
+		if !p.Account("a").Keep(mb / 2) {
+			t.Fatal("half of the limit cannot be kept")
+		}
+		if err := p.wait(t.Context(), "server up", mb, false); err != nil {
+			t.Fatal(err)
+		}
+		defer p.giveOpen(mb)
+		ctx, s = counting(p, "a")
+		defer s.End()
+		began := time.Now()
+		if n, err := TakeShare(ctx, mb); err != nil || n != mb/8 || time.Since(began) > 0 {
+			t.Errorf("%d bytes are counted after %v: %v", n, time.Since(began), err)
+		}
+		next, end := counting(p, "b")
+		time.AfterFunc(time.Second, s.End)
+		if n, err := TakeShare(next, mb); err != nil || n != mb/8 {
+			t.Errorf("the next call counts %d bytes: %v", n, err)
+		}
+		end.End()
+	})
+}
+
 // What was taken goes on with the bytes of a result that is handed to another call.
 func TestHandTaken(t *testing.T) {
 	p := NewPool(Options{Limit: mb})
