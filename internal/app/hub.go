@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/guard"
@@ -91,6 +92,10 @@ func (h *Hub) sendSpans(c *config.Config) {
 	}
 }
 
+// lastSpans bounds how long the last spans of a hub may take: a hub ends within a second even if
+// the collector does not answer.
+const lastSpans = 500 * time.Millisecond
+
 // Shutdown tells all peers that the hub is ending and waits for them until ctx ends. It returns the
 // error of the listener, if that failed earlier.
 func (h *Hub) Shutdown(ctx context.Context) error {
@@ -99,7 +104,9 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	}
 	_ = h.server.Close() // all peers were told
 	h.issued.close()
-	h.trace.Close(ctx)
+	sending, cancel := context.WithTimeout(ctx, lastSpans)
+	defer cancel()
+	h.trace.Close(sending)
 	<-h.ended
 	if !errors.Is(h.failed, http.ErrServerClosed) {
 		return fmt.Errorf("the hub's listener failed: %w", h.failed)
