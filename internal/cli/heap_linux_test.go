@@ -34,6 +34,25 @@ func TestMemoryOfReferences(t *testing.T) {
 	}
 }
 
+// TestMemoryOfOwnArguments: the same holds for each meta-tool that the gateway lists, with arguments of 9 MB that
+// are for no server: the first of its arguments that is a text. Each has a gateway of its own, so that the garbage
+// of one is not counted in the next.
+func TestMemoryOfOwnArguments(t *testing.T) {
+	long := strings.Repeat("a long query of words ", 400_000)
+	tools := newLoad(t).metaTools()
+	if len(tools) < 8 {
+		t.Fatalf("the gateway lists %d meta-tools", len(tools))
+	}
+	for _, tool := range tools {
+		t.Run(tool[0], func(t *testing.T) {
+			l := newLoad(t)
+			for _, atOnce := range []int{1, 16} {
+				l.drive(sent{tool[0] + " " + tool[1], l.call(tool[0], fmt.Sprintf(`{%q:%q}`, tool[1], long))}, atOnce)
+			}
+		})
+	}
+}
+
 // load is a gateway under load.
 type load struct {
 	*server
@@ -196,6 +215,37 @@ func (l *load) kept(tool string) string {
 		l.t.Fatalf("%s is not kept: %.500s", tool, answer)
 	}
 	return handle
+}
+
+// metaTools returns the name of each meta-tool with the first of its arguments that is a text.
+func (l *load) metaTools() (out [][2]string) {
+	var list struct {
+		Result struct {
+			Tools []struct {
+				Name        string
+				InputSchema struct {
+					Properties map[string]struct{ Type any }
+				}
+			}
+		}
+	}
+	answer := l.do(l.message("tools/list", `"x":0`)())
+	if err := json.Unmarshal([]byte(answer), &list); err != nil {
+		l.t.Fatalf("%v: %.500s", err, answer)
+	}
+	for _, tool := range list.Result.Tools {
+		first := ""
+		for key, schema := range tool.InputSchema.Properties {
+			if schema.Type == "string" && key != "mode" && (first == "" || key < first) {
+				first = key
+			}
+		}
+		if first == "" {
+			l.t.Errorf("%s takes no text", tool.Name)
+		}
+		out = append(out, [2]string{tool.Name, first})
+	}
+	return out
 }
 
 // references returns calls with references to rows.
