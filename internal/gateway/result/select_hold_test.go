@@ -15,7 +15,7 @@ import (
 // TestSelectHolds: what a view of any type holds is counted before it is made, and no more than the
 // stated factor of the result, for the results and selectors that multiply most.
 func TestSelectHolds(t *testing.T) {
-	const size = 1 << 20
+	const size = 1 << 18
 	fill := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
 	nested := func(depth int, inside string) string {
 		return strings.Repeat("[", depth) + inside + strings.Repeat("]", depth)
@@ -32,7 +32,7 @@ func TestSelectHolds(t *testing.T) {
 		"string":  nested(900, `"`+fill(`\n`)+`"`),
 		"rows":    "[" + numbered(`{"id":#,"t":"x","u":[1,2]}`, size/30, ",") + "]",
 		"csv":     "id," + numbered("name_of_the_column_#", 400, ",") + "\n" + fill(strings.Repeat(",", 400)+"\n"),
-		"heads":   fill("# " + strings.Repeat("A", 1<<19) + "\n"),
+		"heads":   fill("# " + strings.Repeat("A", 1<<17) + "\n"),
 	}
 	selectors := []string{
 		`{"type":"head"}`, `{"type":"head","start":-9,"chars":100000000}`, `{"type":"lines","start":-3}`, `{"type":"tail"}`,
@@ -53,7 +53,7 @@ func TestSelectHolds(t *testing.T) {
 				_, err = selectBytes(t.Context(), artifact.Artifact{Handle: "art_x", MediaType: "text/plain"}, []byte(data), json.RawMessage(selector),
 					ViewOptions{MaxWork: 8_000_000, Room: func(n int64) error { asked = n; return nil }})
 			}) - int64(len(data)) // of []byte(data)
-			if most := int64(maxViewFactor*len(data) + maxViewBytes); grew > 2*min(asked, most)+16<<20 || asked > most {
+			if most := int64(maxViewFactor*len(data) + maxViewBytes); grew > 2*min(asked, most)+24<<20 || asked > most {
 				t.Errorf("%s of %d KB, %s: %d KB on the heap, %d KB asked for, %v", name, len(data)>>10, selector, grew>>10, asked>>10, err)
 			}
 		}
