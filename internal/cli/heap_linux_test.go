@@ -128,7 +128,9 @@ func (l *load) drive(s sent, n int) {
 				l.t.Error(err)
 				return
 			}
-			_, _ = io.Copy(io.Discard, resp.Body)
+			if req.Method != http.MethodGet || resp.Header.Get("Content-Type") != "text/event-stream" { // a stream does not end
+				_, _ = io.Copy(io.Discard, resp.Body)
+			}
 			_ = resp.Body.Close()
 			mu.Lock()
 			served++
