@@ -59,8 +59,8 @@ type Options struct {
 	MaxBody int64
 
 	// Authenticate returns the principal of a bearer token; nil admits all requests as one
-	// principal. AllowedHosts and AllowedOrigins are admitted in the headers Host and Origin, in
-	// addition to those of this machine.
+	// principal. AllowedHosts and AllowedOrigins are admitted in the headers Host and Origin. The
+	// names of this machine always are.
 	Authenticate                 func(bearer string) (principal string, ok bool)
 	AllowedHosts, AllowedOrigins []string
 	// InvocationKey refuses requests without a token of the agent's router, signed with this key: the

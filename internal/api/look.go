@@ -89,8 +89,8 @@ type Excerpt struct {
 type Kept interface {
 	// Content returns the bytes, which are not changed, and their media type.
 	Content() (mediaType string, data []byte)
-	// Rows returns the rows that a selector of type table selects; without a limit in it, all. Its
-	// error is as that of Artifacts.View.
+	// Rows returns the rows that a selector of type table selects; without a limit in it, all. It
+	// returns the errors of Artifacts.View.
 	Rows(ctx context.Context, selector json.RawMessage) (table.View, error)
 	Close()
 }

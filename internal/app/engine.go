@@ -76,7 +76,7 @@ type Engine struct {
 	stores  *stores
 	bodies  *bodies        // sync result bodies that wait at /mcps/NAME/mcp
 	state   *gateway.State // quotas and session history; survives a reload
-	// Sessions are those of HTTP endpoints.
+	// Sessions counts the sessions of HTTP endpoints.
 	Sessions *SessionCount
 	rounds   *bridge.Rounds // calls that wait while a modern agent is asked something
 	// entries served in addition to the upstreams'; may be nil

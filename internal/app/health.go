@@ -97,7 +97,7 @@ func (e *Engine) Health() *Health {
 }
 
 // StoreTrouble says why the store of a cluster is of no use to a node, and what operators do; "" if the store answers, and
-// without a node. Strangers may read it, so the cause is in the log alone.
+// without a node. Strangers may read it, so only the log has the cause.
 func StoreTrouble(n *cluster.Node) string {
 	if n == nil {
 		return ""

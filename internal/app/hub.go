@@ -32,7 +32,7 @@ type Hub struct {
 	failed   error // may be read after ended is closed
 }
 
-// OpenHub listens at hub.listen and serves until Shutdown. version is that of the program.
+// OpenHub listens at hub.listen and serves until Shutdown. version is the version of the program.
 func OpenHub(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Hub, error) {
 	h := &Hub{log: log, issued: newIssuedPeers(log), ended: make(chan struct{})}
 	h.config.Store(c)

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 )
 
-// olderFiles is the folder in that of file:DIR in which builds before the one file kept documents, in the
-// files of an embedded NATS server. importOlder leaves it there under importedFiles.
+// Older builds kept the documents of file:DIR in the files of an embedded NATS server, in the folder
+// olderFiles of DIR. importOlder renames it to importedFiles.
 const (
 	olderFiles    = "nats"
 	importedFiles = "nats.imported"

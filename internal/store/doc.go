@@ -1,8 +1,9 @@
 // Package store says how weir keeps what must outlast its process: in small documents that are
 // changed by compare-and-set.
 //
-//	a room ─▶ Docs ─┬─▶ Memory               in tests
-//	                └─▶ natsstore.Docs ─▶ NATS, in this process (natsserver) or elsewhere
+//	a room ─▶ Docs ─┬─▶ Memory            in this process, with a bound
+//	                ├─▶ filestore.Store   in one file, for one process: a Memory that writes first
+//	                └─▶ natsstore.Docs    in NATS, for several: in their processes (natsserver) or elsewhere
 //
 // A document has a key, a value and a revision. A change names the revision that it has seen, and
 // fails with [ErrConflict] if the document has changed since. There is no other primitive: each

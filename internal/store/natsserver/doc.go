@@ -1,4 +1,5 @@
-// Package natsserver runs a NATS server with JetStream in this process, for documents in a folder.
+// Package natsserver runs a NATS server with JetStream in this process, for a member of a cluster that
+// keeps its documents in a folder, and to read folders that older builds left.
 //
 //	DIR ─┬─ lock     held by the process that uses the folder
 //	     └─ nats/    the server's files
