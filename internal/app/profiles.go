@@ -79,16 +79,16 @@ func profilesSeen(ctx context.Context, e *Engine) (list []ProfileInfo) {
 
 // AtProfile returns a context of a request that was made to a profile.
 func AtProfile(ctx context.Context, name string) context.Context {
-	route := authz.RouteOf(ctx)
+	route := identity.RouteOf(ctx)
 	route.Profile = name
-	return authz.WithRoute(ctx, route)
+	return identity.WithRoute(ctx, route)
 }
 
 // WithinProfile returns a Handler for connections that carry many messages. It refuses a message at a
 // profile that the caller may not open, or not any more. Other messages go to next.
 func WithinProfile(e *Engine, next mcp.Handler) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if name := authz.RouteOf(ctx).Profile; name != "" && !OpensProfile(e.Config(), name, identity.From(ctx)) {
+		if name := identity.RouteOf(ctx).Profile; name != "" && !OpensProfile(e.Config(), name, identity.From(ctx)) {
 			return nil, NoProfile(name)
 		}
 		return next.Serve(ctx, r)

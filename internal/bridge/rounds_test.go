@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -190,7 +190,7 @@ func TestRoundsSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := answer(t, result, `{"ask-1":{"name":"n"}}`)
-	profile := authz.WithRoute(t.Context(), authz.Route{Profile: "docs"})
+	profile := identity.WithRoute(t.Context(), identity.Route{Profile: "docs"})
 	inside, err := a.call(profile, "")
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestRoundsSeal(t *testing.T) {
 	for name, try := range map[string]func() (json.RawMessage, error){
 		"another principal": func() (json.RawMessage, error) { return eve.call(t.Context(), more) },
 		"another profile": func() (json.RawMessage, error) {
-			return a.call(authz.WithRoute(t.Context(), authz.Route{Profile: "other"}), more)
+			return a.call(identity.WithRoute(t.Context(), identity.Route{Profile: "other"}), more)
 		},
 		"outside of its profile": func() (json.RawMessage, error) {
 			return a.call(t.Context(), answer(t, inside, `{"ask-1":{"name":"n"}}`))

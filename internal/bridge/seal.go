@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -181,7 +181,7 @@ func (s *sealer) mac(ctx context.Context, body string, r *mcp.Request) (sum []by
 	h := hmac.New(sha256.New, k.key[:])
 	part(h, []byte(body))
 	part(h, []byte(r.Session.Principal()))
-	part(h, []byte(authz.RouteOf(ctx).Profile))
+	part(h, []byte(identity.RouteOf(ctx).Profile))
 	part(h, []byte(r.Method))
 	// The MAC omits the members that differ between rounds: the answers, the state and _meta.
 	// Arguments may be re-encoded, so it covers their normal form.

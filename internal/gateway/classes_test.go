@@ -289,7 +289,7 @@ func TestRefreshMakesEachClassOnce(t *testing.T) {
 		h.list(publicListing())
 		for range clients {
 			for _, p := range profiles {
-				by := choiceOf(authz.WithRoute(t.Context(), authz.Route{Profile: p.Name}))
+				by := choiceOf(identity.WithRoute(t.Context(), identity.Route{Profile: p.Name}))
 				defer h.g.viewed(by.by).natives.followers.attach(&follower{by: by, put: func(string, json.RawMessage) {}})()
 			}
 		}

@@ -71,7 +71,7 @@ type Options struct {
 	// Policy decides which calls are allowed, and which entries exist for a caller; nil allows all.
 	Policy *dispatch.Policy
 	// Profiles are the parts of the catalog that are served at URLs of their own. A request
-	// names its profile in its authz.Route.
+	// names its profile in its identity.Route.
 	Profiles []Profile
 	// Operators are asked about calls whose client cannot be asked; see dispatch.Operators.
 	Operators dispatch.Operators

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -31,7 +31,7 @@ func TestQuotasOfAPrincipal(t *testing.T) {
 		}
 		call := func(s *mcp.Session, profile, version string) (refused bool) {
 			t.Helper()
-			raw, err := h.g.Serve(authz.WithRoute(t.Context(), authz.Route{Profile: profile}), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: s, Peer: mcp.NoPeer,
+			raw, err := h.g.Serve(identity.WithRoute(t.Context(), identity.Route{Profile: profile}), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: s, Peer: mcp.NoPeer,
 				Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + tool + `","args":{}}}`)})
 			if err != nil {
 				t.Fatal(err)

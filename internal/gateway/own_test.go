@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
@@ -175,7 +174,7 @@ func TestOwnListsAreUnseen(t *testing.T) {
 						version = mcp.V20260728
 					}
 					if j == 1 {
-						ctx = authz.WithRoute(ctx, authz.Route{Profile: "some"})
+						ctx = identity.WithRoute(ctx, identity.Route{Profile: "some"})
 					}
 					for _, r := range requests {
 						if r[0] == "resources/subscribe" && version == mcp.V20260728 {

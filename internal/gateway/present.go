@@ -3,9 +3,9 @@ package gateway
 import (
 	"context"
 
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
 )
 
 // A reload makes another Gateway with the same State. Calls that wait in the one before find in the
@@ -35,7 +35,7 @@ func (s *State) subjects(ctx context.Context, e *catalog.Entry, uri string) (*ca
 	} else if e.Raw != nil { // others are links in results
 		return nil, nil, false
 	}
-	selected, _ := extentOf(s.front.Load().opts.Profiles, authz.RouteOf(ctx).Profile)
+	selected, _ := extentOf(s.front.Load().opts.Profiles, identity.RouteOf(ctx).Profile)
 	if !selected.has(e) && !(uri != "" && selected.reads(e.Upstream, e.Namespace)) {
 		return nil, nil, false
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 )
 
-// Profile is a part of the catalog that requests with its name in their [authz.Route] see. It takes
+// Profile is a part of the catalog that requests with its name in their [identity.Route] see. It takes
 // entries away and adds none: what the policy hides stays hidden, and every call is still judged.
 type Profile struct {
 	Name string
@@ -38,7 +38,7 @@ type viewer struct {
 
 // viewerOf returns the viewer who makes a request.
 func viewerOf(ctx context.Context) viewer {
-	return viewer{identity.From(ctx), authz.RouteOf(ctx).Profile}
+	return viewer{identity.From(ctx), identity.RouteOf(ctx).Profile}
 }
 
 // entryPattern is a pattern of a Profile.

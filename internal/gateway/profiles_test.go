@@ -21,7 +21,7 @@ var webProfile = Profile{Name: "public", Include: []string{"*:*"}, Exclude: []st
 // TestProfileOnEverySurface: what a profile has not is on no surface of it, and a call of it is
 // answered with the bytes for a name that does not exist.
 func TestProfileOnEverySurface(t *testing.T) {
-	ctx := authz.WithRoute(t.Context(), authz.Route{Profile: webProfile.Name})
+	ctx := identity.WithRoute(t.Context(), identity.Route{Profile: webProfile.Name})
 	for _, mode := range []Mode{ModeGateway, ModeProxy, ModePlain} {
 		options := Options{Profiles: []Profile{webProfile}, Mode: mode, ExposeHydrate: true}
 		with, without := newHarness(t, options), newHarness(t, options)
@@ -93,7 +93,7 @@ func TestProfilePatterns(t *testing.T) {
 		p := Profile{Name: "p", Include: test.include, Exclude: test.exclude}
 		g := New(Options{Upstreams: h, Artifacts: h.g.opts.Artifacts, Profiles: []Profile{p}})
 		var names []string
-		for _, e := range g.View(authz.WithRoute(t.Context(), authz.Route{Profile: "p"})).Catalog.Entries() {
+		for _, e := range g.View(identity.WithRoute(t.Context(), identity.Route{Profile: "p"})).Catalog.Entries() {
 			names = append(names, e.RawName)
 		}
 		slices.Sort(names)
@@ -111,7 +111,7 @@ func TestProfilePatterns(t *testing.T) {
 func TestUnknownProfileIsEmpty(t *testing.T) {
 	for _, profiles := range [][]Profile{nil, {webProfile}} {
 		h := newHarness(t, Options{Profiles: profiles, Mode: ModePlain})
-		ctx := authz.WithRoute(t.Context(), authz.Route{Profile: "removed"})
+		ctx := identity.WithRoute(t.Context(), identity.Route{Profile: "removed"})
 		if n := h.g.View(ctx).Catalog.Len(); n != 0 {
 			t.Errorf("%d entries", n)
 		}
@@ -133,7 +133,7 @@ func TestProfileNeverWidens(t *testing.T) {
 	h.list(publicListing())
 	whole := h.g.View(identity.With(t.Context(), dev)).Catalog
 	for _, name := range []string{"public", "vault"} {
-		c := h.g.View(authz.WithRoute(identity.With(t.Context(), dev), authz.Route{Profile: name})).Catalog
+		c := h.g.View(identity.WithRoute(identity.With(t.Context(), dev), identity.Route{Profile: name})).Catalog
 		for _, e := range c.Entries() {
 			if _, ok := whole.Lookup(e.ID); !ok {
 				t.Errorf("%s shows %s, which the policy hides", name, e.ID)
@@ -146,7 +146,7 @@ func TestProfileNeverWidens(t *testing.T) {
 	// A rule that names a profile counts there alone.
 	id := h.id(t, "files", "read_file")
 	for name, want := range map[string]bool{"open": true, "public": false, "": false} {
-		ctx := authz.WithRoute(identity.With(t.Context(), dev), authz.Route{Profile: name})
+		ctx := identity.WithRoute(identity.With(t.Context(), dev), identity.Route{Profile: name})
 		if _, seen := h.g.View(ctx).Catalog.Lookup(id); seen != want {
 			t.Errorf("at %q: %s is seen: %t", name, id, seen)
 		}
@@ -166,7 +166,7 @@ func TestProfileMode(t *testing.T) {
 		asks    *Mode
 		want    Mode
 	}{{"plain", nil, ModePlain}, {"same", nil, ModeGateway}, {"", nil, ModeGateway}, {"same", &plain, ModePlain}} {
-		ctx := authz.WithRoute(t.Context(), authz.Route{Profile: test.profile})
+		ctx := identity.WithRoute(t.Context(), identity.Route{Profile: test.profile})
 		if test.asks != nil {
 			ctx = WithMode(ctx, *test.asks)
 		}
@@ -191,7 +191,7 @@ func TestProfileChangesAreTold(t *testing.T) {
 	t.Cleanup(func() { options.State.Close(context.Background()) })
 	var heard []string
 	for _, name := range []string{"public", "vault", ""} {
-		ctx := authz.WithRoute(t.Context(), authz.Route{Profile: name})
+		ctx := identity.WithRoute(t.Context(), identity.Route{Profile: name})
 		f := &follower{by: choiceOf(ctx), put: func(method string, _ json.RawMessage) { heard = append(heard, name+" "+method) }}
 		defer h.g.viewed(viewerOf(ctx)).natives.followers.attach(f)()
 	}
@@ -221,7 +221,7 @@ func TestAuditOfProfileProbes(t *testing.T) {
 	l, to, dir := testAudit(t, audit.FormFull, false)
 	h := newHarness(t, Options{Profiles: []Profile{webProfile}, Audit: to})
 	h.list(secretListing())
-	ctx := authz.WithRoute(t.Context(), authz.Route{Profile: webProfile.Name})
+	ctx := identity.WithRoute(t.Context(), identity.Route{Profile: webProfile.Name})
 	for _, request := range [][2]string{
 		{"tools/call", `{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "vault", "secret_read") + `","args":{}}}`},
 		{"tools/call", `{"name":"tool_execute","arguments":{"tool_id":"vault:absent#12345678","args":{}}}`},

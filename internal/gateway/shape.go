@@ -10,10 +10,10 @@ import (
 	"math"
 
 	"github.com/weir-mcp/weir/internal/artifact"
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tables"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/mcp"
@@ -122,7 +122,7 @@ func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispat
 			// A small part would keep the memory of the whole result.
 			digest.Lasts = len(data) >= len(raw)/4*3 && !scope.Ends(data)
 		}
-		return s.store.At(authz.RouteOf(ctx).Profile).PutDigested(ctx, principal, mediaType, label, data, digest)
+		return s.store.At(identity.RouteOf(ctx).Profile).PutDigested(ctx, principal, mediaType, label, data, digest)
 	})
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
@@ -51,7 +50,7 @@ func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 	return server.SubscribeResource(ctx, uri, func(params json.RawMessage) {
 		about := rawjson.Text(rawjson.Get(params, "uri"))
 		front := n.caller.state.front.Load()
-		if selected, _ := extentOf(front.opts.Profiles, authz.RouteOf(reader).Profile); !selected.reads(e.Upstream, e.Namespace) {
+		if selected, _ := extentOf(front.opts.Profiles, identity.RouteOf(reader).Profile); !selected.reads(e.Upstream, e.Namespace) {
 			return
 		}
 		if front.direct.Refuses(reader, []Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, dispatch.MethodRead, about) {
@@ -70,7 +69,7 @@ func (n *natives) watch(ctx context.Context, r *mcp.Request, e *catalog.Entry, u
 // lasting returns a context that says of the caller what conditions look at. It outlives the request,
 // so it has no credential and nothing else of the request.
 func lasting(ctx context.Context) context.Context {
-	return authz.WithRoute(identity.With(context.Background(), identity.From(ctx).WithoutCredential()), authz.RouteOf(ctx))
+	return identity.WithRoute(identity.With(context.Background(), identity.From(ctx).WithoutCredential()), identity.RouteOf(ctx))
 }
 
 // subscribe answers resources/subscribe of the legacy era.

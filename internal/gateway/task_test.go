@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
 	"github.com/weir-mcp/weir/internal/gateway/usage"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/token"
 	"github.com/weir-mcp/weir/mcp"
@@ -342,7 +342,7 @@ func TestTaskOfAProfile(t *testing.T) {
 		h := newTaskHarness(t, &taskServer{modern: modern, lasts: 70 * time.Second, says: "42 rows"}, Options{Profiles: []Profile{{Name: "all"}, {Name: "none", Exclude: []string{"*:*"}}}})
 		at := func(profile, tool, arguments string) string {
 			t.Helper()
-			text, err := h.call(authz.WithRoute(t.Context(), authz.Route{Profile: profile}), h.session, tool, arguments)
+			text, err := h.call(identity.WithRoute(t.Context(), identity.Route{Profile: profile}), h.session, tool, arguments)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,10 +7,10 @@ import (
 	"fmt"
 
 	"github.com/weir-mcp/weir/internal/artifact"
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
 	"github.com/weir-mcp/weir/internal/gateway/tasks"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -47,7 +47,7 @@ func (g *Gateway) viewArtifact(ctx context.Context, c *dispatch.Call) (json.RawM
 		e.Details = fmt.Appendf(nil, `{"example":{"handle":%s,"selector":{"type":"head","chars":2000}}}`, rawjson.Quote(text.Fit(handle, 60)))
 		return nil, e
 	}
-	lease, err := g.opts.Artifacts.At(authz.RouteOf(ctx).Profile).Open(ctx, c.Request.Session.Principal(), handle)
+	lease, err := g.opts.Artifacts.At(identity.RouteOf(ctx).Profile).Open(ctx, c.Request.Session.Principal(), handle)
 	if err != nil {
 		var ae *artifact.Error
 		if !errors.As(err, &ae) {

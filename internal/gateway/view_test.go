@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/artifact"
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -95,7 +95,7 @@ func TestHandlesOfProfiles(t *testing.T) {
 	at := func(profile, tool, arguments string) shaped {
 		t.Helper()
 		r := &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)), Version: mcp.V20251125, Session: h.session, Peer: mcp.NoPeer}
-		out, err := h.g.Serve(authz.WithRoute(t.Context(), authz.Route{Profile: profile}), r)
+		out, err := h.g.Serve(identity.WithRoute(t.Context(), identity.Route{Profile: profile}), r)
 		if err != nil {
 			t.Fatal(err)
 		}

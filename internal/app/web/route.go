@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/address"
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
 )
 
 // calls serves the paths of calls, /mcp and those below /mcps/, without the search of next, a
@@ -36,9 +36,9 @@ func located(p *config.Policy, always bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ip, known := address.Source(r.Header, r.RemoteAddr)
 		if known {
-			route := authz.RouteOf(r.Context())
+			route := identity.RouteOf(r.Context())
 			route.Source = ip.String()
-			r = r.WithContext(authz.WithRoute(r.Context(), route))
+			r = r.WithContext(identity.WithRoute(r.Context(), route))
 		}
 		next.ServeHTTP(w, r)
 	})

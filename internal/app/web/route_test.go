@@ -5,8 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
 )
 
 func TestLocated(t *testing.T) {
@@ -14,7 +14,7 @@ func TestLocated(t *testing.T) {
 		when, header, want string
 	}{{`source == "x"`, "", "192.0.2.1"}, {`source == "x"`, "X-Forwarded-For", ""}, {`principal == "x"`, "", ""}} {
 		got := "none"
-		h := located(&config.Policy{Rules: []config.PolicyRule{{When: tt.when}}}, false, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = authz.RouteOf(r.Context()).Source }))
+		h := located(&config.Policy{Rules: []config.PolicyRule{{When: tt.when}}}, false, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = identity.RouteOf(r.Context()).Source }))
 		r := httptest.NewRequest("POST", "/mcp", nil)
 		if tt.header != "" {
 			r.Header.Set(tt.header, "10.0.0.1")

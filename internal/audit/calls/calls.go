@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/audit"
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/telemetry"
@@ -104,7 +103,7 @@ func Caller(ctx context.Context, kind audit.Kind) *audit.Record {
 // fill makes of out what Caller returns.
 func fill(ctx context.Context, out *audit.Record, kind audit.Kind) {
 	id := identity.From(ctx)
-	out.Time, out.Kind, out.IP, out.Trace = time.Now(), kind, authz.RouteOf(ctx).Source, trace.ID(ctx)
+	out.Time, out.Kind, out.IP, out.Trace = time.Now(), kind, identity.RouteOf(ctx).Source, trace.ID(ctx)
 	out.Principal, out.Issuer, out.Client = id.Principal, id.Issuer, id.Client
 }
 

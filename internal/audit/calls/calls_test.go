@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/audit/calls"
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/internal/telemetry"
@@ -72,7 +71,7 @@ func is(t *testing.T, name string, record map[string]any, want map[string]string
 func caller(t testing.TB) (context.Context, *mcp.Request) {
 	t.Helper()
 	ctx := identity.With(t.Context(), &identity.Identity{Principal: "corp:u1", Issuer: "corp", Client: "web"})
-	ctx = authz.WithRoute(ctx, authz.Route{Source: "10.0.0.1"})
+	ctx = identity.WithRoute(ctx, identity.Route{Source: "10.0.0.1"})
 	session := mcp.NewSession("s1", "corp:u1")
 	t.Cleanup(session.Close)
 	return ctx, &mcp.Request{ID: "1", Method: "tools/call", Session: session, Peer: mcp.NoPeer,

@@ -26,7 +26,7 @@ func (p *Policy) observes() bool {
 
 // inputFrom returns what conditions look at of the caller of a request.
 func inputFrom(ctx context.Context) *authz.Input {
-	route := authz.RouteOf(ctx)
+	route := identity.RouteOf(ctx)
 	return &authz.Input{Identity: identity.From(ctx), Source: route.Source, Profile: route.Profile, Now: time.Now()}
 }
 

@@ -6,9 +6,9 @@ import (
 	"errors"
 
 	"github.com/weir-mcp/weir/internal/artifact"
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -99,7 +99,7 @@ func appendProblems(details []byte, of *catalog.Entry, problems []catalog.Proble
 }
 
 func keepSchema(ctx context.Context, store schemaStore, c *Call, schema []byte) (artifact.Artifact, error) {
-	return store.At(authz.RouteOf(ctx).Profile).Put(ctx, c.Request.Session.Principal(), "application/schema+json", "input schema of "+c.Entry.ID, schema)
+	return store.At(identity.RouteOf(ctx).Profile).Put(ctx, c.Request.Session.Principal(), "application/schema+json", "input schema of "+c.Entry.ID, schema)
 }
 
 // IdKey returns the key of an entry's id in arguments and details.

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -225,7 +225,7 @@ func (d *division) notTable(ctx context.Context, raw json.RawMessage, why error)
 			id, strings.TrimPrefix(why.Error(), table.ErrNotTable.Error()+": "))
 	}
 	w := rawjson.NewWriter(nil).Object().Key("tool_id").String(id)
-	if a, err := d.Store.At(authz.RouteOf(ctx).Profile).Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {
+	if a, err := d.Store.At(identity.RouteOf(ctx).Profile).Put(ctx, d.call.Request.Session.Principal(), "application/json", id, raw); err == nil {
 		e.Message += "; it has run, and its answer is kept as " + a.Handle
 		w.Key("handle").String(a.Handle)
 	}

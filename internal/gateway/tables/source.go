@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/artifact"
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/memory"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -28,7 +28,7 @@ func (r *resolver) open(ref *reference) (*table.Table, error) {
 	case strings.HasPrefix(ref.source, syncbody.Scheme):
 		return nil, errors.New("a ddi:// handle stands for a body: give it as resource_url to a tool that has this parameter")
 	case !strings.Contains(ref.source, "://"):
-		lease, err := store.At(authz.RouteOf(r.ctx).Profile).Open(r.ctx, r.call.Request.Session.Principal(), ref.source)
+		lease, err := store.At(identity.RouteOf(r.ctx).Profile).Open(r.ctx, r.call.Request.Session.Principal(), ref.source)
 		if err != nil {
 			return nil, err
 		}

@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/gateway/dispatch"
 	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/mcptask"
 	"github.com/weir-mcp/weir/internal/rawjson"
 	"github.com/weir-mcp/weir/internal/store"
@@ -65,7 +65,7 @@ type owner struct{ principal, profile string }
 
 // ownerOf returns the owner of the tasks that a call makes, and of those that it may continue.
 func ownerOf(ctx context.Context, c *dispatch.Call) owner {
-	return owner{c.Request.Session.Principal(), authz.RouteOf(ctx).Profile}
+	return owner{c.Request.Session.Principal(), identity.RouteOf(ctx).Profile}
 }
 
 // task is a task of a server that a call became.

@@ -1,8 +1,8 @@
-package authz
+package identity
 
 import "context"
 
-// Route is the way that a request came.
+// Route says how a request reached weir.
 type Route struct {
 	Source string // the caller's network address; "" for standard input and output
 	// Profile is the profile that the request was made to, "" for none.
@@ -11,12 +11,12 @@ type Route struct {
 
 type routeKey struct{}
 
-// WithRoute returns a context of a request that came by r.
+// WithRoute returns a context for a request with a route.
 func WithRoute(ctx context.Context, r Route) context.Context {
 	return context.WithValue(ctx, routeKey{}, r)
 }
 
-// RouteOf returns the way that a request came.
+// RouteOf returns the route of a request, the zero Route if none is known.
 func RouteOf(ctx context.Context) Route {
 	r, _ := ctx.Value(routeKey{}).(Route)
 	return r
