@@ -10,7 +10,7 @@
 #   make packages  the packages of a release for this machine (Linux), installed into empty places: many minutes at first
 #   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
 #   make bench     all numbers: bench-go, bench-load, bench-scale and bench-start
-#   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/gateway/... COUNT=5 BENCHTIME=1s
+#   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/metatool/... COUNT=5 BENCHTIME=1s
 #   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'; -peers measures nginx and haproxy as well
 #   make bench-scale  a catalog of 1,000, 10,000 and 100,000 tools: build, browse, search, refresh
 #   make bench-cluster  1 to 8 gateways that act as one: a call at another node, adoption, memory   CLUSTER='1000 1 2 4 8'
@@ -75,7 +75,7 @@ race:
 # The race detector makes it six times slower, so make race takes a few seeds and this step takes many: the same each
 # time, so that a change is judged by what it does. make chaos looks for new ones.
 simulation:
-	$(GO) test ./internal/simulation -run 'TestSimulation$$' -v -simulations $(SEEDS) -seed $(if $(filter 0,$(SEED)),1,$(SEED)) -timeout 30m | grep -v '^ *[-=][-=]'
+	$(GO) test ./internal/testkit/simulation -run 'TestSimulation$$' -v -simulations $(SEEDS) -seed $(if $(filter 0,$(SEED)),1,$(SEED)) -timeout 30m | grep -v '^ *[-=][-=]'
 
 # Each benchmark runs once, so that a broken one is found here and not on the day somebody needs its number. Packages
 # without one are not linked a second time.
@@ -163,8 +163,8 @@ bench-context:
 
 chaos:
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
-	$(GO) test ./internal/clustertest -v -chaos $(CHAOS) -seed $(SEED) -before "$(BEFORE)" -timeout 120m
-	$(GO) test ./internal/simulation -run 'TestSimulation$$' -simulations 10000 -seed $(SEED) -timeout 60m
+	$(GO) test ./internal/testkit/clustertest -v -chaos $(CHAOS) -seed $(SEED) -before "$(BEFORE)" -timeout 120m
+	$(GO) test ./internal/testkit/simulation -run 'TestSimulation$$' -simulations 10000 -seed $(SEED) -timeout 60m
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.
 fuzz:

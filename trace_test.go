@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir"
-	"github.com/weir-mcp/weir/internal/trace/tracetest"
+	"github.com/weir-mcp/weir/internal/testkit/tracetest"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )

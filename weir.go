@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/secret"
+	"github.com/weir-mcp/weir/internal/host/secret"
+	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/mcp"
 )
 

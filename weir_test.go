@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir"
-	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -93,7 +93,7 @@ func TestOutsideModule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(root, "go", "build", "-o", fake, "./internal/fakemcp/cmd/fakemcp")
+	run(root, "go", "build", "-o", fake, "./internal/testkit/fakemcp/cmd/fakemcp")
 	module, err := os.ReadFile("go.mod")
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/child"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/host/child"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 const (

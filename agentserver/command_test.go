@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/child"
-	"github.com/weir-mcp/weir/internal/proctest"
+	"github.com/weir-mcp/weir/internal/host/child"
+	"github.com/weir-mcp/weir/internal/testkit/proctest"
 )
 
 // shell is a command that runs a script.

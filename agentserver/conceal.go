@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"io"
 
-	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 // secretsOf returns the secrets in the arguments and variables of a command: texts that are secret

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 // Config is an agent's configuration file. docs/agents.md has the keys. A parsed Config is

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 func parse(t *testing.T, name, text string) (*Config, error) {

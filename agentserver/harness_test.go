@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 	"github.com/weir-mcp/weir/mcp"
 )
 

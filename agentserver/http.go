@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/guard"
-	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/protocol/invocation"
 	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/mcp"
 )

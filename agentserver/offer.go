@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/listchange"
+	"github.com/weir-mcp/weir/internal/protocol/listchange"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 

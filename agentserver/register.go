@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/invocation"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/protocol/invocation"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/taskqueue"
-	"github.com/weir-mcp/weir/internal/uritemplate"
+	"github.com/weir-mcp/weir/internal/text/uritemplate"
 	"github.com/weir-mcp/weir/mcp"
 )
 

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/protocol/invocation"
 	"github.com/weir-mcp/weir/mcp"
 )
 

@@ -15,12 +15,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/child"
-	"github.com/weir-mcp/weir/internal/invocation"
-	"github.com/weir-mcp/weir/internal/listchange"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/host/child"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/work"
+	"github.com/weir-mcp/weir/internal/protocol/invocation"
+	"github.com/weir-mcp/weir/internal/protocol/listchange"
 	"github.com/weir-mcp/weir/internal/taskqueue"
-	"github.com/weir-mcp/weir/internal/work"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/listchange"
-	"github.com/weir-mcp/weir/internal/proctest"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/protocol/listchange"
+	"github.com/weir-mcp/weir/internal/testkit/proctest"
 	"github.com/weir-mcp/weir/mcp"
 )
 

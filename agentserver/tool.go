@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/mcp"
 )
 

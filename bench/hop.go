@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/hop"
+	"github.com/weir-mcp/weir/internal/net/hop"
 )
 
 // maxBare bounds what the bare hop reads of a request and of a response.

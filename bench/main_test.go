@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
 
 // TestMain lets the test binary be the programs that the benchmark starts of

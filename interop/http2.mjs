@@ -16,7 +16,7 @@ async function gatewayWithTLS(weir) {
   mkdirSync(home, { recursive: true });
   const [cert, key, fake] = [join(home, 'weir.pem'), join(home, 'weir.key'), join(scratch, 'fakemcp')];
   await run('openssl', 'openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-keyout', key, '-out', cert, '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1']);
-  await run('go-build-fake', 'go', ['build', '-o', fake, './internal/fakemcp/cmd/fakemcp'], { cwd: join(here, '..') });
+  await run('go-build-fake', 'go', ['build', '-o', fake, './internal/testkit/fakemcp/cmd/fakemcp'], { cwd: join(here, '..') });
   const port = await freePort();
   const child = start('http2-weir', weir, ['serve', '--listen', `127.0.0.1:${port}`, '--config', writeConfig('http2', {
     mode: 'proxy', tls: { cert, key }, hub: { office: '' }, http: { max_body_bytes: '1MB' }, mcpServers: { fake: { command: fake, idle_timeout: '1h' } },

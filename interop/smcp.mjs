@@ -264,7 +264,7 @@ export async function offices({ weir }) {
   if (!weir) return 0; // there is nothing of weir's to compare
   const report = new Report('A2C-SMCP: foreign agents and computers at our hub, ours at theirs');
   const fake = join(scratch, 'fakemcp');
-  await run('go-build-fake', 'go', ['build', '-o', fake, './internal/fakemcp/cmd/fakemcp'], { cwd: join(here, '..') });
+  await run('go-build-fake', 'go', ['build', '-o', fake, './internal/testkit/fakemcp/cmd/fakemcp'], { cwd: join(here, '..') });
   const hub = await startWeir(weir, 'smcp-hub', { mcpServers: {}, hub: { office: 'weir' } });
   for (const [name, kind] of Object.entries(peers)) {
     for (const transports of ['polling', 'websocket', 'polling,websocket']) await flows(report, hub.base, name, kind, transports);

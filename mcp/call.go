@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/memory"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 

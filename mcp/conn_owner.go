@@ -1,7 +1,7 @@
 package mcp
 
 import (
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 func TestParams(t *testing.T) {

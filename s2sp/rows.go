@@ -8,7 +8,7 @@ import (
 	"iter"
 	"strconv"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 

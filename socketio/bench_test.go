@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/wsbench"
+	"github.com/weir-mcp/weir/internal/testkit/wsbench"
 )
 
 const benchEvent = `["say","The quick brown fox jumps over the lazy dog",{"n":1,"ok":true}]`

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 )
 
 // maxAgents bounds the agents that register, of which there are as many as calls.

@@ -15,8 +15,8 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
-	"github.com/weir-mcp/weir/internal/member"
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/office/member"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 )
 
 // BenchmarkHop calls tool_execute in a session at its node and at another one, in turns with requests of the same sizes

@@ -10,10 +10,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/token"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -150,11 +150,11 @@ func (a *agent) end(c cost) cost {
 
 // connect returns an agent of a gateway over the stage's servers, with its
 // definitions read.
-func connect(ctx context.Context, s *stage, opts gateway.Options) (a *agent, end func(), err error) {
+func connect(ctx context.Context, s *stage, opts metatool.Options) (a *agent, end func(), err error) {
 	store := artifact.NewMemory(artifact.Options{})
-	state := gateway.NewState()
+	state := metatool.NewState()
 	opts.Upstreams, opts.Artifacts, opts.State = s, store, state
-	g := gateway.New(opts)
+	g := metatool.New(opts)
 	session := mcp.NewSession("", "agent")
 	a = &agent{ask: func(ctx context.Context, method, params string) (json.RawMessage, error) {
 		return g.Serve(ctx, &mcp.Request{ID: "1", Method: method, Params: json.RawMessage(params), Version: mcp.V20251125, Session: session, Peer: mcp.NoPeer})
@@ -175,7 +175,7 @@ func connect(ctx context.Context, s *stage, opts gateway.Options) (a *agent, end
 
 // runProxy has every tool's card in tools/list and hydrates those it calls.
 func runProxy(ctx context.Context, s *stage) (cost, error) {
-	a, end, err := connect(ctx, s, gateway.Options{Mode: gateway.ModeProxy})
+	a, end, err := connect(ctx, s, metatool.Options{Mode: metatool.ModeProxy})
 	if err != nil {
 		return cost{}, err
 	}
@@ -183,7 +183,7 @@ func runProxy(ctx context.Context, s *stage) (cost, error) {
 	c := cost{definitions: a.context}
 	for _, st := range s.steps {
 		id := s.idOf(st)
-		if _, err := a.call(ctx, gateway.ToolHydrate, fmt.Sprintf(`{"tool_id":%q}`, id)); err != nil {
+		if _, err := a.call(ctx, metatool.ToolHydrate, fmt.Sprintf(`{"tool_id":%q}`, id)); err != nil {
 			return c, err
 		}
 		if err := a.execute(ctx, id, st.Args); err != nil {
@@ -200,7 +200,7 @@ func (a *agent) execute(ctx context.Context, id string, args []byte) error {
 }
 
 func (a *agent) executed(ctx context.Context, id string, args []byte) (json.RawMessage, error) {
-	result, err := a.call(ctx, gateway.ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":%s}`, id, args))
+	result, err := a.call(ctx, metatool.ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":%s}`, id, args))
 	if err == nil && isError(result) {
 		err = fmt.Errorf("%s: %.300s", id, textOf(result))
 	}
@@ -210,7 +210,7 @@ func (a *agent) executed(ctx context.Context, id string, args []byte) (json.RawM
 // runGateway browses for each tool and views what was held back. With stumble,
 // the first call of each tool has no arguments and is refused with the schema.
 func runGateway(ctx context.Context, s *stage, stumble bool) (cost, error) {
-	a, end, err := connect(ctx, s, gateway.Options{})
+	a, end, err := connect(ctx, s, metatool.Options{})
 	if err != nil {
 		return cost{}, err
 	}
@@ -218,7 +218,7 @@ func runGateway(ctx context.Context, s *stage, stumble bool) (cost, error) {
 	c := cost{definitions: a.context}
 	for i, st := range s.steps {
 		id := s.idOf(st)
-		cards, err := a.call(ctx, gateway.ToolBrowse, fmt.Sprintf(`{"query":%s}`, rawjson.Quote(st.Query)))
+		cards, err := a.call(ctx, metatool.ToolBrowse, fmt.Sprintf(`{"query":%s}`, rawjson.Quote(st.Query)))
 		if err != nil {
 			return c, err
 		}
@@ -229,7 +229,7 @@ func runGateway(ctx context.Context, s *stage, stumble bool) (cost, error) {
 			return c, fmt.Errorf("browsing for %q does not show %s", st.Query, id)
 		}
 		if stumble {
-			if _, err := a.call(ctx, gateway.ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":{}}`, id)); err != nil {
+			if _, err := a.call(ctx, metatool.ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":{}}`, id)); err != nil {
 				return c, err
 			}
 		}
@@ -245,7 +245,7 @@ func runGateway(ctx context.Context, s *stage, stumble bool) (cost, error) {
 		if len(st.View) == 0 {
 			return c, fmt.Errorf("the result of %s was held back, and the task has no view for it", id)
 		}
-		view, err := a.call(ctx, gateway.ToolView, fmt.Sprintf(`{"handle":%q,"selector":%s}`, handle, bytes.TrimSpace(st.View)))
+		view, err := a.call(ctx, metatool.ToolView, fmt.Sprintf(`{"handle":%q,"selector":%s}`, handle, bytes.TrimSpace(st.View)))
 		if err != nil {
 			return c, err
 		}

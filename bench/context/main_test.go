@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/fakemcp"
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/token"
+	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
+	"github.com/weir-mcp/weir/internal/text/token"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -23,18 +23,18 @@ import (
 type stage struct {
 	title    string
 	steps    []step
-	snapshot func() *gateway.Snapshot
+	snapshot func() *metatool.Snapshot
 	peer     func(ctx context.Context, name string) (mcp.Peer, error)
 	stop     func() error
 }
 
-var _ gateway.Upstreams = (*stage)(nil)
+var _ metatool.Upstreams = (*stage)(nil)
 
-// Peer implements gateway.Upstreams.
+// Peer implements metatool.Upstreams.
 func (s *stage) Peer(ctx context.Context, name string) (mcp.Peer, error) { return s.peer(ctx, name) }
 
-// Snapshot implements gateway.Upstreams.
-func (s *stage) Snapshot() *gateway.Snapshot { return s.snapshot() }
+// Snapshot implements metatool.Upstreams.
+func (s *stage) Snapshot() *metatool.Snapshot { return s.snapshot() }
 
 func (s *stage) close() error {
 	if s.stop == nil {
@@ -80,7 +80,7 @@ func startServers(ctx context.Context, file string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := upstream.NewLive(gateway.NewSnapshot(catalog.Limits{}), upstream.LiveOptions[*gateway.Snapshot]{Prepare: func(s *gateway.Snapshot) { s.Index.Prepare() }})
+	live := upstream.NewLive(metatool.NewSnapshot(catalog.Limits{}), upstream.LiveOptions[*metatool.Snapshot]{Prepare: func(s *metatool.Snapshot) { s.Index.Prepare() }})
 	m := upstream.New(upstream.Options{ClientInfo: json.RawMessage(`{"name":"context","version":"1"}`), Sink: live})
 	s := &stage{title: "real servers: " + strings.Join(names(c.Enabled()), ", "), steps: doc.Task, snapshot: live.Snapshot, peer: m.Peer}
 	s.stop = func() error {
@@ -136,7 +136,7 @@ func (canned) Notify(context.Context, string, json.RawMessage) error { return ni
 // cannedStage is a stage over definitions alone. Its task calls two tools of
 // them; the first answers a table, the second a short text.
 func cannedStage(title string, servers map[string][]json.RawMessage) (*stage, error) {
-	snapshot := gateway.NewSnapshot(catalog.Limits{})
+	snapshot := metatool.NewSnapshot(catalog.Limits{})
 	order := make([]string, 0, len(servers))
 	for name := range servers {
 		order = append(order, name)
@@ -149,7 +149,7 @@ func cannedStage(title string, servers map[string][]json.RawMessage) (*stage, er
 		snapshot, _ = snapshot.With(catalog.Listing{Upstream: name, Namespace: namespace, Tools: servers[name]})
 	}
 	snapshot.Index.Prepare()
-	s := &stage{title: title, snapshot: func() *gateway.Snapshot { return snapshot }}
+	s := &stage{title: title, snapshot: func() *metatool.Snapshot { return snapshot }}
 	answers := canned{}
 	s.peer = func(context.Context, string) (mcp.Peer, error) { return answers, nil }
 	entries := snapshot.Catalog.Entries()
@@ -176,7 +176,7 @@ func table() string {
 
 // findStep makes a step of the first entry that its own words find and for
 // which valid arguments can be made up.
-func findStep(s *gateway.Snapshot, entries []*catalog.Entry) (step, bool) {
+func findStep(s *metatool.Snapshot, entries []*catalog.Entry) (step, bool) {
 	for _, e := range entries {
 		words, _, _ := strings.Cut(e.Description, ".")
 		query := strings.Join(strings.Fields(strings.NewReplacer("_", " ", "-", " ").Replace(e.RawName)+" "+words), " ")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -62,12 +62,12 @@ func listingOf(server, change int) catalog.Listing {
 }
 
 // fixed is a gateway's upstreams: a snapshot and no connection.
-type fixed struct{ snapshot *gateway.Snapshot }
+type fixed struct{ snapshot *metatool.Snapshot }
 
 var errNoCalls = errors.New("nothing is called here")
 
 func (f *fixed) Peer(context.Context, string) (mcp.Peer, error) { return nil, errNoCalls }
-func (f *fixed) Snapshot() *gateway.Snapshot                    { return f.snapshot }
+func (f *fixed) Snapshot() *metatool.Snapshot                   { return f.snapshot }
 
 func measure(n int, out io.Writer) error {
 	var listings []catalog.Listing
@@ -75,7 +75,7 @@ func measure(n int, out io.Writer) error {
 		listings = append(listings, listingOf(server, 0))
 	}
 	start := time.Now()
-	s := gateway.NewSnapshot(catalog.Limits{})
+	s := metatool.NewSnapshot(catalog.Limits{})
 	for _, l := range listings {
 		s, _ = s.With(l)
 	}
@@ -86,7 +86,7 @@ func measure(n int, out io.Writer) error {
 	}
 	store := artifact.NewMemory(artifact.Options{})
 	defer store.Close()
-	g := gateway.New(gateway.Options{Upstreams: &fixed{s}, Artifacts: store})
+	g := metatool.New(metatool.Options{Upstreams: &fixed{s}, Artifacts: store})
 	browses, err := ask(g, `{"path":"/"}`, `{"path":"/server3"}`)
 	if err != nil {
 		return err
@@ -97,14 +97,14 @@ func measure(n int, out io.Writer) error {
 		return err
 	}
 	refresh := refreshes(s)
-	one, _ := gateway.NewSnapshot(catalog.Limits{}).With(listings[3])
+	one, _ := metatool.NewSnapshot(catalog.Limits{}).With(listings[3])
 	alone := refreshes(one)
 	fmt.Fprintf(out, "| %d | %.2f s | %s | %s | %s | %s | %s | %s |\n", n, build.Seconds(), at(browses, 50), at(browses, 99), at(searches, 50), at(searches, 99), at(refresh, 50), at(alone, 50))
 	return nil
 }
 
 // ask measures calls of tool_browse with these arguments in turns.
-func ask(g *gateway.Gateway, arguments ...string) (took []time.Duration, err error) {
+func ask(g *metatool.Gateway, arguments ...string) (took []time.Duration, err error) {
 	session := mcp.NewSession("s", "scale")
 	defer session.Close()
 	for i := range 200 {
@@ -127,8 +127,8 @@ func ask(g *gateway.Gateway, arguments ...string) (took []time.Duration, err err
 
 // refreshes measures changes of one server's list: with what the next search needs, what operators
 // are told of the change, and the figures of the catalog.
-func refreshes(s *gateway.Snapshot) (took []time.Duration) {
-	state := gateway.NewState()
+func refreshes(s *metatool.Snapshot) (took []time.Duration) {
+	state := metatool.NewState()
 	defer state.Close(context.Background())
 	state.Refresh(s.Catalog)
 	for change := range 40 {
@@ -141,7 +141,7 @@ func refreshes(s *gateway.Snapshot) (took []time.Duration) {
 }
 
 // refresh takes over a listing as a gateway does.
-func refresh(state *gateway.State, s *gateway.Snapshot, l catalog.Listing) *gateway.Snapshot {
+func refresh(state *metatool.State, s *metatool.Snapshot, l catalog.Listing) *metatool.Snapshot {
 	s, _ = s.With(l)
 	s.Prepare()
 	state.Refresh(s.Catalog)

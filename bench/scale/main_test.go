@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -33,12 +33,12 @@ func TestTable(t *testing.T) {
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			s := gateway.NewSnapshot(catalog.Limits{})
+			s := metatool.NewSnapshot(catalog.Limits{})
 			for server := range n / perServer {
 				s, _ = s.With(listingOf(server, 0))
 			}
 			s.Prepare()
-			state := gateway.NewState()
+			state := metatool.NewState()
 			defer state.Close(context.Background())
 			state.Refresh(s.Catalog)
 			b.ReportAllocs()

@@ -21,7 +21,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
-	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/host/child"
 )
 
 // cluster is the processes and the balancer before them.

@@ -18,12 +18,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/invocation"
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/registry"
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/protocol/invocation"
+	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
@@ -35,7 +35,7 @@ import (
 type agents struct {
 	engine   *Engine
 	registry *registry.Registry
-	loops    *router.Loops
+	loops    *passthrough.Loops
 	signer   atomic.Pointer[invocation.Signer] // nil if the configuration has no signing key
 	masters  [][]byte                          // secrets of registered agents are derived from them; the first one signs
 
@@ -48,7 +48,7 @@ type agents struct {
 
 // newAgents returns an agents that knows none but those of an earlier process until start is called.
 func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error) {
-	a := &agents{engine: e, loops: router.NewLoops(), masters: e.opts.Store.invocations(), end: func() {}}
+	a := &agents{engine: e, loops: passthrough.NewLoops(), masters: e.opts.Store.invocations(), end: func() {}}
 	lease, shared := c.Agents.Lease, e.Store.Cluster() != nil
 	if shared {
 		lease = max(lease, registry.ShareLease)
@@ -228,7 +228,7 @@ func (a *agents) signs(name string) bool {
 	return ok && u.Config().Agent
 }
 
-// sign implements router.Options.Sign for agent servers.
+// sign implements passthrough.Options.Sign for agent servers.
 func (a *agents) sign(name, principal, tool string) (string, error) {
 	if !a.signs(name) {
 		return "", nil
@@ -264,31 +264,31 @@ func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) 
 	if s != nil {
 		principal = s.Principal()
 	}
-	return router.Signed(base, a.sign, func() bool { return a.signs(name) }, a.loops, name, principal, a.engine.log)
+	return passthrough.Signed(base, a.sign, func() bool { return a.signs(name) }, a.loops, name, principal, a.engine.log)
 }
 
 // limits returns the router limits of an upstream.
-func (a *agents) limits(name string) router.Limits {
+func (a *agents) limits(name string) passthrough.Limits {
 	c := a.engine.config.Load()
 	l := c.Agents.LimitsOf(name)
-	return router.Limits{InFlight: l.InFlight, PerMinute: l.PerMinute, MaxBody: int64(l.MaxBodyBytes)}
+	return passthrough.Limits{InFlight: l.InFlight, PerMinute: l.PerMinute, MaxBody: int64(l.MaxBodyBytes)}
 }
 
 // status lists the servers that a principal may call, with the state that is known without
 // contacting them.
-func (a *agents) status(principal string) []router.AgentStatus {
+func (a *agents) status(principal string) []passthrough.AgentStatus {
 	sources := map[string]registry.Source{}
 	for _, agent := range a.registry.Agents() {
 		sources[agent.Name] = agent.Source
 	}
 	h := a.engine.Health()
-	var list []router.AgentStatus
+	var list []passthrough.AgentStatus
 	for _, s := range a.engine.manager.Status() {
 		if s.Off() || !a.engine.Config().Auth.Reaches(principal, s.Name) {
 			continue
 		}
 		up := h.Upstreams[s.Name]
-		one := router.AgentStatus{
+		one := passthrough.AgentStatus{
 			Name: s.Name, State: up.State, Source: "config", Transport: up.Transport, Endpoint: "/mcps/" + url.PathEscape(s.Name) + "/mcp",
 			Tools: up.Tools, Calls: up.Calls, Errors: up.Errors, InFlight: up.InFlight, Restarts: up.Restarts, Error: up.Error,
 		}

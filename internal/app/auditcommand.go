@@ -9,8 +9,8 @@ import (
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/oauth"
-	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/mcp"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/audit"
-	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 )
 
 // TestCommandStore: a change is told before it happens and does not happen if it cannot be told. One

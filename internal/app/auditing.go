@@ -10,16 +10,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/oauth"
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/router"
-	"github.com/weir-mcp/weir/internal/telemetry"
-	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/mcp"
 
 	"log/slog"
@@ -88,8 +88,8 @@ var unaudited = []string{
 	"prompts/list", "tasks/list",
 }
 
-// Begin implements router.Auditor.
-func (a *Auditor) Begin(ctx context.Context, upstream string, r *mcp.Request) (router.Recorded, error) {
+// Begin implements passthrough.Auditor.
+func (a *Auditor) Begin(ctx context.Context, upstream string, r *mcp.Request) (passthrough.Recorded, error) {
 	if a.calls == nil || r.IsNotification() || slices.Contains(unaudited, r.Method) {
 		return nil, nil
 	}
@@ -119,7 +119,7 @@ func (a *Auditor) Begin(ctx context.Context, upstream string, r *mcp.Request) (r
 	return &recordedCall{open: open}, nil
 }
 
-var _ router.Auditor = (*Auditor)(nil)
+var _ passthrough.Auditor = (*Auditor)(nil)
 
 // Refused records a request that a guard refused. Strangers can send any number of them, so that
 // only some are recorded, with the number of the others.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 )
 
 // TestAuditedSignIns names who signs in, at which server, and whether a sign-in replaces another. The

@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
@@ -20,20 +20,20 @@ import (
 //	tool of one server ─▶ OnToolResult ─▶ agent ─▶ OnToolCall ─▶ tool of the same or another
 type bodies struct {
 	config func() *config.Config
-	nodes  *gateway.BodyNodes // nil: this gateway is one node
+	nodes  *metatool.BodyNodes // nil: this gateway is one node
 
 	mu     sync.Mutex // guards below
 	closed bool
 	of     map[string]*dispatch.Dispatcher // by principal
 }
 
-func newBodies(current func() *config.Config, nodes *gateway.BodyNodes) *bodies {
+func newBodies(current func() *config.Config, nodes *metatool.BodyNodes) *bodies {
 	return &bodies{config: current, nodes: nodes, of: map[string]*dispatch.Dispatcher{}}
 }
 
 // wrapFind wraps Router.Find so that the upstreams it finds hold back bodies.
-func (b *bodies) wrapFind(find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
-	return func(name string) (router.Upstream, bool) {
+func (b *bodies) wrapFind(find func(string) (passthrough.Upstream, bool)) func(string) (passthrough.Upstream, bool) {
+	return func(name string) (passthrough.Upstream, bool) {
 		up, ok := find(name)
 		if s, configured := b.config().Server(name); ok && configured && s.Tables.Dispatch {
 			return bodyUpstream{up, b}, true
@@ -86,12 +86,12 @@ func (b *bodies) close() {
 // bodyUpstream is an upstream whose sync results reach agents without their bodies. weir must parse
 // its calls, so it has no Target for byte-by-byte forwarding.
 type bodyUpstream struct {
-	router.Upstream
+	passthrough.Upstream
 	bodies *bodies
 }
 
-// Target implements router.Endpoint.
-func (d bodyUpstream) Target() (router.Target, bool) { return router.Target{}, false }
+// Target implements passthrough.Endpoint.
+func (d bodyUpstream) Target() (passthrough.Target, bool) { return passthrough.Target{}, false }
 
 // Call implements mcp.Peer.
 func (d bodyUpstream) Call(ctx context.Context, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {

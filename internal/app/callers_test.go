@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authn"
+	"github.com/weir-mcp/weir/internal/access"
 	"github.com/weir-mcp/weir/internal/config"
 )
 
@@ -33,7 +33,7 @@ func TestStaticTokens(t *testing.T) {
 		{"one ", "", before}, {hash("one"), "", before}, {"five", "scoped", before},
 	} {
 		name := ""
-		if got, err := authn.Find(staticTokens(auth), tt.bearer, tt.at); err == nil {
+		if got, err := access.Find(staticTokens(auth), tt.bearer, tt.at); err == nil {
 			name = got.Name
 		}
 		if name != tt.name {

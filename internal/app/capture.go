@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/redact"
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 
 // captureOf returns what keeps the arguments and results of calls, without secrets: those that weir
 // knows, texts that look like one, and values under names such as "password".
-func captureOf(r *result.Redactor) gateway.Capture {
+func captureOf(r *result.Redactor) metatool.Capture {
 	return func(arguments, answer json.RawMessage) *telemetry.Exchange {
 		var x telemetry.Exchange
 		x.Arguments, x.ArgumentsCut = captured(r, arguments)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/result"
 )
 
 // TestCapture keeps calls without their secrets, and the beginning of long ones.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/dispatch"
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 )
 
 // maxLoggedChanges bounds the changes that are logged per refresh; /catalog has all of them.
@@ -101,10 +101,10 @@ func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
 	if len(absent) > 0 && !first || e.looked.Swap(conf) == conf {
 		return
 	}
-	var o gateway.Options
+	var o metatool.Options
 	controls(conf, &o)
 	own := listingPerCaller(conf)
-	for _, message := range append(gateway.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow), gateway.UnmatchedProfiles(c, o.Profiles)...) {
+	for _, message := range append(metatool.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow), metatool.UnmatchedProfiles(c, o.Profiles)...) {
 		if len(absent) > 0 {
 			e.log.Warn(message+"; it may be of a server that has not come up", "servers", absent)
 			continue

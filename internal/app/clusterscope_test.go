@@ -17,9 +17,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/fakemcp"
+	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
+	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
 )
 

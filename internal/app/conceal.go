@@ -5,7 +5,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 // A redactor removes the configured credentials from the definitions that servers send, because

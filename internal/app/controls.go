@@ -7,18 +7,18 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/dispatch"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/gateway/tasks"
-	"github.com/weir-mcp/weir/internal/gateway/usage"
+	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/result/usage"
+	"github.com/weir-mcp/weir/internal/tasks"
 )
 
 // controls copies the configured call controls (policy, quotas, cache, ...) into a gateway's
 // options.
-func controls(c *config.Config, opts *gateway.Options) {
+func controls(c *config.Config, opts *metatool.Options) {
 	opts.TolerantArgs = c.TolerantArgs
 	opts.CacheStable = c.CacheStable
 	opts.Pin = pinOf(c)
@@ -49,16 +49,16 @@ func controls(c *config.Config, opts *gateway.Options) {
 }
 
 // namesOf converts the configured form of tool names in mode proxy.
-func namesOf(n config.ProxyNames) gateway.NameForm {
+func namesOf(n config.ProxyNames) metatool.NameForm {
 	switch n {
 	case config.NamesURLEncoded:
-		return gateway.NameURLEncoded
+		return metatool.NameURLEncoded
 	case config.NamesAlias:
-		return gateway.NameAlias
+		return metatool.NameAlias
 	case config.NamesToolID:
-		return gateway.NameCanonical
+		return metatool.NameCanonical
 	}
-	return gateway.NamePlain
+	return metatool.NamePlain
 }
 
 func limitsOfCalls(l *config.RateLimits) dispatch.RateLimits {

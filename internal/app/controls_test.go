@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/dispatch"
-	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/result"
 )
 
 // TestControls puts every control of a configuration into a gateway's options.
@@ -28,14 +28,14 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 	if err != nil {
 		t.Fatal(err)
 	}
-	var o gateway.Options
+	var o metatool.Options
 	controls(c, &o)
 	rule := o.Policy.Rules[0]
 	if !o.TolerantArgs || !o.CacheStable || !o.LogUnredacted || o.Policy.Default != dispatch.Deny || rule.Action != dispatch.RequireApproval || rule.MetaTool != "tool_execute" ||
 		rule.Namespace != "a" || rule.Tool != "x*" || rule.Tags[0] != "t" || !*rule.ReadOnly || rule.Reason != "r" {
 		t.Errorf("%+v, %+v", o, rule)
 	}
-	if !o.ProxyFirewall || o.Names != gateway.NameAlias {
+	if !o.ProxyFirewall || o.Names != metatool.NameAlias {
 		t.Errorf("proxy: %+v", o)
 	}
 	if o.MaxViewChars != 50000 {
@@ -53,9 +53,9 @@ retry: {max_attempts: 3, base_delay: 1s, max_delay: 2s, jitter: 0.5, retryable_c
 	if c, _, err = config.Parse("weir.yaml", []byte("mcpServers: {a: {command: a}}"), config.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	o = gateway.Options{}
+	o = metatool.Options{}
 	controls(c, &o)
-	if o.ProxyFirewall || o.Names != gateway.NamePlain {
+	if o.ProxyFirewall || o.Names != metatool.NamePlain {
 		t.Errorf("proxy by default: %+v", o)
 	}
 	if o.Policy != nil || o.TolerantArgs || o.Cache.ReadOnly || o.Retry.MaxAttempts != 1 || len(o.RateLimits.MetaTools)+len(o.RateLimits.Tools) > 0 {
@@ -71,12 +71,12 @@ func TestStrict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := gateway.Options{}
+		o := metatool.Options{}
 		controls(c, &o)
 		for clause, got := range map[string]bool{
 			"§1.5, §2.3, §3.3, §4.4: the catalog": limitsOf(c).Strict,
 			"§3.4: causes in the log":             o.LogUnredacted,
-			"§4.1: names are ids":                 o.Names == gateway.NameCanonical,
+			"§4.1: names are ids":                 o.Names == metatool.NameCanonical,
 			"§4.1: no direct calls; §9.4: parts":  o.Strict,
 		} {
 			if got != strict {

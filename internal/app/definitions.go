@@ -10,10 +10,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/filewatch"
+	"github.com/weir-mcp/weir/internal/host/filewatch"
 	"github.com/weir-mcp/weir/internal/lockfile"
-	"github.com/weir-mcp/weir/internal/redact"
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 // Definitions are the servers' definitions as they are now and as weir.lock has them. Its methods are

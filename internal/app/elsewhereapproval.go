@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/approval"
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/policy/approval"
 	"github.com/weir-mcp/weir/mcp"
 )
 

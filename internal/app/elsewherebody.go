@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/cluster"
-	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
@@ -27,15 +27,15 @@ const PeerDispatched = "/peer/v1/dispatched"
 const maxDispatched = 160 << 20
 
 // bodyNodes returns the nodes that keep bodies, nil if the gateway is one node.
-func (s *Store) bodyNodes() *gateway.BodyNodes {
+func (s *Store) bodyNodes() *metatool.BodyNodes {
 	if node := s.Cluster(); node != nil {
 		return distantBodies(node)
 	}
 	return nil
 }
 
-func distantBodies(node *cluster.Node) *gateway.BodyNodes {
-	return &gateway.BodyNodes{Mark: node.Inc, Fill: func(ctx context.Context, principal string, args json.RawMessage) (json.RawMessage, error) {
+func distantBodies(node *cluster.Node) *metatool.BodyNodes {
+	return &metatool.BodyNodes{Mark: node.Inc, Fill: func(ctx context.Context, principal string, args json.RawMessage) (json.RawMessage, error) {
 		if !bytes.Contains(args, []byte("ddi:")) {
 			return args, nil
 		}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
-	"github.com/weir-mcp/weir/internal/gateway/usage"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/result/usage"
 )
 
 // PeerStats is the path at which nodes tell each other of the cost of calls, as far as the caller may see it.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/search/embedding"
 	"github.com/weir-mcp/weir/internal/store"
@@ -84,7 +84,7 @@ func (b *embeddings) changed() {
 }
 
 // start fetches vectors in the background until close is called.
-func (b *embeddings) start(live *upstream.Live[*gateway.Snapshot]) {
+func (b *embeddings) start(live *upstream.Live[*metatool.Snapshot]) {
 	if b == nil {
 		return
 	}
@@ -102,7 +102,7 @@ func (b *embeddings) close() {
 	b.http.CloseIdleConnections()
 }
 
-func (b *embeddings) follow(ctx context.Context, live *upstream.Live[*gateway.Snapshot]) {
+func (b *embeddings) follow(ctx context.Context, live *upstream.Live[*metatool.Snapshot]) {
 	retry := embedRetry
 	for b.quiet(ctx) {
 		began := time.Now()
@@ -110,7 +110,7 @@ func (b *embeddings) follow(ctx context.Context, live *upstream.Live[*gateway.Sn
 			s := live.Snapshot()
 			next, err := s.Embed(ctx)
 			if next != s {
-				live.Refine(func(now *gateway.Snapshot) *gateway.Snapshot { return now.Adopt(next) })
+				live.Refine(func(now *metatool.Snapshot) *metatool.Snapshot { return now.Adopt(next) })
 			}
 			if ctx.Err() != nil {
 				return

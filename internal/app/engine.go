@@ -19,19 +19,19 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/guard"
-	"github.com/weir-mcp/weir/internal/history"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/memory"
-	"github.com/weir-mcp/weir/internal/redact"
-	"github.com/weir-mcp/weir/internal/telemetry"
-	"github.com/weir-mcp/weir/internal/trace"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/limit/work"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/observe/history"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/observe/trace"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/signin/vault"
+	"github.com/weir-mcp/weir/internal/text/redact"
+	"github.com/weir-mcp/weir/internal/text/visible"
 	"github.com/weir-mcp/weir/internal/upstream"
-	"github.com/weir-mcp/weir/internal/vault"
-	"github.com/weir-mcp/weir/internal/visible"
-	"github.com/weir-mcp/weir/internal/work"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -40,7 +40,7 @@ import (
 // weir serve and package weir serve it over HTTP or standard input, shell commands over an
 // in-process pipe.
 //
-//	config ─▶ upstream.Manager ─▶ upstream.Live (snapshot) ─▶ gateway.Gateway ─▶ mcp.Lifecycle
+//	config ─▶ upstream.Manager ─▶ upstream.Live (snapshot) ─▶ metatool.Gateway ─▶ mcp.Lifecycle
 //	              ▲ Reload                                          └─▶ artifact.Local ◀─ Plane
 //
 // The exported fields are set by New and never change.
@@ -72,16 +72,16 @@ type Engine struct {
 	redact  atomic.Pointer[result.Redactor]
 	conceal redactor
 	manager *upstream.Manager
-	live    *upstream.Live[*gateway.Snapshot]
+	live    *upstream.Live[*metatool.Snapshot]
 	stores  *stores
-	bodies  *bodies        // sync result bodies that wait at /mcps/NAME/mcp
-	state   *gateway.State // quotas and session history; survives a reload
+	bodies  *bodies         // sync result bodies that wait at /mcps/NAME/mcp
+	state   *metatool.State // quotas and session history; survives a reload
 	// Sessions counts the sessions of HTTP endpoints.
 	Sessions *SessionCount
 	rounds   *bridge.Rounds // calls that wait while a modern agent is asked something
 	// entries served in addition to the upstreams'; may be nil
-	file        atomic.Pointer[gateway.SnapshotFile]
-	direct      atomic.Pointer[gateway.DirectCalls] // of the current gateway; judges calls that bypass /mcp
+	file        atomic.Pointer[metatool.SnapshotFile]
+	direct      atomic.Pointer[metatool.DirectCalls] // of the current gateway; judges calls that bypass /mcp
 	listings    *listings
 	recent      recentChanges // of definitions
 	owners      *owners
@@ -125,7 +125,7 @@ type Options struct {
 	// [Log.Tokens]. Nil is a set of the Engine's own.
 	Tokens *redact.Recent
 	// File holds entries that are served in addition to the upstreams'; may be nil.
-	File *gateway.SnapshotFile
+	File *metatool.SnapshotFile
 	// OperatorKey is shown by callers on this machine who may operate the gateway; "" admits none.
 	OperatorKey identity.Secret
 	// Shell is set for the engine of a single shell command: it has no offices and no embeddings.
@@ -201,9 +201,9 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if vectors != nil {
 		vectors.redact = func(s string) string { return e.redact.Load().Redact(s) }
 	}
-	e.live = upstream.NewLive(gateway.NewSnapshotWith(limitsOf(c), vectors.ranking()), upstream.LiveOptions[*gateway.Snapshot]{
-		Prepare: func(s *gateway.Snapshot) { e.indexing.prepare(s) }, Conceal: e.conceal.listing, Logger: log,
-		Changed: func(s *gateway.Snapshot, upstreams []string) {
+	e.live = upstream.NewLive(metatool.NewSnapshotWith(limitsOf(c), vectors.ranking()), upstream.LiveOptions[*metatool.Snapshot]{
+		Prepare: func(s *metatool.Snapshot) { e.indexing.prepare(s) }, Conceal: e.conceal.listing, Logger: log,
+		Changed: func(s *metatool.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {
 				e.nonEmptySet.Do(func() { close(e.nonEmpty) })
 			}
@@ -413,7 +413,7 @@ func (e *Engine) Close(ctx context.Context) {
 	e.Store.Close()
 }
 
-// Peer implements gateway.Upstreams.
+// Peer implements metatool.Upstreams.
 func (e *Engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
 	if f := e.file.Load(); f != nil && f.Name() == name {
 		return f, nil
@@ -422,26 +422,26 @@ func (e *Engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
 }
 
 // Missing returns the servers without catalog entries.
-func (e *Engine) Missing() []gateway.Missing { return missing(e.manager, e.live) }
+func (e *Engine) Missing() []metatool.Missing { return missing(e.manager, e.live) }
 
 // Down returns the upstreams whose entries are found although they cannot be called now.
-func (e *Engine) Down() []gateway.Missing { return down(e.manager, e.live) }
+func (e *Engine) Down() []metatool.Missing { return down(e.manager, e.live) }
 
-// Snapshot implements gateway.Upstreams.
-func (e *Engine) Snapshot() *gateway.Snapshot { return e.live.Snapshot() }
+// Snapshot implements metatool.Upstreams.
+func (e *Engine) Snapshot() *metatool.Snapshot { return e.live.Snapshot() }
 
 // Front returns the Handler of /mcp for a configuration: the handshake and the gateway behind it.
 // Several fronts may share one Engine.
 func (e *Engine) Front(c *config.Config) mcp.Handler {
-	mode, _ := gateway.ParseMode(string(c.Mode)) // the configuration has checked it
+	mode, _ := metatool.ParseMode(string(c.Mode)) // the configuration has checked it
 	return e.front(c, mode)
 }
 
 // ShellFront returns a front for a shell command; it always uses mode gateway.
-func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, gateway.ModeGateway) }
+func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, metatool.ModeGateway) }
 
-func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
-	opts := gateway.Options{
+func (e *Engine) front(c *config.Config, mode metatool.Mode) mcp.Handler {
+	opts := metatool.Options{
 		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Caller: callerNow, Configured: configured(e),
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
@@ -460,7 +460,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	if c.Browse.Format == config.BrowseJSON {
 		opts.Format = result.FormatJSON
 	}
-	g := gateway.New(opts)
+	g := metatool.New(opts)
 	e.direct.Store(g.DirectCalls())
 	capabilities := func(ctx context.Context) json.RawMessage {
 		select {
@@ -485,7 +485,7 @@ func (e *Engine) front(c *config.Config, mode gateway.Mode) mcp.Handler {
 	})})
 }
 
-// callerNow is the Caller of gateway.Options.
+// callerNow is the Caller of metatool.Options.
 func callerNow(ctx context.Context) (context.Context, error) {
 	id, err := guard.Again(ctx)
 	if err != nil {
@@ -494,7 +494,7 @@ func callerNow(ctx context.Context) (context.Context, error) {
 	return identity.With(ctx, id), nil
 }
 
-// configured returns the Configured of gateway.Options.
+// configured returns the Configured of metatool.Options.
 func configured(e *Engine) func(name string) any {
 	return func(name string) any {
 		if s, ok := e.config.Load().Server(name); ok { // of a server of the cluster, all nodes have this one
@@ -533,7 +533,7 @@ func callTimeout(m *upstream.Manager) func(name string) time.Duration {
 }
 
 // threshold converts firewall.threshold_chars. In the configuration zero holds every result back;
-// in gateway.Firewall zero means the default.
+// in metatool.Firewall zero means the default.
 func threshold(chars int) int {
 	if chars == 0 {
 		return -1

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 

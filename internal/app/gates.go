@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/lockfile"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // wrapFind wraps Router.Find so that definitions that are held at /mcp are held at /mcps/NAME/mcp,
 // too.
-func (d *Definitions) wrapFind(find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
-	return func(name string) (router.Upstream, bool) {
+func (d *Definitions) wrapFind(find func(string) (passthrough.Upstream, bool)) func(string) (passthrough.Upstream, bool) {
+	return func(name string) (passthrough.Upstream, bool) {
 		up, ok := find(name)
 		if ok && d.guards(name) {
 			return gatedUpstream{up, d, name}, true
@@ -49,23 +49,23 @@ const settleWait = 10 * time.Second
 // gatedUpstream is an upstream whose clients get only definitions that are as weir.lock has them.
 // weir must parse its messages, so it has no Target for byte-by-byte forwarding.
 type gatedUpstream struct {
-	router.Upstream
+	passthrough.Upstream
 	definitions *Definitions
 	name        string
 }
 
-var _ router.Upstream = gatedUpstream{}
+var _ passthrough.Upstream = gatedUpstream{}
 
-// Target implements router.Endpoint.
-func (u gatedUpstream) Target() (router.Target, bool) { return router.Target{}, false }
+// Target implements passthrough.Endpoint.
+func (u gatedUpstream) Target() (passthrough.Target, bool) { return passthrough.Target{}, false }
 
-// Ready implements router.Greeting.
+// Ready implements passthrough.Greeting.
 func (u gatedUpstream) Ready(ctx context.Context) (mcp.Hello, error) {
 	hello, err := u.Upstream.Ready(ctx)
 	return u.greet(ctx, hello, err)
 }
 
-// Hello implements router.Greeting.
+// Hello implements passthrough.Greeting.
 func (u gatedUpstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	hello, err := u.Upstream.Hello(ctx, modern)
 	return u.greet(ctx, hello, err)
@@ -94,7 +94,7 @@ func (u gatedUpstream) greet(ctx context.Context, hello mcp.Hello, err error) (m
 	return hello, nil
 }
 
-// SubscribeResource implements router.Feed.
+// SubscribeResource implements passthrough.Feed.
 func (u gatedUpstream) SubscribeResource(ctx context.Context, uri string, fn func(json.RawMessage)) (stop func(), err error) {
 	gates, err := u.gates(ctx)
 	if err != nil {

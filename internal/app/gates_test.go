@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/lockfile"
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/passthrough"
 )
 
 // nowhere is a Sink that keeps nothing.
@@ -110,7 +110,7 @@ func TestGatesFilter(t *testing.T) {
 
 // notified records the notifications that reach a server.
 type notified struct {
-	router.Upstream
+	passthrough.Upstream
 	methods []string
 }
 

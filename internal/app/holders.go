@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/oauth"
-	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 )
 
 // holdersTime is how long a list of the store is used. Another process may sign a principal in.

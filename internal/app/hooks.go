@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/weir-mcp/weir/internal/child"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/hook"
+	"github.com/weir-mcp/weir/internal/host/child"
+	"github.com/weir-mcp/weir/internal/policy/hook"
 )
 
 // hooks are the hooks of the current configuration, and what their programs need.

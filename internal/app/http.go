@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/guard"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // Limits of the HTTP server. Writing a response has no time limit, because streams stay open; the

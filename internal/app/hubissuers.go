@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authn"
+	"github.com/weir-mcp/weir/internal/access"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
@@ -26,20 +26,20 @@ const issuedRenewal = 5 * time.Minute
 // issuedPeers admits peers of a hub by tokens of auth.issuers. It has the keys of issuers for itself,
 // because a hub may run without a gateway. The caller closes it.
 type issuedPeers struct {
-	callers *authn.Authenticator
+	callers *access.Authenticator
 	entries atomic.Pointer[[]config.HubIssuer]
 }
 
 // newIssuedPeers returns an issuedPeers that admits none before apply.
 func newIssuedPeers(log *slog.Logger) *issuedPeers {
-	p := &issuedPeers{callers: authn.New(authn.Options{Logger: log})}
+	p := &issuedPeers{callers: access.New(access.Options{Logger: log})}
 	p.entries.Store(&[]config.HubIssuer{})
 	return p
 }
 
 // apply follows a configuration. Without hub.issuers it knows no issuer, and asks none.
 func (p *issuedPeers) apply(c *config.Config) {
-	policy := authn.Policy{}
+	policy := access.Policy{}
 	if len(c.Hub.Issuers) > 0 {
 		policy = CallerPolicy(c)
 		policy.Tokens, policy.Login, policy.Certificates = nil, nil, false

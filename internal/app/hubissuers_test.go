@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authn"
+	"github.com/weir-mcp/weir/internal/access"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/fakeidp"
-	"github.com/weir-mcp/weir/internal/memnet"
+	"github.com/weir-mcp/weir/internal/testkit/fakeidp"
+	"github.com/weir-mcp/weir/internal/testkit/memnet"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
@@ -43,7 +43,7 @@ type issuedHubs struct {
 func startIssuedHub(t *testing.T) (h *issuedHubs, end func()) {
 	t.Helper()
 	h = &issuedHubs{idp: fakeidp.New(fakeidp.Options{Issuer: "https://id.example"}), listen: memnet.New()}
-	issued := &issuedPeers{callers: authn.New(authn.Options{Client: h.idp.Client()})}
+	issued := &issuedPeers{callers: access.New(access.Options{Client: h.idp.Client()})}
 	h.set = func(text string) {
 		t.Helper()
 		c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})

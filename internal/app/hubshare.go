@@ -17,19 +17,19 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
-	"github.com/weir-mcp/weir/internal/fleet"
-	"github.com/weir-mcp/weir/internal/roster"
+	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/upstream/computers"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // An office of a hub in hubs has one agent, so one node of a cluster joins it, and the others reach its
 // Computers through that node:
 //
-//	claim u.HASH ─▶ the gate is open ─▶ fleet.Fleet joins the office
-//	held by another node, the claim is followed ─▶ each second: GET /peer/v1/hubs/NAME ─▶ fleet.Mirror
-//	                         a connection: /peer/v1/hubs/NAME/SERVER, upgraded ─▶ fleet.Open at that node
+//	claim u.HASH ─▶ the gate is open ─▶ computers.Fleet joins the office
+//	held by another node, the claim is followed ─▶ each second: GET /peer/v1/hubs/NAME ─▶ computers.Mirror
+//	                         a connection: /peer/v1/hubs/NAME/SERVER, upgraded ─▶ computers.Open at that node
 
 // hubPath is where other nodes find the Computers of a hub, over the peer link.
 const hubPath = "/peer/v1/hubs/"
@@ -52,7 +52,7 @@ type sharedHub struct {
 	name   string
 	node   *cluster.Node
 	docs   store.Docs
-	fleet  *fleet.Fleet
+	fleet  *computers.Fleet
 	gate   *hubGate
 	holder atomic.Pointer[string]
 }
@@ -129,14 +129,14 @@ func (h *sharedHub) hold(ctx context.Context, claim *cluster.Claim) {
 }
 
 // list asks the holder for the servers of its Computers.
-func (h *sharedHub) list(ctx context.Context, inc string) ([]fleet.Server, error) {
+func (h *sharedHub) list(ctx context.Context, inc string) ([]computers.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, hubAsk)
 	defer cancel()
 	status, raw, err := askNode(ctx, h.node, inc, http.MethodGet, hubPath+url.PathEscape(h.name), nil, maxHubList)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("status %d", status)
 	}
-	var servers []fleet.Server
+	var servers []computers.Server
 	if err == nil {
 		err = json.Unmarshal(raw, &servers)
 	}

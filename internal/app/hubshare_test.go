@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
-	"github.com/weir-mcp/weir/internal/fleet"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/upstream/computers"
 	"github.com/weir-mcp/weir/smcp/agent"
 )
 
@@ -43,7 +43,7 @@ func TestHubWatch(t *testing.T) {
 		holder := join("a")
 		h.node, h.docs = join("b"), docs
 		var err error
-		if h.fleet, err = fleet.New(fleet.Options{Agent: agent.Options{URL: "http://hub.invalid", Office: "lab"}}); err != nil {
+		if h.fleet, err = computers.New(computers.Options{Agent: agent.Options{URL: "http://hub.invalid", Office: "lab"}}); err != nil {
 			t.Fatal(err)
 		}
 		claim, err := holder.Claim(t.Context(), docs.key, true)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -45,9 +45,9 @@ func (j judge) Refuses(ctx context.Context, upstream, method, name string) bool 
 
 // places returns the catalog servers that a router name stands for. The name of a Computer ("desk")
 // stands for all of its servers ("desk.excel").
-func (j judge) places(name string) []gateway.Place {
+func (j judge) places(name string) []metatool.Place {
 	if u, ok := j.engine.manager.Upstream(name); ok {
-		return []gateway.Place{placeOf(u.Config())}
+		return []metatool.Place{placeOf(u.Config())}
 	}
 	if o := j.engine.Offices; o != nil {
 		if places := o.places(j.engine.manager, name); len(places) > 0 {
@@ -55,15 +55,15 @@ func (j judge) places(name string) []gateway.Place {
 		}
 	}
 	// The catalog does not know it: judge it by its name.
-	return []gateway.Place{{Upstream: name, Namespace: name, Renamed: true}}
+	return []metatool.Place{{Upstream: name, Namespace: name, Renamed: true}}
 }
 
-func placeOf(s *config.Server) gateway.Place {
-	return gateway.Place{Upstream: s.Name, Namespace: s.Namespace}
+func placeOf(s *config.Server) metatool.Place {
+	return metatool.Place{Upstream: s.Name, Namespace: s.Namespace}
 }
 
 // places returns the servers of a Computer, or one of them, as finding finds them.
-func (o *Offices) places(m *upstream.Manager, name string) []gateway.Place {
+func (o *Offices) places(m *upstream.Manager, name string) []metatool.Place {
 	for _, f := range o.fleets {
 		target, whole, ok := f.Resolve(name)
 		if !ok {
@@ -71,11 +71,11 @@ func (o *Offices) places(m *upstream.Manager, name string) []gateway.Place {
 		}
 		if !whole {
 			if u, ok := m.Upstream(target); ok {
-				return []gateway.Place{placeOf(u.Config())}
+				return []metatool.Place{placeOf(u.Config())}
 			}
 			return nil
 		}
-		var places []gateway.Place
+		var places []metatool.Place
 		for _, one := range f.Names() {
 			server, ok := strings.CutPrefix(one, name+".")
 			if !ok {

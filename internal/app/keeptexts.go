@@ -8,31 +8,31 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/internal/signin"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 )
 
 // maxKept bounds a text that a person gives a page.
 const maxKept = 16 << 10
 
-// textPages implements connect.Texts: the credentials that servers name as ${user:NAME}.
+// textPages implements signin.Texts: the credentials that servers name as ${user:NAME}.
 type textPages struct{ signIns *SignIns }
 
-var _ connect.Texts = textPages{}
+var _ signin.Texts = textPages{}
 
 // Texts returns what the pages keep credentials of callers with.
-func (s *SignIns) Texts() connect.Texts { return textPages{s} }
+func (s *SignIns) Texts() signin.Texts { return textPages{s} }
 
-// Names implements connect.Texts.
-func (p textPages) Names(ctx context.Context, caller *identity.Identity, server string) (all []connect.Text, err error) {
+// Names implements signin.Texts.
+func (p textPages) Names(ctx context.Context, caller *identity.Identity, server string) (all []signin.Text, err error) {
 	_, names, err := p.server(caller, server)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		text, err := p.signIns.texts.get(ctx, name, caller.Principal)
-		all = append(all, connect.Text{Name: name, Stored: text != "" || errors.Is(err, vault.ErrClosed)})
+		all = append(all, signin.Text{Name: name, Stored: text != "" || errors.Is(err, vault.ErrClosed)})
 	}
 	return all, nil
 }
@@ -60,7 +60,7 @@ func (p textPages) id(caller *identity.Identity, server, name string) (vault.ID,
 	return TextID(name, caller.Principal), err
 }
 
-// Keep implements connect.Texts.
+// Keep implements signin.Texts.
 func (p textPages) Keep(ctx context.Context, caller *identity.Identity, server, name, text string) error {
 	id, err := p.id(caller, server, name)
 	text = strings.TrimSpace(text)
@@ -77,7 +77,7 @@ func (p textPages) Keep(ctx context.Context, caller *identity.Identity, server, 
 	return p.changed(id, PutText(ctx, p.signIns.texts.store, id, text))
 }
 
-// Remove implements connect.Texts.
+// Remove implements signin.Texts.
 func (p textPages) Remove(ctx context.Context, caller *identity.Identity, server, name string) error {
 	id, err := p.id(caller, server, name)
 	if err != nil {

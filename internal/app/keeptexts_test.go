@@ -6,9 +6,9 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/upstream"
-	"github.com/weir-mcp/weir/internal/vault"
 )
 
 // TestTextsOfPages stores credentials as a page does: calls have them at once, each those of its caller.

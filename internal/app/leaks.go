@@ -2,7 +2,7 @@ package app
 
 import (
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 // leaksOf returns what finds secrets in what agents send to servers, nil where all may pass. tokens are

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/redact"
-	"github.com/weir-mcp/weir/internal/telemetry"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/text/redact"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // maxTokensInUse is how many tokens of sign-ins are removed from texts: those that were used last.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -28,7 +28,7 @@ type reports interface {
 }
 
 // down returns the upstreams that have, or may have, catalog entries but cannot be called now.
-func down(m *upstream.Manager, live reports) (all []gateway.Missing) {
+func down(m *upstream.Manager, live reports) (all []metatool.Missing) {
 	m.Each(func(s *config.Server, u *upstream.Upstream) {
 		if u == nil || s.Disabled {
 			return
@@ -38,7 +38,7 @@ func down(m *upstream.Manager, live reports) (all []gateway.Missing) {
 			return
 		}
 		if _, there := live.Report(s.Name); there || s.ListsPerCaller() {
-			all = append(all, gateway.Missing{Upstream: s.Name, Namespace: s.Namespace, Why: status.LastError})
+			all = append(all, metatool.Missing{Upstream: s.Name, Namespace: s.Namespace, Why: status.LastError})
 		}
 	})
 	return all
@@ -47,7 +47,7 @@ func down(m *upstream.Manager, live reports) (all []gateway.Missing) {
 // missing returns the upstreams without catalog entries: those that were never listed, and those
 // that were removed because they have been down for a long time. Servers that list for each caller
 // are missing for some callers only; see Engine.MissingOwn.
-func missing(m *upstream.Manager, live reports) (all []gateway.Missing) {
+func missing(m *upstream.Manager, live reports) (all []metatool.Missing) {
 	m.Each(func(s *config.Server, u *upstream.Upstream) {
 		if s.Disabled || u != nil && (u.Status().Off() || s.ListsPerCaller()) {
 			return
@@ -55,7 +55,7 @@ func missing(m *upstream.Manager, live reports) (all []gateway.Missing) {
 		if _, there := live.Report(s.Name); there {
 			return
 		}
-		one := gateway.Missing{Upstream: s.Name, Namespace: s.Namespace}
+		one := metatool.Missing{Upstream: s.Name, Namespace: s.Namespace}
 		switch {
 		case u != nil:
 			one.Why = u.Status().LastError

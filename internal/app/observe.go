@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/router"
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -55,20 +55,20 @@ func (t *toolNames) id(c *catalog.Catalog, upstream, name string) string {
 }
 
 var (
-	_ router.Observer   = observer{}
-	_ upstream.Observer = observer{}
+	_ passthrough.Observer = observer{}
+	_ upstream.Observer    = observer{}
 )
 
-// RequestStarted implements router.Observer and upstream.Observer.
+// RequestStarted implements passthrough.Observer and upstream.Observer.
 func (o observer) RequestStarted(upstream string) { o.engine.Metrics.RequestStarted(upstream) }
 
-// RequestEnded implements router.Observer and upstream.Observer.
+// RequestEnded implements passthrough.Observer and upstream.Observer.
 func (o observer) RequestEnded(upstream string, took time.Duration) {
 	o.engine.Metrics.RequestEnded(upstream, took)
 }
 
-// Called implements router.Observer.
-func (o observer) Called(c router.Call) {
+// Called implements passthrough.Observer.
+func (o observer) Called(c passthrough.Call) {
 	e := telemetry.Event{
 		Time: c.Began.Add(c.Took), Name: telemetry.PassthroughCompleted, Principal: c.Principal, Method: c.Method, Upstream: o.upstream(c.Upstream),
 		Duration: c.Took, Unread: c.Unread, IsError: c.IsError,

@@ -15,18 +15,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authn"
+	"github.com/weir-mcp/weir/internal/access"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/fleet"
-	"github.com/weir-mcp/weir/internal/guard"
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/ownership"
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/roster"
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/upstream/computers"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
@@ -38,15 +38,15 @@ import (
 // Offices connect a gateway to Computers: through weir's own hub, and through one agent connection
 // to each hub in hubs.
 //
-//	/socket.io/, /smcp/, hub.listen ─▶ hub.Hub ◀─ in memory ─ fleet.Fleet ─▶ upstream.Manager: <computer>-<server>
-//	                                   hubs.NAME ◀─ network ─ fleet.Fleet ─▶            "
+//	/socket.io/, /smcp/, hub.listen ─▶ hub.Hub ◀─ in memory ─ computers.Fleet ─▶ upstream.Manager: <computer>-<server>
+//	                                   hubs.NAME ◀─ network ─ computers.Fleet ─▶            "
 //
 // A nil *Offices is valid and empty.
 type Offices struct {
 	log    *slog.Logger
 	hub    *hub.Hub // nil if switched off
-	fleets []*fleet.Fleet
-	own    *fleet.Fleet                 // the fleet of weir's own hub, may be nil
+	fleets []*computers.Fleet
+	own    *computers.Fleet             // the fleet of weir's own hub, may be nil
 	whole  *upstream.Manager            // each Computer as one server; not in the catalog
 	outer  *http.Server                 // serves hub.listen; may be nil
 	routed atomic.Pointer[http.Handler] // serves the peers at hub.listen; nil: hub does
@@ -142,7 +142,7 @@ func localPeer(gateway *config.Auth, tokens []string, now time.Time) (hub.Grant,
 	}
 	known := staticTokens(gateway)
 	for _, token := range tokens {
-		if t, err := authn.Find(known, token, now); err == nil && !gateway.Scoped(t.Name) {
+		if t, err := access.Find(known, token, now); err == nil && !gateway.Scoped(t.Name) {
 			return hub.Grant{Principal: t.Name, Until: t.Expires, Expires: t.Expires}, nil
 		}
 	}
@@ -262,7 +262,7 @@ func CertPool(file string) (*x509.CertPool, error) {
 // join makes the Computers of an office upstreams. owner looks up a Computer's owner in weir's own
 // hub; it is nil for other hubs.
 func (o *Offices) join(opts agent.Options, owner func(string) (ownership.Owner, bool), e *Engine) error {
-	f, err := fleet.New(fleet.Options{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.owners.ledger, Owner: owner, Logger: o.log})
+	f, err := computers.New(computers.Options{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.owners.ledger, Owner: owner, Logger: o.log})
 	if err != nil {
 		return setupf("%w", err)
 	}
@@ -280,7 +280,7 @@ func (o *Offices) serve(s *http.Server, l net.Listener) {
 }
 
 // Fleets returns one Fleet for each hub that the gateway is a member of.
-func (o *Offices) Fleets() []*fleet.Fleet { return o.fleets }
+func (o *Offices) Fleets() []*computers.Fleet { return o.fleets }
 
 // hubListener listens on an address, with TLS if configured. It reads the certificate again for
 // each connection, so that it can be renewed without a restart.
@@ -343,14 +343,14 @@ func noHub(w http.ResponseWriter, _ *http.Request) {
 
 // router returns the Find and Names functions of a Router: the manager's upstreams and the
 // Computers. "desk" is a whole Computer, "desk.excel" one of its servers.
-func (o *Offices) router(m *upstream.Manager) (find func(string) (router.Upstream, bool), names func() []string) {
-	find, names = router.FromManager(m)
+func (o *Offices) router(m *upstream.Manager) (find func(string) (passthrough.Upstream, bool), names func() []string) {
+	find, names = passthrough.FromManager(m)
 	if o == nil {
 		return find, names
 	}
 	each, all := find, names
-	whole, _ := router.FromManager(o.whole)
-	find = func(name string) (router.Upstream, bool) {
+	whole, _ := passthrough.FromManager(o.whole)
+	find = func(name string) (passthrough.Upstream, bool) {
 		if up, ok := each(name); ok {
 			return up, true
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // TestOnce: an approval is used once, whatever the store does, and is known as used for longer than its state lives.

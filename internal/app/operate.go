@@ -3,9 +3,9 @@ package app
 import (
 	"context"
 
-	"github.com/weir-mcp/weir/internal/approval"
+	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/serverlog"
+	"github.com/weir-mcp/weir/internal/policy/approval"
 )
 
 // An Operator is what a person who operates the gateway may do with it. Its fields never change.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -14,7 +14,7 @@ import (
 const ownWait = 2 * time.Second
 
 // callersLists returns what servers list for single callers, nil if no server of a configuration does.
-func callersLists(e *Engine, c *config.Config) gateway.OwnLists {
+func callersLists(e *Engine, c *config.Config) metatool.OwnLists {
 	if len(listingPerCaller(c)) == 0 {
 		return nil
 	}
@@ -33,11 +33,11 @@ func listingPerCaller(c *config.Config) (names []string) {
 
 // wholeOf returns all entries that may exist for the caller of a request, whatever policy and profile
 // say: those that all callers share, and what servers list for this one.
-func wholeOf(ctx context.Context, e *Engine) *gateway.Snapshot {
+func wholeOf(ctx context.Context, e *Engine) *metatool.Snapshot {
 	if d := e.direct.Load(); d != nil {
 		return d.Whole(ctx)
 	}
-	return gateway.WholeOf(ctx, e, callersLists(e, e.config.Load()))
+	return metatool.WholeOf(ctx, e, callersLists(e, e.config.Load()))
 }
 
 // awaitOwn waits, within ownWait, for lists of the caller of a request that are not known yet.
@@ -51,10 +51,10 @@ func awaitOwn(ctx context.Context, e *Engine) {
 type served struct{ *Engine }
 
 // MissingOwn returns what agents hear of servers whose lists for the caller are not known.
-func (s served) MissingOwn(servers []string) (all []gateway.Missing) {
+func (s served) MissingOwn(servers []string) (all []metatool.Missing) {
 	s.manager.Each(func(of *config.Server, u *upstream.Upstream) {
 		if u != nil && slices.Contains(servers, of.Name) {
-			all = append(all, gateway.Missing{Upstream: of.Name, Namespace: of.Namespace, Why: "its entries for this caller are being listed"})
+			all = append(all, metatool.Missing{Upstream: of.Name, Namespace: of.Namespace, Why: "its entries for this caller are being listed"})
 		}
 	})
 	return all

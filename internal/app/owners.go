@@ -8,10 +8,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/fleet"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/ownership"
-	"github.com/weir-mcp/weir/internal/registry"
+	registry "github.com/weir-mcp/weir/internal/upstream/agents"
+	"github.com/weir-mcp/weir/internal/upstream/computers"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 )
@@ -21,7 +21,7 @@ import (
 //	configuration, --catalog ─▶ configure ┐
 //	POST /agents, routing.json ─▶ agent ──┼─▶ ownership.Ledger
 //	hub: a Computer joins ─▶ computer ────┤
-//	fleet.Fleet: its servers ─────────────┘
+//	computers.Fleet: its servers ─────────────┘
 type owners struct {
 	log    *slog.Logger
 	office string // office of weir's own hub, whose Computers are upstreams; "" for none
@@ -50,7 +50,7 @@ func (o *owners) configure(c *config.Config) {
 
 // serves records that a snapshot file is served: f, with the namespaces of its entries in a
 // catalog.
-func (o *owners) serves(f *gateway.SnapshotFile, in *catalog.Catalog) {
+func (o *owners) serves(f *metatool.SnapshotFile, in *catalog.Catalog) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.name, o.file = f.Name(), map[string]string{}
@@ -85,7 +85,7 @@ func (o *owners) take() {
 				decoded[name] = key
 			}
 		}
-		bindings = append(bindings, fleet.Bindings(decoded)...)
+		bindings = append(bindings, computers.Bindings(decoded)...)
 	}
 	if o.config.Hub.Enabled {
 		keys := map[string]string{}
@@ -111,7 +111,7 @@ func (o *owners) computer(c hub.Claimant) error {
 	if c.Office != o.office {
 		return nil
 	}
-	return o.ledger.Claim(fleet.OwnerOf(c.Name, "hub\x00"+c.Office, c.Principal, c.Key), fleet.WantedBy(c.Name))
+	return o.ledger.Claim(computers.OwnerOf(c.Name, "hub\x00"+c.Office, c.Principal, c.Key), computers.WantedBy(c.Name))
 }
 
 // leaveOut records which agents are left out, and logs each of them once.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
@@ -41,7 +41,7 @@ type programPlaces struct {
 	node  *cluster.Node // nil: this gateway is one node
 	docs  store.Docs
 	log   *slog.Logger
-	inner *router.Router // serves other nodes; nil without a cluster
+	inner *passthrough.Router // serves other nodes; nil without a cluster
 
 	closing context.Context // ends with close
 	end     context.CancelFunc
@@ -79,8 +79,8 @@ func (p *programPlaces) serve(e *Engine) {
 	if p.node == nil {
 		return
 	}
-	find, names := router.FromManager(e.manager)
-	p.inner = router.New(router.Options{
+	find, names := passthrough.FromManager(e.manager)
+	p.inner = passthrough.New(passthrough.Options{
 		Find: find, Names: names, Principals: true, Memory: e.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
 	})
 	p.work.Go(p.sweep)

@@ -13,11 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway/tables"
-	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/tables"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )

@@ -1,9 +1,9 @@
 package app
 
 import (
-	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway/dispatch"
+	"github.com/weir-mcp/weir/internal/dispatch"
 )
 
 // policyOf returns nil if the configuration allows everything, so that calls skip the check.

@@ -5,21 +5,21 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // profilesOf converts the configured profiles.
-func profilesOf(profiles []*config.Profile) (list []gateway.Profile) {
+func profilesOf(profiles []*config.Profile) (list []metatool.Profile) {
 	for _, p := range profiles {
-		one := gateway.Profile{Name: p.Name, Include: p.Include, Exclude: p.Exclude}
+		one := metatool.Profile{Name: p.Name, Include: p.Include, Exclude: p.Exclude}
 		if p.Mode != "" {
-			mode, _ := gateway.ParseMode(string(p.Mode)) // the configuration has checked it
+			mode, _ := metatool.ParseMode(string(p.Mode)) // the configuration has checked it
 			one.Mode = &mode
 		}
 		list = append(list, one)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway/tables"
+	"github.com/weir-mcp/weir/internal/tables"
 )
 
 // TestReach: rows of servers on this machine come with the call, unless the configuration leaves

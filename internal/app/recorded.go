@@ -6,8 +6,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/audit/calls"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -17,18 +17,18 @@ type recordedCall struct {
 	digest *audit.Digest // of a result in pieces
 }
 
-var _ router.Recorded = (*recordedCall)(nil)
+var _ passthrough.Recorded = (*recordedCall)(nil)
 
 // maxLook is the longest result that is searched for isError.
 const maxLook = 64 << 10
 
-// Ended implements router.Recorded.
+// Ended implements passthrough.Recorded.
 func (c *recordedCall) Ended(result json.RawMessage, err error) {
 	failed := err == nil && len(result) <= maxLook && string(rawjson.Get(result, "isError")) == "true"
 	c.open.End(calls.Outcome(err, failed), result)
 }
 
-// Pieces implements router.Recorded.
+// Pieces implements passthrough.Recorded.
 func (c *recordedCall) Pieces() io.Writer {
 	if c.digest = c.open.Digest(); c.digest == nil {
 		return nil
@@ -36,7 +36,7 @@ func (c *recordedCall) Pieces() io.Writer {
 	return c.digest
 }
 
-// Passed implements router.Recorded.
+// Passed implements passthrough.Recorded.
 func (c *recordedCall) Passed() {
 	digest := ""
 	if c.digest != nil {
@@ -48,7 +48,7 @@ func (c *recordedCall) Passed() {
 // unread is the outcome of a call whose answer was handed on unread.
 const unread = "unread"
 
-// Unread implements router.Recorded.
+// Unread implements passthrough.Recorded.
 func (c *recordedCall) Unread() { c.open.EndDigest(unread, "") }
 
 // unambiguous returns an error for params in which servers could read another name than the log has:

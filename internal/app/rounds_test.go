@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/registry"
+	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 )
 
 // TestRounds: calls during a round share the next one.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
@@ -49,7 +49,7 @@ type scoped struct {
 	manager *upstream.Manager
 	changed func() // gives the manager the servers anew
 	log     *slog.Logger
-	inner   *router.Router // serves other nodes; nil without a cluster
+	inner   *passthrough.Router // serves other nodes; nil without a cluster
 
 	closing context.Context // ends with close
 	end     context.CancelFunc
@@ -68,9 +68,9 @@ func newScoped(e *Engine) *scoped {
 		return s
 	}
 	s.docs = e.Store.documents()
-	find, names := router.FromManager(e.manager)
-	s.inner = router.New(router.Options{
-		Find: func(name string) (router.Upstream, bool) {
+	find, names := passthrough.FromManager(e.manager)
+	s.inner = passthrough.New(passthrough.Options{
+		Find: func(name string) (passthrough.Upstream, bool) {
 			if !s.holds(name) {
 				return nil, false
 			}

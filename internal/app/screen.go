@@ -7,17 +7,17 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/router"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/text/visible"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // screenFind wraps Router.Find so that definitions at /mcps/NAME/mcp have no invisible text where
 // guards.unicode asks for that. At /mcp, models never read such text.
-func screenFind(e *Engine, find func(string) (router.Upstream, bool)) func(string) (router.Upstream, bool) {
-	return func(name string) (router.Upstream, bool) {
+func screenFind(e *Engine, find func(string) (passthrough.Upstream, bool)) func(string) (passthrough.Upstream, bool) {
+	return func(name string) (passthrough.Upstream, bool) {
 		up, ok := find(name)
 		if guard := e.Config().Guards.Unicode; ok && (guard == config.UnicodeStrip || guard == config.UnicodeRefuse) {
 			return screenedUpstream{up, ScreenOf(e.Config())}, true
@@ -40,19 +40,19 @@ func ScreenOf(c *config.Config) result.Screen {
 // screenedUpstream is an upstream whose definitions lose invisible text, and whose answers pass a
 // Screen. weir must parse its messages, so it has no Target for byte-by-byte forwarding.
 type screenedUpstream struct {
-	router.Upstream
+	passthrough.Upstream
 	screen result.Screen
 }
 
-// Target implements router.Endpoint.
-func (screenedUpstream) Target() (router.Target, bool) { return router.Target{}, false }
+// Target implements passthrough.Endpoint.
+func (screenedUpstream) Target() (passthrough.Target, bool) { return passthrough.Target{}, false }
 
-// Ready implements router.Greeting.
+// Ready implements passthrough.Greeting.
 func (u screenedUpstream) Ready(ctx context.Context) (mcp.Hello, error) {
 	return screenHello(u.Upstream.Ready(ctx))
 }
 
-// Hello implements router.Greeting.
+// Hello implements passthrough.Greeting.
 func (u screenedUpstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	return screenHello(u.Upstream.Hello(ctx, modern))
 }
@@ -69,7 +69,7 @@ func (u screenedUpstream) Call(ctx context.Context, method string, params json.R
 	return u.screen.Peer(u.Upstream).Call(ctx, method, params, back)
 }
 
-// Subscribe implements router.Feed. A notification that readers could take in different ways is left
+// Subscribe implements passthrough.Feed. A notification that readers could take in different ways is left
 // out.
 func (u screenedUpstream) Subscribe(ctx context.Context, fn func(method string, params json.RawMessage)) (stop func()) {
 	return u.Upstream.Subscribe(ctx, func(method string, params json.RawMessage) {

@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway/result"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/router"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/text/visible"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // offering is a server that answers each method with a text.
 type offering struct {
-	router.Upstream
+	passthrough.Upstream
 	answers map[string]string
 	hello   mcp.Hello
 }
@@ -27,7 +27,7 @@ func (o offering) Call(_ context.Context, method string, _ json.RawMessage, _ mc
 
 func (o offering) Ready(context.Context) (mcp.Hello, error)       { return o.hello, nil }
 func (o offering) Hello(context.Context, bool) (mcp.Hello, error) { return o.hello, nil }
-func (o offering) Target() (router.Target, bool)                  { return router.Target{}, true }
+func (o offering) Target() (passthrough.Target, bool)             { return passthrough.Target{}, true }
 
 // hidden are ways to hide text, as JSON writes them or as characters.
 var hidden = map[string]string{
@@ -173,7 +173,7 @@ func TestScreenOfAnswers(t *testing.T) {
 // flag leaves the forwarding of bytes.
 func TestGuardOfUnicode(t *testing.T) {
 	e := &Engine{}
-	find := screenFind(e, func(name string) (router.Upstream, bool) { return offering{}, name == "files" })
+	find := screenFind(e, func(name string) (passthrough.Upstream, bool) { return offering{}, name == "files" })
 	for _, guard := range []config.UnicodeGuard{"", config.UnicodeStrip, config.UnicodeFlag, config.UnicodeRefuse} {
 		e.config.Store(&config.Config{Guards: config.Guards{Unicode: guard}})
 		up, ok := find("files")

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/net/address"
 )
 
 // selfCheck finds the configuration entries that would start or call this very weir, before any server

@@ -9,9 +9,9 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -22,7 +22,7 @@ func TestLateFirstDefinitions(t *testing.T) {
 	docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 	manager := upstream.New(upstream.Options{})
 	defer func() { _ = manager.Close(t.Context()) }()
-	e := &Engine{log: slog.New(slog.DiscardHandler), manager: manager, state: gateway.NewState()}
+	e := &Engine{log: slog.New(slog.DiscardHandler), manager: manager, state: metatool.NewState()}
 	e.config.Store(&config.Config{})
 	k := &listings{e: e, docs: docs, firsts: map[string]bool{}}
 	n := newNodeListings(k)

@@ -11,15 +11,15 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/connect"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/signin"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/upstream"
-	"github.com/weir-mcp/weir/internal/vault"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// SignIns puts the tokens of sign-ins on requests to upstreams, and implements connect.SignIns and
+// SignIns puts the tokens of sign-ins on requests to upstreams, and implements signin.SignIns and
 // upstream.Credentials. The callers of an upstream share its sign-in, or each of them has one.
 type SignIns struct {
 	client  *oauth.Client
@@ -34,7 +34,7 @@ type SignIns struct {
 }
 
 var (
-	_ connect.SignIns      = (*SignIns)(nil)
+	_ signin.SignIns       = (*SignIns)(nil)
 	_ upstream.Credentials = (*SignIns)(nil)
 )
 
@@ -59,12 +59,12 @@ func (s *SignIns) Serve(base string) { s.pages.Store(&base) }
 // page returns the page on which people sign in at a server, "" if there is none.
 func (s *SignIns) page(server string) string {
 	if base := s.pages.Load(); base != nil && *base != "" {
-		return connect.URL(*base, server)
+		return signin.URL(*base, server)
 	}
 	return ""
 }
 
-// Owner implements connect.SignIns. A sign-in that all callers share is an operator's, if the gateway
+// Owner implements signin.SignIns. A sign-in that all callers share is an operator's, if the gateway
 // tells callers apart. Any other is of the caller.
 func (s *SignIns) Owner(caller *identity.Identity, server string) (string, error) {
 	auth := s.config().Auth
@@ -91,7 +91,7 @@ func (s *SignIns) Owner(caller *identity.Identity, server string) (string, error
 	return oauth.Shared, nil
 }
 
-// Begin implements connect.SignIns.
+// Begin implements signin.SignIns.
 func (s *SignIns) Begin(ctx context.Context, server, principal, redirect string) (address, state string, err error) {
 	known, ok := s.server(server)
 	if !ok {
@@ -100,7 +100,7 @@ func (s *SignIns) Begin(ctx context.Context, server, principal, redirect string)
 	return s.client.Begin(ctx, known, principal, redirect)
 }
 
-// Finish implements connect.SignIns.
+// Finish implements signin.SignIns.
 func (s *SignIns) Finish(ctx context.Context, principal, tail string, query url.Values) (string, error) {
 	defer s.holders.forget()
 	return s.client.Finish(context.WithValue(ctx, signInKey{}, true), principal, tail, query)

@@ -5,12 +5,12 @@ import (
 	"os"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/metatool"
 )
 
 // OpenSnapshot reads a catalog snapshot. It returns nil for an empty path.
-func OpenSnapshot(path string, c *config.Config) (*gateway.SnapshotFile, error) {
+func OpenSnapshot(path string, c *config.Config) (*metatool.SnapshotFile, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -22,7 +22,7 @@ func OpenSnapshot(path string, c *config.Config) (*gateway.SnapshotFile, error) 
 		}
 		return nil, setupf("--catalog %s cannot be read: %w", path, err)
 	}
-	f, err := gateway.ReadSnapshotFile(path, data)
+	f, err := metatool.ReadSnapshotFile(path, data)
 	if err != nil {
 		return nil, setupf("--catalog: %w", err)
 	}
@@ -33,7 +33,7 @@ func OpenSnapshot(path string, c *config.Config) (*gateway.SnapshotFile, error) 
 }
 
 // serveFile serves the entries of a snapshot file in addition to the upstreams'. f may be nil.
-func (e *Engine) serveFile(f *gateway.SnapshotFile) {
+func (e *Engine) serveFile(f *metatool.SnapshotFile) {
 	if f == nil {
 		return
 	}

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -30,9 +30,9 @@ var (
 // A startupWait delays requests that read the catalog until the catalog is filled.
 type startupWait struct {
 	engine *Engine
-	mode   func(ctx context.Context) gateway.Mode      // of a request
-	names  func(ctx context.Context, name string) bool // whether a tool can be called by a name now
-	view   func(ctx context.Context) *gateway.Snapshot // what exists for the caller of a request
+	mode   func(ctx context.Context) metatool.Mode      // of a request
+	names  func(ctx context.Context, name string) bool  // whether a tool can be called by a name now
+	view   func(ctx context.Context) *metatool.Snapshot // what exists for the caller of a request
 	next   mcp.Handler
 }
 
@@ -57,7 +57,7 @@ func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit 
 	case "initialize", "server/discover":
 		return forShape
 	case "tools/list":
-		if p.mode(ctx) != gateway.ModeGateway {
+		if p.mode(ctx) != metatool.ModeGateway {
 			return forCatalog
 		}
 		return forShape
@@ -70,16 +70,16 @@ func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit 
 	arguments := r.Fields().Arguments
 	id, name := "", rawjson.Text(r.Fields().Name)
 	switch name {
-	case gateway.ToolBrowse, gateway.ResourceBrowse, gateway.PromptBrowse:
+	case metatool.ToolBrowse, metatool.ResourceBrowse, metatool.PromptBrowse:
 		return forCatalog
-	case gateway.ToolExecute, gateway.ToolHydrate:
+	case metatool.ToolExecute, metatool.ToolHydrate:
 		id = rawjson.Text(rawjson.Get(arguments, "tool_id"))
-	case gateway.ResourceRead:
+	case metatool.ResourceRead:
 		id = rawjson.Text(rawjson.Get(arguments, "resource_id"))
-	case gateway.PromptGet:
+	case metatool.PromptGet:
 		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
 	default:
-		if p.mode(ctx) == gateway.ModeGateway || p.names(ctx, name) {
+		if p.mode(ctx) == metatool.ModeGateway || p.names(ctx, name) {
 			return noWait
 		}
 		return forCatalog

@@ -21,17 +21,17 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/cluster/sessionid"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/registry"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/seal"
-	"github.com/weir-mcp/weir/internal/sessionid"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/filestore"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/telemetry"
+	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 )
 
 // storeBucket is the bucket of a gateway's documents.
@@ -161,8 +161,8 @@ const leaveTimeout = 2 * time.Second
 
 // restore returns the state of a gateway and the agents that have registered, with what the store has
 // of an earlier one.
-func (s *Store) restore(log *slog.Logger) (*gateway.State, *registry.Kept, error) {
-	state := gateway.NewState()
+func (s *Store) restore(log *slog.Logger) (*metatool.State, *registry.Kept, error) {
+	state := metatool.NewState()
 	if s == nil {
 		return state, nil, nil
 	}

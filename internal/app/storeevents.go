@@ -5,8 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
 // openEvents begins the stream of events, if it is configured. It does not ask the store: a stream that cannot be opened

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/telemetry"
 )
 
 // streamed is an event of the stream.

@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/limit/bounded"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/upstream"
-	"github.com/weir-mcp/weir/internal/vault"
 )
 
 // Bounds of the texts that are known.

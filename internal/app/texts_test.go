@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/upstream"
-	"github.com/weir-mcp/weir/internal/vault"
 	"github.com/weir-mcp/weir/mcp"
 )
 

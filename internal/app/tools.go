@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway/dispatch"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // A Tool is a tool of the catalog as shell commands read it. The fields of its definition are set

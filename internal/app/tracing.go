@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/trace"
+	"github.com/weir-mcp/weir/internal/observe/trace"
 )
 
 // newTracer returns the Tracer of an engine, which sends no spans yet.

@@ -6,20 +6,20 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/metatool"
 )
 
 // ViewOf returns the part of the catalog that exists for the caller of a request. Operators see all
 // that servers list for all callers and for themselves: those by role, those by token, and the user of
 // this machine where no token is needed. It waits for what servers list for the caller.
-func ViewOf(ctx context.Context, e *Engine) *gateway.Snapshot {
+func ViewOf(ctx context.Context, e *Engine) *metatool.Snapshot {
 	awaitOwn(ctx, e)
 	return viewNow(ctx, e)
 }
 
 // viewNow is ViewOf without a wait.
-func viewNow(ctx context.Context, e *Engine) *gateway.Snapshot {
+func viewNow(ctx context.Context, e *Engine) *metatool.Snapshot {
 	d := e.direct.Load()
 	if d == nil || operates(e, identity.From(ctx)) {
 		return wholeOf(ctx, e)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	docs "github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 

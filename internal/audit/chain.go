@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // A digest is the hash of a record.

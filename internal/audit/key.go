@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // Keys are what a log is signed with, and what arguments are hashed with. Both come from one text.

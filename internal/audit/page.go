@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // Bounds of one page.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // unsignedTail finds the last signature of a log that is opened. It returns a record that tells of

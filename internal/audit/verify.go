@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // A Broken error names the first record of a log that is wrong.

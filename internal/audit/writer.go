@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // writer appends to the segments of a log. One goroutine at a time uses it.

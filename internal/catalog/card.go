@@ -7,9 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/token"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text/token"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // Budgets of one rendered card in cl100k_base tokens (spec/gateway §2.3).

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/token"
+	"github.com/weir-mcp/weir/internal/text/token"
 )
 
 func raws(defs ...string) []json.RawMessage {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/weir-mcp/weir/internal/work"
+	"github.com/weir-mcp/weir/internal/limit/work"
 )
 
 // programsOf compiles a schema for light and for guarded validation.

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/uritemplate"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text/uritemplate"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // Entry is one tool, resource, resource template or prompt. Catalogs share it, so it must not be

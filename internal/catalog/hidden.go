@@ -3,8 +3,8 @@ package catalog
 import (
 	"bytes"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // hiddenIn returns the kinds of invisible characters in a definition, including its names and keys.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 const hiddenTags = "\U000E0049\U000E0067\U000E006E\U000E006F\U000E0072\U000E0065" // "Ignore"

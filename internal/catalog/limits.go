@@ -3,7 +3,7 @@ package catalog
 import (
 	"fmt"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // OnInvalid decides about an entry whose schema is invalid or over a limit.

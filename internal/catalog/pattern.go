@@ -6,8 +6,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/weir-mcp/weir/internal/lazy"
-	"github.com/weir-mcp/weir/internal/work"
+	"github.com/weir-mcp/weir/internal/limit/work"
+	"github.com/weir-mcp/weir/internal/text/lazy"
 )
 
 // maxSchemaInstructions bounds the compiled patterns of one schema together. Without it a schema of

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/lazy"
+	"github.com/weir-mcp/weir/internal/text/lazy"
 )
 
 // plainSchema reports that a common kind of schema is valid: usual keywords, no ids and anchors,

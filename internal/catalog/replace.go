@@ -3,7 +3,7 @@ package catalog
 import (
 	"bytes"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // textFilter says which strings of a document replaceTexts replaces. Keys are never replaced.

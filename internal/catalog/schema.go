@@ -9,7 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/weir-mcp/weir/internal/work"
+	"github.com/weir-mcp/weir/internal/limit/work"
 )
 
 // schemaURL is the base of schemas, so that relative references stay inside.

@@ -3,7 +3,7 @@ package catalog
 import (
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // simpleSamples are schemas with values that a simpleSchema admits, and with values that are left to

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/splice"
+	"github.com/weir-mcp/weir/internal/json/splice"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
 )
 
 // trialTime bounds how long servers may take to answer when they are tried.
@@ -90,7 +90,7 @@ Values of --env, --header and --set that are secrets go into the store.`,
 }
 
 // planAny plans what a command line asks for: a bundle, a server of the registry, or another one.
-func planAny(a *process, ctx context.Context, m *firstrun.Machine, args []string, dash int, r addRequest) (*firstrun.Plan, error) {
+func planAny(a *process, ctx context.Context, m *setup.Machine, args []string, dash int, r addRequest) (*setup.Plan, error) {
 	args, dash = r.named(args, dash)
 	if asksRegistry(args, dash) {
 		return addFromRegistry(a, ctx, m, strings.Join(args, " "), r)
@@ -131,7 +131,7 @@ func (r addRequest) named(args []string, dash int) ([]string, int) {
 }
 
 // planAdd plans what a command line asks for. dash is the number of arguments before --, or -1.
-func planAdd(m *firstrun.Machine, args []string, dash int, r addRequest) (*firstrun.Plan, error) {
+func planAdd(m *setup.Machine, args []string, dash int, r addRequest) (*setup.Plan, error) {
 	if dash < 0 && len(args) == 1 {
 		if len(r.env)+len(r.headers) > 0 || r.cwd != "" || r.kind != "" {
 			return nil, errors.New("a file says everything of its servers: leave --env, --header, --cwd and --type out")
@@ -174,7 +174,7 @@ func planAdd(m *firstrun.Machine, args []string, dash int, r addRequest) (*first
 }
 
 // planFile plans to add the servers of a file.
-func planFile(m *firstrun.Machine, name string, answer func(client, server string, question splice.Object) (string, bool)) (*firstrun.Plan, error) {
+func planFile(m *setup.Machine, name string, answer func(client, server string, question splice.Object) (string, bool)) (*setup.Plan, error) {
 	if filepath.Ext(name) == "" {
 		return nil, fmt.Errorf("what is %q? weir add NAME -- COMMAND, weir add NAME URL, or weir add FILE", name)
 	}
@@ -202,7 +202,7 @@ func pairs(texts []string, separator, flag, form string) (map[string]string, err
 }
 
 // tryUnpacked starts the servers of a plan from their folder, which goes if one does not work.
-func tryUnpacked(a *process, ctx context.Context, c *changing, m *firstrun.Machine, p *firstrun.Plan) error {
+func tryUnpacked(a *process, ctx context.Context, c *changing, m *setup.Machine, p *setup.Plan) error {
 	if err := p.Unpack(); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func tryUnpacked(a *process, ctx context.Context, c *changing, m *firstrun.Machi
 }
 
 // tryAdded starts the servers of a plan. A server that does not work is an error.
-func tryAdded(a *process, ctx context.Context, c *changing, m *firstrun.Machine, p *firstrun.Plan) error {
+func tryAdded(a *process, ctx context.Context, c *changing, m *setup.Machine, p *setup.Plan) error {
 	var names []string
 	for _, s := range p.Import.Servers {
 		names = append(names, s.Name)
@@ -257,7 +257,7 @@ func trialFault(s app.UpstreamHealth) string {
 }
 
 // tryPlan starts the named servers of weir.yaml as a plan leaves it, or all of them without names.
-func tryPlan(a *process, ctx context.Context, m *firstrun.Machine, p *firstrun.Plan, names []string) (*app.Trial, error) {
+func tryPlan(a *process, ctx context.Context, m *setup.Machine, p *setup.Plan, names []string) (*app.Trial, error) {
 	doc, err := p.Preview()
 	if err != nil {
 		return nil, err
@@ -291,7 +291,7 @@ func tryPlan(a *process, ctx context.Context, m *firstrun.Machine, p *firstrun.P
 }
 
 // changeCommand makes a command that changes servers of weir.yaml by their names.
-func changeCommand(a *process, use, short, long string, plan func(m *firstrun.Machine, names []string) (*firstrun.Plan, error)) *cobra.Command {
+func changeCommand(a *process, use, short, long string, plan func(m *setup.Machine, names []string) (*setup.Plan, error)) *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
 		Use: use + " NAME...", Short: short, Long: long,
@@ -303,7 +303,7 @@ func changeCommand(a *process, use, short, long string, plan func(m *firstrun.Ma
 				return err
 			}
 			p, err := plan(m, args)
-			if errors.Is(err, firstrun.ErrNoServer) {
+			if errors.Is(err, setup.ErrNoServer) {
 				return &failure{exitUsage, err}
 			}
 			if err != nil {
@@ -319,17 +319,17 @@ func changeCommand(a *process, use, short, long string, plan func(m *firstrun.Ma
 func removeCommand(a *process) *cobra.Command {
 	return changeCommand(a, "remove", "Remove servers from weir.yaml", `Remove servers from weir.yaml. The comments and all other bytes of the file stay.
 A running gateway lets calls in flight end, and then stops the server.`,
-		func(m *firstrun.Machine, names []string) (*firstrun.Plan, error) { return m.Remove(names...) })
+		func(m *setup.Machine, names []string) (*setup.Plan, error) { return m.Remove(names...) })
 }
 
 func enableCommand(a *process) *cobra.Command {
 	return changeCommand(a, "enable", "Switch servers of weir.yaml on", "Switch servers of weir.yaml on. A running gateway starts them.",
-		func(m *firstrun.Machine, names []string) (*firstrun.Plan, error) { return m.Switch(true, names...) })
+		func(m *setup.Machine, names []string) (*setup.Plan, error) { return m.Switch(true, names...) })
 }
 
 func disableCommand(a *process) *cobra.Command {
 	return changeCommand(a, "disable", "Switch servers of weir.yaml off", "Switch servers of weir.yaml off. They stay in the file, and a running gateway\nstops them.",
-		func(m *firstrun.Machine, names []string) (*firstrun.Plan, error) { return m.Switch(false, names...) })
+		func(m *setup.Machine, names []string) (*setup.Plan, error) { return m.Switch(false, names...) })
 }
 
 // completeServers completes the names of weir.yaml's servers from the file.

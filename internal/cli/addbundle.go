@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/bundle"
-	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/mcpregistry"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/bundle"
+	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/mcpregistry"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -38,7 +38,7 @@ func (r addRequest) noOtherFlags(what string) error {
 }
 
 // addBundle plans to add the server of a bundle. The bundle is unpacked when the plan is carried out.
-func addBundle(a *process, ctx context.Context, m *firstrun.Machine, file string, r addRequest) (*firstrun.Plan, error) {
+func addBundle(a *process, ctx context.Context, m *setup.Machine, file string, r addRequest) (*setup.Plan, error) {
 	if len(r.env) > 0 {
 		return nil, errors.New("a bundle names its variables itself: give settings with --set KEY=VALUE")
 	}
@@ -81,7 +81,7 @@ func addBundle(a *process, ctx context.Context, m *firstrun.Machine, file string
 		return nil, err
 	}
 	sum := b.SHA256
-	p.Folder = &firstrun.Folder{Path: dir, Make: func() error { return unpack(file, sum, m.Bundles) }}
+	p.Folder = &setup.Folder{Path: dir, Make: func() error { return unpack(file, sum, m.Bundles) }}
 	p.Notes = append(p.Notes, clients.Note{Server: name, Text: origin(b)}, clients.Note{Server: name, Text: "its files go into " + dir})
 	return p, nil
 }
@@ -248,7 +248,7 @@ func isDocument(data []byte) bool {
 }
 
 // addDocument plans to add the server of a server.json.
-func addDocument(a *process, ctx context.Context, m *firstrun.Machine, server mcpregistry.Server, r addRequest) (*firstrun.Plan, error) {
+func addDocument(a *process, ctx context.Context, m *setup.Machine, server mcpregistry.Server, r addRequest) (*setup.Plan, error) {
 	if err := r.noOtherFlags("a server.json"); err != nil {
 		return nil, err
 	}

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/mcpregistry"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/mcpregistry"
 )
 
 // registryHits bounds the servers that a search offers.
@@ -37,7 +37,7 @@ func asksRegistry(args []string, dash int) bool {
 }
 
 // addFromRegistry plans to add a server of the MCP Registry.
-func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words string, r addRequest) (*firstrun.Plan, error) {
+func addFromRegistry(a *process, ctx context.Context, m *setup.Machine, words string, r addRequest) (*setup.Plan, error) {
 	if len(r.headers) > 0 || r.cwd != "" || r.kind != "" {
 		return nil, errors.New("the registry says everything of its servers: leave --header, --cwd and --type out")
 	}
@@ -56,7 +56,7 @@ func addFromRegistry(a *process, ctx context.Context, m *firstrun.Machine, words
 
 // registryClient returns the registry of a command, with its cache in the state folder. It is the one
 // of --registry, else that of the configuration which changes, else the registry of the MCP project.
-func registryClient(a *process, m *firstrun.Machine, r addRequest) (*mcpregistry.Client, error) {
+func registryClient(a *process, m *setup.Machine, r addRequest) (*mcpregistry.Client, error) {
 	state, err := places(a.lookupEnv).State()
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func configuredRegistry(a *process, file string) (string, error) {
 }
 
 // addPublishedBundle loads a bundle that a document of the registry names, and plans to add it.
-func addPublishedBundle(a *process, ctx context.Context, m *firstrun.Machine, b mcpregistry.Bundle, r addRequest) (*firstrun.Plan, error) {
+func addPublishedBundle(a *process, ctx context.Context, m *setup.Machine, b mcpregistry.Bundle, r addRequest) (*setup.Plan, error) {
 	registry, err := registryClient(a, m, r)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func addPublishedBundle(a *process, ctx context.Context, m *firstrun.Machine, b 
 }
 
 // addPublished plans to add the server of a document of the registry.
-func addPublished(a *process, ctx context.Context, m *firstrun.Machine, server mcpregistry.Server, r addRequest) (*firstrun.Plan, error) {
+func addPublished(a *process, ctx context.Context, m *setup.Machine, server mcpregistry.Server, r addRequest) (*setup.Plan, error) {
 	plan, err := runsHere(server)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ var errAnswers = errors.New("the settings do not fit")
 
 // planPublished plans to add a server of the registry with some answers. name is its name; "" is the
 // end of its id.
-func planPublished(m *firstrun.Machine, plan *mcpregistry.Plan, name string, answers map[string]string) (*firstrun.Plan, error) {
+func planPublished(m *setup.Machine, plan *mcpregistry.Plan, name string, answers map[string]string) (*setup.Plan, error) {
 	entry, err := plan.Fill(answers)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errAnswers, err)

@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/agentserver"
-	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/invocation"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/protocol/invocation"
 )
 
 // agentFlags are the flags of weir agent.

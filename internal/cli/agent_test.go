@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/router"
+	"github.com/weir-mcp/weir/internal/passthrough"
 )
 
 // agentConfig has a quick tool, one that fails, an async one, and a resource.
@@ -158,7 +158,7 @@ func TestRegisteredAgent(t *testing.T) {
 	t.Run("status", func(t *testing.T) {
 		var data struct {
 			Status string
-			Agents map[string]router.AgentStatus
+			Agents map[string]passthrough.AgentStatus
 		}
 		_, body := get(t, s.base+"/status/data", "Authorization", "Bearer bob")
 		if err := json.Unmarshal([]byte(body), &data); err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/api"
-	"github.com/weir-mcp/weir/internal/approval"
+	"github.com/weir-mcp/weir/internal/policy/approval"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 func approveCommand(a *process) *cobra.Command {

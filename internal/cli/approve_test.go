@@ -9,8 +9,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/api"
-	"github.com/weir-mcp/weir/internal/approval"
+	"github.com/weir-mcp/weir/internal/policy/approval"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // awaitApprovals returns the calls that wait, once there are n of them.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/trust"
+	"github.com/weir-mcp/weir/internal/host/trust"
 )
 
 // pty returns a terminal and the end from which a person sees and types.

@@ -10,7 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/proctest"
+	"github.com/weir-mcp/weir/internal/testkit/proctest"
 )
 
 // TestAttachIsNotAboveItsGateway: a client that ends the tree of processes of its servers leaves

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/dispatch"
-	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/result"
 )
 
 // A callRequest is one run of weir call.
@@ -261,7 +261,7 @@ func (c *client) execute(ctx context.Context, what executeArgs, given toolArgs, 
 		return nil, err
 	}
 	what.Args = guess
-	r, err := c.ask(ctx, gateway.ToolExecute, what, format, tell)
+	r, err := c.ask(ctx, metatool.ToolExecute, what, format, tell)
 	var refused *gatewayError
 	if given.whole != nil || !errors.As(err, &refused) || refused.Code != result.ArgsInvalid {
 		return r, err
@@ -275,7 +275,7 @@ func (c *client) execute(ctx context.Context, what executeArgs, given toolArgs, 
 		return r, err
 	}
 	what.Args = typed
-	return c.ask(ctx, gateway.ToolExecute, what, format, tell)
+	return c.ask(ctx, metatool.ToolExecute, what, format, tell)
 }
 
 // schemaIn returns the schema in an ARGS_INVALID error, nil if there is none. It fetches a schema
@@ -292,7 +292,7 @@ func (c *client) schemaIn(ctx context.Context, e *gatewayError) json.RawMessage 
 		return details.Schema
 	}
 	properties := json.RawMessage(`{"type":"json_keys","keys":["properties"]}`)
-	r, err := c.ask(ctx, gateway.ToolView, viewArgs{details.Handle, properties}, "text", nil)
+	r, err := c.ask(ctx, metatool.ToolView, viewArgs{details.Handle, properties}, "text", nil)
 	if err != nil || len(r.Content) == 0 || !json.Valid([]byte(r.Content[0].Text)) {
 		return nil
 	}

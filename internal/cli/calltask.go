@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/agentclient"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/result"
 )
 
 const (
@@ -34,12 +34,12 @@ func (r *toolResult) task() string {
 func (c *client) awaitResult(a *process, ctx context.Context, r *toolResult, format string, tell func(progress)) (*toolResult, error) {
 	for handle := r.task(); handle != ""; handle = r.task() {
 		began := time.Now()
-		next, err := c.ask(ctx, gateway.ToolView, viewArgs{handle, json.RawMessage(`{"type":"head"}`)}, format, tell)
+		next, err := c.ask(ctx, metatool.ToolView, viewArgs{handle, json.RawMessage(`{"type":"head"}`)}, format, tell)
 		switch {
 		case ctx.Err() != nil:
 			cancelling, stop := context.WithTimeout(context.WithoutCancel(ctx), taskCancel)
 			defer stop()
-			if _, failed := c.ask(cancelling, gateway.ToolView, viewArgs{handle, selectCancel}, "text", nil); failed != nil {
+			if _, failed := c.ask(cancelling, metatool.ToolView, viewArgs{handle, selectCancel}, "text", nil); failed != nil {
 				a.note("The task %s was not cancelled: %v", handle, failed)
 			}
 			return nil, ctx.Err()

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // TestTablesGoToAComputer: what a server of this machine keeps reaches a tool on a

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -217,7 +217,7 @@ type browsed struct {
 
 // browse calls tool_browse.
 func (c *client) browse(ctx context.Context, args browseArgs) (*browsed, error) {
-	r, err := c.ask(ctx, gateway.ToolBrowse, args, "json", nil)
+	r, err := c.ask(ctx, metatool.ToolBrowse, args, "json", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (c *client) browse(ctx context.Context, args browseArgs) (*browsed, error) 
 		NotSearched string `json:"not_searched"`
 	}
 	if err := json.Unmarshal(r.Structured, &found); err != nil || found.Cards == nil {
-		return nil, fmt.Errorf("%s answered %s without cards: is it a weir gateway?", c.where, gateway.ToolBrowse)
+		return nil, fmt.Errorf("%s answered %s without cards: is it a weir gateway?", c.where, metatool.ToolBrowse)
 	}
 	b := &browsed{raw: found.Cards, missed: found.NotSearched}
 	if err := json.Unmarshal(found.Cards, &b.cards); err != nil {

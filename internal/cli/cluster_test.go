@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/api"
+	"github.com/weir-mcp/weir/internal/web/api"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/api"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // clusterCommand shows and drains the nodes that share a store.

@@ -25,11 +25,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/filewatch"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/filewatch"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/socketio/engineio"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/api"
-	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 func configShowCommand(a *process) *cobra.Command {

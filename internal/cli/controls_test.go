@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/gateway/usage"
-	"github.com/weir-mcp/weir/internal/selection"
-	"github.com/weir-mcp/weir/internal/telemetry"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/result/usage"
+	"github.com/weir-mcp/weir/internal/search/selection"
 )
 
 // TestOperators runs a gateway with controls and looks at what operators see.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
 )
 
 // wantRecords fails unless the log has these records, in this order. Each is given as "key=value"

@@ -11,14 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/address"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/oauth"
-	"github.com/weir-mcp/weir/internal/secret"
+	"github.com/weir-mcp/weir/internal/host/secret"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/text"
-	"github.com/weir-mcp/weir/internal/vault"
 )
 
 // keyName is the secret that seals the credentials of a person.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/internal/signin/vault"
 )
 
 // maxCredential bounds a text that a caller stores.

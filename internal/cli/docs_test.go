@@ -22,7 +22,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/doctor"
+	"github.com/weir-mcp/weir/internal/setup/doctor"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of docs/")

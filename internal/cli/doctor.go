@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/doctor"
-	"github.com/weir-mcp/weir/internal/secret"
+	"github.com/weir-mcp/weir/internal/host/secret"
+	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/doctor"
 )
 
 func doctorCommand(a *process) *cobra.Command {

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/doctor"
+	"github.com/weir-mcp/weir/internal/setup/doctor"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // examined runs weir doctor --json and returns its findings by thing.

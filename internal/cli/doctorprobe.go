@@ -9,14 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/doctor"
-	"github.com/weir-mcp/weir/internal/lazy"
-	"github.com/weir-mcp/weir/internal/serverlog"
-	"github.com/weir-mcp/weir/internal/token"
+	"github.com/weir-mcp/weir/internal/host/serverlog"
+	"github.com/weir-mcp/weir/internal/setup/doctor"
+	"github.com/weir-mcp/weir/internal/text/lazy"
+	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // probe returns the servers as the gateway of this configuration sees them. If none runs, the

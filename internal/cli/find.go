@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 )
 
 func searchCommand(a *process) *cobra.Command {
@@ -24,14 +24,14 @@ func searchCommand(a *process) *cobra.Command {
 
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if k < 1 || k > gateway.MaxTopK {
-				return failf(exitUsage, "-k %d: it must be from 1 to %d", k, gateway.MaxTopK)
+			if k < 1 || k > metatool.MaxTopK {
+				return failf(exitUsage, "-k %d: it must be from 1 to %d", k, metatool.MaxTopK)
 			}
 			return findTools(a, cmd, t, browseArgs{Query: strings.Join(args, " "), TopK: k}, asJSON)
 		},
 	}
 	t.flags(cmd)
-	cmd.Flags().IntVarP(&k, "top-k", "k", gateway.DefaultTopK, fmt.Sprintf("most tools to show, up to %d", gateway.MaxTopK))
+	cmd.Flags().IntVarP(&k, "top-k", "k", metatool.DefaultTopK, fmt.Sprintf("most tools to show, up to %d", metatool.MaxTopK))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with scores")
 	return cmd
 }

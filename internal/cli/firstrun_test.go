@@ -27,7 +27,7 @@ type aHome struct {
 func newHome(t *testing.T) *aHome {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("../clients/testdata/home")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("../setup/clients/testdata/home")); err != nil {
 		t.Fatal(err)
 	}
 	return &aHome{dir, []string{

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // TestTablesFit: tables fit terminals of 60 columns and more. Names keep both ends, and what is

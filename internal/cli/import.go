@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/splice"
+	"github.com/weir-mcp/weir/internal/json/splice"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
 )
 
 // secretFlag is the place for secrets that a command was told.
@@ -20,15 +20,15 @@ type secretFlag string
 
 func (s *secretFlag) flag(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(s), "secrets", "", "where secrets go: store (the keyring, else a file that only you can read), env or inline (default: store)")
-	oneOf(cmd, "secrets", string(firstrun.Store), string(firstrun.Env), string(firstrun.Inline))
+	oneOf(cmd, "secrets", string(setup.Store), string(setup.Env), string(setup.Inline))
 }
 
 // place returns where the secrets of a plan go.
-func (s *secretFlag) place() (firstrun.Place, error) {
-	switch p := firstrun.Place(*s); p {
+func (s *secretFlag) place() (setup.Place, error) {
+	switch p := setup.Place(*s); p {
 	case "":
-		return firstrun.Store, nil
-	case firstrun.Store, firstrun.Env, firstrun.Inline:
+		return setup.Store, nil
+	case setup.Store, setup.Env, setup.Inline:
 		return p, nil
 	}
 	return "", failf(exitUsage, "--secrets %q: it must be store, env or inline", string(*s))
@@ -81,7 +81,7 @@ into the store, and weir.yaml names them as ${secret:NAME}. Nothing is started.`
 }
 
 // look reads sources and says which cannot be read. It is an error if one that was named cannot.
-func look(a *process, m *firstrun.Machine, words []string) ([]firstrun.Source, error) {
+func look(a *process, m *setup.Machine, words []string) ([]setup.Source, error) {
 	sources, err := m.Look(words...)
 	if err != nil {
 		return nil, &failure{exitUsage, err}
@@ -132,7 +132,7 @@ func (c *changing) answers(a *process, ctx context.Context) func(client, server 
 }
 
 // carryOut shows a plan, asks, and makes the change.
-func (c *changing) carryOut(a *process, ctx context.Context, m *firstrun.Machine, p *firstrun.Plan, where secretFlag) error {
+func (c *changing) carryOut(a *process, ctx context.Context, m *setup.Machine, p *setup.Plan, where secretFlag) error {
 	place, err := where.place()
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (c *changing) carryOut(a *process, ctx context.Context, m *firstrun.Machine
 }
 
 // showDone tells a person what was done, and what is left to do.
-func showDone(a *process, p *firstrun.Plan, r firstrun.Result) error {
+func showDone(a *process, p *setup.Plan, r setup.Result) error {
 	t := a.stdout
 	places := map[string][]string{}
 	for _, s := range r.Secrets {
@@ -204,7 +204,7 @@ func showDone(a *process, p *firstrun.Plan, r firstrun.Result) error {
 }
 
 // showAdvice says what to do in each client whose file has changed.
-func showAdvice(a *process, p *firstrun.Plan) {
+func showAdvice(a *process, p *setup.Plan) {
 	told := map[string]bool{}
 	for _, f := range p.Files {
 		if f.Client == nil || told[f.Client.ID] {
@@ -282,7 +282,7 @@ func clientIDs() (ids []string) {
 }
 
 // printSnippets prints what a person pastes into clients.
-func printSnippets(a *process, m *firstrun.Machine, ids []string) error {
+func printSnippets(a *process, m *setup.Machine, ids []string) error {
 	for _, id := range ids {
 		c, _ := clients.ByID(id)
 		text, link, err := c.Snippet(m.How)
@@ -304,7 +304,7 @@ func printSnippets(a *process, m *firstrun.Machine, ids []string) error {
 	return nil
 }
 
-func runConnect(a *process, ctx context.Context, c *changing, m *firstrun.Machine, where secretFlag, ids []string, o clients.Select, keep, project bool) error {
+func runConnect(a *process, ctx context.Context, c *changing, m *setup.Machine, where secretFlag, ids []string, o clients.Select, keep, project bool) error {
 	sources, err := look(a, m, ids)
 	if project {
 		sources, err = m.Projects(".", ids)
@@ -313,7 +313,7 @@ func runConnect(a *process, ctx context.Context, c *changing, m *firstrun.Machin
 	if err != nil {
 		return err
 	}
-	var from []firstrun.Source
+	var from []setup.Source
 	if !keep {
 		from = sources
 	}
@@ -329,7 +329,7 @@ func runConnect(a *process, ctx context.Context, c *changing, m *firstrun.Machin
 }
 
 // connectAll plans weir's entry in the files of sources.
-func connectAll(p *firstrun.Plan, sources []firstrun.Source, keep bool) error {
+func connectAll(p *setup.Plan, sources []setup.Source, keep bool) error {
 	for _, s := range sources {
 		if err := p.Connect(s, keep); err != nil {
 			return &failure{exitUsage, err}
@@ -401,7 +401,7 @@ func clientsCommand(a *process) *cobra.Command {
 }
 
 // stateOfSource says whether weir stands in a source, and counts its other servers.
-func stateOfSource(s firstrun.Source) (state string, servers int) {
+func stateOfSource(s setup.Source) (state string, servers int) {
 	switch {
 	case s.Err != nil:
 		return "unreadable", len(s.Servers)
@@ -416,7 +416,7 @@ func stateOfSource(s firstrun.Source) (state string, servers int) {
 }
 
 // printSources lists clients with their files.
-func printSources(a *process, sources []firstrun.Source, asJSON bool) error {
+func printSources(a *process, sources []setup.Source, asJSON bool) error {
 	type line struct {
 		Client  string `json:"client"`
 		Name    string `json:"name"`
@@ -457,7 +457,7 @@ func (a *process) completeClients(files bool) cobra.CompletionFunc {
 			}
 		}
 		if files {
-			for _, word := range []string{firstrun.ClaudeExtensions, firstrun.DockerMCP} {
+			for _, word := range []string{setup.ClaudeExtensions, setup.DockerMCP} {
 				if !slices.Contains(args, word) {
 					out = append(out, word)
 				}

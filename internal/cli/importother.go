@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/bundle"
-	"github.com/weir-mcp/weir/internal/clients"
-	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/bundle"
+	"github.com/weir-mcp/weir/internal/setup/clients"
 )
 
 // importRequest is what weir import brings.
@@ -22,7 +22,7 @@ type importRequest struct {
 
 // plan plans the import. A bundle or a document of the MCP Registry comes alone, because it may ask
 // questions and have files of its own.
-func (r importRequest) plan(a *process, ctx context.Context, m *firstrun.Machine) (*firstrun.Plan, error) {
+func (r importRequest) plan(a *process, ctx context.Context, m *setup.Machine) (*setup.Plan, error) {
 	for _, word := range r.words {
 		p, is, err := r.planAlone(a, ctx, m, word)
 		switch {
@@ -37,13 +37,13 @@ func (r importRequest) plan(a *process, ctx context.Context, m *firstrun.Machine
 	}
 	var other []string
 	words := slices.DeleteFunc(slices.Clone(r.words), func(word string) bool {
-		if word != firstrun.DockerMCP && word != firstrun.ClaudeExtensions {
+		if word != setup.DockerMCP && word != setup.ClaudeExtensions {
 			return false
 		}
 		other = append(other, word)
 		return true
 	})
-	var sources []firstrun.Source
+	var sources []setup.Source
 	var err error
 	if len(r.words) == 0 || len(words) > 0 {
 		if sources, err = look(a, m, words); err != nil {
@@ -58,7 +58,7 @@ func (r importRequest) plan(a *process, ctx context.Context, m *firstrun.Machine
 }
 
 // planAlone plans the import of a file that is a bundle or a document of the registry.
-func (r importRequest) planAlone(a *process, ctx context.Context, m *firstrun.Machine, word string) (p *firstrun.Plan, is bool, err error) {
+func (r importRequest) planAlone(a *process, ctx context.Context, m *setup.Machine, word string) (p *setup.Plan, is bool, err error) {
 	request := addRequest{set: r.set, registry: r.registry}
 	if isBundle(word) {
 		p, err = addBundle(a, ctx, m, word, request)
@@ -82,8 +82,8 @@ func asUsage(err error) error {
 
 // lookElsewhere reads the places that weir cannot take servers out of: the named ones, or all of
 // this machine. A named place that is not there is an error.
-func lookElsewhere(a *process, ctx context.Context, m *firstrun.Machine, words []string, all bool) (sources []firstrun.Source, secrets []clients.Secret, err error) {
-	if all || slices.Contains(words, firstrun.ClaudeExtensions) {
+func lookElsewhere(a *process, ctx context.Context, m *setup.Machine, words []string, all bool) (sources []setup.Source, secrets []clients.Secret, err error) {
+	if all || slices.Contains(words, setup.ClaudeExtensions) {
 		s, values, ok := m.Extensions(askExtension(a, ctx, !all))
 		if !ok && !all {
 			return nil, nil, failf(exitUsage, "Claude Desktop has no extensions on this machine")
@@ -92,7 +92,7 @@ func lookElsewhere(a *process, ctx context.Context, m *firstrun.Machine, words [
 			sources, secrets = append(sources, s), values
 		}
 	}
-	if all || slices.Contains(words, firstrun.DockerMCP) {
+	if all || slices.Contains(words, setup.DockerMCP) {
 		s, ok := m.DockerServers()
 		switch {
 		case !all && !ok:
@@ -110,7 +110,7 @@ func lookElsewhere(a *process, ctx context.Context, m *firstrun.Machine, words [
 
 // askExtension returns how a person is asked for settings, or nil if there is no person to ask or
 // the extensions were not named.
-func askExtension(a *process, ctx context.Context, named bool) firstrun.Answerer {
+func askExtension(a *process, ctx context.Context, named bool) setup.Answerer {
 	if _, person := newQuestions(a); !person || !named {
 		return nil
 	}

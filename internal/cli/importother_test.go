@@ -20,7 +20,7 @@ func TestImportElsewhere(t *testing.T) {
 	h.weir(t, "import", "docker-mcp").want(t, exitUsage, "registry.yaml")
 	h.weir(t, "import", "claude-extensions").want(t, exitUsage, "no extensions")
 	for _, tree := range []string{"docker", "extensions"} {
-		if err := os.CopyFS(h.dir, os.DirFS("../firstrun/testdata/"+tree)); err != nil {
+		if err := os.CopyFS(h.dir, os.DirFS("../setup/testdata/"+tree)); err != nil {
 			t.Fatal(err)
 		}
 	}

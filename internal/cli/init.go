@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/clients"
-	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
 )
 
 // initRun is one run of weir init.
@@ -20,9 +20,9 @@ type initRun struct {
 	service bool // install the service without a question
 
 	a       *process
-	m       *firstrun.Machine
-	sources []firstrun.Source
-	plan    *firstrun.Plan
+	m       *setup.Machine
+	sources []setup.Source
+	plan    *setup.Plan
 	offer   *serviceOffer // the service that is to be installed; may be nil
 	trial   *app.Trial
 }
@@ -155,7 +155,7 @@ func (r *initRun) showFound() {
 
 // choices are the files that weir's entry can go to. A client that has only a folder may be long gone
 // from the machine, or keep its servers elsewhere.
-func (r *initRun) choices() (out []firstrun.Source) {
+func (r *initRun) choices() (out []setup.Source) {
 	for _, s := range r.sources {
 		if s.Exists && s.Client.Proof != clients.Hearsay && !s.Client.Pasted() && !r.plan.Widens(s.Client) && (!s.Wired || len(s.Servers) > 1) {
 			out = append(out, s)
@@ -166,7 +166,7 @@ func (r *initRun) choices() (out []firstrun.Source) {
 
 // choose asks which clients to connect. Clients of which weir knows only from third parties are left
 // to weir connect.
-func (r *initRun) choose(ctx context.Context) ([]firstrun.Source, error) {
+func (r *initRun) choose(ctx context.Context) ([]setup.Source, error) {
 	all := r.choices()
 	var ids []string
 	for _, s := range all {
@@ -203,12 +203,12 @@ func (r *initRun) choose(ctx context.Context) ([]firstrun.Source, error) {
 			fmt.Fprintf(r.a.stderr, "%q is none of these clients.\n", words[at])
 			continue
 		}
-		return slices.DeleteFunc(all, func(s firstrun.Source) bool { return !slices.Contains(words, s.Client.ID) }), nil
+		return slices.DeleteFunc(all, func(s setup.Source) bool { return !slices.Contains(words, s.Client.ID) }), nil
 	}
 }
 
 // secretPlace asks where the secrets go, if there are any.
-func (r *initRun) secretPlace(ctx context.Context) (firstrun.Place, error) {
+func (r *initRun) secretPlace(ctx context.Context) (setup.Place, error) {
 	if r.where != "" || r.yes || len(r.plan.Import.Secrets) == 0 {
 		return r.where.place()
 	}
@@ -268,7 +268,7 @@ type menuJSON struct {
 	After  int `json:"after"`
 }
 
-func (r *initRun) json(done firstrun.Result, dry bool) initJSON {
+func (r *initRun) json(done setup.Result, dry bool) initJSON {
 	out := initJSON{planJSON: asPlanJSON(r.m, r.plan), Started: []triedJSON{}}
 	out.DryRun, out.Done = dry, done.Record.N
 	out.add(done)
@@ -291,7 +291,7 @@ func (r *initRun) onlyPlan() error {
 		return err
 	}
 	if r.asJSON {
-		if err := printJSON(r.a.stdout, r.json(firstrun.Result{}, true)); err != nil {
+		if err := printJSON(r.a.stdout, r.json(setup.Result{}, true)); err != nil {
 			return err
 		}
 	} else if len(r.plan.Files) > 0 {
@@ -315,7 +315,7 @@ func (r *initRun) nothing(ctx context.Context) error {
 		}
 	}
 	if r.asJSON {
-		return printJSON(r.a.stdout, r.json(firstrun.Result{}, false))
+		return printJSON(r.a.stdout, r.json(setup.Result{}, false))
 	}
 	r.showMenu()
 	_, err := fmt.Fprintln(r.a.stdout, "There is nothing to change. To add a server: weir add NAME -- COMMAND")
@@ -323,7 +323,7 @@ func (r *initRun) nothing(ctx context.Context) error {
 }
 
 // finish tells what has changed, what it saves and what is left to do.
-func (r *initRun) finish(done firstrun.Result) error {
+func (r *initRun) finish(done setup.Result) error {
 	if r.asJSON {
 		return printJSON(r.a.stdout, r.json(done, false))
 	}

@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/clients"
+	"github.com/weir-mcp/weir/internal/setup/clients"
 )
 
 // TestLasting tells programs that stay from those that go run makes for one run.

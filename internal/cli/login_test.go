@@ -17,9 +17,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/oauth"
-	"github.com/weir-mcp/weir/internal/oauth/oauthtest"
-	"github.com/weir-mcp/weir/internal/vault"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/signin/vault"
+	"github.com/weir-mcp/weir/internal/testkit/oauthtest"
 )
 
 // protected starts an MCP server that wants a sign-in.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/api"
-	"github.com/weir-mcp/weir/internal/serverlog"
+	"github.com/weir-mcp/weir/internal/host/serverlog"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 const (

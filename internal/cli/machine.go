@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/bundle"
-	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/journal"
-	"github.com/weir-mcp/weir/internal/secret"
+	"github.com/weir-mcp/weir/internal/host/secret"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/bundle"
+	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/journal"
 )
 
 // changing are the flags of commands that change files.
@@ -47,7 +47,7 @@ func (c *changing) flags(cmd *cobra.Command) {
 
 // machine returns the computer of the person who runs this process. path is the weir.yaml to change,
 // "" for the user's.
-func (a *process) machine(path string) (*firstrun.Machine, error) {
+func (a *process) machine(path string) (*setup.Machine, error) {
 	where := places(a.lookupEnv)
 	own, err := where.Config()
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *process) machine(path string) (*firstrun.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &firstrun.Machine{Service: undoableService{a}, Config: own, Bundles: filepath.Join(data, "bundles")}
+	m := &setup.Machine{Service: undoableService{a}, Config: own, Bundles: filepath.Join(data, "bundles")}
 	if m.Env, err = a.clientEnvironment(); err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func lasting(h clients.How) error {
 
 // nearMachine is machine for commands that change one server: without a path it takes this folder's
 // weir.yaml, if there is one.
-func (a *process) nearMachine(path string) (*firstrun.Machine, error) {
+func (a *process) nearMachine(path string) (*setup.Machine, error) {
 	if path == "" {
 		found, err := config.Find(".")
 		if err == nil && strings.HasPrefix(filepath.Base(found), "weir.") {
@@ -237,7 +237,7 @@ type keptSecrets struct {
 
 // secretsForPlans returns the store of this user. Only a person at a terminal can unlock a keyring,
 // so without one the values go to the file.
-func (a *process) secretsForPlans() (firstrun.Secrets, error) {
+func (a *process) secretsForPlans() (setup.Secrets, error) {
 	store, err := openSecrets(a)
 	if err != nil {
 		return nil, err
@@ -249,13 +249,13 @@ func (a *process) secretsForPlans() (firstrun.Secrets, error) {
 	return keptSecrets{store, place}, nil
 }
 
-// Set implements firstrun.Secrets.
+// Set implements setup.Secrets.
 func (k keptSecrets) Set(name, value string) (string, error) {
 	where, err := k.Store.Set(name, value, k.place)
 	return string(where), err
 }
 
-// Remove implements firstrun.Secrets.
+// Remove implements setup.Secrets.
 func (k keptSecrets) Remove(name string) error {
 	if err := k.Store.Remove(name); !errors.Is(err, secret.ErrMissing) {
 		return err

@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/proctest"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
+	"github.com/weir-mcp/weir/internal/testkit/proctest"
 )
 
 // The programs under test, built once.
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		err = build(weirBin, "../../cmd/weir")
 	}
 	if err == nil {
-		err = build(fakeBin, "../../internal/fakemcp/cmd/fakemcp")
+		err = build(fakeBin, "../testkit/fakemcp/cmd/fakemcp")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

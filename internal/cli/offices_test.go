@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/trace/tracetest"
+	"github.com/weir-mcp/weir/internal/testkit/tracetest"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )

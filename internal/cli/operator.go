@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/api"
-	"github.com/weir-mcp/weir/internal/app/web"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // operatorCommands are the commands that operate a running gateway.

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/serverlog"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/host/serverlog"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // talkative are servers that write to standard error: one runs, one ends at once.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/member"
+	"github.com/weir-mcp/weir/internal/office/member"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )

@@ -13,7 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/oauth/oauthtest"
+	"github.com/weir-mcp/weir/internal/testkit/oauthtest"
 )
 
 // perCaller starts a server that wants a sign-in, and a gateway for ann and bob, each of whom signs in.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/bridge"
-	"github.com/weir-mcp/weir/internal/gateway/result"
+	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/clients"
-	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
 )
 
 // errNotAsked is the end of a command that would have to ask if there is no terminal.
@@ -89,7 +89,7 @@ type (
 )
 
 // asJSON returns a plan for programs.
-func asPlanJSON(m *firstrun.Machine, p *firstrun.Plan) planJSON {
+func asPlanJSON(m *setup.Machine, p *setup.Plan) planJSON {
 	out := planJSON{
 		Kind: p.Kind, Config: m.Config, Servers: []serverJSON{}, Known: []serverJSON{}, Stay: []stayJSON{}, Secrets: []secretJSON{},
 		Files: []fileJSON{}, Notes: []noteJSON{},
@@ -141,7 +141,7 @@ func clientsOf(s clients.Planned) []string {
 }
 
 // showPlan prints a plan for a person.
-func showPlan(a *process, m *firstrun.Machine, p *firstrun.Plan) {
+func showPlan(a *process, m *setup.Machine, p *setup.Plan) {
 	t := a.stdout
 	if i := p.Import; i != nil {
 		if len(i.Servers) > 0 {
@@ -196,7 +196,7 @@ func warned(n clients.Note) int {
 }
 
 // showFile prints what happens to one file.
-func showFile(a *process, kind string, f firstrun.File) {
+func showFile(a *process, kind string, f setup.File) {
 	t := a.stdout
 	name := a.tilde(f.File)
 	if f.New {
@@ -268,7 +268,7 @@ func (a *process) tilde(path string) string {
 }
 
 // add notes what was done.
-func (p *planJSON) add(r firstrun.Result) {
+func (p *planJSON) add(r setup.Result) {
 	p.Done = r.Record.N
 	for _, s := range r.Secrets {
 		p.Kept = append(p.Kept, keptJSON{s.Name, s.Where})

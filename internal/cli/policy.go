@@ -11,8 +11,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/gateway/dispatch"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/host/place"
 )
 
 func policyCommand(a *process) *cobra.Command {

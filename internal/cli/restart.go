@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // restartsAtOnce bounds the servers that one command restarts at the same time.

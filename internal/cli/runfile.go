@@ -15,8 +15,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app/web"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/web"
 )
 
 // A running gateway announces its address, whatever its port, to other processes of the same user in

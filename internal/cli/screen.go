@@ -8,7 +8,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // A screen is the last filter before a terminal. It passes only the control sequences that weir

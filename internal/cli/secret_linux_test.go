@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/secret"
+	"github.com/weir-mcp/weir/internal/host/secret"
 )
 
 // TestSecretIsAsked: at a terminal the value is typed without being shown.

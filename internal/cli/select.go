@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/gateway"
-	"github.com/weir-mcp/weir/internal/selection"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/search/selection"
 )
 
 // Limits on ids from standard input.
@@ -68,7 +68,7 @@ else rejected (exit code 4). What is ambiguous is rejected.`,
 	t.flags(cmd)
 	cmd.Flags().StringVar(&query, "query", "", "choose among the tools that the gateway finds")
 	cmd.Flags().StringVar(&path, "path", "", "choose among the tools at a path, such as /files")
-	cmd.Flags().IntVarP(&k, "top-k", "k", gateway.DefaultTopK, fmt.Sprintf("most tools of --query, up to %d", gateway.MaxTopK))
+	cmd.Flags().IntVarP(&k, "top-k", "k", metatool.DefaultTopK, fmt.Sprintf("most tools of --query, up to %d", metatool.MaxTopK))
 	cmd.Flags().StringVar(&variant, "variant", string(selection.JSONSchema), "form of the schema: json_schema, openai or anthropic")
 	oneOf(cmd, "variant", string(selection.JSONSchema), string(selection.OpenAI), string(selection.Anthropic))
 	cmd.Flags().StringVar(&check, "check", "", "check this id instead of printing the schema")
@@ -85,8 +85,8 @@ func selectIDs(a *process, cmd *cobra.Command, t target, args []string, find bro
 		return nil, failf(exitUsage, "give ids, or --query or --path, not both")
 	case asked:
 		if find.Query != "" {
-			if k < 1 || k > gateway.MaxTopK {
-				return nil, failf(exitUsage, "--top-k %d: it must be from 1 to %d", k, gateway.MaxTopK)
+			if k < 1 || k > metatool.MaxTopK {
+				return nil, failf(exitUsage, "--top-k %d: it must be from 1 to %d", k, metatool.MaxTopK)
 			}
 			find.TopK = k
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/app/web"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/service"
+	"github.com/weir-mcp/weir/internal/setup/service"
+	"github.com/weir-mcp/weir/internal/web"
 )
 
 func serveCommand(a *process) *cobra.Command {

@@ -13,17 +13,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/app/web"
-	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/journal"
-	"github.com/weir-mcp/weir/internal/mcpregistry"
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/splice"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/json/splice"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/journal"
+	"github.com/weir-mcp/weir/internal/setup/mcpregistry"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -33,7 +33,7 @@ const editWait = 60 * time.Second
 // serverEdits changes the configuration of a running gateway as weir add does. It implements
 // api.Edits.
 type serverEdits struct {
-	open   func() (*firstrun.Machine, error)
+	open   func() (*setup.Machine, error)
 	engine *app.Engine
 	opts   config.Options
 	shelf  *shelf
@@ -42,7 +42,7 @@ type serverEdits struct {
 }
 
 func newServerEdits(a *process, e *app.Engine, path string, opts config.Options) *serverEdits {
-	return &serverEdits{open: func() (*firstrun.Machine, error) { return a.machine(path) }, engine: e, opts: opts, shelf: &shelf{a: a, engine: e}}
+	return &serverEdits{open: func() (*setup.Machine, error) { return a.machine(path) }, engine: e, opts: opts, shelf: &shelf{a: a, engine: e}}
 }
 
 // machineOf returns what operators change of the machine of a running gateway.
@@ -91,7 +91,7 @@ func (s *serverEdits) Plan(ctx context.Context, given api.Addition) (api.Edited,
 // plan plans an addition. What a server of the registry asks comes with the plan, which adds nothing
 // if a needed answer is missing. published is what the tag of the plan has in addition to that of the
 // file: it begins with a dot and names what the registry answered, or is "".
-func (s *serverEdits) plan(ctx context.Context, m *firstrun.Machine, given api.Addition) (p *firstrun.Plan, asked []api.Question, published string, err error) {
+func (s *serverEdits) plan(ctx context.Context, m *setup.Machine, given api.Addition) (p *setup.Plan, asked []api.Question, published string, err error) {
 	if given.Published != "" {
 		return s.shelf.plan(ctx, m, given)
 	}
@@ -102,7 +102,7 @@ func (s *serverEdits) plan(ctx context.Context, m *firstrun.Machine, given api.A
 // Add implements api.Edits.
 func (s *serverEdits) Add(ctx context.Context, tag string, given api.Addition) (api.Edited, error) {
 	file, shown, _ := strings.Cut(tag, ".")
-	return s.change(ctx, file, func(m *firstrun.Machine) (*firstrun.Plan, []string, error) {
+	return s.change(ctx, file, func(m *setup.Machine) (*setup.Plan, []string, error) {
 		p, _, published, err := s.plan(ctx, m, given)
 		if err != nil {
 			return nil, nil, err
@@ -125,7 +125,7 @@ func (s *serverEdits) Amend(ctx context.Context, tag, name string, change json.R
 	if err != nil || !ok {
 		return api.Edited{}, mcp.Errorf(mcp.KindInvalidParams, "the change must be a JSON object")
 	}
-	return s.change(ctx, tag, func(m *firstrun.Machine) (*firstrun.Plan, []string, error) {
+	return s.change(ctx, tag, func(m *setup.Machine) (*setup.Plan, []string, error) {
 		p, err := m.Amend(name, patch)
 		return p, []string{name}, err
 	})
@@ -133,7 +133,7 @@ func (s *serverEdits) Amend(ctx context.Context, tag, name string, change json.R
 
 // Remove implements api.Edits.
 func (s *serverEdits) Remove(ctx context.Context, tag, name string) (api.Edited, error) {
-	return s.change(ctx, tag, func(m *firstrun.Machine) (*firstrun.Plan, []string, error) {
+	return s.change(ctx, tag, func(m *setup.Machine) (*setup.Plan, []string, error) {
 		p, err := m.Remove(name)
 		return p, []string{name}, err
 	})
@@ -141,7 +141,7 @@ func (s *serverEdits) Remove(ctx context.Context, tag, name string) (api.Edited,
 
 // change applies a plan to the file with a tag, and waits for the named servers. Once it has begun, it
 // does not end with the request.
-func (s *serverEdits) change(ctx context.Context, tag string, plan func(m *firstrun.Machine) (*firstrun.Plan, []string, error)) (api.Edited, error) {
+func (s *serverEdits) change(ctx context.Context, tag string, plan func(m *setup.Machine) (*setup.Plan, []string, error)) (api.Edited, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, err := s.open()
@@ -161,7 +161,7 @@ func (s *serverEdits) change(ctx context.Context, tag string, plan func(m *first
 	p.Against = tag
 	m.Journal = m.Journal.AtOnce() // the gateway follows the file
 	next := s.engine.Reloads.Next()
-	r, err := p.Apply(context.WithoutCancel(ctx), firstrun.Store)
+	r, err := p.Apply(context.WithoutCancel(ctx), setup.Store)
 	if err != nil && r.Record.N == 0 {
 		return api.Edited{}, notEdited(err)
 	}
@@ -181,7 +181,7 @@ func failed(out *api.Edited, err error) {
 
 // await waits until the gateway uses the changed file, and completes what an edit tells. was is the tag
 // of the file before: the gateway does not read a file again that is as it was.
-func (s *serverEdits) await(ctx context.Context, m *firstrun.Machine, out *api.Edited, was string, next <-chan struct{}, names []string) {
+func (s *serverEdits) await(ctx context.Context, m *setup.Machine, out *api.Edited, was string, next <-chan struct{}, names []string) {
 	doc, err := place.ReadFile(m.Config)
 	if err == nil {
 		out.Tag, err = m.Digest()
@@ -229,13 +229,13 @@ func (s *serverEdits) Undo(ctx context.Context, n int, own bool) (api.Edited, er
 	if u == nil || u.By == 0 {
 		return api.Edited{}, notEdited(err)
 	}
-	out := editedOf(m, &firstrun.Plan{}, "")
+	out := editedOf(m, &setup.Plan{}, "")
 	out.Operation = u.By
 	failed(&out, err)
 	after, err := m.Servers()
 	failed(&out, err)
 	for _, step := range u.Steps {
-		if step.Do == firstrun.RemoveSecret {
+		if step.Do == setup.RemoveSecret {
 			out.Operation = 0 // The way back needs the secret.
 			out.Notes = append(out.Notes, "the secret "+step.Name+" is removed; to take operation "+strconv.Itoa(u.By)+" back, store it again: weir secret set "+step.Name)
 		}
@@ -272,7 +272,7 @@ func different(before, after []clients.Server) (names []string) {
 
 // undoable checks that a gateway may take back an operation. It reports whether the operation changed
 // other files than the configuration.
-func undoable(m *firstrun.Machine, n int, own bool) (others bool, err error) {
+func undoable(m *setup.Machine, n int, own bool) (others bool, err error) {
 	all, err := m.Journal.List()
 	if err != nil {
 		return false, err
@@ -281,7 +281,7 @@ func undoable(m *firstrun.Machine, n int, own bool) (others bool, err error) {
 	if at < 0 {
 		return false, mcp.Errorf(mcp.KindNotFound, "there is no operation %d; weir undo --list shows them", n)
 	}
-	if slices.ContainsFunc(all[at].Steps, func(s journal.Step) bool { return s.Do == firstrun.RestoreService }) {
+	if slices.ContainsFunc(all[at].Steps, func(s journal.Step) bool { return s.Do == setup.RestoreService }) {
 		return false, mcp.Errorf(mcp.KindInvalidParams, "operation %d installed the service, which may run this gateway: weir undo %d takes it back, in a shell", n, n)
 	}
 	config := m.Config
@@ -304,14 +304,14 @@ func notEdited(err error) error {
 		return api.ErrChanged
 	case errors.Is(err, api.ErrPublished):
 		return err
-	case errors.Is(err, firstrun.ErrNoServer), errors.Is(err, journal.ErrNothing), errors.Is(err, mcpregistry.ErrMissing):
+	case errors.Is(err, setup.ErrNoServer), errors.Is(err, journal.ErrNothing), errors.Is(err, mcpregistry.ErrMissing):
 		return mcp.Errorf(mcp.KindNotFound, "%s", text.Line(err.Error(), 1000))
 	}
 	return mcp.Errorf(mcp.KindInvalidParams, "%s", text.Line(err.Error(), 1000))
 }
 
 // editedOf tells a plan, without secrets.
-func editedOf(m *firstrun.Machine, p *firstrun.Plan, tag string) api.Edited {
+func editedOf(m *setup.Machine, p *setup.Plan, tag string) api.Edited {
 	out := api.Edited{File: m.Config, Tag: tag, Adds: []api.PlannedServer{}, Stay: []api.PlannedServer{}, Secrets: []string{}, Notes: []string{}, Servers: []api.Server{}}
 	if p.Import != nil {
 		for _, s := range p.Import.Servers {

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // operate sends a request of an operator and reads the answer.

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/clients"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/service"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/service"
 )
 
 func serviceCommand(a *process) *cobra.Command {
@@ -47,7 +47,7 @@ type serviceChange struct {
 	portSet bool
 
 	a       *process
-	m       *firstrun.Machine
+	m       *setup.Machine
 	service *service.Service
 	other   *runFile // a gateway of the same configuration that is not the service
 }
@@ -190,7 +190,7 @@ func (c *serviceChange) uninstall(ctx context.Context) error {
 }
 
 // wiredByURL returns the clients' files whose entry for weir is a URL.
-func (c *serviceChange) wiredByURL() (wired []firstrun.Source) {
+func (c *serviceChange) wiredByURL() (wired []setup.Source) {
 	sources, err := c.m.Look()
 	if err != nil {
 		return nil // only notes depend on it
@@ -379,7 +379,7 @@ func (c *serviceChange) show(ctx context.Context, p *service.Plan, out *serviceP
 func (c *serviceChange) record(ctx context.Context, summary string, change func() error) (int, error) {
 	before, _ := c.service.Installed() // unknown settings are those of no service
 	op := c.m.Journal.Begin("service", summary)
-	op.OnUndo(firstrun.RestoreService, serviceStep(before))
+	op.OnUndo(setup.RestoreService, serviceStep(before))
 	if err := change(); err != nil {
 		return 0, err
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/proctest"
-	"github.com/weir-mcp/weir/internal/service"
+	"github.com/weir-mcp/weir/internal/setup/service"
+	"github.com/weir-mcp/weir/internal/testkit/proctest"
 )
 
 // manager is a systemctl and a loginctl that do what systemd does with one unit of a user: they run

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/doctor"
-	"github.com/weir-mcp/weir/internal/service"
+	"github.com/weir-mcp/weir/internal/setup/doctor"
+	"github.com/weir-mcp/weir/internal/setup/service"
 	"github.com/weir-mcp/weir/internal/text"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/service"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/service"
 )
 
 // A serviceOffer is the service as weir init would install it. A nil one stands for no service; its
@@ -20,7 +20,7 @@ type serviceOffer struct {
 
 // newServiceOffer returns the service for a machine's configuration. The error says why this user
 // can have none.
-func newServiceOffer(ctx context.Context, a *process, m *firstrun.Machine) (*serviceOffer, error) {
+func newServiceOffer(ctx context.Context, a *process, m *setup.Machine) (*serviceOffer, error) {
 	c := &serviceChange{a: a, m: m}
 	var err error
 	if c.service, err = a.service(); err != nil {
@@ -67,14 +67,14 @@ func (r *initRun) askForService(ctx context.Context) error {
 
 // into adds the service to a plan. Clients that speak HTTP get its URL, if each of
 // them can use it.
-func (o *serviceOffer) into(p *firstrun.Plan, m *firstrun.Machine) {
+func (o *serviceOffer) into(p *setup.Plan, m *setup.Machine) {
 	if o == nil {
 		return
 	}
 	if quietConfig(m.Config) == nil || opensFreely(m.Config) {
 		m.How.Known, m.How.URL = append(m.How.Known, o.url), o.url
 	}
-	p.Service = &firstrun.ServiceChange{Before: o.before, Install: func(ctx context.Context) error {
+	p.Service = &setup.ServiceChange{Before: o.before, Install: func(ctx context.Context) error {
 		if err := stopOther(ctx, gatewayBesideService(ctx, o.a, o.service, o.settings.Config)); err != nil {
 			return err
 		}

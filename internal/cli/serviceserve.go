@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/service"
+	"github.com/weir-mcp/weir/internal/setup/service"
 )
 
 // useEnvFile sets the variables of a file in this process; "" sets none. A service has no shell

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/clients"
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/mcpregistry"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/mcpregistry"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -53,7 +53,7 @@ func (s *shelf) Search(ctx context.Context, words string) (api.Published, error)
 }
 
 // plan plans to add a server of the registry. published binds the plan to the registry's answer.
-func (s *shelf) plan(ctx context.Context, m *firstrun.Machine, given api.Addition) (p *firstrun.Plan, asked []api.Question, published string, err error) {
+func (s *shelf) plan(ctx context.Context, m *setup.Machine, given api.Addition) (p *setup.Plan, asked []api.Question, published string, err error) {
 	registry, err := s.client()
 	if err != nil {
 		return nil, nil, "", err
@@ -80,7 +80,7 @@ func (s *shelf) plan(ctx context.Context, m *firstrun.Machine, given api.Additio
 		missing = missing || q.Required && q.Default == "" && given.Answers[q.ID] == ""
 	}
 	if given.Plan && missing {
-		return &firstrun.Plan{Import: &clients.Plan{}}, asked, published, nil
+		return &setup.Plan{Import: &clients.Plan{}}, asked, published, nil
 	}
 	p, err = planPublished(m, plan, given.Name, given.Answers)
 	if err != nil {

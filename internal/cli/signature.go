@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/lazy"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text/lazy"
 )
 
 // A param is a parameter of a tool, as its schema describes it.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/store"
 )
 

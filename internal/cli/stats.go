@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/gateway/usage"
+	"github.com/weir-mcp/weir/internal/result/usage"
 )
 
 func statsCommand(a *process) *cobra.Command {

@@ -18,7 +18,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/weir-mcp/weir/internal/fakemcp"
+	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 )
 
 // restarted is a gateway with store: file:state that is killed and started again at one address.

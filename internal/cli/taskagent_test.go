@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // witness passes requests on to an agent server and keeps the versions and methods that it is asked

@@ -5,7 +5,7 @@ import (
 	"os"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // A terminal is an output: a screen with a width and colours, or a pipe or file (width 0) that gets

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/service"
+	"github.com/weir-mcp/weir/internal/setup/service"
 )
 
 // certificateFor writes a certificate that signs itself, and its key, into a folder: weir.pem and

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/app/web"
+	"github.com/weir-mcp/weir/internal/web"
 )
 
 // A toolFinder returns the tools of a gateway's catalog that fit a query.

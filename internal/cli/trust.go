@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/place"
-	"github.com/weir-mcp/weir/internal/trust"
+	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/host/trust"
 )
 
 // A foundConfig is the configuration of a command: the one that --config names, that of this folder,

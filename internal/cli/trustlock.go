@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/api"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/lockfile"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // A definitionSource compares what servers offer with weir.lock, in this process or in another one.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/firstrun"
-	"github.com/weir-mcp/weir/internal/journal"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/journal"
 )
 
 func undoCommand(a *process) *cobra.Command {
@@ -62,7 +62,7 @@ func stateOf(r journal.Record) string {
 	return "done"
 }
 
-func listOperations(a *process, m *firstrun.Machine, asJSON bool) error {
+func listOperations(a *process, m *setup.Machine, asJSON bool) error {
 	all, err := m.Journal.List()
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func operationsJSON(all []journal.Record) []operationJSON {
 }
 
 // runUndo shows which operation would be taken back, asks, and takes it back.
-func runUndo(a *process, ctx context.Context, c *changing, m *firstrun.Machine, n int) error {
+func runUndo(a *process, ctx context.Context, c *changing, m *setup.Machine, n int) error {
 	all, err := m.Journal.List()
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func runUndo(a *process, ctx context.Context, c *changing, m *firstrun.Machine, 
 			item(a.stdout, "", "·", a.tilde(f.File), "")
 		}
 		for _, s := range r.Steps {
-			if s.Do == firstrun.RestoreService {
+			if s.Do == setup.RestoreService {
 				s.Name = "" // settings, for weir alone
 			}
 			item(a.stdout, "", "·", s.Do, s.Name)
@@ -198,7 +198,7 @@ func showUndone(a *process, c *changing, u *journal.Undone) error {
 		}
 	}
 	for _, step := range u.Steps {
-		if step.Do == firstrun.RemoveSecret {
+		if step.Do == setup.RemoveSecret {
 			item(a.stdout, yellow, "!", step.Name, "is out of the store; the way back needs it: weir secret set "+step.Name)
 		}
 	}

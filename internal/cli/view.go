@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/gateway"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -81,7 +81,7 @@ where the handles of the calls at that profile work, as for its clients.
 			if asJSON {
 				format = "json"
 			}
-			r, err := c.ask(cmd.Context(), gateway.ToolView, viewArgs{args[0], selector}, format, nil)
+			r, err := c.ask(cmd.Context(), metatool.ToolView, viewArgs{args[0], selector}, format, nil)
 			switch {
 			case err != nil:
 				return refuse(a, err, asJSON)

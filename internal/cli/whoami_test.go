@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app/web"
+	"github.com/weir-mcp/weir/internal/web"
 )
 
 // TestWhoamiOfMissingGroups: a caller whose issuer left groups out reads why rules do not let it in.

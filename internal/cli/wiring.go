@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weir-mcp/weir/internal/api"
-	"github.com/weir-mcp/weir/internal/clients"
-	"github.com/weir-mcp/weir/internal/firstrun"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -71,7 +71,7 @@ func (w *wiring) Wire(ctx context.Context, tag string, given api.Wiring) (api.Wi
 		return api.Wired{}, err
 	}
 	next := w.edits.engine.Reloads.Next()
-	r, err := p.Apply(context.WithoutCancel(ctx), firstrun.Store)
+	r, err := p.Apply(context.WithoutCancel(ctx), setup.Store)
 	if err != nil && r.Record.N == 0 {
 		return api.Wired{}, notEdited(err)
 	}
@@ -87,7 +87,7 @@ func (w *wiring) Wire(ctx context.Context, tag string, given api.Wiring) (api.Wi
 }
 
 // planWiring plans a change of clients. The tag is that of all files that the plan is made of.
-func planWiring(m *firstrun.Machine, given api.Wiring) (p *firstrun.Plan, tag string, err error) {
+func planWiring(m *setup.Machine, given api.Wiring) (p *setup.Plan, tag string, err error) {
 	for _, id := range given.Clients {
 		if _, ok := clients.ByID(id); !ok {
 			return nil, "", mcp.Errorf(mcp.KindNotFound, "there is no client %q", text.Line(id, 80))
@@ -105,7 +105,7 @@ func planWiring(m *firstrun.Machine, given api.Wiring) (p *firstrun.Plan, tag st
 	if tag, err = m.DigestWith(all); err != nil {
 		return nil, "", err
 	}
-	var good []firstrun.Source
+	var good []setup.Source
 	var unread []clients.Note
 	for _, s := range all {
 		switch {
@@ -130,7 +130,7 @@ func planWiring(m *firstrun.Machine, given api.Wiring) (p *firstrun.Plan, tag st
 }
 
 // planConnection plans to import the servers of sources, and to connect the sources if that is wanted.
-func planConnection(m *firstrun.Machine, given api.Wiring, sources []firstrun.Source) (*firstrun.Plan, error) {
+func planConnection(m *setup.Machine, given api.Wiring, sources []setup.Source) (*setup.Plan, error) {
 	from := sources
 	if given.Keep {
 		from = nil
@@ -148,7 +148,7 @@ func planConnection(m *firstrun.Machine, given api.Wiring, sources []firstrun.So
 }
 
 // wiredOf tells a plan, without secrets.
-func wiredOf(m *firstrun.Machine, p *firstrun.Plan, tag string) api.Wired {
+func wiredOf(m *setup.Machine, p *setup.Plan, tag string) api.Wired {
 	out := api.Wired{Edited: editedOf(m, p, tag), Files: []api.WiredFile{}, Advice: []string{}}
 	told := map[string]bool{}
 	for _, f := range p.Files {

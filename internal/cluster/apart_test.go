@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/memnet"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // pair is two nodes with peer links, each with a store that can be cut off or be silent.

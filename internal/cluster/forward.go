@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/framed"
-	"github.com/weir-mcp/weir/internal/guard"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/mcp"
 )
 

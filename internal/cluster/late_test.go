@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // TestLate: a node that starts while the store is away has its INC for as long as that takes, owns nothing by a document,

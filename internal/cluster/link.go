@@ -19,12 +19,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/framed"
-	"github.com/weir-mcp/weir/internal/guard"
-	"github.com/weir-mcp/weir/internal/hop"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/bounded"
+	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/net/hop"
 	"github.com/weir-mcp/weir/mcp"
 )
 

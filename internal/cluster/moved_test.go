@@ -16,9 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/memnet"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/memnet"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // countingDocs counts the requests for some documents.

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/bounded"
-	"github.com/weir-mcp/weir/internal/hop"
+	"github.com/weir-mcp/weir/internal/limit/bounded"
+	"github.com/weir-mcp/weir/internal/net/hop"
 	"github.com/weir-mcp/weir/internal/store"
 )
 

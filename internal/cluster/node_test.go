@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // world is a cluster in one bubble of time: a store, a bus and the addresses that answer.

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/net/address"
 
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 // Agents configures weir as a router of agent servers.

@@ -12,9 +12,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/net/address"
 
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 // check applies the rules about several values together, and fills in derived values.

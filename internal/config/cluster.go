@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/clusterkey"
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 // Cluster configures a gateway that shares its store with others.

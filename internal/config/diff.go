@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 // Change is the difference between two configurations, as a reload needs it.

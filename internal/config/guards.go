@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
-	"github.com/weir-mcp/weir/internal/redact"
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 // Guards are checks of what servers send, and of what they get.

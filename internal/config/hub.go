@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/ownership"
 
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 // Hub is the A2C-SMCP server that runs with weir. Computers and Agents meet there in offices.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/address"
+	"github.com/weir-mcp/weir/internal/net/address"
 )
 
 // OTLP configures the export of spans.

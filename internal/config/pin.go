@@ -3,7 +3,7 @@ package config
 import (
 	"encoding/hex"
 
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 // Pin names the catalog that is expected: every definition of every server, byte

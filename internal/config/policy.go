@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/authz"
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/access/authz"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 // Action is the decision of a policy about a call.

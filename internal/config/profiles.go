@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/authz"
+	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/lazy"
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/text/lazy"
 )
 
 // Profile is a part of the catalog with a URL of its own. It narrows what its callers see, and never

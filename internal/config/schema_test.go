@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {

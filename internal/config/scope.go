@@ -1,6 +1,6 @@
 package config
 
-import "github.com/weir-mcp/weir/internal/strict"
+import "github.com/weir-mcp/weir/internal/json/strict"
 
 // checkScopes refuses scope: cluster where requests carry what belongs to their caller. The gateway that
 // has the server knows the callers of the other gateways as one.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 // Secrets returns every text of the configuration that must not be shown, for redaction, longest

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/address"
-	"github.com/weir-mcp/weir/internal/strict"
+	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/net/address"
 )
 
 // StoreMemory is the value of SignIns.Store that keeps sign-ins as long as the process.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/filewatch"
+	"github.com/weir-mcp/weir/internal/host/filewatch"
 )
 
 // Watch reads the file of a loaded configuration again whenever its contents change, with the same

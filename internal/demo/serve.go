@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/guard"
+	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/stdio"
 	"github.com/weir-mcp/weir/mcp/streamable"

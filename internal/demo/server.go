@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/listchange"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/protocol/listchange"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp"
 )

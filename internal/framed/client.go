@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/hop"
+	"github.com/weir-mcp/weir/internal/net/hop"
 )
 
 // ErrNotSent says that the server has not run a request and will not.

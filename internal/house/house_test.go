@@ -37,43 +37,43 @@ type ruleTest struct {
 func TestRules(t *testing.T) {
 	const imports = "import _ \"" + Module + "/"
 	tests := []ruleTest{
-		{"known package", "every package has a place", map[string]string{"internal/gateway/a.go": "package gateway"}, nil},
+		{"known package", "every package has a place", map[string]string{"internal/metatool/a.go": "package gateway"}, nil},
 		{"below a pattern", "every package has a place", map[string]string{"mcp/stdio/a.go": "package stdio"}, nil},
 		{"unknown package", "every package has a place", map[string]string{"nowhere/a.go": "package nowhere"}, []string{`nowhere/a.go: package "nowhere" is in no layer: add a line for it to places in internal/house/layers.go`}},
 		{"module of its own", "every package has a place", map[string]string{"nowhere/go.mod": "module other", "nowhere/a.go": "package nowhere"}, nil},
 		{"program beside a package", "every package has a comment", map[string]string{"mcp/a.go": "// Package mcp speaks.\npackage mcp", "mcp/gen.go": "//go:build ignore\n\n// Gen generates.\npackage main"}, nil},
 		{"ignored folders", "every package has a place", map[string]string{"node_modules/a.go": "package a", ".cache/a.go": "package a", "mcp/testdata/a.go": "not Go"}, nil},
 
-		{"down", "imports point down", map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "internal/catalog\""}, nil},
-		{"up", "imports point down", map[string]string{"internal/catalog/a.go": "package catalog\n" + imports + "internal/gateway\""}, []string{"internal/catalog/a.go:2: internal/catalog (middle) imports internal/gateway (faces)"}},
+		{"down", "imports point down", map[string]string{"internal/metatool/a.go": "package gateway\n" + imports + "internal/catalog\""}, nil},
+		{"up", "imports point down", map[string]string{"internal/catalog/a.go": "package catalog\n" + imports + "internal/metatool\""}, []string{"internal/catalog/a.go:2: internal/catalog (contracts) imports internal/metatool (parts)"}},
 		{"up in a test", "imports point down", map[string]string{"internal/catalog/a_test.go": "package catalog\n" + imports + "internal/demo\""}, nil},
 		{"beside, named", "imports point down", map[string]string{"internal/search/eval/a.go": "package eval\n" + imports + "internal/search\""}, nil},
-		{"beside, not named", "imports point down", map[string]string{"internal/search/a.go": "package search\n" + imports + "internal/catalog\""}, []string{"internal/search/a.go:2: internal/search imports internal/catalog beside it (both middle)"}},
+		{"beside, not named", "imports point down", map[string]string{"internal/catalog/a.go": "package catalog\n" + imports + "internal/bridge\""}, []string{"internal/catalog/a.go:2: internal/catalog imports internal/bridge beside it (both contracts)"}},
 
 		{"beside, imported", "every arrow beside is drawn", map[string]string{"internal/search/eval/a.go": "package eval\n" + imports + "internal/search\""}, nil},
 		{"beside, imported in a test", "every arrow beside is drawn", map[string]string{"internal/search/eval/a_test.go": "package eval\n" + imports + "internal/search\""}, []string{`internal/house/layers.go: the line of internal/search/eval allows "internal/search"`}},
 
 		{"cmd imported", "nothing imports cmd", map[string]string{"internal/demo/a_test.go": "package demo\n" + imports + "cmd/weir\""}, []string{"internal/demo/a_test.go:2: internal/demo imports cmd/weir"}},
-		{"helper in product", "test helpers stay in tests", map[string]string{"mcp/a.go": "package mcp\n" + imports + "internal/leak\""}, []string{"mcp/a.go:2: mcp imports internal/leak"}},
-		{"helper in test", "test helpers stay in tests", map[string]string{"mcp/a_test.go": "package mcp\n" + imports + "internal/leak\""}, nil},
+		{"helper in product", "test helpers stay in tests", map[string]string{"mcp/a.go": "package mcp\n" + imports + "internal/testkit/leak\""}, []string{"mcp/a.go:2: mcp imports internal/testkit/leak"}},
+		{"helper in test", "test helpers stay in tests", map[string]string{"mcp/a_test.go": "package mcp\n" + imports + "internal/testkit/leak\""}, nil},
 
 		{
 			"banned by a detour", "some packages never meet",
-			map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "internal/upstream\"", "internal/upstream/a.go": "package upstream\n" + imports + "socketio\""},
-			[]string{"internal/gateway/a.go:2: internal/gateway ▶ internal/upstream ▶ socketio: the gateway asks Peers"},
+			map[string]string{"internal/metatool/a.go": "package gateway\n" + imports + "internal/upstream\"", "internal/upstream/a.go": "package upstream\n" + imports + "socketio\""},
+			[]string{"internal/metatool/a.go:2: internal/metatool ▶ internal/upstream ▶ socketio: the gateway asks Peers"},
 		},
 		{"banned in a test", "some packages never meet", map[string]string{"socketio/a_test.go": "package socketio\n" + imports + "mcp/stdio\""}, []string{"socketio/a_test.go:2: socketio ▶ mcp/stdio"}},
 		{
 			"another's test is no detour", "some packages never meet",
-			map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "internal/upstream\"", "internal/upstream/a_test.go": "package upstream\n" + imports + "socketio\""}, nil,
+			map[string]string{"internal/metatool/a.go": "package gateway\n" + imports + "internal/upstream\"", "internal/upstream/a_test.go": "package upstream\n" + imports + "socketio\""}, nil,
 		},
-		{"allowed meeting", "some packages never meet", map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "mcp\""}, nil},
+		{"allowed meeting", "some packages never meet", map[string]string{"internal/metatool/a.go": "package gateway\n" + imports + "mcp\""}, nil},
 
 		{"SDK in product", "the Go SDK is not in the forwarding path", map[string]string{"internal/upstream/a.go": "package upstream\nimport _ \"" + sdk + "/mcp\""}, []string{"internal/upstream/a.go:2: internal/upstream imports " + sdk}},
 		{"SDK in its adapter and tests", "the Go SDK is not in the forwarding path", map[string]string{"s2sp/gosdk/a.go": "package gosdk\nimport _ \"" + sdk + "/mcp\"", "mcp/a_test.go": "package mcp\nimport _ \"" + sdk + "/mcp\""}, nil},
 
-		{"a template", "no template calls methods by name", map[string]string{"internal/connect/a.go": "package connect\nimport _ \"html/template\""}, []string{"internal/connect/a.go:2: internal/connect imports html/template"}},
-		{"a template in a test", "no template calls methods by name", map[string]string{"internal/connect/a_test.go": "package connect\nimport _ \"text/template\""}, nil},
+		{"a template", "no template calls methods by name", map[string]string{"internal/signin/a.go": "package connect\nimport _ \"html/template\""}, []string{"internal/signin/a.go:2: internal/signin imports html/template"}},
+		{"a template in a test", "no template calls methods by name", map[string]string{"internal/signin/a_test.go": "package connect\nimport _ \"text/template\""}, nil},
 
 		{"no comment", "every package has a comment", map[string]string{"mcp/a.go": "package mcp", "mcp/b.go": "package mcp"}, []string{"mcp/a.go: package mcp has no comment"}},
 		{"one comment", "every package has a comment", map[string]string{"mcp/a.go": "// Package mcp speaks.\npackage mcp", "mcp/b.go": "package mcp"}, nil},

@@ -154,9 +154,9 @@ func list(t *testing.T) map[string]*listed {
 // optional are the types of stores and nodes that are nil where a gateway has none, and maxNil how often
 // code asks for that. The number only falls.
 var optional = []string{
-	"internal/store.Docs", "internal/store.Blobs", "internal/store.Bus", "*internal/cluster.Node", "*internal/cluster.Claim", "*internal/roster.Shared",
+	"internal/store.Docs", "internal/store.Blobs", "internal/store.Bus", "*internal/cluster.Node", "*internal/cluster.Claim", "*internal/office/roster.Shared",
 	"*internal/store/direct.Bus", "*internal/store/natsstore.Store", "*internal/app.Store", "internal/taskqueue.Docs",
-	"*internal/upstream.members", "*internal/app.nodeListings", "*internal/bridge.Nodes", "*internal/registry.sharer",
+	"*internal/upstream.members", "*internal/app.nodeListings", "*internal/bridge.Nodes", "*internal/upstream/agents.sharer",
 }
 
 const maxNil = 133

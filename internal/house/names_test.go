@@ -22,19 +22,19 @@ func nameTests() []ruleTest {
 		{"unused", used, map[string]string{"internal/catalog/a.go": "package catalog\nfunc F() { F() }\nvar V int", "internal/catalog/a_test.go": "package catalog\nvar x = V"},
 			[]string{"internal/catalog/a.go:2: internal/catalog.F is used by no other package", "internal/catalog/a.go:3: internal/catalog.V is used by no other package"}},
 		{"used, and shown by what is used", used, map[string]string{
-			"internal/catalog/a.go": "package catalog\nfunc F(A) {}\ntype A struct { B B; c c }\ntype B int\ntype c int\nfunc (B) M() D { return 0 }\ntype D int\nconst (\nD1 D = iota\nD2\n)",
-			"internal/gateway/a.go": "package gateway\n" + catalog + "var x = catalog.F\nvar y = catalog.D1",
+			"internal/catalog/a.go":  "package catalog\nfunc F(A) {}\ntype A struct { B B; c c }\ntype B int\ntype c int\nfunc (B) M() D { return 0 }\ntype D int\nconst (\nD1 D = iota\nD2\n)",
+			"internal/metatool/a.go": "package gateway\n" + catalog + "var x = catalog.F\nvar y = catalog.D1",
 		}, nil},
 		{"shown by an unexported field only", used, map[string]string{
-			"internal/catalog/a.go": "package catalog\ntype A struct { b B }\ntype B int",
-			"internal/gateway/a.go": "package gateway\nimport c \"" + Module + "/internal/catalog\"\nvar x c.A",
+			"internal/catalog/a.go":  "package catalog\ntype A struct { b B }\ntype B int",
+			"internal/metatool/a.go": "package gateway\nimport c \"" + Module + "/internal/catalog\"\nvar x c.A",
 		}, []string{"internal/catalog/a.go:3: internal/catalog.B is used by no other package"}},
-		{"used by a test of another package", used, map[string]string{"internal/catalog/a.go": "package catalog\nfunc F() {}", "internal/gateway/a_test.go": "package gateway\n" + catalog + "var x = catalog.F"},
+		{"used by a test of another package", used, map[string]string{"internal/catalog/a.go": "package catalog\nfunc F() {}", "internal/metatool/a_test.go": "package gateway\n" + catalog + "var x = catalog.F"},
 			[]string{"internal/catalog/a.go:2: internal/catalog.F is used by tests of other packages only"}},
 		{"used by the test package beside it", used, map[string]string{"internal/catalog/a.go": "package catalog\nfunc F() {}", "internal/catalog/a_test.go": "package catalog_test\n" + catalog + "var x = catalog.F"},
 			[]string{"internal/catalog/a.go:2: internal/catalog.F is used by tests of other packages only"}},
-		{"used by a test, with a reason", used, map[string]string{"internal/rawjson/a.go": "package rawjson\nconst MaxDepth = 1", "mcp/a_test.go": "package mcp\nimport \"" + Module + "/internal/rawjson\"\nvar x = rawjson.MaxDepth"}, nil},
-		{"a reason that is over", used, map[string]string{"internal/rawjson/a.go": "package rawjson"}, []string{"internal/house/names.go: no test needs internal/rawjson.MaxDepth"}},
+		{"used by a test, with a reason", used, map[string]string{"internal/json/rawjson/a.go": "package rawjson\nconst MaxDepth = 1", "mcp/a_test.go": "package mcp\nimport \"" + Module + "/internal/json/rawjson\"\nvar x = rawjson.MaxDepth"}, nil},
+		{"a reason that is over", used, map[string]string{"internal/json/rawjson/a.go": "package rawjson"}, []string{"internal/house/names.go: no test needs internal/json/rawjson.MaxDepth"}},
 		{"unused in a public package", used, map[string]string{"mcp/a.go": "package mcp\nfunc F() {}"}, nil},
 
 		{"many names", few, map[string]string{"mcp/a.go": "package mcp\n" + consts(maxExported-1), "s2sp/a.go": "package s2sp\ntype A int\nfunc (A) M() {}"},
@@ -45,11 +45,11 @@ func nameTests() []ruleTest {
 			"internal/catalog/a.go": "package catalog\ntype Entry int",
 			"mcp/a.go":              "package mcp\n" + catalog + "func F(catalog.Entry) {}\nfunc f(catalog.Entry) {}\ntype O struct { E []*catalog.Entry; e catalog.Entry }",
 		}, []string{"mcp/a.go:3: mcp.F shows internal/catalog.Entry", "mcp/a.go:5: mcp.O shows internal/catalog.Entry"}},
-		{"a leak with a reason", plain, map[string]string{"mcp/a.go": "package mcp\nimport \"" + Module + "/internal/memory\"\ntype O struct { A *memory.Account }"}, nil},
+		{"a leak with a reason", plain, map[string]string{"mcp/a.go": "package mcp\nimport \"" + Module + "/internal/limit/memory\"\ntype O struct { A *memory.Account }"}, nil},
 
-		{"public on public and on what its line allows", publicArrows, map[string]string{"mcp/stdio/a.go": "package stdio\n" + imports + "mcp\"\n" + imports + "internal/child\""}, nil},
+		{"public on public and on what its line allows", publicArrows, map[string]string{"mcp/stdio/a.go": "package stdio\n" + imports + "mcp\"\n" + imports + "internal/host/child\""}, nil},
 		{"public on internal", publicArrows, map[string]string{"s2sp/table/a.go": "package table\n" + imports + "internal/catalog\""},
 			[]string{"s2sp/table/a.go:2: s2sp/table imports internal/catalog"}},
-		{"internal on internal", publicArrows, map[string]string{"internal/gateway/a.go": "package gateway\n" + imports + "internal/catalog\""}, nil},
+		{"internal on internal", publicArrows, map[string]string{"internal/metatool/a.go": "package gateway\n" + imports + "internal/catalog\""}, nil},
 	}
 }

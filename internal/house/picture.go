@@ -53,7 +53,7 @@ func (t *Tree) picture() (floors map[string]map[string]bool, outside []string) {
 			continue
 		}
 		here, drawn := false, map[string]bool{}
-		floors[top.String()] = drawn
+		floors[programs.String()] = drawn
 		for _, line := range doc.Lines {
 			if strings.HasPrefix(line, "## ") {
 				here = line == "## The house"

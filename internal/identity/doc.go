@@ -7,7 +7,7 @@
 // refreshed token changes nothing. Groups, roles, scopes and claims may differ from one request of
 // a principal to the next; rules look at those of the request.
 //
-// The package is at the bottom of the house: what finds out who calls (internal/guard and what it
+// The package is at the bottom of the house: what finds out who calls (internal/net/guard and what it
 // is given) stores an [Identity] in the context of a request with [With], and what decides reads it
 // with [From].
 package identity

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // Bounds of one Difference.

@@ -10,9 +10,9 @@ import (
 	"unicode"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/lazy"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text/lazy"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // FindingKind is the kind of a finding.

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // KindServer is the kind of what a server says of itself. The other kinds are those of the catalog:

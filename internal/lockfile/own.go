@@ -10,9 +10,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/bounded"
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/bounded"
 )
 
 // A server may list for each of its principals. Each listing is judged by itself, and the lock has up to

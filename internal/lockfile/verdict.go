@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/uritemplate"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text/uritemplate"
 	"github.com/weir-mcp/weir/mcp"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // halfway is a store whose Follow fails after it has told of the documents, as long as it is on.

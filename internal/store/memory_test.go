@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // TestMemory: the store in memory keeps the contract, also behind faults that do nothing.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) {

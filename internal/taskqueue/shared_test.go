@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // group is replicas of a shared queue over one store in memory.

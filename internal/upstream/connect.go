@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/sse"

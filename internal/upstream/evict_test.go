@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/oauth"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/mcp"
 )
 

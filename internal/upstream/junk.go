@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/mcptask"
-	"github.com/weir-mcp/weir/internal/memory"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/protocol/mcptask"
 	"github.com/weir-mcp/weir/mcp"
 )
 

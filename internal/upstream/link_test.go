@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/mcptask"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/protocol/mcptask"
 	"github.com/weir-mcp/weir/mcp"
 )
 

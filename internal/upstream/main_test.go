@@ -16,9 +16,9 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/fakemcp"
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 	"github.com/weir-mcp/weir/mcp"
 )
 

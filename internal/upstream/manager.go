@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/child"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/memory"
-	"github.com/weir-mcp/weir/internal/serverlog"
-	"github.com/weir-mcp/weir/internal/trace"
+	"github.com/weir-mcp/weir/internal/host/child"
+	"github.com/weir-mcp/weir/internal/host/serverlog"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/mcp"
 )
 

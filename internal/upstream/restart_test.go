@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/serverlog"
+	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/mcp"
 )
 

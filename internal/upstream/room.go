@@ -1,6 +1,6 @@
 package upstream
 
-import "github.com/weir-mcp/weir/internal/memory"
+import "github.com/weir-mcp/weir/internal/limit/memory"
 
 // defaultMaxResponse bounds one message of a server without a configured bound, such as one that a
 // Computer offers.

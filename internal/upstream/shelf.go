@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
 // Bounds of the bytes on one shelf, and what they count in addition to the texts.

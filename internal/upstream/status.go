@@ -20,7 +20,7 @@ const (
 	StateStopped  State = "stopped"
 	StateDisabled State = "disabled"
 	StateLeftOut  State = "left_out" // it is weir itself
-	StateSignIn   State = "sign_in"  // a person has to sign in first; see internal/oauth
+	StateSignIn   State = "sign_in"  // a person has to sign in first; see internal/signin/oauth
 )
 
 // Status describes one upstream to an operator.

@@ -3,7 +3,7 @@ package sse_test
 import (
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/leak"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

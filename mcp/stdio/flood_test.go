@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/child"
+	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/mcp"
 )
 

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/child"
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/host/child"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp"
 )
 

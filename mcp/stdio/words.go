@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/text"
-	"github.com/weir-mcp/weir/internal/visible"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
 // Bounds of an excerpt: the bytes examined and the characters shown.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/hop"
+	"github.com/weir-mcp/weir/internal/net/hop"
 	"github.com/weir-mcp/weir/mcp"
 )
 

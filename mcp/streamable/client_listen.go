@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // pieces returns its texts one by one.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/bounded"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/bounded"
 )
 
 // Scheme is the prefix of every handle.

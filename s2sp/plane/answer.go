@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/memory"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 

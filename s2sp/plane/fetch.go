@@ -17,9 +17,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/weir-mcp/weir/internal/address"
-	"github.com/weir-mcp/weir/internal/memory"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 

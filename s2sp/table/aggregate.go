@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/work"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/work"
 )
 
 // Limits of an aggregation.

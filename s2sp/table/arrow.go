@@ -7,7 +7,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // ArrowEncoding is the metadata key of a string field whose values are JSON texts. Its value is

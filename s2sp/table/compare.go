@@ -3,7 +3,7 @@ package table
 import (
 	"bytes"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // kind is the kind of a value. Kinds sort in the order of these constants.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/work"
+	"github.com/weir-mcp/weir/internal/limit/work"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
 
 // repeated returns n texts in which # is the number.

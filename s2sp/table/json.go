@@ -6,7 +6,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // Rows are collected in chunks before they are written. The first chunk is small, so that a reader

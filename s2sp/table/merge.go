@@ -3,7 +3,7 @@ package table
 import (
 	"fmt"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // Merge joins abstract rows and body rows with the same _row_id into one table, as consumer tools

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/work"
+	"github.com/weir-mcp/weir/internal/limit/work"
 )
 
 // DefaultLimit is the number of rows that a parsed query returns by default.

@@ -3,7 +3,7 @@ package table
 import (
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // Selection selects rows by _row_id, and columns. An empty list selects all. Rows and columns that

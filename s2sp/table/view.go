@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // View is a selection of rows and columns of a table, in an order and with names. It is a small

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/work"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/work"
 )
 
 // Operators lists the operators of conditions. Values of different kinds are never equal and have

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/member"
+	"github.com/weir-mcp/weir/internal/office/member"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/hub"
 )

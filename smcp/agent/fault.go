@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weir-mcp/weir/internal/member"
+	"github.com/weir-mcp/weir/internal/office/member"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp"
 )

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/bridge"
-	"github.com/weir-mcp/weir/internal/member"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/office/a2c"
+	"github.com/weir-mcp/weir/internal/office/member"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"

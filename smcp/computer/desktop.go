@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/smcp"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/text/redact"
 	"github.com/weir-mcp/weir/smcp"
 )
 

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/fakemcp"
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/smcp/agent"

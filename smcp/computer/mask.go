@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/redact"
+	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
 // Agents see where the values of a configuration come from, never the values. Placeholders stay;

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/fleet"
-	"github.com/weir-mcp/weir/internal/member"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/trace/tracetest"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/office/member"
+	"github.com/weir-mcp/weir/internal/testkit/tracetest"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/upstream/computers"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/agent"
@@ -406,7 +406,7 @@ func TestFleet(t *testing.T) {
 	each := upstream.New(upstream.Options{Sink: s, Logger: logger(t, "each")})
 	whole := upstream.New(upstream.Options{Logger: logger(t, "whole")})
 	t.Cleanup(func() { _, _ = each.Close(context.Background()), whole.Close(context.Background()) })
-	f, err := fleet.New(fleet.Options{Agent: agent.Options{URL: url, Office: "o"}, Each: each, Whole: whole, Logger: logger(t, "fleet")})
+	f, err := computers.New(computers.Options{Agent: agent.Options{URL: url, Office: "o"}, Each: each, Whole: whole, Logger: logger(t, "fleet")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -597,7 +597,7 @@ func TestFleetPrimitives(t *testing.T) {
 	each := upstream.New(upstream.Options{Sink: listed, Logger: logger(t, "each")})
 	whole := upstream.New(upstream.Options{Logger: logger(t, "whole")})
 	t.Cleanup(func() { _, _ = each.Close(context.Background()), whole.Close(context.Background()) })
-	f, err := fleet.New(fleet.Options{Agent: agent.Options{URL: url, Office: "o"}, Each: each, Whole: whole, Logger: logger(t, "fleet")})
+	f, err := computers.New(computers.Options{Agent: agent.Options{URL: url, Office: "o"}, Each: each, Whole: whole, Logger: logger(t, "fleet")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/a2c"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/smcp"
 )

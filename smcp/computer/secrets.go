@@ -1,6 +1,6 @@
 package computer
 
-import "github.com/weir-mcp/weir/internal/redact"
+import "github.com/weir-mcp/weir/internal/text/redact"
 
 // maxSecrets bounds the number of secrets.
 const maxSecrets = 1024

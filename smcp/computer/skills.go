@@ -18,7 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/smcp"
 )
 

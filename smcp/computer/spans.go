@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/trace"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/observe/trace"
 )
 
 // sendSpans applies the section otlp of a configuration, nil if it has none. It is read as weir.yaml

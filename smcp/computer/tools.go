@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/weir-mcp/weir/internal/a2c"
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/smcp"
 )
 

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/a2c"
-	"github.com/weir-mcp/weir/internal/address"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/a2c"
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/office/a2c"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
 	"github.com/weir-mcp/weir/socketio/engineio"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/roster"
+	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/smcp"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/a2c"
-	"github.com/weir-mcp/weir/internal/rawjson"
-	"github.com/weir-mcp/weir/internal/roster"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/office/a2c"
+	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
 )

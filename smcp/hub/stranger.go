@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/a2c"
-	"github.com/weir-mcp/weir/internal/rawjson"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/socketio"
 	"github.com/weir-mcp/weir/socketio/engineio"

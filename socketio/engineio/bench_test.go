@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/wsbench"
+	"github.com/weir-mcp/weir/internal/testkit/wsbench"
 )
 
 var message = []byte(`2["say","The quick brown fox jumps over the lazy dog",{"n":1}]`)

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
 // Default values of Config.

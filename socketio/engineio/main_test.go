@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/leak"
-	"github.com/weir-mcp/weir/internal/memnet"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
+	"github.com/weir-mcp/weir/internal/testkit/memnet"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

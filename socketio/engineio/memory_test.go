@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
 // What a peer sends is counted as it comes, whatever its header promises, until the session is at rest; a message without room ends

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/memory"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
 const (

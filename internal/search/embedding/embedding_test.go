@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/internal/search"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

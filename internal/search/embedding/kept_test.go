@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/search/embedding"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // counting is an Embedder that counts the texts that it was asked for.

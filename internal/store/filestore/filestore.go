@@ -15,7 +15,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/weir-mcp/weir/internal/place"
+	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/store"
 )
 

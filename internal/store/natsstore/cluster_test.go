@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/clusterkey"
-	"github.com/weir-mcp/weir/internal/proctest"
+	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/proctest"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // three starts a cluster of three servers in this process.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/leak"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/store/storetest"
+	"github.com/weir-mcp/weir/internal/testkit/leak"
+	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/clusterkey"
-	"github.com/weir-mcp/weir/internal/proctest"
+	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/testkit/proctest"
 )
 
 // nodeWith is the TLS configuration of a node with a key of one byte, again and again.

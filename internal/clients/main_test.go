@@ -1,9 +1,0 @@
-package clients
-
-import (
-	"testing"
-
-	"github.com/weir-mcp/weir/internal/leak"
-)
-
-func TestMain(m *testing.M) { leak.Main(m) }

@@ -1,0 +1,142 @@
+package metatool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/audit/calls"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// auditing tells the audit log of calls. Its zero value, without a Recorder, tells nothing.
+//
+//	accounts ▶ outcome ┐      … ▶ cache ▶ begin ▶ task ▶ retry ▶ server
+//	                   └─ refusal, end, view, or the end of what begin has begun
+type auditing struct {
+	to     *calls.Recorder
+	probes *probes // of a class of callers; nil: every entry exists for all callers
+}
+
+// begin is the link before a call reaches its server: the record of its begin. A required log that
+// cannot be written refuses the call.
+func (a auditing) begin(next dispatch.Dispatcher) dispatch.Dispatcher {
+	if a.to == nil {
+		return next
+	}
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		if err := a.start(ctx, c); err != nil {
+			return nil, dispatch.Classify(ctx, c.Entry.Upstream, err)
+		}
+		return next.Dispatch(ctx, c)
+	})
+}
+
+// start records the begin of a call, once.
+func (a auditing) start(ctx context.Context, c *dispatch.Call) (err error) {
+	if a.to == nil || c.Audited != nil {
+		return nil
+	}
+	about := a.about(c)
+	c.Audited, err = a.to.Begin(ctx, &about)
+	return err
+}
+
+// resume records that a call of before reaches its server again, by a method about its task.
+func (a auditing) resume(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) (err error) {
+	if a.to == nil {
+		return nil
+	}
+	about := a.about(c)
+	about.Method, about.Args, about.Handle = method, params, c.Task
+	if c.Audited, err = a.to.Begin(ctx, &about); err != nil {
+		return dispatch.Classify(ctx, c.Entry.Upstream, err)
+	}
+	return nil
+}
+
+// about describes a call to the log.
+func (a auditing) about(c *dispatch.Call) calls.Call {
+	out := calls.Call{Request: c.Request, Method: c.Method, Args: c.Args}
+	out.Decision, out.Rule = c.Decision()
+	if c.Entry == nil {
+		out.Method, out.Args = cmp.Or(c.Method, c.Verb), c.Arguments
+		return out
+	}
+	if out.Method == "" {
+		out.Method = methodCall
+		if c.Entry.Kind == catalog.KindPrompt {
+			out.Method = dispatch.MethodGet
+		}
+	}
+	out.Server, out.ToolID = c.Entry.Upstream, shownID(c)
+	return out
+}
+
+// outcome records how a call of a meta-tool ended. shown is what the agent reads, and err the error
+// in it or in its place.
+func (a auditing) outcome(ctx context.Context, c *dispatch.Call, shown json.RawMessage, err error) {
+	if a.to == nil {
+		return
+	}
+	switch {
+	case c.Audited != nil:
+		a.end(c, err)
+	case refused(err):
+		about := a.about(c)
+		if own := (*result.Error)(nil); errors.As(err, &own) {
+			about.Decision, about.Rule = rawjson.Text(rawjson.Get(own.Details, "action")), rawjson.Text(rawjson.Get(own.Details, "rule"))
+		}
+		a.to.Refused(ctx, &about, outcomeOf(err, false))
+	case notFound(err):
+		a.probes.tell(ctx, c.Request, c.URI)
+	case err != nil || c.DryRun:
+	case c.Provenance.CacheHit:
+		about := a.about(c)
+		a.to.Cached(ctx, &about, c.Answer)
+	case c.Verb == ToolView:
+		about := a.about(c)
+		args := understoodView(c.Arguments)
+		a.to.Viewed(ctx, &about, rawjson.Text(rawjson.Get(args, "handle")), rawjson.Get(args, "selector"), shown)
+	}
+}
+
+// end records the end of a call that has begun.
+func (a auditing) end(c *dispatch.Call, err error) {
+	outcome := outcomeOf(err, c.IsError)
+	if err == nil && c.Task != "" {
+		outcome = "task"
+	}
+	c.Audited.End(outcome, c.Answer)
+}
+
+// ended records the end of a call without a meta-tool, with the server's result.
+func (a auditing) ended(c *dispatch.Call, answered json.RawMessage, err error) {
+	c.Audited.End(outcomeOf(err, false), answered)
+}
+
+// refused reports whether the gateway decided against a call. Errors in a call, such as wrong
+// arguments, are no decisions.
+func refused(err error) bool {
+	var own *result.Error
+	if errors.As(err, &own) {
+		return own.Code == result.PermissionDenied || own.Code == result.RateLimited
+	}
+	var wire *mcp.Error
+	return errors.As(err, &wire) && (wire.Kind == mcp.KindPermissionDenied || wire.Kind == mcp.KindRateLimited || wire.Kind == mcp.KindInsufficientScope)
+}
+
+// outcomeOf names an outcome: the code of the gateway's own errors in lower case.
+func outcomeOf(err error, isError bool) string {
+	var own *result.Error
+	if errors.As(err, &own) {
+		return strings.ToLower(string(own.Code))
+	}
+	return calls.Outcome(err, isError)
+}

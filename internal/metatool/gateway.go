@@ -1,0 +1,528 @@
+package metatool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/audit/calls"
+	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/limit/work"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/policy/hook"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/tables"
+	"github.com/weir-mcp/weir/internal/tasks"
+	"github.com/weir-mcp/weir/internal/text/redact"
+	"github.com/weir-mcp/weir/internal/text/token"
+	"github.com/weir-mcp/weir/internal/text/visible"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// Upstreams gives a Gateway access to its servers. Both methods are called concurrently.
+type Upstreams interface {
+	// Peer returns the connection to an upstream by its configured name. It wakes the upstream if
+	// necessary. Calls run on behalf of the session in mcp.Caller(ctx). An *mcp.Error is best,
+	// because its kind determines the code that the agent sees.
+	Peer(ctx context.Context, upstream string) (mcp.Peer, error)
+	// Snapshot returns the current snapshot. It never returns nil, and a returned snapshot never
+	// changes.
+	Snapshot() *Snapshot
+}
+
+// Options configure a Gateway. Upstreams and Artifacts must be set.
+type Options struct {
+	Upstreams Upstreams
+	Artifacts tables.Store
+	// Own gives servers' lists for single principals; nil says that all servers list the same for all.
+	Own OwnLists
+	// Tables configures the data planes that rows pass between.
+	Tables tables.Options
+
+	// Mode is the mode for agents that ask for none; see WithMode.
+	Mode Mode
+	// AutoTokens is the number of tokens below which all definitions together make ModeAuto plain; 0 is
+	// defaultAutoTokens.
+	AutoTokens int
+	// ProxyFirewall applies the firewall to results in proxy mode, too, and lists tool_view there.
+	ProxyFirewall bool
+	// Names selects the form of tool ids in the tools/list of proxy mode.
+	Names NameForm
+	// Strict gives the letter of the published text where the gateway departs from it by default
+	// (spec/gateway §7): proxy mode calls tools with tool_execute alone, and every part of a resource
+	// or prompt is kept.
+	Strict bool
+	// ExposeHydrate lists tool_hydrate in gateway mode.
+	ExposeHydrate bool
+
+	Firewall result.Firewall
+	// Format applies to requests that ask for none. FormatDefault means FormatText.
+	Format result.Format
+	// MaxViewChars bounds the characters of one tool_view; 0 means the default of package result.
+	MaxViewChars int
+
+	// TolerantArgs repairs arguments before they are validated; see dispatch.Normalise.
+	TolerantArgs bool
+	// Policy decides which calls are allowed, and which entries exist for a caller; nil allows all.
+	Policy *dispatch.Policy
+	// Profiles are the parts of the catalog that are served at URLs of their own. A request
+	// names its profile in its identity.Route.
+	Profiles []Profile
+	// Operators are asked about calls whose client cannot be asked; see dispatch.Operators.
+	Operators dispatch.Operators
+	// RateLimits are the quotas of each session.
+	RateLimits dispatch.RateLimits
+	// Cache configures the cache for results of read-only tools.
+	Cache dispatch.CacheOptions
+	// Retry configures the repetition of calls whose transport failed.
+	Retry dispatch.RetryPolicy
+	// CacheStable makes tool_browse return cards that a session has seen first, with the same bytes
+	// (spec/gateway §5).
+	CacheStable bool
+	// Tasks bounds the waiting for calls that servers answer with a task.
+	Tasks tasks.Options
+	// CallTimeout returns the time limit of a call to an upstream; 0 means none. The validation of
+	// its arguments has the same limit. CallTimeout may be nil.
+	CallTimeout func(upstream string) time.Duration
+	// Caller returns the context with the caller as it is now, or an error if the credential of the
+	// request does not admit it any more; see dispatch.Present. Nil says that callers do not change.
+	Caller func(ctx context.Context) (context.Context, error)
+	// Configured returns the configuration of a server, nil if it is not known; see dispatch.Present.
+	// Nil says that servers do not change.
+	Configured func(upstream string) any
+	// CheckHeaders compares the HTTP headers of a modern request that calls a tool by its name with its
+	// arguments, as the schema that tools/list shows wants it. Nil compares nothing.
+	CheckHeaders func(ctx context.Context, inputSchema, params json.RawMessage) error
+	// Turns limits how many expensive validations and views run at a time. Nil means a limit for
+	// this gateway alone.
+	Turns *work.Turns
+	// State is the data that survives this gateway; nil means a new State.
+	State *State
+	// Redactor removes secrets from errors, from descriptions of results and from the log. Nil
+	// knows no configured secrets.
+	Redactor *result.Redactor
+	// Screen treats text in answers of servers that people do not see. It runs before everything else
+	// that reads an answer.
+	Screen result.Screen
+	// Leaks finds secrets that no server may get in arguments; nil lets all pass.
+	Leaks *redact.Finder
+	// Hooks are asked about calls and results; nil asks none.
+	Hooks *hook.Set
+	// RedactResults also replaces the Redactor's secrets in results and in the definitions that
+	// meta-tools show.
+	RedactResults bool
+	// Logger receives messages for operators; nil discards them.
+	Logger *slog.Logger
+	// LogUnredacted logs the causes of errors in full, including secrets.
+	LogUnredacted bool
+	// Pin is the catalog that the operator has approved; the zero value pins none.
+	Pin dispatch.Pin
+	// Audit records calls in the audit log; nil records none.
+	Audit *calls.Recorder
+	// OnEvent is called for each event. It may be nil. It may be called concurrently and by the
+	// goroutine that serves a request, so it must not block.
+	OnEvent func(Event)
+	// Memory has the bytes that calls and views make on behalf of their principals; nil sets no bound.
+	Memory *memory.Pool
+	// Capture gives events the arguments and the result of their call; nil gives none.
+	Capture Capture
+}
+
+// A Capture keeps the arguments and the result of a call, which may be nil. It must not change or keep
+// them, and may be called concurrently.
+type Capture func(arguments, result json.RawMessage) *telemetry.Exchange
+
+// Gateway serves tools/list and tools/call of /mcp. Wrap it in an mcp.Lifecycle. It is safe for
+// concurrent use and starts no goroutines; its State does.
+type Gateway struct {
+	opts     Options
+	state    *State
+	ctl      *dispatch.Controls
+	check    dispatch.Checker
+	caller   caller
+	faces    *faces
+	outages  outages
+	accounts *accounts
+	natives  *natives
+	direct   *DirectCalls
+
+	whole   Upstreams       // what the controls look at; opts.Upstreams may be a part of it
+	kept    *dispatch.Cache // of results; nil: there is none
+	classes *classes        // the parts that callers see; nil: all callers see all that there is
+	// composer makes the wholes of callers with lists of their own; nil: there are none
+	composer *composer
+}
+
+// defaultAutoTokens is the default of Options.AutoTokens.
+const defaultAutoTokens = 3000
+
+var _ mcp.Handler = (*Gateway)(nil)
+
+// New returns a Gateway.
+func New(opts Options) *Gateway {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Format == result.FormatDefault {
+		opts.Format = result.FormatText
+	}
+	if opts.Firewall.CountTokens == nil {
+		opts.Firewall.CountTokens = token.Count
+	}
+	if opts.AutoTokens == 0 {
+		opts.AutoTokens = defaultAutoTokens
+	}
+	if opts.Turns == nil {
+		opts.Turns = work.NewTurns(0)
+	}
+	if opts.State == nil {
+		opts.State = NewState()
+	}
+	if opts.Firewall.Redact == nil {
+		redactor := opts.Redactor
+		opts.Firewall.Redact = func(text string) string { return redactor.Text(visible.Text(text)) }
+	}
+	ctl := dispatch.NewControls(opts.Pin, opts.Policy, opts.RateLimits, opts.Redactor, opts.State.started, opts.Logger)
+	ctl.Leaks, ctl.Hooks = opts.Leaks, opts.Hooks
+	ctl.SetOperators(opts.Operators)
+	ctl.SetPresent(opts.State.present(&opts))
+	g := newFaces(opts, opts.Upstreams, ctl, newCache(&opts))
+	g.direct = &DirectCalls{whole: g.wholeOf, await: g.awaitServers, state: g.state, ctl: ctl, accounts: g.accounts, wholeNow: opts.State.whole}
+	g.composer = newComposer(opts.Own, opts.Upstreams)
+	g.classes = newClasses(g)
+	g.state.front.Store(g)
+	return g
+}
+
+// newFaces returns a Gateway whose agents find what is in opts.Upstreams. The controls look at all of
+// whole, of which opts.Upstreams is a part. Options have their defaults.
+func newFaces(opts Options, whole Upstreams, ctl *dispatch.Controls, kept *dispatch.Cache) *Gateway {
+	g := &Gateway{
+		opts: opts, state: opts.State, ctl: ctl, whole: whole, kept: kept,
+		check:  dispatch.Checker{Turns: opts.Turns, Timeout: opts.CallTimeout},
+		caller: caller{upstreams: opts.Upstreams, state: opts.State, redactor: opts.Redactor, redact: opts.RedactResults, screen: opts.Screen, logger: opts.Logger},
+	}
+	if g.caller.taskTTL = opts.Tasks.TTL; g.caller.taskTTL <= 0 {
+		g.caller.taskTTL = tasks.DefaultTTL
+	}
+	g.outages = outages{opts.Upstreams, opts.Redactor, opts.Firewall.CountTokens}
+	g.faces = &faces{upstreams: opts.Upstreams, mode: opts.Mode, limit: opts.AutoTokens}
+	g.accounts = &accounts{state: g.state, faces: g.faces, countTokens: opts.Firewall.CountTokens, onEvent: opts.OnEvent, capture: opts.Capture, audit: auditing{to: opts.Audit}}
+	for mode := range g.faces.of {
+		g.faces.of[mode] = g.face(Mode(mode), kept)
+	}
+	g.natives = &natives{
+		caller: &g.caller, ctl: g.ctl, accounts: g.accounts, subjects: subjectsIn(whole),
+		followers: &followers{state: g.state, faces: g.faces, logger: opts.Logger},
+	}
+	return g
+}
+
+// subjectsIn returns a function that finds, in the newest catalog, the entries that a call may
+// concern.
+func subjectsIn(u Upstreams) dispatch.SubjectsOf {
+	return func(e *catalog.Entry, uri string) (*catalog.Catalog, []dispatch.Subject) {
+		s := u.Snapshot()
+		return s.Catalog, s.about(e, uri)
+	}
+}
+
+// face makes the face of one mode. Each of its tools is a chain:
+//
+//	accounts ▶ answer ▶ admit ▶ browse, view
+//	                  ▶ hydrate
+//	                  ▶ finder ▶ shaping ▶ links ▶ Peer
+func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
+	holdsBack := mode != ModeProxy || g.opts.ProxyFirewall
+	lists := &listing{upstreams: g.opts.Upstreams, mode: mode, names: g.opts.Names, given: &g.state.names}
+	if g.opts.RedactResults {
+		lists.redact = g.opts.Redactor.Results
+	}
+	find := &finder{upstreams: g.opts.Upstreams, lists: lists, outages: g.outages, store: g.opts.Artifacts, links: g.state.links, stable: g.opts.CacheStable}
+	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, links: g.state.links, detect: g.opts.Tables.Detect, holdsBack: holdsBack, keepsReads: g.opts.Strict}
+	work := newTaskCalls(g, holdsBack, shape)
+	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links(holdsBack, kept, work)...)
+	tools := map[string]dispatch.Dispatcher{}
+	if mode != ModePlain {
+		tools[ToolExecute] = dispatch.Chain(call, work.handles, find.execute, shape.tools)
+	}
+	if mode == ModeGateway {
+		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.whole))}
+		reads = append(reads, g.accounts.audit.begin, dispatch.Results(g.ctl))
+		if g.opts.Retry.MaxAttempts > 1 {
+			reads = append(reads, dispatch.Retry(g.opts.Retry))
+		}
+		read := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), reads...)
+		browse := g.admit(dispatch.DispatcherFunc(g.browse))
+		tools[ToolBrowse], tools[ResourceBrowse], tools[PromptBrowse] = browse, browse, browse
+		tools[ResourceRead] = dispatch.Chain(read, find.resource, shape.reads(resourceResult))
+		tools[PromptGet] = dispatch.Chain(read, find.prompt, shape.reads(promptResult))
+	}
+	if holdsBack {
+		tools[ToolView] = g.admit(g.view(work))
+	}
+	if mode == ModeProxy || mode == ModeGateway && g.opts.ExposeHydrate {
+		tools[ToolHydrate] = g.hydrate(find)
+	}
+	for name, tool := range tools {
+		tools[name] = dispatch.Chain(tool, g.accounts.link, g.answer, fitting)
+	}
+	f := &face{lists: lists, meta: newMetaTable(tools, holdsBack)}
+	lists.meta = f.meta
+	switch mode {
+	case ModeProxy:
+		if g.opts.Strict {
+			break // notMeta says how such a tool is called
+		}
+		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, find.direct, shape.tools)
+	case ModePlain:
+		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, g.forClient, find.direct, g.headers, promised, shape.tools)
+	}
+	return f
+}
+
+// DirectCalls returns the checks for calls that bypass this gateway's meta-tools.
+func (g *Gateway) DirectCalls() *DirectCalls { return g.direct }
+
+// links are the links of the dispatch chain that are configured, in the order
+// of spec/gateway §4.4 and §4.5. All faces share the cache, which may be nil.
+func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache, work *taskCalls) []dispatch.Link {
+	t := g.tables(holdsBack)
+	links := []dispatch.Link{t.Columns()}
+	if g.opts.TolerantArgs {
+		links = append(links, dispatch.Normalise())
+	}
+	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.whole)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry(), t.Reasons())
+	if kept != nil {
+		links = append(links, kept.Link())
+	}
+	if g.opts.Audit != nil {
+		links = append(links, g.accounts.audit.begin)
+	}
+	links = append(links, dispatch.Results(g.ctl), work.client.Link())
+	if g.opts.Retry.MaxAttempts > 1 {
+		links = append(links, dispatch.Retry(g.opts.Retry))
+	}
+	return links
+}
+
+// tables returns the links that pass rows from tool to tool.
+func (g *Gateway) tables(holdsBack bool) *tables.Tables {
+	return tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: holdsBack}, g.opts.Tables)
+}
+
+// newCache makes the cache of results, nil if none is configured. It takes the place of the one of
+// the gateway before.
+func newCache(opts *Options) *dispatch.Cache {
+	var k *dispatch.Cache
+	if opts.Cache.ReadOnly {
+		upstreams := opts.Upstreams
+		k = dispatch.NewCache(opts.Cache, func() *catalog.Catalog { return upstreams.Snapshot().Catalog })
+	}
+	if before := opts.State.cache.Swap(k); before != nil {
+		before.Close() // calls in flight find it empty
+	}
+	return k
+}
+
+// Capabilities returns the capabilities for mcp.Lifecycle. Prompts, resources and completions are
+// declared while an upstream offers them to the caller of ctx.
+func (g *Gateway) Capabilities(ctx context.Context) json.RawMessage {
+	if g.misses(ctx) {
+		return g.CapabilitiesOfStart(ctx)
+	}
+	s := g.View(ctx)
+	return capabilities(s.hasPrompts(), s.hasContents(), len(s.pages()) > 0 && g.listsPages(ctx))
+}
+
+// CapabilitiesOfStart returns the capabilities while upstreams are starting: those that they may
+// have. Clients ask for no list whose capability was missing in the handshake.
+func (g *Gateway) CapabilitiesOfStart(ctx context.Context) json.RawMessage {
+	return capabilities(true, true, g.listsPages(ctx))
+}
+
+func capabilities(prompts, resources, pages bool) json.RawMessage {
+	out := []byte(`{`)
+	if prompts || resources {
+		out = append(out, `"completions":{},`...)
+	}
+	if pages {
+		out = append(out, `"extensions":{"`+appsExtension+`":{}},`...)
+	}
+	out = append(out, `"logging":{},`...)
+	if prompts {
+		out = append(out, `"prompts":{"listChanged":true},`...)
+	}
+	if resources {
+		out = append(out, `"resources":{"subscribe":true,"listChanged":true},`...)
+	}
+	return append(out, `"tools":{"listChanged":true}}`...)
+}
+
+// Serve implements mcp.Handler for the requests that an mcp.Lifecycle passes on.
+func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	g.await(ctx, r)
+	seen := g.viewed(viewerOf(ctx))
+	raw, err := seen.counted(ctx, r)
+	seen.accounts.audit.probes.failed(ctx, r, err)
+	return raw, err
+}
+
+// counted serves a request whose bytes are counted, from here on.
+func (g *Gateway) counted(ctx context.Context, r *mcp.Request) (raw json.RawMessage, err error) {
+	scope := memory.FromContext(ctx)
+	if scope == nil && g.opts.Memory != nil {
+		caller := ctx
+		ctx, scope = memory.WithScope(ctx)
+		defer func() { raw = scope.Hand(caller, raw) }()
+	}
+	scope.Count(g.opts.Memory, "principal ", r.Session.Principal())
+	return g.serve(ctx, r)
+}
+
+func (g *Gateway) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	switch r.Method {
+	case "tools/call":
+		return g.callTool(ctx, r)
+	case "tools/list":
+		return g.listTools(ctx, r)
+	case "subscriptions/listen":
+		return g.natives.listen(ctx, r)
+	}
+	if r.IsNotification() {
+		return nil, nil
+	}
+	s := g.opts.Upstreams.Snapshot()
+	switch {
+	case r.Method == "completion/complete" && (s.hasContents() || s.hasPrompts()):
+		return g.natives.complete(ctx, r)
+	case s.hasPrompts() && (r.Method == "prompts/list" || r.Method == dispatch.MethodGet):
+		return g.natives.servePrompts(ctx, r)
+	case s.hasContents():
+		return g.natives.serveResources(ctx, r)
+	}
+	return nil, mcp.MethodNotFound(r.Method)
+}
+
+// metaTTL is how long a client may cache the list of meta-tools. The list changes only with the
+// configuration.
+const metaTTL = 300_000 // milliseconds
+
+func (g *Gateway) listTools(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	cursor, err := cursorOf(r)
+	if err != nil {
+		return nil, err
+	}
+	by := choiceOf(ctx)
+	lists := g.faces.choose(by).lists
+	st := g.state.session(r)
+	g.natives.followers.follow(by, r, st)
+	if lists.mode != ModeGateway {
+		st.mu.Lock()
+		if !st.listed {
+			st.listed = true
+			st.remember()
+		}
+		st.mu.Unlock()
+	}
+	of, list := lists.tools(g.opts.Upstreams.Snapshot())
+	page := list
+	switch {
+	case lists.mode == ModePlain:
+		if page, err = lists.plain().page(cursor); err != nil {
+			return nil, err
+		}
+	case cursor != "":
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/list: unknown cursor: the list has one page")
+	}
+	if cursor == "" {
+		g.accounts.countList(r, st, of, list)
+	}
+	switch {
+	case r.Modern() && g.faces.modeOf(by) != ModeGateway:
+		return mcp.Cacheable(page, 0, "private"), nil
+	case r.Modern():
+		return mcp.Cacheable(page, metaTTL, "public"), nil
+	}
+	return page, nil
+}
+
+func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	p := r.Fields()
+	if err := p.Unique("name", "arguments", "_meta"); err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: %v", err)
+	}
+	name, err := rawjson.String(p.Name)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.KindInvalidParams, "tools/call: name must be a string")
+	}
+	tool, verb, err := g.faces.tool(choiceOf(ctx), name)
+	if err != nil {
+		return nil, err
+	}
+	c := &dispatch.Call{Request: r, Verb: verb, Arguments: p.Arguments, Format: g.opts.Format, Session: g.state.session(r), Start: time.Now(), Passed: -1}
+	if p.RawMeta != nil {
+		if c.Format, err = formatOf(p.RawMeta, g.opts.Format); err != nil {
+			return nil, err
+		}
+	}
+	return tool.Dispatch(ctx, c)
+}
+
+// answer is the link that turns errors of meta-tools into results, and removes secrets from all
+// results.
+func (g *Gateway) answer(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		raw, err := next.Dispatch(ctx, c)
+		if errors.As(err, &c.Failure) {
+			if c.Failure.Cause != nil {
+				g.opts.Logger.WarnContext(ctx, "a call failed", "tool", c.Verb, "code", c.Failure.Code, "err", g.cause(c.Failure))
+			}
+			raw, err = placed(c, c.Failure).Result(g.opts.Redactor, c.Format), nil
+		}
+		if g.opts.RedactResults { // including definitions: cards, schemas, errors of arguments
+			raw = g.opts.Redactor.Results(raw)
+		}
+		return raw, err
+	})
+}
+
+// admit is the link that applies the controls to a meta-tool as such. Meta-tools that concern an
+// entry apply them again when the entry is known.
+func (g *Gateway) admit(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		if _, err := g.ctl.Admit(ctx, &dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger()}); err != nil {
+			return nil, err
+		}
+		return next.Dispatch(ctx, c)
+	})
+}
+
+// cause returns the cause of an error for the operator's log.
+func (g *Gateway) cause(e *result.Error) string {
+	if g.opts.LogUnredacted {
+		return e.Cause.Error()
+	}
+	return g.opts.Redactor.Redact(e.Cause.Error())
+}
+
+// formatOf returns the format that a request asks for.
+func formatOf(meta []byte, otherwise result.Format) (result.Format, error) {
+	raw := rawjson.Get(meta, result.MetaFormat)
+	switch string(raw) {
+	case "", "null":
+		return otherwise, nil
+	case `"json"`:
+		return result.FormatJSON, nil
+	case `"text"`:
+		return result.FormatText, nil
+	case `"raw"`:
+		return result.FormatRaw, nil
+	}
+	return 0, mcp.Errorf(mcp.KindInvalidParams, `_meta[%q] must be "text", "json" or "raw"`, result.MetaFormat)
+}

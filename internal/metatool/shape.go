@@ -1,0 +1,145 @@
+package metatool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/tables"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/s2sp/table"
+)
+
+// shaping turns an upstream's answer into text for an agent.
+type shaping struct {
+	firewall  result.Firewall
+	store     tables.Store
+	links     *links
+	detect    func(upstream string) table.DetectOptions // nil adds no options
+	holdsBack bool
+	// keepsReads says that every part of a resource or prompt is kept; see Options.Strict.
+	keepsReads bool
+}
+
+// askedTokens is how many tokens of the columns that an agent asked for by abstract_domains it gets
+// before they are held back.
+const askedTokens = 8000
+
+// tools is the link that shapes the results of tools.
+func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
+	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+		raw, err := next.Dispatch(ctx, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Task != "":
+			return raw, nil
+		case c.Report != nil && c.Format == result.FormatJSON:
+			return result.Texts(c.Report, string(c.Report)), nil
+		case c.Report != nil:
+			return result.Texts(nil, string(c.Report)), nil
+		}
+		s.links.remember(c.Request.Session.Principal(), placeOf(c), raw)
+		firewall := s.firewall
+		if s.detect != nil {
+			firewall.Tables = s.detect(c.Entry.Upstream)
+		}
+		if len(c.Domains) > 0 {
+			firewall.PassTokens = askedTokens
+		}
+		if !s.holdsBack {
+			firewall.ThresholdChars = math.MaxInt32 // without tool_view, the rest could not be read
+		}
+		if c.Format == result.FormatRaw || !s.holdsBack && c.Format != result.FormatJSON {
+			c.IsError = string(rawjson.Get(raw, "isError")) == "true"
+			return raw, nil
+		}
+		answer, err := s.shape(ctx, firewall, c, raw)
+		if err != nil {
+			return nil, &result.Error{Code: result.UpstreamError, Cause: err,
+				Message: fmt.Sprintf("server %q answered %s with something that is no tool result", c.Entry.Upstream, c.Entry.ID)}
+		}
+		return answer, nil
+	})
+}
+
+// reads is the link that shapes results of resources or prompts. convert turns them into tool
+// results.
+func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) dispatch.Link {
+	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
+		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+			raw, err := next.Dispatch(ctx, c)
+			if err != nil {
+				return nil, notThere(c, err)
+			}
+			if kind := rawjson.Text(rawjson.Get(raw, "resultType")); kind != "" && kind != "complete" {
+				c.Answer = raw
+				return raw, nil // requests to the agent; see bridge
+			}
+			s.links.remember(c.Request.Session.Principal(), placeOf(c), raw)
+			// The tool result, and the text in it.
+			n, err := memory.TakeShare(ctx, 2*int64(len(raw)))
+			if err != nil {
+				return nil, dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the answer of "+c.Entry.ID, err))
+			}
+			defer memory.Give(ctx, n)
+			answer, err := convert(raw)
+			if err == nil {
+				c.Answer = answer
+				firewall := s.firewall
+				firewall.KeepAll = s.keepsReads
+				answer, err = s.shape(ctx, firewall, c, answer)
+				c.IsError = false // reads have no isError
+			}
+			if err != nil {
+				return nil, &result.Error{Code: result.UpstreamError, Cause: err,
+					Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", c.Entry.Upstream, c.Method, c.Entry.ID)}
+			}
+			return answer, nil
+		})
+	}
+}
+
+// shape passes a result through the firewall.
+func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispatch.Call, raw json.RawMessage) (json.RawMessage, error) {
+	principal := c.Request.Session.Principal()
+	scope := memory.FromContext(ctx)
+	if scope.Ends(raw) {
+		firewall.Unquote = func(quoted []byte) ([]byte, error) { return textInFile(ctx, scope, quoted) }
+	}
+	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error) {
+		if digest != nil {
+			// A small part would keep the memory of the whole result.
+			digest.Lasts = len(data) >= len(raw)/4*3 && !scope.Ends(data)
+		}
+		return s.store.At(identity.RouteOf(ctx).Profile).PutDigested(ctx, principal, mediaType, label, data, digest)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Passed, c.IsError = about.Tokens, about.IsError
+	return answer, nil
+}
+
+// textInFile returns the text of a JSON string that is in a file of the scope. The text is in such a
+// file, too, so that a result of any size takes a small part of the heap.
+func textInFile(ctx context.Context, scope *memory.Scope, quoted []byte) ([]byte, error) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return rawjson.Unquote(quoted) // a slice of it
+	}
+	text, made, err := scope.Derive(ctx, quoted, func(w io.Writer) error { return rawjson.WriteText(w, quoted) })
+	if !made || errors.Is(err, rawjson.ErrSyntax) { // parts of it are to be replaced
+		return rawjson.Unquote(quoted)
+	}
+	return text, err
+}

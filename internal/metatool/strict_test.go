@@ -1,0 +1,60 @@
+package metatool
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// TestStrictProxy: a stripped entry is for discovery alone, and its name is the id:
+// spec/gateway §7, rows 4.1.
+func TestStrictProxy(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		h := newHarness(t, Options{Mode: ModeProxy, Names: NameCanonical, Strict: strict})
+		id := h.id(t, "files", "read_file")
+		if list, err := h.ask(t, "tools/list", "{}"); err != nil || !strings.Contains(string(list), `{"name":"`+id+`"`) {
+			t.Fatalf("%s, %v", list, err)
+		}
+		_, err := h.call(t, id, `{"path":"a"}`)
+		if strict != (err != nil) || strict != (len(h.called()) == 0) {
+			t.Fatalf("strict %t: %v, the server got %q", strict, err, h.called())
+		}
+		if kind, _ := mcp.KindOf(err); strict && (kind != mcp.KindInvalidParams || !strings.Contains(err.Error(), `call tool_execute with {"tool_id":"`+id+`"`)) {
+			t.Errorf("%v", err)
+		}
+		if s := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{"path":"a"}}`); s.IsError {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestStrictReadsAreKept: every part of a resource or prompt is kept, and its artifact is in the
+// envelope and can be viewed: spec/gateway §7, row 9.4.
+func TestStrictReadsAreKept(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		h, _ := library(t, Options{Strict: strict})
+		for _, c := range []struct{ verb, arguments, kept string }{
+			{ResourceRead, `{"resource_id":"file:///docs/readme.md"}`, "text/plain 15"},
+			{PromptGet, `{"prompt_id":"` + h.id(t, "docs", "summarize_pr") + `","args":{"repo":"r"}}`, "text/plain 9, text/plain 20, text/plain 11, image/png 2"},
+		} {
+			for _, s := range []shaped{h.tool(t, c.verb, c.arguments), h.asJSON(t, c.verb, c.arguments)} {
+				var kept []string
+				for _, a := range s.env.Artifacts {
+					kept = append(kept, fmt.Sprint(a.MediaType, " ", a.SizeBytes))
+					if view := h.tool(t, ToolView, `{"handle":"`+a.Handle+`","selector":{"type":"head"}}`); a.MediaType == "text/plain" && (view.IsError || len(view.Content[0].Text) != int(a.SizeBytes)) {
+						t.Errorf("%s: %+v", a.Handle, view)
+					}
+				}
+				if got := strings.Join(kept, ", "); s.IsError || s.env.Status != "ok" || strict && got != c.kept || !strict && got != "" {
+					t.Errorf("strict %t, %s keeps %q, status %q, error %t", strict, c.verb, got, s.env.Status, s.IsError)
+				}
+			}
+		}
+		// Results of tools are kept where they are held back alone.
+		if s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`); len(s.env.Artifacts) != 0 {
+			t.Errorf("%+v", s.env.Artifacts)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/passthrough"
+)
+
+// guardOptions returns the request checks of a configuration, with authentication if auth has any.
+func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options {
+	o := app.GuardOptions(c, f.log)
+	o.Refused, o.Streams = f.engine.Auditor.Refused, &f.streams
+	if auth.Required() {
+		o.Authenticate = f.authenticate
+	}
+	if len(auth.Issuers) > 0 {
+		o.Challenge = f.callers.Challenge
+	}
+	return o
+}
+
+// admits returns who makes the request of a stream, or why the caller may have the stream no longer.
+// Path and credential are those of the request, the rules those of a guard and a configuration.
+func admits(g *guard.Guard, auth config.Auth) func(r *http.Request) (*identity.Identity, error) {
+	return func(r *http.Request) (*identity.Identity, error) {
+		id, err := g.Identify(r)
+		if err != nil || !auth.Scoped(id.Principal) {
+			return id, err
+		}
+		if name, ok := passthrough.Name(r.URL); ok && auth.Reaches(id.Principal, name) {
+			return id, nil
+		}
+		return nil, errScoped(id.Principal, r.URL.Path)
+	}
+}
+
+// authenticate finds out who makes a request, for guard.Options.
+func (f *Server) authenticate(r *http.Request, bearer string) (*identity.Identity, error) {
+	id, err := f.callers.Authenticate(r, bearer)
+	if err == nil {
+		f.engine.SignIns.Note(id)
+	}
+	return id, err
+}
+
+// metadata returns the handler of RFC 9728. Pages of every origin may read it, and no token is
+// needed, but the Host is checked as everywhere.
+func (f *Server) metadata(c *config.Config) http.Handler {
+	hosts := guard.New(app.GuardOptions(c, f.log))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := hosts.CheckHost(r); err != nil {
+			guard.Refuse(w, r, http.StatusForbidden, err)
+			return
+		}
+		f.callers.ServeMetadata(w, r)
+	})
+}
+
+// serveWhoami tells a caller who it is.
+func (f *Server) serveWhoami(w http.ResponseWriter, r *http.Request) {
+	if !getOrHead(w, r) {
+		return
+	}
+	app.WriteJSON(w, http.StatusOK, whoami(identity.From(r.Context())))
+}
+
+// Whoami is the answer of /whoami.
+type Whoami struct {
+	Principal     string     `json:"principal"`
+	Issuer        string     `json:"issuer,omitempty"`
+	Client        string     `json:"client,omitempty"`
+	Groups        []string   `json:"groups,omitempty"`
+	Scopes        []string   `json:"scopes,omitempty"`
+	Roles         []string   `json:"roles,omitempty"`
+	GroupsMissing bool       `json:"groups_missing,omitempty"`
+	Expires       *time.Time `json:"expires,omitempty"`
+}
+
+func whoami(id *identity.Identity) Whoami {
+	w := Whoami{
+		Principal: id.Principal, Issuer: id.Issuer, Client: id.Client, Groups: id.Groups, Scopes: id.Scopes, Roles: id.Roles, GroupsMissing: id.GroupsMissing,
+	}
+	if !id.Expires.IsZero() {
+		end := id.Expires.UTC()
+		w.Expires = &end
+	}
+	return w
+}

@@ -1,0 +1,69 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/web/api"
+)
+
+// mountAPI serves the paths of viewers and operators. The API decides who is an operator; the guards
+// check Host and Origin, and the tokens of the configuration. The
+// returned function ends the streams. Clients connect again to the current routes, which use the
+// current tokens.
+func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *config.Config, auth config.Auth) (end func()) {
+	view := &viewed{f.engine, f}
+	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Desk: f.desk, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
+	o.PublicURL = c.PublicURL
+	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Captures: func() bool { return f.engine.Config().Console.Capture }, Guard: f.wholly(closed)}
+	if f.cluster != nil {
+		o.Cluster, o.Elsewhere = nodes{f.cluster, f.engine}, f.engine.Operator.Elsewhere()
+		o.Checked, o.Usage = fromNode, view.usage
+	}
+	if kept := f.engine.Store.Events(); kept != nil {
+		o.Events = kept
+	}
+	o.Machine = func() api.Machine { return f.machine }
+	o.Settings = func(key string, set bool) (string, []api.Setting) {
+		now := f.engine.Config()
+		return now.Path(), Settings(now, []string{key}, set)
+	}
+	o.Calls = f.engine.Loops().Refuse(f.unscoped(inMode(f.stream)))
+	if f.engine.Auditor.Enabled() {
+		o.Audit, o.Changed = f.engine.Auditor, f.engine.Auditor.ChangedByCommand
+	}
+	if auth.Required() {
+		o.Tokens = closed.Wrap
+		o.Login = f.signIns.SignedIn
+	}
+	a := api.New(o)
+	mux.Handle(api.Path, withInstance(f.engine.Instance, open.Wrap(a)))
+	return a.Close
+}
+
+// operated implements api.Servers.
+type operated struct{ *app.Operator }
+
+// Restart implements api.Servers.
+func (o operated) Restart(ctx context.Context, name string) (api.Server, error) {
+	u, err := o.Operator.Restart(ctx, name)
+	return ServerOf(u), err
+}
+
+// List implements api.Servers.
+func (o operated) List() (all []api.Server) {
+	for _, u := range o.Servers() {
+		all = append(all, ServerOf(u))
+	}
+	return all
+}
+
+// ServerOf returns the state of a server as the API tells it.
+func ServerOf(u app.UpstreamHealth) api.Server {
+	return api.Server{
+		Name: u.Name, State: u.State, Listed: u.Listed, Tools: u.Tools, Resources: u.Resources, Prompts: u.Prompts, Error: u.Error, Note: u.Note,
+	}
+}

@@ -1,0 +1,134 @@
+package web
+
+import (
+	"cmp"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/markup"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/text"
+)
+
+//go:embed page.html
+var pageSource string
+
+var page = sync.OnceValue(func() *markup.Page { return markup.New(pageSource) })
+
+// A snippet is a text to copy into a client's configuration.
+type snippet struct{ name, where, text string }
+
+// servePage answers / with a page for browsers and a few facts as JSON for programs. It answers 404
+// for other paths.
+func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) {
+	if r.URL.Path != "/" {
+		app.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "not found", "mcp": f.publicURL(), "page": "/"})
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		app.WriteJSON(w, http.StatusMethodNotAllowed, map[string]string{"error": "method not allowed: MCP is at " + f.publicURL(), "mcp": f.publicURL()})
+		return
+	}
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		app.WriteJSON(w, http.StatusOK, map[string]string{"name": app.ServerName, "version": f.engine.Version, "mcp": f.publicURL(), "health": "/healthz"})
+		return
+	}
+	h := f.engine.Health()
+	nonce := rand.Text()
+	data := markup.Values{
+		"nonce": nonce, "version": h.Version, "url": f.publicURL(), "mode": h.Mode, "tokens": tokens, "local": !tokens && onThisMachine(f.publicURL()), "console": f.engine.Config().Console.Enabled,
+		"uptime": text.Since(time.Duration(h.Uptime * float64(time.Second))),
+	}
+	var list []markup.Values
+	for _, s := range snippets(f.publicURL(), tokens) {
+		list = append(list, markup.Values{"name": s.name, "where": s.where, "text": s.text})
+	}
+	data["snippets"] = list
+	if !tokens {
+		servers, tools := []markup.Values{}, 0
+		for _, u := range h.List() {
+			servers = append(servers, markup.Values{"name": u.Name, "state": u.State, "note": cmp.Or(u.Error, u.Note), "transport": u.Transport, "tools": strconv.Itoa(u.Tools)})
+			tools += u.Tools
+		}
+		data["config"], data["servers"], data["tools"], data["shown"] = h.Config, servers, strconv.Itoa(tools), shownIn(h.Mode)
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%[1]s'; script-src 'nonce-%[1]s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce))
+	if err := page().Write(w, data); err != nil {
+		f.log.Debug("the page was not sent", "err", err)
+	}
+}
+
+// shownIn says what a client sees of the tools in a mode.
+func shownIn(mode string) string {
+	switch config.Mode(mode) {
+	case config.ModeProxy:
+		return "A client sees each of them without its schema, which tool_hydrate gives, and tool_execute."
+	case config.ModePlain:
+		return "A client sees each of them, with its schema."
+	case config.ModeAuto:
+		return "A client sees each of them while all definitions are small, else tool_browse, tool_execute and tool_view in their place."
+	}
+	return "A client sees three instead: tool_browse finds, tool_execute runs, tool_view reads more of a long result. Where servers have resources or prompts, four more do the same for these."
+}
+
+// publicURL returns the URL that clients use.
+func (f *Server) publicURL() string {
+	if public := f.engine.Config().PublicURL; public != "" {
+		return strings.TrimSuffix(strings.TrimSuffix(public, "/"), "/mcp") + "/mcp"
+	}
+	return f.base + "/mcp"
+}
+
+// onThisMachine reports whether a URL names a gateway on the machine of its reader, which weir attach
+// and weir connect find by themselves.
+func onThisMachine(public string) bool {
+	u, err := url.Parse(public)
+	return err == nil && address.Loopback(u.Hostname())
+}
+
+// snippets returns the texts to paste into common clients. A client that starts commands reaches a
+// gateway on its own machine by weir attach; a gateway elsewhere needs a bridge from npm.
+func snippets(at string, tokens bool) []snippet {
+	remote := map[string]any{"type": "http", "url": at}
+	code := "claude mcp add --transport http weir " + at
+	cursor := map[string]any{"url": at}
+	command, args := "npx", []string{"-y", "mcp-remote", at}
+	if !tokens && onThisMachine(at) {
+		command, args = "weir", []string{"attach"}
+	}
+	if tokens {
+		headers := map[string]string{"Authorization": "Bearer YOUR_TOKEN"}
+		remote["headers"], cursor["headers"] = headers, headers
+		code += ` --header "Authorization: Bearer YOUR_TOKEN"`
+		args = append(args, "--header", "Authorization: Bearer YOUR_TOKEN")
+	}
+	indent := func(v any) string {
+		out, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return ""
+		}
+		return string(out)
+	}
+	return []snippet{
+		{"Claude Code", "in a shell", code},
+		{"VS Code", ".vscode/mcp.json", indent(map[string]any{"servers": map[string]any{"weir": remote}})},
+		{"Cursor", "~/.cursor/mcp.json", indent(map[string]any{"mcpServers": map[string]any{"weir": cursor}})},
+		{"Claude Desktop and others that start commands", "mcpServers", indent(map[string]any{"mcpServers": map[string]any{"weir": map[string]any{"command": command, "args": args}}})},
+	}
+}
