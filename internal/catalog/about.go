@@ -9,14 +9,14 @@ import (
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
-// Bounds of what a server's card says of the server, in characters. The rest of the card's budget
-// names what the server offers.
+// Bounds of the texts about the server on its card, in characters. The rest of the card's budget
+// names the server's tools.
 const (
 	maxAboutTitle    = 60
 	maxAboutSentence = 140
 )
 
-// about returns what a server is for, in its own words: its title, and the first sentence of its
+// about returns the purpose of a server in its own words: its title, and the first sentence of its
 // description or else of its instructions, as one line without a full stop. It is "" if the server
 // says nothing.
 func about(l *Listing) string {
@@ -123,8 +123,8 @@ func abbreviated(text string) bool {
 	return len(word) == 1
 }
 
-// Presented returns the listing with what the server said of itself in the handshake: the title and
-// description in its raw serverInfo object, and its instructions.
+// Presented returns the listing with the texts of the handshake: the title and description in its
+// raw serverInfo object, and its instructions.
 func (l Listing) Presented(serverInfo []byte, instructions string) Listing {
 	l.Greeting = Greeting{serverInfo, instructions}
 	l.Title = visible.Text(rawjson.Text(rawjson.Get(serverInfo, "title")))
@@ -133,7 +133,7 @@ func (l Listing) Presented(serverInfo []byte, instructions string) Listing {
 	return l
 }
 
-// maxInstructions bounds what is kept of a server's description and instructions, in characters.
+// maxInstructions bounds the kept part of a server's description and instructions, in characters.
 const maxInstructions = 1000
 
 // About returns the title, description and instructions of the server that offers the entries of an upstream, as

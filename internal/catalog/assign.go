@@ -231,11 +231,11 @@ const (
 	maxPastTotal = 262_144 // in a catalog
 )
 
-// past records what the ids of one namespace named before. It is immutable.
+// past records the earlier meanings of the ids of one namespace. It is immutable.
 type past struct {
 	held map[string]fingerprint
 	// full reports that some ids could not be recorded. From then on tools with a version carry
-	// their hash, too, so that they differ from all earlier tools.
+	// their hash as well, so that they differ from all earlier tools.
 	full bool
 }
 

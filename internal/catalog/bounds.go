@@ -60,9 +60,10 @@ func (p place) member(key string) place {
 }
 
 // boundTexts cuts the texts of a definition, which must be valid JSON, to maxText bytes. Values that
-// decide about arguments are not cut: a cut one would refuse what the server accepts. boundTexts
-// returns raw itself if no text is longer. cut is the number of texts that were cut, longest the
-// original size of the longest. A key over the limit is an error, because keys cannot be cut.
+// decide about arguments are not cut: a cut value would refuse arguments that the server accepts.
+// boundTexts returns raw itself if no text is longer. cut is the number of texts that were cut,
+// longest the original size of the longest. A key over the limit is an error, because keys cannot be
+// cut.
 func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
 	if len(raw) <= maxText {
 		return raw, 0, 0, nil

@@ -41,7 +41,7 @@ type Catalog struct {
 	nameIndex   *nameIndex
 }
 
-// mark tells a catalog from others without keeping it.
+// mark identifies a catalog without keeping it.
 type mark struct{ _ byte }
 
 // New returns an empty catalog with limits on schemas.
@@ -49,8 +49,8 @@ func New(limits Limits) *Catalog {
 	return &Catalog{limits: limits.withDefaults(), compiled: new(compiledSchemas), spaces: map[string]*space{}, pasts: map[string]*past{}, mark: new(mark)}
 }
 
-// With returns a catalog in which the entries of one upstream are those of a listing, and a report
-// of the problems in the listing. It shares all other entries with c. A bad definition becomes a
+// With returns a catalog in which the entries of one upstream come from a listing, and a report of
+// the problems in the listing. It shares all other entries with c. A bad definition becomes a
 // finding and does not affect others. With does not retain the listing.
 func (c *Catalog) With(l Listing) (*Catalog, Report) {
 	seg := buildSegment(&l, c.limits, c.compiled)
@@ -285,9 +285,9 @@ func (t *tally) all() int {
 // onlyTools reports whether all entries are tools.
 func (t *tally) onlyTools() bool { return t.all() == t[0] }
 
-// Content returns a hash of the definitions and ids on a surface other than that of tools: of
-// resources with their templates, or of prompts. It tells two catalogs of this process apart. Catalogs share the
-// hashes of the namespaces that they share, so it costs a step for each namespace.
+// Content returns a hash of the definitions and ids on a surface other than tools: of resources with their
+// templates, or of prompts. It distinguishes two catalogs of this process. Catalogs share the hashes of the
+// namespaces that they share, so it costs a step for each namespace.
 func (c *Catalog) Content(surface Kind) uint64 {
 	sum := uint64(0)
 	if c.kinds.onlyTools() {
@@ -308,8 +308,8 @@ func (s *space) hashContents() {
 	s.contents = map[Kind]uint64{}
 	for _, e := range s.entries {
 		if e.Kind != KindTool {
-			// The order is that of the ids, and shows in the hash. So does the id, by which an entry is listed
-			// whose name is also that of another.
+			// Entries are sorted by id, and the order shows in the hash. So does the id, by which an entry is
+			// listed that shares its name with another.
 			one := maphash.Bytes(contentSeed, e.Raw)*31 + maphash.String(contentSeed, e.ID)
 			s.contents[e.Kind.surface()] = s.contents[e.Kind.surface()]*31 + one
 		}
@@ -354,7 +354,8 @@ func (c *Catalog) Of(upstream string) []*Entry {
 
 // Changed returns the upstreams with entries in the namespaces that differ between old and c, one of
 // which is derived from the other. Namespaces that a change does not affect are shared, so the cost
-// is that of the change, and of a comparison for each namespace unless c is old with one change.
+// is proportional to the change, with a comparison for each namespace unless c is old with one
+// change.
 func (c *Catalog) Changed(old *Catalog) []string {
 	found := map[string]bool{}
 	if c.from != nil && c.from == old.mark {
@@ -497,8 +498,8 @@ func buildSpace(namespace string, segments []*segment, a *assigner) *space {
 	return s
 }
 
-// digestOf returns a digest of a namespace's listings. It uses the ids that follow from the
-// definitions alone, so it does not depend on earlier catalogs.
+// digestOf returns a digest of a namespace's listings. It uses only the ids that follow from the
+// definitions, so it does not depend on earlier catalogs.
 func digestOf(namespace string, segments []*segment) (sum [sha256.Size]byte) {
 	var all []*Entry
 	for _, seg := range segments {

@@ -18,7 +18,7 @@ import (
 // Moreover, the validator collects every error, hundreds of bytes for each byte of an array, and it
 // cannot be interrupted.
 //
-// Therefore weir estimates beforehand what a schema can cost with given arguments. Most calls are
+// Therefore weir estimates beforehand the cost of a schema with given arguments. Most calls are
 // light and are validated directly. The others are validated with a program that has guards between
 // its parts (see guard). Guards count steps, check the context and stop at a limit.
 const (

@@ -29,7 +29,7 @@ type Entry struct {
 	Hash8     string // hash of its shape, even if not part of the id
 
 	// Original bytes of the definition and its parts, nil if absent. The InputSchema of a prompt is
-	// made from its arguments, that of a resource template from its variables.
+	// made from its arguments, the InputSchema of a resource template from its variables.
 	Raw          json.RawMessage
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
@@ -95,10 +95,10 @@ type Listing struct {
 	Found bool
 	// Tags are added to every entry.
 	Tags []string
-	// Title, About and Instructions are what the server says of itself; see Presented. The card of
-	// a namespace begins with it.
+	// Title, About and Instructions are the server's description of itself; see Presented. The card
+	// of a namespace starts with it.
 	Title, About, Instructions string
-	// Greeting is what the server sent in the handshake, whole. The catalog does not use it.
+	// Greeting is the whole answer of the server to the handshake. The catalog does not use it.
 	Greeting Greeting
 	// Notes are remarks about entries that stand on their cards, before the description.
 	Notes map[Key]string
@@ -108,14 +108,14 @@ type Listing struct {
 	ResourceTemplates []json.RawMessage
 	Prompts           []json.RawMessage
 
-	// Cut describes the lists that were not read completely: what is missing, and why. Each becomes
-	// a finding.
+	// Cut describes the lists that were not read completely: the missing part and the reason. Each
+	// becomes a finding.
 	Cut []string
 
 	reading *reading // nil: the listing is for all callers
 }
 
-// Greeting is what a server says of itself in the handshake.
+// Greeting is a server's description of itself in the handshake.
 type Greeting struct {
 	ServerInfo   json.RawMessage
 	Instructions string
@@ -314,7 +314,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 	return in
 }
 
-// key identifies the entry among those of its kind and upstream.
+// key identifies the entry among the entries of its kind and upstream.
 func (e *Entry) key() string {
 	if e.URI != "" {
 		return e.URI

@@ -1,11 +1,11 @@
 package catalog
 
-// Lists are what the servers that list for each principal list for one principal.
+// Lists are the listings for one principal of the servers that list for each principal.
 type Lists struct {
 	// Key is equal for principals whose Of is equal, and "" if no server lists for each principal.
 	Key string
 	// Of has a listing of each server that has one for the principal, in the order of the
-	// configuration. A server at which the principal has no credential lists a sign-in alone. The
+	// configuration. A server at which the principal has no credential lists only a sign-in. The
 	// listings are immutable, and equal ones share one pointer.
 	Of []*Listing
 	// Missing are the servers whose listing for the principal is not known: it is being fetched, or

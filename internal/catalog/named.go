@@ -22,9 +22,9 @@ func (c *Catalog) Named(kind Kind, name string) []*Entry {
 	return c.names().of[nameKey{kind, name}]
 }
 
-// Choose returns the entry that a shared name stands for: that of the first configured upstream. If
-// none is configured and there is only one upstream, it is that one's. Otherwise Choose returns
-// nil. Of one upstream's entries the first one wins.
+// Choose returns the entry that a shared name stands for: the entry of the first configured
+// upstream. If none is configured and there is only one upstream, it is the entry of that one.
+// Otherwise Choose returns nil. Of one upstream's entries the first one wins.
 func (c *Catalog) Choose(entries []*Entry) *Entry {
 	ranks := c.names().ranks
 	var best *Entry

@@ -8,8 +8,8 @@ import (
 
 // Only returns a catalog with the entries of c for which keep returns true. It shares the entries
 // and their ids with c, and has the Hash of c, so that a pinned catalog stays the pinned one. Paths
-// and the cards of namespaces are made of the kept entries alone, when they are first asked for.
-// Nothing in the result tells of the other entries, except Hash, Findings, Partial and Upstreams.
+// and the cards of namespaces are made only of the kept entries, when they are first asked for.
+// Nothing in the result reveals the other entries, except Hash, Findings, Partial and Upstreams.
 // Use the result to look things up: With and Without must not be called on it.
 func (c *Catalog) Only(keep func(*Entry) bool) *Catalog {
 	out := &Catalog{limits: c.limits, compiled: c.compiled, segments: c.segments, added: c.added, spaces: make(map[string]*space, len(c.spaces)), pasts: c.pasts, held: c.held, whole: c}

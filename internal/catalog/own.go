@@ -12,14 +12,14 @@ import (
 	"weak"
 )
 
-// A principal's catalog is composed of the entries that all callers share and of what servers list
-// for that principal alone:
+// A principal's catalog is composed of the entries that all callers share and of the entries that
+// servers list only for that principal:
 //
 //	Listing ─▶ Reader.Read ─▶ catalog of that listing ─┐
 //	               shared catalog ─▶ Join ◀────────────┘ ─▶ catalog of the principal
 //
 // Nothing in the result comes from the listing of another principal. So an id depends on the shared
-// entries and on the principal's own listings, and never on what others list, or have listed.
+// entries and on the principal's own listings, and never on listings of other principals.
 
 // Reader reads listings for single principals. Equal definitions of one server become one Entry as
 // long as a catalog uses it, so that many principals with similar lists share the memory. It is safe
@@ -56,7 +56,7 @@ type reading struct {
 	origin ownKey
 }
 
-// entry returns what readEntry returns for a definition of the listing.
+// entry returns the result of readEntry for a definition of the listing.
 func (r *reading) entry(raw json.RawMessage, kind Kind, l *Listing) *ingest {
 	h := sha256.New()
 	_, _ = h.Write(r.origin[:]) // a hash does not fail
@@ -96,7 +96,8 @@ func (r *reading) entry(raw json.RawMessage, kind Kind, l *Listing) *ingest {
 	return in
 }
 
-// originOf returns a hash of what the entries of a listing have in addition to their definitions.
+// originOf returns a hash of the fields that the entries of a listing have in addition to their
+// definitions.
 func originOf(l *Listing) (key ownKey) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q", l.Upstream, l.Namespace, l.Tags)
@@ -109,7 +110,7 @@ func originOf(l *Listing) (key ownKey) {
 	return key
 }
 
-// lengthen gives a tool with a version its hash, too, if its name does not follow from its id. A
+// lengthen gives a tool with a version its hash as well, if its name does not follow from its id. A
 // shared catalog remembers which tool an id has named. A catalog of a principal has no memory, so an
 // id in it must name the same tool whatever else is listed.
 func (e *Entry) lengthen() {

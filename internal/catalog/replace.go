@@ -16,7 +16,7 @@ type textFilter struct {
 type choice uint8
 
 const (
-	keepText    choice = iota // a string stays; what is in an object or array is looked at
+	keepText    choice = iota // a string stays; the members of an object or array are looked at
 	replaceText               // a string is replaced
 	skipValue                 // the whole value stays
 )

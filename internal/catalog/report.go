@@ -9,8 +9,8 @@ import (
 type FindingKind string
 
 // The kinds of findings. FoundInvalid, FoundDuplicate, FoundConflict and FoundRejected mean that
-// the entry was left out of the catalog. So does FoundCollision if two tools have the same hash,
-// too.
+// the entry was left out of the catalog. FoundCollision says the same where two tools also have the
+// same hash.
 const (
 	FoundInvalid   FindingKind = "definition_invalid" // not an object, or without a name
 	FoundDuplicate FindingKind = "duplicate"          // one upstream offers it twice; the first one stays
@@ -36,7 +36,7 @@ const (
 	FoundTextCut    FindingKind = "text_cut"            // text of more than maxText bytes, cut
 	FoundListCut    FindingKind = "list_cut"            // list too long; the rest was left out
 	FoundRefused    FindingKind = "list_refused"        // the whole listing was left out; see Limits.Strict
-	FoundMimic      FindingKind = "question_mimics"     // the server asked a question that begins as weir's own do
+	FoundMimic      FindingKind = "question_mimics"     // the server asked a question that starts as weir's own do
 )
 
 // Finding is one fact about one definition that operators should know.

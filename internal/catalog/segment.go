@@ -20,7 +20,7 @@ type segment struct {
 	refused    *Finding // why a strict catalog refuses the listing
 	omitted    int
 	partial    bool      // a part of the listing was left out
-	about      string    // what the card of the server says of it
+	about      string    // the text about the server on its card
 	presented  string    // title, description and instructions, for a search
 	reads      []*ingest // of a listing for one principal: kept for other listings; see Reader
 }
@@ -126,7 +126,7 @@ func (s *segmentBuilder) add(in ingest) {
 	s.seg.namespaces[e.Namespace] = append(s.seg.namespaces[e.Namespace], e)
 }
 
-// found reports what was found in a definition.
+// found reports a finding in a definition.
 func (s *segmentBuilder) found(in ingest) {
 	s.report.add(in.findings...)
 	for i := range in.findings {

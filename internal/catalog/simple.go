@@ -11,10 +11,9 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// A simpleSchema is a schema with the keywords that most tools have and no others: types,
-// properties, required properties, items, bounds of integers, and enums of texts. It finds most valid
-// arguments without decoding them. All other arguments are the validator's, which also says what is
-// wrong with them.
+// A simpleSchema is a schema with the keywords that most tools have and no others: types, properties,
+// required properties, items, bounds of integers, and enums of texts. It finds most valid arguments
+// without decoding them. All other arguments go to the validator, which also says how they are wrong.
 type simpleSchema struct {
 	kinds    simpleKinds
 	enum     []string
@@ -164,7 +163,7 @@ const (
 )
 
 // admits reports whether a value is certainly valid. raw has no white space before it. A scalar must be
-// valid JSON already: admits checks the syntax of objects and arrays alone, with all that is in them.
+// valid JSON already: admits checks only the syntax of objects and arrays, with all their members.
 func (s *simpleSchema) admits(raw []byte) bool {
 	if len(raw) == 0 {
 		return false

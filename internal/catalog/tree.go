@@ -33,8 +33,8 @@ type tree struct {
 	root *node
 }
 
-// buildTree makes the tree of entries of one kind and namespace. The result does not depend on
-// their order. The card of the namespace begins with about, which may be empty. A level of up to most
+// buildTree makes the tree of entries of one kind and namespace. The result does not depend on their
+// order. The card of the namespace starts with about, which may be empty. A level of up to most
 // children is not divided.
 func buildTree(namespace, about string, kind Kind, entries []*Entry, most int) *tree {
 	leaves := make([]*node, len(entries))
@@ -88,8 +88,8 @@ func (n *node) describe(kind Kind) string {
 	return b.String()
 }
 
-// find returns the node at segments below n, or nil. A cluster is found by the plural of its word,
-// too: /github/issues is /github/issue.
+// find returns the node at segments below n, or nil. A cluster is found by the plural of its word
+// as well: /github/issues is /github/issue.
 func (n *node) find(segments []string) *node {
 	for _, segment := range segments {
 		next := n.child(segment)

@@ -63,8 +63,8 @@ func (v *validator) checker() *checker {
 }
 
 // compiledSchemas bounds the memory of the compiled schemas of a catalog and of all that derive from
-// it. A compiled schema has about seven times the bytes of its JSON, so those of 10,000 tools would
-// take as much memory as all else that a catalog keeps. A schema that is dropped is compiled again
+// it. A compiled schema has about seven times the bytes of its JSON, so the schemas of 10,000 tools
+// would take as much memory as the rest of a catalog. A schema that is dropped is compiled again
 // when its tool is called, which takes about as long as a call over loopback.
 type compiledSchemas struct {
 	mu   sync.Mutex // guards below
