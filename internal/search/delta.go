@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// delta is what a view adds to an earlier view, which was made of all its segments, after a small
-// change:
+// delta is the part that a view adds to an earlier view, which was made of all its segments, after
+// a small change:
 //
 //	documents   0 … n-1    those of the earlier view; those of replaced segments are never found
 //	            n …        those of new segments
 //	terms       0 … m-1    those of the earlier view, with their idf
 //	            m …        terms that only new segments have
 //
-// So the view costs what the new segments cost. How rare a word is counts over the documents of the
+// So the view costs only the new segments. How rare a word is counts over the documents of the
 // earlier view, which differ in at most one of deltaShare.
 type delta struct {
 	whole *view
@@ -27,7 +27,7 @@ type delta struct {
 
 const (
 	// deltaFrom is from how many documents a view may be a delta. Below, all statistics are exact, and
-	// making them anew costs less than a millisecond.
+	// making them again costs less than a millisecond.
 	deltaFrom = 4096
 	// deltaShare bounds the documents in which a delta differs from the whole view: one of so many. A
 	// view of all segments is made once for so many documents. Until then a word that few of the

@@ -26,15 +26,15 @@
 // Results are sorted by descending score, then ascending ID (spec/gateway §2.5). Fields have
 // separate weights, and a field's length is normalised by a fixed length, so that a posting is
 // final once its segment is built. Names are split at _ - . / and in camelCase, and the whole word
-// is indexed, too. Scripts without spaces are indexed by pairs of characters. A document is
+// is indexed as well. Scripts without spaces are indexed by pairs of characters. A document is
 // returned only if it shares a word, or a similar word, with the query.
 //
 // A query's words are widened by words of the same meaning: hand-made synonyms and package
-// thesaurus. The query is also read for what it wants done. A document whose name acts otherwise, or
-// acts at all where the query asks, loses a share of its score. A document that the query names
-// exactly comes first, and of two that a server offers as x and server_x one takes the place.
-// [Index.Fit] tells a good best hit from a bad one, [Index.Explain] why a document stands where it
-// does.
+// thesaurus. The query is also read for the act that it asks for. A document whose name acts
+// otherwise, or acts at all where the query asks, loses a share of its score. A document that the
+// query names exactly comes first, and of two that a server offers as x and server_x one takes the
+// place. [Index.Fit] distinguishes a good best hit from a bad one, [Index.Explain] says why a
+// document stands where it does.
 //
 // # Embeddings
 //

@@ -230,7 +230,7 @@ func (ix *Index) SearchContext(ctx context.Context, query string, k int) ([]Hit,
 	return ix.view.search(query, vector, k, ix.left), err
 }
 
-// vectorOf returns the vector of a query; nil if the index ranks by words alone.
+// vectorOf returns the vector of a query; nil if the index ranks only by words.
 func (ix *Index) vectorOf(ctx context.Context, query string) ([]float32, error) {
 	if ix.embedder == nil || !ix.view.embedded || strings.TrimSpace(query) == "" {
 		return nil, nil

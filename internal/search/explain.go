@@ -6,27 +6,29 @@ import (
 	"slices"
 )
 
-// Explanation tells what one document's score for a query is made of. Shares add up to nearly the score of the hit.
+// Explanation lists the parts of one document's score for a query. Shares add up to nearly the
+// score of the hit.
 type Explanation struct {
 	// Rank counts from 1 among all documents that fit the query; 0 says that the document does not.
 	Rank  int
 	Score float64
 	// Words are the query's words in reading order, stop words left out.
 	Words []WordShare
-	// Embedded says that vectors took part in the ranking. Cosine is then that of the document and the
-	// query, from -1 to 1.
+	// Embedded says that vectors took part in the ranking. Cosine is then the cosine of the document
+	// and the query, from -1 to 1.
 	Embedded bool
 	Cosine   float64
 }
 
-// WordShare is what one word of a query adds to the lexical score of a document, next to what it adds to the best one.
+// WordShare is the share of one word of a query in the lexical score of a document, next to its
+// share in the score of the best one.
 type WordShare struct {
 	Word string
 	// Through is the term of the document that the word met: itself, its stem or a related word. Empty: none.
 	Through string
 	// Share is the word's part of the document's lexical score, in units of the best document's: 0 to 1.
 	Share float64
-	// Match says what Through is to the word.
+	// Match says how Through is related to the word.
 	Match Match
 	// Fields says where the document has the terms that the word met: the largest share first. The
 	// shares add up to Share. Only ExplainDoc fills it.
@@ -37,7 +39,7 @@ type WordShare struct {
 type FieldShare struct {
 	// Field is server, name, title, description, tags, argument, argument text or about.
 	Field string
-	// Weight is what one occurrence in this field counts, next to 1 in the description.
+	// Weight is the weight of one occurrence in this field, next to 1 in the description.
 	Weight float64
 	Share  float64
 }
@@ -54,7 +56,7 @@ const (
 	matchRelated Match = "related" // a word of the same meaning, by the thesaurus
 )
 
-// matchOf returns what a term is to a word.
+// matchOf returns how a term is related to a word.
 func matchOf(w word, through string) Match {
 	switch {
 	case through == "":
@@ -72,9 +74,9 @@ func matchOf(w word, through string) Match {
 	return matchRelated
 }
 
-// ExplainDoc explains as Explain does, of the ranking of SearchContext, and tells the fields of a
-// document in which the words are. d is what With was given for the document. If the query cannot be
-// embedded, it explains the ranking by words alone.
+// ExplainDoc explains as Explain does, of the ranking of SearchContext, and names the fields of a
+// document that have the words. d is the Doc that With got for the document. If the query cannot be
+// embedded, it explains the ranking by words.
 func (ix *Index) ExplainDoc(ctx context.Context, query string, d Doc) Explanation {
 	ix.Prepare()
 	vector, err := ix.vectorOf(ctx, query)
@@ -102,7 +104,7 @@ func (ix *Index) ExplainDoc(ctx context.Context, query string, d Doc) Explanatio
 	return x
 }
 
-// places tells in which fields of one document its terms are.
+// places returns the fields of one document that have its terms.
 type places struct {
 	b     *builder
 	scale [fields]float32
@@ -165,7 +167,7 @@ func (p *places) split(w *WordShare) []FieldShare {
 	return out
 }
 
-// Explain tells why the document with this id stands where it does for the query. It repeats the search once for each
+// Explain says why the document with this id stands where it does for the query. It repeats the search once for each
 // word, so it is for people who tune texts or a ranking and not for a hot path.
 func (ix *Index) Explain(query, id string) Explanation {
 	ix.Prepare()

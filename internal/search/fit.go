@@ -8,8 +8,8 @@ import (
 
 // Fit returns how much of the query the document of upstream with this id meets, from 0 to 1: the
 // share of the query's words, by their weight, that the document has. A related word counts by how
-// near it is. Scores compare hits of one search with each other; Fit tells a good best hit from a
-// bad one. It is 0 for an unknown document and for a query without words.
+// near it is. Scores compare hits of one search with each other; Fit distinguishes a good best hit
+// from a bad one. It is 0 for an unknown document and for a query without words.
 func (ix *Index) Fit(query, upstream, id string) float64 {
 	at, found := ix.find(upstream)
 	if !found {

@@ -15,7 +15,7 @@ const (
 //
 // The n-gram vector of a document is the weighted sum of its terms' vectors. So its product with
 // the query's vector is the sum of the terms' products. It is enough to index the n-grams of the
-// vocabulary, about a hundred times fewer than those of the documents, and to distribute each
+// vocabulary, about a hundred times fewer than the n-grams of the documents, and to distribute each
 // term's product over its postings.
 type gramIndex struct {
 	slots  gramTable

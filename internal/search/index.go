@@ -19,10 +19,11 @@ type Doc struct {
 	Description string
 	Tags        []string
 	Params      []Param
-	// About is what the server says of itself. It is the same for all entries of a server, so a word
-	// of it counts little.
+	// About is the server's description of itself. It is the same for all entries of a server, so a
+	// word of it counts little.
 	About string
-	// Effect is what the entry's annotations say that a call does. Effects that are not said are read from the name.
+	// Effect is the effect of a call by the entry's annotations. Without annotations it is read
+	// from the name.
 	Effect Effect
 }
 
@@ -42,8 +43,8 @@ type Hit struct {
 
 // Options configures an Index. The zero value is the measured default: lexical, without a network.
 type Options struct {
-	// Embedder, if not nil, lets [Index.Embed] and [Index.SearchContext] rank by meaning, too. With
-	// and Search never call it.
+	// Embedder, if not nil, lets [Index.Embed] and [Index.SearchContext] rank by meaning as well.
+	// With and Search never call it.
 	Embedder Embedder
 	// Queries, if not nil, embeds the queries of SearchContext in place of Embedder. It must use
 	// the same model, and should be fast, because the search waits for it.
@@ -83,7 +84,7 @@ func New(o Options) *Index {
 // other upstreams. It retains docs, which must not change, until the index is prepared. If two
 // documents have the same ID, both are found. The order of docs and of calls does not affect the
 // ranking of an index with fewer than 4,096 documents. In a larger one, how rare a word is may be
-// counted over earlier documents, of which at most one in 32 differs from those of today.
+// counted over earlier documents, of which at most one in 32 differs from the documents of today.
 func (ix *Index) With(upstream string, docs []Doc) *Index {
 	ids := make([]string, len(docs))
 	for i, d := range docs {
@@ -92,7 +93,7 @@ func (ix *Index) With(upstream string, docs []Doc) *Index {
 	return ix.WithLater(upstream, ids, func() []Doc { return docs })
 }
 
-// WithLater returns what With returns for the documents of docs, which have these ids, in this
+// WithLater returns the result of With for the documents of docs, which have these ids, in this
 // order. An index of thousands of documents calls docs when it is prepared, others at once.
 func (ix *Index) WithLater(upstream string, ids []string, docs func() []Doc) *Index {
 	if len(ids) == 0 {
@@ -134,7 +135,7 @@ func (ix *Index) Without(upstream string) *Index {
 }
 
 // Join returns an index with the documents of ix and of another index with the same options. The
-// documents of other replace those of ix of the same upstreams. It shares all segments.
+// documents of other replace the documents of the same upstreams in ix. It shares all segments.
 func (ix *Index) Join(other *Index) *Index {
 	if len(other.segments) == 0 {
 		return ix
@@ -164,8 +165,8 @@ func (ix *Index) of(segments []*segment) *Index {
 	return out
 }
 
-// next is of, for an index that takes the place of ix. A whole view that one of them makes serves the other, too:
-// otherwise each would make its own where the next change comes before the last one is prepared.
+// next is of, for an index that takes the place of ix. A whole view that one of them makes serves the other as
+// well: otherwise each would make its own where the next change comes before the last one is prepared.
 func (ix *Index) next(segments []*segment) *Index {
 	out := ix.of(segments)
 	if len(segments) > 0 {

@@ -2,7 +2,7 @@ package search
 
 import "slices"
 
-// Effect is what a call of an entry does to the world.
+// Effect says how a call of an entry changes the world.
 type Effect uint8
 
 // The effects of a call. EffectUnknown leaves the decision to the name: get_x reads, create_x acts.
@@ -12,7 +12,7 @@ const (
 	EffectActs
 )
 
-// intent is what a query wants done.
+// intent is the act that a query asks for.
 type intent uint8
 
 const (
@@ -21,8 +21,8 @@ const (
 	intentAct
 )
 
-// reader takes the words of a query in reading order, stop words included, and finds out what the
-// query wants done: the first word with a meaning may name an act, and a word may ask.
+// reader takes the words of a query in reading order, stop words included, and finds the act that
+// the query asks for: the first word with a meaning may name an act, and a word may ask.
 type reader struct {
 	hash  uint32 // of all words
 	asks  bool   // a word asks for something to read
@@ -85,7 +85,7 @@ func hashWords(words []string) uint32 {
 	return h
 }
 
-// label is what a document's name says: which name it is, and the act that it names.
+// label is the meaning of a document's name: which name it is, and the act that it names.
 type label struct {
 	name   uint32 // hash of the name's words
 	full   uint32 // hash of the server's words and the name's
@@ -187,8 +187,8 @@ func (s *scratch) exact() {
 func (l *label) is(h uint32) bool { return l.name == h || l.full == h || l.bare == h }
 
 // collapse leaves out a document for which another of its server stands: github_get_issue if there
-// is get_issue. The place is that of the one that ranks higher, the document that with the shorter
-// name, unless the query is the longer one.
+// is get_issue. The remaining document takes the higher place of the two. It is the one with the
+// shorter name, unless the query is the longer one.
 func (s *scratch) collapse() {
 	kept := s.found[:0]
 	for _, c := range s.found {
@@ -207,8 +207,8 @@ func (s *scratch) collapse() {
 
 func (s *scratch) label(c candidate) *label { return &s.v.segments[c.segment].labels[c.doc] }
 
-// twins reports whether a and b are documents of one server whose names differ by the server's
-// words alone.
+// twins reports whether a and b are documents of one server whose names differ only by the server's
+// words.
 func (s *scratch) twins(a, b candidate) bool {
 	la, lb := s.label(a), s.label(b)
 	return la.bare == lb.bare && la.name != lb.name && a.segment == b.segment &&

@@ -72,8 +72,8 @@ func (s *scratch) giveBack() {
 	pool.Put(s)
 }
 
-// sized returns room, or new memory, with so many elements. The elements are zero if those of room
-// are.
+// sized returns room, or new memory, with so many elements. The elements are zero if the elements
+// of room are zero.
 func sized[T any](room []T, n int) []T {
 	if cap(room) < n {
 		return make([]T, n, n+n/deltaShare)
@@ -257,8 +257,8 @@ func (s *scratch) named() {
 	}
 }
 
-// neighbours raises the found documents in which neighbouring words of the query are neighbours,
-// too. top is the maximum lexical score.
+// neighbours raises the found documents in which neighbouring words of the query are neighbours as
+// well. top is the maximum lexical score.
 func (s *scratch) neighbours(top float32) {
 	if top == 0 {
 		return

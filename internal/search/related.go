@@ -6,8 +6,8 @@ import (
 	"github.com/weir-mcp/weir/internal/search/thesaurus"
 )
 
-// related adds the words whose meaning is near w's, so that "folder" finds directories. What they
-// weigh falls with the distance. If w itself is no term of the catalog, its nearest words have to
+// related adds the words whose meaning is near w's, so that "folder" finds directories. Their
+// weight falls with the distance. If w itself is no term of the catalog, its nearest words have to
 // answer for it, and the weight falls more slowly.
 func (s *scratch) related(w word, limit float32) {
 	t := s.v.t

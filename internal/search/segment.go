@@ -59,7 +59,7 @@ type segment struct {
 	passages *passages                       // nil without an Embedder
 	known    map[[sha256.Size]byte][]float32 // vectors of the replaced segment, until this one is embedded
 
-	later *laterSegment // what builds all but upstream and ids; nil: they are built
+	later *laterSegment // builds all but upstream and ids; nil: they are built
 }
 
 // buildLater is the number of documents from which a segment is built when it is first prepared.
@@ -143,7 +143,7 @@ func newSegment(upstream string, ids []string, docs func() []Doc) *segment {
 	return s
 }
 
-// fill builds what newSegment has left out.
+// fill builds the parts that newSegment has left out.
 func (s *segment) fill(t *tuning, docs []Doc) {
 	s.servers = make([]string, len(docs))
 	s.pairEnds = make([]uint32, len(docs))
@@ -280,7 +280,7 @@ func (b *builder) weigh(n uint32) {
 	b.lengths = [fields]float32{}
 }
 
-// scale returns what one occurrence counts in each field of the current document.
+// scale returns the weight of one occurrence in each field of the current document.
 func (b *builder) scale() (scale [fields]float32) {
 	for f, p := range b.t.fields {
 		// A field with stop words only has length 0; treat it as one word.

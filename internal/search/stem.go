@@ -1,8 +1,8 @@
 package search
 
-// stem reduces an English word to its Porter stem in place and returns the shortened slice.
-// The word must be lower-case ASCII letters; words of fewer than three letters are returned as they are.
-// The rules are those of M. F. Porter, "An algorithm for suffix stripping" (1980).
+// stem reduces an English word to its Porter stem in place and returns the shortened slice. The word
+// must be lower-case ASCII letters; words of fewer than three letters are returned as they are. The
+// rules are from M. F. Porter, "An algorithm for suffix stripping" (1980).
 func stem(w []byte) []byte {
 	if len(w) < 3 {
 		return w

@@ -19,7 +19,7 @@ type view struct {
 	dict     vocabulary
 	terms    int // of dict
 	idf      []float32
-	refs     []ref    // references to postings; those of term i are refs[starts[i]:starts[i+1]]
+	refs     []ref    // references to postings; term i has refs[starts[i]:starts[i+1]]
 	starts   []uint32 // number of terms + 1
 	grams    gramIndex
 	norms    []float32 // per document: length of its n-gram vector
@@ -102,9 +102,9 @@ func (v *view) locate(numbers, counts []uint32) {
 	}
 }
 
-// measure computes the norms of the documents of a segment; numbers are those of its terms. N-grams that two terms of a
-// document share are counted apart, which moves means over public sets by less than a third of a point, up or down, and
-// saves building every document's vector.
+// measure computes the norms of the documents of a segment; numbers are the numbers of its terms. N-grams that two
+// terms of a document share are counted apart, which moves means over public sets by less than a third of a point, up
+// or down, and saves building every document's vector.
 func (v *view) measure(segment int, numbers []uint32) {
 	s := v.segments[segment]
 	norms := v.norms[v.base[segment]:][:len(s.ids)]

@@ -2,8 +2,8 @@ package search
 
 import "hash/maphash"
 
-// vocabulary numbers the terms of a view from 0 in the order in which they come. It knows a term by
-// its 64-bit hash alone, which has a seed of its own in each process, so texts cannot be made to
+// vocabulary numbers the terms of a view from 0 in the order in which they come. It knows a term
+// only by its 64-bit hash, which has a seed of its own in each process, so texts cannot be made to
 // collide. A segment has the hashes of its terms: after a change of one upstream, no term of the
 // others is hashed or compared again. It is a hash table with linear probing, at most half full.
 type vocabulary struct {

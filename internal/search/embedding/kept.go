@@ -33,11 +33,11 @@ const (
 	keptTries   = 3
 )
 
-// digest tells texts apart.
+// digest identifies a text.
 type digest [16]byte
 
-// Kept is an Embedder whose vectors outlast the process, so that a restart asks for those of new texts
-// alone. The documents are 256 shards of at most 448 KB, by the text's digest; the newest vectors stay.
+// Kept is an Embedder whose vectors outlast the process, so that a restart asks only for vectors of new
+// texts. The documents are 256 shards of at most 448 KB, by the text's digest; the newest vectors stay.
 // Between Flush and the next Embed it holds no vector in memory. Its methods may run concurrently.
 type Kept struct {
 	next   search.Embedder
@@ -91,7 +91,7 @@ func (k *Kept) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return out, nil
 }
 
-// load reads what is kept. The caller holds mu.
+// load reads the kept vectors. The caller holds mu.
 func (k *Kept) load(ctx context.Context) {
 	if k.loaded {
 		return

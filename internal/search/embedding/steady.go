@@ -20,8 +20,8 @@ const (
 var errPaused = errors.New("the embedding endpoint has just failed and is left alone for a while")
 
 // Steady is an Embedder for queries, for which a caller waits: it waits for another one for a bounded time, asks it once for
-// the same text, and leaves one that has failed alone for half a minute, in which queries are ranked by words at once. Its
-// methods may run concurrently.
+// the same text, and does not use one that has failed for half a minute, during which queries are ranked by words at once.
+// Its methods may run concurrently.
 type Steady struct {
 	next     search.Embedder
 	patience time.Duration

@@ -47,7 +47,7 @@ type Row struct {
 	Tools   int    `json:"tools"`
 	Queries int    `json:"queries"`
 	Metrics
-	Build            time.Duration `json:"build_ns"`           // of the index, with what its searches share
+	Build            time.Duration `json:"build_ns"`           // of the index, with the state that its searches share
 	QueriesPerSecond float64       `json:"queries_per_second"` // one caller
 	P50              time.Duration `json:"p50_ns"`
 	P99              time.Duration `json:"p99_ns"`
@@ -62,7 +62,7 @@ type MacroRow struct {
 	Metrics
 }
 
-// Report is what [Run] measured.
+// Report has the measurements of [Run].
 type Report struct {
 	Rows   []Row      `json:"sets"`
 	Macros []MacroRow `json:"macros"`

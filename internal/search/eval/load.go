@@ -51,7 +51,7 @@ type toolLine struct {
 	} `json:"annotations"`
 }
 
-// effect is what the tool's annotations say.
+// effect is the effect by the tool's annotations.
 func (t toolLine) effect() search.Effect {
 	switch {
 	case t.Annotations.ReadOnly:
@@ -70,8 +70,8 @@ type queryLine struct {
 }
 
 // loadSet reads every set below dir, in name order: <set>/dev.jsonl with <set>/tools.jsonl. A set without tools of its own
-// (a_b_c) searches the tools of the longest of its prefixes (a_b, then a) that has some. What a set says that cannot be
-// so (an id twice, a query that wants a tool which is not there) is kept in Set.Warnings and costs no other line.
+// (a_b_c) searches the tools of the longest of its prefixes (a_b, then a) that has some. Contradictions in a set (an id
+// twice, a query that wants a tool which is not there) is kept in Set.Warnings and costs no other line.
 func loadSet(dir string) ([]testSet, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "*", "dev.jsonl"))
 	if err != nil {
@@ -125,7 +125,7 @@ func toolsOwner(dir, name string) (string, error) {
 	}
 }
 
-// check drops tools whose id was there before and notes what cannot be so.
+// check drops tools whose id was there before and notes contradictions.
 func (s *testSet) check() {
 	ids := make(map[string]bool, len(s.Tools))
 	kept := make([]search.Doc, 0, len(s.Tools))

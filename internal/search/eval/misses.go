@@ -17,8 +17,8 @@ type Miss struct {
 	Want string  `json:"want"`
 	Rank int     `json:"rank"`
 	Got  string  `json:"got"`
-	Over float64 `json:"over"` // score of the first hit minus that of the wanted tool
-	// Words tells for each word of the query what it added to both.
+	Over float64 `json:"over"` // score of the first hit minus the score of the wanted tool
+	// Words has, for each word of the query, its share in both scores.
 	Words []MissWord `json:"words"`
 }
 
@@ -59,8 +59,8 @@ func newMiss(ix *search.Index, q testQuery, hits []search.Hit) Miss {
 	return m
 }
 
-// WriteMisses prints the misses of every set for people: a line for what was asked, one for what came first, and per word of
-// the query what it added to the wanted tool and to the first hit.
+// WriteMisses prints the misses of every set for people: a line for the query, one for the first hit, and for each word of
+// the query its share in the scores of the wanted tool and of the first hit.
 func (r Report) WriteMisses(w io.Writer) error {
 	var b bytes.Buffer
 	for _, row := range r.Rows {

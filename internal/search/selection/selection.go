@@ -1,13 +1,12 @@
-// Package selection bounds the one moment at which a model's output decides
-// what is called: the choice of an id among those it was offered
-// (spec/gateway §2.6). It knows nothing of tools, catalogs or models; it
-// knows lists of ids.
+// Package selection bounds the one moment at which a model's output decides the called tool: the
+// choice of an id among those it was offered (spec/gateway §2.6). It knows nothing of tools,
+// catalogs or models; it knows lists of ids.
 //
 //	before   ids ─▶ Schema(ids, OpenAI) ─▶ the provider's constrained output: only these can be said
 //	after    what was said ─▶ Validate(said, ids) ─▶ accepted | repaired (by which rule) | rejected (why)
 //
-// Both are pure functions: the same input gives the same output, and no model
-// is asked. What is ambiguous is rejected, never guessed.
+// Both are pure functions: the same input gives the same output, and no model is asked. An
+// ambiguous selection is rejected, never guessed.
 package selection
 
 import (
@@ -79,7 +78,7 @@ func wrap(head string, schema []byte, tail string) json.RawMessage {
 	return append(append(append(out, head...), schema...), tail...)
 }
 
-// Status is what became of a selection.
+// Status is the outcome of a selection.
 type Status string
 
 // The statuses.
@@ -96,7 +95,7 @@ type Rule string
 const (
 	RuleStrip    Rule = "strip"     // white space around an exact id
 	RuleCaseFold Rule = "case_fold" // the only id that is equal when case is ignored
-	RulePrefix   Rule = "prefix"    // the only id that begins with it when case is ignored
+	RulePrefix   Rule = "prefix"    // the only id that starts with it when case is ignored
 )
 
 // Reason is why a selection was rejected.
@@ -110,7 +109,7 @@ const (
 	reasonAmbiguousPrefix   Reason = "ambiguous_prefix"
 )
 
-// Selection is the outcome of Validate. Its JSON is what `weir select` prints.
+// Selection is the outcome of Validate. Its JSON is the output of `weir select`.
 type Selection struct {
 	Status Status `json:"status"`
 	ID     string `json:"id,omitempty"`     // one of the offered ids; "" if rejected
@@ -121,11 +120,10 @@ type Selection struct {
 // OK reports whether the selection stands for one of the ids.
 func (s Selection) OK() bool { return s.Status != Rejected }
 
-// Validate checks what was selected against the ids that were offered. Behind
-// an exact match, repairs are tried in a fixed order against the value without
-// white space around it: exact, then the unique id that is equal when case is
-// ignored, then the unique id of which it is a prefix when case is ignored. Two
-// that match are an ambiguity, which is rejected.
+// Validate checks the selected ids against the ids that were offered. Behind an exact match,
+// repairs are tried in a fixed order against the value without white space around it: exact, then
+// the unique id that is equal when case is ignored, then the unique id of which it is a prefix when
+// case is ignored. Two that match are an ambiguity, which is rejected.
 //
 // An id that is offered twice counts once.
 func Validate(selected string, offered []string) Selection {
