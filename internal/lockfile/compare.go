@@ -27,11 +27,11 @@ type Difference struct {
 	Kind   catalog.Kind       `json:"kind"`
 	Name   string             `json:"name"`
 	Change catalog.ChangeKind `json:"change"`
-	// Hash is that of the definition now, "" if it is gone. Accept takes a Difference by it, so that
-	// nothing is accepted that the operator has not seen.
+	// Hash is the hash of the present definition, "" if it is gone. Accept takes a Difference by it,
+	// so that an operator accepts only definitions that the operator has seen.
 	Hash    string   `json:"hash,omitempty"`
 	Members []Member `json:"members,omitempty"`
-	// Findings say what an operator should look at first.
+	// Findings name the points that an operator should look at first.
 	Findings []Finding `json:"findings,omitempty"`
 	// Held means that the entry is hidden from clients until it is accepted.
 	Held bool `json:"held,omitempty"`
@@ -62,7 +62,7 @@ func (d Difference) String() string {
 	return s
 }
 
-// Thing names what differs, in one line.
+// Thing names the changed thing, in one line.
 func (d Difference) Thing() string {
 	if d.Kind == KindServer {
 		return fmt.Sprintf("server %q", d.Server)

@@ -1,6 +1,6 @@
-// Package lockfile keeps what MCP servers offered when an operator last agreed to it, in weir.lock
-// next to the configuration. A server that was trusted for its first definitions can change them
-// later, and a model obeys the new ones.
+// Package lockfile keeps the definitions of MCP servers that an operator last accepted, in
+// weir.lock next to the configuration. A server that was trusted for its first definitions can
+// change them later, and a model obeys the new ones.
 //
 //	listing ─▶ compared with weir.lock ─▶ Differences ─▶ Findings
 //	                        │ first listing: Keeper writes the definitions

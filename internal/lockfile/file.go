@@ -40,14 +40,14 @@ type lock struct {
 	Servers map[string]*lockedServer `json:"servers"`
 }
 
-// lockedServer is what one server offered when its operator last agreed to it.
+// lockedServer has the definitions of one server that its operator last accepted.
 type lockedServer struct {
 	FirstSeen string `json:"first_seen"` // date in UTC
 	Name      string `json:"name,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Command   string `json:"command,omitempty"`
 	URL       string `json:"url,omitempty"`
-	// About is what the server says of itself: title, description and instructions.
+	// About is the server's description of itself: title, description and instructions.
 	About     *definition            `json:"about,omitempty"`
 	Tools     map[string]*definition `json:"tools,omitempty"`
 	Prompts   map[string]*definition `json:"prompts,omitempty"`
@@ -180,7 +180,7 @@ func (f *lock) version() int {
 	return format
 }
 
-// withoutTexts returns a copy that has the hashes of definitions alone.
+// withoutTexts returns a copy that has only the hashes of definitions.
 func (f *lock) withoutTexts() *lock {
 	out := newFile()
 	for name, s := range f.Servers {
@@ -275,7 +275,7 @@ func takeTurn(ctx context.Context, path string) (*os.File, error) {
 			return f, err
 		}
 		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > turnLeft {
-			_ = os.Remove(path) // its process died; the next try tells of a failure
+			_ = os.Remove(path) // its process died; the next try reports a failure
 			continue
 		}
 		select {

@@ -20,8 +20,8 @@ type FindingKind string
 
 // The kinds of findings.
 const (
-	foundHint        FindingKind = "hint_changed"        // what a client concludes about the safety of a tool
-	foundDescription FindingKind = "description_changed" // what a model reads
+	foundHint        FindingKind = "hint_changed"        // from which a client judges the safety of a tool
+	foundDescription FindingKind = "description_changed" // texts that a model reads
 	foundURL         FindingKind = "url_changed"         // an address that was not there before
 	foundShadowing   FindingKind = "shadowing"           // the text names a tool of another server
 	foundHidden      FindingKind = "hidden_text"         // characters that people do not see
@@ -83,7 +83,7 @@ func (d *Difference) judge(raw []byte, before []byte, names neighbours) {
 	}
 }
 
-// graver says what a changed hint means if it makes a tool look safer or less safe.
+// graver describes a changed hint that makes a tool look safer or less safe.
 func graver(hint, after string) string {
 	switch {
 	case hint == "readOnlyHint" && after != "true":

@@ -15,13 +15,13 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Mode is what happens to definitions of a server that differ from the lock.
+// Mode is the treatment of definitions that differ from the lock.
 type Mode string
 
 // The modes. In mode off the lock does not know the server.
 const (
 	off    Mode = ""
-	warn   Mode = "warn"   // they are served, and operators are told
+	warn   Mode = "warn"   // they are served, and operators are notified
 	hold   Mode = "hold"   // they are hidden until they are accepted
 	refuse Mode = "refuse" // nothing of the server is served until they are accepted
 )
@@ -32,28 +32,28 @@ type Sink interface {
 	Remove(upstream string)
 }
 
-// Options are what a Keeper needs of its gateway. Mode, Endpoint and Sink must be set.
+// Options is the configuration of a Keeper, by its gateway. Mode, Endpoint and Sink must be set.
 type Options struct {
-	// Path is that of the file; "" keeps the lock in memory.
+	// Path is the path of the file; "" keeps the lock in memory.
 	Path string
 	// Mode returns the mode of a server. It is called for each message at /mcps and must be fast.
 	Mode func(server string) Mode
 	// Endpoint returns where a server is reached.
 	Endpoint func(server string) Endpoint
-	// Conceal removes texts that clients may not see, such as credentials; nil removes
-	// nothing. The lock has what is left.
+	// Conceal removes texts that clients may not see, such as credentials; nil removes nothing. The
+	// lock has the remaining text.
 	Conceal func(catalog.Listing) catalog.Listing
 	// Sink gets the listings that may be served.
 	Sink Sink
 	// Own has the listings that go through Judge; nil if no server lists for each principal.
 	Own OwnLists
-	// First returns what the nodes of a cluster were listed first by a server that the lock does not know, without
-	// secrets; nil: nothing, so it is what this node is listed. A nil First returns nil for each server.
+	// First returns the first listing that the nodes of a cluster got from a server that the lock does not know,
+	// without secrets; nil if there is none, so the listing of this node counts. A nil First returns nil for each
+	// server.
 	First func(server string) *catalog.Listing
 	// Neighbours returns the tools of all servers, for findings; nil finds no shadowing.
 	Neighbours func() []Neighbour
-	// Changed is told of differences that were not there before; nil discards them. It must not
-	// block.
+	// Changed is called with new differences; nil discards them. It must not block.
 	Changed func(server string, fresh []Difference)
 	// Logger gets differences; nil discards them.
 	Logger *slog.Logger
@@ -61,8 +61,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// A Keeper stands between upstreams and the catalog. It writes what a server offers first, and
-// judges each later listing by that. It is safe for concurrent use.
+// A Keeper stands between upstreams and the catalog. It writes the first listing of a server, and
+// compares each later listing with it. It is safe for concurrent use.
 type Keeper struct {
 	opts Options
 
@@ -117,14 +117,14 @@ func New(o Options) *Keeper {
 
 var _ Sink = (*Keeper)(nil)
 
-// Update judges a listing and hands on what may be served.
+// Update judges a listing and passes on the definitions that may be served.
 func (k *Keeper) Update(l catalog.Listing) {
 	w := k.turnOf(l.Upstream)
 	defer w.turn.Unlock()
 	if k.opts.Mode(l.Upstream) == off && !l.Found {
 		k.forget(w)
 		k.opts.Sink.Update(l)
-		return // it starts anew when its mode changes
+		return // it starts again when its mode changes
 	}
 	kept := cloned(k.opts.Conceal(l))
 	w.mu.Lock()
@@ -172,7 +172,7 @@ func (k *Keeper) known(server string) *watched {
 	return k.servers[server]
 }
 
-// forget drops what is known of a server. The caller holds w.turn.
+// forget drops the state of a server. The caller holds w.turn.
 func (k *Keeper) forget(w *watched) {
 	w.mu.Lock()
 	w.listing, w.now, w.locked, w.verdict, w.own = nil, nil, nil, verdict{}, nil
@@ -261,7 +261,7 @@ func (k *Keeper) locked(now *observedServer) (*lockedServer, error) {
 
 var errFull = errors.New("the lock has no room for the server")
 
-// lookup returns what the lock has of a server. The caller holds mu.
+// lookup returns the entry of a server in the lock. The caller holds mu.
 func (k *Keeper) lookup(server string) *lockedServer {
 	if s := k.file.Servers[server]; s != nil {
 		return s
@@ -297,7 +297,7 @@ func (k *Keeper) change(ctx context.Context, fn func(*lock) error) error {
 
 // Follow judges the servers again when the file may have changed: an operator has accepted
 // differences, or a branch was checked out. Call it from filewatch. A file that is gone or cannot be
-// used leaves the lock as it was, because a running gateway must not begin to trust by accident.
+// used leaves the lock as it was, because a running gateway must not start to trust by accident.
 func (k *Keeper) Follow() {
 	if k.opts.Path == "" {
 		return
@@ -311,7 +311,7 @@ func (k *Keeper) Follow() {
 		k.opts.Logger.Error("weir.lock has changed and is not used; the old one stays", "err", err)
 	case data == nil && k.data != nil:
 		k.opts.Logger.Warn("weir.lock is gone; the old one stays until weir is started again", "path", k.opts.Path)
-		k.broken, changed = nil, k.broken != nil // the next write makes it anew
+		k.broken, changed = nil, k.broken != nil // the next write makes it again
 	case string(data) != string(k.data) || k.broken != nil:
 		k.file, k.data, k.broken, changed = f, data, nil, true
 	}
@@ -338,13 +338,14 @@ func (k *Keeper) Again() {
 	}
 }
 
-// Acceptance names what an operator agrees to.
+// Acceptance names the definitions that an operator accepts.
 type Acceptance struct {
 	Server string `json:"server"`
-	// Kind and Name are those of one difference. An empty Kind means everything of the server.
+	// Kind and Name are the kind and the name of one difference. An empty Kind means everything of
+	// the server.
 	Kind catalog.Kind `json:"kind,omitempty"`
 	Name string       `json:"name,omitempty"`
-	// Hash is that of the difference, or the digest of the server: what the operator has seen.
+	// Hash is the hash of the difference, or the digest of the server, that the operator has seen.
 	Hash string `json:"hash,omitempty"`
 }
 
@@ -357,8 +358,8 @@ func (a Acceptance) among(all []Difference) ([]Difference, error) {
 	return found, nil
 }
 
-// Accept writes what a server offers now to the lock and serves it. It returns the accepted
-// differences. It fails if that is not what the operator has seen.
+// Accept writes the present definitions of a server to the lock and serves them. It returns the
+// accepted differences. It fails if the operator has not seen these definitions.
 func (k *Keeper) Accept(ctx context.Context, a Acceptance) ([]Difference, error) {
 	k.mu.Lock()
 	w, broken := k.servers[a.Server], k.broken

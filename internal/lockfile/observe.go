@@ -14,8 +14,8 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// KindServer is the kind of what a server says of itself. The other kinds are those of the catalog:
-// tool, prompt and resource_template.
+// KindServer is the kind of a server's description of itself. The other kinds are the kinds of the
+// catalog: tool, prompt and resource_template.
 const KindServer catalog.Kind = "server"
 
 // Key names a definition of a server.
@@ -29,7 +29,7 @@ type Endpoint struct {
 	Command, URL string
 }
 
-// observedServer is what a server offers now.
+// observedServer has the present definitions of a server.
 type observedServer struct {
 	Server   string // its configured name
 	Name     string // the name that it gives itself
@@ -135,7 +135,7 @@ func definitionsOf(l *catalog.Listing) iter.Seq2[catalog.Kind, *[]json.RawMessag
 	}
 }
 
-// keyOf returns the key of a definition. ok is false for one that the catalog leaves out, too.
+// keyOf returns the key of a definition. ok is false for one that the catalog leaves out as well.
 func keyOf(kind catalog.Kind, raw []byte) (k Key, ok bool) {
 	name, err := rawjson.String(rawjson.Get(raw, keyMember(kind)))
 	return Key{kind, name}, err == nil && (name != "" || kind != catalog.KindTemplate)
@@ -159,7 +159,7 @@ func readable(kind catalog.Kind, raw []byte) bool {
 	return err == nil
 }
 
-// aboutOf returns what a server says of itself as one JSON object, nil if it says nothing.
+// aboutOf returns a server's description of itself as one JSON object, nil if it says nothing.
 func aboutOf(g *catalog.Greeting) json.RawMessage {
 	texts := map[string]string{"instructions": g.Instructions}
 	for _, key := range []string{"title", "description"} {
@@ -200,7 +200,8 @@ func (o *observedServer) Digest() string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// lock returns the server as the lock keeps it. What was locked before keeps its date.
+// lock returns the server as the lock keeps it. Definitions that were locked before keep their
+// date.
 func (o *observedServer) lock(before *lockedServer, date string) *lockedServer {
 	s := &lockedServer{FirstSeen: date}
 	if before != nil {

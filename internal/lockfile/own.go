@@ -29,13 +29,13 @@ type OwnLists interface {
 	JudgeOwnLists(server string)
 }
 
-// ownRecord is what a Keeper knows of a server that lists for each principal.
+// ownRecord is the state of a Keeper for a server that lists for each principal.
 type ownRecord struct {
 	verdicts *bounded.Map[*catalog.Listing, verdict] // those used last
-	told     *bounded.Map[told, struct{}]            // differences that have been told
+	told     *bounded.Map[told, struct{}]            // differences that have been reported
 }
 
-// told identifies a difference that has been told.
+// reportedDiff identifies a difference that has been reported.
 type told struct {
 	Key
 	hash   string
@@ -59,8 +59,9 @@ func (w *watched) ownRecord() *ownRecord {
 	return w.own
 }
 
-// Judge returns what may be served of what a server lists for one principal. It does not change the
-// listing, which must be concealed already. The first listing of a server is written to the lock.
+// Judge returns the part of a server's listing for one principal that may be served. It does not
+// change the listing, which must be concealed already. The first listing of a server is written to
+// the lock.
 func (k *Keeper) Judge(l *catalog.Listing) catalog.Listing {
 	w := k.turnOf(l.Upstream)
 	defer w.turn.Unlock()
@@ -74,7 +75,7 @@ func (k *Keeper) Judge(l *catalog.Listing) catalog.Listing {
 	for _, d := range v.differences {
 		id := told{d.Key(), d.Hash, d.Notice}
 		if d.Notice {
-			id.hash = fmt.Sprint(d.Members) // the hash is that of the whole listing
+			id.hash = fmt.Sprint(d.Members) // the hash covers the whole listing
 		}
 		if _, known := own.told.Get(id); !known {
 			own.told.Put(id, struct{}{}, 0)
@@ -115,7 +116,7 @@ func (k *Keeper) GateOf(server string, l *catalog.Listing) *Gate {
 	return &Gate{v: k.judgeOwn(k.watch(server).ownRecord(), server, l), server: server, listed: true, listing: l, conceal: k.opts.Conceal}
 }
 
-// offers are what a server lists for all of its principals together.
+// offers are the listings of a server for all of its principals together.
 type offers struct {
 	server      string
 	endpoint    Endpoint
@@ -123,7 +124,7 @@ type offers struct {
 	servers     []*observedServer  // different names and versions, without definitions
 }
 
-// gather returns what a server lists for all of its principals.
+// gather returns the listings of a server for all of its principals.
 func (k *Keeper) gather(server string) *offers {
 	o := &offers{server: server, endpoint: k.opts.Endpoint(server), definitions: map[Key][]observed{}}
 	seen := map[*byte]bool{} // equal definitions share their bytes
@@ -169,7 +170,8 @@ func (o *offers) find(key Key, hash string) (observed, bool) {
 	return observed{}, false
 }
 
-// digest returns a hash of all of it, in an order that does not depend on that of the listings.
+// digest returns a hash of all of it, in an order that does not depend on the order of the
+// listings.
 func (o *offers) digest() string {
 	h := sha256.New()
 	write := func(texts ...string) {
@@ -224,7 +226,7 @@ func (k *Keeper) ownStatus(server string, names neighbours) ServerStatus {
 	locked, broken := k.lookup(server), k.broken
 	k.mu.Unlock()
 	if locked != nil {
-		broken = nil // what was agreed to stays in force
+		broken = nil // accepted definitions stay in force
 	}
 	v := o.verdict(k.opts.Mode(server), locked, broken)
 	out := ServerStatus{Server: server, Mode: v.mode, State: v.state(), Digest: o.digest(), Differences: append([]Difference{}, v.differences...)}
@@ -263,8 +265,8 @@ func (k *Keeper) ownStatus(server string, names neighbours) ServerStatus {
 	return out
 }
 
-// acceptOwn is Accept for a server that lists for each principal. What was agreed to before stays
-// agreed to.
+// acceptOwn is Accept for a server that lists for each principal. Definitions that were accepted
+// before stay accepted.
 func (k *Keeper) acceptOwn(ctx context.Context, w *watched, a Acceptance) ([]Difference, error) {
 	o := k.gather(a.Server)
 	k.mu.Lock()

@@ -27,10 +27,10 @@ type ServerStatus struct {
 	Server string `json:"server"`
 	Mode   Mode   `json:"mode"`
 	State  string `json:"state"`
-	// Digest names what the server offers now; see Acceptance.
+	// Digest identifies the present definitions of the server; see Acceptance.
 	Digest      string       `json:"digest"`
 	Differences []Difference `json:"differences"`
-	// Findings are those of definitions that do not differ.
+	// Findings are the findings of unchanged definitions.
 	Findings []LockedFinding `json:"findings,omitempty"`
 }
 
@@ -136,7 +136,7 @@ type Summary struct {
 	Differs int // definitions that differ
 	Held    int // entries that are hidden
 	Refused bool
-	Note    string // says what differs and how to accept it; "" if nothing differs
+	Note    string // says how the definitions differ and how to accept them; "" if they do not
 }
 
 // Summary returns how a server differs from the lock. It is cheap. All callers read it, so it is empty

@@ -13,8 +13,8 @@ func (d *definition) accepts(hash string) bool {
 	return d != nil && (d.Hash == hash || slices.ContainsFunc(d.Others, func(o *definition) bool { return o.Hash == hash }))
 }
 
-// with returns a definition that accepts what d accepts, and one more. The newest comes first. If there
-// are too many, the oldest one that is not used goes; if all are used, with returns an error.
+// with returns a definition that accepts the variants of d, and one more. The newest comes first. If
+// there are too many, the oldest one that is not used goes; if all are used, with returns an error.
 func (d *definition) with(next *definition, used func(hash string) bool) (*definition, error) {
 	if d == nil {
 		return next, nil
@@ -39,7 +39,7 @@ func (d *definition) with(next *definition, used func(hash string) bool) (*defin
 	return &out, nil
 }
 
-// check returns what is wrong with a definition in a file.
+// check returns the mistake of a definition in a file.
 func (d *definition) check() error {
 	switch {
 	case d == nil || d.Hash == "":

@@ -17,7 +17,7 @@ type verdict struct {
 	locked      *lockedServer
 	differences []Difference
 	err         error           // the lock cannot be used
-	own         *observedServer // what one principal is listed; nil: all callers are listed the same
+	own         *observedServer // the listing of one principal; nil: all callers have the same listing
 }
 
 // judge compares a listing with the lock.
@@ -64,7 +64,7 @@ func (v *verdict) held() (n int) {
 	return n
 }
 
-// consequence says what follows from an unusable lock, as the end of a sentence.
+// consequence names the effect of an unusable lock, as the end of a sentence.
 func (v *verdict) consequence() string {
 	if v.refused() {
 		return ": nothing of the server is served"
@@ -157,8 +157,8 @@ func (v *verdict) differs(k Key) bool {
 	return false
 }
 
-// A Gate decides what clients of one server get where they speak to the server itself. The nil Gate
-// lets everything pass.
+// A Gate decides which definitions of one server clients get where they speak to the server itself.
+// The nil Gate lets everything pass.
 type Gate struct {
 	v       verdict
 	server  string
@@ -218,8 +218,9 @@ func (g *Gate) Shows(kind catalog.Kind, raw []byte) bool {
 	return g.v.shows(kind, raw)
 }
 
-// Allows reports whether a tool or prompt may be used. A held one and one that the lock does not have
-// look alike. So does one that only other principals are listed: the lock is that of all of them.
+// Allows reports whether a tool or prompt may be used. A held tool and one that the lock does not
+// have look alike. So does a tool that is listed only for other principals: all of them share the
+// lock.
 func (g *Gate) Allows(kind catalog.Kind, name string) bool {
 	if g == nil {
 		return true
@@ -266,7 +267,7 @@ func (g *Gate) AllowsURI(uri string) bool {
 	return !held
 }
 
-// ShowsAbout reports whether clients may read what the server says of itself.
+// ShowsAbout reports whether clients may read the server's description of itself.
 func (g *Gate) ShowsAbout() bool { return g == nil || !g.v.differs(Key{Kind: KindServer}) }
 
 // cloned returns a listing with bytes of its own.
