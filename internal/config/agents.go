@@ -78,14 +78,14 @@ func (a *Auth) token(principal string) *Token {
 	return nil
 }
 
-// Scoped reports whether a principal's token is for some agents only, or for /metrics alone. Such a
+// Scoped reports whether a principal's token is only for some agents, or only for /metrics. Such a
 // token does not open endpoints that reach all agents at once.
 func (a *Auth) Scoped(principal string) bool {
 	t := a.token(principal)
 	return t != nil && t.scoped()
 }
 
-// scoped reports whether the token is for some agents only, or for /metrics alone.
+// scoped reports whether the token is only for some agents, or only for /metrics.
 func (t *Token) scoped() bool {
 	return t.MetricsOnly() || t.Agents != nil && !slices.Contains(t.Agents, "*")
 }

@@ -327,7 +327,7 @@ func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
 	typeKey := strict.Join(path, "type")
 	asked := s.Type
 	s.Type = effectiveType(s)
-	// A key with a wrong value was reported; it is not reported as missing, too.
+	// A key with a wrong value was reported; it is not reported as missing as well.
 	hasCommand := s.Command != "" || d.Set(strict.Join(path, "command"))
 	hasURL := s.URL != "" || d.Set(strict.Join(path, "url"))
 	switch {

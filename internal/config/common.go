@@ -10,8 +10,8 @@ import (
 // ofOneNode are the keys in which the nodes of a cluster may differ.
 var ofOneNode = []string{"listen", "public_url", "tls", "log", "events", "audit", "store", "cluster"}
 
-// CommonHash returns a hash of what is the same at all nodes of a cluster: the settings in effect, without
-// secrets and without those that each node has of its own.
+// CommonHash returns a hash of the settings in effect that all nodes of a cluster share: without secrets
+// and without the settings of single nodes.
 func CommonHash(c *Config) string {
 	h := sha256.New()
 	for _, s := range c.Settings() {

@@ -105,7 +105,7 @@ func (d *decoder) wrapped(root *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: root.Line, Column: root.Column, Content: []*yaml.Node{key, root}}
 }
 
-// looksLikeServer reports whether keys are those of an entry of mcpServers.
+// looksLikeServer reports whether keys look like the keys of an entry of mcpServers.
 func looksLikeServer(keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool {
 		return key == "command" || key == "url" || aliasOf(key) == "url"
@@ -157,7 +157,7 @@ func (d *decoder) otherClients(p strict.Pair, n *yaml.Node, path string) strict.
 	return p
 }
 
-// ownOAuth reports whether the value of oauth is written for weir: it has weir's keys alone.
+// ownOAuth reports whether the value of oauth is written for weir: it has only weir's keys.
 func ownOAuth(n *yaml.Node) bool {
 	known := strict.Keys(reflect.TypeFor[OAuth]())
 	return n.Kind == yaml.MappingNode && !slices.ContainsFunc(keysIn(n), func(key string) bool { return !slices.Contains(known, key) })

@@ -91,8 +91,8 @@ func Diff(old, new *Config) Change {
 	return change
 }
 
-// unlike returns what is between the servers at the start and at the end that two lists share. Of thousands of servers,
-// most often one has come or gone.
+// unlike returns the servers of two lists without the ones that both share at the start and at the end. Of thousands of
+// servers, most often one has come or gone.
 func unlike(a, b []*Server) ([]*Server, []*Server) {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]

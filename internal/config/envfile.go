@@ -13,7 +13,7 @@ import (
 const maxEnvFile = 1 << 20
 
 // readEnvFile adds the variables of the entry's env_file to its env. A variable that env names
-// keeps the value of env. The values are secrets, as those of env are.
+// keeps the value of env. The values are secrets, as the values of env are.
 func readEnvFile(d *decoder, s *Server, path string) {
 	key := strict.Join(path, "env_file")
 	if s.EnvFile == "" {
@@ -59,9 +59,9 @@ func readEnvFile(d *decoder, s *Server, path string) {
 	}
 }
 
-// ParseEnvFile reads lines of NAME=value. A line may begin with export. Single quotes around a
+// ParseEnvFile reads lines of NAME=value. A line may start with export. Single quotes around a
 // value keep every character; double quotes allow \n, \t, \" and \\. Without quotes, a comment
-// begins at " #". Nothing is expanded. Messages never hold a value.
+// starts at " #". Nothing is expanded. Messages never hold a value.
 func ParseEnvFile(data []byte) (map[string]string, error) {
 	if len(data) > maxEnvFile {
 		return nil, fmt.Errorf("the file is larger than %d KB", maxEnvFile>>10)

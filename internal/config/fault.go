@@ -38,10 +38,10 @@ func (c *Config) Faults() []Problem {
 	return all
 }
 
-// place assigns the problems of entries and returns those of the file and the warnings. If the file
-// is read strictly or has other faults, all problems are the file's. Otherwise each belongs to its
-// server, with a warning. If the server of a faulty entry is running, it keeps the entry of the
-// previous configuration.
+// place assigns the problems of entries and returns the problems of the file and the warnings. If
+// the file is read strictly or has other faults, all problems are the file's. Otherwise each
+// belongs to its server, with a warning. If the server of a faulty entry is running, it keeps the
+// entry of the previous configuration.
 func (d *decoder) place(c, before *Config) (problems, warnings []Problem) {
 	problems, warnings = d.Problems(), d.Warnings()
 	if d.whole || len(problems) > 0 { // no server starts, for its own reason or another

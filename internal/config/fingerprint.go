@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Fingerprint returns a text that differs if the server is configured in another way. It tells
-// nothing of the configuration to those who do not have the key.
+// Fingerprint returns a text that differs if the server is configured in another way. It reveals
+// nothing of the configuration without the key.
 func (s *Server) Fingerprint(key []byte) string {
 	h := hmac.New(sha256.New, key)
 	digest(h, reflect.ValueOf(*s))

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
-// Guards are checks of what servers send, and of what they get.
+// Guards are checks of messages from servers and to servers.
 type Guards struct {
 	Secrets SecretsGuard `key:"secrets" doc:"Secrets in what agents send to servers."`
 	Hooks   []Hook       `key:"hooks" empty:"same" doc:"URLs and programs that decide in order about calls, or about results before an agent reads them. All have to allow."`
@@ -29,7 +29,7 @@ const (
 	UnicodeRefuse UnicodeGuard = "refuse"
 )
 
-// SecretsGuard says what happens to secrets in the arguments of calls.
+// SecretsGuard is the treatment of secrets in the arguments of calls.
 type SecretsGuard struct {
 	Args SecretsInArgs `key:"args" default:"pass" enum:"pass,deny" doc:"What happens to a call in whose arguments, URI or _meta a credential of the configuration or of a sign-in stands, or a text with the form of a key or token, also in base64, in JSON in a text, or split over several texts. deny: it is refused, on every URL."`
 }
@@ -63,7 +63,7 @@ const (
 	HookAllow HookFailure = "allow"
 )
 
-// What hooks are asked about.
+// The messages that hooks are asked about.
 const (
 	OnCall   = "call"
 	OnResult = "result"
@@ -72,7 +72,7 @@ const (
 // maxHooks bounds the hooks: each of them makes every call wait.
 const maxHooks = 16
 
-// Place returns what errors and records call the hook at an index.
+// Place returns the name of the hook at an index, for errors and records.
 func (h *Hook) Place(i int) string {
 	if h.Name != "" {
 		return "guards.hooks." + h.Name

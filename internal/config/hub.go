@@ -159,7 +159,7 @@ func (d *decoder) checkHubs(c *Config) {
 }
 
 // checkNamesOf warns of servers that have the names of a Computer's servers. The configuration
-// comes first, so those of the Computer are left out.
+// comes first, so the Computer's servers are left out.
 func (d *decoder) checkNamesOf(c *Config, computer string) {
 	own := ownership.Fold(computer)
 	for _, s := range c.Servers {
@@ -193,8 +193,8 @@ func (d *decoder) checkOffices(patterns []string, at string) {
 	}
 }
 
-// isHubNamespace reports whether a Socket.IO namespace can be that of a hub. A comma ends a namespace
-// on the wire, and / is that of no protocol.
+// isHubNamespace reports whether a Socket.IO namespace can belong to a hub. A comma ends a namespace
+// on the wire, and / belongs to no protocol.
 func isHubNamespace(name string) bool {
 	return len(name) > 1 && len(name) <= 100 && name[0] == '/' && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(",?#", r) })
 }

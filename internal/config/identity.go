@@ -15,7 +15,7 @@ import (
 
 // Issuer is an authorization server whose tokens weir accepts.
 type Issuer struct {
-	// Name is the key in auth.issuers. It begins the principals of the issuer's tokens.
+	// Name is the key in auth.issuers. It is the prefix of the principals of the issuer's tokens.
 	Name          string
 	Issuer        string            `key:"issuer" doc:"The issuer's URL, exactly as its tokens write it in iss. Its metadata (RFC 8414 or OpenID Connect) names its keys."`
 	JWKS          string            `key:"jwks" doc:"URL of the issuer's keys, where its metadata is not to be asked."`
@@ -79,7 +79,7 @@ func (a *Auth) HasOperator() bool {
 	})
 }
 
-// certPrefix begins the principals of client certificates.
+// certPrefix is the prefix of the principals of client certificates.
 const certPrefix = "cert:"
 
 // Ends returns when a token expires; zero if it does not.
@@ -99,8 +99,8 @@ func parseDay(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// issuerName is what auth.issuers may call an issuer. A colon would let two issuers have the same
-// principal.
+// issuerName matches the names of issuers in auth.issuers. A colon would let two issuers have the
+// same principal.
 var issuerName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func checkIssuers(d *decoder, c *Config) {

@@ -52,7 +52,7 @@ type Options struct {
 	Check func(*Server) error
 
 	// Dir is the folder that relative paths start from. If it is empty, Load uses the file's own
-	// folder and Parse leaves such paths alone.
+	// folder and Parse does not change such paths.
 	Dir string
 
 	// Listen and Mode, if not empty, replace the values of the file before all checks: flags of the
@@ -157,7 +157,7 @@ func readFile(path string) ([]byte, error) {
 }
 
 // Parse reads a configuration from memory. The name stands in messages and decides the kind of
-// file: see the package comment. Errors are those of [Load].
+// file: see the package comment. It returns the errors of [Load].
 func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	_, foreign := strict.KindOfFile(name, data)
 	root, err := strict.Read(name, data)
@@ -210,13 +210,13 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	return c, warnings, nil
 }
 
-// candidates are the files that [Find] looks for in a folder: weir's own, then those of other
+// candidates are the files that [Find] looks for in a folder: weir's own, then the files of other
 // clients.
 func candidates() []string { return []string{"weir.yaml", "weir.yml", "weir.json", ".mcp.json"} }
 
 // Find returns the path of the configuration in a folder: the first of the candidates that exists.
 // Two files of weir itself are an error that names both, because the choice would be arbitrary. If
-// there is none, the error wraps [ErrNotFound], lists the candidates and says how to begin.
+// there is none, the error wraps [ErrNotFound], lists the candidates and says how to start.
 func Find(dir string) (string, error) {
 	found := ""
 	for _, name := range candidates() {

@@ -11,8 +11,8 @@ import (
 	"github.com/weir-mcp/weir/internal/text/lazy"
 )
 
-// Profile is a part of the catalog with a URL of its own. It narrows what its callers see, and never
-// widens it: the policy holds there as elsewhere.
+// Profile is a part of the catalog with a URL of its own. It narrows the catalog of its callers, and
+// never widens it: the policy holds there as elsewhere.
 type Profile struct {
 	// Name is the key in profiles. It stands in URLs: /mcp/{name}.
 	Name string
@@ -24,7 +24,7 @@ type Profile struct {
 	Principals []string `key:"principals" empty:"refused" doc:"Principals that may open the profile; * stands for any text, ? for one character. A caller needs to be one of them, or in one of the groups."`
 }
 
-// profileName is what profiles may be called: one segment of a path.
+// profileName matches the names of profiles: one segment of a path.
 var profileName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // IsProfileName reports whether a profile may have a name.

@@ -2,7 +2,7 @@ package config
 
 import "github.com/weir-mcp/weir/internal/json/strict"
 
-// checkScopes refuses scope: cluster where requests carry what belongs to their caller. The gateway that
+// checkScopes refuses scope: cluster where requests carry credentials of their caller. The gateway that
 // has the server knows the callers of the other gateways as one.
 func checkScopes(d *decoder, c *Config) {
 	for _, s := range c.Servers {

@@ -21,17 +21,16 @@ import (
 // caller owns the slice.
 func (c *Config) Secrets() []string { return slices.Clone(c.secrets) }
 
-// Credentials returns those of Secrets that are secret by their name, their place or their form,
-// longest first. It leaves out a value of env that is words or a number, under a neutral name.
-// Errors hide such a value, but descriptions of tools may well have the same word. The caller owns
-// the slice.
+// Credentials returns the Secrets that are secret by their name, their place or their form, longest
+// first. It leaves out a value of env that is words or a number, under a neutral name. Errors hide
+// such a value, but descriptions of tools may well have the same word. The caller owns the slice.
 func (c *Config) Credentials() []string { return slices.Clone(c.credentials) }
 
 // hidden holds the secrets of a configuration that is being read. True marks a credential: see
 // [Config.Credentials].
 type hidden map[string]bool
 
-// note remembers a secret. Of "Bearer x" it also remembers x alone, because x appears elsewhere.
+// note remembers a secret. Of "Bearer x" it also remembers only x, because x appears elsewhere.
 func (h hidden) note(secret string) {
 	h.add(secret, !redact.Plain(secret))
 	h.password(secret)

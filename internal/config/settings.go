@@ -39,7 +39,7 @@ type Setting struct {
 	Origin Origin
 	// Line is the line of the key in the file; 0 without one.
 	Line int
-	// Name is that of the flag, or of the file of env_file.
+	// Name is the name of the flag, or of the file of env_file.
 	Name string
 	// From are the references in the file's text whose values it has, such as ${HOME} and
 	// ${input:region}.
@@ -64,7 +64,7 @@ func (s *Setting) Source(file string) string {
 	return strings.Join(append([]string{out}, s.From...), ", ")
 }
 
-// origins are what a reading of a file remembers for Settings.
+// origins are the places that a reading of a file remembers for Settings.
 type origins struct {
 	lines map[string]int      // of the keys that the file sets, by path
 	from  map[string][]string // the references of a text, by path

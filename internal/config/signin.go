@@ -53,8 +53,8 @@ const (
 	listsShared ListsMode = "shared"
 )
 
-// ListsPerCaller reports whether each principal sees what the server lists for its own credential. That
-// is so unless the configuration says otherwise.
+// ListsPerCaller reports whether each principal sees the server's list for its own credential. That is
+// so unless the configuration says otherwise.
 func (s *Server) ListsPerCaller() bool {
 	return s.PerPrincipal() && s.Lists != listsShared
 }
@@ -83,7 +83,7 @@ func (s *Server) FromCaller() bool {
 }
 
 // ownAssertion reports whether weir shows an identity provider the ID token in AssertionFile. All
-// callers share what it gets for that.
+// callers share the token that it gets in exchange.
 func (s *Server) ownAssertion() bool {
 	return s.OAuth.Flow == OAuthIDJAG && s.OAuth.AssertionFile != "" && s.Credentials != credentialsUser && s.Credentials != credentialsForward
 }
@@ -117,7 +117,7 @@ const (
 	OAuthIDJAG             OAuthFlow = "id_jag"
 )
 
-// fromCaller reports whether the flow begins with the token that a caller shows weir.
+// fromCaller reports whether the flow starts with the token that a caller shows weir.
 func (f OAuthFlow) fromCaller() bool {
 	return f == OAuthTokenExchange || f == OAuthOnBehalfOf || f == OAuthIDJAG
 }
@@ -130,7 +130,7 @@ type Provider struct {
 	PrivateKey   Secret `key:"private_key" doc:"A private key in PEM with which client_id signs assertions, in place of a secret."`
 }
 
-// OAuth says how weir signs in at a server. Without it weir follows what the server says.
+// OAuth says how weir signs in at a server. Without it weir follows the server's metadata.
 type OAuth struct {
 	given bool // the entry has the key
 
@@ -261,8 +261,8 @@ func checkForwarding(d *decoder, c *Config) {
 	}
 }
 
-// checkFromCaller checks the flows that begin with the token of a caller. That token goes to an issuer
-// of the configuration alone, never to one that the server names.
+// checkFromCaller checks the flows that start with the token of a caller. That token goes only to an
+// issuer of the configuration, never to one that the server names.
 func checkFromCaller(d *decoder, s *Server, fail func(part, format string, args ...any)) {
 	o := &s.OAuth
 	proof := o.ClientSecret != "" || o.PrivateKey != "" || o.AssertionFile != ""

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
-// Store configures where weir keeps what outlasts its process.
+// Store configures where weir keeps state that outlasts its process.
 type Store struct {
 	At       string    `key:"at" default:"memory" doc:"memory: nothing outlasts the process. file:DIR: a folder for this gateway alone. cluster:DIR: a folder at each of cluster.members, kept alike by NATS servers in the gateways. nats://HOST:PORT,…, or tls://: NATS servers 2.12 or newer with JetStream, which any number of gateways share. A relative folder is relative to this file."`
 	Sync     StoreSync `key:"sync" default:"always" enum:"always,interval" doc:"When a write to the folder is confirmed. always: when it is on the disk. interval: at once, and it reaches the disk within 100 ms, or two minutes with cluster:DIR; a crash or a loss of power loses what did not. Servers elsewhere have a setting of their own, sync_interval."`
@@ -45,7 +45,7 @@ func (s *Store) Folder() string { return s.folder }
 // URLs returns the servers of a store that runs elsewhere; none for all others.
 func (s *Store) URLs() []string { return s.urls }
 
-// Shared reports whether other gateways use the store, too.
+// Shared reports whether other gateways use the store as well.
 func (s *Store) Shared() bool { return s.folder != "" || len(s.urls) > 0 }
 
 // The forms of store.at.

@@ -55,7 +55,7 @@ func (d *decoder) suggest(key string, t reflect.Type) string {
 	return d.suggestStrict(key, t)
 }
 
-// suggestStrict is suggest for a key that is an error in a foreign file, too.
+// suggestStrict is suggest for a key that is an error in a foreign file as well.
 func (d *decoder) suggestStrict(key string, t reflect.Type) string {
 	if near := strict.Nearest(key, strict.Keys(t)); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)

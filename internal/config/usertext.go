@@ -9,11 +9,11 @@ import (
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
-// userMark begins and ends the name of a credential in an expanded text. The character stands in no
-// variable, header or argument.
+// userMark stands before and after the name of a credential in an expanded text. The character
+// stands in no variable, header or argument.
 const userMark = "\x00"
 
-// user returns what stands for a reference ${user:NAME} until a connection is made.
+// user returns the placeholder of a reference ${user:NAME} until a connection is made.
 func (e *expander) user(name string, secret bool) (string, error) {
 	switch {
 	case !credentialName(name):

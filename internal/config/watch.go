@@ -18,7 +18,7 @@ import (
 // gets a warning with the current configuration.
 //
 // Watch blocks until ctx ends, then it returns nil. It returns an error if a folder can no longer
-// be watched. Calls of fn do not overlap, and none begins after Watch has returned. A change during
+// be watched. Calls of fn do not overlap, and none starts after Watch has returned. A change during
 // a call is noticed afterwards. Watch waits for a file that is away for a moment; a removed file is
 // not an event.
 func Watch(ctx context.Context, current *Config, opts Options, fn func(*Config, []Warning, error)) error {
@@ -40,7 +40,7 @@ func Watch(ctx context.Context, current *Config, opts Options, fn func(*Config, 
 	return err
 }
 
-// watch compares the contents with those of the last reading.
+// watch compares the contents with the contents of the last reading.
 type watch struct {
 	current *Config
 	opts    Options
