@@ -21,9 +21,9 @@ const memoryCallers = 16
 
 // memory is what a process has resident. The private part is what only its end gives back: pages
 // that it has written. Pages of the program file are not in it: the kernel shares them with other
-// processes of the program, and can drop them. It calls them private, too, as long as one process
-// has them mapped, so Private_* of a gateway changes by the size of the program when another one
-// starts or ends.
+// processes of the program, and can drop them. It calls them private as well, as long as one
+// process has them mapped, so Private_* of a gateway changes by the size of the program when
+// another one starts or ends.
 type memory struct{ rss, private int } // KiB
 
 // readMemory asks the kernel for the process alone, without its children.

@@ -93,7 +93,7 @@ func (s *stage) pid(host string) int {
 // configuration; everything else is as a user finds it.
 func (s *stage) serveWeir(ctx context.Context, name string, config map[string]any) (host string, err error) {
 	config["listen"] = "127.0.0.1:0"
-	text, err := json.MarshalIndent(config, "", "  ") // which is YAML, too
+	text, err := json.MarshalIndent(config, "", "  ") // which is YAML as well
 	if err != nil {
 		return "", err
 	}

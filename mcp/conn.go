@@ -142,8 +142,8 @@ func NewConn(s Stream, opts ConnOptions) *Conn {
 		calls: map[int64]*call{}, serving: map[jsonrpc.ID]context.CancelCauseFunc{},
 	}
 	if !opts.Client {
-		// A client behind weir attach may answer a question of an earlier gateway. If ids began at
-		// 1 each time, that answer would end another question.
+		// A client behind weir attach may answer a question of an earlier gateway. If ids started
+		// at 1 each time, that answer would end another question.
 		c.nextID = rand.Int64N(maxFirstID)
 	}
 	c.batcher, _ = s.(batchStream)

@@ -124,7 +124,7 @@ func (p *Params) of(raw json.RawMessage) bool {
 }
 
 // Fields returns the commonly read members of r.Params. Only the first call scans the params;
-// copies of r share the result. If a copy gets other Params, they are scanned anew. The first call
+// copies of r share the result. If a copy gets other Params, they are scanned again. The first call
 // must not run concurrently with another one for the same r.
 func (r *Request) Fields() *Params {
 	if !r.fields.of(r.Params) {

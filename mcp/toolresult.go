@@ -7,7 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// commonStart is how most results of tools begin.
+// commonStart is how most results of tools start.
 var commonStart = []byte(`{"content":[`)
 
 // WithContent adds the content that every version of MCP requires in the result of a tools/call: an

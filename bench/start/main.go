@@ -102,7 +102,7 @@ func catalogOf(tools int) []byte {
 	return out
 }
 
-// configure writes the configuration of the next gateway, in JSON, which is YAML, too.
+// configure writes the configuration of the next gateway, in JSON, which is YAML as well.
 func (b *bench) configure(text []byte) error {
 	return os.WriteFile(filepath.Join(b.dir, "weir.yaml"), text, 0o600)
 }

@@ -47,7 +47,7 @@ type options struct {
 	nodes       int
 	every, last time.Duration
 	patience    time.Duration // added to the times of the promises
-	nats        bool          // the NATS server is killed, too
+	nats        bool          // the NATS server is killed as well
 	install     bool
 }
 

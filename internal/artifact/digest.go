@@ -20,7 +20,7 @@ type Digest struct {
 	done chan struct{} // closed when sum is set; nil if it is
 }
 
-// DigestOf begins the Digest of data. The caller must not change data, and must call Sum before data
+// DigestOf starts the Digest of data. The caller must not change data, and must call Sum before data
 // becomes invalid.
 func DigestOf(data []byte) *Digest {
 	d := new(Digest)

@@ -154,7 +154,7 @@ func (l *ledger) add(sp *space, it *item) {
 	}
 }
 
-// touch starts an item's age anew. The caller holds mu.
+// touch starts an item's age again. The caller holds mu.
 func (l *ledger) touch(it *item, a Artifact, now time.Time) Artifact {
 	it.space.recent.MoveToFront(it.recent)
 	it.MediaType, it.Label = a.MediaType, a.Label

@@ -127,7 +127,7 @@ var handleEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").With
 
 // Put stores a copy of data for principal and returns its description. The caller keeps data. If
 // the bytes are there already, the handle is the same, the media type and the label are replaced,
-// and the age starts anew.
+// and the age starts again.
 //
 // It fails with ErrTooLarge if data alone is over the principal's bound, with ErrFull if unspent
 // tokens leave no room, and with ErrClosed after Close.
@@ -135,7 +135,7 @@ func (s *Local) Put(ctx context.Context, principal, mediaType, label string, dat
 	return s.put(ctx, owner{principal: principal}, mediaType, label, data, nil)
 }
 
-// put is Put for an owner. digest is that of data; nil if it has not begun.
+// put is Put for an owner. digest is that of data; nil if it has not started.
 func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data []byte, digest *Digest) (Artifact, error) {
 	if err := ctx.Err(); err != nil {
 		return Artifact{}, err
@@ -182,7 +182,7 @@ func (s *Local) keep(by owner, a Artifact, c *content) (Artifact, error) {
 	return a, nil
 }
 
-// renew starts the age of an artifact anew. The item is nil if there is no such artifact.
+// renew starts the age of an artifact again. The item is nil if there is no such artifact.
 func (s *Local) renew(principal string, a Artifact) (Artifact, *item, error) {
 	now, err := s.ledger.lock()
 	defer s.ledger.unlock()
@@ -297,7 +297,7 @@ func (s *Local) find(by owner, handle string) (*item, Artifact, *content, error)
 	return it, it.Artifact, it.content, nil
 }
 
-// NewTable begins an artifact of rows that come one after the other. The caller must end it with
+// NewTable starts an artifact of rows that come one after the other. The caller must end it with
 // Commit, Deposit or Abort.
 func (s *Local) NewTable(principal, label string, opts table.Options) *TableWriter {
 	w := &TableWriter{s: s, principal: principal, label: bounded(label), sum: sha256.New()}

@@ -22,7 +22,7 @@ func (p Place) Put(ctx context.Context, principal, mediaType, label string, data
 	return p.s.put(ctx, owner{principal, p.name}, mediaType, label, data, nil)
 }
 
-// PutDigested is Put for data whose Digest has begun.
+// PutDigested is Put for data whose Digest has started.
 func (p Place) PutDigested(ctx context.Context, principal, mediaType, label string, data []byte, digest *Digest) (Artifact, error) {
 	return p.s.put(ctx, owner{principal, p.name}, mediaType, label, data, digest)
 }

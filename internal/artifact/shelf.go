@@ -35,7 +35,7 @@ type Shelf struct {
 }
 
 const (
-	// shelfPrefix begins the keys of the documents, one for each artifact.
+	// shelfPrefix is the prefix of the keys of the documents, one for each artifact.
 	shelfPrefix = "r."
 	// shelfTime bounds the write of one document.
 	shelfTime = 5 * time.Second

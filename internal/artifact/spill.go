@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// dirPrefix begins the name of a process's directory of spilled artifacts.
+// dirPrefix is the prefix of the name of a process's directory of spilled artifacts.
 const dirPrefix = "weir-spill-"
 
 // spillDir is the private directory of one store, below Options.Dir:

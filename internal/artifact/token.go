@@ -30,7 +30,7 @@ const tokenBytes = 32
 // tokenChars is the length of its random part.
 const tokenChars = (tokenBytes*8 + 5) / 6
 
-// newToken returns 256 random bits as a token of letters, digits, "-" and "_". It does not begin
+// newToken returns 256 random bits as a token of letters, digits, "-" and "_". It does not start
 // with "-", which a command line would take for a flag.
 func newToken() string {
 	var secret [tokenBytes]byte

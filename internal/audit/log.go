@@ -39,7 +39,7 @@ type Options struct {
 	Required bool
 	// Keep is how long records are kept; 0 keeps them for ever.
 	Keep time.Duration
-	// MaxBytes is the size after which a new segment begins; 0 means 64 MB.
+	// MaxBytes is the size after which a new segment starts; 0 means 64 MB.
 	MaxBytes int64
 	// MaxTotal bounds the bytes of all segments; 0 sets no bound. Segments are at most a quarter of
 	// it, and the oldest ones are removed. The newest one always stays.
@@ -74,7 +74,7 @@ type item struct {
 	synced chan<- error // nil: no caller waits
 }
 
-// Open opens the log of a folder, or begins one. One process at a time may have it open.
+// Open opens the log of a folder, or starts one. One process at a time may have it open.
 func Open(o Options) (*Log, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes

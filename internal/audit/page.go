@@ -110,7 +110,7 @@ func (p *pager) backward(list []segment) error {
 	for i := len(list) - 1; i >= 0; i-- {
 		first, err := firstLine(list[i].path)
 		if err != nil || p.q.Before > 0 && first.seq >= p.q.Before {
-			continue // it has just begun, was deleted, or is newer
+			continue // it has just started, was deleted, or is newer
 		}
 		var found []json.RawMessage
 		cut := uint64(0) // the last record that found no room
@@ -181,7 +181,7 @@ func (p *pager) each(s segment, f func(seq uint64, raw []byte) bool) error {
 	return cmp.Or(p.ctx.Err(), err)
 }
 
-// seqOf returns the number of a record, which its line begins with.
+// seqOf returns the number of a record, which its line starts with.
 func seqOf(raw []byte) uint64 {
 	rest, _ := bytes.CutPrefix(raw, []byte(`{"seq":`))
 	digits, _, _ := bytes.Cut(rest, []byte{','})

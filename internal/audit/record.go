@@ -50,7 +50,7 @@ type Record struct {
 	Session   string // a tag of the session, never its id
 	Trace     string // the trace id
 
-	Call   string // joins the begin of a call with its end
+	Call   string // joins the start of a call with its end
 	Method string
 	Server string
 	ToolID string

@@ -82,7 +82,8 @@ func followFrom(ctx context.Context, path string, folder bool, s segment, from i
 			if err != nil {
 				return err
 			}
-			// Looked for before the segment is read: nothing is written to it after the next one began.
+			// Looked for before the segment is read: nothing is written to it after the next one
+			// started.
 			if i := slices.IndexFunc(list, func(o segment) bool { return o.n > s.n }); i >= 0 {
 				next = list[i]
 			}

@@ -275,7 +275,7 @@ func (v *verifier) end() (Report, error) {
 	return *r, nil
 }
 
-// explained checks that a record tells of the deletion of what is missing at the begin of a folder.
+// explained checks that a record tells of the deletion of what is missing at the start of a folder.
 func (v *verifier) explained() error {
 	for _, d := range v.deleted {
 		if d.explains(v.cut) {

@@ -354,7 +354,7 @@ func (w *writer) write(records []*Record, sync bool) error {
 // retryAfter is the time from a segment that could not begin to the next attempt.
 const retryAfter = time.Minute
 
-// roll begins a new segment if the last one is full or of another day. If that fails, the last one
+// roll starts a new segment if the last one is full or of another day. If that fails, the last one
 // goes on: no record is lost as long as it can be written.
 func (w *writer) roll(now time.Time) error {
 	if w.size < w.opts.MaxBytes && dayOf(now) <= w.day || time.Now().Before(w.retry) {
@@ -379,7 +379,7 @@ func (w *writer) roll(now time.Time) error {
 	return nil
 }
 
-// next begins a segment. Its first record names the log and the key. If that fails, the segment
+// next starts a segment. Its first record names the log and the key. If that fails, the segment
 // before it goes on.
 func (w *writer) next(now time.Time) error {
 	n, day := w.n+1, dayOf(now)

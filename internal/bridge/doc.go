@@ -19,7 +19,7 @@
 //	        ◀──────────── result ◀─────────────────────┘
 //
 // A Relay is a server as the Handler of its clients: it answers their handshakes and counts their
-// subscriptions. It stands on what the gateway uses, too: a Mailbox that a server's reader never
+// subscriptions. It stands on what the gateway uses as well: a Mailbox that a server's reader never
 // waits for, a Fan that owns the goroutines, the wishes of subscriptions/listen, and the levels of
 // log messages.
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// markPrefix begins a state of a server program that is marked with its node:
+// markPrefix is the prefix of a state of a server program that is marked with its node:
 //
 //	weir3.INC-TAG.STATE    TAG: names the cluster
 const markPrefix = "weir3."

@@ -11,7 +11,7 @@ import (
 // resources are the subscriptions of one legacy session to resources of one server. The zero value
 // has none. All methods are safe for concurrent use.
 type resources struct {
-	order sync.Mutex // held while a subscription begins or ends; before mu
+	order sync.Mutex // held while a subscription starts or ends; before mu
 
 	mu    sync.Mutex // guards below
 	ended bool

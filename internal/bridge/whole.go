@@ -22,8 +22,8 @@ import (
 //	agent ──▶ its node lives:  forwarded ──▶ Nodes.Once(id) ──▶ resumed
 //	      └─▶ its node is gone: any node ──▶ Nodes.Once(id) ──▶ the call from its beginning
 //
-// The other node checks and judges the call anew. The yes counts there for a question with the same digest
-// alone; for any other one the person is asked again.
+// The other node checks and judges the call again. The yes counts there for a question with the same
+// digest alone; for any other one the person is asked again.
 
 // ErrUsed is the error of Nodes.Once for an id that was used before.
 var ErrUsed = errors.New("used before")

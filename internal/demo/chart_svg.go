@@ -21,7 +21,7 @@ const (
 	labelLength = 28  // characters
 )
 
-// svg draws the chart. Bars begin at zero; negative ones go to the left of it.
+// svg draws the chart. Bars start at zero; negative ones go to the left of it.
 func (c *barChart) svg() []byte {
 	low, high := 0.0, 0.0
 	for _, b := range c.Bars {

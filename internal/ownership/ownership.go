@@ -191,8 +191,8 @@ func (l *Ledger) Configure(names, namespaces map[string]string) {
 type Binding struct {
 	Owner Owner
 	Want  Want
-	// Names are beginnings of names, also of Computers, and Namespaces of namespaces,
-	// that are its own, too.
+	// Names are beginnings of names, also of Computers, and Namespaces of namespaces, that are its
+	// own as well.
 	Names, Namespaces []string
 }
 

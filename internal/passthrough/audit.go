@@ -25,7 +25,7 @@ type Recorded interface {
 	// Ended records the answer. It reads the result before it returns.
 	Ended(result json.RawMessage, err error)
 	// Pieces returns a writer for a result that is too long to be kept, nil if nothing needs the
-	// result. A later call begins with another result.
+	// result. A later call starts with another result.
 	Pieces() io.Writer
 	// Passed records a result of which all pieces were written.
 	Passed()

@@ -15,9 +15,9 @@
 //	           or judged ─────────────────────────────▶ passthrough: streamable.Server ▶ Handler ▶ Judge ▶ Peer
 //	              bridge.Relay: handshake and ping answered here, calls handed on raw
 //
-// An agent sees no difference between the two ways: the same transcripts are tested over
-// both. An error on the way to an upstream has the request's id:
-// unreachable 502 -32603, starting 503 with Retry-After, too slow 504 -32003.
+// An agent sees no difference between the two ways: the same transcripts are tested over both. An
+// error on the way to an upstream has the request's id: unreachable 502 -32603, starting 503 with
+// Retry-After as well slow 504 -32003.
 //
 // In addition, /mcps/{name}/task?taskId=… tells of a task of an agent server, and
 // MCPBrowserClient.js is the client for web pages. What goes to an agent server

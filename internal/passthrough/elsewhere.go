@@ -13,7 +13,7 @@ import (
 
 // taskElsewhere serves a request about a principal's task at the node of the cluster whose server program has
 // the task. It returns false, and has written nothing, if that is this node, or the upstream is no program,
-// or the principal has no such task. body returns the body of the request anew.
+// or the principal has no such task. body returns the body of the request again.
 //
 // The other node gets the request without its session, which is not there: a server that asks something
 // during tasks/result is told that no client can answer.

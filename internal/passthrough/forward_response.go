@@ -118,7 +118,7 @@ func asText(resp *http.Response) {
 }
 
 // mend checks a whole response as far as that is nearly free. Half a message is an error. A tool's
-// result that does not begin with its content is parsed, and gets an empty content if it has none:
+// result that does not start with its content is parsed, and gets an empty content if it has none:
 // clients depend on it.
 func (x *exchange) mend(resp *http.Response, b *body) error {
 	text := bytes.TrimSpace(b.buf)

@@ -5,7 +5,7 @@ import "bytes"
 // lineScanner watches a stream of server-sent events. Lines end in LF, CR or CRLF, and may be cut
 // anywhere.
 type lineScanner struct {
-	ids   bool // a line began with "id:"
+	ids   bool // a line started with "id:"
 	blank bool // the last byte ended a blank line, and so an event
 
 	at int  // matched bytes of "id:" at the start of the current line; none: no match

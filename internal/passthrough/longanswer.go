@@ -110,7 +110,7 @@ func (l *longAnswer) step(p []byte) int {
 	return 1
 }
 
-// begin notes that a value or a key begins at depth 1.
+// begin notes that a value or a key starts at depth 1.
 func (l *longAnswer) begin(c byte) {
 	if l.depth != 1 || l.inside {
 		return

@@ -63,7 +63,7 @@ func (p *passthrough) observed(ctx context.Context, r *mcp.Request, next func(co
 // observed reports whether the Observer is told about the exchange.
 func (x *exchange) observed() bool { return x.fw.o.Observer != nil && !x.endless && x.e.id != "" }
 
-// observe tells the Observer that the exchange begins; the caller calls observeEnd after it.
+// observe tells the Observer that the exchange starts; the caller calls observeEnd after it.
 func (x *exchange) observe() {
 	if x.observed() {
 		x.began = time.Now()
@@ -87,7 +87,7 @@ func (x *exchange) observeEnd() {
 	})
 }
 
-// follow begins the operation of a request, whose context goes to the upstream in its params and in
+// follow starts the operation of a request, whose context goes to the upstream in its params and in
 // a header. The returned function ends it. The context joins the bytes of the request as they are
 // sent, so a large body has no second copy.
 func (x *exchange) follow() (ended func()) {

@@ -24,7 +24,7 @@ type taskDocs struct {
 }
 
 const (
-	// taskPrefix begins the keys of the documents.
+	// taskPrefix is the prefix of the keys of the documents.
 	taskPrefix = "k."
 	// taskTTL is how long an owner is kept. Servers keep tasks for a shorter time.
 	taskTTL = 24 * time.Hour

@@ -42,7 +42,7 @@ func (t taskOwner) clone() taskOwner {
 const maxTaskTool = 512
 
 // made records a task that a call has made. An older task with the id is forgotten: the server has
-// begun anew and counts its tasks again.
+// started again and counts its tasks again.
 func (o *taskOwners) made(ctx context.Context, id, principal, tool string) {
 	if id == "" || len(id) > maxTaskID {
 		return

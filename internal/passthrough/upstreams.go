@@ -32,8 +32,8 @@ type Upstream interface {
 type Greeting interface {
 	// Ready waits until the server can be called, or woken by a call, and returns its Hello.
 	Ready(ctx context.Context) (mcp.Hello, error)
-	// Hello is the same for one era: an HTTP server that speaks both is greeted in that era, too.
-	// The Hello has the era of the answer.
+	// Hello is the same for one era: an HTTP server that speaks both is greeted in that era as
+	// well. The Hello has the era of the answer.
 	Hello(ctx context.Context, modern bool) (mcp.Hello, error)
 }
 
@@ -75,7 +75,8 @@ type Target struct {
 	Timeout time.Duration
 	// Process says that weir runs the server, so callers must hold it while they send requests.
 	Process bool
-	// Cluster says that all nodes of a cluster reach the same server. It is set if ok is false, too.
+	// Cluster says that all nodes of a cluster reach the same server. It is set if ok is false as
+	// well.
 	Cluster bool
 	// Version is the negotiated version, "" before the handshake.
 	Version string

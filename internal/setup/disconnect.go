@@ -139,7 +139,7 @@ const RestoreService = "restore the service"
 
 // Undo takes back an operation by its number, 0 for the last one, and removes the secrets that it
 // kept, and the folder that it made. The service is as before. If the files could not be changed,
-// these stay. A secret that weir.yaml still names stays, too, and its step is not in the result.
+// these stay. A secret that weir.yaml still names stays as well, and its step is not in the result.
 func (m *Machine) Undo(ctx context.Context, n int) (*journal.Undone, error) {
 	if err := m.restorable(n); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ const ClaudeExtensions = "claude-extensions"
 // extensionsClient is Claude Desktop in plans, as far as it has extensions.
 var extensionsClient = &clients.Client{ID: ClaudeExtensions, Name: "Claude Desktop's extensions", Format: splice.JSON}
 
-// sealedSetting begins the value of a setting that only Claude Desktop can read.
+// sealedSetting starts the value of a setting that only Claude Desktop can read.
 const sealedSetting = "__encrypted__:"
 
 // Answerer returns the answers of a person to questions of an extension. It is called for settings

@@ -24,7 +24,7 @@ type Folder struct {
 }
 
 // Unpack makes the folder of the plan if it is missing, so that the server can be tried. Apply
-// calls it, too. Discard takes it back.
+// calls it as well. Discard takes it back.
 func (p *Plan) Unpack() error {
 	if p.Folder == nil {
 		return nil

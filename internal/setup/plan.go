@@ -116,7 +116,8 @@ func (p *Plan) refersTo(secret clients.Secret) bool {
 	})
 }
 
-// ownSecrets begins the names of secrets that weir keeps for itself, such as the key of all sign-ins.
+// ownSecrets starts the names of secrets that weir keeps for itself, such as the key of all
+// sign-ins.
 const ownSecrets = "WEIR_"
 
 // nameSecrets finds a name in the store for each secret: its own, unless that has another value or is one

@@ -35,12 +35,12 @@ const (
 	finishTime  = time.Minute // of an exchange of a code for a token
 )
 
-// SignIns begins and finishes sign-ins. Its methods are called concurrently.
+// SignIns starts and finishes sign-ins. Its methods are called concurrently.
 type SignIns interface {
 	// Owner returns whose a sign-in of a caller at a server is. The error is shown to the caller if
 	// there is no sign-in at the server, or the caller may not make it.
 	Owner(caller *identity.Identity, server string) (principal string, err error)
-	// Begin begins a sign-in of a principal, for the caller of ctx, and returns the URL to send the browser
+	// Begin starts a sign-in of a principal, for the caller of ctx, and returns the URL to send the browser
 	// to. The browser comes back to redirect, or to a path below it.
 	Begin(ctx context.Context, server, principal, redirect string) (address, state string, err error)
 	// Finish ends the sign-in with the query with which the browser came back, and the tail of the path
@@ -81,7 +81,7 @@ type Pages struct {
 	key     []byte // of the tokens in forms
 	open    *bounded.Map[string, *session]
 	seal    cipher.AEAD   // of logins
-	epoch   atomic.Uint64 // of logins, sessions and people; Forget begins the next
+	epoch   atomic.Uint64 // of logins, sessions and people; Forget starts the next
 	people  *people
 }
 
@@ -116,8 +116,8 @@ func (p *Pages) Apply(f Front) { p.front.Store(&f) }
 // Forget ends all sessions and logins, and so the sign-ins that are in progress: who may sign in has
 // changed.
 //
-// A caller who is being looked up meanwhile is of the epoch in which that began, so what is stored
-// for that caller afterwards counts for no request.
+// A caller who is being looked up meanwhile is of the epoch in which that started, so what is
+// stored for that caller afterwards counts for no request.
 func (p *Pages) Forget() {
 	p.epoch.Add(1)
 	p.people.known.Clear()
@@ -212,7 +212,7 @@ func (p *Pages) sessionOf(browser string) *session {
 }
 
 // begin starts a session of a caller in a browser, with a new text for the browser. epoch is the one
-// in which the lookup of the caller began.
+// in which the lookup of the caller started.
 func (p *Pages) begin(w http.ResponseWriter, caller *identity.Identity, epoch uint64) (browser string, s *session) {
 	browser, s = p.mark(w), newSession(caller, epoch)
 	p.open.Put(p.formToken("session "+browser), s, 0)
@@ -223,7 +223,7 @@ func newSession(caller *identity.Identity, epoch uint64) *session {
 	return &session{caller: caller.WithoutCredential(), epoch: epoch, begun: map[string]string{}}
 }
 
-// show writes the page of a server: a question for a token, or the button that begins a sign-in.
+// show writes the page of a server: a question for a token, or the button that starts a sign-in.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem string) {
 	browser := p.browser(r)
 	s := p.sessionOf(browser)

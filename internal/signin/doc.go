@@ -6,7 +6,8 @@
 //	"signed in" ◀── Finish ◀── GET /connect/callback?code=…&state=… ◀─────────────────┘
 //
 // The address of a page has no state: a person who is sent there signs in for themselves. A cookie
-// binds each sign-in to the browser that began it. The pages have no scripts and stand in no frame.
+// binds each sign-in to the browser that started it. The pages have no scripts and stand in no
+// frame.
 //
 // The package knows neither OAuth nor upstreams; see [SignIns].
 package signin

@@ -74,7 +74,7 @@ func (p *Pages) beginLogin(w http.ResponseWriter, r *http.Request, front *Front,
 	write(w, http.StatusOK, view{Title: "Sign in at " + front.Login.Name(), Text: "The browser goes to the provider now.", Next: address})
 }
 
-// sendOff begins a login of a browser and returns where the browser goes.
+// sendOff starts a login of a browser and returns where the browser goes.
 func (p *Pages) sendOff(w http.ResponseWriter, r *http.Request, front *Front, server, browser string) (address string, err error) {
 	address, state, memo, err := front.Login.Begin(r.Context(), front.Base+CallbackPath)
 	if err != nil {

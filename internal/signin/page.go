@@ -27,7 +27,7 @@ type view struct {
 	Texts   []Text // forms for credentials
 	Login   string // name of the identity provider; "" if there is none
 	Next    string // where the browser goes by itself
-	Again   string // the page to begin again at
+	Again   string // the page to start again at
 }
 
 // protect sets the headers that every answer has.

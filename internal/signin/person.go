@@ -15,7 +15,7 @@ import (
 
 const (
 	// LoginPath signs the person of a browser in at the gateway, and out: GET says who is signed in,
-	// POST begins a login, DELETE signs out (spec/signin §10).
+	// POST starts a login, DELETE signs out (spec/signin §10).
 	LoginPath = "/login"
 	// LoginHeader is the header in which the page shows the token of its login with each change.
 	LoginHeader = "Weir-Login"
@@ -31,7 +31,7 @@ type people struct {
 	known *bounded.Map[string, *person]
 }
 
-// person is who has signed in, in the epoch in which the login began.
+// person is who has signed in, in the epoch in which the login started.
 type person struct {
 	*identity.Identity
 	epoch uint64
@@ -168,7 +168,7 @@ func (s *people) who(r *http.Request, front *Front) signedIn {
 	return out
 }
 
-// begin begins a login and answers with the address to send the browser to. A page that was opened
+// begin starts a login and answers with the address to send the browser to. A page that was opened
 // under another name of the gateway is sent to the name to which the issuer will send the browser back,
 // because its cookies would not be there.
 func (s *people) begin(w http.ResponseWriter, r *http.Request, front *Front) {

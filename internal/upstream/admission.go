@@ -210,7 +210,7 @@ func (a *admission) set(state State) {
 	a.changed = make(chan struct{})
 }
 
-// start says that an attempt begins.
+// start says that an attempt starts.
 func (a *admission) start() {
 	select {
 	case <-a.wake: // the calls that asked for an attempt get this one
@@ -318,7 +318,7 @@ func (a *admission) lastError() error {
 	return a.err
 }
 
-// nextTry returns the time before which no attempt begins unless a call wants one.
+// nextTry returns the time before which no attempt starts unless a call wants one.
 func (a *admission) nextTry() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -284,8 +284,8 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string, limi
 }
 
 // offered returns the tools that the configuration allows. Over modern HTTP a tool whose schema
-// requires impossible headers cannot be called and is left out, too (2026-07-28). offered also returns
-// what calls of the tools must keep to.
+// requires impossible headers cannot be called and is left out as well (2026-07-28). offered also
+// returns what calls of the tools must keep to.
 func (ls *lists) offered(l *link, tools []json.RawMessage) (kept []json.RawMessage, rules *toolRules) {
 	rules = &toolRules{}
 	kept = tools[:0]

@@ -65,7 +65,7 @@ type change struct {
 
 var _ Sink = (*Live[*catalog.Catalog])(nil)
 
-// NewLive returns a Live that begins with a snapshot.
+// NewLive returns a Live that starts with a snapshot.
 func NewLive[S Snapshot[S]](start S, o LiveOptions[S]) *Live[S] {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -180,7 +180,7 @@ type Manager struct {
 	// attaches counts the calls of Attach.
 	attaches int
 
-	// closing ends when Close begins: drains stop.
+	// closing ends when Close starts: drains stop.
 	closing context.Context
 	close   context.CancelFunc
 }

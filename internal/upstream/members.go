@@ -18,7 +18,7 @@ import (
 const (
 	maxMembers   = 20_000           // principals with a listing, as many as sign-ins
 	maxFetches   = 8                // at once
-	listAge      = 15 * time.Minute // after which a listing that is asked for is fetched anew
+	listAge      = 15 * time.Minute // after which a listing that is asked for is fetched again
 	firstRefetch = time.Second      // after a failure
 	lastRefetch  = 5 * time.Minute
 	watchTime    = 15 * time.Minute // since a principal asked for a listing that it does not have
@@ -70,7 +70,7 @@ type member struct {
 
 	fetching chan struct{}      // closed after the fetch in progress; nil: there is none
 	cancel   context.CancelFunc // of the fetch in progress
-	delay    *time.Timer        // begins a fetch; nil: none waits for its time
+	delay    *time.Timer        // starts a fetch; nil: none waits for its time
 	gone     bool               // signed out or evicted, so that a fetch is of no use
 	stale    bool               // the lists have changed since the last fetch began
 	fetched  time.Time          // the last listing
@@ -163,7 +163,8 @@ func (ms *members) peek(ctx context.Context) (s *served, known bool) {
 	return nil, false
 }
 
-// look begins to fetch the listing of a principal if it is not known or too old. The caller holds mu.
+// look starts to fetch the listing of a principal if it is not known or too old. The caller holds
+// mu.
 func (ms *members) look(ctx context.Context, m *member) {
 	old := m.stale || time.Since(m.fetched) >= listAge
 	if m.listing == nil || old && m.delay == nil {

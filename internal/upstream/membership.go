@@ -41,8 +41,8 @@ func (ms *members) raw(ctx context.Context) *catalog.Listing {
 	return nil
 }
 
-// changed fetches the listing of a principal anew: the server says that it has changed, or refuses the
-// credential. now says that the fetch waits for no further notification.
+// changed fetches the listing of a principal again: the server says that it has changed, or refuses
+// the credential. now says that the fetch waits for no further notification.
 func (ms *members) changed(key memberKey, now bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

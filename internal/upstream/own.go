@@ -19,13 +19,13 @@ func (m *Manager) eachOwn(fn func(name string, ms *members)) {
 }
 
 // OwnLists returns what the servers that list for each principal list for the caller of ctx: for the
-// principal of its session, or else of its identity. It does not wait. It begins to fetch a listing
+// principal of its session, or else of its identity. It does not wait. It starts to fetch a listing
 // that is not known, or that is too old.
 func (m *Manager) OwnLists(ctx context.Context) catalog.Lists {
 	return m.ownLists(func(ms *members) (*served, bool) { return ms.of(ctx) })
 }
 
-// PeekOwnLists is OwnLists for what looks at the lists without a request of the principal: it begins
+// PeekOwnLists is OwnLists for what looks at the lists without a request of the principal: it starts
 // no fetch, and the listings of others are not evicted sooner for it.
 func (m *Manager) PeekOwnLists(ctx context.Context) catalog.Lists {
 	return m.ownLists(func(ms *members) (*served, bool) { return ms.peek(ctx) })

@@ -134,6 +134,6 @@ func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, s
 	if !rules.differ(tool, sent) {
 		return false
 	}
-	ls.refresh() // the catalog needs the change, too
+	ls.refresh() // the catalog needs the change as well
 	return true
 }

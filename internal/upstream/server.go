@@ -39,8 +39,8 @@ type server struct {
 	processes map[process]struct{}
 	running   *sharedProgram // a program that serves a url; nil while none runs
 	hello     mcp.Hello      // of the shared connection, kept while it is down
-	// modernOnly says that the shared connection last worked in the modern era. The next
-	// handshake begins with that era.
+	// modernOnly says that the shared connection last worked in the modern era. The next handshake
+	// starts with that era.
 	modernOnly bool
 }
 
@@ -118,7 +118,8 @@ type target struct {
 	// Process says that weir runs the server. Callers must hold it while they send requests to it:
 	// see Hold and Ready.
 	Process bool
-	// Cluster says that all nodes of a cluster reach the same server. It is set if ok is false, too.
+	// Cluster says that all nodes of a cluster reach the same server. It is set if ok is false as
+	// well.
 	Cluster bool
 	Version string // negotiated in the handshake, "" before it
 }

@@ -400,16 +400,16 @@ func (u *Upstream) comeback() time.Duration {
 // retireTime is how long calls over an HTTP connection whose session is lost may still be answered.
 const retireTime = time.Minute
 
-// retire closes a connection that calls get no more. Calls over HTTP do not
-// depend on each other: those whose answers are on their way get them first,
-// unless the program that is to answer ends, too.
+// retire closes a connection that calls get no more. Calls over HTTP do not depend on each other:
+// those whose answers are on their way get them first, unless the program that is to answer ends as
+// well.
 func (s *slot) retire(l *link, keeps bool) {
 	unused := s.calls.retire(l)
 	if !l.http || l.pid != 0 && !keeps {
 		l.close()
 		return
 	}
-	s.u.wg.Go(func() { // the caller's goroutine is in wg, too
+	s.u.wg.Go(func() { // the caller's goroutine is in wg as well
 		defer l.close()
 		timer := time.NewTimer(retireTime)
 		defer timer.Stop()

@@ -103,7 +103,7 @@ func (u *Upstream) grantOf(session *mcp.Session) (grant string, known bool) {
 // connection, and over the session's own that sent the notification. The shared connection ignores a
 // notification of a session's own in its first second, because many servers send one to each new
 // client. At a server that lists for each principal, the listing of the principal of the connection
-// alone is fetched anew.
+// alone is fetched again.
 func (s listeningServer) ListChanged(from *subscription.Line) {
 	if own := s.u.lists.own; own != nil {
 		if key, ok := s.keyOf(from); ok {

@@ -37,7 +37,7 @@ type Upstream struct {
 	shared         *slot
 	aside          *subscription.Line // of principals without a connection; it never has one
 	legacy, modern eraPeer
-	after          <-chan struct{} // closed when the first start may begin; nil: at once
+	after          <-chan struct{} // closed when the first start may start; nil: at once
 	ctx            context.Context // ends with close
 	cancel         context.CancelFunc
 	wg             sync.WaitGroup // slots and background messages to servers; Add under slotsMu
@@ -189,8 +189,8 @@ func (u *Upstream) public(err error) error {
 	return err
 }
 
-// Hello is Ready for one era. An HTTP server that speaks both eras is greeted in that era, too. If
-// the session has a connection of its own, Hello uses it. The returned Hello shows whether the
+// Hello is Ready for one era. An HTTP server that speaks both eras is greeted in that era as well.
+// If the session has a connection of its own, Hello uses it. The returned Hello shows whether the
 // server speaks the era.
 func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	var hello mcp.Hello

@@ -15,7 +15,7 @@ const (
 	// watchAgain is the time between two attempts to subscribe at the node that has taken a server over.
 	watchAgain = 500 * time.Millisecond
 	// watchRefusals bounds the attempts that such a node, or the server, answers with an error: a node that has
-	// just begun to start the server does so.
+	// just started to start the server does so.
 	watchRefusals = 60
 )
 

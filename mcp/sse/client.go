@@ -376,7 +376,7 @@ func (s *ClientStream) post(body string) error {
 			return nil
 		}
 		if resp.StatusCode != http.StatusUnauthorized {
-			// The session is lost: a new connection begins a new one.
+			// The session is lost: a new connection starts a new one.
 			err = mcp.Errorf(mcp.KindUpstreamUnavailable, "%v", err)
 		}
 	case s.ctx.Err() != nil:

@@ -55,7 +55,7 @@ func (b *requestBody) release() {
 }
 
 // reader returns the bytes as the body of a request, which holds the buffer until it is closed. The
-// caller holds the body, too.
+// caller holds the body as well.
 func (b *requestBody) reader() io.ReadCloser {
 	b.refs.Add(1)
 	r := &requestReader{b: b}

@@ -176,8 +176,8 @@ func (c *Client) tooLarge(verb string) error {
 	return mcp.Answered(mcp.Errorf(mcp.KindUpstreamProtocol, "%s %s more than %d bytes%s", c.who, verb, c.opts.MaxResponse, text))
 }
 
-// halfway returns the error for an answer that began and could not be read. Without room for it, the
-// call has run; a connection that broke proves nothing.
+// halfway returns the error for an answer that started and could not be read. Without room for it,
+// the call has run; a connection that broke proves nothing.
 func (c *Client) halfway(method string, err error) error {
 	if full := mcp.NoRoom(c.who+" answered "+method, err); full != err {
 		return mcp.Answered(full)

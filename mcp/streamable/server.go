@@ -82,7 +82,7 @@ type ServerOptions struct {
 	// MaxSessions bounds the sessions: 10,000. At the bound, a new session replaces one that has been
 	// idle for long, of the principal that has most sessions.
 	MaxSessions int
-	// OnSession is called with 1 when a legacy session begins, and with -1 when it ends. replaced is the
+	// OnSession is called with 1 when a legacy session starts, and with -1 when it ends. replaced is the
 	// principal of a session that ends because a new one needs its place, "" otherwise. It must not
 	// block. Nil is not called.
 	OnSession func(change int, replaced string)

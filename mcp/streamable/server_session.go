@@ -17,12 +17,13 @@ import (
 const (
 	maxPending = 256 // requests to the client waiting for its answer
 	maxStreams = 256 // streams kept for resumption, in addition to those of calls in flight
-	// ownStreamID is the stream of messages that belong to no call. In a session that was made anew,
-	// it and those of calls have a mark behind a point, so that an event id of before names none.
+	// ownStreamID is the stream of messages that belong to no call. In a session that was made
+	// again, it and those of calls have a mark behind a point, so that an event id of before names
+	// none.
 	ownStreamID = "g"
 )
 
-// sessionKind says how a session began, and therefore how it ends.
+// sessionKind says how a session started, and therefore how it ends.
 type sessionKind uint8
 
 const (
@@ -208,7 +209,7 @@ func (s *Server) acquire(ctx context.Context, id, principal string) (*serverSess
 }
 
 // name gives a session the id that its client gets, once. The handshake may still run: a response
-// that became a stream begins before the handler has answered. request is that of the handshake.
+// that became a stream starts before the handler has answered. request is that of the handshake.
 func (s *Server) name(sess *serverSession, request *mcp.Request) string {
 	id := sess.mcp.ID()
 	if s.o.Sessions == nil {

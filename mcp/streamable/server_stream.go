@@ -163,8 +163,8 @@ func (s *Server) answerLost(w http.ResponseWriter, lost lostError) {
 }
 
 // streamFor returns the stream that a GET asks for and the event to continue after, -1 for the
-// first unsent event. That is where a client goes on that names the own stream of before
-// the session was made anew.
+// first unsent event. That is where a client goes on that names the own stream of before the
+// session was made again.
 func (s *serverSession) streamFor(h http.Header) (*serverStream, int64, error) {
 	last := h.Get(HeaderLastEventID)
 	if last == "" {
@@ -189,7 +189,7 @@ func (s *serverSession) streamFor(h http.Header) (*serverStream, int64, error) {
 }
 
 // mark returns what distinguishes the streams of this session from those that it had before it was
-// made anew.
+// made again.
 func (s *serverSession) mark() string {
 	if s.own == nil {
 		return ""
@@ -198,7 +198,7 @@ func (s *serverSession) mark() string {
 }
 
 // findStream returns a stream that may be resumed. known is false for the own stream of the session
-// before it was made anew, whose events are gone.
+// before it was made again, whose events are gone.
 func (s *serverSession) findStream(id string) (st *serverStream, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,8 +244,8 @@ func (s *Server) sessionOf(r *http.Request, id string) (*serverSession, error) {
 	return s.acquire(r.Context(), id, guard.Principal(r.Context()))
 }
 
-// adopt makes the session of an id anew that an earlier Server, or this one, has named. It returns nil
-// if there is none.
+// adopt makes the session of an id again that an earlier Server, or this one, has named. It returns
+// nil if there is none.
 func (s *Server) adopt(ctx context.Context, id, principal string) (*serverSession, error) {
 	ended := s.ended.Load()
 	of, err := s.o.Sessions.Adopt(ctx, id, principal)

@@ -18,8 +18,8 @@ const (
 	// HeaderName repeats the name or uri that a request is about (2026-07-28). A value that is
 	// not safe in a header is in the base64 form.
 	HeaderName = "Mcp-Name"
-	// HeaderParamPrefix begins the headers that repeat arguments whose schema has an "x-mcp-header"
-	// (2026-07-28).
+	// HeaderParamPrefix is the prefix of the headers that repeat arguments whose schema has an
+	// "x-mcp-header" (2026-07-28).
 	HeaderParamPrefix = "Mcp-Param-"
 	// HeaderLastEventID asks for the events after the given one.
 	HeaderLastEventID = "Last-Event-Id"

@@ -85,7 +85,7 @@ func (t *textReader) fill(p []byte) []byte {
 	return bytes.ToValidUTF8(whole, []byte("\uFFFD"))
 }
 
-// unfinished returns the number of bytes at the end of text that begin an incomplete character.
+// unfinished returns the number of bytes at the end of text that start an incomplete character.
 func unfinished(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {

@@ -37,7 +37,7 @@ type Options struct {
 	MaxBytes int           // total size; beyond it the oldest body is dropped, and a larger body is not stored
 	MaxCount int           // number of bodies; beyond it the oldest is dropped
 	TTL      time.Duration // lifetime of a body
-	// Mark names the program that has the bodies, where several programs serve a session: handles begin with
+	// Mark names the program that has the bodies, where several programs serve a session: handles start with
 	// it. Nil is for one program.
 	Mark func() string
 }

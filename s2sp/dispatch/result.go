@@ -16,7 +16,7 @@ import (
 //
 // The two names decide, whatever their values are, with three exceptions. A body of null is not a
 // body. Two texts in an object without other S2SP members are an article, not a table. An element
-// of an array, or a member other than result, must have another S2SP member, too.
+// of an array, or a member other than result, must have another S2SP member as well.
 //
 // A body that is too large to store is dropped, because it must not reach the model; a member
 // warnings says so. For the same reason a result is withheld if it has both names but cannot be
@@ -141,7 +141,7 @@ func (s *sweep) take(obj []byte, element bool) ([]byte, bool) {
 		s.fail(fmt.Errorf("%w: %w", ErrBody, err))
 		return nil, false
 	}
-	// A string that contains JSON is treated as that JSON, because body_data is a string, too.
+	// A string that contains JSON is treated as that JSON, because body_data is a string as well.
 	if text, err := rawjson.Unquote(body); err == nil && rawjson.Valid(text) == nil {
 		body = text
 	}

@@ -127,7 +127,7 @@ func (a *Answer) take(n int64) error {
 	return err
 }
 
-// makeRow takes what the row that begins here takes in out, which grows by doubling.
+// makeRow takes what the row that starts here takes in out, which grows by doubling.
 func (a *Answer) makeRow() error {
 	n := 2*int64(len(a.buf)-a.at) - a.outs
 	err := a.take(n)
@@ -304,12 +304,13 @@ func (a *Answer) nextRow() ([]byte, error) {
 	}
 }
 
-// readRow reads the row that begins here, which may have arrived only in part. It returns nil for a
+// readRow reads the row that starts here, which may have arrived only in part. It returns nil for a
 // row that is not selected.
 func (a *Answer) readRow() ([]byte, error) {
 	a.ends = objectEnd{}
 	for begun := false; ; begun = true {
-		// A row that goes on in what has not come yet is looked through once, not anew with each piece.
+		// A row that goes on in what has not come yet is looked through once, not again with each
+		// piece.
 		size, whole := 0, true
 		if begun {
 			size, whole = a.ends.find(a.buf[a.at:])
@@ -381,7 +382,7 @@ func (a *Answer) peek() (byte, error) {
 	}
 }
 
-// Sizes of the buffer: as it begins, and how much is read at once from then on.
+// Sizes of the buffer: as it starts, and how much is read at once from then on.
 const (
 	firstRead = 32 << 10
 	moreRead  = 256 << 10

@@ -71,7 +71,7 @@ type HandlerOptions struct {
 //
 // Rows that are elsewhere (artifact.Source) are passed on as they arrive, in any number. Their
 // source spends its own token with the first byte of its answer. If the reader is gone by then, the
-// store keeps the answer for the next one. An Arrow stream begins with types that depend on all
+// store keeps the answer for the next one. An Arrow stream starts with types that depend on all
 // rows, so rows in this form are stored first.
 func Handler(tokens artifact.Tokens, opts HandlerOptions) http.Handler {
 	if opts.MaxRequest <= 0 {
@@ -414,7 +414,7 @@ type bodyWriter struct {
 	control *http.ResponseController
 	stall   time.Duration
 	spend   func()
-	head    string // begins the body
+	head    string // starts the body
 	written int64
 }
 

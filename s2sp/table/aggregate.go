@@ -152,7 +152,7 @@ func (g *grouping) gather() error {
 const maxKey = 64
 
 // shortKey returns key, or what stands for it if it is long. Values in keys have their length before
-// them, so no key begins with eight bytes of 255.
+// them, so no key starts with eight bytes of 255.
 func shortKey(key []byte) []byte {
 	if len(key) <= maxKey {
 		return key

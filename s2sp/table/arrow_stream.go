@@ -16,7 +16,7 @@ const (
 	arrowSchema      = 1          // MessageHeader.Schema
 	arrowRecordBatch = 3          // MessageHeader.RecordBatch
 	arrowDouble      = 2          // Precision.DOUBLE
-	arrowContinue    = 0xFFFFFFFF // begins every message
+	arrowContinue    = 0xFFFFFFFF // starts every message
 	arrowAlign       = 8          // of metadata and of each buffer
 
 	arrowTypeNull  = 1 // Type.Null, and so on

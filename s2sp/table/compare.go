@@ -48,7 +48,7 @@ func compare(k kind, a, b []byte) int {
 	case kindString:
 		return compareStrings(a, b)
 	case kindBoolean, kindNested:
-		// "false" sorts before "true" as bytes, too.
+		// "false" sorts before "true" as bytes as well.
 		return bytes.Compare(a, b)
 	}
 	return 0

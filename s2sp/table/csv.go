@@ -18,7 +18,7 @@ import (
 func (v View) WriteCSV(w io.Writer) (int64, error) { return v.writeSeparated(w, ',', false) }
 
 // WriteSheet writes as WriteCSV does, for a person who opens the file in a spreadsheet program. Such a
-// program evaluates a field that begins with =, +, -, @, a tab or a line break, so a name or a string
+// program evaluates a field that starts with =, +, -, @, a tab or a line break, so a name or a string
 // that does gets an apostrophe before it. Numbers stay as they are.
 func (v View) WriteSheet(w io.Writer) (int64, error) { return v.writeSeparated(w, ',', true) }
 
@@ -218,7 +218,7 @@ func eachRecord(data []byte, f func([]csvField) error) error {
 	}
 }
 
-// BeginsAsCSV reports whether data begins with rows+1 lines of comma-separated values with the same
+// BeginsAsCSV reports whether data starts with rows+1 lines of comma-separated values with the same
 // number of fields, at least two, and whether name returns true for each field of the first line.
 func BeginsAsCSV(data []byte, rows int, name func(string) bool) bool {
 	r := csvReader{data: data, line: 1}

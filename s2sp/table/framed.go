@@ -61,7 +61,7 @@ type frame struct {
 	columns     []elements
 }
 
-// split begins to read columns, and rows or data.
+// split starts to read columns, and rows or data.
 func (f *frame) split(data []byte) bool {
 	var m [4][]byte
 	if !rawjson.Contains(data, `"columns"`) || rawjson.Fields(data, []string{"columns", "rows", "data", "index"}, m[:]) != nil {
@@ -107,7 +107,7 @@ func counts(array []byte) bool {
 	return true
 }
 
-// byColumn begins to read columns with the numbers of rows as keys.
+// byColumn starts to read columns with the numbers of rows as keys.
 func (f *frame) byColumn(data []byte) bool {
 	fits := true
 	if rawjson.EachMember(data, func(m rawjson.Member) bool {

@@ -13,7 +13,7 @@ type Selection struct {
 	Columns []string
 }
 
-// Select applies a selection to a table. Each row of the view begins with _row_id.
+// Select applies a selection to a table. Each row of the view starts with _row_id.
 //
 // If a table was read with [Options.KeepRowID] and has a column _row_id, rows are selected by that
 // column, and rows without a value there are dropped. Rows of other tables are numbered by

@@ -77,7 +77,7 @@ type shape struct {
 //	records: shape, end of the row, begin of value 0, …, begin of value w-1     (w ≥ 1)
 //	         noShape, end of the row, begin of the row
 //
-// All positions count from the segment's first byte. A value ends where the next literal begins.
+// All positions count from the segment's first byte. A value ends where the next literal starts.
 const (
 	noShape = 1<<32 - 1
 	word    = 4

@@ -18,7 +18,7 @@ type View struct {
 	outs   []out    // shown columns; nil: all columns as each row has them
 	rows   []uint32 // row numbers; see picked
 	picked bool     // rows is the selection; otherwise all rows in order
-	id     bool     // each row begins with _row_id
+	id     bool     // each row starts with _row_id
 }
 
 // out is a column of a view.

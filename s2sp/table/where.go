@@ -23,7 +23,7 @@ import (
 //	exists          the row has the field, null or not; value false turns it around
 //	null            null or absent; value false turns it around
 //
-// =, ==, !=, <, <=, >, >= are accepted, too.
+// =, ==, !=, <, <=, >, >= are accepted as well.
 func Operators() []string {
 	return []string{"eq", "ne", "lt", "le", "gt", "ge", "in", "not_in", "contains", "not_contains", "prefix", "suffix", "regex", "exists", "null"}
 }

@@ -181,7 +181,7 @@ func (c *Client) StartInBackground() error { return c.member.StartInBackground()
 // Wait waits until the Client is in its office.
 func (c *Client) Wait(ctx context.Context) error { return c.member.Wait(ctx) }
 
-// SetKeys replaces Options.Keys for calls and channels that begin later. The caller must not change
+// SetKeys replaces Options.Keys for calls and channels that start later. The caller must not change
 // the map afterwards.
 func (c *Client) SetKeys(keys map[string]ed25519.PublicKey) { c.keys.Store(&keys) }
 

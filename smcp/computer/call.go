@@ -30,7 +30,7 @@ type Record struct {
 func (c *Computer) History() []Record { return c.ledger.list() }
 
 // Cancel ends a call in flight and reports whether there was one. If the cancellation arrives before
-// its call, it also ends a call that begins within a second.
+// its call, it also ends a call that starts within a second.
 func (c *Computer) Cancel(reqID string) bool { return c.ledger.cancel(reqID) }
 
 // Call calls a tool by its name in any dialect and returns a CallToolResult. Failures, refusals,

@@ -52,7 +52,7 @@ var (
 	_ mcp.Handler = (*channel)(nil)
 )
 
-// open begins a channel.
+// open starts a channel.
 func (o *office) open(req smcp.MCPRequest) error {
 	s := o.c.server(req.Server)
 	var up *upstream.Upstream

@@ -123,8 +123,8 @@ func (l *ledger) full() bool {
 	return len(l.calls) >= maxCalls
 }
 
-// cancel ends a call in flight and reports whether there was one. Each call begins in its own
-// goroutine, so a cancellation may overtake it: cancel also ends a call that begins within
+// cancel ends a call in flight and reports whether there was one. Each call starts in its own
+// goroutine, so a cancellation may overtake it: cancel also ends a call that starts within
 // cancelLead.
 func (l *ledger) cancel(reqID string) bool {
 	l.mu.Lock()
@@ -145,7 +145,7 @@ func (l *ledger) cancel(reqID string) bool {
 	return false
 }
 
-// takeEarly reports whether a call was cancelled before it began. The caller holds mu.
+// takeEarly reports whether a call was cancelled before it started. The caller holds mu.
 func (l *ledger) takeEarly(reqID string) bool {
 	i := slices.IndexFunc(l.early, func(e cancellation) bool { return e.reqID == reqID })
 	if i < 0 {

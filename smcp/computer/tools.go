@@ -189,7 +189,7 @@ func (c *Computer) Problems() []string {
 }
 
 // Tools returns the tools of all servers under the names that an agent of a protocol version uses:
-// an a2c_version such as "0.5.0", or "" for an agent without one. From 0.3 on a name begins with its
+// an a2c_version such as "0.5.0", or "" for an agent without one. From 0.3 on a name starts with its
 // server. Before that, a name that two servers use is left out.
 func (c *Computer) Tools(version string) []smcp.Tool { return c.toolsIn(a2c.ToldDialect(version)) }
 

@@ -60,7 +60,7 @@ func (c *cluster) forget(s *session) {
 // shared is the part of an office that has a document. Hub.mu guards it.
 type shared struct {
 	rev    uint64
-	local  int // members with a connection here; counted without a cluster, too
+	local  int // members with a connection here; counted without a cluster as well
 	users  int // joins under way
 	spans  bool
 	ended  bool
@@ -579,9 +579,8 @@ func (h fabric) spread(ctx context.Context) {
 }
 
 // drain ends the connections one after the other, each when it has no call in flight, and refuses new ones. Between
-// the look for calls and the end of a connection none can begin there.
-// Connections of the gateway itself stay. It returns when the hub ends, because a peer whose handshake was
-// earlier may come late.
+// the look for calls and the end of a connection none can start there. Connections of the gateway itself stay. It
+// returns when the hub ends, because a peer whose handshake was earlier may come late.
 func (h fabric) drain() {
 	h.mu.Lock()
 	h.cluster.leaving = true

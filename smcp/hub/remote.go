@@ -386,7 +386,7 @@ func (r remote) hand(s *session, m *roster.Message) {
 	}
 }
 
-// lost ends the connection of the Computer whose channels have lost a message: it begins anew.
+// lost ends the connection of the Computer whose channels have lost a message: it starts again.
 func (r remote) lost(s *session, m *roster.Message) {
 	r.log.Warn("messages of a channel were lost between nodes; the Computer connects again", "name", s.name, "from", m.Agent.Name)
 	if m.Op == roster.OpSend {

@@ -40,7 +40,7 @@ type session struct {
 	serving int                // number in flight, to a Computer
 	wants   string             // the office of the last join
 	leaving bool               // its membership ends: it is not put out
-	moving  bool               // its connection ends now, without a call in flight: none begins
+	moving  bool               // its connection ends now, without a call in flight: none starts
 	ended   bool
 	threads map[string]*thread // of channels with members at other nodes, by their sid
 }

@@ -72,7 +72,7 @@ type Config struct {
 	// session is admitted at once.
 	Probation *Probation
 
-	NoUpgrade bool // offer no WebSocket to sessions that began with polling
+	NoUpgrade bool // offer no WebSocket to sessions that started with polling
 
 	// Memory counts incoming messages. A session ends if its message does not fit. Nil means no
 	// count.
@@ -106,7 +106,7 @@ func or[T int | time.Duration](value, otherwise T) T {
 	return otherwise
 }
 
-// ClientConfig configures Dial. The zero value is ready for use: it begins with polling and
+// ClientConfig configures Dial. The zero value is ready for use: it starts with polling and
 // upgrades to WebSocket.
 type ClientConfig struct {
 	// Transports are tried as in the JavaScript client: the first opens the session, and polling

@@ -132,7 +132,7 @@ func (c *client) session(data []byte) (*Session, []Transport, error) {
 	return s, o.Upgrades, nil
 }
 
-// start begins a session: it sets the carrier, starts the heartbeat and obtains the receiver.
+// start starts a session: it sets the carrier, starts the heartbeat and obtains the receiver.
 func (c *client) start(s *Session, by carrier, accept func(*Session) Receiver) {
 	s.mu.Lock()
 	s.carrier = by

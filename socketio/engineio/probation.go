@@ -22,7 +22,7 @@ const (
 // ErrTooManySessions is returned by Session.Admit if Config.MaxSessions sessions are admitted.
 var ErrTooManySessions = errors.New("engineio: too many sessions")
 
-// Probation bounds the cost of clients that the application does not know yet. A session begins on
+// Probation bounds the cost of clients that the application does not know yet. A session starts on
 // probation and leaves it with Session.Admit. Until then it counts in a separate pool, in total and
 // per address, and not in MaxSessions. Its messages must be small, it may send one POST at a time,
 // and its queue is short. Each field may be zero.

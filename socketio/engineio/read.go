@@ -39,7 +39,7 @@ type reading struct {
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
 
-// takeReading begins to read with the bytes that rest has read.
+// takeReading starts to read with the bytes that rest has read.
 func takeReading(s *Session, w *wsConn) *reading {
 	r := readings.Get().(*reading)
 	r.session, r.conn = s, w
@@ -296,7 +296,7 @@ func (w *wsConn) pong(data []byte) error {
 }
 
 // have waits until n bytes are in the buffer, at most the size of a control frame. within means
-// that a message or a frame has begun.
+// that a message or a frame has started.
 func (r *reading) have(n int, within bool) error {
 	for r.to-r.from < n {
 		if err := r.fill(within || r.to > r.from); err != nil {

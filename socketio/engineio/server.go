@@ -275,7 +275,7 @@ type opening struct {
 	MaxPayload   int         `json:"maxPayload"`
 }
 
-// openWebSocket begins a session on a WebSocket. A new goroutine reads the connection, so that the
+// openWebSocket starts a session on a WebSocket. A new goroutine reads the connection, so that the
 // HTTP server's goroutine ends and releases its buffers.
 func (s *Server) openWebSocket(w http.ResponseWriter, r *http.Request, session *Session) {
 	g, err := s.upgrader.Upgrade(hijacker{w}, r, s.upgradeHeader(w))

@@ -203,8 +203,8 @@ func (w *wsConn) clientLoop() {
 	}
 }
 
-// readMessage reads a message that has begun and passes it on. It holds the buffer only during the
-// call: an idle session has none.
+// readMessage reads a message that has started and passes it on. It holds the buffer only during
+// the call: an idle session has none.
 func (w *wsConn) readMessage(kind int, r io.Reader) error {
 	s := w.session
 	scratch := readScratch.Get().(*[]byte)

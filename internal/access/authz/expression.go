@@ -82,7 +82,7 @@ type Expression struct {
 
 // A SyntaxError says what is wrong with an expression, and where.
 type SyntaxError struct {
-	Line, Column int // in the expression; both begin at 1
+	Line, Column int // in the expression; both start at 1
 	Message      string
 }
 

@@ -16,10 +16,9 @@ func attributes(guarded bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: sig}
 }
 
-// A thread is an operating system's thread that starts children and lives as long
-// as they do. To the kernel the thread is the parent: its end would end them
-// (prctl(2), PR_SET_PDEATHSIG). The runtime ends threads, too, such as one that a
-// goroutine was locked to when it returned.
+// A thread is an operating system's thread that starts children and lives as long as they do. To
+// the kernel the thread is the parent: its end would end them (prctl(2), PR_SET_PDEATHSIG). The
+// runtime ends threads as well, such as one that a goroutine was locked to when it returned.
 type thread struct {
 	mu       sync.Mutex // guards below
 	children int

@@ -80,7 +80,7 @@ func SetChecked(obj []byte, key string, value []byte) ([]byte, error) {
 	return set(obj, key, value, true)
 }
 
-// valueEnd returns the index behind the checked value that begins at i, and i if there is none.
+// valueEnd returns the index behind the checked value that starts at i, and i if there is none.
 func valueEnd(data []byte, i int) int {
 	if i >= len(data) {
 		return i

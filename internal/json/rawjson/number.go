@@ -12,7 +12,7 @@ import (
 // because floats are rounded beyond.
 func Int(raw []byte) (n int, ok bool) {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
-		return 0, false // ParseFloat knows words, too
+		return 0, false // ParseFloat knows words as well
 	}
 	if n, err := strconv.Atoi(string(raw)); err == nil {
 		return n, true

@@ -56,8 +56,8 @@ func SkipSpace(data []byte, i int) int {
 	return i
 }
 
-// Skip checks the value that starts at or after index i and returns the index
-// just behind it. Everything inside the value is checked, too.
+// Skip checks the value that starts at or after index i and returns the index just behind it.
+// Everything inside the value is checked as well.
 func Skip(data []byte, i int) (int, error) { return skip(data, i, 0) }
 
 func skip(data []byte, i, depth int) (int, error) {

@@ -64,7 +64,7 @@ func replaceHalves(data []byte, i int) {
 }
 
 // RepairEscapes replaces halves of surrogate pairs by U+FFFD in place, in a piece of a text that
-// begins outside of an escape. The piece may end within an escape or between two halves: those last
+// starts outside of an escape. The piece may end within an escape or between two halves: those last
 // bytes stay as they are, and RepairEscapes returns their number.
 func RepairEscapes(piece []byte) (unfinished int) {
 	unfinished = unfinishedEscape(piece)
@@ -106,12 +106,12 @@ func isEscaped(data []byte, i int) bool {
 	return (i-start)%2 == 1
 }
 
-// isHigh and isLow report whether data begins with an escape of the first or of the second half of
+// isHigh and isLow report whether data starts with an escape of the first or of the second half of
 // a surrogate pair.
 func isHigh(data []byte) bool { return isSurrogate(data) && data[3]|0x20 < 'c' }
 func isLow(data []byte) bool  { return isSurrogate(data) && data[3]|0x20 >= 'c' }
 
-// isSurrogate reports whether data begins with the escape of a code unit from D800 to DFFF.
+// isSurrogate reports whether data starts with the escape of a code unit from D800 to DFFF.
 func isSurrogate(data []byte) bool {
 	return len(data) >= escapeBytes && data[0] == '\\' && data[1] == 'u' && data[2]|0x20 == 'd' && data[3] >= '8' && isHex(data[3:escapeBytes])
 }

@@ -56,19 +56,19 @@ func (w *Writer) close(c byte) *Writer {
 	return w
 }
 
-// Object begins an object.
+// Object starts an object.
 func (w *Writer) Object() *Writer { return w.open('{') }
 
 // EndObject ends an object.
 func (w *Writer) EndObject() *Writer { return w.close('}') }
 
-// Array begins an array.
+// Array starts an array.
 func (w *Writer) Array() *Writer { return w.open('[') }
 
 // EndArray ends an array.
 func (w *Writer) EndArray() *Writer { return w.close(']') }
 
-// Key begins a member.
+// Key starts a member.
 func (w *Writer) Key(key string) *Writer {
 	w.separate()
 	w.buf = append(AppendString(w.buf, key), ':')

@@ -20,7 +20,7 @@ const (
 
 // Options say how a Decoder reads. The zero value of each hook does nothing.
 type Options struct {
-	// File is the name that problems begin with.
+	// File is the name that problems start with.
 	File string
 	// Lenient is set for a file of another program. An unknown key is a warning there, and a value of an enum may be
 	// written with other case, hyphens and underscores.

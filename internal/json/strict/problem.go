@@ -66,11 +66,11 @@ func ByPlace(a, b Problem) int {
 }
 
 // Nearest returns the candidate that a person most likely meant, or "": the one with the fewest mistakes, else the
-// only one that begins with word.
+// only one that starts with word.
 func Nearest(word string, candidates []string) string {
 	const (
 		longest  = 64 // no key is that long, and the distance is quadratic
-		shortest = 3  // fewer letters begin anything
+		shortest = 3  // fewer letters start anything
 	)
 	if len(word) > longest {
 		return ""

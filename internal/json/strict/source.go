@@ -128,7 +128,7 @@ type jsonReader struct {
 	atOffset, atLine, atColumn int
 }
 
-// next is the offset at which the next token begins.
+// next is the offset at which the next token starts.
 func (r *jsonReader) next() int {
 	at := int(r.decoder.InputOffset())
 	for at < len(r.text) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[at]) >= 0 {
@@ -273,9 +273,8 @@ func blank(data []byte) []byte {
 	return out
 }
 
-// blankComment blanks the comment that begins at offset i and returns the offset
-// after it. Line ends stay, and a block comment that does not end is left alone:
-// the reader will report it.
+// blankComment blanks the comment that starts at offset i and returns the offset after it. Line
+// ends stay, and a block comment that does not end is left alone: the reader will report it.
 func blankComment(out []byte, i int) int {
 	end := len(out)
 	if out[i+1] == '/' {

@@ -27,7 +27,7 @@ func (e *TooLargeError) Error() string {
 // with a Meter for each computation.
 type Pattern struct {
 	re           *regexp.Regexp
-	prefix       string // what every match begins with, or ""
+	prefix       string // what every match starts with, or ""
 	whole        bool   // prefix is the pattern
 	instructions int64
 }
@@ -81,9 +81,8 @@ const piece = Small
 // few is what any match costs.
 const few = 10
 
-// Find returns the byte at which the first match in s begins, or -1. It matches s
-// as a whole: ^, $ and \b mean what they do without a Meter. An error is the
-// Meter's, and there is no answer then.
+// Find returns the byte at which the first match in s starts, or -1. It matches s as a whole: ^, $
+// and \b mean what they do without a Meter. An error is the Meter's, and there is no answer then.
 func (p *Pattern) Find(m *Meter, s string) (int, error) {
 	without := 0 // bytes that hold no match
 	if p.prefix != "" {

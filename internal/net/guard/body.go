@@ -29,9 +29,9 @@ const (
 // KindInvalidRequest. After either, the connection is closed, so that nothing of
 // the rest is read as a request.
 //
-// What it takes is counted in room, which the caller releases when it needs the
-// body no more; nil counts nothing. Where there is no room, it waits, and the
-// error is of KindMemory, of which RequestID knows the id, too.
+// What it takes is counted in room, which the caller releases when it needs the body no more; nil
+// counts nothing. Where there is no room, it waits, and the error is of KindMemory, of which
+// RequestID knows the id as well.
 //
 // Bodies are read whole before anything is done with them: an answer that
 // starts while its request still arrives deadlocks with clients that do not

@@ -61,14 +61,14 @@ type challenger struct {
 	g     *Guard
 	r     *http.Request
 	check Check // of CheckedBy; nil: none
-	lasts bool  // the request may begin a stream
-	// drains is what Streams.seen returned when the request began.
+	lasts bool  // the request may start a stream
+	// drains is what Streams.seen returned when the request started.
 	drains uint64
 }
 
 // Identify returns who made a request, as Wrap finds out. Use it to check again who is at the other
-// end of a connection that began with the request. Without Options.Authenticate every caller is the
-// local one.
+// end of a connection that started with the request. Without Options.Authenticate every caller is
+// the local one.
 func (g *Guard) Identify(r *http.Request) (*identity.Identity, error) {
 	if id := vouched(r.Context()); id != nil {
 		return id, nil // the node that vouches checks it again

@@ -27,7 +27,7 @@ const checkRevocable = 5 * time.Minute
 type Check func(r *http.Request) (*identity.Identity, error)
 
 // Streams ends streams with the credentials of their callers: each request is checked when it begins,
-// and a stream goes on for days. It checks a stream again at its begin, as the rules may have changed
+// and a stream goes on for days. It checks a stream again at its start, as the rules may have changed
 // since the headers were read. It checks it when the credential ends, and all streams when Follow or
 // Recheck is called. A credential that its issuer may revoke is checked every five minutes as well. It
 // is safe for concurrent use.
@@ -37,11 +37,11 @@ type Streams struct {
 	turn  uint64 // how often all streams were to be checked
 	open  map[*stream]struct{}
 	drain time.Duration // of the last Drain
-	// drains counts the calls of Drain. A request remembers the number at its begin.
+	// drains counts the calls of Drain. A request remembers the number at its start.
 	drains atomic.Uint64
 }
 
-// stream is a stream that a request has begun.
+// stream is a stream that a request has started.
 type stream struct {
 	of        *Streams
 	by        Check // nil: that of Streams
@@ -71,7 +71,7 @@ func (s *Streams) Recheck() {
 }
 
 // Drain ends the streams of the requests that are there now, each after a random part of a time, because their
-// clients all connect again. A request that has not begun its stream yet is one of them: its client may have
+// clients all connect again. A request that has not started its stream yet is one of them: its client may have
 // read a part of the answer already. context.Cause is an error of mcp.KindShuttingDown then. It returns at once.
 func (s *Streams) Drain(within time.Duration) {
 	s.mu.Lock()
@@ -212,7 +212,7 @@ func (o *stream) recheck() {
 	}
 }
 
-// begins reports whether a request may begin a stream: a GET, or a subscription of 2026-07-28.
+// begins reports whether a request may start a stream: a GET, or a subscription of 2026-07-28.
 func begins(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
 }

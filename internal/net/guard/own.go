@@ -12,8 +12,8 @@ import (
 )
 
 // OwnOrigin returns an error of KindPermissionDenied for a request that a page of another origin had
-// a browser send. Pages of this machine's other servers are other origins, too. public is the URL of
-// the server behind a proxy, which may change the Host; "" is none. Check the Host before.
+// a browser send. Pages of this machine's other servers are other origins as well. public is the URL
+// of the server behind a proxy, which may change the Host; "" is none. Check the Host before.
 func OwnOrigin(r *http.Request, public string) error {
 	if origin := address.Origin(public); origin != "" {
 		return ownOrigin(r, map[string]bool{origin: true})

@@ -89,7 +89,7 @@ func (c *conn) begin(limited bool) {
 }
 
 // fresh reports whether an idle connection can carry a request: a server that closes it, or sends
-// something that no request asked for, has done so before the request begins.
+// something that no request asked for, has done so before the request starts.
 func (c *conn) fresh() bool {
 	if c.under != c.nc && !c.empty() {
 		return false

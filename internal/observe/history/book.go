@@ -125,7 +125,7 @@ func (b *Book) Recent(before uint64, n int, fits func(*telemetry.Event) bool) (f
 	return found, false
 }
 
-// Watch begins to follow the events for a principal. The caller must call Leave. The error is
+// Watch starts to follow the events for a principal. The caller must call Leave. The error is
 // errTooMany.
 func (b *Book) Watch(principal string) (*Watcher, error) {
 	most := maxOfPrincipal

@@ -86,7 +86,7 @@ type Figures struct {
 	P50, P95 time.Duration
 }
 
-// A StepFigures is the Figures of one step, which begins at Start.
+// A StepFigures is the Figures of one step, which starts at Start.
 type StepFigures struct {
 	Start time.Time
 	Figures

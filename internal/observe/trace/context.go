@@ -27,7 +27,7 @@ type origin struct {
 }
 
 // parseParent reads a traceparent. It reports false for anything that W3C Trace Context calls
-// invalid; the request then begins a trace of its own.
+// invalid; the request then starts a trace of its own.
 func parseParent(text string) (o origin, ok bool) {
 	if len(text) < parentLength || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return origin{}, false

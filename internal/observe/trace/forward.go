@@ -21,7 +21,7 @@ type Forwarded struct {
 	read           outcome // what the answer says, if it was read
 }
 
-// Forward begins a request with the method to a server. h are the headers of the agent's HTTP
+// Forward starts a request with the method to a server. h are the headers of the agent's HTTP
 // request, and message is its body. If the request has a span, the edit puts the span's context into
 // the message.
 func (t *Tracer) Forward(to func() Server, method string, h http.Header, message []byte) (f Forwarded, e Edit) {
@@ -39,7 +39,7 @@ func (t *Tracer) Forward(to func() Server, method string, h http.Header, message
 	return f, f.client.edit(message)
 }
 
-// accept begins the span of the agent's request, if its trace is sampled.
+// accept starts the span of the agent's request, if its trace is sampled.
 func (f *Forwarded) accept(h http.Header, message []byte) (m jsonrpc.Message) {
 	e := f.by.exporter.Load()
 	if e == nil {

@@ -294,7 +294,7 @@ type Call struct {
 	began  time.Time
 }
 
-// Begin begins a request to a server. It returns the params to send: params themselves, unless ctx
+// Begin starts a request to a server. It returns the params to send: params themselves, unless ctx
 // belongs to a request with a span.
 func (t *Tracer) Begin(ctx context.Context, to *Server, method string, params json.RawMessage) (Call, json.RawMessage) {
 	if t == nil {

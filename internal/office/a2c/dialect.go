@@ -69,7 +69,7 @@ func (d Dialect) Hear(event string, payload json.RawMessage) Dialect {
 // OneComputer reports whether an office has at most one Computer in the dialect.
 func (d Dialect) OneComputer() bool { return d >= Dialect05 }
 
-// Prefixed reports whether tool names begin with the bundle id of their MCP server.
+// Prefixed reports whether tool names start with the bundle id of their MCP server.
 func (d Dialect) Prefixed() bool { return d >= Dialect03 }
 
 // ToolName returns the name of a tool in the dialect.

@@ -334,7 +334,7 @@ func NodeOf(name string) func(subject string) string {
 
 func (s *Shared) officeSubject(id string) string { return "weir." + s.o.Name + "." + keyOf(id) }
 
-// listen begins to receive messages for the node's current INC.
+// listen starts to receive messages for the node's current INC.
 func (s *Shared) listen() (stop func(), err error) {
 	inc := s.o.Node.Inc()
 	var stops []func()

@@ -52,7 +52,7 @@ type Options struct {
 	Admitted func() bool
 	// Drained is closed when the node takes no new work and other nodes do. Nil is never.
 	Drained <-chan struct{}
-	// Name of the cluster begins the subjects of messages.
+	// Name of the cluster starts the subjects of messages.
 	Name string
 	// Bodies carries bodies that are too large for a message. Nil limits messages to what the bus takes.
 	Bodies *Bodies
@@ -120,7 +120,7 @@ func NewShared(o Options) *Shared {
 	return s
 }
 
-// Open begins to hear of the cluster. Close ends it.
+// Open starts to hear of the cluster. Close ends it.
 func (s *Shared) Open(events Events) error {
 	s.events = events
 	over := s.o.Node.Fenced() // of the INC that listen reads next, or of an older one
@@ -332,7 +332,7 @@ func (s *Shared) Follow(id string, f func(rev uint64, o *Office)) (stop func(), 
 	return func() { end(); forget() }, nil
 }
 
-// saw notes and reads a document of an office that is followed. The next change begins with it, and the next document
+// saw notes and reads a document of an office that is followed. The next change starts with it, and the next document
 // is read with its help. The result is read-only.
 func (s *Shared) saw(d store.Doc) (*Office, error) {
 	s.mu.Lock()

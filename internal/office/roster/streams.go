@@ -25,8 +25,8 @@ import (
 //	     ◀──────────────────── 4 is lost, 3 runs
 //
 // The sender takes the roll of the messages of which it has heard nothing for rollAfter, so a message that
-// was the last one is found missing, too. A call that the receiver has, and that does not run there any more,
-// was answered, and the answer is lost. A message that is lost was not handled, and never will be.
+// was the last one is found missing as well. A call that the receiver has, and that does not run there any
+// more, was answered, and the answer is lost. A message that is lost was not handled, and never will be.
 
 const (
 	rollEvery = time.Second

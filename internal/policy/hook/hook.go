@@ -176,7 +176,7 @@ func (s *Set) Ask(ctx context.Context, q *Question) (*Refusal, error) {
 	return nil, nil
 }
 
-// note logs that a hook has begun to fail, or answers again.
+// note logs that a hook has started to fail, or answers again.
 func (s *Set) note(ctx context.Context, h *one, err error) {
 	if was := h.failing.Swap(err != nil); was == (err != nil) {
 		return

@@ -100,7 +100,7 @@ type State struct {
 	Result, Error, Questions json.RawMessage
 	// Modern reports a task of 2026-07-28.
 	Modern bool
-	// Agent reports a task as agent servers make them. Modern is then set, too.
+	// Agent reports a task as agent servers make them. Modern is then set as well.
 	Agent bool
 }
 

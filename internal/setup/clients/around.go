@@ -153,7 +153,7 @@ func (m *mixed) shaped() (spans []span) {
 }
 
 // valued returns the spans of the secrets in the value of a variable, a header or an option, which
-// begins at a byte of the flat text. secret says that its name is that of a secret.
+// starts at a byte of the flat text. secret says that its name is that of a secret.
 func (m *mixed) valued(from int, secret bool) []span {
 	value := m.flat[from:]
 	spans := m.shaped()

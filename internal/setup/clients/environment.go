@@ -49,7 +49,7 @@ func (e Environment) or(name, template string) string {
 	return e.path(template)
 }
 
-// path expands a template of the table. A template begins with one of
+// path expands a template of the table. A template starts with one of
 //
 //	~              the home folder
 //	$CFG           the folder for the settings of desktop applications

@@ -79,7 +79,7 @@ func exists(dir string) bool {
 }
 
 // CleanPath returns a PATH without folders that do not exist, those of a single shell and repeated
-// ones. Relative folders go, too: a service has no working folder of its own.
+// ones. Relative folders go as well: a service has no working folder of its own.
 func CleanPath(path string) string {
 	var kept []string
 	seen := map[string]bool{}

@@ -19,7 +19,7 @@ type Notifier struct{ socket string }
 // nothing.
 func NewNotifier(socket string) Notifier { return Notifier{socket} }
 
-// Notify sends one state. An abstract socket begins with "@".
+// Notify sends one state. An abstract socket starts with "@".
 func (n Notifier) Notify(state string) error {
 	if n.socket == "" {
 		return nil

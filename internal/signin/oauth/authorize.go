@@ -41,7 +41,7 @@ func wanted(s *Server, f *found, had *cached) []string {
 	return union(first, had.grant.Scopes, had.grant.Wanted)
 }
 
-// Begin begins a sign-in of a principal and returns the URL to open in the browser of that principal.
+// Begin starts a sign-in of a principal and returns the URL to open in the browser of that principal.
 // The browser comes back to redirect, or to a path below it that is the issuer's, with the state in its
 // query. The caller hands both to [Client.Finish] within 10 minutes.
 func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect string) (address, state string, err error) {

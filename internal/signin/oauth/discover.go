@@ -197,7 +197,7 @@ func (m *resourceMetadata) check(server string) error {
 }
 
 // covers reports whether a resource is a server or its parent: of the same origin, with a path that
-// begins the server's. A final slash makes no difference.
+// starts the server's. A final slash makes no difference.
 func covers(resource, server string) bool {
 	a, err := url.Parse(resource)
 	b, berr := url.Parse(server)

@@ -54,7 +54,7 @@ func (f Flow) Alone() bool {
 	return f == FlowClientCredentials || f == FlowJWTBearer || f == FlowOwnIDJAG
 }
 
-// usesFile reports whether the JWT of AssertionFile is what the flow begins with. In the other flows it
+// usesFile reports whether the JWT of AssertionFile is what the flow starts with. In the other flows it
 // proves who the client is.
 func (f Flow) usesFile() bool { return f == FlowJWTBearer || f == FlowOwnIDJAG }
 

@@ -15,7 +15,7 @@ import (
 // maxRefreshes bounds the refreshes in progress. Callers may have left them.
 const maxRefreshes = 1000
 
-// Errors of refreshes that are not begun.
+// Errors of refreshes that are not started.
 var (
 	errTooManyRefreshes = fmt.Errorf("weir refreshes %d tokens already; try again in a moment", maxRefreshes)
 	errClosed           = errors.New("weir stops, and refreshes no more tokens")
@@ -48,7 +48,7 @@ func newRefreshes() *refreshes {
 	return r
 }
 
-// do returns the outcome of the refresh of a credential that is in progress, else begins one. It
+// do returns the outcome of the refresh of a credential that is in progress, else starts one. It
 // returns early if ctx ends.
 func (r *refreshes) do(ctx context.Context, id vault.ID, refresh func(ctx context.Context) (*grant, error)) (*grant, error) {
 	one, err := r.join(ctx, id, refresh)
@@ -63,7 +63,7 @@ func (r *refreshes) do(ctx context.Context, id vault.ID, refresh func(ctx contex
 	}
 }
 
-// join returns the refresh of a credential, which it begins if there is none.
+// join returns the refresh of a credential, which it starts if there is none.
 func (r *refreshes) join(ctx context.Context, id vault.ID, refresh func(ctx context.Context) (*grant, error)) (*refreshing, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +99,7 @@ func (r *refreshes) any() bool {
 	return len(r.running) > 0
 }
 
-// close waits for the refreshes in progress, and begins no more. If ctx ends first, it cuts them off,
+// close waits for the refreshes in progress, and starts no more. If ctx ends first, it cuts them off,
 // and the error names their servers.
 func (r *refreshes) close(ctx context.Context) error {
 	r.mu.Lock()

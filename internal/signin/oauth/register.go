@@ -170,7 +170,7 @@ func (c *Client) clientFor(ctx context.Context, s *Server, f *found, r *reach, r
 func (c *Client) registered(ctx context.Context, f *found, r *reach, redirect string) (credentials, error) {
 	id := vault.ID{Kind: vault.Client, Issuer: f.Issuer}
 	old, err := c.store.Get(ctx, id)
-	if errors.Is(err, vault.ErrClosed) { // no key opens it; weir registers anew
+	if errors.Is(err, vault.ErrClosed) { // no key opens it; weir registers again
 		if err = c.store.Delete(ctx, id); err == nil {
 			err = vault.ErrMissing
 		}

@@ -62,7 +62,7 @@ func (f *Finder) With(secret string) *Finder {
 	return &Finder{known: f.known, recent: f.recent, own: own}
 }
 
-// Find returns the place of the first secret in a JSON value, which begins with the name of the value.
+// Find returns the place of the first secret in a JSON value, which starts with the name of the value.
 // "" means that there is none. The place names no secret.
 func (f *Finder) Find(name string, raw []byte) string {
 	s := search{Finder: f}

@@ -212,7 +212,7 @@ func Plain(text string) bool {
 // and the like between them.
 func Random(text string) bool {
 	var count, lower, upper, digits, vowels, turns int
-	camel := true // each capital begins a word
+	camel := true // each capital starts a word
 	var before byte
 	for i := range len(text) {
 		c := text[i]

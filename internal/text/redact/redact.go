@@ -27,7 +27,7 @@ const maxSpelled = 1024
 // A Set is a set of secrets. The nil Set is empty. It is immutable and safe for
 // concurrent use.
 type Set struct {
-	starts [1 << 16 / 64]uint64  // bit b0<<8|b1: a form begins with these two bytes
+	starts [1 << 16 / 64]uint64  // bit b0<<8|b1: a form starts with these two bytes
 	forms  map[[2]byte][]written // by their first two bytes, the longest first
 }
 

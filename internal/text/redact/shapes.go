@@ -87,7 +87,7 @@ func findShape(text string, from int) (start, end int, found bool) {
 	return 0, 0, false
 }
 
-// match returns where a secret that begins at i ends; 0 if there is none.
+// match returns where a secret that starts at i ends; 0 if there is none.
 func (s *shape) match(text string, i int) int {
 	if !strings.HasPrefix(text[i:], s.prefix) {
 		return 0

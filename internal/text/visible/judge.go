@@ -9,7 +9,7 @@ import (
 // reader judges the characters of a text in order.
 type reader struct {
 	s string
-	// flagEnd is the end of a flag made of tags that begins before it.
+	// flagEnd is the end of a flag made of tags that starts before it.
 	flagEnd int
 }
 

@@ -12,7 +12,7 @@
 // wait until the lease of the old one has run out, which is what keeps a second agent
 // from taking the calls of the first.
 //
-// With Options.Kept, registrations are documents in a store, and their leases begin anew with the
+// With Options.Kept, registrations are documents in a store, and their leases start again with the
 // next process.
 //
 // The protocol of registration is told in package agentserver, whose other end

@@ -33,7 +33,7 @@ type document struct {
 }
 
 const (
-	// keepPrefix begins the keys of the documents.
+	// keepPrefix is the prefix of the keys of the documents.
 	keepPrefix = "a."
 	keepTime   = 2 * time.Second // bounds one request to the store
 	keepWait   = 2 * time.Second // when a store that did not answer is asked again
@@ -71,9 +71,9 @@ func ReadKept(ctx context.Context, docs store.Docs) (*Kept, error) {
 	return k, nil
 }
 
-// restore takes up the agents of an earlier process, before the Registry is used. Their leases begin
-// anew, because no agent could renew its lease meanwhile. An agent that is not permitted any more is
-// left out.
+// restore takes up the agents of an earlier process, before the Registry is used. Their leases start
+// again, because no agent could renew its lease meanwhile. An agent that is not permitted any more
+// is left out.
 func (r *Registry) restore(from *Kept) {
 	if from == nil {
 		return

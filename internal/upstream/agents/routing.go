@@ -44,9 +44,8 @@ type Route struct{ Name, URL string }
 //
 //	{"port": 8088, "routes": {"NAME": {"hostPort": 7001, …}}}
 //
-// An agent is at http://localhost:{hostPort}/mcp; host and path change these
-// parts, url the whole. A route may be the bare port, too. Other keys, which
-// other programs read, are ignored.
+// An agent is at http://localhost:{hostPort}/mcp; host and path change these parts, url the whole.
+// A route may be the bare port as well. Other keys, which other programs read, are ignored.
 func parseRouting(data []byte) (Routing, error) {
 	var file struct {
 		Port   port                       `json:"port"`

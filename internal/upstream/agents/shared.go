@@ -219,7 +219,7 @@ func (s *sharer) renew(parent context.Context, a Agent, old Agent, live bool) (A
 	}
 	if !away {
 		if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrFull) {
-			s.away = time.Now().Add(keepWait) // other agents do not wait, too
+			s.away = time.Now().Add(keepWait) // other agents do not wait as well
 		}
 		s.r.log.Warn("the registration of an agent could not be shared with the other gateways", "agent", a.Name, "err", err)
 	}

@@ -82,7 +82,7 @@ type route struct {
 	open     upstream.Open // nil: mirrored
 }
 
-// New returns a Fleet. Start begins it and Close ends it.
+// New returns a Fleet. Start starts it and Close ends it.
 func New(opts Options) (*Fleet, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

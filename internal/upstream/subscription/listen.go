@@ -22,7 +22,7 @@ type listening struct {
 	ended  chan error    // capacity 1
 }
 
-// startListening begins a subscription. The caller waits for ended.
+// startListening starts a subscription. The caller waits for ended.
 func (l *Line) startListening(ctx context.Context, conn Conn, params json.RawMessage) *listening {
 	n := &listening{acked: make(chan struct{}), ended: make(chan error, 1)}
 	ctx, n.cancel = context.WithCancel(ctx)
@@ -56,7 +56,7 @@ const AckTime = 2 * time.Second
 
 // Listen keeps a subscription to a modern server open until ctx ends. It replaces
 // resources/subscribe and the unsolicited notifications of a legacy server. When the resources
-// change, the next subscription begins before the last one ends, so that no notification is lost;
+// change, the next subscription starts before the last one ends, so that no notification is lost;
 // one may arrive twice. missed is called after a time without a subscription.
 func (l *Line) Listen(ctx context.Context, conn Conn, missed func()) {
 	wait := firstListen

@@ -37,7 +37,7 @@ const (
 // elicitation. The zero value knows none. It is safe for concurrent use.
 type owners struct {
 	sole    atomic.Pointer[string] // the first principal that used the connection
-	several atomic.Bool            // another principal has used it, too
+	several atomic.Bool            // another principal has used it as well
 
 	mu                  sync.Mutex // guards below
 	tasks, elicitations owned

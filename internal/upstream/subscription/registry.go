@@ -133,7 +133,7 @@ func (s *Resource) Begin(ctx context.Context, line *Line, conn Conn) error {
 	return line.watch(ctx, conn, s.sub.uri)
 }
 
-// Abandon ends a subscription that did not begin.
+// Abandon ends a subscription that did not start.
 func (s *Resource) Abandon() { s.remove() }
 
 // Stop ends the subscription. After the last one to the resource it unsubscribes at the server in

@@ -45,7 +45,7 @@ type Options struct {
 	Machine func() Machine
 	// Definitions compare what servers offer with weir.lock.
 	Definitions Definitions
-	// Settings returns the configuration in effect: the keys that begin with key, without defaults if
+	// Settings returns the configuration in effect: the keys that start with key, without defaults if
 	// set is true. Its answers have no secret. Nil: the gateway tells none.
 	Settings func(key string, set bool) (file string, all []Setting)
 	// Audit is the audit log; nil: there is none.

@@ -18,7 +18,8 @@ import (
 // Approvals is the answer of approvals.
 type Approvals struct {
 	Approvals []approval.Call `json:"approvals"`
-	// Silent are the names of other gateways of the cluster that have not answered: calls may wait there, too.
+	// Silent are the names of other gateways of the cluster that have not answered: calls may wait
+	// there as well.
 	Silent []string `json:"silent,omitempty"`
 }
 

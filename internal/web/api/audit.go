@@ -19,7 +19,7 @@ type Audit interface {
 	Page(ctx context.Context, q audit.Query) (audit.Page, error)
 }
 
-// auditPath is the path of the audit log, which auditors may read, too.
+// auditPath is the path of the audit log, which auditors may read as well.
 const auditPath = Path + "audit"
 
 // auditor is the role that may read the audit log, and nothing else of the API.

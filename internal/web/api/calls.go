@@ -152,7 +152,7 @@ func figuresOf(f history.Figures) figures {
 
 // stepFigures are the figures of one step.
 type stepFigures struct {
-	Time time.Time `json:"time"` // its begin
+	Time time.Time `json:"time"` // its start
 	figures
 }
 

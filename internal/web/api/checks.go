@@ -16,7 +16,7 @@ import (
 type Checks interface {
 	// Doctor returns what weir doctor finds. name is that of a server or client to look at; "" looks at
 	// all. It takes some seconds. A call while another one runs is an error. The ID of a finding about a
-	// client begins with "client-".
+	// client starts with "client-".
 	Doctor(ctx context.Context, name string) ([]Finding, error)
 	// Mend looks again, and does what a finding mends if that is still what the caller has seen. An error
 	// says that nothing has changed; Mended.Failed tells what failed after a change.

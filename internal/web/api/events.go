@@ -95,7 +95,7 @@ type stream struct {
 	out    []byte
 }
 
-// begin finds the position after an event that the browser has received. A new browser begins with
+// begin finds the position after an event that the browser has received. A new browser starts with
 // the oldest stored event and has missed none.
 func (s *stream) begin(after string) {
 	s.out = append(s.out, "retry: 5000\n: events\n\n"...)

@@ -109,7 +109,8 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, name string, lines 
 	}
 }
 
-// openLines begins a response of lines of JSON. Its context ends with the client's connection, a drain or the API.
+// openLines starts a response of lines of JSON. Its context ends with the client's connection, a
+// drain or the API.
 func openLines(a *API, w http.ResponseWriter, r *http.Request) (ctx context.Context, control *http.ResponseController, end func()) {
 	h := w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
