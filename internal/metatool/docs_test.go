@@ -1,6 +1,7 @@
 package metatool
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,30 +25,22 @@ func TestClausesHaveTests(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/gateway.md has no table of clauses")
 	}
-	known := map[string]map[string]bool{}
-	testsOf := func(pkg string) map[string]bool {
-		if known[pkg] != nil {
-			return known[pkg]
+	known := map[string]map[string]bool{} // by the last name of the folder
+	if err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
 		}
-		known[pkg] = map[string]bool{}
-		var files []string
-		for _, pattern := range []string{"*_test.go", filepath.Join("*", "*_test.go")} { // of the package and of the rooms below it
-			some, err := filepath.Glob(filepath.Join("..", pkg, pattern))
-			if err != nil {
-				t.Fatal(err)
+		source, err := os.ReadFile(path)
+		pkg := filepath.Base(filepath.Dir(path))
+		for _, m := range testFunction.FindAllStringSubmatch(string(source), -1) {
+			if known[pkg] == nil {
+				known[pkg] = map[string]bool{}
 			}
-			files = append(files, some...)
+			known[pkg][m[1]] = true
 		}
-		for _, file := range files {
-			source, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range testFunction.FindAllStringSubmatch(string(source), -1) {
-				known[pkg][m[1]] = true
-			}
-		}
-		return known[pkg]
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 	rows, clauses := 0, map[string]bool{}
 	for line := range strings.Lines(table) {
@@ -64,7 +57,7 @@ func TestClausesHaveTests(t *testing.T) {
 			t.Errorf("no test for %s", strings.TrimSpace(line))
 		}
 		for _, m := range named {
-			if !testsOf(m[1])[m[2]] {
+			if !known[m[1]][m[2]] {
 				t.Errorf("%s: there is no test %s in package %s", strings.TrimSpace(cells[1]), m[2], m[1])
 			}
 		}
