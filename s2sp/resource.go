@@ -83,7 +83,7 @@ func (s *Server) answer(ctx context.Context, name string, rows Rows, domains []s
 }
 
 // plain writes the rows as the tool returned them, twice: as an object with the member result, and
-// as the array alone, which is a subslice of the same bytes. A _row_id column of the tool's own
+// as only the array, which is a subslice of the same bytes. A _row_id column of the tool's own
 // keeps its name.
 func plain(t *table.Table) (structured, text []byte) {
 	const head = `{"result":`

@@ -145,7 +145,7 @@ func (d *Dispatcher) tick() {
 
 // OnToolCall replaces an argument resource_url that is a ddi:// handle with body_data, the JSON
 // text of the body, and invalidates the handle. It returns other arguments, such as http URLs,
-// unchanged. The error wraps ErrHandle and says what to do.
+// unchanged. The error wraps ErrHandle and names the fix.
 func (d *Dispatcher) OnToolCall(arguments json.RawMessage) (json.RawMessage, error) {
 	if !holds(arguments, "ddi:", ':') && !bytes.Contains(arguments, []byte(`\`)) {
 		return arguments, nil

@@ -103,7 +103,7 @@ func (w walk) text(quoted []byte) ([]byte, bool) {
 	return rawjson.QuoteText(next), true
 }
 
-// maxDepth bounds how deep walk descends, because each level costs a pass over what is below it.
+// maxDepth bounds how deep walk descends, because each level costs a pass over the levels below it.
 const maxDepth = 16
 
 var errTooDeep = fmt.Errorf("it is nested more than %d deep", maxDepth)

@@ -20,7 +20,7 @@ import (
 //
 // A body that is too large to store is dropped, because it must not reach the model; a member
 // warnings says so. For the same reason a result is withheld if it has both names but cannot be
-// parsed, or has one of them twice. The error wraps ErrBody and says what is wrong.
+// parsed, or has one of them twice. The error wraps ErrBody and names the mistake.
 func (d *Dispatcher) OnToolResult(result json.RawMessage) (json.RawMessage, error) {
 	return d.onResult(result, false)
 }

@@ -31,8 +31,8 @@ type Answer struct {
 	row    int   // bytes of one row
 
 	buf   []byte
-	at    int   // what of buf was read
-	made  int64 // taken for buf, and for out and what it grows from
+	at    int   // the part of buf that was read
+	made  int64 // taken for buf, and for out and the slice that it grows from
 	outs  int64 // the part of made for out
 	total int64
 	eof   bool
@@ -41,7 +41,7 @@ type Answer struct {
 	out    []byte
 	place  place
 	bodies int
-	named  []string // columns_returned, nil where the answer has not told them yet
+	named  []string // columns_returned, nil before they have arrived
 	ends   objectEnd
 	nulled int
 	err    error
@@ -86,8 +86,8 @@ func (a *Answer) failed(err error) error {
 	return err
 }
 
-// Columns lists the selected columns, _row_id first: those of the rows so far, and those that the
-// server names.
+// Columns lists the selected columns, _row_id first: the columns of the rows so far, and the
+// columns that the server names.
 func (a *Answer) Columns() []string { return a.sieve.Columns(a.named...) }
 
 // Skipped returns how many rows had no _row_id so far.
@@ -127,7 +127,7 @@ func (a *Answer) take(n int64) error {
 	return err
 }
 
-// makeRow takes what the row that starts here takes in out, which grows by doubling.
+// makeRow takes the room in out of the row that starts here; out grows by doubling.
 func (a *Answer) makeRow() error {
 	n := 2*int64(len(a.buf)-a.at) - a.outs
 	err := a.take(n)
@@ -240,7 +240,7 @@ func (a *Answer) member() (key string, err error) {
 	}
 	value, err := a.value()
 	if err == nil && key == "columns_returned" {
-		// It is only told: what is no list of names tells nothing.
+		// It is only passed on: a value that is no list of names is ignored.
 		_ = each(key, value, func(v []byte) error {
 			name, err := rawjson.String(v)
 			a.named = append(a.named, name)
@@ -309,8 +309,7 @@ func (a *Answer) nextRow() ([]byte, error) {
 func (a *Answer) readRow() ([]byte, error) {
 	a.ends = objectEnd{}
 	for begun := false; ; begun = true {
-		// A row that goes on in what has not come yet is looked through once, not again with each
-		// piece.
+		// A row that continues in later pieces is scanned once, not again with each piece.
 		size, whole := 0, true
 		if begun {
 			size, whole = a.ends.find(a.buf[a.at:])
@@ -464,14 +463,14 @@ func (a *Answer) unusable(format string, args ...any) error {
 // objectEnd finds the end of an object whose text arrives in pieces. It looks only at brackets and
 // quotes.
 type objectEnd struct {
-	at      int // what was looked at
+	at      int // the scanned part
 	depth   int
 	text    bool // in a string
 	escaped bool // behind a backslash in one
 }
 
-// find returns the length of the object at the beginning of data, which must begin
-// with what was given before.
+// find returns the length of the object at the start of data, which must start with the data of the
+// call before.
 func (e *objectEnd) find(data []byte) (size int, whole bool) {
 	for ; e.at < len(data); e.at++ {
 		c := data[e.at]

@@ -1,6 +1,6 @@
-// Package plane is S2SP on the wire: how a tabular result is split into what a
-// model reads and what moves out of its sight, the endpoint that serves the
-// second part, the client that fetches it, and the merging of both.
+// Package plane is S2SP on the wire: how a tabular result is split into the part that a model reads
+// and the part that moves out of its sight, the endpoint that serves the second part, the client
+// that fetches it, and the merging of both.
 //
 //	rows ─▶ Response ─┬─ abstract: the columns asked for + _row_id ─────────▶ agent ─▶ abstract_data ─┐
 //	                  │                                                                               ▼

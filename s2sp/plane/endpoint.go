@@ -38,7 +38,7 @@ type HandlerOptions struct {
 	// minute.
 	Stall time.Duration
 	// Refused is called with the reason of each refused fetch, before its answer is sent, possibly
-	// concurrently; nil means that nothing is told. The reason names what helps.
+	// concurrently; nil discards the reasons. The reason names the fix.
 	Refused func(token, reason string)
 	// Logger gets served requests, at debug level; nil discards them. Tokens are not logged.
 	Logger *slog.Logger
@@ -172,7 +172,7 @@ func ParseRequest(body []byte) (Request, error) {
 	}
 	err := each("row_ids", rowIDs, func(v []byte) error {
 		text := v
-		if v[0] == '"' { // "3" is what some agents write
+		if v[0] == '"' { // some agents write "3"
 			text = v[1 : len(v)-1]
 		}
 		id, ok := rawjson.Int(text)
@@ -362,7 +362,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, control *http.R
 	err := e.write(r.Context(), out, r.Header.Values("Accept"), view)
 	e.opts.Logger.Debug("s2sp: served", "label", claim.Label, "rows", view.Len(), "bytes", out.written, "error", err)
 	if err != nil {
-		// The status is sent already: only a broken connection tells the reader that rows are
+		// The status is sent already: only a broken connection shows the reader that rows are
 		// missing.
 		panic(http.ErrAbortHandler)
 	}
@@ -386,7 +386,8 @@ func (e *endpoint) write(ctx context.Context, out *bodyWriter, accept []string, 
 	}
 	out.deadline()
 	out.w.WriteHeader(http.StatusOK)
-	// The headers go alone, so that a connection that is broken by now shows before a byte of the body is written.
+	// The headers go first, without the body, so that a connection that is broken by now shows
+	// before a byte of the body is written.
 	if err := cmp.Or(out.flush(), ctx.Err()); err != nil {
 		return fmt.Errorf("writing headers: %w", err)
 	}

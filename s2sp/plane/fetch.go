@@ -113,7 +113,7 @@ func allowed(entry string) (string, bool) {
 	return address.HostPort(host, port), true
 }
 
-// target is a URL that passed all checks except those of its addresses.
+// target is a URL that passed all checks except the checks of its addresses.
 type target struct {
 	url  *url.URL
 	name string // host:port
@@ -215,7 +215,7 @@ func (f *Fetcher) Fetch(ctx context.Context, resourceURL string, rowIDs []int, c
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = a.Close() }() // what was wanted of it was read
+	defer func() { _ = a.Close() }() // the wanted part was read
 	return a.Table()
 }
 
@@ -315,12 +315,12 @@ func behind(why string) string {
 	return ": " + why
 }
 
-// maxReason bounds what is told of a server's reason, in bytes.
+// maxReason bounds the text of a server's reason, in bytes.
 const maxReason = 300
 
 // reason returns the member error of a server's answer, as one line; "" if there is none.
 func reason(body io.Reader) string {
-	data, _ := io.ReadAll(io.LimitReader(body, 16<<10)) // it is only told
+	data, _ := io.ReadAll(io.LimitReader(body, 16<<10)) // it is only reported
 	text := rawjson.Text(rawjson.Get(data, "error"))
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 	if len(text) > maxReason {
@@ -357,7 +357,7 @@ func (f *Fetcher) post(ctx context.Context, t target, body []byte, strict bool) 
 	transport := &http.Transport{
 		Proxy:              nil, // a proxy would resolve the name again
 		DisableCompression: true,
-		DisableKeepAlives:  true, // one fetch, and the address is good for it alone
+		DisableKeepAlives:  true, // one fetch, and the address is good only for it
 		TLSClientConfig:    f.opts.TLS.Clone(),
 		ForceAttemptHTTP2:  false,
 		DialContext:        dialer.DialContext,

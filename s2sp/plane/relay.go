@@ -25,8 +25,8 @@ import (
 type Relay struct {
 	Fetcher *Fetcher
 	URL     string
-	// Columns are those of the table, nil if they are unknown: then its server is asked to report
-	// columns that do not exist, which not every server does.
+	// Columns are the columns of the table, nil if they are unknown: then its server is asked to
+	// report columns that do not exist, which not every server does.
 	Columns []string
 }
 
@@ -49,7 +49,7 @@ func (r *Relay) Open(ctx context.Context, sel table.Selection, strict bool) (art
 	return a, nil
 }
 
-// limitedTo says what is left of rows that an earlier reader did not take.
+// limitedTo describes the remaining rows, which an earlier reader did not take.
 func limitedTo(limit Request) string {
 	var left []string
 	if n := len(limit.RowIDs); n > 0 {
@@ -126,7 +126,7 @@ func (e *endpoint) passOn(w http.ResponseWriter, r *http.Request, control *http.
 	err = cmp.Or(err, rows.Close())
 	e.opts.Logger.Debug("s2sp: passed on", "label", claim.Label, "rows", p.count, "bytes", p.out.written, "error", err)
 	if err != nil {
-		// The status is sent already: only a broken connection tells the reader that rows are
+		// The status is sent already: only a broken connection shows the reader that rows are
 		// missing.
 		panic(http.ErrAbortHandler)
 	}
@@ -139,7 +139,7 @@ type passing struct {
 	lines bool // one a line
 	out   *bodyWriter
 	count int
-	buf   []byte // up to passChunk, and what a row leaves of it
+	buf   []byte // up to passChunk, and the rest of a row
 }
 
 // passChunk is how much is written at once.
@@ -158,7 +158,8 @@ func (p *passing) begin(ctx context.Context, kind string) error {
 	h.Set("Vary", "Accept")
 	p.out.deadline()
 	p.out.w.WriteHeader(http.StatusOK)
-	// The headers go alone, so that a connection that is broken by now shows before a byte of the body is written.
+	// The headers go first, without the body, so that a connection that is broken by now shows
+	// before a byte of the body is written.
 	if err := cmp.Or(p.out.flush(), ctx.Err()); err != nil {
 		return fmt.Errorf("writing headers: %w", err)
 	}
@@ -203,7 +204,7 @@ func (p *passing) row(ctx context.Context, row []byte) error {
 	return nil
 }
 
-// flush writes what is in buf.
+// flush writes the bytes of buf.
 func (p *passing) flush() error {
 	if len(p.buf) == 0 {
 		return nil
@@ -213,7 +214,7 @@ func (p *passing) flush() error {
 	return err
 }
 
-// rest writes all that begin has left.
+// rest writes the part that begin has left.
 func (p *passing) rest(ctx context.Context) error {
 	for {
 		row, err := p.rows.Next()

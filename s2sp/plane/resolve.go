@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// ErrInput: a parameter of a consumer tool is not what it has to be.
+// ErrInput: a parameter of a consumer tool is invalid.
 var ErrInput = errors.New("bad parameter")
 
 // Source fetches bodies. A *Fetcher is one. It may be called concurrently.
@@ -40,7 +40,7 @@ type Input struct {
 //
 // A warning names columns that column_mapping makes one.
 //
-// Errors wrap ErrInput, or are those of the source.
+// Errors wrap ErrInput, or come from the source.
 func Resolve(ctx context.Context, in Input, from Source) (rows *table.Table, warnings []string, err error) {
 	abstract, err := parseRows("abstract_data", in.AbstractData)
 	if err != nil {

@@ -58,7 +58,7 @@ type aggregation struct {
 	best   [][]byte // of the table, or a row's number
 }
 
-// newGrouping reads what a query groups and aggregates.
+// newGrouping reads the groups and aggregates of a query.
 func (v View) newGrouping(m *work.Meter, by []string, aggregates []Aggregate) (*grouping, error) {
 	if len(aggregates) == 0 {
 		aggregates = []Aggregate{{Op: "count"}}
@@ -151,7 +151,7 @@ func (g *grouping) gather() error {
 // longer one its hash is kept, so that keys do not copy the table.
 const maxKey = 64
 
-// shortKey returns key, or what stands for it if it is long. Values in keys have their length before
+// shortKey returns key, or a digest of it if it is long. Values in keys have their length before
 // them, so no key starts with eight bytes of 255.
 func shortKey(key []byte) []byte {
 	if len(key) <= maxKey {
@@ -176,7 +176,7 @@ func (g *grouping) appendKey(key, value []byte) ([]byte, error) {
 	return key, nil
 }
 
-// entryBytes is what an entry of a map of keys takes without its key.
+// entryBytes is the size of an entry of a map of keys without its key.
 const entryBytes = 64
 
 // group returns the number of the group of row i.
@@ -361,7 +361,7 @@ func (g *grouping) size(column int, n uint32, values [][]byte) int {
 	return 8
 }
 
-// append appends the value of a column of group n; values are those of the group's first row.
+// append appends the value of a column of group n; values are the values of the group's first row.
 func (g *grouping) append(dst []byte, column int, n uint32, values [][]byte) []byte {
 	if column < len(g.by) {
 		return appendValue(dst, values[g.by[column]])

@@ -26,7 +26,7 @@ func (v View) WriteSheet(w io.Writer) (int64, error) { return v.writeSeparated(w
 func (v View) WriteTSV(w io.Writer) (int64, error) { return v.writeSeparated(w, '\t', false) }
 
 // inert returns a text that spreadsheet programs do not evaluate. Some take the signs of full width for
-// those of ASCII.
+// ASCII signs.
 func inert(text string) string {
 	r, _ := utf8.DecodeRuneInString(text)
 	if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", r) {

@@ -76,7 +76,7 @@ func (s Selection) Within(other Selection) bool {
 	return true
 }
 
-// Union selects what s or other select.
+// Union selects the rows and columns that s or other select.
 func (s Selection) Union(other Selection) Selection {
 	var u Selection
 	if len(s.RowIDs) > 0 && len(other.RowIDs) > 0 {

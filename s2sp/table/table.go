@@ -22,8 +22,8 @@ const (
 	maxRows     = 1<<31 - 2
 )
 
-// Errors of reading rows. Errors in the JSON itself are those of package rawjson. All are wrapped
-// with the number of the row.
+// Errors of reading rows. Errors in the JSON itself come from package rawjson. All are wrapped with
+// the number of the row.
 var (
 	// ErrNotTable means that the data is not a table: for example, not an array of objects.
 	ErrNotTable = errors.New("not a table")
@@ -54,7 +54,7 @@ type Table struct {
 	path    string // see Path
 }
 
-// segment is a Segment with what is needed to find a row in it.
+// segment is a Segment with an index of its rows.
 type segment struct {
 	Segment
 	first int // number of its first row

@@ -31,13 +31,13 @@ func Operators() []string {
 var symbols = map[string]string{"=": "eq", "==": "eq", "!=": "ne", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 // maxPattern bounds the length of a regular expression. An instruction of its program takes
-// instructionBytes, with what matching holds for it.
+// instructionBytes, with its share of the matcher's memory.
 const (
 	maxPattern       = 1000
 	instructionBytes = 200
 )
 
-// check returns the error of compile without what compile makes of a long list of values.
+// check returns the error of compile, without the set that compile makes of a long list of values.
 func (c Condition) check(param string) error {
 	if c.Op == "in" || c.Op == "not_in" {
 		value := bytes.TrimSpace(c.Value)
