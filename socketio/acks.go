@@ -49,8 +49,8 @@ func (a *acks) waiter() *waiter {
 	return w
 }
 
-// result returns what a waiter was settled with, and keeps the waiter for the next emit. The caller
-// has received from ready, so no other goroutine knows the waiter.
+// result returns the value that settled a waiter, and keeps the waiter for the next emit. The
+// caller has received from ready, so no other goroutine knows the waiter.
 func (a *acks) result(w *waiter) (Payload, error) {
 	p, err := w.payload, w.err
 	w.payload, w.err = Payload{}, nil
@@ -163,7 +163,7 @@ func (a *acks) settleWaiting(id []byte, p Payload) bool {
 	return true
 }
 
-// end tells all waiters that the socket is disconnected.
+// end settles all waiters: the socket is disconnected.
 func (a *acks) end() {
 	a.mu.Lock()
 	waiting := a.waiting

@@ -290,7 +290,7 @@ func (a *attempt) dial(ctx context.Context, auth json.RawMessage) (link, error) 
 	if c.config.Local != nil {
 		l, err := c.config.Local.dial(localBounds{bytes: c.config.Engine.MaxQueueBytes, frames: c.config.Engine.MaxQueueFrames}, accept)
 		if err == nil {
-			_ = l.send(hello, false) // If the connection has ended, the attempt is told.
+			_ = l.send(hello, false) // If the connection has ended, the attempt fails.
 		}
 		return l, err
 	}

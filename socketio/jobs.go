@@ -77,7 +77,7 @@ func (q *jobs) claim() bool {
 	return true
 }
 
-// release ends what claim started, and starts a worker for the jobs that have come meanwhile.
+// release undoes claim, and starts a worker for the jobs that have come meanwhile.
 func (q *jobs) release() {
 	q.mu.Lock()
 	q.running = false

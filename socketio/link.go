@@ -120,8 +120,8 @@ func (m *message) clone() message {
 // process (localEnd). All methods are safe for concurrent use; all except Wait and Probe return at
 // once.
 type link interface {
-	// send queues a message and copies what it keeps. later means that Flush, or the next send,
-	// starts the transmission.
+	// send queues a message and copies the bytes that it keeps. later means that Flush, or the next
+	// send, starts the transmission.
 	send(m message, later bool) error
 	Flush()
 

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// TransportLocal is what Socket.Transport returns for a connection within one process.
+// TransportLocal is the value of Socket.Transport for a connection within one process.
 const TransportLocal engineio.Transport = "local"
 
 // Local lets clients of this process connect to a Server without HTTP, Engine.IO and encoding;

@@ -45,7 +45,7 @@ type Config struct {
 	// the goroutine of an in-process client that emits the event. nil: none.
 	Immediate []string
 
-	Logger *slog.Logger // nil: that of Engine, or none
+	Logger *slog.Logger // nil: the one of Engine, or none
 }
 
 // Server serves Socket.IO clients. It is an http.Handler for one path, usually /socket.io/; the

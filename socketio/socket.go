@@ -179,7 +179,7 @@ func (s *Socket) Disconnect() {
 }
 
 // Close closes the connection, including all other sockets on it, after writing the events emitted
-// before. Clients usually reconnect; Disconnect tells them not to.
+// before. Clients usually reconnect; after Disconnect they do not.
 func (s *Socket) Close() { s.conn.link.Close() }
 
 // Probe asks the peer for a sign of life and returns nil as soon as anything arrives from it. It
@@ -290,7 +290,7 @@ func (s *Socket) emit(event string, p Payload, w *waiter) (uint64, error) {
 	if err := s.conn.link.send(*m, false); err != nil && s.acks.take(id) != nil {
 		return 0, err
 	}
-	return id, nil // an error without a waiter: the waiter has been told already
+	return id, nil // an error without a waiter: the waiter has its result already
 }
 
 // takeEvent queues an event of the peer for its handler; a nil handler drops it.

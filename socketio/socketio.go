@@ -12,7 +12,7 @@ import (
 // reasons.
 type Reason = engineio.Reason
 
-// Reasons for the end of a socket, in addition to those of its connection.
+// Reasons for the end of a socket, in addition to the reasons of its connection.
 const (
 	ReasonClientDisconnect Reason = "client namespace disconnect" // seen by a server: the client left the namespace
 	ReasonServerDisconnect Reason = "server namespace disconnect" // seen by a server: Socket.Disconnect
@@ -33,8 +33,8 @@ var (
 	ErrNoAckWanted = errors.New("socketio: the peer waits for no ack")
 )
 
-// ConnectError is a refusal to connect to a namespace. A server's middleware returns one to set
-// what the client sees; Connect returns one to a client.
+// ConnectError is a refusal to connect to a namespace. A server's middleware returns one to set the
+// error that the client sees; Connect returns one to a client.
 type ConnectError struct {
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"` // nil: none

@@ -49,9 +49,9 @@ type Config struct {
 	// Authenticate admits all clients.
 	Authenticate func(*http.Request) (value any, refusal *Refusal)
 
-	// NewID returns the id of a new session, which must be hard to guess: the id alone authorizes requests
-	// for the session. It has letters, digits, "-" and "_". It is called concurrently. Nil makes one of 120
-	// random bits.
+	// NewID returns the id of a new session, which must be hard to guess: the id is the only proof that a
+	// request belongs to the session. It has letters, digits, "-" and "_". It is called concurrently. Nil
+	// makes one of 120 random bits.
 	NewID func() string
 
 	// CheckOrigin checks requests with an Origin header, which only browsers send. A nil

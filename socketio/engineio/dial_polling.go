@@ -121,7 +121,7 @@ func (c *client) do(request *http.Request, limit int64) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(response.Body, errorBody)) // the status is what matters
+		body, _ := io.ReadAll(io.LimitReader(response.Body, errorBody)) // only the status matters
 		return nil, &HandshakeError{Status: response.StatusCode, Header: response.Header, Body: body}
 	}
 	room := c.config.Memory.Hold()

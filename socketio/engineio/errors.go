@@ -6,8 +6,7 @@ import (
 	"net/http"
 )
 
-// Reason is a short text that says why a session ended. The texts equal those of other
-// implementations.
+// Reason is a short text that says why a session ended. Other implementations use the same texts.
 type Reason string
 
 // Reasons for the end of a session.
@@ -18,7 +17,7 @@ const (
 	ReasonParseError     Reason = "parse error"          // the peer sent an invalid packet
 	ReasonForcedClose    Reason = "forced close"         // Close was called
 	ReasonShutdown       Reason = "server shutting down" // Server.Shutdown was called
-	ReasonSlowConsumer   Reason = "slow consumer"        // the peer took too long to read what was sent to it
+	ReasonSlowConsumer   Reason = "slow consumer"        // the peer took too long to read its messages
 )
 
 // ErrClosed is returned by Send on a session that has ended.

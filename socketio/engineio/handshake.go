@@ -14,7 +14,7 @@ type Handshake struct {
 	Host       string
 	RemoteAddr string
 	TLS        *tls.ConnectionState // nil without TLS
-	Value      any                  // what Authenticate returned
+	Value      any                  // the value that Authenticate returned
 
 	target  string
 	headers string // a line each: name, ":", value
@@ -67,8 +67,8 @@ func (h *Handshake) URL() *url.URL {
 // Query parses the query of the URL.
 func (h *Handshake) Query() url.Values { return h.URL().Query() }
 
-// Header returns the headers of the request, without those of the WebSocket upgrade. Each call
-// builds a new map.
+// Header returns the headers of the request, without the headers of the WebSocket upgrade. Each
+// call builds a new map.
 func (h *Handshake) Header() http.Header {
 	header := http.Header{}
 	for line := range strings.Lines(h.headers) {

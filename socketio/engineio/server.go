@@ -81,7 +81,7 @@ func (s *Server) Len() int {
 
 // Shutdown refuses new sessions, closes all sessions with ReasonShutdown and waits until everything
 // that belongs to them has ended. If ctx ends first, Shutdown cuts the connections and returns
-// ctx's error. After nil, all receivers have been told.
+// ctx's error. After nil, all receivers have been notified.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.shut {
@@ -226,7 +226,7 @@ func (s *Server) newSession(r *http.Request, value any) (_ *Session, refusal str
 	return session, ""
 }
 
-// newID returns 120 random bits: the id alone authorizes a request for the session.
+// newID returns 120 random bits: the id is the only proof that a request belongs to the session.
 func newID() string {
 	var random [15]byte
 	_, _ = rand.Read(random[:]) // never fails: the program would have ended

@@ -54,8 +54,8 @@ type carrier interface {
 	// flushLocked starts to send the queue and does not block. The caller holds Session.mu;
 	// flushLocked unlocks it.
 	flushLocked()
-	// endLocked tells the peer that the session has ended. The caller holds Session.mu; endLocked
-	// unlocks it.
+	// endLocked notifies the peer that the session has ended. The caller holds Session.mu;
+	// endLocked unlocks it.
 	endLocked(how manner)
 }
 
@@ -80,7 +80,7 @@ type environment struct {
 // closeTimeout bounds how long an ended session may write its queue and wait for its peer to leave.
 const closeTimeout = 2 * time.Second
 
-// shutdownTimeout bounds how long a server that ends waits for a peer to leave that has been told.
+// shutdownTimeout bounds how long a server that ends waits for a notified peer to leave.
 const shutdownTimeout = 500 * time.Millisecond
 
 // ID returns the session's id. It is a secret: a process that knows it can act as the client.
@@ -215,7 +215,7 @@ func (s *Session) end(reason Reason, err error, how manner) {
 	s.carrier.endLocked(how)
 }
 
-// begin obtains the receiver. If the session has ended meanwhile, begin tells the receiver.
+// begin obtains the receiver. If the session has ended meanwhile, begin notifies the receiver.
 func (s *Session) begin(accept func(*Session) Receiver) {
 	receiver := accept(s)
 	s.mu.Lock()
@@ -255,7 +255,7 @@ func (s *Session) handOver(p packet) error {
 	return nil
 }
 
-// pause tells the receiver that all available messages have been delivered.
+// pause notifies the receiver that all available messages have been delivered.
 func (s *Session) pause() {
 	s.delivering.Store(true)
 	s.receiver.Pause()
