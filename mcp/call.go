@@ -41,7 +41,7 @@ type call struct {
 
 	mu      sync.Mutex // guards below
 	events  []event
-	first   [1]event // room for events: most calls have the response alone
+	first   [1]event // room for events: most calls have only the response
 	dropped int
 	over    bool // further events are ignored
 }
@@ -208,7 +208,7 @@ func notSent(err error) error {
 	return &Error{Kind: k, Message: err.Error(), Err: errors.Join(ErrNotSent, err)}
 }
 
-// abandon tells the other side that the caller has stopped waiting. It never cancels initialize
+// abandon notifies the other side that the caller has stopped waiting. It never cancels initialize
 // (every version's lifecycle section).
 func (c *Conn) abandon(cl *call, method string, ctx context.Context) {
 	if method == "initialize" {

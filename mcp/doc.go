@@ -23,12 +23,12 @@
 //
 // # Forwarding
 //
-// [Forward] hands every message to a Peer. What the server asks during a call (sampling, elicitation,
-// roots) reaches the sender of that call through [Back]. ExampleForward runs.
+// [Forward] hands every message to a Peer. Requests of the server during a call (sampling,
+// elicitation, roots) reach the sender of that call through [Back]. ExampleForward runs.
 //
 // # Promises
 //
-//   - What belongs to a call (progress, log messages, requests of the server) is delivered before that
+//   - Messages that belong to a call (progress, log messages, requests of the server) are delivered before that
 //     call's response.
 //   - Ids of the agent come back byte for byte. Towards an upstream each connection counts its own.
 //     The same holds for progress tokens.

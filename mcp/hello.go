@@ -178,7 +178,7 @@ func (h *handshake) initialize(ctx context.Context, version string) (Hello, erro
 	}, nil
 }
 
-// setVersion tells the connection which version governs it.
+// setVersion sets the protocol version of the connection.
 func (h *handshake) setVersion(version string) {
 	if c, ok := h.peer.(interface{ Session() *Session }); ok {
 		c.Session().SetVersion(version)

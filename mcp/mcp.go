@@ -54,11 +54,11 @@ type Request struct {
 	// has returned.
 	Peer Peer
 
-	fields Params             // what Fields has read
-	caller *identity.Identity // who sent it, if the stream tells; else nil
+	fields Params             // the fields that Fields has read
+	caller *identity.Identity // the sender, if the stream knows it; else nil
 }
 
-// within returns the context of a handler of r, with the caller if the stream told it.
+// within returns the context of a handler of r, with the caller if the stream knows it.
 func (r *Request) within(ctx context.Context) context.Context {
 	if r.caller == nil {
 		return ctx

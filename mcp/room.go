@@ -10,7 +10,7 @@ import (
 )
 
 // NoRoom returns the error for bytes that did not fit in memory. what names them in a few words. The kind is
-// KindMemory for a message that is lost. For what a call would have made, and has not, it is KindOverloaded, or
+// KindMemory for a message that is lost. For a copy that a call could not make it is KindOverloaded, or
 // KindTooLarge if there is never room. Any other error is returned unchanged.
 func NoRoom(what string, err error) error {
 	full := (*memory.Error)(nil)
@@ -118,9 +118,9 @@ func (c *Conn) lose(lost *LostMessage, err error) bool {
 	return true
 }
 
-// refuse answers a lost message of an agent, and returns whether the error concerns one message
-// alone. A request gets the error with its id, as far as the id is known. A lost response ends its
-// call.
+// refuse answers a lost message of an agent, and returns whether the error concerns only one
+// message. A request gets the error with its id, as far as the id is known. A lost response ends
+// its call.
 func (c *Conn) refuse(err error) bool {
 	var lost *LostMessage
 	k, _ := KindOf(err)

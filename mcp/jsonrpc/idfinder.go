@@ -9,7 +9,7 @@ import "bytes"
 //	{"method":"tools/call","params":{ … },"id":7}
 //	                       depth > 1: passed over
 //
-// What it finds is as good as the text: it checks no grammar.
+// Its result is as good as the text: it checks no grammar.
 type IDFinder struct {
 	depth   int
 	quoted  bool // inside a string

@@ -55,7 +55,7 @@ func (id ID) Int() (int64, bool) {
 	return n, err == nil
 }
 
-// Kind says what a message is.
+// Kind is the kind of a message.
 type Kind uint8
 
 // The four kinds of message.
@@ -76,7 +76,7 @@ type Message struct {
 	Err    []byte // error responses: the raw error object
 }
 
-// Kind returns what the message is.
+// Kind returns the kind of the message.
 func (m *Message) Kind() Kind {
 	switch {
 	case m.Method != "" && m.ID != "":
@@ -233,7 +233,7 @@ func Parse(data []byte) (Message, error) {
 // CheckText returns ErrParse if data is not UTF-8, which JSON requires, or has half of a surrogate
 // pair as an escape, which is no character. Parse does not check the contents of strings. A server
 // must check untrusted input: many programs stop at either one, or leave the request unanswered. id
-// is that of the refused request, or "" if it cannot be told.
+// is the id of the refused request, or "" if it is unknown.
 func CheckText(data []byte) (id ID, err error) {
 	switch at := rawjson.HalfPair(data, 0); {
 	case !utf8.Valid(data):

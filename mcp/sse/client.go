@@ -87,8 +87,8 @@ type ClientStream struct {
 var _ mcp.Stream = (*ClientStream)(nil)
 
 // Dial opens the event stream and waits for the endpoint event. ctx bounds only that. The errors
-// are *mcp.Error as those of streamable.Dial. If there is no such stream at this URL, the error is
-// an mcp.ErrRefused.
+// are *mcp.Error as in streamable.Dial. If there is no such stream at this URL, the error is an
+// mcp.ErrRefused.
 func Dial(ctx context.Context, opts ClientOptions) (*ClientStream, error) {
 	u, who, err := streamable.ParseURL(opts.Name, opts.URL)
 	if err != nil {
@@ -409,7 +409,7 @@ func (s *ClientStream) refused(msg []byte, err error) {
 	}
 }
 
-// Close implements mcp.Stream. It closes the event stream, which tells the server, and waits for
+// Close implements mcp.Stream. It closes the event stream, which the server notices, and waits for
 // the stream's goroutines.
 func (s *ClientStream) Close() error {
 	s.mu.Lock()

@@ -8,7 +8,6 @@
 //	◀─ event: message   response
 //	…                                       the connection ends with the GET
 //
-// Either side is an mcp.Stream below an mcp.Conn, which knows requests from
-// responses. Events are those of package streamable. The package knows nothing
-// of tools, upstreams or who may call what.
+// Either side is an mcp.Stream below an mcp.Conn, which knows requests from responses. Events have
+// the form of package streamable. The package knows nothing of tools, upstreams or permissions.
 package sse

@@ -45,8 +45,8 @@ type ServerOptions struct {
 	MaxBody int64
 	// Memory counts the bytes of posted messages; nil sets no bound.
 	Memory *memory.Pool
-	// MaxConns bounds the open connections (1,000) and MaxPrincipalConns those
-	// of one principal (100).
+	// MaxConns bounds the open connections (1,000) and MaxPrincipalConns the connections of one
+	// principal (100).
 	MaxConns, MaxPrincipalConns int
 	// Logger gets failures; nil discards them.
 	Logger *slog.Logger
@@ -230,8 +230,8 @@ func (s *Server) close(id, principal string) {
 	s.streams.Leave()
 }
 
-// withValues is a context that also has the values of another one, that of the GET which opened the
-// connection.
+// withValues is a context that also has the values of another one: the context of the GET that
+// opened the connection.
 type withValues struct {
 	context.Context
 	opened context.Context
@@ -362,14 +362,14 @@ type serverStream struct {
 	over    bool
 	buf     []byte
 
-	count sync.Mutex // guards owed; taken alone
+	count sync.Mutex // guards owed; taken without other locks
 	owed  int        // requests without a response
 
-	caller *identity.Identity // of the message that Read returned last; the reader's alone
+	caller *identity.Identity // of the message that Read returned last; only the reader uses it
 }
 
-// posted is one message and who sent it. The principal is that of the connection; groups and scopes
-// may differ from POST to POST.
+// posted is one message and its sender. The principal is the principal of the connection; groups
+// and scopes may differ from POST to POST.
 type posted struct {
 	msg    []byte
 	caller *identity.Identity

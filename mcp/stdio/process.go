@@ -28,7 +28,7 @@ type Command struct {
 	Args []string
 	// Env is the whole environment of the child, as "key=value". The child inherits nothing.
 	Env []string
-	// Dir is the working directory; "" means that of this process.
+	// Dir is the working directory; "" means the one of this process.
 	Dir string
 	// Grace is how long the child may take to end after its stdin was closed, and again after
 	// SIGTERM. Zero means 2 s.
@@ -48,8 +48,8 @@ type Command struct {
 	Redact func(string) string
 	// Logger gets each line of stderr at debug level; nil discards.
 	Logger *slog.Logger
-	// Stderr gets what the child writes to its stderr, in pieces as they arrive and with secrets. It
-	// must not block; its errors are ignored. Nil discards.
+	// Stderr gets the child's standard error, in pieces as they arrive and with secrets. It must not
+	// block; its errors are ignored. Nil discards.
 	Stderr io.Writer
 	// Ended is called once, after the child has ended and its stderr is read. how is its exit status;
 	// stopped is set if the Process was closed before. Nil is not called.

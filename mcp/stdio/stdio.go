@@ -205,7 +205,8 @@ func (s *Stream) Write(msg []byte) error {
 }
 
 // WriteAll writes several messages with one system call, and returns true. If wait is false, it writes
-// only what the other side's pipe takes at once. Otherwise it writes nothing and returns false.
+// only if the other side's pipe takes all of it at once. Otherwise it writes nothing and returns
+// false.
 func (s *Stream) WriteAll(msgs [][]byte, wait bool) (bool, error) {
 	if !wait && s.pipe == nil {
 		return false, nil

@@ -142,8 +142,8 @@ var _ mcp.Peer = (*Client)(nil)
 
 // Dial connects to a server. It makes the handshake of the era that the server speaks. In the
 // legacy era it also opens the GET stream and waits for it briefly. ctx bounds only Dial, not the
-// Client. The errors are those of Call. If the server speaks no streamable HTTP at this URL, the
-// error is an mcp.ErrRefused.
+// Client. The errors are the errors of Call. If the server speaks no streamable HTTP at this URL,
+// the error is an mcp.ErrRefused.
 func Dial(ctx context.Context, opts ClientOptions) (*Client, error) {
 	c, err := newClient(opts)
 	if err != nil {

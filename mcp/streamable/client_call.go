@@ -474,8 +474,8 @@ func (cl *clientCall) finish(ctx context.Context) (delivered bool) {
 	return delivered
 }
 
-// abandon tells a legacy server that the caller has stopped waiting. In the modern era closing the
-// response has done that. initialize must not be cancelled (every version's lifecycle section).
+// abandon notifies a legacy server that the caller has stopped waiting. In the modern era closing
+// the response has done that. initialize must not be cancelled (every version's lifecycle section).
 func (c *Client) abandon(cl *clientCall, out outgoing, ctx context.Context) {
 	if out.modern || out.method == "initialize" {
 		return

@@ -13,7 +13,7 @@ import (
 // openPatience is how long a new client waits for its GET stream.
 const openPatience = 250 * time.Millisecond
 
-// listening is the GET stream of a legacy server, which carries what belongs to no call:
+// listening is the GET stream of a legacy server, which carries messages that belong to no call:
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server
 type listening struct {
 	c *Client
@@ -21,9 +21,9 @@ type listening struct {
 	answered chan struct{}
 }
 
-// wait returns when the server has answered the GET stream. While it is not open, servers drop what
-// they have to ask on it, even during the very first call. Some servers answer with their first event
-// only; wait gives up after openPatience.
+// wait returns when the server has answered the GET stream. While it is not open, servers drop their
+// questions on it, even during the very first call. Some servers answer with their first event only;
+// wait gives up after openPatience.
 func (l *listening) wait(ctx context.Context) {
 	timer := time.NewTimer(openPatience)
 	defer timer.Stop()

@@ -13,7 +13,7 @@
 //	                          to no call
 //	DELETE               ─▶ ends the session
 //
-// The wire itself is in wire.go (headers, encodings) and wire_event.go (server-sent
-// events): pure functions and a reader, shared by both sides and by mcp/sse.
-// The package knows nothing of tools, upstreams or who may call what.
+// The wire itself is in wire.go (headers, encodings) and wire_event.go (server-sent events): pure
+// functions and a reader, shared by both sides and by mcp/sse. The package knows nothing of tools,
+// upstreams or permissions.
 package streamable

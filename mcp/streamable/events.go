@@ -16,8 +16,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// A serverStream is a sequence of server-sent events: those of one POST, or those of a session that
-// belong to no call. It outlives the connections that carry it:
+// A serverStream is a sequence of server-sent events: the events of one POST, or the events of a
+// session that belong to no call. It outlives the connections that carry it:
 //
 //	       forgotten │ sent, kept for Last-Event-ID │ not sent
 //	events ──────────┼──────────────────────────────┼───────────▶ push
@@ -26,7 +26,7 @@ import (
 // The store from which a lost connection is resumed is also the queue that prevents a slow client
 // from blocking a handler.
 type serverStream struct {
-	id        string // "g" for the session's own stream, "c1-7" for that of the request 7; see ownStreamID, callStreamID
+	id        string // "g" for the session's own stream, "c1-7" for the stream of the request 7; see ownStreamID, callStreamID
 	maxEvents int
 	maxBytes  int
 	budgets   [2]*budget // the session's and the server's; they bound the sent events

@@ -433,7 +433,7 @@ func (x *exchange) pump(conn *serverConn, from int64) {
 	x.mu.Lock()
 	hello := x.hello
 	x.mu.Unlock()
-	if hello { // without mu, which is taken after that of the Server
+	if hello { // without mu, which is taken after the lock of the Server
 		x.w.Header()[HeaderSession] = []string{x.srv.name(x.sess, &x.calls[0].req)}
 	}
 	out := x.srv.openEvents(x.w, x.stream, x.sess.kind == legacySession, x.version, from)

@@ -6,7 +6,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// living are the legacy sessions of a Server, for what makes them outlast it.
+// living are the legacy sessions of a Server, for the code by which they outlast it.
 type living struct{ s *Server }
 
 // find returns a session, nil if it does not live here.

@@ -381,7 +381,7 @@ func (p *post) serveBatch(body []byte) {
 	}
 	msgs := make([]jsonrpc.Message, len(raws))
 	requests := 0
-	var refused []byte // answers to what is no message
+	var refused []byte // answers to invalid messages
 	for i, raw := range raws {
 		if msgs[i], err = jsonrpc.Parse(raw); err != nil {
 			refused = jsonrpc.AppendError(appendSeparator(refused), msgs[i].ID, mcp.ParseFailure(err))
@@ -441,7 +441,7 @@ func (p *post) serveBatch(body []byte) {
 	x.run()
 }
 
-// appendSeparator appends what stands before the next element of an array.
+// appendSeparator appends the text before the next element of an array.
 func appendSeparator(array []byte) []byte {
 	if len(array) == 0 {
 		return append(array, '[')

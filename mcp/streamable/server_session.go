@@ -16,10 +16,10 @@ import (
 // Bounds of one session.
 const (
 	maxPending = 256 // requests to the client waiting for its answer
-	maxStreams = 256 // streams kept for resumption, in addition to those of calls in flight
+	maxStreams = 256 // streams kept for resumption, in addition to the streams of calls in flight
 	// ownStreamID is the stream of messages that belong to no call. In a session that was made
-	// again, it and those of calls have a mark behind a point, so that an event id of before names
-	// none.
+	// again, it and the streams of calls have a mark behind a point, so that an event id of before
+	// names none.
 	ownStreamID = "g"
 )
 
@@ -209,7 +209,8 @@ func (s *Server) acquire(ctx context.Context, id, principal string) (*serverSess
 }
 
 // name gives a session the id that its client gets, once. The handshake may still run: a response
-// that became a stream starts before the handler has answered. request is that of the handshake.
+// that became a stream starts before the handler has answered. request is the request of the
+// handshake.
 func (s *Server) name(sess *serverSession, request *mcp.Request) string {
 	id := sess.mcp.ID()
 	if s.o.Sessions == nil {
@@ -416,8 +417,8 @@ func (s *serverSession) cancelled(params []byte) {
 	}
 }
 
-// openStream makes the stream of calls, which abandon cancels. request is the id of a call that is alone in it. If
-// the session keeps too many streams, one that has been sent completely is removed.
+// openStream makes the stream of calls, which abandon cancels. request is the id of a call that is the only one in
+// it. If the session keeps too many streams, one that has been sent completely is removed.
 func (s *serverSession) openStream(request jsonrpc.ID, abandon func(reason error)) *serverStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()

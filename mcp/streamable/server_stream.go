@@ -188,8 +188,8 @@ func (s *serverSession) streamFor(h http.Header) (*serverStream, int64, error) {
 	return st, seq, nil
 }
 
-// mark returns what distinguishes the streams of this session from those that it had before it was
-// made again.
+// mark returns a text that distinguishes the streams of this session from the streams that it had
+// before it was made again.
 func (s *serverSession) mark() string {
 	if s.own == nil {
 		return ""
@@ -269,7 +269,7 @@ func (s *Server) adopt(ctx context.Context, id, principal string) (*serverSessio
 			return nil, err
 		}
 	}
-	// The client may give up on this request. What is restored is for all of its requests.
+	// The client may give up on this request. The restored session is for all of its requests.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(sess.ctx, cancel)
