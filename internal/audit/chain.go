@@ -20,7 +20,7 @@ type digest [sha256.Size]byte
 // String returns the hash in hexadecimal.
 func (s digest) String() string { return hex.EncodeToString(s[:]) }
 
-// chain is the end of the log: what the next record follows.
+// chain is the end of the log, which the next record follows.
 type chain struct {
 	seq  uint64 // of the last record
 	prev digest // its hash
@@ -61,7 +61,8 @@ func (c *chain) append(dst []byte, members func(dst []byte) []byte) []byte {
 	return append(dst, '"', '}', '\n')
 }
 
-// A line is a record of a file, with what the chain needs of it. Its slices are parts of the line.
+// A line is a record of a file, with the fields that the chain needs. Its slices are parts of the
+// line.
 type line struct {
 	raw  []byte // without the line end
 	seq  uint64
@@ -114,7 +115,7 @@ func readSum(dst *digest, text []byte) bool {
 	return err == nil && n == len(dst)
 }
 
-// signed is what a signature is made of (spec/audit §3).
+// signed is the signed text of a signature (spec/audit §3).
 func signed(log string, seq uint64, at string, prev digest) []byte {
 	return fmt.Appendf(nil, "weir audit 1\n%s\n%d\n%s\n%s\n", log, seq, at, prev)
 }

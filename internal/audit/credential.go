@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A CredentialChange tells of a credential that a command of weir is about to change. The process
+// A CredentialChange describes a credential that a command of weir is about to change. The process
 // that has the log open makes a record of it. It never has the value of the credential.
 type CredentialChange struct {
 	Command    string `json:"command"` // such as "weir login"
@@ -15,13 +15,13 @@ type CredentialChange struct {
 	Server     string `json:"server,omitempty"`
 	Credential string `json:"credential,omitempty"` // as Record.Credential
 	Of         string `json:"of,omitempty"`         // the principal whose credential it is
-	Failed     bool   `json:"failed,omitempty"`     // what an earlier change told did not happen
+	Failed     bool   `json:"failed,omitempty"`     // an announced change did not happen
 }
 
 // decisions are the changes that commands tell of (spec/audit §2).
 var decisions = []string{"stored", "renewed", "replaced", "removed", "rekeyed"}
 
-// Check returns what makes a change no change of a credential by a command.
+// Check returns the reason why a change is not a change of a credential by a command.
 func (c *CredentialChange) Check() error {
 	switch {
 	case !strings.HasPrefix(c.Command, "weir "):

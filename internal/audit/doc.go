@@ -1,4 +1,4 @@
-// Package audit keeps the audit log: who called what, when, and with which outcome. Each record
+// Package audit keeps the audit log: the caller of each call, its time and its outcome. Each record
 // holds the hash of the record before it, and signatures stand between the records, so a change of
 // the files shows. It knows no MCP, no gateway and no configuration.
 //

@@ -79,7 +79,7 @@ func (s segment) over(keep time.Duration, now time.Time) bool {
 	return err == nil && keep > 0 && now.Sub(day.AddDate(0, 0, 1)) > keep
 }
 
-// head says what the newest record of a log is. It shows that records at the end are missing.
+// head describes the newest record of a log. It shows that records at the end are missing.
 type head struct {
 	Log    string `json:"log"`
 	Seq    uint64 `json:"seq"`
@@ -117,7 +117,7 @@ func readHead(dir string) (h head, err error) {
 type tail struct {
 	last line   // the last record; its raw is a copy
 	end  int64  // where it ends
-	torn []byte // what follows it
+	torn []byte // the records after it
 }
 
 // maxTorn is how much of a segment's end is searched for its last record.

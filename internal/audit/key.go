@@ -16,7 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// Keys are what a log is signed with, and what arguments are hashed with. Both come from one text.
+// Keys sign a log, and hash arguments. Both come from one text.
 type Keys struct {
 	sign ed25519.PrivateKey
 	macs *sync.Pool // of *mac
@@ -75,7 +75,7 @@ func (k Keys) Digest(data []byte) string {
 	return string(k.appendDigest(room[:0], data))
 }
 
-// A Digest is that of bytes which arrive in pieces. It is for one goroutine.
+// A Digest hashes bytes that arrive in pieces. It is for one goroutine.
 type Digest struct {
 	mac  *mac
 	pool *sync.Pool
@@ -95,7 +95,7 @@ func (d *Digest) Write(p []byte) (int, error) {
 	return d.mac.hash.Write(p)
 }
 
-// String ends the digest, and returns what Keys.Digest returns for the bytes.
+// String ends the digest, and returns the result of Keys.Digest for the bytes.
 func (d *Digest) String() string {
 	defer d.pool.Put(d.mac)
 	if d.size == 0 {
@@ -107,7 +107,7 @@ func (d *Digest) String() string {
 // digestRoom is the room that a digest needs, with the quotes of a JSON string.
 const digestRoom = len(`"hmac-sha256:`) + hexLen + len(`:9223372036854775807"`)
 
-// appendDigest appends what Digest returns for data that are not empty.
+// appendDigest appends the result of Digest for data that are not empty.
 func (k Keys) appendDigest(dst, data []byte) []byte {
 	m := k.macs.Get().(*mac)
 	defer k.macs.Put(m)
@@ -121,7 +121,7 @@ func (m *mac) append(dst, data []byte) []byte {
 	return m.appendSum(dst, int64(len(data)))
 }
 
-// appendSum appends the digest of what was written, of so many bytes.
+// appendSum appends the digest of the written bytes, of which there are so many.
 func (m *mac) appendSum(dst []byte, size int64) []byte {
 	dst = hex.AppendEncode(append(dst, "hmac-sha256:"...), m.hash.Sum(m.sum[:0]))
 	return strconv.AppendInt(append(dst, ':'), size, 10)

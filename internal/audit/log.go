@@ -59,7 +59,7 @@ var errUnavailable = errors.New("the audit log cannot be written")
 type Log struct {
 	opts    Options
 	queue   chan item
-	urgent  chan struct{} // tells the writer not to wait for more
+	urgent  chan struct{} // stops the writer from waiting for more
 	dropped atomic.Int64  // since the last record that said so
 	lost    atomic.Int64  // since the start
 	done    chan struct{}
@@ -139,7 +139,7 @@ func (l *Log) Add(r *Record) {
 }
 
 // Sync hands a record to the log. If the log is required, it returns when the record is on disk, or
-// with an error that wraps errUnavailable, or with that of ctx.
+// with an error that wraps errUnavailable, or with the error of ctx.
 func (l *Log) Sync(ctx context.Context, r *Record) error {
 	if !l.Required() {
 		l.Add(r)
@@ -167,11 +167,11 @@ func (l *Log) drop() {
 	l.lost.Add(1)
 }
 
-// hurry makes the writer write what is queued.
+// hurry makes the writer write the queued records.
 func (l *Log) hurry() {
 	select {
 	case l.urgent <- struct{}{}:
-	default: // it was told already
+	default: // it was reported already
 	}
 }
 
@@ -205,8 +205,8 @@ func (l *Log) put(ctx context.Context, i item) bool {
 	return false
 }
 
-// Close writes what is queued and a last signature, and frees the folder. Records that are added
-// later are lost.
+// Close writes the queued records and a last signature, and frees the folder. Records that are
+// added later are lost.
 func (l *Log) Close() {
 	if l == nil {
 		return
@@ -223,7 +223,7 @@ func (l *Log) Close() {
 	<-l.done
 }
 
-// file is what a writer needs of a segment.
+// file is the part of a segment that a writer needs.
 type file interface {
 	WriteAt(p []byte, off int64) (int, error)
 	Truncate(size int64) error

@@ -192,7 +192,7 @@ func seqOf(raw []byte) uint64 {
 // filterKeys are the members that a Query looks at.
 var filterKeys = []string{"kind", "principal", "server", "tool_id", "time"}
 
-// matches reports whether a record has what the query asks for.
+// matches reports whether a record matches the query.
 func (q *Query) matches(raw []byte) bool {
 	if q.Kind+q.Principal+q.Server+q.Tool == "" && q.Since.IsZero() && q.Until.IsZero() {
 		return true

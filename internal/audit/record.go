@@ -9,10 +9,10 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// Kind is what a record is about.
+// Kind is the subject of a record.
 type Kind string
 
-// The kinds of records about callers and what they do (spec/audit §2).
+// The kinds of records about callers and their requests (spec/audit §2).
 const (
 	SignIn     Kind = "sign-in"    // a caller was identified, or signed in at a server
 	Refusal    Kind = "refusal"    // a request that was not served
@@ -138,7 +138,7 @@ func (r *Record) appendJSON(dst []byte) []byte {
 // appendValue appends a JSON value on one line. Anything else becomes a text: a line that is no JSON
 // would make the whole log unreadable.
 func appendValue(dst, value []byte) []byte {
-	// A value in a record is one level deeper than alone.
+	// A value in a record is one level deeper than by itself.
 	start := len(dst)
 	dst = append(append(append(dst, '['), value...), ']')
 	if bytes.IndexByte(value, '\n') < 0 && rawjson.Valid(value) == nil && rawjson.Valid(dst[start:]) == nil {

@@ -98,7 +98,7 @@ func (w *writer) newest() string { return segmentPath(w.opts.Dir, w.n, w.day) }
 // A deletion is a signed record of removed segments.
 type deletion struct{ detail, reason string }
 
-// deletedDetail says what the last deleted record was.
+// deletedDetail identifies the last deleted record.
 func deletedDetail(segment int, seq uint64, hash digest) string {
 	return fmt.Sprintf("segment=%d seq=%d hash=%s", segment, seq, hash)
 }
@@ -112,7 +112,7 @@ func (d deletion) explains(first *line) bool {
 	return err == nil && seq == first.seq-1 && hash == first.prev.String()
 }
 
-// note says what was deleted. A record without a reason is of a deletion by age.
+// note names the deleted records. A record without a reason is of a deletion by age.
 func (d deletion) note(last uint64) string {
 	return fmt.Sprintf("the records up to %d were deleted by %s", last, cmp.Or(d.reason, byAge))
 }

@@ -71,7 +71,7 @@ func lastLines(path string, n int) (last [][]byte, end int64, err error) {
 	}
 }
 
-// followFrom reads what is written to a segment, then the segments after it.
+// followFrom reads new records of a segment, then the segments after it.
 func followFrom(ctx context.Context, path string, folder bool, s segment, from int64, f func(raw []byte) bool) error {
 	pause := time.NewTicker(followPause)
 	defer pause.Stop()

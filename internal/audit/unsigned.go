@@ -10,9 +10,9 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// unsignedTail finds the last signature of a log that is opened. It returns a record that tells of
-// records behind it, nil if there are none: the next signature covers them, and a reader should know
-// that no signature did while no process had the log open.
+// unsignedTail finds the last signature of a log that is opened. It returns a record that reports
+// the records behind it, nil if there are none: the next signature covers them, and a reader should
+// know that no signature did while no process had the log open.
 func (w *writer) unsignedTail(found []segment, known head) (*Record, error) {
 	for i := len(found) - 1; i >= 0 && w.signed == 0; i-- {
 		var err error

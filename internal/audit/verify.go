@@ -25,7 +25,7 @@ func (b *Broken) Error() string {
 	return fmt.Sprintf("record %d (%s): %s", b.Seq, filepath.Base(b.File), b.Why)
 }
 
-// A Report says what Verify has checked.
+// A Report is the result of Verify.
 type Report struct {
 	Log        string   `json:"log"`
 	Records    uint64   `json:"records"`
@@ -35,13 +35,13 @@ type Report struct {
 	Signed     uint64   `json:"signed"` // seq of the last signature
 	Keys       []string `json:"keys"`   // ids of the keys that signed
 	Trusted    bool     `json:"trusted"`
-	// Notes are events that the log itself tells of: lost records, cut ends, deleted segments.
+	// Notes are events that the log itself reports: lost records, cut ends, deleted segments.
 	Notes []string `json:"notes,omitempty"`
-	// Hash is that of the last record.
+	// Hash is the hash of the last record.
 	Hash string `json:"hash"`
 }
 
-// A VerifyOptions says what the caller knows of a log.
+// VerifyOptions are facts that the caller knows of a log.
 type VerifyOptions struct {
 	// Keys are the only keys that may sign. Without any, the key that the log names counts.
 	Keys []ed25519.PublicKey
@@ -248,7 +248,7 @@ func (v *verifier) note(text string) {
 	}
 }
 
-// end checks what only the whole log shows.
+// end checks the properties of the whole log.
 func (v *verifier) end() (Report, error) {
 	r := &v.report
 	r.Hash, r.Trusted = v.at.prev.String(), len(v.opts.Keys) > 0
@@ -275,7 +275,8 @@ func (v *verifier) end() (Report, error) {
 	return *r, nil
 }
 
-// explained checks that a record tells of the deletion of what is missing at the start of a folder.
+// explained checks that a record reports the deletion of the missing segments at the start of a
+// folder.
 func (v *verifier) explained() error {
 	for _, d := range v.deleted {
 		if d.explains(v.cut) {

@@ -36,10 +36,10 @@ type writer struct {
 
 	headFile *os.File
 	buf      []byte
-	failing  bool // the disk has failed, and the operator was told
+	failing  bool // the disk has failed, and that was logged
 
-	retry time.Time // when to begin a segment again, after that failed
-	stuck bool      // that has failed, and the operator was told
+	retry time.Time // when to start a segment again, after that failed
+	stuck bool      // that has failed, and it was logged
 
 	older   int64     // bytes of the segments before the newest, if Options.MaxTotal is set
 	clearAt time.Time // when to remove segments over MaxTotal again, after that failed
@@ -201,7 +201,7 @@ func logOf(path string) (string, error) {
 	return "", fmt.Errorf("%s does not begin with the record of a segment", path)
 }
 
-// run writes what is queued until the queue is closed.
+// run writes the queued records until the queue is closed.
 func (w *writer) run(queue <-chan item, urgent <-chan struct{}) {
 	sign := time.NewTimer(signAfter)
 	look := time.NewTicker(lookAfter)
@@ -248,7 +248,8 @@ func linger(urgent <-chan struct{}) {
 	}
 }
 
-// collect adds what is queued now, up to a bound. open is false if the queue was closed.
+// collect adds the records that are queued now, up to a bound. open is false if the queue was
+// closed.
 func collect(batch []item, queue <-chan item) (all []item, open bool) {
 	for len(batch) < maxBatch {
 		select {
@@ -264,7 +265,7 @@ func collect(batch []item, queue <-chan item) (all []item, open bool) {
 	return batch, true
 }
 
-// serve writes a batch and tells those who wait for it.
+// serve writes a batch and wakes the callers that wait for it.
 func (w *writer) serve(batch []item) {
 	records := make([]*Record, 0, len(batch)+1)
 	missed := w.dropped.Swap(0)
@@ -351,7 +352,7 @@ func (w *writer) write(records []*Record, sync bool) error {
 	return nil
 }
 
-// retryAfter is the time from a segment that could not begin to the next attempt.
+// retryAfter is the time from a segment that could not start to the next attempt.
 const retryAfter = time.Minute
 
 // roll starts a new segment if the last one is full or of another day. If that fails, the last one

@@ -56,9 +56,9 @@ type Call struct {
 	Method  string // at the server; "" is the request's
 	Server  string
 	ToolID  string
-	// Args are what the server gets, as JSON. They are read before Begin returns.
+	// Args are the arguments that the server gets, as JSON. They are read before Begin returns.
 	Args []byte
-	// Handle is that of the task that the call continues, "" for a new call.
+	// Handle is the handle of the task that the call continues, "" for a new call.
 	Handle string
 	// Decision and Rule are of the policy, "" without one.
 	Decision, Rule string
@@ -74,7 +74,7 @@ func (r *Recorder) record(ctx context.Context, out *audit.Record, kind audit.Kin
 	}
 }
 
-// of fills in what a request tells of its caller.
+// of fills in the caller of a request.
 func of(request *mcp.Request, out *audit.Record) {
 	if out.Method == "" {
 		out.Method = request.Method
@@ -93,28 +93,28 @@ func of(request *mcp.Request, out *audit.Record) {
 	}
 }
 
-// Caller returns a record with what the context of a request tells of its caller.
+// Caller returns a record with the caller of a request, from its context.
 func Caller(ctx context.Context, kind audit.Kind) *audit.Record {
 	out := &audit.Record{}
 	fill(ctx, out, kind)
 	return out
 }
 
-// fill makes of out what Caller returns.
+// fill sets out to the result of Caller.
 func fill(ctx context.Context, out *audit.Record, kind audit.Kind) {
 	id := identity.From(ctx)
 	out.Time, out.Kind, out.IP, out.Trace = time.Now(), kind, identity.RouteOf(ctx).Source, trace.ID(ctx)
 	out.Principal, out.Issuer, out.Client = id.Principal, id.Issuer, id.Client
 }
 
-// An Open call has begun and not ended. A nil Open does nothing.
+// An Open call has started and not ended. A nil Open does nothing.
 type Open struct {
 	by         *Recorder
 	begun, end audit.Record // one allocation holds both
 }
 
 // Begin records that a call is about to reach a server. The error is an *mcp.Error of
-// mcp.KindAuditUnavailable, or that of ctx; the call must not go on then.
+// mcp.KindAuditUnavailable, or the error of ctx; the call must not go on then.
 func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
 	if r == nil {
 		return nil, nil

@@ -1,6 +1,6 @@
-// Package calls tells the audit log what callers do: who made a request, what it asked of which
-// server, what was decided about it, and how it ended. It knows no gateway and no router; both tell
-// it of their requests.
+// Package calls writes the requests of callers to the audit log: the caller, the request and its
+// server, the decision about it, and its end. It knows no gateway and no router; both report their
+// requests to it.
 //
 //	request ─▶ Begin ─▶ server ─▶ End       two records with one call id
 //	       ├─▶ Refused                      the request reached no server
