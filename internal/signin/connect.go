@@ -56,7 +56,7 @@ type Options struct {
 	Now     func() time.Time // nil: time.Now
 }
 
-// A Front is what the pages show to browsers. It changes with the configuration.
+// A Front has the texts that the pages show to browsers. It changes with the configuration.
 type Front struct {
 	// Base is the URL of the gateway for browsers, without a final slash.
 	Base string
@@ -116,8 +116,8 @@ func (p *Pages) Apply(f Front) { p.front.Store(&f) }
 // Forget ends all sessions and logins, and so the sign-ins that are in progress: who may sign in has
 // changed.
 //
-// A caller who is being looked up meanwhile is of the epoch in which that started, so what is
-// stored for that caller afterwards counts for no request.
+// A caller who is being looked up meanwhile is of the epoch in which that started, so an entry that
+// is stored for that caller afterwards counts for no request.
 func (p *Pages) Forget() {
 	p.epoch.Add(1)
 	p.people.known.Clear()
@@ -169,8 +169,8 @@ func (p *Pages) home(r *http.Request) string {
 // secure reports whether browsers reach the pages over TLS, also where a proxy in front speaks it.
 func (p *Pages) secure() bool { return strings.HasPrefix(p.front.Load().Base, "https://") }
 
-// cookieName returns the name of the cookie. A browser takes a name with __Host- over TLS alone, and
-// from this host alone.
+// cookieName returns the name of the cookie. A browser takes a name with __Host- only over TLS, and
+// only from this host.
 func (p *Pages) cookieName() string {
 	if p.secure() {
 		return "__Host-weir_connect"
@@ -195,7 +195,8 @@ func (p *Pages) mark(w http.ResponseWriter) string {
 	return text
 }
 
-// formToken returns what a form of a browser must hold: a page of another site cannot know it.
+// formToken returns the text that a form of a browser must hold: a page of another site cannot know
+// it.
 func (p *Pages) formToken(browser string) string {
 	mac := hmac.New(sha256.New, p.key)
 	mac.Write([]byte(browser))
@@ -229,7 +230,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, server, problem str
 	s := p.sessionOf(browser)
 	switch {
 	case s == nil && p.front.Load().Authenticate == nil:
-		s = newSession(identity.From(r.Context()), 0) // for this page alone
+		s = newSession(identity.From(r.Context()), 0) // only for this page
 		if browser == "" {
 			browser = p.mark(w)
 		}
@@ -316,7 +317,7 @@ func (p *Pages) post(w http.ResponseWriter, r *http.Request, server string) {
 	write(w, http.StatusOK, view{Title: "Sign in at " + server, Text: "The browser goes to the provider now.", Next: address})
 }
 
-// note remembers a sign-in that this browser has begun.
+// note remembers a sign-in that this browser has started.
 func (s *session) note(state, owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,7 +328,7 @@ func (s *session) note(state, owner string) {
 	s.begun[state], s.order = owner, append(s.order, state)
 }
 
-// take returns whose a sign-in is that this browser has begun, once.
+// take returns the principal of a sign-in that this browser has started, once.
 func (s *session) take(state string) (owner string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,14 +20,14 @@ type Login interface {
 	// Name is the name of the provider, for the page.
 	Name() string
 	// Begin returns the URL to send the browser to, the state with which it comes back to redirect, and
-	// what Finish needs to know.
+	// the facts that Finish needs.
 	Begin(ctx context.Context, redirect string) (address, state string, memo identity.Secret, err error)
 	// Finish ends a login with the query with which the browser came back. The error is shown.
 	Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error)
 }
 
 // begunLogin is a login whose browser is at the identity provider. The browser keeps it, sealed: so
-// strangers who begin logins take no room, and end none of others.
+// strangers who start logins take no room, and end no login of others.
 type begunLogin struct {
 	State, Memo string
 	Server      string // whose page is next; "": the console
@@ -50,7 +50,7 @@ func newSeal() cipher.AEAD {
 	return seal
 }
 
-// loginCookie returns the name of the cookie with a begun login.
+// loginCookie returns the name of the cookie with a started login.
 func (p *Pages) loginCookie() string { return p.cookieName() + "_login" }
 
 // ask writes the page that asks who the person is.
@@ -92,7 +92,7 @@ func (p *Pages) setLogin(w http.ResponseWriter, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{Name: p.loginCookie(), Value: value, Path: "/", HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode, MaxAge: seconds})
 }
 
-// begun returns the login that a browser has begun, or nil.
+// begun returns the login that a browser has started, or nil.
 func (p *Pages) begun(r *http.Request) *begunLogin {
 	cookie, err := r.Cookie(p.loginCookie())
 	if err != nil {

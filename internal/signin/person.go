@@ -61,7 +61,7 @@ func (s *people) text(r *http.Request) string {
 // slot returns the place of a text in known, which has no text that a browser could show.
 func (s *people) slot(text string) string { return s.pages.formToken("person " + text) }
 
-// token returns what the page of a signed-in browser shows with changes.
+// token returns the text that the page of a signed-in browser sends with changes.
 func (s *people) token(text string) string { return s.pages.formToken("login " + text) }
 
 // of returns who has signed in with a text, or nil.
@@ -126,7 +126,7 @@ type signedIn struct {
 	Token     string     `json:"token,omitempty"`
 }
 
-// ServeLogin serves LoginPath. The caller admits the gateway's own pages alone.
+// ServeLogin serves LoginPath. The caller admits only the gateway's own pages.
 func (p *Pages) ServeLogin(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
 	front := p.front.Load()
@@ -200,7 +200,7 @@ func (s *people) finish(w http.ResponseWriter, r *http.Request, front *Front, ca
 func answer(w http.ResponseWriter, status int, v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError) // cannot happen: texts alone
+		http.Error(w, "internal error", http.StatusInternalServerError) // cannot happen: only texts
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -20,13 +20,13 @@ type pending struct {
 	grant     *grant
 	reach     *reach
 	redirect  string
-	tail      string // of the redirect's path: "" or that of the issuer
+	tail      string // of the redirect's path: "" or the issuer's
 	verifier  identity.Secret
 	scopes    []string
 }
 
-// wanted returns the scopes to ask for: those of the challenge, else of the configuration, else of the
-// server's metadata, together with what the principal has (spec/signin §3).
+// wanted returns the scopes to ask for: the scopes of the challenge, else of the configuration, else
+// of the server's metadata, together with the scopes that the principal has (spec/signin §3).
 func wanted(s *Server, f *found, had *cached) []string {
 	first := f.challenge.Scopes
 	if len(first) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 )
 
-// Bounds of what a server may say in WWW-Authenticate.
+// Bounds of WWW-Authenticate headers.
 const (
 	maxChallengeText = 16 << 10
 	maxChallenges    = 16
@@ -22,7 +22,7 @@ type challenge struct {
 	params map[string]string // names in lower case
 }
 
-// Challenge is what a server said when it refused a request: the parameters of a Bearer challenge.
+// Challenge is the reason of a server that refused a request: the parameters of a Bearer challenge.
 type Challenge struct {
 	Status   int    // of the answer: 401 or 403
 	Metadata string // resource_metadata, or ""
@@ -30,8 +30,8 @@ type Challenge struct {
 	Error    string // as invalid_token and insufficient_scope
 }
 
-// challengeOf reads the answer of a server. An answer without a Bearer challenge has the status
-// alone.
+// challengeOf reads the answer of a server. An answer without a Bearer challenge has only the
+// status.
 func challengeOf(status int, header http.Header) Challenge {
 	c := Challenge{Status: status}
 	for _, one := range parseChallenges(header.Values("WWW-Authenticate")) {
@@ -46,8 +46,8 @@ func challengeOf(status int, header http.Header) Challenge {
 }
 
 // TooFewScopes returns the error for an answer of a server that refuses a token of a caller for want of
-// scopes (RFC 6750 §3.1), nil for any other answer. token is what the request had, and fix says who
-// mends it.
+// scopes (RFC 6750 §3.1), nil for any other answer. token is the token of the request, and fix names
+// the remedy.
 func TooFewScopes(server string, resp *http.Response, token identity.Secret, fix string) *SignInError {
 	if resp.StatusCode != http.StatusForbidden {
 		return nil
@@ -65,7 +65,7 @@ func TooFewScopes(server string, resp *http.Response, token identity.Secret, fix
 	return &SignInError{Server: server, Reason: reason, Fix: fix, Scopes: scopes}
 }
 
-// parseChallenges reads the values of WWW-Authenticate headers. It skips what it cannot read.
+// parseChallenges reads the values of WWW-Authenticate headers. It skips unreadable values.
 func parseChallenges(values []string) []challenge {
 	var found []challenge
 	for _, text := range values {

@@ -18,7 +18,7 @@ const (
 	maxDeviceTime  = 30 * time.Minute
 )
 
-// A Code is what a person enters at another device.
+// A Code is the code that a person enters at another device.
 type Code struct {
 	User     string        // the code to enter
 	URL      string        // where to enter it

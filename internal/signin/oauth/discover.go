@@ -39,7 +39,7 @@ type serverMetadata struct {
 	NamesIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 }
 
-// found is what discovery has found for a server.
+// found is the result of discovery for a server.
 type found struct {
 	serverMetadata
 	challenge Challenge
@@ -185,7 +185,7 @@ func settled(err error) bool {
 	return err == errNoServer
 }
 
-// check returns what is wrong with the metadata of a server.
+// check returns the mistake in the metadata of a server.
 func (m *resourceMetadata) check(server string) error {
 	if len(m.Servers) == 0 {
 		return errNoServer
@@ -285,7 +285,7 @@ func (r *reach) checkPage(text string) error {
 	return r.zone.Check(u, true)
 }
 
-// challenges are what servers said last.
+// challenges are the last challenges of servers.
 type challenges struct {
 	places *bounded.Map[string, string]      // the place of a server's metadata, as a challenge named it
 	last   *bounded.Map[vault.ID, Challenge] // the last challenge to a principal
@@ -299,8 +299,8 @@ func newChallenges(now func() time.Time) *challenges {
 }
 
 // note keeps a challenge for the sign-in at the credential id, and returns it with the place of the
-// metadata: some servers name that in their first challenge alone. The place is the same for all
-// principals. Scopes and error are of one principal: they say what its call needs.
+// metadata: some servers name that only in their first challenge. The place is the same for all
+// principals. Scopes and error are of one principal: they are the needs of its call.
 func (c *challenges) note(s *Server, id vault.ID, ch Challenge) Challenge {
 	if ch.Metadata != "" {
 		c.places.Put(s.key(), ch.Metadata, 0)
@@ -311,8 +311,8 @@ func (c *challenges) note(s *Server, id vault.ID, ch Challenge) Challenge {
 	return ch
 }
 
-// challenge returns what a server said last to the principal of a credential, or says to a request
-// without a token.
+// challenge returns the last challenge of a server to the principal of a credential, or its
+// challenge to a request without a token.
 func (c *Client) challenge(ctx context.Context, s *Server, id vault.ID, r *reach) (Challenge, error) {
 	if ch, ok := c.asked.last.Get(id); ok || s.Issuer != "" {
 		return ch, nil

@@ -10,7 +10,7 @@
 //	  client_credentials                              ─┘              │
 //	                                    past 80 % of its life: refreshed, one at a time
 //
-// A [Client] keeps what it got in a vault, which processes may share: a token that another process
+// A [Client] keeps its tokens in a vault, which processes may share: a token that another process
 // refreshed is adopted. [Client.Transport] puts tokens on requests and takes care of a 401.
 //
 // All requests go through one guarded HTTP client: https, addresses checked when they are dialed,

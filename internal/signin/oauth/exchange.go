@@ -36,8 +36,8 @@ type Subject struct {
 	Token  identity.Secret
 }
 
-// Provider is the identity provider that vouches for the callers of a server (FlowIDJAG). Its keys are
-// those of Server.
+// Provider is the identity provider that vouches for the callers of a server (FlowIDJAG). It has the
+// keys of Server.
 type Provider struct {
 	Issuer, ClientID string
 	ClientSecret     identity.Secret
@@ -54,12 +54,12 @@ func (f Flow) Alone() bool {
 	return f == FlowClientCredentials || f == FlowJWTBearer || f == FlowOwnIDJAG
 }
 
-// usesFile reports whether the JWT of AssertionFile is what the flow starts with. In the other flows it
-// proves who the client is.
+// usesFile reports whether the flow starts with the JWT of AssertionFile. In the other flows the JWT
+// authenticates the client.
 func (f Flow) usesFile() bool { return f == FlowJWTBearer || f == FlowOwnIDJAG }
 
-// Exchanger gets tokens for those of callers, and keeps them in memory alone. All methods are safe for
-// concurrent use.
+// Exchanger exchanges tokens of callers, and keeps the new ones only in memory. All methods are safe
+// for concurrent use.
 //
 //	subject ─▶ kept, under 80 % of its life? ─▶ token
 //	              └──▶ one request at a time for a principal, grant and server ─▶ keep
@@ -93,8 +93,8 @@ func exchangeID(s *Server, sub *Subject) vault.ID {
 }
 
 // Token returns a token of a caller at a server. refused is one that the server did not take, or "".
-// The scopes are those of the configuration: no person agrees to an exchange, so the server does not
-// choose what the token is good for. The error is an *mcp.Error for the caller (spec/signin §11).
+// The scopes come from the configuration: no person agrees to an exchange, so the server does not
+// choose the rights of the token. The error is an *mcp.Error for the caller (spec/signin §11).
 func (e *Exchanger) Token(ctx context.Context, s *Server, sub Subject, refused identity.Secret) (identity.Secret, error) {
 	for range maxJoins {
 		if token, own, err := e.get(ctx, s, &sub, refused); own || ctx.Err() != nil {
@@ -109,7 +109,7 @@ func (e *Exchanger) Token(ctx context.Context, s *Server, sub Subject, refused i
 // maxJoins is how many requests of others a caller waits for before it takes the outcome of one.
 const maxJoins = 3
 
-// get returns the token that is kept, or that of a request to the issuer. own is false if another call
+// get returns the kept token, or the token of a request to the issuer. own is false if another call
 // has made the request: its outcome may not be the answer to this one.
 func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused identity.Secret) (token identity.Secret, own bool, err error) {
 	id := exchangeID(s, sub)
@@ -167,7 +167,7 @@ func (e *Exchanger) noteFailed(id vault.ID, subject [sha256.Size]byte, err error
 	e.failed.Put(id, next, 0)
 }
 
-// Forget drops the tokens that weir got for those of its callers.
+// Forget drops the exchanged tokens.
 func (e *Exchanger) Forget() {
 	e.tokens.Clear()
 	e.failed.Clear()

@@ -17,10 +17,11 @@ type exchangeTransport struct {
 }
 
 // Transport returns a transport for requests to a server whose flow is from the caller. subject
-// returns whose request it is; its error is returned as it is. Requests to another origin, or with an
-// Authorization header of their own, are left alone. If the server answers 401, the transport gets
-// another token and repeats the request once. The error is a *SignInError, as the cause of an
-// *mcp.Error, if the server refuses that one as well, or wants scopes that the token has not.
+// returns the caller of a request; its error is returned unchanged. Requests to another origin, or
+// with an Authorization header of their own, are not changed. If the server answers 401, the
+// transport gets another token and repeats the request once. The error is a *SignInError, as the
+// cause of an *mcp.Error, if the server refuses that one as well, or wants scopes that the token has
+// not.
 func (e *Exchanger) Transport(s *Server, subject func(ctx context.Context) (Subject, error), base http.RoundTripper) http.RoundTripper {
 	return &exchangeTransport{e, s, subject, base}
 }

@@ -17,7 +17,7 @@ import (
 
 const maxToken = 64 << 10
 
-// grant is what a principal has at a server, as the vault keeps it.
+// grant has the tokens and scopes of a principal at a server, as the vault keeps them.
 type grant struct {
 	Access  string    `json:"access_token,omitempty"`
 	Refresh string    `json:"refresh_token,omitempty"`
@@ -61,7 +61,7 @@ func (g *grant) stale(now time.Time) (stale, dead bool) {
 	return !now.Before(g.Issued.Add(life * 4 / 5)), !now.Before(g.Expires)
 }
 
-// newGrant returns a grant at a server without tokens, of what discovery found.
+// newGrant returns a grant at a server without tokens, from the result of discovery.
 func newGrant(s *Server, f *found, cred credentials, flow Flow) *grant {
 	return &grant{
 		Own: f.configured, Named: s.ClientID != "",
@@ -205,8 +205,8 @@ func (s *Server) foreign(g *grant) string {
 // signedIn reports whether there is a sign-in that has not ended. f may be nil.
 func (f *cached) signedIn() bool { return f != nil && f.grant.SignedOut == "" }
 
-// under returns what a grant, which may be nil, is under the configuration of a server. A grant that
-// does not serve there has ended: it has neither tokens nor scopes, and says why.
+// under returns a grant, which may be nil, under the configuration of a server. A grant that does
+// not serve there has ended: it has neither tokens nor scopes, and says why.
 func (f *cached) under(s *Server) *cached {
 	if !f.signedIn() {
 		return f
@@ -218,7 +218,7 @@ func (f *cached) under(s *Server) *cached {
 	return &cached{grant: &grant{Issuer: f.grant.Issuer, SignedOut: why}, record: f.record}
 }
 
-// of reads what a principal has at a server from the vault. It returns nil if there is nothing.
+// of reads the grant of a principal at a server from the vault. It returns nil if there is nothing.
 func (c *Client) of(ctx context.Context, s *Server, id vault.ID) (*cached, error) {
 	found, err := c.load(ctx, id)
 	return found.under(s), err

@@ -37,19 +37,19 @@ type web struct {
 // reach makes requests for one MCP server.
 type reach struct{ zone *egress.Zone }
 
-// reach returns what makes requests for a server.
+// reach returns the client that makes requests for a server.
 func (w *web) reach(server string, configured ...string) *reach {
 	return &reach{egress.Network{Lookup: w.lookup, Dial: w.dial, TLS: w.tls}.Zone(server, configured...)}
 }
 
-// A probe is what weir asks a server without a token, to hear how to sign in.
+// A probe is a request without a token, which asks a server how to sign in.
 type probe struct {
 	body   string
 	header map[string]string
 }
 
-// The probes: the greeting of the legacy era, then a list in the era that the answer tells. Some
-// servers greet everyone and refuse what follows, and others know only the newer era.
+// The probes: the greeting of the legacy era, then a list in the era of the answer. Some servers
+// greet everyone and refuse later requests, and others know only the newer era.
 var (
 	probeHello  = probe{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"weir","version":"1"}}}`, nil}
 	probeLegacy = probe{`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`, map[string]string{"Mcp-Protocol-Version": mcp.LatestLegacy}}
@@ -75,7 +75,8 @@ func (r *reach) ask(ctx context.Context, server string) (Challenge, error) {
 	return first, nil
 }
 
-// try sends a probe and returns what a client may know of the answer: its challenge and session.
+// try sends a probe and returns the parts of the answer that a client may know: its challenge and
+// session.
 func (r *reach) try(ctx context.Context, server string, p probe, session string) (ch Challenge, begun string, err error) {
 	req, err := http.NewRequest(http.MethodPost, server, strings.NewReader(p.body))
 	if err != nil {
@@ -177,7 +178,7 @@ type failure struct {
 	status      int
 	code        string
 	description string
-	claims      string // what the person has to show with the next sign-in, as Entra says it
+	claims      string // the claims for the next sign-in of the person, in the form of Entra
 }
 
 func (e *failure) Error() string {

@@ -42,7 +42,8 @@ const (
 	maxPending  = 1000
 	maxCached   = 10_000
 	toldTime    = 5 * time.Minute
-	// askedTime is how long the scopes of a challenge decide what the sign-in of its principal asks for.
+	// askedTime is how long the scopes of a challenge are the scopes of the next sign-in of its
+	// principal.
 	askedTime = 10 * time.Minute
 	// metadataTime is how long the place of a server's metadata is known without another challenge.
 	metadataTime = 24 * time.Hour
@@ -114,7 +115,7 @@ type Options struct {
 	// Configured returns a server of the configuration by its name. SignOut proves with its secrets who
 	// weir is. Nil knows none.
 	Configured func(name string) (*Server, bool)
-	// Logger tells of tokens that cannot be stored; nil discards.
+	// Logger reports tokens that cannot be stored; nil discards.
 	Logger *slog.Logger
 }
 
@@ -131,7 +132,7 @@ type Client struct {
 	web       *web
 
 	pending *bounded.Map[string, *pending] // by state
-	told    *bounded.Map[string, bool]     // whether a server tells how to sign in
+	told    *bounded.Map[string, bool]     // whether a server says how to sign in
 	asked   *challenges
 	cached  *bounded.Map[vault.ID, *cached]   // grants
 	waits   *bounded.Map[vault.ID, *patience] // after failed refreshes
@@ -192,11 +193,11 @@ type SignInError struct {
 	// Command stores the credential of the caller that the server needs in place of a sign-in; "" if
 	// it needs a sign-in.
 	Command string
-	// Fix says what mends it if neither a sign-in nor a command of the person does: the server takes
+	// Fix names the remedy if neither a sign-in nor a command of the person does: the server takes
 	// the credential from the token that the caller shows weir.
 	Fix string
-	// Claims is what the issuer asks a client to request with the next sign-in of the person, in JSON;
-	// "" if it asks for nothing.
+	// Claims are the claims that the issuer wants in the next sign-in of the person, in JSON; "" if it
+	// asks for nothing.
 	Claims string
 	// Scopes are those that the server asks for and that the token lacks, as far as the server says.
 	Scopes []string
@@ -222,7 +223,7 @@ func (e *SignInError) Error() string {
 	return fmt.Sprintf("the server %q needs %s%s: %s `%s`", e.Server, what, why, how, e.command())
 }
 
-// command returns what a person runs.
+// command returns the command that a person runs.
 func (e *SignInError) command() string { return cmp.Or(e.Command, "weir login "+e.Server) }
 
 // Is makes the error one that a repetition of the call does not mend.

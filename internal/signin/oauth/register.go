@@ -35,8 +35,8 @@ const loopbackCallback = "http://127.0.0.1/callback"
 // the port.
 const usualCallback = "http://127.0.0.1:33419/callback"
 
-// software is weir as a client of an authorization server. Its fields are those of registrations and
-// of metadata documents (RFC 7591 §2).
+// software is weir as a client of an authorization server. Its fields stand in registrations and in
+// metadata documents (RFC 7591 §2).
 type software struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	Name          string   `json:"client_name"`
@@ -90,11 +90,11 @@ func Document(publicURL, path string) []byte {
 	base := strings.TrimRight(publicURL, "/")
 	s := describe([]string{base + callbackPath + tail, loopbackCallback + tail, usualCallback + tail})
 	s.ClientID, s.URI = base+path, base
-	data, _ := json.Marshal(s) // texts alone
+	data, _ := json.Marshal(s) // only texts
 	return data
 }
 
-// credentials are what weir shows to an authorization server.
+// credentials authenticate weir at an authorization server.
 type credentials struct {
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret,omitempty"`
@@ -153,7 +153,7 @@ func (s *Server) configured(f *found) (credentials, error) {
 	return c, nil
 }
 
-// clientFor returns what weir shows to the authorization server of a server (spec/signin §2).
+// clientFor returns weir's credentials at the authorization server of a server (spec/signin §2).
 func (c *Client) clientFor(ctx context.Context, s *Server, f *found, r *reach, redirect string) (credentials, error) {
 	switch {
 	case s.ClientID != "":
@@ -248,7 +248,7 @@ func (c *Client) forgetRegistration(ctx context.Context, issuer, clientID string
 }
 
 // show adds a client's credentials to a request for a token. s may have secrets of the configuration,
-// which may be newer than cred. They go to the issuer of the configuration alone.
+// which may be newer than cred. They go only to the issuer of the configuration.
 func (c *Client) show(s *Server, cred credentials, issuer string, form url.Values) (http.Header, error) {
 	header := http.Header{}
 	secret := cred.Secret

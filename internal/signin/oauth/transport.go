@@ -18,11 +18,10 @@ type transport struct {
 	base      http.RoundTripper
 }
 
-// Transport returns a transport for requests of a principal to a server. It leaves requests alone
-// that go to another origin, or have an Authorization header of their own. It sends none if the principal has no token: the
-// server may want none. If the server answers 401 and says how to sign in, or 403 for want of scopes,
-// it gets another token and repeats the request once. The error is a *SignInError if a person has to
-// sign in; it is the cause of an *mcp.Error.
+// Transport returns a transport for requests of a principal to a server. It does not change requests that go to another
+// origin, or have an Authorization header of their own. It sends none if the principal has no token: the server may want
+// none. If the server answers 401 and says how to sign in, or 403 for want of scopes, it gets another token and repeats the
+// request once. The error is a *SignInError if a person has to sign in; it is the cause of an *mcp.Error.
 func (c *Client) Transport(s *Server, principal string, base http.RoundTripper) http.RoundTripper {
 	at, _ := url.Parse(s.URL)
 	return &transport{c, s, at, principal, base}

@@ -131,7 +131,7 @@ func (u *unsaved) retry(done chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		_ = u.saveAll(u.ctx) // add has told why
+		_ = u.saveAll(u.ctx) // add has logged the reason
 		u.mu.Lock()
 		if len(u.grants) == 0 {
 			u.run = nil
@@ -166,7 +166,7 @@ func (u *unsaved) saveAll(ctx context.Context) error {
 }
 
 // save makes one attempt to store a grant. It takes the lock of the credential, because a refresh
-// would replace what save has stored meanwhile.
+// would replace the grant that save has stored meanwhile.
 func (u *unsaved) save(ctx context.Context, id vault.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()

@@ -63,7 +63,7 @@ func (f *File) unlocked(create bool) (*Keys, error) {
 	return keys, nil
 }
 
-// path returns the file of a record. The name tells neither principal nor server.
+// path returns the file of a record. The name reveals neither principal nor server.
 func (f *File) path(id ID) string {
 	text, _ := json.Marshal(id)
 	sum := sha256.Sum256(text)
@@ -140,7 +140,7 @@ func (f *File) write(id ID, r Record) error {
 	return place.Write(f.path(id), data)
 }
 
-// alone locks the folder against the changes of others.
+// alone locks the folder against changes by other processes.
 func (f *File) alone(ctx context.Context) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, swapWait)
 	defer cancel()

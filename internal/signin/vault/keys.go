@@ -71,7 +71,7 @@ type envelope struct {
 // additional returns the authenticated part of an envelope. JSON keeps its texts apart.
 func (e envelope) additional() []byte {
 	e.Sealed = nil
-	text, _ := json.Marshal(e) // strings alone
+	text, _ := json.Marshal(e) // only strings
 	return text
 }
 

@@ -26,13 +26,13 @@ var (
 	ErrClosed = errors.New("no key of credentials.keys opens it")
 )
 
-// Kind says what a record holds.
+// Kind is the kind of a record.
 type Kind string
 
 // The kinds.
 const (
-	Token  Kind = "token"  // what a principal has at a server
-	Text   Kind = "text"   // what a principal has under a name, which stands in Server
+	Token  Kind = "token"  // the grant of a principal at a server
+	Text   Kind = "text"   // the credential of a principal under a name, which stands in Server
 	Client Kind = "client" // a registration at an issuer, without principal and server
 )
 
@@ -71,7 +71,8 @@ type Entry struct {
 }
 
 // Store keeps records. All methods may be called concurrently, also by other processes if the store
-// is shared with them. Callers own the data that Get returns; a store does not keep what Swap gets.
+// is shared with them. Callers own the data that Get returns; a store does not keep the arguments
+// of Swap.
 type Store interface {
 	// Get returns a record. The error wraps ErrMissing if there is none, and ErrClosed if no key
 	// opens it.
@@ -84,12 +85,12 @@ type Store interface {
 	Delete(ctx context.Context, id ID) error
 	// List describes all records, ordered by kind, server, principal and issuer.
 	List(ctx context.Context) ([]Entry, error)
-	// Lock waits until the caller alone works on a record, and returns how to end that. It does not
-	// hinder the other methods.
+	// Lock waits until only the caller works on a record, and returns the function that ends that.
+	// It does not hinder the other methods.
 	Lock(ctx context.Context, id ID) (unlock func(), err error)
 }
 
-// check returns what is wrong with the id and the record of a Swap.
+// check returns the mistake in the id and the record of a Swap.
 func check(id ID, r Record) error {
 	switch {
 	case id.Kind != Token && id.Kind != Text && id.Kind != Client:
