@@ -36,15 +36,15 @@ type Tokens interface {
 	Deposit(ctx context.Context, principal, label string, t *table.Table, ttl time.Duration) (Token, error)
 
 	// Offer makes a token for an artifact of principal. The artifact is kept at least as long as
-	// the token, and also after the token is spent. Errors are those of Get, and ErrFull if the
-	// principal has too many tokens.
+	// the token, and also after the token is spent. It returns the errors of Get, and ErrFull if
+	// the principal has too many tokens.
 	Offer(ctx context.Context, principal, handle string, ttl time.Duration) (Token, error)
 
 	// Check returns the error that Claim would return now, or nil. It does not claim the token, so
 	// that a caller can refuse a request before it reads the body.
 	Check(token string) error
 
-	// Claim takes a token for the caller alone. It fails with ErrToken if the token never existed,
+	// Claim takes a token for only this caller. It fails with ErrToken if the token never existed,
 	// was spent, has expired or is claimed now. The caller must Close the claim.
 	Claim(ctx context.Context, token string) (*Claim, error)
 }

@@ -46,7 +46,7 @@ func (b *budget) reserveDisk(n int64) error {
 	return b.takeDisk(n)
 }
 
-// reserveShelf takes n bytes of disk for what outlasts the process.
+// reserveShelf takes n bytes of disk for artifacts that outlast the process.
 func (b *budget) reserveShelf(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -61,7 +61,7 @@ func (s *Local) claim(hash [sha256.Size]byte) (*Claim, error) {
 }
 
 // Limited returns the rows that are left, if not all are: a reader of a source asked for a
-// selection and went away, and the store has kept that selection alone.
+// selection and went away, and the store has kept only that selection.
 func (c *Claim) Limited() (sel table.Selection, limited bool) {
 	if c.limited == nil {
 		return sel, false

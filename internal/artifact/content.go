@@ -35,8 +35,8 @@ type content struct {
 	skeleton        *table.Table
 	parts           []part
 
-	// What outlasts the process, if anything does. The copy may be the file. Set before the content
-	// is shared.
+	// The copy that outlasts the process, if there is one. It may be the file. Set before the
+	// content is shared.
 	copy   *copyOnDisk
 	copied int64 // bytes of a copy that is not the file
 	// Of an earlier process: whether its rows were written as a table, with numbers of their own.
@@ -207,7 +207,7 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 		return nil, fmt.Errorf("reading an artifact as a table: %w", err)
 	}
 	// The index is kept for the next reader if there is room for it, and for rows that were written
-	// for it, such as those of CSV.
+	// for it, such as rows of CSV.
 	rows, size := t.Size()
 	if segs := t.Segments(); len(segs) > 0 && !within(segs[0].Data, c.bytes()) {
 		size += rows

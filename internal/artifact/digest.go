@@ -9,7 +9,7 @@ const hashedApart = 32 << 10
 // Digest is the SHA-256 of the bytes of an artifact, which names it. Of many bytes it is computed
 // while the caller does something else with them, such as describing them.
 type Digest struct {
-	// Rows is the number of rows of a table in the bytes, if the caller has counted them. List tells it
+	// Rows is the number of rows of a table in the bytes, if the caller has counted them. List shows it
 	// before the artifact is read as a table. It is set before PutDigested.
 	Rows int
 	// Lasts says that the bytes are on the heap and never change. The store then keeps them in place of

@@ -2,8 +2,8 @@
 // long result, a decoded picture, a table. A principal can read its own artifacts by handle until
 // they expire.
 //
-// The package knows nothing of MCP, of tools or of what the bytes mean; it
-// knows principals, bytes, rows and time.
+// The package knows nothing of MCP, of tools or of the meaning of the bytes; it knows principals,
+// bytes, rows and time.
 //
 //	Put(principal, bytes) ─▶ handle = "art_" + base32(HMAC-SHA256(secret of the principal, SHA-256(bytes)))
 //	NewTable … Commit        │ same bytes, same principal: the same handle, its age starts anew
@@ -18,7 +18,7 @@
 // never existed.
 //
 // With [Local.At] a principal's artifacts belong to places, such as the profiles of a gateway: at a
-// place those of other places are unknown.
+// place, artifacts of other places are unknown.
 //
 // A token is the other way to bytes: it works for any holder, once, and for a short time
 // (spec/tables §4).
@@ -33,7 +33,7 @@
 //
 // A handle can be made again by running the tool again; a token cannot, because it has been handed on.
 // So a token is valid until it is spent or expires, and its artifact is never evicted. Both kinds share
-// the bytes of a principal. A deposit takes the room of handles without tokens. If tokens alone leave
+// the bytes of a principal. A deposit takes the room of handles without tokens. If unspent tokens leave
 // no room, the deposit goes to a file, beyond MaxBytes, if there is a Dir, and is refused with ErrFull
 // otherwise. Handles have the room that tokens leave.
 //
@@ -41,7 +41,7 @@
 //
 // Bytes that do not fit in memory are written to files of mode 0600 in a directory of this process,
 // which are mapped into memory while leases read them. They are removed with their artifact. The next
-// process removes those of a process that died.
+// process removes the files of a process that died.
 //
 // With a [Shelf], handles outlast the process. Put returns one when its bytes and its document are kept:
 //

@@ -11,10 +11,10 @@ import (
 )
 
 // ledger knows which principal holds which artifacts and tokens, and when they expire. It keeps the
-// bounds of a principal; budget keeps those of all principals together.
+// bounds of a principal; budget keeps the bounds of all principals together.
 type ledger struct {
 	opts *Options
-	wake chan struct{} // tells the janitor that something expires earlier than it waits
+	wake chan struct{} // wakes the janitor if something expires before it wakes by itself
 
 	mu     sync.Mutex // guards below; never held while a file is read, written or removed
 	closed bool
@@ -163,8 +163,8 @@ func (l *ledger) touch(it *item, a Artifact, now time.Time) Artifact {
 	return it.Artifact
 }
 
-// lookup finds an artifact. Its error tells a handle that expired or was evicted from an unknown
-// one. The caller holds mu.
+// lookup finds an artifact. Its error distinguishes a handle that expired or was evicted from an
+// unknown one. The caller holds mu.
 func (l *ledger) lookup(by owner, handle string) (*item, error) {
 	sp := l.spaces[by.principal]
 	if sp == nil {

@@ -12,7 +12,7 @@ type Held struct {
 	// table.
 	Table bool
 	Rows  int
-	// Columns are those of an artifact that was written as a table, or has been read as one.
+	// Columns are the columns of an artifact that was written as a table, or has been read as one.
 	Columns []string
 }
 
@@ -50,7 +50,7 @@ func (s *Local) List(principal string) []Held {
 
 // describe fills in the known properties of the content as a table. It does not read the content.
 func (c *content) describe(h *Held) {
-	c.mu.Lock() // what was detected in a file goes with the file's mapping
+	c.mu.Lock() // a table that was detected in a file goes with the file's mapping
 	defer c.mu.Unlock()
 	t := c.detected
 	if c.rows != nil {

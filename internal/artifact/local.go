@@ -35,8 +35,8 @@ func NewMemory(opts Options) *Local {
 }
 
 // Open opens a store that spills to opts.Dir, or to opts.DefaultDir as soon as memory is taken. It
-// removes the files of processes that died, and takes up what opts.Shelf has of an earlier one. Without
-// any of them it is NewMemory. The caller must Close the store.
+// removes the files of processes that died, and restores the artifacts that opts.Shelf has of an
+// earlier one. Without any of them it is NewMemory. The caller must Close the store.
 func Open(opts Options) (*Local, error) {
 	switch {
 	case opts.Dir != "":
@@ -51,7 +51,7 @@ func Open(opts Options) (*Local, error) {
 	return open(opts, nil)
 }
 
-// open returns a store with what an earlier process has kept.
+// open returns a store with the artifacts that an earlier process has kept.
 func open(opts Options, spill *folder) (*Local, error) {
 	s := newLocal(opts, spill)
 	if s.opts.Shelf == nil {
@@ -129,13 +129,13 @@ var handleEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").With
 // the bytes are there already, the handle is the same, the media type and the label are replaced,
 // and the age starts again.
 //
-// It fails with ErrTooLarge if data alone is over the principal's bound, with ErrFull if unspent
-// tokens leave no room, and with ErrClosed after Close.
+// It fails with ErrTooLarge if data by itself is over the principal's bound, with ErrFull if
+// unspent tokens leave no room, and with ErrClosed after Close.
 func (s *Local) Put(ctx context.Context, principal, mediaType, label string, data []byte) (Artifact, error) {
 	return s.put(ctx, owner{principal: principal}, mediaType, label, data, nil)
 }
 
-// put is Put for an owner. digest is that of data; nil if it has not started.
+// put is Put for an owner. digest is the digest of data; nil if it has not started.
 func (s *Local) put(ctx context.Context, by owner, mediaType, label string, data []byte, digest *Digest) (Artifact, error) {
 	if err := ctx.Err(); err != nil {
 		return Artifact{}, err
@@ -253,8 +253,8 @@ func (s *Local) Get(ctx context.Context, principal, handle string) (Artifact, []
 	return l.Artifact, data, nil
 }
 
-// Open gives access to an artifact without copying it. The caller must Close the lease. Errors are
-// those of Get.
+// Open gives access to an artifact without copying it. The caller must Close the lease. It returns
+// the errors of Get.
 func (s *Local) Open(ctx context.Context, principal, handle string) (*Lease, error) {
 	return s.open(ctx, owner{principal: principal}, handle)
 }
@@ -305,7 +305,7 @@ func (s *Local) NewTable(principal, label string, opts table.Options) *TableWrit
 	return w
 }
 
-// Usage returns what principal holds now, without expired artifacts.
+// Usage returns the present usage of a principal, without expired artifacts.
 func (s *Local) Usage(principal string) Usage {
 	_, _ = s.ledger.lock() // a closed store holds nothing
 	defer s.ledger.unlock()
@@ -316,7 +316,7 @@ func (s *Local) Usage(principal string) Usage {
 	return Usage{Count: len(sp.items), Bytes: sp.bytes}
 }
 
-// UsageOfAll returns what all principals together hold now, without expired artifacts.
+// UsageOfAll returns the present usage of all principals together, without expired artifacts.
 func (s *Local) UsageOfAll() (all Usage) {
 	_, _ = s.ledger.lock() // a closed store holds nothing
 	defer s.ledger.unlock()
@@ -327,8 +327,8 @@ func (s *Local) UsageOfAll() (all Usage) {
 	return all
 }
 
-// Totals returns what the store holds now. Expired and evicted artifacts count as long as a lease or
-// a claim of them is open.
+// Totals returns the present totals of the store. Expired and evicted artifacts count as long as a
+// lease or a claim of them is open.
 func (s *Local) Totals() Totals {
 	_, _ = s.ledger.lock() // a closed store holds nothing
 	t := Totals{Count: s.ledger.items, Tokens: len(s.ledger.tokens)}

@@ -13,8 +13,8 @@ func mapFile(name string) ([]byte, error) { return os.ReadFile(name) }
 
 func unmapFile([]byte) {}
 
-// lockFile makes a file and keeps it open. Where files cannot be locked as on
-// Unix, one that is open cannot be removed either, which tells as much.
+// lockFile makes a file and keeps it open. Where files cannot be locked as on Unix, one that is
+// open cannot be removed either, which serves the same purpose.
 func lockFile(name string, wait bool) (*os.File, error) {
 	if !wait {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

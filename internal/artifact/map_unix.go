@@ -27,7 +27,7 @@ func mapFile(name string) ([]byte, error) {
 
 func unmapFile(data []byte) {
 	if data != nil {
-		_ = syscall.Munmap(data) // fails for what was not mapped only
+		_ = syscall.Munmap(data) // fails only for bytes that were not mapped
 	}
 }
 

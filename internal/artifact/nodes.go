@@ -31,8 +31,8 @@ type Nodes struct {
 	Inc func() string
 	// Rows returns the rows behind a token that the node with an INC made.
 	Rows func(inc, token string) Source
-	// Fetch returns what Lend gives at the node with an INC. The caller closes body. It fails with ErrNodeGone
-	// if the node and its process are gone, and with what Lend says there as an *Error.
+	// Fetch returns the result of Lend at the node with an INC. The caller closes body. It fails with
+	// ErrNodeGone if the node and its process are gone, and with the error of Lend there as an *Error.
 	Fetch func(ctx context.Context, inc, principal, place, handle string) (head string, body io.ReadCloser, err error)
 	// Backup gets a copy of each artifact with a handle, which outlasts the node. Nil keeps none.
 	Backup store.Blobs
@@ -214,8 +214,8 @@ func backupName(principal, handle string) string {
 	return "r." + store.Hash(principal+"\x00"+handle)
 }
 
-// back copies an artifact of this node to the backup. A copy that cannot be made is told, and the artifact
-// ends with its node.
+// back copies an artifact of this node to the backup. A copy that cannot be made is logged, and the
+// artifact ends with its node.
 func (s *Local) back(it *item) {
 	n := s.opts.Nodes
 	if n == nil || n.Backup == nil {

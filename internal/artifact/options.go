@@ -17,9 +17,8 @@ const (
 	defaultTokenTTL    = 10 * time.Minute // spec/tables §4
 	defaultMaxTokens   = 8192
 
-	// maxGone bounds how many handles of gone artifacts a principal's space
-	// remembers, and goneFor for how long, so that "expired" and "unknown" can
-	// be told apart.
+	// maxGone bounds how many handles of gone artifacts a principal's space remembers, and goneFor
+	// for how long, so that "expired" and "unknown" can be distinguished.
 	maxGone = 1024
 	goneFor = 24 * time.Hour
 

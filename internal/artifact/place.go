@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Place is a store as the calls at one endpoint of a gateway see it, such as a profile. Bounds stay
-// those of the principal. All methods may be called concurrently.
+// Place is a store as the calls at one endpoint of a gateway see it, such as a profile. Bounds are
+// per principal. All methods may be called concurrently.
 type Place struct {
 	s    *Local
 	name string
 }
 
 // At returns the store at a place. Artifacts of another place are unknown there. The place "" has
-// those of all places, and Local's own methods are those of this place.
+// the artifacts of all places, and Local's own methods work at this place.
 func (s *Local) At(place string) Place { return Place{s, place} }
 
 // Put stores data as Local.Put does. The same bytes have another handle at each place.
@@ -38,7 +38,7 @@ func IsHandle(text string) bool { return strings.HasPrefix(text, handlePrefix) }
 // owner says whose an artifact is: a principal's, at a place.
 type owner struct{ principal, place string }
 
-// opens reports whether the owner may open what was stored at a place.
+// opens reports whether the owner may open an artifact that was stored at a place.
 func (o owner) opens(place string) bool { return o.place == "" || o.place == place }
 
 // unknown returns the error for a handle that the owner has not.

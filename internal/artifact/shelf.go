@@ -39,7 +39,7 @@ const (
 	shelfPrefix = "r."
 	// shelfTime bounds the write of one document.
 	shelfTime = 5 * time.Second
-	// restoreTime bounds how long it takes to read what an earlier process has kept.
+	// restoreTime bounds how long it takes to read the artifacts of an earlier process.
 	restoreTime = time.Minute
 )
 
@@ -178,7 +178,7 @@ func (s *Local) discard(it *item) {
 func (c *copyOnDisk) confirm(l *ledger, it *item) (withdraw bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed != nil || c.removed { // what made room for newer ones is no error
+	if c.failed != nil || c.removed { // an artifact that made room for newer ones is no error
 		return false, c.failed
 	}
 	r, left, err := l.record(it)
@@ -237,8 +237,8 @@ func (c *copyOnDisk) remove(expired bool) {
 	}
 }
 
-// restore takes up what an earlier process has kept, newest first and as far as the bounds allow, and
-// removes all other files of the folder.
+// restore reads the artifacts that an earlier process has kept, newest first and as far as the bounds
+// allow, and removes all other files of the folder.
 func (s *Local) restore() error {
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTime)
 	defer cancel()

@@ -111,8 +111,8 @@ func (f *folder) close() error {
 	return f.dir.close()
 }
 
-// withoutPath is err without the names of files in it: what reads it may be an
-// agent, to whom the folders of this machine are nothing.
+// withoutPath is err without the names of files in it: an agent may read it, which must not learn
+// the folders of this machine.
 func withoutPath(err error) error {
 	if p := (*os.PathError)(nil); errors.As(err, &p) {
 		return fmt.Errorf("%s: %w", p.Op, p.Err)

@@ -16,8 +16,8 @@ import (
 // room and in files from then on, and ends as an artifact or behind a token. It
 // is for one goroutine.
 //
-// Without files it takes Options.MaxBytes of rows; with them it takes what finds
-// room on disk, but Commit refuses more than MaxBytes.
+// Without files it takes Options.MaxBytes of rows; with them it takes rows while there is room on
+// disk, but Commit refuses more than MaxBytes.
 type TableWriter struct {
 	s                *Local
 	principal, label string
@@ -73,7 +73,7 @@ func (w *TableWriter) keep(seg table.Segment) error {
 	return w.write(seg)
 }
 
-// spill moves what is in memory to files.
+// spill moves the rows in memory to files.
 func (w *TableWriter) spill() error {
 	if w.s.budget.spill == nil {
 		return w.s.budget.reserveDisk(w.dataSz + w.idxSz) // says that there is no disk
@@ -195,7 +195,7 @@ func (w *TableWriter) Abort() {
 	w.ended = true
 	for _, f := range []*os.File{w.data, w.index} {
 		if f != nil {
-			_ = f.Close() // what could not be written is removed anyway
+			_ = f.Close() // a file that could not be written is removed anyway
 			removeFile(f.Name())
 		}
 	}
