@@ -167,7 +167,7 @@ func checkCapability(capabilities json.RawMessage, method string, params json.Ra
 	switch mode := rawjson.Text(rawjson.Get(params, "mode")); {
 	case mode == "url" && !rawjson.IsObject(url):
 		return missing(name, "url")
-	case mode != "url" && url != nil && !rawjson.IsObject(form): // {} alone means forms
+	case mode != "url" && url != nil && !rawjson.IsObject(form): // {} means only forms
 		return missing(name, "form")
 	}
 	return nil
@@ -200,8 +200,7 @@ func (f *refusals) check(capabilities json.RawMessage, method string, params jso
 }
 
 // complete restores the error of a refused question. A server that fails because of it often
-// answers with only its code and text, but a modern client must be told which capability is
-// missing.
+// answers with only its code and text, but a modern client must learn which capability is missing.
 func (f *refusals) complete(err error) error {
 	first := f.first.Load()
 	wire, ok := errors.AsType[*jsonrpc.Error](err)

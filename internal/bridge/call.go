@@ -28,8 +28,8 @@ const (
 // themselves, unless weir has already asked it something in this call (see Rounds): then the agent
 // is in rounds of weir's own.
 //
-// The errors are those of p.Call. The error for a missing resource has the code of the agent's era.
-// If the agent answers with an error, the call ends with that error.
+// It returns the errors of p.Call. The error for a missing resource has the code of the agent's
+// era. If the agent answers with an error, the call ends with that error.
 func Call(ctx context.Context, p mcp.Peer, method string, params json.RawMessage, b *Back) (json.RawMessage, error) {
 	pauses, pause := 0, firstPause
 	for range maxRounds {

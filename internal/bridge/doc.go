@@ -1,8 +1,7 @@
-// Package bridge carries what a server asks and tells to the agent it means,
-// across the eras of MCP. In the legacy era a server sends requests to its
-// client in the middle of a call; in the modern one (2026-07-28) it answers the
-// call with questions, and the client calls again with the answers. Rounds and
-// Call translate between the two:
+// Package bridge carries questions and notifications of a server to the right agent, across the
+// eras of MCP. In the legacy era a server sends requests to its client in the middle of a call; in
+// the modern one (2026-07-28) it answers the call with questions, and the client calls again with
+// the answers. Rounds and Call translate between the two:
 //
 //	legacy server, modern agent (Rounds):
 //
@@ -19,7 +18,7 @@
 //	        ◀──────────── result ◀─────────────────────┘
 //
 // A Relay is a server as the Handler of its clients: it answers their handshakes and counts their
-// subscriptions. It stands on what the gateway uses as well: a Mailbox that a server's reader never
+// subscriptions. It uses the same parts as the gateway: a Mailbox that a server's reader never
 // waits for, a Fan that owns the goroutines, the wishes of subscriptions/listen, and the levels of
 // log messages.
 //

@@ -83,8 +83,8 @@ type approvalKey struct{}
 
 // Approval returns a context for a Call that asks a person whether a call may run. A modern agent sees
 // the question under the key approve-N. Questions of servers have the keys ask-N, so that a client can
-// tell a person who asks. At another node, the answer counts for a call of which about is the same: it
-// says what the question does not show, such as the definition of a tool.
+// tell a person who asks. At another node, the answer counts for a call of which about is the same:
+// about is the part that the question does not show, such as the definition of a tool.
 func Approval(ctx context.Context, about string) context.Context {
 	return context.WithValue(ctx, approvalKey{}, about)
 }

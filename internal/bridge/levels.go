@@ -14,7 +14,7 @@ import (
 const noLogs = "none"
 
 // wantedLevel reports whether a log message is at least as severe as level; "" wants all. params
-// are those of notifications/message.
+// are the params of notifications/message.
 func wantedLevel(level string, params json.RawMessage) bool {
 	switch level {
 	case "":
@@ -82,7 +82,7 @@ func (m *levelMark) lower(level string) bool {
 }
 
 // OfCall returns the level for a request: its session's level in the legacy era, the level in its
-// _meta in the modern one, where the default is no messages. The server is told a modern request's
+// _meta in the modern one, where the default is no messages. The server gets a modern request's
 // level if it is more verbose than the earlier ones; told, which may be nil, gets the error of
 // that. OfCall's own error is of mcp.KindInvalidParams: the level is unknown.
 func (l *Levels) OfCall(ctx context.Context, r *mcp.Request, server Leveler, told func(error)) (string, error) {

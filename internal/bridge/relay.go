@@ -39,7 +39,7 @@ type Relay struct {
 	// Server is the server behind the Relay.
 	Server Server
 	// Tells reports whether the client that subscribed with the request of ctx may get an update of a
-	// resource; nil permits all. params are those of the notification. It must not block.
+	// resource; nil permits all. params are the params of the notification. It must not block.
 	Tells func(ctx context.Context, params json.RawMessage) bool
 	// Failure returns the error that a client gets for a server's error; nil changes nothing.
 	Failure func(error) error
@@ -54,7 +54,7 @@ type Relay struct {
 func (x *Relay) Close() { x.fan.Close() }
 
 // Answers reports whether the Relay answers a message of r's method itself. Such a message does not
-// reach the server, or only in combination with those of other clients.
+// reach the server, or only in combination with messages of other clients.
 func Answers(r *mcp.Request) bool {
 	switch r.Method {
 	case "initialize", "notifications/initialized", "server/discover":
@@ -170,9 +170,9 @@ func (x *Relay) initialize(ctx context.Context, r *mcp.Request) (json.RawMessage
 	return w.EndObject().Bytes(), nil
 }
 
-// shown notes what the client declares, before the server is waited for: a server program of the client's own starts
-// then, and is told the same. Without that it would be told all that clients may have, as one of a client without
-// sessions is.
+// shown notes the client's capabilities, before the server is waited for: a server program of the client's own
+// starts then, and hears of the same capabilities. Without that it would hear of all capabilities, as the program of
+// a client without sessions does.
 func shown(r *mcp.Request) {
 	var declared, info []byte
 	if rawjson.Scan(r.Params, rawjson.Key("capabilities", &declared), rawjson.Key("clientInfo", &info)) != nil {

@@ -16,8 +16,8 @@ import (
 
 // Options bound a Rounds. Zero values mean the defaults given below.
 type Options struct {
-	// MaxParked bounds the calls that wait for answers of agents: 1,000.
-	// MaxPrincipal bounds those of one principal: 64.
+	// MaxParked bounds the calls that wait for answers of agents: 1,000. MaxPrincipal bounds the
+	// waiting calls of one principal: 64.
 	MaxParked, MaxPrincipal int
 	// MaxBytes bounds the params and questions of all parked calls: 64 MB.
 	MaxBytes int64
@@ -153,7 +153,8 @@ func (u *unaskable) Call(_ context.Context, method string, params json.RawMessag
 	return nil, u.refused.check(nil, method, params)
 }
 
-// begin serves a request in a goroutine, which outlives the request if it asks. y is a yes that a person has given.
+// begin serves a request in a goroutine, which outlives the request if it asks. y is the approval
+// of a person.
 func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, capabilities, token json.RawMessage, y yes) (json.RawMessage, error) {
 	q := *r
 	q.Params = bytes.Clone(r.Params)

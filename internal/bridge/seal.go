@@ -104,7 +104,7 @@ func newSealer(nodes *Nodes) sealer {
 	return s
 }
 
-// begin returns the beginning of a new state.
+// begin returns the start of a new state.
 func (s *sealer) begin() string {
 	if s.nodes == nil {
 		return s.prefix
@@ -120,7 +120,7 @@ func (s *sealer) owns(state string) bool {
 	return s.keyOf(state) != nil
 }
 
-// keyOf returns the key of a state by what the state says; nil if it is none of this sealer's.
+// keyOf returns the key that a state names; nil if it is no key of this sealer.
 func (s *sealer) keyOf(state string) *stateKey {
 	if s.nodes == nil {
 		return &s.keys[0]

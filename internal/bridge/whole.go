@@ -16,14 +16,14 @@ import (
 
 // A state is whole if any node of the cluster can go on with its call: weir has asked a person whether the call
 // may run, and the call has done nothing before that question. The repeated request brings the arguments again,
-// and the state says what was asked:
+// and the state has the digest of the question:
 //
 //	asking node ──▶ state: id, expiry, digest of the question and of the params ──▶ agent
 //	agent ──▶ its node lives:  forwarded ──▶ Nodes.Once(id) ──▶ resumed
 //	      └─▶ its node is gone: any node ──▶ Nodes.Once(id) ──▶ the call from its beginning
 //
-// The other node checks and judges the call again. The yes counts there for a question with the same
-// digest alone; for any other one the person is asked again.
+// The other node checks and judges the call again. The approval counts there only for a question
+// with the same digest; for any other one the person is asked again.
 
 // ErrUsed is the error of Nodes.Once for an id that was used before.
 var ErrUsed = errors.New("used before")
@@ -49,7 +49,7 @@ type yes struct {
 	answer json.RawMessage
 }
 
-// once makes sure that the answers of a whole state are used at one node alone.
+// once makes sure that the answers of a whole state are used at only one node.
 func (x *Rounds) once(ctx context.Context, id parkID) error {
 	ctx, cancel := context.WithTimeout(ctx, onceTime)
 	defer cancel()
@@ -79,7 +79,7 @@ func (x *Rounds) goesOn(ctx context.Context, r *mcp.Request, next mcp.Handler, y
 	return x.begin(ctx, &q, next, meta.ClientCapabilities, meta.ProgressToken, y)
 }
 
-// withoutAnswers returns params without what belongs to a round.
+// withoutAnswers returns params without the members of a round.
 func withoutAnswers(params json.RawMessage) (json.RawMessage, error) {
 	out, err := rawjson.Delete(params, "inputResponses")
 	if err != nil {
@@ -120,7 +120,8 @@ func (h *held) approved(params json.RawMessage, about string) (json.RawMessage, 
 
 // digestOf returns the digest of a question about a call with params, none if the params cannot be read.
 func digestOf(question json.RawMessage, about string, params json.RawMessage) (d digest) {
-	// What may differ in each request of a call is left out: it is not shown to the person either.
+	// Members that may differ in each request of a call are left out: the person does not see them
+	// either.
 	var members, meta []byte
 	ok := true
 	err := rawjson.EachMember(params, func(m rawjson.Member) bool {
