@@ -8,19 +8,19 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Auditor is told about requests of agents that reach an upstream, after the Judge has admitted them.
+// An Auditor records requests of agents that reach an upstream, after the Judge has admitted them.
 // Its methods are called concurrently.
 type Auditor interface {
-	// Enabled reports whether the Auditor is told about requests. It is constant.
+	// Enabled reports whether the Auditor records requests. It is constant.
 	Enabled() bool
-	// Begin is called before a request reaches the upstream. An error refuses the request. The
-	// Auditor reads r before Begin returns. Where a request of the streaming forward has no session,
-	// r.Session is the zero Session, and ctx alone says who calls. It returns nil for a request that it
-	// does not record.
+	// Begin is called before a request reaches the upstream. An error refuses the request. The Auditor
+	// reads r before Begin returns. Where a request of the streaming forward has no session, r.Session
+	// is the zero Session, and only ctx has the caller. It returns nil for a request that it does not
+	// record.
 	Begin(ctx context.Context, upstream string, r *mcp.Request) (Recorded, error)
 }
 
-// Recorded is a request whose begin is recorded. One of Ended, Passed and Unread is called, once.
+// Recorded is a request whose start is recorded. One of Ended, Passed and Unread is called, once.
 type Recorded interface {
 	// Ended records the answer. It reads the result before it returns.
 	Ended(result json.RawMessage, err error)
@@ -33,10 +33,10 @@ type Recorded interface {
 	Unread()
 }
 
-// audits reports whether the Auditor, which may be nil, is told about requests.
+// audits reports whether the Auditor, which may be nil, records requests.
 func audits(a Auditor) bool { return a != nil && a.Enabled() }
 
-// begin tells the Auditor, which may be nil, of a request that is about to reach the upstream.
+// begin records a request that is about to reach the upstream. The Auditor may be nil.
 func begin(ctx context.Context, a Auditor, upstream string, r *mcp.Request) (Recorded, error) {
 	if a == nil {
 		return nil, nil
@@ -44,7 +44,7 @@ func begin(ctx context.Context, a Auditor, upstream string, r *mcp.Request) (Rec
 	return a.Begin(ctx, upstream, r)
 }
 
-// audited calls next and tells the Auditor, which may be nil.
+// audited calls next and records the request. The Auditor may be nil.
 func audited(ctx context.Context, a Auditor, upstream string, r *mcp.Request, next func(context.Context, *mcp.Request) (json.RawMessage, error)) (json.RawMessage, error) {
 	recorded, err := begin(ctx, a, upstream, r)
 	if err != nil {

@@ -19,11 +19,11 @@
 // error on the way to an upstream has the request's id: unreachable 502 -32603, starting 503 with
 // Retry-After as well slow 504 -32003.
 //
-// In addition, /mcps/{name}/task?taskId=… tells of a task of an agent server, and
-// MCPBrowserClient.js is the client for web pages. What goes to an agent server
-// may bear a signed token (package invocation) that says on whose behalf it is.
+// In addition, /mcps/{name}/task?taskId=… answers with the state of a task of an agent server, and
+// MCPBrowserClient.js is the client for web pages. A request to an agent server may bear a signed
+// token (package invocation) that names the principal.
 //
-// The package knows no process, no configuration and no catalog. It is given
-// upstreams through an interface of its own and does not decide who may call:
-// that is package guard. What may be called is for a Judge to say.
+// The package knows no process, no configuration and no catalog. It is given upstreams through an
+// interface of its own and does not decide who may call: that is package guard. A Judge decides
+// which messages may reach a server.
 package passthrough

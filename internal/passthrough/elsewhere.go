@@ -16,7 +16,7 @@ import (
 // or the principal has no such task. body returns the body of the request again.
 //
 // The other node gets the request without its session, which is not there: a server that asks something
-// during tasks/result is told that no client can answer.
+// during tasks/result gets the answer that no client can answer.
 func (f *face) taskElsewhere(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, task string, body func() io.ReadCloser, length int64) (served bool) {
 	docs := f.pass.tasks.docs
 	if docs == nil || docs.inc == nil || task == "" {
@@ -25,7 +25,7 @@ func (f *face) taskElsewhere(w http.ResponseWriter, r *http.Request, id jsonrpc.
 	t, ok, err := f.pass.tasks.find(r.Context(), task)
 	principal := guard.Principal(r.Context())
 	if err != nil || !ok || t.inc == "" || t.inc == docs.inc() || t.principal != principal && principal != mcp.LocalPrincipal {
-		return false // check says what is wrong
+		return false // check reports the mistake
 	}
 	out := r.Clone(r.Context())
 	out.Header.Del(streamable.HeaderSession)

@@ -75,7 +75,8 @@ func failedToReach(err error) error {
 }
 
 // signInData returns the data of an error of kind k in the place of one about the credential of a
-// caller: the server, and what helps the person (spec/signin §4 and §11). It is nil for all others.
+// caller: the server, and the remedy for the person (spec/signin §4 and §11). It is nil for all
+// others.
 func signInData(e *mcp.Error, k mcp.Kind) json.RawMessage {
 	server := rawjson.Get(e.Data, "server")
 	if server == nil {

@@ -69,8 +69,8 @@ func newFace(rt *Router, name string, up Upstream) *face {
 // close ends the goroutines that belong to no request.
 func (f *face) close() { f.pass.close() }
 
-// target returns the endpoint if messages can be forwarded unchanged. ok is false if they cannot,
-// or must be inspected first. In a cluster, those of a program must: each node has a program of its own.
+// target returns the endpoint if messages can be forwarded unchanged. ok is false if they cannot, or
+// must be inspected first. In a cluster, messages of a program must: each node has a program of its own.
 func (f *face) target() (t Target, ok bool) {
 	if t, ok = f.up.Target(); !ok || t.Process && f.rt.o.Elsewhere != nil || f.rt.o.Judge != nil && f.rt.o.Judge.Judges(f.name) {
 		return Target{}, false

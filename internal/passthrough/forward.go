@@ -95,7 +95,7 @@ type exchange struct {
 	edit    trace.Edit        // of b, which puts the context of the trace into it
 	handed  *handed           // records of the requests in b
 
-	began time.Time // if the Observer is told
+	began time.Time // if there is an Observer
 	err   error     // why the agent did not get the upstream's answer whole; nil if it did
 	again bool      // nothing was written: the caller retries
 	// agentGone says that the response could not be written to the agent.
@@ -354,8 +354,8 @@ func (x *exchange) fail(err error) {
 	}
 }
 
-// ended records that the exchange has no answer, or half of one, because of err. It returns what
-// failure does.
+// ended records that the exchange has no answer, or half of one, because of err. It returns the
+// result of failure.
 func (x *exchange) ended(err error) (reason error) {
 	x.err = err
 	if reason = x.failure(err); reason != nil {
@@ -364,7 +364,7 @@ func (x *exchange) ended(err error) (reason error) {
 	return reason
 }
 
-// tellCancelled tells a legacy upstream that the caller has stopped waiting: in the legacy era
+// tellCancelled notifies a legacy upstream that the caller has stopped waiting: in the legacy era
 // closing the response does not say so.
 func (x *exchange) tellCancelled() {
 	session := x.r.Header.Get(streamable.HeaderSession)

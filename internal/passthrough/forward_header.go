@@ -10,8 +10,8 @@ import (
 
 // requestHeader returns the headers of an agent's request for its upstream. It omits headers that
 // are for weir only: the agent's credentials, the browser's headers (weir has checked them), and
-// those of the connection. From a legacy message it also omits the headers that repeat the body of
-// a modern one, because weir has not checked them.
+// the headers of the connection. From a legacy message it also omits the headers that repeat the
+// body of a modern one, because weir has not checked them.
 func requestHeader(r *http.Request, modern bool, configured http.Header) http.Header {
 	h := make(http.Header, len(r.Header)+len(configured))
 	for k, v := range r.Header {
@@ -81,9 +81,9 @@ func dropNamed(h http.Header, connection []string) {
 	}
 }
 
-// copyResponseHeader copies the headers of an upstream's response to the agent's. It omits those of
-// the connection, the upstream's cookies, its instructions to browsers (weir decides which pages
-// may call), and what nodes of a cluster tell each other about a request.
+// copyResponseHeader copies the headers of an upstream's response to the agent's. It omits the
+// headers of the connection, the upstream's cookies, its instructions to browsers (weir decides
+// which pages may call), and the headers that nodes of a cluster add to a request.
 func copyResponseHeader(dst, src http.Header) {
 	named := src["Connection"]
 	for k, v := range src {

@@ -24,7 +24,7 @@ type handed struct {
 	answers   replies
 }
 
-// record tells the Auditor of the requests of the exchange. An error refuses all of them.
+// record records the requests of the exchange at the Auditor. An error refuses all of them.
 func (x *exchange) record() error {
 	a := x.fw.o.Audit
 	if !audits(a) || x.b == nil || x.handed.begun {
@@ -57,7 +57,7 @@ func (x *exchange) record() error {
 	return err
 }
 
-// recordOne tells the Auditor of one message.
+// recordOne records one message at the Auditor.
 func (x *exchange) recordOne(m jsonrpc.Message) error {
 	if m.ID == "" {
 		if !strings.HasPrefix(m.Method, "notifications/") {
@@ -65,7 +65,7 @@ func (x *exchange) recordOne(m jsonrpc.Message) error {
 		}
 		return nil
 	}
-	session := new(mcp.Session) // NewSession would make an id, which would be that of no session
+	session := new(mcp.Session) // NewSession would make an id of no session
 	if id := x.r.Header.Get(streamable.HeaderSession); id != "" {
 		session = mcp.NewSession(id, guard.Principal(x.r.Context()))
 	}

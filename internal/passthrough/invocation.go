@@ -93,7 +93,7 @@ func (t *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// CloseIdleConnections closes those of the pool below; http.Client calls it.
+// CloseIdleConnections closes the idle connections of the pool below; http.Client calls it.
 func (t *signed) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -10,7 +10,7 @@ import (
 )
 
 // Judge decides about messages to an upstream: requests and notifications of any method, in both
-// eras, alone or in a batch. If a Judge applies to a server, weir parses its messages instead of
+// eras, single or in a batch. If a Judge applies to a server, weir parses its messages instead of
 // forwarding bytes: a batch may contain a forbidden message, the server could parse a message
 // differently, and only in a session of the router can a person at the agent's client be asked. The
 // Judge does not see messages that the router answers, such as the handshake and ping.
@@ -36,7 +36,7 @@ type Judge interface {
 }
 
 // judged reports whether a Judge applies to the upstream. With an Auditor each message is judged:
-// the log must have what the upstream reads.
+// the log must have the bytes that the upstream reads.
 func (p *passthrough) judged() bool {
 	return p.judge != nil && (audits(p.audit) || p.judge.Judges(p.name))
 }
@@ -68,7 +68,7 @@ func needsID(method string) error {
 	return mcp.Errorf(mcp.KindInvalidRequest, "%s is a request: without an id nobody can be told what became of it", clip(method))
 }
 
-// shown removes from a result what the Judge does not show to the caller, or refuses it.
+// shown removes from a result the entries that the Judge hides from the caller, or refuses it.
 func (p *passthrough) shown(ctx context.Context, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	if !p.judged() {
 		return result, nil

@@ -15,7 +15,7 @@ type longAnswer struct {
 
 	depth  int
 	text   bool // inside a string
-	slash  bool // an odd number of backslashes ends what was read of the string
+	slash  bool // an odd number of backslashes ends the part of the string that was read
 	value  bool // at depth 1, after a colon
 	taking bool // the text is a key
 	key    []byte
@@ -25,7 +25,7 @@ type longAnswer struct {
 	odd    bool      // readers may differ: a key stands twice, or is written in another way
 	part   byte      // the value that is being read: found, or 'i' for the id
 	inside bool      // a value is being read that is kept
-	ended  bool      // what was read last ends the value
+	ended  bool      // the last byte that was read ends the value
 	result io.Writer // nil: the result is not wanted
 	id     []byte    // at most maxID
 	err    []byte    // at most maxAnswer
@@ -34,7 +34,7 @@ type longAnswer struct {
 }
 
 const (
-	// maxKey is the longest key that is of interest. Other letters fold to those of result.
+	// maxKey is the longest key that is of interest. Other letters fold to the letters of result.
 	maxKey = len("result") + 4
 	// maxID is the longest id that is kept.
 	maxID = 4 << 10

@@ -41,7 +41,7 @@ const loopHeader = "Weir-Loop"
 // tell marks a response to a request that came back.
 func (l *Loops) tell(h http.Header) { h.Set(loopHeader, l.mark) }
 
-// told reports whether a response says that the request came back to this process.
+// told reports whether a response has the mark of a request that came back to this process.
 func (l *Loops) told(h http.Header) bool { return h.Get(loopHeader) == l.mark }
 
 // seen reports whether this process has sent a request to an upstream, or to any upstream if

@@ -14,14 +14,13 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// Observer is told about calls through a Router. Its methods are called concurrently and must be
-// fast.
+// Observer observes calls through a Router. Its methods are called concurrently and must be fast.
 type Observer interface {
 	// RequestStarted and RequestEnded are called once per forwarded request. They are not called
 	// for requests that reach an upstream as a Peer.
 	RequestStarted(upstream string)
 	RequestEnded(upstream string, took time.Duration)
-	// Called is told about a call of a tool, a prompt or a resource after its answer.
+	// Called is called after the answer to a call of a tool, a prompt or a resource.
 	Called(c Call)
 }
 
@@ -44,7 +43,7 @@ type Call struct {
 // maxLook is the longest result that is searched for isError.
 const maxLook = 64 << 10
 
-// observed calls next and tells the Observer, which may be nil.
+// observed calls next and reports the request to the Observer, which may be nil.
 func (p *passthrough) observed(ctx context.Context, r *mcp.Request, next func(context.Context, *mcp.Request) (json.RawMessage, error)) (json.RawMessage, error) {
 	if p.observer == nil || !bridge.MayAsk(r.Method) {
 		return next(ctx, r)
@@ -60,10 +59,10 @@ func (p *passthrough) observed(ctx context.Context, r *mcp.Request, next func(co
 	return result, err
 }
 
-// observed reports whether the Observer is told about the exchange.
+// observed reports whether the Observer observes the exchange.
 func (x *exchange) observed() bool { return x.fw.o.Observer != nil && !x.endless && x.e.id != "" }
 
-// observe tells the Observer that the exchange starts; the caller calls observeEnd after it.
+// observe reports the start of the exchange to the Observer; the caller calls observeEnd after it.
 func (x *exchange) observe() {
 	if x.observed() {
 		x.began = time.Now()
@@ -71,7 +70,7 @@ func (x *exchange) observe() {
 	}
 }
 
-// observeEnd tells the Observer how the exchange ended.
+// observeEnd reports the end of the exchange to the Observer.
 func (x *exchange) observeEnd() {
 	if !x.observed() {
 		return
@@ -104,7 +103,7 @@ func (x *exchange) follow() (ended func()) {
 	}
 }
 
-// tellRefused tells the Observer and the Tracer about a request that reached no upstream.
+// tellRefused reports a request that reached no upstream to the Observer and the Tracer.
 func (f *face) tellRefused(r *http.Request, e envelope, b *body, err error) {
 	if e.id != "" && b != nil {
 		f.rt.o.Trace.Refused(f.name, e.method, r.Header, b.buf, err)

@@ -43,9 +43,9 @@ type Options struct {
 	// Limits returns the bounds of an upstream; nil sets none. It is called for each request,
 	// concurrently, and must be fast.
 	Limits func(name string) Limits
-	// Audit is told about requests before they reach an upstream; nil disables that.
+	// Audit records requests before they reach an upstream; nil disables that.
 	Audit Auditor
-	// Observer is told about requests; nil disables that.
+	// Observer observes requests; nil disables that.
 	Observer Observer
 	// Trace follows requests of agents, and those that are handed on as bytes; nil follows none. The
 	// Peer of an upstream follows its own requests.
@@ -92,7 +92,8 @@ type Options struct {
 	// MaxSessions bounds the sessions that agents have with HTTP upstreams: 10,000. At the bound the one
 	// that was unused for longest is forgotten, of the principal that has most: its agent has to start another.
 	MaxSessions int
-	// OnSession is called as that of streamable.ServerOptions, and with 0 for sessions that live at upstreams alone.
+	// OnSession is called as streamable.ServerOptions.OnSession is, and with 0 for sessions that
+	// live only at upstreams.
 	OnSession func(change int, replaced string)
 	// Transport carries forwarded requests. If it is nil, the Router makes one with its own
 	// connection pool.

@@ -69,7 +69,7 @@ func (f *face) serveTask(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerTask writes what the server tells of a task. It returns the answer, for the audit log.
+// answerTask writes the server's answer about a task. It returns the answer, for the audit log.
 func (f *face) answerTask(ctx context.Context, w http.ResponseWriter, r *http.Request, id string) ([]byte, error) {
 	if t, ok := f.up.Target(); ok {
 		if t.Process {
@@ -101,8 +101,8 @@ func (f *face) answerTask(ctx context.Context, w http.ResponseWriter, r *http.Re
 	return answer, nil
 }
 
-// taskRequest returns the message that stands for a request about a task without one: a task that is
-// told of may come with its result. There is no session in which a person could be asked.
+// taskRequest returns the message that stands for a request about a task without one: a reported
+// task may come with its result. There is no session in which a person could be asked.
 func (p *passthrough) taskRequest(principal, id string, cancel bool) *mcp.Request {
 	r := &mcp.Request{ID: "1", Method: "tasks/result", Params: taskParams(id), Session: p.sessionless.of(principal), Peer: mcp.NoPeer}
 	if cancel {
@@ -202,7 +202,7 @@ func aboutTask(body []byte) bool {
 	return rawjson.IsObject(rawjson.Get(body, "task")) || rawjson.Get(body, "jsonrpc") != nil
 }
 
-// statuses maps MCP's task states to those of agent servers.
+// statuses maps MCP's task states to the states of agent servers.
 var statuses = map[string]string{
 	"submitted": "pending", "working": "running", "input_required": "running",
 	"completed": "completed", "failed": "failed", "cancelled": "cancelled",

@@ -42,8 +42,8 @@ type ownerRecord struct {
 
 const ownerVersion = 1
 
-// own reports whether the upstream is one of this process alone, so that another node asks another one for
-// the same task: a program, or a server at whose requests weir looks one by one.
+// own reports whether only this process has the upstream, so that another node asks another one for the
+// same task: a program, or a server at whose requests weir looks one by one.
 func (d *taskDocs) own(t Target, ok bool) bool { return !ok || t.Process }
 
 // nodeOf returns taskOwner.inc for the tasks that are made now. d may be nil.
@@ -132,7 +132,7 @@ func (d *taskDocs) place(ctx context.Context, principal, key string, value []byt
 	return store.NewSole(d.docs, key, doc.Rev).Write(ctx, value, taskTTL)
 }
 
-// close ends what writes owners later. d may be nil.
+// close ends the writer of late owners. d may be nil.
 func (d *taskDocs) close() {
 	if d != nil {
 		d.late.close()

@@ -21,7 +21,7 @@ const (
 type lateOwners struct {
 	mu      sync.Mutex // guards below
 	owners  map[string]taskOwner
-	over    time.Time // until then what the store says may be outdated: an owner had no room
+	over    time.Time // until then the store may be outdated: an owner had no room
 	running bool
 	closed  bool
 	ctx     context.Context // ends with close; made by the first add

@@ -114,7 +114,7 @@ func (o *taskOwners) find(ctx context.Context, id string) (t taskOwner, ok bool,
 
 // tool returns the tool that made a principal's task, "" if it is unknown.
 func (o *taskOwners) tool(ctx context.Context, principal, id string) string {
-	t, _, _ := o.find(ctx, id) // check tells of a store that does not answer
+	t, _, _ := o.find(ctx, id) // check logs a store that does not answer
 	if t.principal != principal {
 		return ""
 	}
@@ -149,7 +149,7 @@ func (p *passthrough) checkTask(ctx context.Context, principal, method string, p
 }
 
 // ownTasks records the task in a call's result. From a list it removes tasks of other principals,
-// and those of tools that the agent must not run.
+// and tasks of tools that the agent must not run.
 func (p *passthrough) ownTasks(ctx context.Context, principal string, r *mcp.Request, result json.RawMessage) (json.RawMessage, error) {
 	switch r.Method {
 	case "tools/call":

@@ -38,7 +38,7 @@ func (s *taskShares) take(principal string) (ok, first bool) {
 	return n < maxKeptTasks, n == maxKeptTasks
 }
 
-// back gives back what take has taken for a document that was not written.
+// back returns the room that take has taken for a document that was not written.
 func (s *taskShares) back(principal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
