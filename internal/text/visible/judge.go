@@ -52,7 +52,7 @@ func unless(stays bool, kind Kinds) Kinds {
 	return kind
 }
 
-// before is the character before index i, -1 at the begin.
+// before is the character before index i, -1 at the start.
 func (r *reader) before(i int) rune {
 	c, size := utf8.DecodeLastRuneInString(r.s[:i])
 	if size == 0 {
