@@ -1,5 +1,5 @@
-// Package a2c is what the three roles of A2C-SMCP share on the wire: how dialects differ, versions,
-// signatures, and errors with exact texts.
+// Package a2c is the common part of the three roles of A2C-SMCP on the wire: how dialects differ,
+// versions, signatures, and errors with exact texts.
 //
 //	a peer's words ─▶ CheckVersion, Dialect.Hear ─▶ Dialect ─▶ the events, names and acks it reads
 //

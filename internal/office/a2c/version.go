@@ -17,7 +17,7 @@ const QueryVersion = "a2c_version"
 // HeaderErrorCode is the header of a response that refuses a version.
 const HeaderErrorCode = "X-A2C-Error-Code"
 
-// VersionDraft denotes the first draft when a hub tells a Computer the dialect of an Agent.
+// VersionDraft denotes the first draft when a hub sends a Computer the dialect of an Agent.
 const VersionDraft = "draft"
 
 // serverVersion is the newest version that weir speaks. minSupported and maxSupported bound the
@@ -38,7 +38,7 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Min
 func (v Version) Supported() bool { return v.Major == 0 && v.Minor >= 1 && v.Minor <= 5 }
 
 // ParseVersion parses a version such as "0.4.2", with an optional pre-release or build part. The
-// error says what is wrong.
+// error names the mistake.
 func ParseVersion(s string) (Version, error) {
 	core, build, hasBuild := strings.Cut(s, "+")
 	core, pre, hasPre := strings.Cut(core, "-")

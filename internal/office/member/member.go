@@ -95,7 +95,7 @@ type Member struct {
 	client *socketio.Client
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	// instance is a random text that tells this process from others with the same key.
+	// instance is a random text that distinguishes this process from others with the same key.
 	instance string
 	refusals refusals
 	wg       sync.WaitGroup // join retries; Add under mu

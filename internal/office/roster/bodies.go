@@ -68,7 +68,7 @@ func (b *Bodies) take(id string) []byte {
 	return body
 }
 
-// ServeHTTP gives a body to another node, once. Serve it on the peer link alone.
+// ServeHTTP gives a body to another node, once. Serve it only on the peer link.
 func (b *Bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := b.take(strings.TrimPrefix(r.URL.Path, BodyPath))
 	if body == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// version is that of the documents.
+// version is the version of the documents.
 const version = 1
 
 // The value of o.HASH is an object: "v", "office" (the id), "agent" (a Member or none) and "computers" (a list of them).
@@ -29,8 +29,8 @@ func (e *Newer) Error() string {
 // Is reports that the document cannot be read.
 func (e *Newer) Is(target error) bool { return target == errDocument }
 
-// decode reads the document of an office. What this build does not know is kept for Encode. before is an earlier revision,
-// nil for none: a member that has the bytes of then is copied and not decoded again. Most revisions change one member.
+// decode reads the document of an office. Unknown members are kept for Encode. before is an earlier revision, nil for
+// none: a member that has the bytes of then is copied and not decoded again. Most revisions change one member.
 func decode(value []byte, before *Office) (*Office, error) {
 	// The version comes first: another one may have other types elsewhere.
 	var v, id, agent, computers []byte

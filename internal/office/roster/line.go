@@ -146,7 +146,7 @@ func (l *line) tellGap(from string) {
 	}
 }
 
-// roll says what became of messages.
+// roll asks for the fate of messages.
 func (l *line) roll(from string, in store.Message) {
 	var numbers []uint64
 	if in.Reply == nil || json.Unmarshal(in.Body, &numbers) != nil {
@@ -167,7 +167,7 @@ func (l *line) roll(from string, in store.Message) {
 // lose drops a message that has come and cannot be handled.
 func (l *line) lose(from string, in store.Message, problem string) {
 	if in.Reply != nil {
-		_ = l.s.reply(in.Reply, &Message{Problem: problem}) // a roll finds what is not answered
+		_ = l.s.reply(in.Reply, &Message{Problem: problem}) // a roll finds unanswered messages
 		return
 	}
 	if number := numberOf(in.Header); number != 0 {
@@ -266,7 +266,7 @@ func (e *ear) miss(s span) {
 	e.lost = append(e.lost, s)
 }
 
-// answer says what became of messages.
+// answer reports the fate of messages.
 func (e *ear) answer(numbers []uint64) (out rolled) {
 	for _, number := range numbers {
 		if slices.ContainsFunc(e.lost, func(s span) bool { return s.first <= number && number <= s.last }) {

@@ -37,7 +37,7 @@ const (
 // lanes is the number of subjects of a node's hub. All messages about one Computer come on one of them.
 const lanes = 8
 
-// Op says what a message is for.
+// Op is the purpose of a message.
 type Op string
 
 // Ops.
@@ -49,7 +49,7 @@ const (
 	OpClose  Op = "close"  // end the member's connection: messages to or from it were lost
 	OpNotify Op = "notify" // an event for all members
 
-	opRoll   Op = "roll"   // what became of messages of a stream?
+	opRoll   Op = "roll"   // asks for the fate of messages of a stream
 	opMissed Op = "missed" // a stream has a gap
 	opSeen   Op = "seen"   // which events for all members have not arrived?
 )
@@ -88,7 +88,7 @@ type Message struct {
 	// Reply answers the message; nil if the sender awaits no answer. It must be called some time.
 	Reply func(*Message)
 	// Lost is called once, from any goroutine, if a message of Tell is found lost: it was not handled, and never
-	// will be. Nil does not look after the message. It may be set by the sender alone.
+	// will be. Nil does not look after the message. Only the sender may set it.
 	Lost func()
 
 	room [1]json.RawMessage // of Args, if it is one
@@ -106,7 +106,7 @@ func (c *Caller) append(b []byte) []byte {
 	return w.EndObject().Bytes()
 }
 
-// decodeCaller reads what append has written. Members that this build does not know are left out.
+// decodeCaller reads the result of append. Members that this build does not know are left out.
 func decodeCaller(raw []byte) (c Caller, err error) {
 	var name, sid, version, dialect []byte
 	err = rawjson.Scan(raw, rawjson.Key("name", &name), rawjson.Key("sid", &sid), rawjson.Key("version", &version), rawjson.Key("dialect", &dialect))
@@ -355,8 +355,8 @@ func (s *Shared) listen() (stop func(), err error) {
 	return stop, nil
 }
 
-// receiver returns what takes the messages of one subject. While the body of one is fetched, the later ones
-// of its sender wait.
+// receiver returns the function that takes the messages of one subject. While the body of one is fetched,
+// the later ones of its sender wait.
 func (s *Shared) receiver(inc string, k int) func(store.Message) {
 	line := &line{s: s, inc: inc, k: k, ears: map[string]*ear{}}
 	return func(in store.Message) { line.take(in) }
@@ -368,7 +368,7 @@ func (s *Shared) received(in store.Message, body []byte) {
 	if err != nil {
 		s.log.Warn("a message of another hub is left out", "err", err)
 		if in.Reply != nil {
-			_ = s.reply(in.Reply, &Message{Problem: ProblemOther}) // a roll finds what is not answered
+			_ = s.reply(in.Reply, &Message{Problem: ProblemOther}) // a roll finds unanswered messages
 		}
 		return
 	}
@@ -378,7 +378,7 @@ func (s *Shared) received(in store.Message, body []byte) {
 	if in.Reply != nil {
 		m.Reply = func(out *Message) {
 			err := s.reply(in.Reply, out)
-			if err != nil { // the sender must not wait for what does not come
+			if err != nil { // the sender must not wait for a message that does not come
 				err = errors.Join(err, s.reply(in.Reply, &Message{Problem: ProblemBusy}))
 			}
 			if err != nil {
@@ -476,7 +476,7 @@ func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f 
 	})
 }
 
-// told is a message of Tell of which the sender wants to hear if it is lost.
+// sentMessage tracks a message sent with Tell so that its sender learns if it is lost.
 type told struct {
 	s    *Shared
 	h    store.Header

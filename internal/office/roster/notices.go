@@ -12,7 +12,7 @@ import (
 )
 
 // An event for all members of an office is one message to all hubs of it. Its sender asks each of them later whether
-// it has come, for all such events of the last second in one message, and sends what has not come once more.
+// it has come, for all such events of the last second in one message, and sends the missing events once more.
 
 const (
 	noticeTime     = time.Minute // how long a hub that does not answer is asked
@@ -21,7 +21,7 @@ const (
 	maxSeen        = 4096 // numbers of one sender that are remembered; older ones have come
 )
 
-// notices are the events for all members that were sent, and what was seen of those of others.
+// notices are the events for all members that were sent, and the received events of other hubs.
 type notices struct {
 	mu     sync.Mutex // guards below
 	last   uint64
@@ -46,8 +46,8 @@ type seen struct {
 	floor   uint64 // all up to it have come, or are forgotten
 }
 
-// Notify sends an event to the hubs of an office. nodes are those that are known to have members: what one of them
-// does not get is sent to it again for a minute.
+// Notify sends an event to the hubs of an office. nodes are the nodes that are known to have members: an event
+// that one of them does not get is sent to it again for a minute.
 func (s *Shared) Notify(m *Message, nodes []string) error {
 	if m.Op, m.From = OpNotify, s.Inc(); m.From == "" {
 		return errFenced

@@ -12,7 +12,7 @@ const Everywhere = "*"
 // Role is the role of a Member.
 type Role string
 
-// Roles. The texts are those of the protocol.
+// Roles, with the texts of the protocol.
 const (
 	Agent    Role = "agent"
 	Computer Role = "computer"

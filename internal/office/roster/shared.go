@@ -35,7 +35,7 @@ type Node interface {
 	Gone(inc string) bool
 	// Watch returns a channel that is closed when a node does not answer any more; stop ends that.
 	Watch(inc string) (gone <-chan struct{}, stop func())
-	// Suspect finds out whether a node that did not answer is gone, and tells all others.
+	// Suspect finds out whether a node that did not answer is gone, and notifies all others.
 	Suspect(ctx context.Context, inc string) bool
 }
 
@@ -43,8 +43,8 @@ type Node interface {
 type Options struct {
 	Docs store.Docs
 	Bus  store.Bus
-	// Direct carries the messages from one hub to another, in order. Nil is Bus.
-	// A Bus with a Queue, as that of package direct, sends several of them at once.
+	// Direct carries the messages from one hub to another, in order. Nil is Bus. A Bus with a
+	// Queue, as package direct has, sends several of them at once.
 	Direct store.Bus
 	Node   Node
 	// Admitted reports whether the store knows the node. Until then it takes no members: others would find that their node
@@ -54,12 +54,13 @@ type Options struct {
 	Drained <-chan struct{}
 	// Name of the cluster starts the subjects of messages.
 	Name string
-	// Bodies carries bodies that are too large for a message. Nil limits messages to what the bus takes.
+	// Bodies carries bodies that are too large for a message. Nil limits messages to the size that
+	// the bus takes.
 	Bodies *Bodies
 	Logger *slog.Logger // nil discards
 }
 
-// Events are what a hub hears of the cluster. Calls may overlap.
+// Events are the events of the cluster that a hub handles. Calls may overlap.
 type Events interface {
 	// Message handles a message for a member of this node, or an event for all members of an office. It must
 	// return at once; messages from one node about one Computer come in order.
@@ -97,7 +98,8 @@ type Shared struct {
 	dead   map[string]bool     // nodes that are gone for good; bounded by maxDead
 }
 
-// revision is a document of an office, and what it says: read-only, and not given to others, who get a clone.
+// revision is a document of an office with its decoded content: read-only, and not given to others,
+// who get a clone.
 type revision struct {
 	store.Doc
 	office *Office // nil: the document has not been read
@@ -299,7 +301,7 @@ func (s *Shared) Suspect(inc string) {
 	s.Go(func() { s.o.Node.Suspect(s.ctx, inc) })
 }
 
-// Watch is that of the Node.
+// Watch is the Watch of the Node.
 func (s *Shared) Watch(inc string) (gone <-chan struct{}, stop func()) { return s.o.Node.Watch(inc) }
 
 // Follow calls f with the members of an office now and after each change. f must return at once, must

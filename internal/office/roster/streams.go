@@ -13,8 +13,8 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// A bus loses messages: where a server of it is killed, those that are on their way are gone, and neither
-// side is told. So the messages from one hub to another on one lane are a stream, which is numbered from 1:
+// A bus loses messages: where a server of it is killed, messages on their way are gone, and neither side
+// hears of it. So the messages from one hub to another on one lane are a stream, which is numbered from 1:
 //
 //	sender                                   receiver
 //	  3 ──────────────────────────────────────▶ 3: call 3 runs
@@ -38,7 +38,7 @@ const (
 	// that are looked after: the end of others in a row is not noticed.
 	maxRoll = 4096
 	maxTold = 4096
-	// maxSpans bounds what the receiver remembers of lost messages of a stream.
+	// maxSpans bounds the lost messages of a stream that the receiver remembers.
 	maxSpans = 256
 )
 
@@ -48,7 +48,7 @@ var (
 	ErrNoAnswer = errors.New("the answer of the other hub does not come") // it may have been handled
 )
 
-// route is the way from an incarnation of this node to that of another.
+// route is the way from an incarnation of this node to an incarnation of another.
 type route struct{ from, to string }
 
 // streams are the messages from this node to all others. They are a type of their own because the hub has no part in them.
@@ -86,7 +86,7 @@ type pending struct {
 	owner interface{ lose(error) } // called once, unless the answer was first
 }
 
-// end reports whether the caller is the first to know what became of the message.
+// end reports whether the caller is the first to know the fate of the message.
 func (p *pending) end() bool { return p.ended.CompareAndSwap(false, true) }
 
 // stream returns the stream of a message.
@@ -109,7 +109,8 @@ func (x *streams) stream(from, to string, lane int) *stream {
 	return &box[lane]
 }
 
-// forget forgets the streams from or to an incarnation that is over. What waits there ends by other means.
+// forget forgets the streams from or to an incarnation that is over. Pending messages end by other
+// means.
 func (x *streams) forget(inc string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -187,7 +188,7 @@ func (st *stream) drop(number uint64) *pending {
 	return p
 }
 
-// takeRolls asks what became of messages while there are any.
+// takeRolls asks for the fate of messages while there are any.
 func (x *streams) takeRolls() {
 	for {
 		select {
@@ -213,8 +214,8 @@ func (x *streams) rollAll() (more bool) {
 	return x.s.confirmNotices() || more
 }
 
-// roll asks what became of the messages of a stream that were sent some time ago. It reports whether there are
-// pending messages, later ones as well.
+// roll asks for the fate of the messages of a stream that were sent some time ago. It reports whether there
+// are pending messages, later ones as well.
 func (x *streams) roll(r route, lane int, st *stream, after time.Duration) (more bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -251,8 +252,8 @@ func (x *streams) roll(r route, lane int, st *stream, after time.Duration) (more
 	return true
 }
 
-// rolled is the answer to a roll. What it does not name has arrived, and is not over: a question waits for its answer
-// there, another message for a body.
+// rollAnswer is the answer to a roll. A message that it does not name has arrived, and is not over: a question waits
+// for its answer there, another message for a body.
 type rolled struct {
 	Lost []uint64 `json:"lost,omitempty"`
 	Over []uint64 `json:"over,omitempty"` // has arrived, and does not run

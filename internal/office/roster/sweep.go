@@ -13,7 +13,7 @@ const (
 	// sweepDelay is how long the members of a node that is gone may stay until all documents are read. The
 	// nodes that have members in an office drop them earlier.
 	sweepDelay = 5 * time.Second
-	// sweepSpread bounds the random time on top, so that the first node does what all would do.
+	// sweepSpread bounds the random time on top, so that the first node does the work of all.
 	sweepSpread = 10 * time.Second
 )
 
