@@ -94,9 +94,9 @@ type Call struct {
 	RobotID  string `json:"robot_id,omitempty"`
 	ReqID    string `json:"req_id"`
 	Computer string `json:"computer"`
-	// Version is the Agent's a2c_version. weir's hub tells it to weir's Computers, so that tool names
+	// Version is the Agent's a2c_version. weir's hub sends it to weir's Computers, so that tool names
 	// and errors follow the Agent's dialect. It is "" if the Agent announced none, VersionDraft for
-	// the first draft, and nil if the hub does not tell it.
+	// the first draft, and nil if the hub does not send it.
 	Version *string `json:"a2c_version,omitempty"`
 	// Traceparent, Tracestate and Baggage are the headers of W3C Trace Context and W3C Baggage.
 	Traceparent string `json:"traceparent,omitempty"`

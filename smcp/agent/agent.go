@@ -465,7 +465,7 @@ type ToolCall struct {
 }
 
 // CallTool calls a tool and returns the CallToolResult as the Computer sent it. If ctx ends or the
-// timeout passes, CallTool tells the Computer to cancel the call. The error is an *smcp.Error if the
+// timeout passes, CallTool asks the Computer to cancel the call. The error is an *smcp.Error if the
 // hub or the Computer refused the call; otherwise it is ctx's error or a signature error.
 func (c *Client) CallTool(ctx context.Context, call ToolCall) (json.RawMessage, error) {
 	if call.ReqID == "" {

@@ -22,7 +22,7 @@ import (
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
-// Credentials are what a peer sends when it connects.
+// Credentials are the credentials that a peer sends when it connects.
 type Credentials struct {
 	Header     http.Header
 	Auth       json.RawMessage // of the Socket.IO CONNECT
@@ -62,7 +62,7 @@ func (c Credentials) Loopback() bool {
 	return ok && ip.IsLoopback()
 }
 
-// Grant describes what a connected peer may do.
+// Grant has the rights of a connected peer.
 type Grant struct {
 	// Principal is the owner of the credentials, for the log.
 	Principal string
@@ -124,9 +124,9 @@ type Device struct {
 type Static struct {
 	Tokens  []Token
 	Devices []Device
-	// Local authenticates peers on this machine when there are no Tokens. It returns what the peer may
-	// do; a rejected peer needs a known key. Local is called concurrently with the tokens that the peer
-	// sent. A nil Local admits all.
+	// Local authenticates peers on this machine when there are no Tokens. It returns the rights of the
+	// peer; a rejected peer needs a known key. Local is called concurrently with the tokens that the
+	// peer sent. A nil Local admits all.
 	Local func(tokens []string) (Grant, error)
 }
 
@@ -180,7 +180,7 @@ func device(devices []Device, name string) *Device {
 	return &devices[i]
 }
 
-// handshake holds what the hub learned of a connection before its CONNECT.
+// handshake has the facts that the hub learned of a connection before its CONNECT.
 type handshake struct {
 	version a2c.Version
 	said    string // the version text of the peer; "" for none

@@ -15,7 +15,7 @@ import (
 )
 
 // Several hubs share offices as documents (Options.Shared). Each hub follows the offices that it has
-// members in, and tells its own members what changed from one revision to the next:
+// members in, and notifies its own members of the changes from one revision to the next:
 //
 //	join ─▶ Shared.Change ─▶ document ─ Follow ─▶ apply at each hub ─▶ notify:enter_office, leave_office
 //	call ─▶ the replica says the node ─▶ Shared.Ask ─▶ that hub ─▶ Computer     (remote.go)
@@ -28,13 +28,13 @@ import (
 type fabric struct{ *Hub }
 
 const (
-	changeTime = 13 * time.Second // for one change of an office: longer than that of package store
+	changeTime = 13 * time.Second // for one change of an office: longer than the timeout of package store
 	waitEvents = time.Second      // for the revision of an event, until the store is asked
 	maxEvents  = 1024             // that wait for a revision
 	askSlack   = 2 * time.Second  // for answers of another hub, past the time of the Computer
 )
 
-// cluster is what a hub knows of the other hubs. Hub.mu guards it.
+// cluster is the state of a hub for the other hubs. Hub.mu guards it.
 type cluster struct {
 	peers   map[string]*session // with a place in an office, or on the way to one, by alias
 	own     map[string]*session // the gateway's Agents of this node, by office
@@ -228,8 +228,8 @@ func in(o *roster.Office, m *roster.Member) bool {
 	return c != nil && c.Is(m)
 }
 
-// adopt replaces the members that sessions hold by those of the newer revision. This node's own Agent may
-// come to an Agent that other nodes have brought. The caller holds mu.
+// adopt replaces the members that sessions hold by the members of the newer revision. This node's own
+// Agent may come to an Agent that other nodes have brought. The caller holds mu.
 func (h fabric) adopt(o *office, before, next *roster.Office) {
 	next.Members(func(m *roster.Member) {
 		s := local(m)
@@ -429,7 +429,8 @@ func (h fabric) leaveShared(s *session) error {
 	return nil
 }
 
-// seat returns what a session withdraws when it leaves: of the gateway's Agent, this node alone.
+// seat returns the members that a session withdraws when it leaves: of the gateway's Agent, only
+// this node.
 func (h fabric) seat(m *roster.Member, alias string) *roster.Member {
 	if m.Node != roster.Everywhere {
 		return m

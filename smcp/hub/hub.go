@@ -36,7 +36,7 @@ const (
 	proofTime               = 20 * time.Second // from the CONNECT with a key to its proof
 	maxNameBytes            = 256
 	maxReqIDBytes           = 256
-	maxVersionBytes         = 64 // bytes of an a2c_version that other peers are told
+	maxVersionBytes         = 64 // bytes of an a2c_version that is sent to other peers
 	maxQueueBytes           = 64 << 20
 	maxMessagesPerSession   = 512
 	officePrefix            = "office:" // prefix of internal rooms, which no peer can join by its id
@@ -110,7 +110,7 @@ type Hub struct {
 
 // office is a room. It exists while it has members.
 type office struct {
-	// ID may be read without Hub.mu: unlike that of the Office, no revision replaces it.
+	// ID may be read without Hub.mu: no revision replaces it, unlike the ID of the Office.
 	ID string
 	roster.Office
 	calls  int    // in flight, of Agents here

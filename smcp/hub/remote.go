@@ -397,7 +397,7 @@ func (r remote) lost(s *session, m *roster.Message) {
 }
 
 // endAt ends the connection of a Computer at another node: messages of its channels were lost. It tries until that node
-// has been told, or is gone.
+// has the message, or is gone.
 func (r remote) endAt(node, computer, sid string) {
 	r.mu.Lock()
 	_, under := r.cluster.ending[sid]

@@ -15,7 +15,7 @@ const (
 	minCheckWait = 30 * time.Second // between two checks of one peer
 )
 
-// checks look after the grants of connected peers. The Hub's mu guards what they change.
+// checks look after the grants of connected peers. The Hub's mu guards their changes.
 type checks struct{ h *Hub }
 
 // all checks all connected peers against the present access, and waits for the checks. An

@@ -343,8 +343,7 @@ func (c *call) traced(answer []json.RawMessage, fault *smcp.Error) {
 	}
 }
 
-// fault returns what the agent is told of an error that kept a call from being answered, nil if
-// there was none.
+// fault returns the agent's error for a call that could not be answered, nil if there was none.
 func (c *call) fault(computer string, err error) *smcp.Error {
 	switch {
 	case err == nil:
@@ -377,7 +376,7 @@ func movingError(computer string) *smcp.Error {
 	return smcp.Errorf(smcp.CodeNotFound, "Computer with name '%s' moves to another node; the call did not run", computer).With("computer_name", computer, "reason", "moving", "maybe_ran", false)
 }
 
-// cancelAt tells one Computer that a call was abandoned.
+// cancelAt notifies one Computer that a call was abandoned.
 func (h *Hub) cancelAt(c *call) {
 	payload := cancelPayload(c.as, c.reqID)
 	if !c.to.Versioned() {
