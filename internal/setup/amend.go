@@ -13,7 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/setup/journal"
 )
 
-// errHidden is the error for a change that would write what stands for a secret.
+// errHidden is the error for a change that would write the placeholder of a secret.
 var errHidden = errors.New("the change has the text " + clients.Hidden + ", which stands for a secret: leave that value out to keep it, or give a new one. Of several in a list, each keeps its option before it")
 
 // Digest identifies the contents of weir.yaml.
@@ -100,9 +100,9 @@ func (m *Machine) Amend(name string, change splice.Object) (*Plan, error) {
 	return p, nil
 }
 
-// unhide returns a change in which the elements of lists that were shown with a hidden secret are what
-// they stand for. entry and shown are the same entry, as it is and as it was shown. An element that
-// could stand for several secrets stays hidden.
+// unhide returns a change in which the hidden secrets in elements of lists are the secrets again.
+// entry and shown are the same entry, as it is and as it was shown. An element that could stand for
+// several secrets stays hidden.
 func unhide(change, entry, shown splice.Object) splice.Object {
 	out := slices.Clone(change)
 	for i, m := range out {
@@ -188,7 +188,7 @@ func amendments(at splice.Path, have, change splice.Object) (edits []journal.Edi
 	return edits
 }
 
-// withoutNulls returns an object of a merge patch without what it takes out.
+// withoutNulls returns an object of a merge patch without the members that it removes.
 func withoutNulls(o splice.Object) splice.Object {
 	out := splice.Object{}
 	for _, m := range o {

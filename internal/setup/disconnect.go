@@ -66,7 +66,7 @@ func (m *Machine) Disconnect(sources []Source) (*Plan, error) {
 	return p, nil
 }
 
-// history returns what weir cut out of a file since it was last disconnected, the latest first, and
+// history returns the cuts of weir in a file since it was last disconnected, the latest first, and
 // the parents that weir made for its entry.
 func history(records []journal.Record, file string) (cuts []splice.Cut, made []splice.Path) {
 	if real, err := filepath.EvalSymlinks(file); err == nil {

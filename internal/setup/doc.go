@@ -1,4 +1,4 @@
-// Package setup plans what a person does first, and the small changes after it: servers of MCP
+// Package setup plans the first steps of a person, and the small changes after them: servers of MCP
 // clients come into weir.yaml, and weir stands in the clients' files in their place.
 //
 //	Look ──▶ sources: clients, their files, their servers

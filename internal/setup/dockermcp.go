@@ -83,7 +83,7 @@ func readTree(file string, path ...string) (object splice.Object, exists bool, e
 	return object, true, nil
 }
 
-// toolkit is what the files of the toolkit say.
+// toolkit is the content of the toolkit's files.
 type toolkit struct {
 	registry, config, tools splice.Object
 	catalogs                []splice.Object
@@ -262,7 +262,7 @@ func (r *dockerRun) value(what, path, filters string) []string {
 	}
 	for _, filter := range strings.FieldsFunc(filters, func(c rune) bool { return c == '|' }) {
 		switch strings.TrimSpace(filter) {
-		case "into", "volume-target": // the path within the container is that of the machine
+		case "into", "volume-target": // the path within the container is the path of the machine
 		case "volume":
 			for i, path := range out {
 				out[i] = path + ":" + path

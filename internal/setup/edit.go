@@ -71,7 +71,7 @@ func (m *Machine) Switch(on bool, names ...string) (*Plan, error) {
 	})
 }
 
-// change plans one change of some servers. The edits of a server are those of edit; nil removes it.
+// change plans one change of some servers. edit returns the edits of a server; nil removes it.
 func (m *Machine) change(kind string, names []string, edit func(s clients.Server, has bool) []journal.Edit) (*Plan, error) {
 	doc, existing, err := m.own()
 	if err != nil {

@@ -164,7 +164,7 @@ func readFile(file string) (doc []byte, exists bool, err error) {
 	return doc, true, err
 }
 
-// file reads a file that a person named. Its form is that of the client whose file it is, else of
+// file reads a file that a person named. It has the form of the client whose file it is, else of
 // the first client that finds servers in it.
 func (m *Machine) file(name string) (Source, error) {
 	format, known := formatOf(name)

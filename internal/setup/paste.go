@@ -137,7 +137,7 @@ func commandLine(line string) (clients.Server, error) {
 	return s, nil
 }
 
-// commandName suggests a name: that of the package that a runner starts, else that of the program.
+// commandName suggests a name: the package that a runner starts, else the program.
 func commandName(words []string) string {
 	program := strings.TrimSuffix(path.Base(strings.ReplaceAll(words[0], `\`, "/")), ".exe")
 	switch program {
@@ -163,7 +163,7 @@ func commandName(words []string) string {
 }
 
 // shellWords splits a line at its spaces, except those in quotes. A backslash takes the next
-// character as it is. What needs a shell, such as a pipe, is an error.
+// character as it is. Syntax that needs a shell, such as a pipe, is an error.
 func shellWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -39,13 +39,13 @@ type Plan struct {
 	// Files are the changes of files in the order in which they are made.
 	Files []File
 
-	// Folder is what the added server runs from. It is nil for most servers.
+	// Folder is the folder that the added server runs from. It is nil for most servers.
 	Folder *Folder
 
 	// Service installs the gateway's service once the files are changed; nil leaves it as it is.
 	Service *ServiceChange
 
-	// Notes are what a person should know.
+	// Notes are remarks for the person.
 	Notes []clients.Note
 
 	// Against is the digest of the weir.yaml that the plan is for; Apply fails with
@@ -218,7 +218,7 @@ func (p *Plan) Widens(c *clients.Client) bool {
 		slices.ContainsFunc(p.Import.Narrower, func(own clients.Server) bool { return own.Client == c.ID })
 }
 
-// Result is what Apply did.
+// Result is the result of Apply.
 type Result struct {
 	Record  journal.Record
 	Secrets []Stored
@@ -323,7 +323,7 @@ func (p *Plan) keep(op *journal.Operation) (stored []Stored, err error) {
 	return stored, nil
 }
 
-// drop removes what keep stored.
+// drop removes the secrets that keep stored.
 func (p *Plan) drop(stored []Stored) (err error) {
 	for _, s := range stored {
 		err = errors.Join(err, p.m.Secrets.Remove(s.Name))

@@ -206,8 +206,8 @@ type filler struct {
 	values map[string][]part // of settings; none where a person gave none
 }
 
-// words returns the words of one argument. If the argument is one setting alone, each value of it
-// is a word; without a value there is none.
+// words returns the words of one argument. If the argument is only one setting, each value of it is
+// a word; without a value there is none.
 func (f filler) words(arg string) []string {
 	at := variables().FindStringSubmatch(arg)
 	if at == nil || at[0] != arg || !strings.HasPrefix(at[1], "user_config.") {

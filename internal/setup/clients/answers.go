@@ -68,7 +68,7 @@ func (p *Plan) leave(planned Planned, reason string) {
 	}
 }
 
-// wanted says what a question asks for.
+// wanted names the value that a question asks for.
 func wanted(question splice.Object) string {
 	for _, key := range []string{"description", "id"} {
 		if text, _ := question.Get(key).(string); text != "" {

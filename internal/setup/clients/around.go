@@ -15,7 +15,7 @@ type mixed struct {
 	flat  string // the own characters, and a number in the place of each variable without a default
 }
 
-// mixedPart is a part of a text: some of its own characters, or what belongs to a variable.
+// mixedPart is a part of a text: some of its own characters, or the value of a variable.
 type mixedPart struct {
 	text string
 	own  bool
@@ -25,7 +25,7 @@ type mixedPart struct {
 // span is a range of bytes of the flat text.
 type span struct{ start, end int }
 
-// nameOnly matches what is before the value of a secret: session= or admin:.
+// nameOnly matches the text before the value of a secret: session= or admin:.
 var nameOnly = lazy.Pattern(`^[A-Za-z_-]{1,30}[=:]$`)
 
 // split returns the parts of a text.
@@ -112,7 +112,7 @@ func (m *mixed) replace(spans []span, by func(piece string) string) string {
 	return out.String()
 }
 
-// telling reports whether a piece of a secret tells something of it.
+// telling reports whether a piece of a secret reveals something of it.
 func telling(piece string) bool {
 	return strings.ContainsFunc(piece, func(r rune) bool {
 		return r > 0x7f || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -153,7 +153,7 @@ func (m *mixed) shaped() (spans []span) {
 }
 
 // valued returns the spans of the secrets in the value of a variable, a header or an option, which
-// starts at a byte of the flat text. secret says that its name is that of a secret.
+// starts at a byte of the flat text. secret says that its name is the name of a secret.
 func (m *mixed) valued(from int, secret bool) []span {
 	value := m.flat[from:]
 	spans := m.shaped()

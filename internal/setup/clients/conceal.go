@@ -57,7 +57,7 @@ func (f *concealer) object(parent string, o splice.Object) splice.Object {
 	return out
 }
 
-// member conceals what a member holds.
+// member conceals the secrets of a member.
 func (f *concealer) member(parent, key string, v any) any {
 	name, where := f.server+"_"+key, key
 	if parent == "env" || parent == "headers" {
@@ -80,7 +80,7 @@ func (f *concealer) member(parent, key string, v any) any {
 	return v
 }
 
-// list conceals what a list holds. The arguments of a program are looked at together.
+// list conceals the secrets of a list. The arguments of a program are looked at together.
 func (f *concealer) list(parent, key string, v []any) []any {
 	out := make([]any, len(v))
 	if args, ok := texts(v); ok && parent == "" && key == "args" {

@@ -48,7 +48,7 @@ func (c *Client) find(env Environment) (Found, bool) {
 	return f, f.Target != ""
 }
 
-// owns reports whether a folder belongs to the client alone. Then the folder is a sign of the
+// owns reports whether a folder belongs only to the client. Then the folder is a sign of the
 // client.
 func (c *Client) owns(env Environment, folder string) bool {
 	return !slices.Contains([]string{env.Home, env.path("$CONFIG"), env.path("$CFG"), env.path("$APPDATA"), env.path("$LOCALAPPDATA")}, folder) &&

@@ -39,8 +39,8 @@ func (h How) IsOurs(s Server) bool {
 	return s.Ours || ok
 }
 
-// profileAt returns the profile whose URL a text is, "" for that of the whole catalog. ok is false for a
-// URL that is none of the gateway's.
+// profileAt returns the profile whose URL a text is, "" for the URL of the whole catalog. ok is false
+// for a URL that is none of the gateway's.
 func (h How) profileAt(text string) (profile string, ok bool) {
 	if text == "" {
 		return "", false
@@ -78,7 +78,7 @@ func (h How) profileOf(s Server) string {
 	return ""
 }
 
-// url returns the URL that is written: that of the profile, if there is one.
+// url returns the URL to write: the URL of the profile, if there is one.
 func (h How) url() string {
 	if h.Profile == nil || *h.Profile == "" {
 		return h.URL

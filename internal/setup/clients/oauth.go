@@ -15,7 +15,7 @@ type OAuth struct {
 	Scopes   []string
 }
 
-// oauth reads what an entry says about a login. The login itself stays the client's: weir makes its own.
+// oauth reads the login of an entry. The login itself stays the client's: weir makes its own.
 func (e *entry) oauth(m splice.Member) {
 	switch v := m.Value.(type) {
 	case splice.Object:
@@ -50,7 +50,7 @@ func (e *entry) oauthMember(key string, m splice.Member) {
 	case "clientid":
 		e.s.OAuth.ClientID = e.text(key+"."+m.Key, m.Value)
 	case "clientsecret":
-		// weir sends a secret to a named issuer alone, which entries of clients do not have.
+		// weir sends a secret only to a named issuer, which entries of clients do not have.
 		e.stay("it logs in with a client secret: write oauth with client_id, client_secret and issuer into weir.yaml")
 	case "scope", "scopes":
 		list, ok := texts(m.Value)

@@ -50,7 +50,7 @@ type Plan struct {
 	Narrower []Server
 }
 
-// Moved returns the entries of one client that go out of its file, those of Known included.
+// Moved returns the entries of one client that go out of its file, including Known.
 func (p *Plan) Moved(client string) []Server {
 	var out []Server
 	for _, planned := range slices.Concat(p.Servers, p.Known) {

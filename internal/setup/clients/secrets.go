@@ -25,7 +25,8 @@ func (s Secret) Reference() string { return "${secret:" + s.Name + "}" }
 // Inline returns the value itself, as weir.yaml writes it.
 func (s Secret) Inline() string { return escape(s.Value) }
 
-// String returns a form that the owner recognises and that tells others nothing: ghp_…Ab3d (40).
+// String returns a form that the owner recognises and that reveals nothing to others: ghp_…Ab3d
+// (40).
 func (s Secret) String() string {
 	n := utf8.RuneCountInString(s.Value)
 	runes := []rune(s.Value)

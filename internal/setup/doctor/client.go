@@ -131,7 +131,7 @@ func (d *doctor) connected() map[string]journal.EditRecord {
 	}
 	records, err := d.Journal.List()
 	if err != nil {
-		return files // weir undo tells of a damaged journal
+		return files // weir undo reports a damaged journal
 	}
 	for _, r := range records {
 		if !r.Done || r.UndoneBy != 0 || r.Kind == "undo" {

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// checkConfig reports what the reader of the configuration has found.
+// checkConfig reports the findings of the reader of the configuration.
 func (d *doctor) checkConfig(context.Context) []Finding {
 	if d.Path == "" {
 		return []Finding{found("config-missing", "configuration", "")}

@@ -10,6 +10,6 @@
 // is generated from it.
 //
 // The package starts no server: the caller gives it the states of servers as a gateway sees them.
-// It reaches the machine through an [Environment] alone, so tests describe broken machines of every
+// It reaches the machine only through an [Environment], so tests describe broken machines of every
 // system.
 package doctor

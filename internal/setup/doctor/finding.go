@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Level tells how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels.
@@ -42,7 +42,7 @@ type kind struct {
 type Finding struct {
 	ID    string `json:"id"`
 	Level Level  `json:"level"`
-	// Thing is what the finding is about, such as: server files.
+	// Thing is the subject of the finding, such as: server files.
 	Thing string `json:"thing"`
 	Text  string `json:"text"`
 	Owner string `json:"owner,omitempty"`
@@ -53,8 +53,8 @@ type Finding struct {
 	Repair *Repair `json:"repair,omitempty"`
 }
 
-// Repair is a fix that weir can make by itself. Show says what Do will change. Do returns the number of
-// the operation that weir undo takes back, 0 if there is none.
+// Repair is a fix that weir can make by itself. Show describes the change that Do will make. Do returns
+// the number of the operation that weir undo takes back, 0 if there is none.
 type Repair struct {
 	Show string                             `json:"show"`
 	Do   func(context.Context) (int, error) `json:"-"`

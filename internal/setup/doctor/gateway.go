@@ -86,7 +86,7 @@ func (d *doctor) owner(ctx context.Context, port string) string {
 	return ""
 }
 
-// checkRecords reports what gateways left behind.
+// checkRecords reports records that gateways left behind.
 func (d *doctor) checkRecords(ctx context.Context) []Finding {
 	if d.Records == nil {
 		return nil

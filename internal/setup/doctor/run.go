@@ -20,9 +20,9 @@ const (
 	rest     = 500 * time.Millisecond
 )
 
-// Setup is what the caller knows of weir on this machine.
+// Setup has the caller's knowledge of weir on this machine.
 type Setup struct {
-	// Version is that of this program.
+	// Version is the version of this program.
 	Version string
 	// Path is the configuration's file, "" if there is none. Config is nil if it cannot be read;
 	// Problems say why.
@@ -38,8 +38,8 @@ type Setup struct {
 	State string
 	// Listen is the address of the gateway, as a client dials it.
 	Listen string
-	// Probe returns the servers as a gateway sees them. It is called once and returns what is known
-	// when its context ends. nil: the servers are not looked at.
+	// Probe returns the servers as a gateway sees them. It is called once and returns the known
+	// states when its context ends. nil: the servers are not looked at.
 	Probe func(context.Context) (Report, error)
 	// Records returns the files of gateways that do not run any more; may be nil.
 	Records func(context.Context) []string
@@ -50,8 +50,8 @@ type Setup struct {
 	// Keyring asks the system's keyring for a secret that does not exist. It is nil if the
 	// configuration names no secret.
 	Keyring func(context.Context) error
-	// Store asks the servers that keep what gateways share. It is nil if the configuration names none. refused says
-	// that they answer, and do not take this gateway.
+	// Store asks the servers that keep the shared state of gateways. It is nil if the configuration names none.
+	// refused says that they answer, and do not take this gateway.
 	Store func(context.Context) (refused bool, err error)
 	// Service is the state of weir as a service; nil if it is not known.
 	Service func(context.Context) (Service, error)
@@ -123,8 +123,7 @@ func Run(ctx context.Context, env Environment, s Setup) []Finding {
 	return sorted(causes(all))
 }
 
-// causes leaves out what a server does because of a fault of its entry or its program that is found as
-// well.
+// causes leaves out the findings of a server that follow from a fault of its entry or its program.
 func causes(list []Finding) []Finding {
 	known := map[string]bool{}
 	for _, f := range list {
@@ -157,7 +156,7 @@ type doctor struct {
 	service func() (Service, error)
 }
 
-// checks returns what there is to do.
+// checks returns the checks to run.
 func (d *doctor) checks() []check {
 	if d.Only != "" {
 		if _, ok := clients.ByID(d.Only); ok {

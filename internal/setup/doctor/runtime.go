@@ -15,7 +15,7 @@ import (
 type runtimeOf struct {
 	name    string   // as people call it
 	used    []string // commands that need it
-	program string   // that tells its version
+	program string   // that prints its version
 	args    []string
 	least   [2]int // the oldest version that is not reported
 	install string
@@ -52,7 +52,7 @@ func (d *doctor) checkRuntime(ctx context.Context) []Finding {
 		full := d.env.find(command, searched)
 		_, ownPath := s.Env["PATH"]
 		served := serviceErr == nil && service.Installed && service.Path != "" && !ownPath
-		if full == "" && served { // this command's PATH may be that of a script, the service's is the shell's
+		if full == "" && served { // this command's PATH may come from a script, the service's from the shell
 			full = d.env.find(command, service.Path)
 		}
 		name := commandName(command)
@@ -149,7 +149,7 @@ func (d *doctor) checkVersion(ctx context.Context, r runtimeOf, used string) []F
 	if m == nil {
 		return nil
 	}
-	major, _ := strconv.Atoi(m[1]) // digits; what overflows is new enough
+	major, _ := strconv.Atoi(m[1]) // digits; a number that overflows is new enough
 	minor, _ := strconv.Atoi(m[2])
 	if major < r.least[0] || major == r.least[0] && minor < r.least[1] {
 		return []Finding{found("runtime-version", r.name, "%s is version %s.%s; servers of today need %d.%d", program, m[1], m[2], r.least[0], r.least[1]).fix("%s.", capital(r.install))}

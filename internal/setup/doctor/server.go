@@ -11,13 +11,13 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 )
 
-// Report is what a gateway knows of its servers.
+// Report is the state of a gateway's servers.
 type Report struct {
 	// Running says that the gateway runs on its own, at URL and of this Version. Otherwise it was
 	// started for the check.
 	Running      bool
 	URL, Version string
-	Store        string // what is wrong with the store of its cluster, "" if that answers
+	Store        string // the fault of the store of its cluster, "" if that answers
 	Servers      []Server
 	// Findings are the catalog's.
 	Findings []CatalogFinding
@@ -169,7 +169,7 @@ func (d *doctor) ownCredentials(s Server, list []Finding) []Finding {
 // proxyVariables are the variables by which programs find a proxy for HTTP.
 var proxyVariables = []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"}
 
-// checkProxy reports a proxy that would get what is for this machine.
+// checkProxy reports a proxy that would get requests for this machine.
 func (d *doctor) checkProxy(context.Context) []Finding {
 	at := slices.IndexFunc(proxyVariables, func(name string) bool { return d.env.Getenv(name) != "" })
 	if at < 0 || excepted(d.env.Getenv("NO_PROXY")) || excepted(d.env.Getenv("no_proxy")) {

@@ -44,7 +44,7 @@ func (d *doctor) checkKeyring(ctx context.Context) []Finding {
 	return []Finding{fine("keyring", "keyring", "it answers")}
 }
 
-// checkService compares the service with what a user of this machine expects of it.
+// checkService compares the service with the expectations of a user of this machine.
 func (d *doctor) checkService(context.Context) []Finding {
 	s, err := d.service()
 	if err != nil || !s.Installed {
@@ -71,8 +71,8 @@ func (d *doctor) checkService(context.Context) []Finding {
 	return list
 }
 
-// missing returns the folders of the shell's PATH that exist and another PATH does not have. What a
-// shell makes for itself alone does not count.
+// missing returns the folders of the shell's PATH that exist and another PATH does not have.
+// Folders that a shell makes only for itself do not count.
 func (d *doctor) missing(other string) (folders []string) {
 	list := ":"
 	if d.env.windows() {
@@ -96,7 +96,7 @@ const (
 	lowDisk  = 500 << 20
 )
 
-// checkDisk reports disks on which weir cannot keep what it has to.
+// checkDisk reports disks without room for weir's state.
 func (d *doctor) checkDisk(context.Context) []Finding {
 	folders := []string{d.State}
 	if d.Config != nil && d.Config.Artifacts.Dir != "" {

@@ -247,7 +247,7 @@ func (op *Operation) write(ctx context.Context) error {
 		}
 	}
 	if len(op.changes) == 0 {
-		return nil // An operation of steps alone has no file that another program could write back.
+		return nil // An operation of only steps has no file that another program could write back.
 	}
 	for round := 0; ; round++ {
 		lost := false

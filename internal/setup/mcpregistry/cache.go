@@ -69,7 +69,7 @@ func (c cache) put(url string, body []byte) {
 	trim(c.dir, maxCached)
 }
 
-// trim removes the oldest files of a folder, so that most are left. It leaves folders alone.
+// trim removes the oldest files of a folder, so that most are left. It does not remove folders.
 func trim(dir string, most int) {
 	files, err := os.ReadDir(dir)
 	files = slices.DeleteFunc(files, os.DirEntry.IsDir)

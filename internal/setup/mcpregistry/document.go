@@ -82,7 +82,7 @@ func (s *scalar) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// renamed maps keys of older documents to those of today: snake case, and other words.
+// renamed maps keys of older documents to the keys of today: snake case, and other words.
 var renamed = map[string]string{
 	"registry_type": "registryType", "registry_name": "registryType", "registry_base_url": "registryBaseUrl", "file_sha256": "fileSha256",
 	"runtime_arguments": "runtimeArguments", "package_arguments": "packageArguments", "environment_variables": "environmentVariables",

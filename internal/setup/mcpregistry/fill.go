@@ -146,7 +146,7 @@ func (f *filler) arguments(list []Argument) (words []string) {
 	return words
 }
 
-// flag reports whether a named argument is a word alone: nothing can give it a value.
+// flag reports whether a named argument is only a word: nothing can give it a value.
 func (a Argument) flag() bool {
 	return a.Value == "" && a.Default == "" && a.ValueHint == "" && a.Placeholder == "" && a.Description == "" && len(a.Choices) == 0 && !a.IsSecret
 }

@@ -12,6 +12,6 @@
 //	state folder ────────── service.json   the settings of the last Install
 //
 // The package asks no person, reads no environment and knows no configuration: commands hand it a
-// [Machine]. It also has the gateway's side of a service: [Notifier] tells systemd that the gateway
-// is ready, and [OpenLog] keeps a log within bounds where the system keeps none.
+// [Machine]. It also has the gateway's side of a service: [Notifier] notifies systemd that the
+// gateway is ready, and [OpenLog] keeps a log within bounds where the system keeps none.
 package service

@@ -56,8 +56,8 @@ func (s *Service) planEnv(variables []string) (data []byte, isNew bool, err erro
 	return []byte(b.String()), isNew, nil
 }
 
-// shellMark stands around the PATH in what a shell prints. Files that the shell reads at its start
-// may print more.
+// shellMark stands around the PATH in the output of a shell. Files that the shell reads at its
+// start may print more.
 const shellMark = "weir-service-path"
 
 // ShellPath returns the PATH of the user's interactive login shell, which has the folders of nvm,
@@ -78,8 +78,8 @@ func exists(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// CleanPath returns a PATH without folders that do not exist, those of a single shell and repeated
-// ones. Relative folders go as well: a service has no working folder of its own.
+// CleanPath returns a PATH without folders that do not exist, folders of a single shell and
+// repeated ones. Relative folders go as well: a service has no working folder of its own.
 func CleanPath(path string) string {
 	var kept []string
 	seen := map[string]bool{}

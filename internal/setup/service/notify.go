@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// States that a Notifier tells.
+// States that a Notifier sends.
 const (
 	Ready  = "READY=1"
 	Ending = "STOPPING=1"
 )
 
-// Notifier tells the manager of services how the gateway is, in the protocol of systemd's sd_notify.
-// The zero value does nothing.
+// Notifier sends the state of the gateway to the manager of services, in the protocol of systemd's
+// sd_notify. The zero value does nothing.
 type Notifier struct{ socket string }
 
 // NewNotifier returns a Notifier for the value of the variable NOTIFY_SOCKET; "" makes one that does

@@ -21,7 +21,7 @@ const name = "weir"
 // ErrNone is the error of commands for a service that is not installed.
 var ErrNone = errors.New("no service is installed: weir service install")
 
-// Settings say what a service runs.
+// Settings describe the command of a service.
 type Settings struct {
 	// Program is the absolute path of weir.
 	Program string `json:"program"`
@@ -33,7 +33,7 @@ type Settings struct {
 	Env []string `json:"env,omitempty"`
 }
 
-// Path returns the PATH of the service, "" for that of the system.
+// Path returns the PATH of the service, "" for the PATH of the system.
 func (s Settings) Path() string {
 	for _, pair := range s.Env {
 		if value, ok := strings.CutPrefix(pair, "PATH="); ok {
@@ -66,8 +66,8 @@ type Machine struct {
 	Config string // weir's configuration folder
 	State  string // weir's state folder
 
-	// Run runs a program within a time limit and returns its standard output. The error holds what
-	// the program printed on standard error.
+	// Run runs a program within a time limit and returns its standard output. The error has the
+	// program's output on standard error.
 	Run func(ctx context.Context, argv ...string) (string, error)
 }
 
@@ -85,7 +85,7 @@ type manager interface {
 	unit() string
 	// render returns the contents of that file.
 	render(Settings) []byte
-	// commands returns what has to be run for an action, once the files are written.
+	// commands returns the commands to run for an action, once the files are written.
 	commands(Action) []Command
 	// status asks for the state of an installed service.
 	status(context.Context) (Status, error)
@@ -136,7 +136,7 @@ func New(m Machine) (*Service, error) {
 	return s, nil
 }
 
-// A File is what happens to a file.
+// A File is a change of a file.
 type File struct {
 	Path string
 	Data []byte // nil removes it
@@ -212,7 +212,7 @@ func (s Settings) check() error {
 	return nil
 }
 
-// Plan returns what an action does. Settings are those of an installation; other actions have none.
+// Plan returns the steps of an action. Settings belong to an installation; other actions have none.
 func (s *Service) Plan(action Action, settings Settings) (*Plan, error) {
 	p := &Plan{Action: action, Commands: s.manager.commands(action)}
 	_, err := os.Lstat(s.manager.unit())
