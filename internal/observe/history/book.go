@@ -18,8 +18,8 @@ const (
 	Kept = 1000
 	// maxWatchers bounds concurrent Watchers.
 	maxWatchers = 64
-	// maxOfPrincipal bounds those of one principal, so that no principal takes the places of others,
-	// and maxOfLocal those of all callers of a gateway without authentication.
+	// maxOfPrincipal bounds the calls of one principal, so that no principal takes the places of
+	// others, and maxOfLocal the calls of all callers of a gateway without authentication.
 	maxOfPrincipal = 4
 	maxOfLocal     = 16
 	// maxDetail bounds the text of an event that has no limit of its own, in characters.

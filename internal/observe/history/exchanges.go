@@ -52,7 +52,7 @@ func (b *Book) Exchange(number uint64) *telemetry.Exchange {
 }
 
 // KeepExchanges says whether arguments and results are kept, which they are not before it. With false it
-// forgets those of all calls; those of calls that end later are not kept either.
+// forgets them for all calls, and keeps none of later calls.
 func (b *Book) KeepExchanges(keep bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 type Accepted struct{ span *span }
 
 // Accept starts the span of a call of a tool, if its trace is sampled. server is the receiver's
-// name, and carrier is an object with the members traceparent and tracestate. Observe is not told of
-// the call: it is no operation of MCP.
+// name, and carrier is an object with the members traceparent and tracestate. Observe is not called:
+// the call is no operation of MCP.
 func (t *Tracer) Accept(server, tool string, carrier json.RawMessage) (a Accepted) {
 	if t == nil {
 		return a

@@ -1,5 +1,5 @@
-// Package trace follows operations of MCP: the requests of agents, and those that weir sends to
-// servers for them. It measures each operation, and tells of sampled ones in spans of
+// Package trace follows operations of MCP: the requests of agents, and the requests that weir sends
+// to servers for them. It measures each operation, and reports sampled ones as spans of
 // OpenTelemetry, sent as OTLP over HTTP in JSON. It knows no gateway and no configuration file.
 //
 //	agent ─▶ Handler ─ span SERVER ─▶ … ─▶ Begin ─ span CLIENT ─▶ server
@@ -12,5 +12,5 @@
 // counted. Without an endpoint no span is made, and params keep their bytes.
 //
 // A span never holds arguments, results, URIs or messages of errors. A session has the tag that it
-// has in events. Names and attributes are those of OpenTelemetry's conventions for MCP.
+// has in events. Names and attributes follow OpenTelemetry's conventions for MCP.
 package trace

@@ -34,7 +34,7 @@ const (
 	giveUp     = time.Minute      // how long one batch is tried
 )
 
-// counters say what became of spans.
+// counters count the fates of spans.
 type counters struct{ sent, dropped, failed, rejected atomic.Int64 }
 
 // An exporter sends spans to one endpoint. Its goroutine ends with close.
@@ -43,7 +43,7 @@ type exporter struct {
 	header  http.Header
 	sample  float64
 	timeout time.Duration
-	head    []byte // what precedes the spans in each request
+	head    []byte // the text before the spans in each request
 	by      *Tracer
 	own     *http.Transport // nil if the caller's transport is in use
 
@@ -58,7 +58,7 @@ type exporter struct {
 	ctx     context.Context // of requests; ends when close stops waiting
 	cancel  context.CancelFunc
 
-	// The fields below are used by run alone.
+	// Only run uses the fields below.
 	broken bool // the last batch was lost, and the log says so
 	raw    []byte
 	packer *gzip.Writer // a new one costs a megabyte
@@ -156,7 +156,7 @@ func (e *exporter) take() []*span {
 	return batch
 }
 
-// close sends what waits, until ctx ends. It waits for the goroutine.
+// close sends the waiting spans, until ctx ends. It waits for the goroutine.
 func (e *exporter) close(ctx context.Context) {
 	e.mu.Lock()
 	e.closed = true
@@ -296,7 +296,7 @@ func (e *exporter) post(body []byte, n int) error {
 	if transport == nil {
 		transport = e.own
 	}
-	// RoundTrip follows no redirects: the headers are for this endpoint alone.
+	// RoundTrip follows no redirects: the headers are only for this endpoint.
 	resp, err := transport.RoundTrip((&http.Request{
 		Method: http.MethodPost, URL: e.to, Host: e.to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: e.header.Clone(),
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),

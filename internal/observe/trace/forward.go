@@ -18,7 +18,7 @@ type Forwarded struct {
 	server, client *span // both or none
 	method         string
 	began          time.Time
-	read           outcome // what the answer says, if it was read
+	read           outcome // the outcome by the answer, if it was read
 }
 
 // Forward starts a request with the method to a server. h are the headers of the agent's HTTP
@@ -57,8 +57,8 @@ func (f *Forwarded) describe(server string, h http.Header, m *jsonrpc.Message) {
 	f.server.describe(server, h.Get(streamable.HeaderSession), h.Get(streamable.HeaderVersion), m.ID, true)
 }
 
-// Refused tells of a request that weir answers with an error before a handler reads it: an operation
-// of the agent alone. Its arguments are those of Forward.
+// Refused reports a request that weir answers with an error before a handler reads it: an operation
+// of only the agent. Its arguments are as in Forward.
 func (t *Tracer) Refused(server, method string, h http.Header, message []byte, err error) {
 	if t == nil || Lasts(method) {
 		return
@@ -86,7 +86,7 @@ func (f *Forwarded) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, spanKey{}, f.server)
 }
 
-// Read takes the outcome from the response. It ignores any other message. It is for spans alone:
+// Read takes the outcome from the response. It ignores any other message. It is only for spans:
 // without one responses are not parsed.
 func (f *Forwarded) Read(message []byte) {
 	if f.client == nil || len(message) > maxLook {

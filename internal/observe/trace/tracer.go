@@ -24,10 +24,10 @@ import (
 
 // Options configure a Tracer.
 type Options struct {
-	// Version and Instance are those of the program.
+	// Version and Instance belong to the program.
 	Version, Instance string
-	// Observe is told of each operation at its end. It is called concurrently and must be fast; nil
-	// tells nothing.
+	// Observe is called for each operation at its end. It is called concurrently and must be fast;
+	// nil observes nothing.
 	Observe func(Operation)
 	// Redact removes secrets from texts of the log; nil removes nothing.
 	Redact func(string) string
@@ -133,13 +133,13 @@ func (t *Tracer) Close(ctx context.Context) {
 	t.cancel()
 }
 
-// Spans returns what became of the spans so far.
+// Spans returns the fates of the spans so far.
 func (t *Tracer) Spans() telemetry.SpanFigures {
 	return telemetry.SpanFigures{Sent: t.counts.sent.Load(), Dropped: t.counts.dropped.Load(), Failed: t.counts.failed.Load(), Rejected: t.counts.rejected.Load()}
 }
 
 // Handler returns next with an operation for each request. server is the name of the MCP server
-// whose endpoint the agent calls, "" for that of all of them.
+// whose endpoint the agent calls, "" for the endpoint of all of them.
 func (t *Tracer) Handler(server string, next mcp.Handler) mcp.Handler {
 	if t == nil {
 		return next
@@ -173,7 +173,7 @@ func answered(err error, version string) outcome {
 	return outcome{code, code}
 }
 
-// ended tells of an operation. s is nil if the operation has no span.
+// ended reports an operation. s is nil if the operation has no span.
 func (t *Tracer) ended(s *span, op Operation, o outcome, began time.Time) {
 	now := time.Now()
 	op.Took = now.Sub(began)
@@ -264,7 +264,7 @@ func ServerAt(name string, u *url.URL) Server {
 	if u == nil {
 		return Server{Name: name}
 	}
-	port, _ := strconv.ParseInt(u.Port(), 10, 32) // 0: that of the scheme
+	port, _ := strconv.ParseInt(u.Port(), 10, 32) // 0: the default of the scheme
 	switch {
 	case port == 0 && u.Scheme == "https":
 		port = 443
