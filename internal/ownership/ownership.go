@@ -69,7 +69,7 @@ const (
 type Owner struct {
 	Kind Kind
 	ID   string
-	Name string // what it calls itself, exactly
+	Name string // its own name, exactly
 	Key  bool   // ID is a key, so no other peer can come as this owner
 }
 
@@ -102,12 +102,12 @@ type Want struct {
 type takenError struct {
 	What  string // "name", "namespace" or "name of a Computer"
 	Name  string // that was wanted
-	As    string // what it is the same as, where that is written in another way
+	As    string // the name that it equals, where that is written in another way
 	Owner string // whose it is, as Owner.String or "mcpServers.NAME"
 }
 
-// Error implements error. It says whose the name is, not what to do about it: that
-// depends on who wants it.
+// Error implements error. It names the owner of the name, and no remedy: that depends on the
+// claimant.
 func (t *takenError) Error() string {
 	if t.As != "" && t.As != t.Name {
 		return fmt.Sprintf("the %s %q counts as %q, which belongs to %s", t.What, t.Name, t.As, t.Owner)
@@ -149,7 +149,7 @@ const (
 	ofComputer  = "name of a Computer"
 )
 
-// holding is what is known of a name that was claimed.
+// holding is the state of a claimed name.
 type holding struct {
 	owner Owner
 	as    string // how the owner writes it

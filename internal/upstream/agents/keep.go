@@ -53,7 +53,8 @@ type record struct {
 
 const recordVersion = 1
 
-// Kept is what a store has of the agents of an earlier process, and where those of this one are kept.
+// Kept is the store of agents: it has the agents of an earlier process, and keeps the agents of
+// this one.
 type Kept struct {
 	docs  store.Docs
 	found []store.Doc
@@ -101,7 +102,7 @@ func (r *Registry) restore(from *Kept) {
 
 func keyOf(name string) string { return keepPrefix + store.Hash(name) }
 
-// sync brings the document of a name to what the Registry has. k may be nil.
+// sync brings the document of a name to the state of the Registry. k may be nil.
 func (k *keeper) sync(name string) {
 	if k == nil {
 		return
@@ -159,7 +160,7 @@ func (k *keeper) syncLocked(name string) {
 	delete(k.late, name)
 }
 
-// sweep writes what could not be written before. k may be nil.
+// sweep writes the documents that could not be written before. k may be nil.
 func (k *keeper) sweep() {
 	if k == nil {
 		return

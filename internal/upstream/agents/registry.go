@@ -42,7 +42,7 @@ type Agent struct {
 
 	// Of an agent that has registered itself.
 	Principal string          // whose token it was
-	Server    json.RawMessage // what it says of itself, an object; may be nil
+	Server    json.RawMessage // its description of itself, an object; may be nil
 	Since     time.Time       // of its first registration
 	Until     time.Time       // end of its lease
 	Instance  string          // the same until it starts again
@@ -82,8 +82,8 @@ type Options struct {
 	// Changed is called after agents were added, removed or moved, without locks, on the goroutine
 	// that made the change. Calls may overlap. May be nil.
 	Changed func()
-	// Kept makes registrations outlast the process, and restores those of an earlier one. Nil keeps
-	// none.
+	// Kept makes registrations outlast the process, and restores the registrations of an earlier
+	// one. Nil keeps none.
 	Kept *Kept
 	// Logger gets changes of agents; nil discards them.
 	Logger *slog.Logger
@@ -107,7 +107,7 @@ type Registry struct {
 	unused map[string]bool // routes whose names are another owner's
 }
 
-// New returns a Registry whose agents are those of Options.Kept. Leases expire while Run runs.
+// New returns a Registry with the agents of Options.Kept. Leases expire while Run runs.
 func New(o Options) *Registry {
 	o.Lease = cmp.Or(o.Lease, defaultLease)
 	o.Max = cmp.Or(o.Max, defaultMax)
@@ -392,7 +392,7 @@ func OwnerOf(a Agent) ownership.Owner {
 	return ownership.Owner{Kind: ownership.Agent, ID: a.Principal, Name: a.Name}
 }
 
-// claimIn claims the names of agents, alone, in a ledger.
+// claimIn claims the names of agents in a ledger. No other claim runs meanwhile.
 func claimIn(l *ownership.Ledger) func(Agent) error {
 	return func(a Agent) error { return l.Claim(OwnerOf(a), ownership.Want{Names: []string{a.Name}}) }
 }

@@ -162,7 +162,7 @@ func WatchRouting(ctx context.Context, path string, fn func(Routing, error)) {
 			}
 			fn(r, err)
 		default:
-			broken = nil // what looked half written a moment ago was just that
+			broken = nil // a file that looked half written a moment ago was half written
 		}
 		select {
 		case <-ctx.Done():

@@ -29,7 +29,7 @@ type sharer struct {
 
 	mu      sync.Mutex // guards below
 	pending map[string]store.Doc
-	late    map[string]bool // names whose lease this node has prolonged alone
+	late    map[string]bool // names whose lease only this node has prolonged
 	away    time.Time       // until then the store is not asked
 }
 
@@ -66,7 +66,7 @@ func (r *Registry) Close() {
 	}
 }
 
-// changes tells of agents that other nodes have changed; nil without others.
+// changes reports agents that other nodes have changed; nil without others.
 func (s *sharer) changes() <-chan struct{} {
 	if s == nil {
 		return nil
@@ -84,7 +84,8 @@ func (s *sharer) follow(d store.Doc) {
 	}
 }
 
-// apply brings the Registry to what the documents say, and reports whether an agent came, went or moved.
+// apply brings the Registry to the state of the documents, and reports whether an agent came, went
+// or moved.
 func (s *sharer) apply() (changed bool) {
 	s.mu.Lock()
 	pending := s.pending

@@ -91,7 +91,7 @@ func (t *transports) dial(ctx context.Context, name, network, server string) (ne
 	return conn, err
 }
 
-// forget closes what an agent that has moved or left was reached over.
+// forget closes the connections to an agent that has moved or left.
 func (t *transports) forget(name string) {
 	t.mu.Lock()
 	pool := t.byName[name]
