@@ -44,7 +44,7 @@ type Client struct {
 	env   func(string) string
 }
 
-// Option changes what New makes.
+// Option changes the client that New makes.
 type Option func(*Client)
 
 // WithEnv makes New read ROUTER_HOST, ROUTER_PORT and AGENT_TOKEN with getenv instead of os.Getenv.

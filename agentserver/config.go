@@ -166,7 +166,7 @@ func sharedStore(text string) bool {
 	return strings.HasPrefix(text, "nats://") || strings.HasPrefix(text, "tls://")
 }
 
-// withoutUser cuts out what may be a password: all before the last @.
+// withoutUser cuts out a possible password: all before the last @.
 func withoutUser(text string) string {
 	if at := strings.LastIndexByte(text, '@'); at >= 0 {
 		return "…" + text[at:]

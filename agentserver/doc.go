@@ -35,10 +35,10 @@
 // the name. The agent repeats every failed request after 1 to 30 seconds. It sends the DELETE when
 // it ends, before it stops serving.
 //
-// A router that gives a secret signs its requests with it (HS256). A router of several nodes whose key
-// changes gives "others" in addition, a list of secrets: its nodes sign with any of them. Then the agent knows the
-// principal of each request, and only the principal of a task may read it. Requests without a token
-// are still admitted, as those of Options.Authenticate.
+// A router that gives a secret signs its requests with it (HS256). A router of several nodes whose key changes
+// gives "others" in addition, a list of secrets: its nodes sign with any of them. Then the agent knows the
+// principal of each request, and only the principal of a task may read it. Requests without a token are still
+// admitted, as by Options.Authenticate.
 //
 // With Options.InvocationKey, the agent refuses every request without a token of the router: a JWT in
 // the header Weir-Invocation. For a tools/call, the token must name the called tool; for other

@@ -90,8 +90,8 @@ type field struct {
 	Additional  *json.RawMessage `json:"additionalProperties"`
 }
 
-// translateFields makes the JSON Schema of a map of fields. What the map does
-// not describe is let through, as the public implementation lets it.
+// translateFields makes the JSON Schema of a map of fields. Fields that the map does not describe
+// pass, as in the public implementation.
 func translateFields(raw json.RawMessage) (json.RawMessage, error) { return objectSchema(raw, 0) }
 
 func objectSchema(raw json.RawMessage, depth int) (json.RawMessage, error) {

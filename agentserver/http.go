@@ -86,7 +86,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request, by []*invocation
 			break
 		}
 		if err == nil || !errors.Is(refusal, invocation.ErrSignature) {
-			err = refusal // what the secret that has signed says counts, not what the others say
+			err = refusal // only the result of the secret that has signed counts
 		}
 	}
 	if err != nil {

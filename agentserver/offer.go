@@ -20,7 +20,7 @@ type offer struct {
 	templates []*Resource          // in the order of the configuration
 	prompts   map[string]*Prompt
 
-	// The lists as they are told.
+	// The lists as clients get them.
 	toolList, toolListTasks, resourceList, templateList, promptList json.RawMessage
 }
 

@@ -124,8 +124,8 @@ func (s *Server) getPrompt(ctx context.Context, r *mcp.Request) (json.RawMessage
 	return w.EndObject().EndObject().EndArray().EndObject().Bytes(), nil
 }
 
-// fill returns the messages with the arguments in their places. What is
-// declared and not given becomes empty.
+// fill returns the messages with the arguments in their places. Arguments that are declared and not
+// given become empty.
 func (p *Prompt) fill(args map[string]string) (json.RawMessage, error) {
 	values := func(name string) (string, bool) {
 		if v, ok := args[name]; ok {

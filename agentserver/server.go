@@ -28,34 +28,34 @@ import (
 // Options configures a Server. The zero value is an agent without tools; zero values mean the
 // defaults given below.
 type Options struct {
-	// Name is the agent's name, as in /mcps/{name}/mcp. The default is that of the configuration,
-	// or "agent". Version is the agent's version; the default is "0".
+	// Name is the agent's name, as in /mcps/{name}/mcp. The default is the name in the
+	// configuration, or "agent". Version is the agent's version; the default is "0".
 	Name, Version string
 	// Config is the path of a configuration file, read again when it changes;
 	// "" for none. ConfigOptions are for reading it.
 	Config        string
 	ConfigOptions ConfigOptions
-	// Tools, Resources and Prompts are offered in addition to those of the file.
+	// Tools, Resources and Prompts are offered in addition to the ones in the file.
 	Tools     []Tool
 	Resources []Resource
 	Prompts   []Prompt
 
 	// Addr is where Run listens: by default 127.0.0.1 and the port of the configuration, or 7000.
 	Addr string
-	// Concurrency is how many tool calls run at once; the default is that of the configuration, or
-	// 1. QueueMax is how many may wait; likewise, or 1,024.
+	// Concurrency is how many tool calls run at once; the default is the value in the
+	// configuration, or 1. QueueMax is how many may wait; likewise, or 1,024.
 	Concurrency, QueueMax int
-	// Timeout bounds one execution, from its start; the default is that of the configuration, or 30
-	// seconds.
+	// Timeout bounds one execution, from its start; the default is the value in the configuration,
+	// or 30 seconds.
 	Timeout time.Duration
-	// Store keeps tasks: "memory" or "file:FOLDER". The default is that of the configuration, or
-	// memory.
+	// Store keeps tasks: "memory" or "file:FOLDER". The default is the value in the configuration,
+	// or memory.
 	Store string
 	// Connect opens the NATS server of a configuration with queue.group, which this package does not
 	// link. The weir agent command sets it. Other programs leave it nil, which refuses such a
 	// configuration. docs has the tasks that replicas share; closing ends the connection.
 	Connect func(QueueConfig) (docs any, closing func(), err error)
-	// MaxBody bounds a request, in bytes; the default is that of the configuration, or 10 MB.
+	// MaxBody bounds a request, in bytes; the default is the value in the configuration, or 10 MB.
 	MaxBody int64
 
 	// Authenticate returns the principal of a bearer token; nil admits all requests as one
@@ -261,7 +261,7 @@ func (s *Server) Reload() error {
 	return nil
 }
 
-// queue is where tool calls wait: of this process alone, or shared by replicas.
+// queue is where tool calls wait: only of this process, or shared by replicas.
 type queue interface {
 	Do(ctx context.Context, spec taskqueue.Spec) (json.RawMessage, error)
 	Submit(spec taskqueue.Spec) (taskqueue.Task, error)

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// One task, told in three ways:
+// One task, in three forms:
 //
 //	queue       /getTaskStatus   2025-11-25 tasks/*      2026-07-28 extension
 //	pending     pending          working                 working
