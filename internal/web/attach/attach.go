@@ -32,7 +32,7 @@ type Conn interface {
 type Options struct {
 	In  io.Reader
 	Out io.Writer
-	// Dial connects to the gateway, and starts one if necessary. Its error is what the client reads.
+	// Dial connects to the gateway, and starts one if necessary. The client reads its error.
 	Dial func(context.Context) (Conn, error)
 	// Note gets messages for people.
 	Note func(format string, args ...any)
@@ -113,7 +113,7 @@ type link struct {
 	waiting map[jsonrpc.ID]bool // requests of the client without an answer
 	asked   map[jsonrpc.ID]bool // requests of the gateway without an answer
 	known   bool                // greeted has its message
-	over    bool                // what waited has been answered: nothing may wait any longer
+	over    bool                // all waiting messages have been answered: no message may wait any longer
 }
 
 // forward sends one line of the client to the gateway.
@@ -151,8 +151,8 @@ func (r *relay) forward(line []byte) {
 	r.refuse(messages, mcp.Errorf(mcp.KindUpstreamUnavailable, "the gateway ends as soon as it is connected; weir doctor says more"))
 }
 
-// send writes one line to the gateway. If that fails, the link ends, and its reader answers what
-// waits.
+// send writes one line to the gateway. If that fails, the link ends, and its reader answers the
+// waiting messages.
 func (l *link) send(line []byte) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -245,8 +245,8 @@ func (r *relay) greet(l *link) error {
 	return nil
 }
 
-// register notes what the messages ask and answer. send is false if they must not be sent: the link
-// is over, or a response answers a question of an earlier gateway.
+// register notes the requests and responses among the messages. send is false if they must not be
+// sent: the link is over, or a response answers a question of an earlier gateway.
 func (l *link) register(messages []jsonrpc.Message) (send, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,8 +273,8 @@ func (l *link) register(messages []jsonrpc.Message) (send, over bool) {
 	return send, false
 }
 
-// take notes what a message of the gateway answers and asks. It returns false if the message is not
-// for the client.
+// take notes the request or response of a message of the gateway. It returns false if the message
+// is not for the client.
 func (l *link) take(m jsonrpc.Message) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,7 +294,7 @@ func (l *link) take(m jsonrpc.Message) bool {
 	return true
 }
 
-// read copies what the gateway sends to the client. When the gateway ends, it answers the requests
+// read copies the gateway's messages to the client. When the gateway ends, it answers the requests
 // that still wait.
 func (r *relay) read(l *link) {
 	defer close(l.ended)
@@ -362,7 +362,7 @@ func (r *relay) write(line []byte) {
 	}
 }
 
-// finish waits for the answers to what the client has sent before it closed its end.
+// finish waits for the answers to the messages that the client has sent before it closed its end.
 func (r *relay) finish() {
 	l := r.current()
 	if l == nil || l.conn.CloseWrite() != nil {

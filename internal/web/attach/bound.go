@@ -7,7 +7,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// An arrival is what a read of one message returned.
+// An arrival is the result of a read of one message.
 type arrival struct {
 	line []byte
 	lost *jsonrpc.Head // of a message over the bound, which is not in line; else nil

@@ -25,7 +25,7 @@ type upgraded struct {
 	buffered *bufio.Reader
 }
 
-// Read implements io.Reader: what came with the response is first.
+// Read implements io.Reader: the bytes that came with the response are first.
 func (u *upgraded) Read(p []byte) (int, error) { return u.buffered.Read(p) }
 
 // Dial connects to the gateway at an http URL of /mcp.
