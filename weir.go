@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/secret"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -18,6 +20,7 @@ import (
 // A Config is a checked, immutable configuration.
 type Config struct {
 	config   *config.Config
+	file     string // absolute path of its file; "" for one of Parse
 	warnings []string
 }
 
@@ -25,15 +28,19 @@ type Config struct {
 // every problem with its file, line and column. A mistake in one server's entry is not an error:
 // Warnings names that server, the Gateway lists it as failed, and the other servers run.
 func Load(path string) (*Config, error) {
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
 	c, warnings, err := config.Load(path, configOptions())
-	return read(c, warnings, err)
+	return read(c, file, warnings, err)
 }
 
 // Parse reads a configuration from data, as Load does from a file. Errors and warnings use name as
 // the file name.
 func Parse(name string, data []byte) (*Config, error) {
 	c, warnings, err := config.Parse(name, data, configOptions())
-	return read(c, warnings, err)
+	return read(c, "", warnings, err)
 }
 
 func configOptions() config.Options {
@@ -46,11 +53,11 @@ func configOptions() config.Options {
 	return o
 }
 
-func read(c *config.Config, warnings []config.Warning, err error) (*Config, error) {
+func read(c *config.Config, file string, warnings []config.Warning, err error) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Config{config: c}
+	out := &Config{config: c, file: file}
 	for _, w := range warnings {
 		out.warnings = append(out.warnings, w.String())
 	}
@@ -78,7 +85,8 @@ type Options struct {
 }
 
 // A Gateway is a running gateway: an [http.Handler] for all paths of docs/gateway.md, with MCP at
-// /mcp. Its methods are safe for concurrent use.
+// /mcp. Operators may change the servers of a configuration that Load has read, in the console and by
+// the API: the Gateway writes the file and applies it. Its methods are safe for concurrent use.
 type Gateway struct {
 	engine *app.Engine
 	server *web.Server
@@ -86,6 +94,7 @@ type Gateway struct {
 
 	mu     sync.Mutex // held during Reload and Shutdown; guards the fields below
 	closed bool
+	file   string // of the configuration, "" without one
 }
 
 var _ http.Handler = (*Gateway)(nil)
@@ -129,7 +138,10 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 	if o.URL == "" {
 		o.URL = "http://" + app.Dialable(c.Listen())
 	}
-	return &Gateway{engine: engine, server: web.NewHandler(engine, c.config, o.URL, log.Logger), log: log}, nil
+	g := &Gateway{engine: engine, log: log, file: c.file}
+	operated := machine.Within(engine, machine.Program{File: g.configFile, Read: configOptions(), Changed: g.reread, Version: o.Version, URL: o.URL})
+	g.server = web.NewHandler(engine, c.config, o.URL, operated, log.Logger)
+	return g, nil
 }
 
 // ServeHTTP implements http.Handler. It refuses requests from web pages, and requests for host
@@ -155,8 +167,26 @@ func (g *Gateway) Reload(c *Config) error {
 	if g.closed {
 		return ErrClosed
 	}
+	g.file = c.file
 	g.engine.Reload(c.config, g.server, g.log)
 	return nil
+}
+
+// configFile returns the file of the current configuration, "" without one.
+func (g *Gateway) configFile() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.file
+}
+
+// reread applies the configuration file that an operator has changed.
+func (g *Gateway) reread() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed && g.file != "" {
+		c, warnings, err := config.Load(g.file, configOptions())
+		g.engine.Reread(c, warnings, err, g.server, g.log)
+	}
 }
 
 // Shutdown waits for running calls until ctx ends, then answers the rest with an error, stops the

@@ -24,6 +24,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 func main() {
@@ -186,7 +187,7 @@ func (g *gateways) join(name, upstream string) error {
 		return err
 	}
 	n.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.server.ServeHTTP(w, r) }))
-	n.server = web.NewHandler(n.engine, conf, n.front.URL, log)
+	n.server = web.NewHandler(n.engine, conf, n.front.URL, api.Machine{}, log)
 	if l, trust := n.store.Link(); l != nil {
 		n.server.Join(l, trust)
 	}

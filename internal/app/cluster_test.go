@@ -23,6 +23,7 @@ import (
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 const (
@@ -203,7 +204,7 @@ func (c *nodes) start(name string) *node {
 		c.t.Fatal(err)
 	}
 	n.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.server.ServeHTTP(w, r) }))
-	n.server = web.NewHandler(n.engine, conf, n.front.URL, log)
+	n.server = web.NewHandler(n.engine, conf, n.front.URL, api.Machine{}, log)
 	n.server.Join(n.link, authority.TLS())
 	c.mu.Lock()
 	c.all = append(c.all, n)

@@ -443,7 +443,7 @@ func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, me
 func (e *Engine) front(c *config.Config, mode metatool.Mode) mcp.Handler {
 	opts := metatool.Options{
 		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
-		Caller: callerNow, Configured: configured(e),
+		Caller: callerNow, Configured: configured(e.config.Load, e.manager),
 		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate, CheckHeaders: checkHeaders,
@@ -495,12 +495,12 @@ func callerNow(ctx context.Context) (context.Context, error) {
 }
 
 // configured returns the Configured of metatool.Options.
-func configured(e *Engine) func(name string) any {
+func configured(now func() *config.Config, m *upstream.Manager) func(name string) any {
 	return func(name string) any {
-		if s, ok := e.config.Load().Server(name); ok { // of a server of the cluster, all nodes have this one
+		if s, ok := now().Server(name); ok { // of a server of the cluster, all nodes have this one
 			return s
 		}
-		if u, ok := e.manager.Upstream(name); ok {
+		if u, ok := m.Upstream(name); ok {
 			return u.Config()
 		}
 		return nil

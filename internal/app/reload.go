@@ -19,27 +19,33 @@ type Face interface {
 // Follow applies changes of the configuration file until ctx ends.
 func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log *Log) {
 	err := config.Watch(ctx, e.Config(), opts, func(next *config.Config, warnings []config.Warning, err error) {
-		for _, w := range warnings {
-			log.Warn("configuration", "at", w.String())
-		}
-		if err != nil {
-			defer e.Reloads.read(nil, err)
-			var broken *config.Error
-			if !errors.As(err, &broken) {
-				log.Error("the configuration cannot be read; the old one stays", "err", err)
-				return
-			}
-			for _, p := range broken.Problems {
-				log.Error("the new configuration is not used; the old one stays", "problem", p.String())
-			}
-			return
-		}
-		e.Reload(next, face, log)
-		e.Reloads.read(next, nil)
+		e.Reread(next, warnings, err, face, log)
 	})
 	if err != nil {
 		log.Warn("changes of the configuration are not seen any more; restart weir to apply them", "err", err)
 	}
+}
+
+// Reread applies a configuration file that was read again, or logs why it cannot be read, and tells
+// Reloads.
+func (e *Engine) Reread(next *config.Config, warnings []config.Warning, err error, face Face, log *Log) {
+	for _, w := range warnings {
+		log.Warn("configuration", "at", w.String())
+	}
+	if err != nil {
+		defer e.Reloads.read(nil, err)
+		var broken *config.Error
+		if !errors.As(err, &broken) {
+			log.Error("the configuration cannot be read; the old one stays", "err", err)
+			return
+		}
+		for _, p := range broken.Problems {
+			log.Error("the new configuration is not used; the old one stays", "problem", p.String())
+		}
+		return
+	}
+	e.Reload(next, face, log)
+	e.Reloads.read(next, nil)
 }
 
 // A setting divides the value of a top-level key for a reload.

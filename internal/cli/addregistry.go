@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/setup"
-	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/setup/mcpregistry"
 )
 
@@ -105,7 +104,7 @@ func addPublishedBundle(a *process, ctx context.Context, m *setup.Machine, b mcp
 
 // addPublished plans to add the server of a document of the registry.
 func addPublished(a *process, ctx context.Context, m *setup.Machine, server mcpregistry.Server, r addRequest) (*setup.Plan, error) {
-	plan, err := runsHere(server)
+	plan, err := machine.RunsHere(server)
 	if err != nil {
 		return nil, err
 	}
@@ -120,48 +119,11 @@ func addPublished(a *process, ctx context.Context, m *setup.Machine, server mcpr
 		return nil, err
 	}
 	a.note("%s %s, %s", server.Name, server.Version, plan.Kind)
-	p, err := planPublished(m, plan, r.name, answers)
-	if errors.Is(err, errAnswers) {
+	p, err := machine.PlanPublished(m, plan, r.name, answers)
+	if errors.Is(err, machine.ErrAnswers) {
 		err = fmt.Errorf("%w; give settings with --set NAME=VALUE, or --env", err)
 	}
 	return p, err
-}
-
-// runsHere plans how a server of the registry runs on this machine.
-func runsHere(server mcpregistry.Server) (*mcpregistry.Plan, error) {
-	return mcpregistry.NewPlan(server, mcpregistry.Machine{Has: func(program string) bool {
-		_, err := exec.LookPath(program)
-		return err == nil
-	}})
-}
-
-// errAnswers is the error for answers that a server of the registry cannot run with.
-var errAnswers = errors.New("the settings do not fit")
-
-// planPublished plans to add a server of the registry with some answers. name is its name; "" is the
-// end of its id.
-func planPublished(m *setup.Machine, plan *mcpregistry.Plan, name string, answers map[string]string) (*setup.Plan, error) {
-	entry, err := plan.Fill(answers)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errAnswers, err)
-	}
-	if name == "" {
-		name = plan.Server[strings.LastIndexByte(plan.Server, '/')+1:]
-	}
-	var secrets []clients.Secret
-	for _, q := range plan.Questions {
-		if q.Secret && answers[q.ID] != "" {
-			secrets = append(secrets, clients.Secret{Name: q.ID, Value: answers[q.ID], Where: []string{name + "." + q.ID}})
-		}
-	}
-	s := clients.Server{Client: "registry", Name: name, Transport: clients.Stdio, Command: entry.Command, Args: entry.Args, Env: entry.Env, URL: entry.URL, Headers: entry.Headers}
-	if entry.URL != "" {
-		s.Transport = clients.HTTP
-		if entry.Type == string(clients.SSE) {
-			s.Transport = clients.SSE
-		}
-	}
-	return m.Add(s, secrets...)
 }
 
 // fromRegistry returns the server with an id, or the one that a person chooses among those that the

@@ -10,11 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/host/secret"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 )
 
 func doctorCommand(a *process) *cobra.Command {
@@ -43,6 +42,12 @@ weir connect. The exit code is 1 if a finding is a failure.`,
 			}
 			if err := d.prepare(cmd.Context(), path); err != nil {
 				return err
+			}
+			if err := d.setup.Check(); err != nil {
+				return &failure{exitUsage, err}
+			}
+			if c := d.setup.Config; c != nil {
+				d.setup.Probe = func(ctx context.Context) (doctor.Report, error) { return d.probe(ctx, c) }
 			}
 			list := d.run(cmd.Context())
 			if asJSON && !fix {
@@ -100,20 +105,15 @@ func (d *examination) prepare(ctx context.Context, named string) error {
 	if d.token == "" {
 		d.token = a.env("WEIR_TOKEN")
 	}
-	state, err := places(a.lookupEnv).State()
+	if err := a.user().Describe(s); err != nil {
+		return err
+	}
+	s.Records = func(ctx context.Context) []string { return endedRecords(ctx, filepath.Join(s.State, "gateways")) }
+	m, err := a.machine(named)
 	if err != nil {
 		return err
 	}
-	s.State = state
-	s.Records = func(ctx context.Context) []string { return endedRecords(ctx, filepath.Join(state, "gateways")) }
-	machine, err := a.machine(named)
-	if err != nil {
-		return err
-	}
-	s.Machine, s.How, s.Journal = machine.Env, machine.How, machine.Journal
-	if store, err := openSecrets(a); err == nil {
-		s.Secrets, s.Keyring = []string{store.Path()}, keyringCheck(store)
-	}
+	s.Machine, s.How, s.Journal = m.Env, m.How, m.Journal
 	s.Service = serviceForDoctor(a)
 	found, err := findConfig(a, named)
 	if errors.Is(err, config.ErrNotFound) {
@@ -125,36 +125,10 @@ func (d *examination) prepare(ctx context.Context, named string) error {
 	s.Path = found.path
 	s.Distrust = found.check()
 	opts := configOptions(a, ctx)
-	itself := app.OmitItself(a.environ(), false)
-	_, client := clients.ByID(s.Only)
-	opts.Omit = func(c *config.Config, server *config.Server) string {
-		if s.Only != "" && (client || server.Name != s.Only) {
-			return "it is not looked at"
-		}
-		return itself(c, server)
-	}
 	if s.Distrust != nil {
 		opts.Inputs = func(config.Input) (string, bool, error) { return "unknown", true, nil } // programs of strangers are not run
 	}
-	var broken *config.Error
-	c, warnings, err := config.Load(found.path, opts)
-	switch {
-	case errors.As(err, &broken):
-		s.Problems = broken.Problems
-	case err != nil:
-		return err
-	default:
-		s.Config, s.Listen = c, app.Dialable(app.ListenAddress(c))
-		if c.Store.Shared() && c.Store.Folder() == "" {
-			s.Store = func(ctx context.Context) (bool, error) { return app.LookAtStore(ctx, c) }
-		}
-		s.Probe = func(ctx context.Context) (doctor.Report, error) { return d.probe(ctx, c) }
-	}
-	s.Warnings = warnings
-	if err := s.Check(); err != nil {
-		return failf(exitUsage, "%w", err)
-	}
-	return nil
+	return machine.Read(s, found.path, opts, a.environ())
 }
 
 // run makes the checks.
@@ -162,25 +136,6 @@ func (d *examination) run(ctx context.Context) []doctor.Finding {
 	stop := d.a.spin("looking around")
 	defer stop()
 	return doctor.Run(ctx, doctor.System(runtime.GOOS, d.a.lookupEnv), d.setup)
-}
-
-// keyringCheck returns a question for the keyring, nil if it keeps no secret of weir.
-func keyringCheck(store *secret.Store) func(context.Context) error {
-	entries, err := store.List()
-	if err != nil {
-		return func(context.Context) error { return err }
-	}
-	at := slices.IndexFunc(entries, func(e secret.Entry) bool { return e.Place == secret.Keyring })
-	if at < 0 {
-		return nil
-	}
-	return func(context.Context) error {
-		_, ok, err := store.Lookup(entries[at].Name) // bounded by the store
-		if err == nil && !ok {
-			err = fmt.Errorf("it does not have %s any more; set it again: weir secret set %s", entries[at].Name, entries[at].Name)
-		}
-		return err
-	}
 }
 
 // maxRecords bounds the records that are looked at.

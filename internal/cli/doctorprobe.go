@@ -11,10 +11,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
-	"github.com/weir-mcp/weir/internal/text/lazy"
-	"github.com/weir-mcp/weir/internal/text/token"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
@@ -48,8 +46,8 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 	}
 	d.end = func() { closeEngine(e) }
 	_ = e.Settled(ctx) // the states say what has failed, and what is late
-	report := reportOf(app.HealthSeen(ctx, e), app.CatalogSeen(ctx, e, time.Time{}))
-	report.Listed = listedNames(c, e.Tools(ctx, listedQuery(c)))
+	report := machine.Report(app.HealthSeen(ctx, e), app.CatalogSeen(ctx, e, time.Time{}))
+	report.Listed = machine.ListedNames(c, e.Tools(ctx, machine.ListedQuery(c)))
 	log.fill(report.Servers)
 	return report, nil
 }
@@ -64,11 +62,11 @@ func (d *examination) probeRunning(ctx context.Context, at string) (doctor.Repor
 	if err := fetchBeside(ctx, at, d.token, "catalog", info); err != nil {
 		return doctor.Report{}, err
 	}
-	report := reportOf(h, info)
+	report := machine.Report(h, info)
 	report.Running, report.URL, report.Version = true, withoutPassword(at), h.Version
 	runningOutput(ctx, d.a, d.setup.Path, report.Servers)
-	if tools, err := toolsAt(at, d.token)(ctx, listedQuery(d.setup.Config)); err == nil {
-		report.Listed = listedNames(d.setup.Config, tools)
+	if tools, err := toolsAt(at, d.token)(ctx, machine.ListedQuery(d.setup.Config)); err == nil {
+		report.Listed = machine.ListedNames(d.setup.Config, tools)
 	}
 	return report, nil
 }
@@ -86,27 +84,11 @@ func runningOutput(ctx context.Context, a *process, path string, servers []docto
 			continue
 		}
 		var found api.Lines
-		if err := o.get(ctx, serverPath(s.Name, "log")+"?lines="+strconv.Itoa(keptLines), &found); err != nil {
+		if err := o.get(ctx, serverPath(s.Name, "log")+"?lines="+strconv.Itoa(machine.KeptLines), &found); err != nil {
 			return
 		}
-		servers[i].Stderr = lastOutput(found.Lines)
+		servers[i].Stderr = machine.LastOutput(found.Lines)
 	}
-}
-
-// lastOutput returns what the last program of a server that wrote anything has written.
-func lastOutput(lines []serverlog.Line) (out []string) {
-	ended := false // the program that wrote the lines so far
-	for _, line := range lines {
-		switch {
-		case line.Mark:
-			ended = true
-		case ended:
-			out, ended = []string{line.Text}, false
-		default:
-			out = append(out, line.Text)
-		}
-	}
-	return out
 }
 
 // settleLimit is how long the servers of a running gateway may go on starting, so that time is left
@@ -130,46 +112,6 @@ func settledHealth(ctx context.Context, at, token string) (*app.Health, error) {
 		}
 	}
 }
-
-// catalogFinding is a line of /catalog: server: kind "name": text.
-var catalogFinding = lazy.Pattern(`^(.*?): ([a-z_]+) ("(?:[^"\\]|\\.)*"): (.*)$`)
-
-// reportOf turns what a gateway tells into what the doctor reads.
-func reportOf(h *app.Health, info *app.CatalogInfo) doctor.Report {
-	r := doctor.Report{Store: h.Store}
-	for _, u := range h.List() {
-		r.Servers = append(r.Servers, doctor.Server{Name: u.Name, State: u.State, Error: u.Error, Note: u.Note, Tools: u.Tools, Differs: u.Differs})
-	}
-	for _, line := range info.Findings {
-		if m := catalogFinding().FindStringSubmatch(line); m != nil {
-			r.Findings = append(r.Findings, doctor.CatalogFinding{Server: m[1], Kind: m[2], Name: strings.Trim(m[3], `"`), Text: m[4]})
-		}
-	}
-	return r
-}
-
-// listedQuery asks for what listedNames needs.
-func listedQuery(c *config.Config) app.ToolQuery {
-	return app.ToolQuery{Definitions: c.Mode == config.ModeAuto}
-}
-
-// listedNames returns the names of tools that agents see, if the mode lists all of them. A catalog
-// whose definitions are not all in the answer is too large for mode auto to list it.
-func listedNames(c *config.Config, list app.ToolList) (names []string) {
-	tokens := 0
-	for _, t := range list.Tools {
-		namespace, _, _ := strings.Cut(t.Short, ":")
-		names = append(names, namespace+"__"+t.Name)
-		tokens += token.Count(t.Description) + token.CountBytes(t.InputSchema)
-	}
-	if c.Mode == config.ModeGateway || c.Mode == config.ModeAuto && (tokens >= c.AutoTokens || list.Total > len(list.Tools)) {
-		return nil
-	}
-	return names
-}
-
-// keptLines bounds the lines of stderr that are kept of each server.
-const keptLines = 20
 
 // A listener is a log that keeps what servers print, by their names. The lines have no secrets.
 type listener struct {
@@ -208,7 +150,7 @@ func (l *listener) Handle(_ context.Context, r slog.Record) error {
 	case r.Message == "stderr" && l.over[server]: // a further attempt says the same
 	case r.Message == "stderr":
 		lines := append(l.stderr[server], line)
-		l.stderr[server] = slices.Clone(lines[max(0, len(lines)-keptLines):])
+		l.stderr[server] = slices.Clone(lines[max(0, len(lines)-machine.KeptLines):])
 	case strings.HasPrefix(r.Message, "skipped a line of stdout") && l.noise[server] == "":
 		l.noise[server] = line
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/splice"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 )
 
 // secretFlag is the place for secrets that a command was told.
@@ -254,8 +255,8 @@ With --print nothing is written: what to paste, and a link if the client has one
 			if err := by.choose(cmd.Context(), cmd, &m.How, m.Config); err != nil {
 				return err
 			}
-			if err := lasting(m.How); err != nil {
-				return err
+			if err := machine.Lasting(m.How); err != nil {
+				return &failure{exitUsage, err}
 			}
 			if print {
 				return printSnippets(a, m, args)
@@ -322,21 +323,10 @@ func runConnect(a *process, ctx context.Context, c *changing, m *setup.Machine, 
 	if err != nil {
 		return err
 	}
-	if err := connectAll(p, sources, keep); err != nil {
-		return err
+	if err := p.ConnectAll(sources, keep); err != nil {
+		return &failure{exitUsage, err}
 	}
 	return c.carryOut(a, ctx, m, p, where)
-}
-
-// connectAll plans weir's entry in the files of sources.
-func connectAll(p *setup.Plan, sources []setup.Source, keep bool) error {
-	for _, s := range sources {
-		if err := p.Connect(s, keep); err != nil {
-			return &failure{exitUsage, err}
-		}
-	}
-	p.Summarize()
-	return nil
 }
 
 func disconnectCommand(a *process) *cobra.Command {
@@ -400,21 +390,6 @@ func clientsCommand(a *process) *cobra.Command {
 	return cmd
 }
 
-// stateOfSource says whether weir stands in a source, and counts its other servers.
-func stateOfSource(s setup.Source) (state string, servers int) {
-	switch {
-	case s.Err != nil:
-		return "unreadable", len(s.Servers)
-	case s.Client.Pasted():
-		return "paste", len(s.Servers)
-	case s.Wired:
-		return "wired", len(s.Servers) - 1
-	case !s.Exists:
-		return "no file", len(s.Servers)
-	}
-	return "not wired", len(s.Servers)
-}
-
 // printSources lists clients with their files.
 func printSources(a *process, sources []setup.Source, asJSON bool) error {
 	type line struct {
@@ -427,7 +402,7 @@ func printSources(a *process, sources []setup.Source, asJSON bool) error {
 	}
 	lines, rows, notes := []line{}, [][]cell{}, []string{}
 	for _, s := range sources {
-		state, servers := stateOfSource(s)
+		state, servers := s.State()
 		l := line{Client: s.Client.ID, Name: s.Client.Name, State: state, File: s.File, Servers: servers}
 		if s.Err != nil {
 			l.Error = s.Err.Error()

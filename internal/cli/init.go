@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 )
 
 // initRun is one run of weir init.
@@ -47,8 +48,8 @@ All of it is one operation: "weir undo" takes it back.`,
 			if r.m, err = a.machine(r.config); err != nil {
 				return err
 			}
-			if err = lasting(r.m.How); err != nil {
-				return err
+			if err = machine.Lasting(r.m.How); err != nil {
+				return &failure{exitUsage, err}
 			}
 			if r.sources, err = look(a, r.m, nil); err != nil {
 				return err
@@ -103,8 +104,8 @@ func (r *initRun) run(ctx context.Context) error {
 		return err
 	}
 	r.offer.into(r.plan, r.m)
-	if err := connectAll(r.plan, chosen, false); err != nil {
-		return err
+	if err := r.plan.ConnectAll(chosen, false); err != nil {
+		return &failure{exitUsage, err}
 	}
 	if r.plan.Empty() {
 		return r.nothing(ctx)
@@ -287,8 +288,8 @@ func (r *initRun) json(done setup.Result, dry bool) initJSON {
 // onlyPlan ends a run that changes nothing. The plan includes the clients' files.
 func (r *initRun) onlyPlan() error {
 	r.offer.into(r.plan, r.m)
-	if err := connectAll(r.plan, r.choices(), false); err != nil {
-		return err
+	if err := r.plan.ConnectAll(r.choices(), false); err != nil {
+		return &failure{exitUsage, err}
 	}
 	if r.asJSON {
 		if err := printJSON(r.a.stdout, r.json(setup.Result{}, true)); err != nil {

@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 
@@ -19,9 +16,8 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/secret"
 	"github.com/weir-mcp/weir/internal/setup"
-	"github.com/weir-mcp/weir/internal/setup/bundle"
 	"github.com/weir-mcp/weir/internal/setup/clients"
-	"github.com/weir-mcp/weir/internal/setup/journal"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 )
 
 // changing are the flags of commands that change files.
@@ -48,81 +44,31 @@ func (c *changing) flags(cmd *cobra.Command) {
 // machine returns the computer of the person who runs this process. path is the weir.yaml to change,
 // "" for the user's.
 func (a *process) machine(path string) (*setup.Machine, error) {
-	where := places(a.lookupEnv)
-	own, err := where.Config()
+	m, err := a.user().Open(path)
 	if err != nil {
 		return nil, err
 	}
-	state, err := where.State()
+	own, err := places(a.lookupEnv).Config()
 	if err != nil {
 		return nil, err
 	}
-	data, err := where.Data()
-	if err != nil {
-		return nil, err
+	custom := m.Config
+	if custom == own {
+		custom = ""
 	}
-	m := &setup.Machine{Service: undoableService{a}, Config: own, Bundles: filepath.Join(data, "bundles")}
-	if m.Env, err = a.clientEnvironment(); err != nil {
-		return nil, err
-	}
-	m.Folders = userFolders(a, m.Env.Home)
-	if m.Journal, err = journal.Open(filepath.Join(state, "journal")); err != nil {
-		return nil, err
-	}
-	var custom string
-	if path != "" {
-		if custom, err = filepath.Abs(path); err != nil {
-			return nil, err
-		}
-		if m.Config = custom; custom == own {
-			custom = ""
-		}
-	}
-	if m.Secrets, err = a.secretsForPlans(); err != nil {
-		return nil, err
-	}
-	if m.How, err = a.way(custom, m.Config); err != nil {
-		return nil, err
-	}
-	return m, nil
+	m.Service = undoableService{a}
+	m.How, err = a.way(custom, m.Config)
+	return m, err
 }
 
-// userFolders returns the folders that the person's desktop has names for. Other systems than those
-// with XDG folders have none.
-func userFolders(a *process, home string) map[string]string {
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
-		return nil
+// user returns the user who runs this process. Only a person at a terminal can unlock a keyring, so
+// without one new secrets go to the file.
+func (a *process) user() machine.User {
+	u := machine.User{LookupEnv: a.lookupEnv, Secrets: secret.Auto}
+	if !a.stderr.screen() {
+		u.Secrets = secret.File
 	}
-	data, err := os.ReadFile(filepath.Join(cmp.Or(a.env("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "user-dirs.dirs"))
-	if err != nil {
-		return nil
-	}
-	return bundle.UserFolders(data, home)
-}
-
-// clientEnvironment is this computer as the table of clients looks at it.
-func (a *process) clientEnvironment() (clients.Environment, error) {
-	home := a.env("HOME")
-	if runtime.GOOS == "windows" {
-		home = a.env("USERPROFILE")
-	}
-	if home == "" {
-		return clients.Environment{}, errors.New("the home folder is not known: set HOME")
-	}
-	return clients.Environment{
-		OS: runtime.GOOS, Home: home, Getenv: a.env,
-		Exists: func(path string) bool { _, err := os.Stat(path); return err == nil },
-		Names: func(folder string) (names []string) {
-			entries, err := os.ReadDir(folder)
-			if err != nil {
-				return nil // a folder that cannot be listed has no names for weir
-			}
-			for _, e := range entries {
-				names = append(names, e.Name())
-			}
-			return names
-		},
-	}, nil
+	return u
 }
 
 // env reads a variable, "" for one that is not set.
@@ -198,17 +144,6 @@ func (a *process) program() ([]string, error) {
 	return []string{path}, nil
 }
 
-// builtForOneRun matches programs of go run, which Go removes after the run or some days later.
-var builtForOneRun = regexp.MustCompile(`[/\\]go-build\d*[/\\]([^/\\]+[/\\])+(exe[/\\][^/\\]+|[0-9a-f]{64}-d[/\\][^/\\]+)$`)
-
-// lasting returns an error if clients would start a program that is soon gone.
-func lasting(h clients.How) error {
-	if h.URL == "" && len(h.Command) == 1 && builtForOneRun.MatchString(h.Command[0]) {
-		return failf(exitUsage, "weir runs from a file that go run removes, so clients could not start it. Install it first: go install ./cmd/weir")
-	}
-	return nil
-}
-
 // nearMachine is machine for commands that change one server: without a path it takes this folder's
 // weir.yaml, if there is one.
 func (a *process) nearMachine(path string) (*setup.Machine, error) {
@@ -227,38 +162,4 @@ func firstCommands(a *process) []*cobra.Command {
 		initCommand(a), importCommand(a), connectCommand(a), disconnectCommand(a), clientsCommand(a), undoCommand(a),
 		addCommand(a), removeCommand(a), enableCommand(a), disableCommand(a),
 	}
-}
-
-// keptSecrets is the store of secrets as a plan uses it.
-type keptSecrets struct {
-	*secret.Store
-	place secret.Place
-}
-
-// secretsForPlans returns the store of this user. Only a person at a terminal can unlock a keyring,
-// so without one the values go to the file.
-func (a *process) secretsForPlans() (setup.Secrets, error) {
-	store, err := openSecrets(a)
-	if err != nil {
-		return nil, err
-	}
-	place := secret.Auto
-	if !a.stderr.screen() {
-		place = secret.File
-	}
-	return keptSecrets{store, place}, nil
-}
-
-// Set implements setup.Secrets.
-func (k keptSecrets) Set(name, value string) (string, error) {
-	where, err := k.Store.Set(name, value, k.place)
-	return string(where), err
-}
-
-// Remove implements setup.Secrets.
-func (k keptSecrets) Remove(name string) error {
-	if err := k.Store.Remove(name); !errors.Is(err, secret.ErrMissing) {
-		return err
-	}
-	return nil
 }

@@ -96,10 +96,10 @@ func asPlanJSON(m *setup.Machine, p *setup.Plan) planJSON {
 	}
 	if i := p.Import; i != nil {
 		for _, s := range i.Servers {
-			out.Servers = append(out.Servers, serverJSON{s.Name, starts(s.Server), clientsOf(s)})
+			out.Servers = append(out.Servers, serverJSON{s.Name, s.Server.Starts(), clientsOf(s)})
 		}
 		for _, s := range i.Known {
-			out.Known = append(out.Known, serverJSON{s.Name, starts(s.Server), clientsOf(s)})
+			out.Known = append(out.Known, serverJSON{s.Name, s.Server.Starts(), clientsOf(s)})
 		}
 		for _, s := range i.Stay {
 			out.Stay = append(out.Stay, stayJSON{s.Client, s.Name, s.Stay})
@@ -121,14 +121,6 @@ func asPlanJSON(m *setup.Machine, p *setup.Plan) planJSON {
 	return out
 }
 
-// starts is what a server is, on one line: its command or its URL. Secrets are references in it.
-func starts(s clients.Server) string {
-	if s.URL != "" {
-		return s.URL
-	}
-	return strings.Join(append([]string{s.Command}, s.Args...), " ")
-}
-
 // clientsOf returns the clients whose entries became a server, each once.
 func clientsOf(s clients.Planned) []string {
 	ids := []string{}
@@ -147,7 +139,7 @@ func showPlan(a *process, m *setup.Machine, p *setup.Plan) {
 		if len(i.Servers) > 0 {
 			heading(t, "Into "+a.tilde(m.Config))
 			for _, s := range i.Servers {
-				item(t, green, "+", s.Name, starts(s.Server)+from(clientsOf(s)))
+				item(t, green, "+", s.Name, s.Server.Starts()+from(clientsOf(s)))
 			}
 		}
 		if len(i.Known) > 0 {

@@ -16,8 +16,12 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/setup"
+	"github.com/weir-mcp/weir/internal/setup/doctor"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/setup/service"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 func serveCommand(a *process) *cobra.Command {
@@ -263,10 +267,11 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 		}
 		f = newStdioFace(e, c, a, logger, r.profile)
 	} else {
-		server := web.New(e, c, listener, logger.Logger)
+		var operated api.Machine
 		if path != "" {
-			server.SetMachine(machineOf(a, e, listener.Local()+"/mcp", path, opts))
+			operated = machineOf(a, e, listener.Local()+"/mcp", path, opts)
 		}
+		server := web.New(e, c, listener, operated, logger.Logger)
 		if f, token = server, server.Token(); idle > 0 {
 			unused = server.Idle(idle)
 		}
@@ -298,6 +303,19 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	defer stop()
 	logger.Info(logStopping, "upstreams", len(e.Upstreams()))
 	return end.drain(hurry, f, drainTime(e.Config(), !stdio))
+}
+
+// machineOf returns what operators change of the machine of a running gateway.
+func machineOf(a *process, e *app.Engine, url, path string, opts config.Options) api.Machine {
+	return machine.New(e, machine.Options{
+		Open: func() (*setup.Machine, error) { return a.machine(path) },
+		Examine: func(ctx context.Context, only string) (doctor.Setup, error) {
+			d := &examination{a: a, setup: doctor.Setup{Only: only}}
+			err := d.prepare(ctx, path)
+			return d.setup, err
+		},
+		Read: opts, LookupEnv: a.lookupEnv, Version: a.version, URL: url, Connects: true,
+	})
 }
 
 // listenFor listens for a gateway. One in the background takes a free port if another program has the

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/setup/service"
 )
 
@@ -225,8 +226,8 @@ func (c *serviceChange) settings(ctx context.Context) (service.Settings, error) 
 	if len(program) > 1 {
 		return settings, failf(exitUsage, "npx runs weir from a cache that npm empties, which no service can start from. Install it first: npm install -g weir-mcp")
 	}
-	if err := lasting(clients.How{Command: program}); err != nil {
-		return settings, err
+	if err := machine.Lasting(clients.How{Command: program}); err != nil {
+		return settings, &failure{exitUsage, err}
 	}
 	settings.Program = program[0]
 	settings.Env = serviceEnvironment(c.a, ctx)

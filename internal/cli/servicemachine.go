@@ -130,10 +130,10 @@ func stopOther(ctx context.Context, f *runFile) error {
 	return nil
 }
 
-// undoableService restores the service for firstrun.
+// undoableService restores the service for setup.
 type undoableService struct{ a *process }
 
-// Restore implements firstrun.Service.
+// Restore implements setup.Service.
 func (u undoableService) Restore(ctx context.Context, step string) error {
 	s, err := u.a.service()
 	if err != nil {

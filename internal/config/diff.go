@@ -18,6 +18,10 @@ type Change struct {
 	// ran before is in Removed as well.
 	Faulty []string
 
+	// Idle are the names of servers that are not in both configurations and run with neither: they are
+	// disabled or faulty. Sorted.
+	Idle []string
+
 	// Omitted are the names of servers that are now left out for a new reason, sorted.
 	Omitted []string
 
@@ -28,7 +32,7 @@ type Change struct {
 
 // Empty reports whether nothing changed.
 func (c Change) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Faulty)+len(c.Omitted)+len(c.Other) == 0
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Faulty)+len(c.Idle)+len(c.Omitted)+len(c.Other) == 0
 }
 
 // Diff compares two loaded configurations. A nil old one has no servers and the
@@ -68,6 +72,8 @@ func Diff(old, new *Config) Change {
 		}
 	}
 	slices.Sort(change.Faulty)
+	change.Idle = append(notRunning(was, new), notRunning(now, old)...)
+	slices.Sort(change.Idle)
 	for name, reason := range new.omitted {
 		if old.omitted[name] != reason {
 			change.Omitted = append(change.Omitted, name)
@@ -89,6 +95,16 @@ func Diff(old, new *Config) Change {
 		}
 	}
 	return change
+}
+
+// notRunning returns the names of servers that do not run and that another configuration does not have.
+func notRunning(servers []*Server, other *Config) (names []string) {
+	for _, s := range servers {
+		if _, has := other.Server(s.Name); !has && (s.Disabled || s.Faulty()) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // unlike returns the servers of two lists without the ones that both share at the start and at the end. Of thousands of

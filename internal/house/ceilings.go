@@ -5,7 +5,7 @@ package house
 var (
 	methodCeilings = map[string]int{
 		"internal/app.Engine":           124,
-		"internal/cli.process":          271,
+		"internal/cli.process":          268,
 		"internal/cluster.Node":         94,
 		"internal/config.decoder":       78,
 		"internal/office/roster.Shared": 52,
@@ -70,6 +70,7 @@ var (
 		"internal/result/usage":          "tests of package gateway call it through meta-tools",
 		"internal/house":                 "TestModule applies every rule to the module",
 		"internal/testkit/linearity":     "a checker for tests",
+		"internal/setup/machine":         "tests of packages weir and cli change the files of gateways",
 		"internal/setup/mcpregistry":     "tests of the packages that use it",
 		"internal/testkit/oauthtest":     "a stand-in for tests",
 		"internal/office/roster":         "tests of the packages that use it",

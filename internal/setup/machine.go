@@ -82,6 +82,21 @@ type Source struct {
 	doc []byte
 }
 
+// State says whether weir stands in a source, and counts its other servers.
+func (s Source) State() (state string, servers int) {
+	switch {
+	case s.Err != nil:
+		return "unreadable", len(s.Servers)
+	case s.Client.Pasted():
+		return "paste", len(s.Servers)
+	case s.Wired:
+		return "wired", len(s.Servers) - 1
+	case !s.Exists:
+		return "no file", len(s.Servers)
+	}
+	return "not wired", len(s.Servers)
+}
+
 // errNoClient is the error for a word that names neither a client nor a file.
 var errNoClient = errors.New("no such client")
 

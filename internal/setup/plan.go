@@ -167,9 +167,21 @@ func (p *Plan) Drop(names ...string) {
 	p.Summary = counted(len(p.Import.Servers), "server") + " into weir"
 }
 
-// Connect plans weir's entry in a source's file, and takes the servers out that the plan moves. With
+// ConnectAll plans weir's entry in the files of sources, and sums the plan up. A file from which
+// the plan takes servers loses them, unless keep is set.
+func (p *Plan) ConnectAll(sources []Source, keep bool) error {
+	for _, s := range sources {
+		if err := p.connect(s, keep); err != nil {
+			return err
+		}
+	}
+	p.Summarize()
+	return nil
+}
+
+// connect plans weir's entry in a source's file, and takes the servers out that the plan moves. With
 // keep it only adds. It changes nothing in a file that is as it should be.
-func (p *Plan) Connect(s Source, keep bool) error {
+func (p *Plan) connect(s Source, keep bool) error {
 	if s.Err != nil || s.Elsewhere {
 		return s.Err
 	}
@@ -212,7 +224,7 @@ func (p *Plan) Connect(s Source, keep bool) error {
 }
 
 // Widens reports whether weir would let a client reach tools that its own entries keep from it. Then
-// Connect does nothing, unless a profile was chosen.
+// ConnectAll leaves its file, unless a profile was chosen.
 func (p *Plan) Widens(c *clients.Client) bool {
 	return p.Import != nil && p.m.How.Profile == nil &&
 		slices.ContainsFunc(p.Import.Narrower, func(own clients.Server) bool { return own.Client == c.ID })

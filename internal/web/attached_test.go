@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/testkit/memnet"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/internal/web/attach"
 )
 
@@ -100,7 +101,7 @@ func TestAttachedTokenExpires(t *testing.T) {
 func inMemory(t *testing.T, text string) (network *memnet.Listener, end func()) {
 	t.Helper()
 	engine, c := engineOf(t, text)
-	handler := web.NewHandler(engine, c, "http://127.0.0.1", slog.New(slog.DiscardHandler))
+	handler := web.NewHandler(engine, c, "http://127.0.0.1", api.Machine{}, slog.New(slog.DiscardHandler))
 	network = memnet.New()
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	ended := make(chan struct{})

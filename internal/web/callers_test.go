@@ -20,6 +20,7 @@ import (
 	"github.com/weir-mcp/weir/internal/testkit/fakeidp"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // protected is a gateway that accepts tokens of a fake provider.
@@ -91,7 +92,7 @@ mcpServers: {%sup: {url: %q}}
 	if err := engine.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server = web.NewHandler(engine, c, front.URL, slog.New(slog.DiscardHandler))
+	server = web.NewHandler(engine, c, front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // BenchmarkHandedOn calls a tool at /mcps/NAME/mcp of a server with a URL, in four configurations in
@@ -66,7 +67,7 @@ func BenchmarkHandedOn(b *testing.B) {
 		}
 		var server *web.Server
 		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r) }))
-		server = web.NewHandler(engine, c, front.URL, slog.New(slog.DiscardHandler))
+		server = web.NewHandler(engine, c, front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()

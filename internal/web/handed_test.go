@@ -23,6 +23,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // recordedGateway is a gateway with an audit log, in front of a server with a URL.
@@ -77,7 +78,7 @@ func startRecorded(t *testing.T, form string, judged bool) *recordedGateway {
 		t.Fatal(err)
 	}
 	g.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.server.ServeHTTP(w, r) }))
-	g.engine, g.server = engine, web.NewHandler(engine, c, g.front.URL, slog.New(slog.DiscardHandler))
+	g.engine, g.server = engine, web.NewHandler(engine, c, g.front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(g.close)
 	return g
 }

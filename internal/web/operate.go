@@ -26,7 +26,7 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 	if kept := f.engine.Store.Events(); kept != nil {
 		o.Events = kept
 	}
-	o.Machine = func() api.Machine { return f.machine }
+	o.Machine = f.machine
 	o.Settings = func(key string, set bool) (string, []api.Setting) {
 		now := f.engine.Config()
 		return now.Path(), Settings(now, []string{key}, set)

@@ -73,7 +73,7 @@ type Server struct {
 	presence presence
 	signIns  *signin.Pages // made by the first Apply
 	desk     *api.Desk     // operators' tokens, which a reload does not end
-	machine  api.Machine   // set before Start; without members the console changes no file
+	machine  api.Machine   // what operators change; without members no file
 	token    string        // opens /mcp, in addition to what auth says
 	callers  *access.Authenticator
 	streams  guard.Streams // end with the credentials of their callers
@@ -88,22 +88,20 @@ type Server struct {
 	door     sync.WaitGroup // serves the door of the listener
 }
 
-// New returns a Server for an engine and a configuration. Start makes it serve at l.
-func New(e *app.Engine, c *config.Config, l *Listener, log *slog.Logger) *Server {
-	return build(e, c, l, l.Local(), log)
+// New returns a Server for an engine and a configuration. Start makes it serve at l. Operators change m
+// in the console and by the API.
+func New(e *app.Engine, c *config.Config, l *Listener, m api.Machine, log *slog.Logger) *Server {
+	return build(e, c, l, l.Local(), m, log)
 }
-
-// SetMachine lets operators change the configuration file and more. It must be called before Start.
-func (f *Server) SetMachine(m api.Machine) { f.machine = m }
 
 // NewHandler returns a Server without a Listener. The caller serves its ServeHTTP at base, a URL
 // without a path, and must not call Start.
-func NewHandler(e *app.Engine, c *config.Config, base string, log *slog.Logger) *Server {
-	return build(e, c, nil, base, log)
+func NewHandler(e *app.Engine, c *config.Config, base string, m api.Machine, log *slog.Logger) *Server {
+	return build(e, c, nil, base, m, log)
 }
 
-func build(e *app.Engine, c *config.Config, l *Listener, base string, log *slog.Logger) *Server {
-	f := &Server{engine: e, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
+func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Machine, log *slog.Logger) *Server {
+	f := &Server{engine: e, machine: m, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
 	f.attached = &attached{handler: app.WithinProfile(e, f.MCP()), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
 	at := func(path string) *endpoint {

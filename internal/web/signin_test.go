@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/testkit/oauthtest"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // TestSignInPagesAreOwn asks for a page of a sign-in as a page of another port of this machine.
@@ -111,7 +112,7 @@ func TestSignInOutlivesReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server = web.NewHandler(engine, first, front.URL, log)
+	server = web.NewHandler(engine, first, front.URL, api.Machine{}, log)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()

@@ -23,6 +23,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // certificate writes a certificate for 127.0.0.1 that signs itself, and its key.
@@ -91,7 +92,7 @@ agents: {}
 		t.Fatal(err)
 	}
 	defer engine.Close(t.Context())
-	server := web.New(engine, c, l, log)
+	server := web.New(engine, c, l, api.Machine{}, log)
 	server.Start()
 	defer func() {
 		if err := server.Shutdown(t.Context()); err != nil {

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/splice"
@@ -49,6 +50,14 @@ type Server struct {
 
 	// Ours says that the entry is weir itself.
 	Ours bool
+}
+
+// Starts returns the command or the URL of a server on one line. Secrets are references in it.
+func (s Server) Starts() string {
+	if s.URL != "" {
+		return s.URL
+	}
+	return strings.Join(append([]string{s.Command}, s.Args...), " ")
 }
 
 // Note is a remark about an entry for the user.

@@ -41,8 +41,8 @@ type Options struct {
 	Approvals *approval.Room
 	// Elsewhere has those that wait at the other nodes of a cluster; nil: the gateway is one node.
 	Elsewhere Elsewhere
-	// Machine returns what changes the configuration and the machine. Nil changes nothing.
-	Machine func() Machine
+	// Machine changes the configuration and the machine.
+	Machine Machine
 	// Definitions compare what servers offer with weir.lock.
 	Definitions Definitions
 	// Settings returns the configuration in effect: the keys that start with key, without defaults if

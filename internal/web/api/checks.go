@@ -74,7 +74,7 @@ func (a *checkup) routes() []route {
 
 // doctor serves doctor.
 func (a *checkup) doctor(w http.ResponseWriter, r *http.Request) error {
-	checks := a.o.machine().Checks
+	checks := a.o.Machine.Checks
 	if checks == nil {
 		return mcp.Errorf(mcp.KindNotFound, "this gateway has no configuration file to look at")
 	}
@@ -102,7 +102,7 @@ func (a *checkup) mend(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &given); err != nil {
 		return err
 	}
-	checks := a.o.machine().Checks
+	checks := a.o.Machine.Checks
 	switch {
 	case checks == nil:
 		return mcp.Errorf(mcp.KindNotFound, "this gateway has no configuration file to look at")

@@ -40,7 +40,7 @@ func TestMend(t *testing.T) {
 	var told []string
 	a := api.New(api.Options{Key: key, Operates: func(principal string) bool { return principal == "bob" },
 		Operated: func(_ context.Context, _ audit.Kind, _, _, _, detail string) { told = append(told, detail) },
-		Machine:  func() api.Machine { return api.Machine{Checks: doctorsFindings{}} },
+		Machine:  api.Machine{Checks: doctorsFindings{}},
 		Tokens: func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				next.ServeHTTP(w, r.WithContext(identity.With(r.Context(), &identity.Identity{Principal: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")})))
@@ -80,7 +80,7 @@ func TestMend(t *testing.T) {
 // clients, and other operators see nothing of it.
 func TestClientsInTheDoctorsFindings(t *testing.T) {
 	a := api.New(api.Options{Key: key, Operates: func(principal string) bool { return principal == "bob" },
-		Machine: func() api.Machine { return api.Machine{Checks: doctorsFindings{}} },
+		Machine: api.Machine{Checks: doctorsFindings{}},
 		Tokens: func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				next.ServeHTTP(w, r.WithContext(identity.With(r.Context(), &identity.Identity{Principal: "bob"})))

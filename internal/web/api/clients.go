@@ -90,10 +90,10 @@ func (a *wirer) routes() []route {
 }
 
 func (a *wirer) clients() (Clients, error) {
-	if c := a.o.machine().Clients; c != nil {
+	if c := a.o.Machine.Clients; c != nil {
 		return c, nil
 	}
-	return nil, mcp.Errorf(mcp.KindNotFound, "this gateway has no configuration file to which it could connect clients")
+	return nil, mcp.Errorf(mcp.KindNotFound, "this gateway connects no clients: it has no configuration file, or runs within another program")
 }
 
 // found serves clients.

@@ -142,17 +142,9 @@ type PlannedServer struct {
 // An editor serves the paths that change the configuration.
 type editor struct{ o *Options }
 
-// machine returns what operators change.
-func (o *Options) machine() Machine {
-	if o.Machine == nil {
-		return Machine{}
-	}
-	return o.Machine()
-}
-
 // edits returns what changes the configuration.
 func (a *editor) edits() (Edits, error) {
-	if e := a.o.machine().Edits; e != nil {
+	if e := a.o.Machine.Edits; e != nil {
 		return e, nil
 	}
 	return nil, mcp.Errorf(mcp.KindNotFound, "this gateway has no configuration file that it could change")
@@ -278,7 +270,7 @@ func (a *editor) published(w http.ResponseWriter, r *http.Request) error {
 	if words == "" || len(words) > 200 {
 		return mcp.Errorf(mcp.KindInvalidParams, "the query must have 1 to 200 characters")
 	}
-	shelf := a.o.machine().Registry
+	shelf := a.o.Machine.Registry
 	if shelf == nil {
 		return mcp.Errorf(mcp.KindNotFound, "this gateway asks no registry")
 	}

@@ -342,9 +342,7 @@ func whole(t *testing.T) (a *API, concrete func(path string) string) {
 	t.Cleanup(func() { cancel(); <-asked })
 	<-shown
 	waiting := room.List()
-	a = New(Options{Look: w.look(&w.book), Key: worldKey, Cluster: nodes{}, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Changed: fixed{}.Changed, Settings: fixed{}.Settings, Machine: func() Machine {
-		return Machine{Edits: fixed{}, Registry: fixed{}, Checks: fixed{}, Clients: wiredClients{}}
-	}})
+	a = New(Options{Look: w.look(&w.book), Key: worldKey, Cluster: nodes{}, Calls: answering{}, Servers: fixed{}, Log: serverlog.New(serverlog.Options{}), Approvals: room, Definitions: fixed{}, Audit: fixed{}, Changed: fixed{}.Changed, Settings: fixed{}.Settings, Machine: Machine{Edits: fixed{}, Registry: fixed{}, Checks: fixed{}, Clients: wiredClients{}}})
 	t.Cleanup(a.Close)
 	var id string
 	for _, e := range w.catalog.Entries() {

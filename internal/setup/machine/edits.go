@@ -1,4 +1,4 @@
-package cli
+package machine
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/json/splice"
 	"github.com/weir-mcp/weir/internal/setup"
@@ -30,30 +29,18 @@ import (
 // editWait bounds the wait for changed servers.
 const editWait = 60 * time.Second
 
-// serverEdits changes the configuration of a running gateway as weir add does. It implements
-// api.Edits.
-type serverEdits struct {
-	open   func() (*setup.Machine, error)
-	engine *app.Engine
-	opts   config.Options
-	shelf  *shelf
+// edits changes the configuration of a running gateway as weir add does. It implements api.Edits.
+type edits struct {
+	Options
+	engine   *app.Engine
+	registry *registry
 
 	mu sync.Mutex // held by a change
 }
 
-func newServerEdits(a *process, e *app.Engine, path string, opts config.Options) *serverEdits {
-	return &serverEdits{open: func() (*setup.Machine, error) { return a.machine(path) }, engine: e, opts: opts, shelf: &shelf{a: a, engine: e}}
-}
-
-// machineOf returns what operators change of the machine of a running gateway.
-func machineOf(a *process, e *app.Engine, url, path string, opts config.Options) api.Machine {
-	edits := newServerEdits(a, e, path, opts)
-	return api.Machine{Edits: edits, Registry: edits.shelf, Checks: &checkup{a: a, engine: e, path: path, url: url}, Clients: &wiring{edits}}
-}
-
 // Entry implements api.Edits.
-func (s *serverEdits) Entry(name string) (api.Entry, error) {
-	m, err := s.open()
+func (s *edits) Entry(name string) (api.Entry, error) {
+	m, err := s.Open()
 	if err != nil {
 		return api.Entry{}, err
 	}
@@ -70,8 +57,8 @@ func (s *serverEdits) Entry(name string) (api.Entry, error) {
 }
 
 // Plan implements api.Edits.
-func (s *serverEdits) Plan(ctx context.Context, given api.Addition) (api.Edited, error) {
-	m, err := s.open()
+func (s *edits) Plan(ctx context.Context, given api.Addition) (api.Edited, error) {
+	m, err := s.Open()
 	if err != nil {
 		return api.Edited{}, err
 	}
@@ -91,16 +78,16 @@ func (s *serverEdits) Plan(ctx context.Context, given api.Addition) (api.Edited,
 // plan plans an addition. What a server of the registry asks comes with the plan, which adds nothing
 // if a needed answer is missing. published is what the tag of the plan has in addition to that of the
 // file: it begins with a dot and names what the registry answered, or is "".
-func (s *serverEdits) plan(ctx context.Context, m *setup.Machine, given api.Addition) (p *setup.Plan, asked []api.Question, published string, err error) {
+func (s *edits) plan(ctx context.Context, m *setup.Machine, given api.Addition) (p *setup.Plan, asked []api.Question, published string, err error) {
 	if given.Published != "" {
-		return s.shelf.plan(ctx, m, given)
+		return s.registry.plan(ctx, m, given)
 	}
 	p, err = m.Paste(given.Text, given.Name)
 	return p, nil, "", err
 }
 
 // Add implements api.Edits.
-func (s *serverEdits) Add(ctx context.Context, tag string, given api.Addition) (api.Edited, error) {
+func (s *edits) Add(ctx context.Context, tag string, given api.Addition) (api.Edited, error) {
 	file, shown, _ := strings.Cut(tag, ".")
 	return s.change(ctx, file, func(m *setup.Machine) (*setup.Plan, []string, error) {
 		p, _, published, err := s.plan(ctx, m, given)
@@ -119,7 +106,7 @@ func (s *serverEdits) Add(ctx context.Context, tag string, given api.Addition) (
 }
 
 // Amend implements api.Edits.
-func (s *serverEdits) Amend(ctx context.Context, tag, name string, change json.RawMessage) (api.Edited, error) {
+func (s *edits) Amend(ctx context.Context, tag, name string, change json.RawMessage) (api.Edited, error) {
 	v, err := splice.Decode(change, splice.JSON)
 	patch, ok := v.(splice.Object)
 	if err != nil || !ok {
@@ -132,7 +119,7 @@ func (s *serverEdits) Amend(ctx context.Context, tag, name string, change json.R
 }
 
 // Remove implements api.Edits.
-func (s *serverEdits) Remove(ctx context.Context, tag, name string) (api.Edited, error) {
+func (s *edits) Remove(ctx context.Context, tag, name string) (api.Edited, error) {
 	return s.change(ctx, tag, func(m *setup.Machine) (*setup.Plan, []string, error) {
 		p, err := m.Remove(name)
 		return p, []string{name}, err
@@ -141,10 +128,10 @@ func (s *serverEdits) Remove(ctx context.Context, tag, name string) (api.Edited,
 
 // change applies a plan to the file with a tag, and waits for the named servers. Once it has begun, it
 // does not end with the request.
-func (s *serverEdits) change(ctx context.Context, tag string, plan func(m *setup.Machine) (*setup.Plan, []string, error)) (api.Edited, error) {
+func (s *edits) change(ctx context.Context, tag string, plan func(m *setup.Machine) (*setup.Plan, []string, error)) (api.Edited, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, err := s.open()
+	m, err := s.Open()
 	if err != nil {
 		return api.Edited{}, err
 	}
@@ -181,7 +168,7 @@ func failed(out *api.Edited, err error) {
 
 // await waits until the gateway uses the changed file, and completes what an edit tells. was is the tag
 // of the file before: the gateway does not read a file again that is as it was.
-func (s *serverEdits) await(ctx context.Context, m *setup.Machine, out *api.Edited, was string, next <-chan struct{}, names []string) {
+func (s *edits) await(ctx context.Context, m *setup.Machine, out *api.Edited, was string, next <-chan struct{}, names []string) {
 	doc, err := place.ReadFile(m.Config)
 	if err == nil {
 		out.Tag, err = m.Digest()
@@ -190,9 +177,12 @@ func (s *serverEdits) await(ctx context.Context, m *setup.Machine, out *api.Edit
 		failed(out, err)
 		return
 	}
+	if s.Changed != nil {
+		s.Changed()
+	}
 	waiting, cancel := context.WithTimeout(ctx, editWait)
 	defer cancel()
-	states, err := s.engine.Operator.Edited(waiting, next, s.opts.Sum(doc), names)
+	states, err := s.engine.Operator.Edited(waiting, next, s.Read.Sum(doc), names)
 	if err != nil {
 		out.Problem = text.Line(err.Error(), 1000)
 	}
@@ -202,10 +192,10 @@ func (s *serverEdits) await(ctx context.Context, m *setup.Machine, out *api.Edit
 }
 
 // Undo implements api.Edits.
-func (s *serverEdits) Undo(ctx context.Context, n int, own bool) (api.Edited, error) {
+func (s *edits) Undo(ctx context.Context, n int, own bool) (api.Edited, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, err := s.open()
+	m, err := s.Open()
 	if err != nil {
 		return api.Edited{}, err
 	}
@@ -315,7 +305,7 @@ func editedOf(m *setup.Machine, p *setup.Plan, tag string) api.Edited {
 	out := api.Edited{File: m.Config, Tag: tag, Adds: []api.PlannedServer{}, Stay: []api.PlannedServer{}, Secrets: []string{}, Notes: []string{}, Servers: []api.Server{}}
 	if p.Import != nil {
 		for _, s := range p.Import.Servers {
-			out.Adds = append(out.Adds, api.PlannedServer{Name: s.Name, Starts: starts(s.Server)})
+			out.Adds = append(out.Adds, api.PlannedServer{Name: s.Name, Starts: s.Server.Starts()})
 		}
 		for _, s := range p.Import.Known {
 			out.Stay = append(out.Stay, api.PlannedServer{Name: s.Name, Why: "it is in the configuration already"})

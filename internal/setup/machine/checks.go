@@ -1,8 +1,7 @@
-package cli
+package machine
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -17,12 +16,10 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// A checkup looks at a running gateway and its machine, as weir doctor does. It implements api.Checks.
+// checkup looks at a running gateway and its machine, as weir doctor does. It implements api.Checks.
 type checkup struct {
-	a      *process
+	Options
 	engine *app.Engine
-	path   string // of the configuration
-	url    string // of the gateway, for people
 
 	mu sync.Mutex // held by an examination: it takes seconds and starts programs
 }
@@ -77,31 +74,29 @@ func (c *checkup) examine(ctx context.Context, name string, use func([]doctor.Fi
 		return mcp.Errorf(mcp.KindOverloaded, "the doctor is looking already: ask again in some seconds")
 	}
 	defer c.mu.Unlock()
-	d := &examination{a: c.a, setup: doctor.Setup{Only: name}}
-	defer d.close()
-	var wrong *failure
-	switch err := d.prepare(ctx, c.path); {
-	case errors.As(err, &wrong) && name != "":
-		return mcp.Errorf(mcp.KindNotFound, "%s", text.Line(err.Error(), 1000))
-	case err != nil:
+	d, err := c.Examine(ctx, name)
+	if err != nil {
 		return err
 	}
-	if d.setup.Config != nil {
-		d.setup.Probe = func(ctx context.Context) (doctor.Report, error) { return c.probe(ctx, d.setup.Config), nil }
+	if err := d.Check(); err != nil {
+		return mcp.Errorf(mcp.KindNotFound, "%s", text.Line(err.Error(), 1000))
 	}
-	return use(doctor.Run(ctx, doctor.System(runtime.GOOS, c.a.lookupEnv), d.setup))
+	if d.Config != nil {
+		d.Probe = func(ctx context.Context) (doctor.Report, error) { return c.probe(ctx, d.Config), nil }
+	}
+	return use(doctor.Run(ctx, doctor.System(runtime.GOOS, c.LookupEnv), d))
 }
 
 // probe returns the servers as this gateway sees them.
 func (c *checkup) probe(ctx context.Context, conf *config.Config) doctor.Report {
-	report := reportOf(c.engine.Health(), c.engine.CatalogInfo(time.Time{}))
-	report.Running, report.URL, report.Version = true, c.url, c.a.version
+	report := Report(c.engine.Health(), c.engine.CatalogInfo(time.Time{}))
+	report.Running, report.URL, report.Version = true, c.URL, c.Version
 	for i, s := range report.Servers {
 		if s.Error == "" && s.State != string(upstream.StateStarting) {
 			continue
 		}
-		report.Servers[i].Stderr = lastOutput(c.engine.Operator.Log.Lines(s.Name, 0, keptLines))
+		report.Servers[i].Stderr = LastOutput(c.engine.Operator.Log.Lines(s.Name, 0, KeptLines))
 	}
-	report.Listed = listedNames(conf, c.engine.Tools(ctx, listedQuery(conf)))
+	report.Listed = ListedNames(conf, c.engine.Tools(ctx, ListedQuery(conf)))
 	return report
 }

@@ -1,8 +1,7 @@
-package cli
+package machine
 
 import (
 	"context"
-	"errors"
 
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
@@ -11,13 +10,13 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// A wiring changes the clients of the user who runs a gateway, as weir connect does. It implements
+// wiring changes the clients of the user who runs a gateway, as weir connect does. It implements
 // api.Clients.
-type wiring struct{ edits *serverEdits }
+type wiring struct{ edits *edits }
 
 // Found implements api.Clients.
 func (w *wiring) Found(context.Context) ([]api.Client, error) {
-	m, err := w.edits.open()
+	m, err := w.edits.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +26,7 @@ func (w *wiring) Found(context.Context) ([]api.Client, error) {
 	}
 	var out []api.Client
 	for _, s := range sources {
-		state, servers := stateOfSource(s)
+		state, servers := s.State()
 		c := api.Client{ID: s.Client.ID, Name: s.Client.Name, State: state, Servers: servers, File: s.File, Hearsay: s.Client.Proof == clients.Hearsay}
 		if s.Err != nil {
 			c.Error = text.Line(s.Err.Error(), 1000)
@@ -39,7 +38,7 @@ func (w *wiring) Found(context.Context) ([]api.Client, error) {
 
 // Plan implements api.Clients.
 func (w *wiring) Plan(_ context.Context, given api.Wiring) (api.Wired, error) {
-	m, err := w.edits.open()
+	m, err := w.edits.Open()
 	if err != nil {
 		return api.Wired{}, err
 	}
@@ -54,7 +53,7 @@ func (w *wiring) Plan(_ context.Context, given api.Wiring) (api.Wired, error) {
 func (w *wiring) Wire(ctx context.Context, tag string, given api.Wiring) (api.Wired, error) {
 	w.edits.mu.Lock()
 	defer w.edits.mu.Unlock()
-	m, err := w.edits.open()
+	m, err := w.edits.Open()
 	if err != nil {
 		return api.Wired{}, err
 	}
@@ -94,7 +93,7 @@ func planWiring(m *setup.Machine, given api.Wiring) (p *setup.Plan, tag string, 
 		}
 	}
 	if given.Do == api.WireConnect {
-		if err := lasting(m.How); err != nil {
+		if err := Lasting(m.How); err != nil {
 			return nil, "", mcp.Errorf(mcp.KindInvalidParams, "%s", text.Line(err.Error(), 1000))
 		}
 	}
@@ -139,12 +138,7 @@ func planConnection(m *setup.Machine, given api.Wiring, sources []setup.Source) 
 	if err != nil || given.Do != api.WireConnect {
 		return p, err
 	}
-	err = connectAll(p, sources, given.Keep)
-	var usage *failure
-	if errors.As(err, &usage) {
-		err = usage.err
-	}
-	return p, err
+	return p, p.ConnectAll(sources, given.Keep)
 }
 
 // wiredOf tells a plan, without secrets.
@@ -155,7 +149,7 @@ func wiredOf(m *setup.Machine, p *setup.Plan, tag string) api.Wired {
 		if f.Client == nil {
 			continue
 		}
-		out.Files = append(out.Files, api.WiredFile{File: f.File, Client: f.Client.ID, New: f.New, Adds: orEmpty(f.Adds), Takes: orEmpty(f.Takes), Brings: orEmpty(f.Brings)})
+		out.Files = append(out.Files, api.WiredFile{File: f.File, Client: f.Client.ID, New: f.New, Adds: list(f.Adds), Takes: list(f.Takes), Brings: list(f.Brings)})
 		if f.Client.Reload != clients.Live && !told[f.Client.ID] {
 			told[f.Client.ID] = true
 			out.Advice = append(out.Advice, f.Client.Name+": "+f.Client.Reload.Advice())
@@ -163,3 +157,6 @@ func wiredOf(m *setup.Machine, p *setup.Plan, tag string) api.Wired {
 	}
 	return out
 }
+
+// list returns names as JSON has them: without any, an empty list.
+func list(names []string) []string { return append([]string{}, names...) }

@@ -1,4 +1,4 @@
-package cli
+package machine
 
 import (
 	"testing"
@@ -17,10 +17,10 @@ func TestLasting(t *testing.T) {
 		`C:\Temp\go-build120\b001\exe\weir.exe`:        false,
 		"/home/ann/.cache/go-build/0a/" + sum + "-d/w": false,
 	} {
-		if err := lasting(clients.How{Command: []string{path}}); (err == nil) != stays {
+		if err := Lasting(clients.How{Command: []string{path}}); (err == nil) != stays {
 			t.Errorf("%s: %v", path, err)
 		}
-		if err := lasting(clients.How{Command: []string{path}, URL: "http://127.0.0.1:8088/mcp"}); err != nil {
+		if err := Lasting(clients.How{Command: []string{path}, URL: "http://127.0.0.1:8088/mcp"}); err != nil {
 			t.Errorf("%s, by the URL: %v", path, err)
 		}
 	}
