@@ -133,55 +133,61 @@ func (k *Cache) keyOf(c *Call) (cacheKey, bool) {
 	return key, true
 }
 
-// Link answers calls from the cache and caches other results. Equal concurrent calls are made once
+// Step answers calls from the cache and caches other results. Equal concurrent calls are made once
 // (see flights).
-func (k *Cache) Link() Link {
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			key, ok := k.keyOf(c)
-			if !ok {
-				return next.Dispatch(ctx, c)
+func (k *Cache) Step() Step {
+	return Step{Phase: PhaseReuse, Name: "cache", Before: k.before, After: k.after}
+}
+
+func (k *Cache) before(ctx context.Context, c *Call) error {
+	key, ok := k.keyOf(c)
+	if !ok {
+		return nil
+	}
+	at := flightKey{key, c.Catalog.Base()}
+	for {
+		if c.Reply = k.get(key, at.of); c.Reply != nil {
+			c.Provenance.CacheHit = true
+			return Done
+		}
+		f, mine := k.flights.join(at)
+		if mine {
+			if c.Reply = k.get(key, at.of); c.Reply != nil { // it was stored just before
+				k.flights.land(f, c.Reply, false)
+				c.Provenance.CacheHit = true
+				return Done
 			}
-			for {
-				if result := k.get(key, c.Catalog.Base()); result != nil {
-					c.Provenance.CacheHit = true
-					return result, nil
-				}
-				f, mine := k.flights.join(flightKey{key, c.Catalog.Base()})
-				if mine {
-					if result := k.get(key, c.Catalog.Base()); result != nil { // it was stored just before
-						k.flights.land(flightKey{key, c.Catalog.Base()}, f, result, false)
-						c.Provenance.CacheHit = true
-						return result, nil
-					}
-					return k.fly(ctx, c, key, f, next)
-				}
-				result, again, err := f.wait(ctx, c)
-				if result != nil || err != nil {
-					c.Provenance.CacheHit = err == nil
-					return result, err
-				}
-				if !again {
-					return next.Dispatch(ctx, c)
-				}
-			}
-		})
+			c.flight, c.OnAsk = f, func() { k.flights.land(f, nil, false) }
+			return nil
+		}
+		result, again, err := f.wait(ctx, c)
+		if err != nil {
+			return err
+		}
+		if result != nil {
+			c.Reply, c.Provenance.CacheHit = result, true
+			return Done
+		}
+		if !again {
+			return nil
+		}
 	}
 }
 
-// fly makes the call that other callers may wait for.
-func (k *Cache) fly(ctx context.Context, c *Call, key cacheKey, f *flight, next Dispatcher) (result json.RawMessage, err error) {
-	at := flightKey{key, c.Catalog.Base()}
+// after lands the flight of a call that other callers may wait for.
+func (k *Cache) after(ctx context.Context, c *Call, err error) error {
+	f := c.flight
+	if f == nil {
+		return err
+	}
 	var shared json.RawMessage
-	defer func() { k.flights.land(at, f, shared, ctx.Err() != nil) }()
-	c.OnAsk = func() { k.flights.land(at, f, nil, false) }
-	result, err = next.Dispatch(ctx, c)
-	if err == nil && !c.Asked && c.Task == "" && Cacheable(result) {
-		if shared = k.put(key, c.Catalog.Base(), result); shared == nil && k.flights.awaited(f) {
-			shared = slices.Clone(result)
+	defer func() { k.flights.land(f, shared, ctx.Err() != nil) }()
+	if err == nil && !c.Asked && c.Task == "" && Cacheable(c.Reply) {
+		if shared = k.put(f.key.cacheKey, f.key.of, c.Reply); shared == nil && k.flights.awaited(f) {
+			shared = slices.Clone(c.Reply)
 		}
 	}
-	return result, err
+	return err
 }
 
 // Cacheable reports whether a result is complete and not an error.

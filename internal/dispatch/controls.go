@@ -142,15 +142,13 @@ type Act struct {
 	Again func(ctx context.Context) (c *catalog.Catalog, about []Subject, ok bool)
 
 	decided decision // set by admit
-	status  string   // set by admit: the policy's verdict, "" without a policy
 	// Of is the entry that the verdict is about, set by Admit; nil if it is about none.
 	Of *catalog.Entry
 }
 
 // Admit decides about an act. It returns a pass; or an *Error with PermissionDenied or RateLimited;
 // or an *mcp.Error for a message that two readers could read differently; or the context's error.
-// It may ask a person and wait for the answer, and judges once more then. A dry run asks no one and counts nothing; its status
-// says what would have happened.
+// It may ask a person and wait for the answer, and judges once more then. A dry run asks no one and counts nothing.
 func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	if c.None() {
 		return pass{granted: true}, nil
@@ -171,15 +169,13 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	s, v := c.Policy.strictest(in, how, a.Verb, a.About)
 	a.Of = s.Entry
 	if c.Policy != nil {
-		a.status, a.decided = "pass", decision{made: true, by: v}
+		a.decided = decision{made: true, by: v}
 	}
 	if c.observes {
 		c.notice(ctx, in, a, v)
 	}
 	switch {
-	case v.action == Allow, v.action == RequireApproval && a.Free:
-	case v.action == RequireApproval && a.dryRun:
-		a.status = "approval_required"
+	case v.action == Allow, v.action == RequireApproval && (a.Free || a.dryRun):
 	case v.action == RequireApproval:
 		q, err := c.approve(ctx, a, s, v, was)
 		if err != nil {
@@ -327,18 +323,14 @@ func (v verdict) refusal(a *Act, s Subject, why string) *result.Error {
 // SubjectsOf returns the newest catalog, and the subjects of a call of an entry there.
 type SubjectsOf func(e *catalog.Entry, uri string) (*catalog.Catalog, []Subject)
 
-// Admission is the link of the dispatch chains that obtains the pass.
-func Admission(ctl *Controls, from SubjectsOf) Link {
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			c.Lap(telemetry.StepCheck)
-			err := ctl.AdmitCall(ctx, c, from)
-			if c.Lap(telemetry.StepPolicy); err != nil {
-				return nil, err
-			}
-			return next.Dispatch(ctx, c)
-		})
-	}
+// Admission obtains the pass of a call.
+func Admission(ctl *Controls, from SubjectsOf) Step {
+	return Step{Phase: PhaseAdmit, Name: "admit", Before: func(ctx context.Context, c *Call) error {
+		c.Lap(telemetry.StepCheck)
+		err := ctl.AdmitCall(ctx, c, from)
+		c.Lap(telemetry.StepPolicy)
+		return err
+	}}
 }
 
 // AdmitAgain decides about a request that continues a call, such as one for the result of a task. It
@@ -383,7 +375,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 	} else {
 		call.Args = a.args
 	}
-	call.Params, call.policy, call.decided = a.Params, a.status, a.decided
+	call.Params, call.decided = a.Params, a.decided
 	return nil
 }
 

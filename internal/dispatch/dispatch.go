@@ -15,10 +15,11 @@ import (
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
-// Call is one call of an agent: of a meta-tool, or of a corresponding MCP method. Links add the
-// data that later links need, and the outcome.
+// Call is one call of an agent: of a meta-tool, or of a corresponding MCP method. Steps add the
+// data that later steps need, and the outcome.
 type Call struct {
 	// Request is the agent's request.
 	Request *mcp.Request
@@ -34,11 +35,11 @@ type Call struct {
 
 	// Entry is the tool, resource or prompt; nil until it is found.
 	Entry *catalog.Entry
-	// Args are the raw arguments, a JSON value. A link may replace them.
+	// Args are the raw arguments, a JSON value. A step may replace them.
 	Args json.RawMessage
 	// Provenance becomes part of the result's envelope.
 	Provenance result.Provenance
-	// DryRun requests a report instead of a result: the links after DryRun are not run.
+	// DryRun requests a report instead of a result: the steps after DryRun are not run.
 	DryRun bool
 	// Attempts counts the requests to the upstream.
 	Attempts int
@@ -58,12 +59,13 @@ type Call struct {
 	Refs    References       // nil: the arguments hold no $table reference
 	Key     json.RawMessage  // replaces Args in the key of the cache; nil: Args
 	Catalog *catalog.Catalog // contains Entry
-	policy  string           // verdict of the policy, "" without one
 	decided decision         // of the policy, for the audit log
-	Report  json.RawMessage  // answer of a dry run, not a tool result
 
-	Domains, Mode json.RawMessage // abstract_domains and mode of tool_execute; nil where absent
-	Answer        json.RawMessage // the result of the upstream or the cache; nil if neither was asked
+	Split  Split           // of the result
+	Answer json.RawMessage // the result of the upstream or the cache; nil if neither was asked
+	// Reply is the answer as far as it is made: the Sender's, after the steps that have changed it. With
+	// DryRun it is the report, and no tool result.
+	Reply json.RawMessage
 
 	MayBeTask bool   // the server knows that this side understands tasks
 	AgentTask bool   // the server is an agent server: an ordinary result may name a task
@@ -75,6 +77,9 @@ type Call struct {
 	IsError bool          // the upstream itself answered an error
 	Passed  int           // tokens of Answer if it passed whole and they are known, otherwise -1
 	Failure *result.Error // the error that the agent got as a result, nil if there was none
+
+	flight  *flight       // that equal calls wait for; nil: none
+	Refusal func() string // returns why the call's rows were refused to its server; nil: nothing waits for it
 
 	Steps  telemetry.Steps // the time since Start by steps
 	passed time.Duration   // the sum of Steps
@@ -88,6 +93,17 @@ func (c *Call) Lap(s telemetry.Step) {
 	now := time.Since(c.Start)
 	c.Steps[s] += now - c.passed
 	c.passed = now
+}
+
+// Split says which columns of a result the agent reads, and who keeps the others. Without Domains, the
+// call is an ordinary one.
+type Split struct {
+	Asked, AskedMode json.RawMessage // abstract_domains and mode of tool_execute; nil if absent
+
+	Domains []string
+	Mode    plane.Mode
+	Native  bool // the tool splits its result itself
+	Keep    bool // it was called in mode sync instead of async: the gateway stores the rows
 }
 
 // decision is the policy's decision for a call that was admitted.
@@ -130,31 +146,6 @@ type References interface {
 	Excuses(err error) bool
 }
 
-// Dispatcher returns the raw result of a call. It is called concurrently. The error is an *Error,
-// or the context's error if the agent has disconnected.
-type Dispatcher interface {
-	Dispatch(ctx context.Context, c *Call) (json.RawMessage, error)
-}
-
-// DispatcherFunc is a function as a Dispatcher.
-type DispatcherFunc func(ctx context.Context, c *Call) (json.RawMessage, error)
-
-// Dispatch calls f.
-func (f DispatcherFunc) Dispatch(ctx context.Context, c *Call) (json.RawMessage, error) {
-	return f(ctx, c)
-}
-
-// Link is an element of the dispatch chain. It answers a call, or changes it and passes it on.
-type Link func(Dispatcher) Dispatcher
-
-// Chain wraps d so that the first link is the outermost.
-func Chain(d Dispatcher, links ...Link) Dispatcher {
-	for i := len(links) - 1; i >= 0; i-- {
-		d = links[i](d)
-	}
-	return d
-}
-
 // metaKey is the member of params that does not belong to the tool.
 var metaKey = []byte("_meta")
 
@@ -169,7 +160,7 @@ func (c *Call) sentParams() json.RawMessage {
 // ParamsRoom returns the number of bytes that UpstreamParams allocates.
 func ParamsRoom(c *Call) int64 {
 	// The agent's params contain the arguments already; room for both would double the memory of a
-	// large call. Larger arguments are not of the params: a link has replaced them.
+	// large call. Larger arguments are not of the params: a step has replaced them.
 	params := c.sentParams()
 	room := max(len(params), len(c.Args)) + len(c.Entry.RawName) + 64
 	if len(c.Args) > len(params) {

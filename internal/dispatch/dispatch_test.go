@@ -1,10 +1,7 @@
 package dispatch
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -36,27 +33,4 @@ func entryNamed(t testing.TB, c *catalog.Catalog, upstream, name string) *catalo
 	}
 	t.Fatalf("no tool %s of %s", name, upstream)
 	return nil
-}
-
-func TestChainOrder(t *testing.T) {
-	var order []string
-	link := func(name string, last bool) Link {
-		return func(next Dispatcher) Dispatcher {
-			return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-				order = append(order, name)
-				if last {
-					return nil, errors.New("stopped")
-				}
-				return next.Dispatch(ctx, c)
-			})
-		}
-	}
-	end := DispatcherFunc(func(context.Context, *Call) (json.RawMessage, error) { order = append(order, "end"); return nil, nil })
-	if _, err := Chain(end, link("first", false), link("second", false)).Dispatch(t.Context(), &Call{}); err != nil || strings.Join(order, " ") != "first second end" {
-		t.Errorf("order %s, %v", order, err)
-	}
-	order = nil
-	if _, err := Chain(end, link("first", true), link("second", false)).Dispatch(t.Context(), &Call{}); err == nil || strings.Join(order, " ") != "first" {
-		t.Errorf("order %s, %v", order, err)
-	}
 }

@@ -10,18 +10,16 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// DryRun is the link that ends a call with dry_run: all earlier checks have passed, and no later
-// link runs (spec/gateway §4.5).
-func DryRun() Link {
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if !c.DryRun {
-				return next.Dispatch(ctx, c)
-			}
-			c.Report = dryRunReport(c)
-			return nil, nil
-		})
-	}
+// DryRun ends a call with dry_run: all earlier checks have passed, and no later step runs
+// (spec/gateway §4.5).
+func DryRun() Step {
+	return Step{Phase: PhaseDryRun, Name: "dry run", Before: func(_ context.Context, c *Call) error {
+		if !c.DryRun {
+			return nil
+		}
+		c.Reply = dryRunReport(c)
+		return Done
+	}}
 }
 
 // misfitReport says which arguments a tool needs that a dry run was without, and carries the details
@@ -75,8 +73,12 @@ func dryRunReport(c *Call) json.RawMessage {
 	doc = append(doc, `,"args_valid":true,"annotations":`...)
 	doc = append(doc, annotations...)
 	doc = append(doc, `,"checks":[{"name":"schema_validation","status":"pass"},{"name":"rate_limit","status":"pass"}`...)
-	if c.policy != "" {
-		doc = append(append(append(doc, `,{"name":"policy","status":"`...), c.policy...), `"}`...)
+	switch {
+	case !c.decided.made:
+	case c.decided.by.action == RequireApproval:
+		doc = append(doc, `,{"name":"policy","status":"approval_required"}`...)
+	default:
+		doc = append(doc, `,{"name":"policy","status":"pass"}`...)
 	}
 	doc = append(doc, ']')
 	if schema := schemaToLearn(ShownSchema(c.Entry, c.Entry.InputSchema)); len(schema) > 0 && len(schema) <= maxDetailSchema {

@@ -29,6 +29,7 @@ type flightKey struct {
 
 // flight is one such call.
 type flight struct {
+	key     flightKey
 	done    chan struct{} // closed when it has landed; the fields below are set before
 	result  json.RawMessage
 	left    bool // its agent has disconnected
@@ -47,7 +48,7 @@ func (s *flights) join(key flightKey) (f *flight, mine bool) {
 	if s.flying == nil {
 		s.flying = map[flightKey]*flight{}
 	}
-	f = &flight{done: make(chan struct{})}
+	f = &flight{key: key, done: make(chan struct{})}
 	s.flying[key] = f
 	return f, true
 }
@@ -61,13 +62,13 @@ func (s *flights) awaited(f *flight) bool {
 
 // land ends a flight with a result to share, which must not be changed afterwards, or with nil.
 // Only the first call of land counts.
-func (s *flights) land(key flightKey, f *flight, result json.RawMessage, left bool) {
+func (s *flights) land(f *flight, result json.RawMessage, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flying[key] != f {
+	if s.flying[f.key] != f {
 		return // it has landed
 	}
-	delete(s.flying, key)
+	delete(s.flying, f.key)
 	f.result, f.left = result, left
 	close(f.done)
 }

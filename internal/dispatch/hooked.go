@@ -61,24 +61,18 @@ func (c *Controls) AdmitAnswer(ctx context.Context, call *Call, answer json.RawM
 	return c.AdmitResult(ctx, &a, answer)
 }
 
-// Results is the link that asks the hooks about the results of servers. A result that the cache keeps
-// was asked about before it was kept.
-func Results(ctl *Controls) Link {
-	return func(next Dispatcher) Dispatcher {
-		if !ctl.Hooks.Asks(hook.Result) {
-			return next
-		}
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			answer, err := next.Dispatch(ctx, c)
-			if err != nil {
-				return nil, err
-			}
-			if err := ctl.AdmitAnswer(ctx, c, answer); err != nil {
-				return nil, err
-			}
-			return answer, nil
-		})
+// Results asks the hooks about the results of servers. A result that the cache keeps was asked about
+// before it was kept. There is no step if no hook wants to be asked.
+func Results(ctl *Controls) []Step {
+	if !ctl.Hooks.Asks(hook.Result) {
+		return nil
 	}
+	return []Step{{Phase: PhaseSettle, Name: "hooks", After: func(ctx context.Context, c *Call, err error) error {
+		if err != nil {
+			return err
+		}
+		return ctl.AdmitAnswer(ctx, c, c.Reply)
+	}}}
 }
 
 // question returns what hooks are told of an act.

@@ -20,10 +20,10 @@ func TestFlightsLand(t *testing.T) {
 	newest := sampleCatalog(t)
 	k := NewCache(CacheOptions{ReadOnly: true, TTL: time.Nanosecond}, func() *catalog.Catalog { return newest })
 	var calls atomic.Int64
-	link := k.Link()(DispatcherFunc(func(_ context.Context, c *Call) (json.RawMessage, error) {
+	p := New(Sender{Send: func(_ context.Context, c *Call) (json.RawMessage, error) {
 		calls.Add(1)
 		return json.RawMessage(`{"content":[{"type":"text","text":"for ` + c.Request.Session.Principal() + `"}]}`), nil
-	}))
+	}}, k.Step())
 	entry := entryNamed(t, newest, "files", "read_file")
 	var all sync.WaitGroup
 	for n := range 400 {
@@ -36,7 +36,7 @@ func TestFlightsLand(t *testing.T) {
 				cancel()
 			}
 			c := &Call{Request: &mcp.Request{Session: session, Params: json.RawMessage(`{}`)}, Entry: entry, Args: json.RawMessage(`{}`), Catalog: newest}
-			if out, err := link.Dispatch(ctx, c); err == nil && !strings.Contains(string(out), `"for `+session.Principal()+`"`) {
+			if out, err := p.Run(ctx, c); err == nil && !strings.Contains(string(out), `"for `+session.Principal()+`"`) {
 				t.Errorf("%s got %s", session.Principal(), out)
 			}
 		})

@@ -21,16 +21,14 @@ const (
 	ruleStrToNull         = "str_to_null"
 )
 
-// Normalise is the link that repairs arguments before their validation: an object that was written
-// as a string, and strings where the schema of a top-level field requires another scalar. It
-// records each repair in the provenance.
-func Normalise() Link {
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			c.Args, c.Provenance.ArgRepairs = normalise(c.Args, c.Entry.InputSchema)
-			return next.Dispatch(ctx, c)
-		})
-	}
+// Normalise repairs arguments before their validation: an object that was written as a string, and
+// strings where the schema of a top-level field requires another scalar. It records each repair in
+// the provenance.
+func Normalise() Step {
+	return Step{Phase: PhaseMend, Name: "normalise", Before: func(_ context.Context, c *Call) error {
+		c.Args, c.Provenance.ArgRepairs = normalise(c.Args, c.Entry.InputSchema)
+		return nil
+	}}
 }
 
 // normalise returns args with all possible repairs. The validation refuses the rest. Arguments

@@ -83,28 +83,30 @@ func (p RetryPolicy) wait(n int, err error) (d time.Duration, ok bool) {
 	return max(p.delay(n), asked), asked <= p.MaxDelay
 }
 
-// Retry is the link that repeats failed calls. Results with isError are results and pass.
-func Retry(p RetryPolicy) Link {
-	p = p.withDefaults()
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			for n := 1; ; n++ {
-				result, err := next.Dispatch(ctx, c)
-				if err == nil || n >= p.MaxAttempts || ctx.Err() != nil || !p.retries(err) {
-					return result, err
-				}
-				delay, ok := p.wait(n, err)
-				if !ok {
-					return nil, err
-				}
-				timer := time.NewTimer(delay)
-				select {
-				case <-timer.C:
-				case <-ctx.Done():
-					timer.Stop()
-					return nil, err // the failure says more than the end of waiting
-				}
-			}
-		})
+// Sender returns a Sender that repeats the failed calls of s; s itself if the policy makes every call once.
+// Results with isError are results and are not repeated.
+func (p RetryPolicy) Sender(s Sender) Sender {
+	if p.MaxAttempts < 2 {
+		return s
 	}
+	p = p.withDefaults()
+	return Sender{Names: append([]string{"retry"}, s.Names...), Send: func(ctx context.Context, c *Call) (json.RawMessage, error) {
+		for n := 1; ; n++ {
+			result, err := s.Send(ctx, c)
+			if err == nil || n >= p.MaxAttempts || ctx.Err() != nil || !p.retries(err) {
+				return result, err
+			}
+			delay, ok := p.wait(n, err)
+			if !ok {
+				return nil, err
+			}
+			timer := time.NewTimer(delay)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return nil, err // the failure says more than the end of waiting
+			}
+		}
+	}}
 }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/weir-mcp/weir/internal/artifact"
@@ -22,25 +21,24 @@ type schemaStore interface {
 	At(profile string) artifact.Place
 }
 
-// Validate is the link that checks the arguments against the tool's schema (spec/gateway §4.4):
+// Validate checks the arguments against the tool's schema (spec/gateway §4.4):
 // invalid arguments never reach the upstream. store keeps a schema that is too large for an error. A
 // dry run without arguments of a tool that needs some ends in a report, because it is how an agent
 // asks for the schema.
-func Validate(check *Checker, store schemaStore) Link {
-	return func(next Dispatcher) Dispatcher {
-		return DispatcherFunc(func(ctx context.Context, c *Call) (json.RawMessage, error) {
-			if err := check.Validate(ctx, c.Entry, c.Args); err != nil && (c.Refs == nil || !c.Refs.Excuses(err)) {
-				err = ArgsError(ctx, c, err, store)
-				var misfit *result.Error
-				if c.DryRun && isEmpty(c.Args) && errors.As(err, &misfit) && misfit.Code == result.ArgsInvalid {
-					c.Report = misfitReport(c, misfit)
-					return nil, nil
-				}
-				return nil, err
-			}
-			return next.Dispatch(ctx, c)
-		})
-	}
+func Validate(check *Checker, store schemaStore) Step {
+	return Step{Phase: PhaseCheck, Name: "validate", Before: func(ctx context.Context, c *Call) error {
+		err := check.Validate(ctx, c.Entry, c.Args)
+		if err == nil || c.Refs != nil && c.Refs.Excuses(err) {
+			return nil
+		}
+		err = ArgsError(ctx, c, err, store)
+		var misfit *result.Error
+		if c.DryRun && isEmpty(c.Args) && errors.As(err, &misfit) && misfit.Code == result.ArgsInvalid {
+			c.Reply = misfitReport(c, misfit)
+			return Done
+		}
+		return err
+	}}
 }
 
 // ArgsError returns an error with all data for a correct next call: the faults, their places and

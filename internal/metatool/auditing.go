@@ -17,25 +17,25 @@ import (
 
 // auditing tells the audit log of calls. Its zero value, without a Recorder, tells nothing.
 //
-//	accounts ▶ outcome ┐      … ▶ cache ▶ begin ▶ task ▶ retry ▶ server
-//	                   └─ refusal, end, view, or the end of what begin has begun
+//	account ▶ outcome ┐      … ▶ cache ▶ audit ▶ task ▶ retry ▶ server
+//	                  └─ refusal, end, view, or the end of the call that audit has recorded
 type auditing struct {
 	to     *calls.Recorder
 	probes *probes // of a class of callers; nil: every entry exists for all callers
 }
 
-// begin is the link before a call reaches its server: the record of its begin. A required log that
-// cannot be written refuses the call.
-func (a auditing) begin(next dispatch.Dispatcher) dispatch.Dispatcher {
+// steps records that a call starts before it reaches its server. A required log that cannot be written
+// refuses the call. There is no step without a log.
+func (a auditing) steps() []dispatch.Step {
 	if a.to == nil {
-		return next
+		return nil
 	}
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+	return []dispatch.Step{{Phase: dispatch.PhaseRecord, Name: "audit", Before: func(ctx context.Context, c *dispatch.Call) error {
 		if err := a.start(ctx, c); err != nil {
-			return nil, dispatch.Classify(ctx, c.Entry.Upstream, err)
+			return dispatch.Classify(ctx, c.Entry.Upstream, err)
 		}
-		return next.Dispatch(ctx, c)
-	})
+		return nil
+	}}}
 }
 
 // start records the begin of a call, once.

@@ -19,7 +19,7 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// caller makes the calls to upstreams. It is the last element of the dispatch chain.
+// caller makes the calls to upstreams. Its call is the Sender of the pipelines.
 type caller struct {
 	upstreams Upstreams
 	state     *State

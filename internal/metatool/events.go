@@ -31,18 +31,17 @@ type accounts struct {
 	audit       auditing
 }
 
-// link counts and reports each call of a meta-tool, with the answer as the agent gets it.
-func (a *accounts) link(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		raw, err := next.Dispatch(ctx, c)
+// step counts and reports each call of a meta-tool, with the answer as the agent gets it.
+func (a *accounts) step() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseAccount, Name: "account", After: func(ctx context.Context, c *dispatch.Call, err error) error {
 		failure := err
 		if c.Failure != nil {
 			failure = c.Failure
 		}
-		a.audit.outcome(ctx, c, raw, failure)
-		a.conclude(c, memory.FromContext(ctx), raw, failure)
-		return raw, err
-	})
+		a.audit.outcome(ctx, c, c.Reply, failure)
+		a.conclude(c, memory.FromContext(ctx), c.Reply, failure)
+		return err
+	}}
 }
 
 // conclude counts an answer in tokens and reports the event of the call. err is the *Error in the

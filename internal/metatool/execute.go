@@ -28,37 +28,40 @@ type finder struct {
 	stable    bool // see Options.CacheStable
 }
 
-// execute is the link that parses a call of tool_execute (spec/gateway §4.2) and finds its tool.
-func (f *finder) execute(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		var out [5][]byte
+// step returns the step that finds the entry of a call with one of the functions of f.
+func (f *finder) step(find func(ctx context.Context, c *dispatch.Call) error) dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseFind, Name: "find", Before: find}
+}
+
+// execute parses a call of tool_execute (spec/gateway §4.2) and finds its tool.
+func (f *finder) execute(_ context.Context, c *dispatch.Call) error {
+	var out [5][]byte
+	if err := readArguments(c, executeKeys, out[:]); err != nil {
+		// Only arguments in another form are refused here, so the usual form is read once.
+		c.Arguments = understoodExecute(c.Arguments)
+		clear(out[:])
 		if err := readArguments(c, executeKeys, out[:]); err != nil {
-			// Only arguments in another form are refused here, so the usual form is read once.
-			c.Arguments = understoodExecute(c.Arguments)
-			clear(out[:])
-			if err := readArguments(c, executeKeys, out[:]); err != nil {
-				return nil, err
-			}
+			return err
 		}
-		switch string(out[2]) {
-		case "", "false":
-		case "true":
-			c.DryRun = true
-		default:
-			return nil, metaArgs(ToolExecute, "dry_run must be true or false, not %s", text.Value(out[2]))
-		}
-		repaired, err := f.tool(c, out[0])
-		if err != nil {
-			return nil, err
-		}
-		sessionOf(c).hydrated(c.Catalog, c.Entry.ID, f.stable)
-		if out[1] == nil {
-			out[1] = []byte("{}")
-		}
-		c.Args, c.Domains, c.Mode = out[1], out[3], out[4]
-		c.Provenance = result.Provenance{Tool: c.Entry.RawName, Protocol: "mcp", ToolID: c.Entry.ID, Selection: repaired}
-		return next.Dispatch(ctx, c)
-	})
+	}
+	switch string(out[2]) {
+	case "", "false":
+	case "true":
+		c.DryRun = true
+	default:
+		return metaArgs(ToolExecute, "dry_run must be true or false, not %s", text.Value(out[2]))
+	}
+	repaired, err := f.tool(c, out[0])
+	if err != nil {
+		return err
+	}
+	sessionOf(c).hydrated(c.Catalog, c.Entry.ID, f.stable)
+	if out[1] == nil {
+		out[1] = []byte("{}")
+	}
+	c.Args, c.Split.Asked, c.Split.AskedMode = out[1], out[3], out[4]
+	c.Provenance = result.Provenance{Tool: c.Entry.RawName, Protocol: "mcp", ToolID: c.Entry.ID, Selection: repaired}
+	return nil
 }
 
 // tool stores in c the tool of a tool_id, and the catalog that contains it. If tool_execute was

@@ -68,7 +68,7 @@ func choiceOf(ctx context.Context) choice {
 type face struct {
 	lists  *listing
 	meta   *metaTable
-	direct dispatch.Dispatcher // calls a tool by the name it is listed under; nil in gateway mode
+	direct *dispatch.Pipeline // calls a tool by the name it is listed under; nil in gateway mode
 }
 
 // faces are the faces of one gateway. It is safe for concurrent use.
@@ -113,7 +113,7 @@ func (f *faces) callable(by choice) []*face {
 
 // tool returns what answers a tools/call of a name, and the meta-tool that it is or does the work
 // of.
-func (f *faces) tool(by choice, name string) (tool dispatch.Dispatcher, verb string, err error) {
+func (f *faces) tool(by choice, name string) (tool *dispatch.Pipeline, verb string, err error) {
 	s := f.upstreams.Snapshot()
 	callable := f.callable(by)
 	for _, face := range callable {

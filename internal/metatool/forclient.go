@@ -2,7 +2,6 @@ package metatool
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/weir-mcp/weir/internal/dispatch"
@@ -15,18 +14,17 @@ import (
 // codeElicitFirst is URLElicitationRequired of 2025-11-25.
 const codeElicitFirst = -32042
 
-// forClient is the link of plain mode that passes on the errors that a client acts on, with their
-// code and data. As the result of a tool they would reach the model, which cannot.
-func (g *Gateway) forClient(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		raw, err := next.Dispatch(ctx, c)
+// forClient passes on, in plain mode, the errors that a client acts on, with their code and data. As
+// the result of a tool they would reach the model, which cannot.
+func (g *Gateway) forClient() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseAnswer, Name: "client errors", After: func(_ context.Context, c *dispatch.Call, err error) error {
 		var failure *result.Error
 		if !errors.As(err, &failure) || failure.Cause == nil || !isForClient(c.Request, failure.Cause) {
-			return raw, err
+			return err
 		}
-		c.Failure = failure // for what records the call
-		return nil, g.caller.redactError(failure.Cause)
-	})
+		c.Failure = failure // for the steps that record the call
+		return g.caller.redactError(failure.Cause)
+	}}
 }
 
 // isForClient reports whether an error of a call tells the client of a request what to do: to
@@ -52,18 +50,16 @@ func isForClient(r *mcp.Request, err error) bool {
 	return false
 }
 
-// headers is the link of plain mode that checks the headers in which a modern client repeats
-// arguments. The last reader of the headers must do that (2026-07-28).
-func (g *Gateway) headers(next dispatch.Dispatcher) dispatch.Dispatcher {
+// headers checks, in plain mode, the headers in which a modern client repeats arguments. The last
+// reader of the headers must do that (2026-07-28).
+func (g *Gateway) headers() []dispatch.Step {
 	if g.opts.CheckHeaders == nil {
-		return next
+		return nil
 	}
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		if c.Request.Modern() {
-			if err := g.opts.CheckHeaders(ctx, c.Entry.InputSchema, c.Request.Params); err != nil {
-				return nil, err
-			}
+	return []dispatch.Step{{Phase: dispatch.PhaseFind, Name: "headers", Before: func(ctx context.Context, c *dispatch.Call) error {
+		if !c.Request.Modern() {
+			return nil
 		}
-		return next.Dispatch(ctx, c)
-	})
+		return g.opts.CheckHeaders(ctx, c.Entry.InputSchema, c.Request.Params)
+	}}}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/audit/calls"
@@ -232,11 +233,7 @@ func subjectsIn(u Upstreams) dispatch.SubjectsOf {
 	}
 }
 
-// face makes the face of one mode. Each of its tools is a chain:
-//
-//	accounts ▶ answer ▶ admit ▶ browse, view
-//	                  ▶ hydrate
-//	                  ▶ finder ▶ shaping ▶ links ▶ Peer
+// face makes the face of one mode. Each of its tools is a Pipeline.
 func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	holdsBack := mode != ModeProxy || g.opts.ProxyFirewall
 	lists := &listing{upstreams: g.opts.Upstreams, mode: mode, names: g.opts.Names, given: &g.state.names}
@@ -246,42 +243,43 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	find := &finder{upstreams: g.opts.Upstreams, lists: lists, outages: g.outages, store: g.opts.Artifacts, links: g.state.links, stable: g.opts.CacheStable}
 	shape := &shaping{firewall: g.opts.Firewall, store: g.opts.Artifacts, links: g.state.links, detect: g.opts.Tables.Detect, holdsBack: holdsBack, keepsReads: g.opts.Strict}
 	work := newTaskCalls(g, holdsBack, shape)
-	call := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), g.links(holdsBack, kept, work)...)
-	tools := map[string]dispatch.Dispatcher{}
+	send := g.opts.Retry.Sender(dispatch.Sender{Names: []string{"send"}, Send: g.caller.call})
+	call := append(g.callSteps(holdsBack, kept, work), shape.tools())
+	tools := map[string]*dispatch.Pipeline{}
+	add := func(name string, to dispatch.Sender, steps ...dispatch.Step) {
+		tools[name] = dispatch.New(to, slices.Concat([]dispatch.Step{g.accounts.step(), g.answer(), fitting()}, steps)...)
+	}
 	if mode != ModePlain {
-		tools[ToolExecute] = dispatch.Chain(call, work.handles, find.execute, shape.tools)
+		add(ToolExecute, send, slices.Concat(call, []dispatch.Step{work.handles(), find.step(find.execute)})...)
 	}
 	if mode == ModeGateway {
-		reads := []dispatch.Link{dispatch.Admission(g.ctl, subjectsIn(g.whole))}
-		reads = append(reads, g.accounts.audit.begin, dispatch.Results(g.ctl))
-		if g.opts.Retry.MaxAttempts > 1 {
-			reads = append(reads, dispatch.Retry(g.opts.Retry))
+		browse := dispatch.Sender{Names: []string{"browse"}, Send: g.browse}
+		for _, name := range []string{ToolBrowse, ResourceBrowse, PromptBrowse} {
+			add(name, browse, g.admit())
 		}
-		read := dispatch.Chain(dispatch.DispatcherFunc(g.caller.call), reads...)
-		browse := g.admit(dispatch.DispatcherFunc(g.browse))
-		tools[ToolBrowse], tools[ResourceBrowse], tools[PromptBrowse] = browse, browse, browse
-		tools[ResourceRead] = dispatch.Chain(read, find.resource, shape.reads(resourceResult))
-		tools[PromptGet] = dispatch.Chain(read, find.prompt, shape.reads(promptResult))
+		reads := slices.Concat([]dispatch.Step{dispatch.Admission(g.ctl, subjectsIn(g.whole))}, g.accounts.audit.steps(), dispatch.Results(g.ctl))
+		resource := find.step(find.resource)
+		resource.After = noteRead
+		add(ResourceRead, send, slices.Concat(reads, []dispatch.Step{resource, shape.reads(resourceResult)})...)
+		add(PromptGet, send, slices.Concat(reads, []dispatch.Step{find.step(find.prompt), shape.reads(promptResult)})...)
 	}
 	if holdsBack {
-		tools[ToolView] = g.admit(g.view(work))
+		add(ToolView, g.view(work), g.admit())
 	}
 	if mode == ModeProxy || mode == ModeGateway && g.opts.ExposeHydrate {
-		tools[ToolHydrate] = g.hydrate(find)
-	}
-	for name, tool := range tools {
-		tools[name] = dispatch.Chain(tool, g.accounts.link, g.answer, fitting)
+		add(ToolHydrate, dispatch.Sender{Names: []string{"hydrate"}, Send: g.hydrate}, find.step(find.defined), g.admit())
 	}
 	f := &face{lists: lists, meta: newMetaTable(tools, holdsBack)}
 	lists.meta = f.meta
+	direct := []dispatch.Step{g.accounts.step(), g.answer(), find.step(find.direct)}
 	switch mode {
 	case ModeProxy:
 		if g.opts.Strict {
 			break // notMeta says how such a tool is called
 		}
-		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, find.direct, shape.tools)
+		f.direct = dispatch.New(send, slices.Concat(direct, call)...)
 	case ModePlain:
-		f.direct = dispatch.Chain(call, g.accounts.link, g.answer, g.forClient, find.direct, g.headers, promised, shape.tools)
+		f.direct = dispatch.New(send, slices.Concat(direct, g.headers(), []dispatch.Step{g.forClient(), promise()}, call)...)
 	}
 	return f
 }
@@ -289,29 +287,24 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 // DirectCalls returns the checks for calls that bypass this gateway's meta-tools.
 func (g *Gateway) DirectCalls() *DirectCalls { return g.direct }
 
-// links are the links of the dispatch chain that are configured, in the order
-// of spec/gateway §4.4 and §4.5. All faces share the cache, which may be nil.
-func (g *Gateway) links(holdsBack bool, kept *dispatch.Cache, work *taskCalls) []dispatch.Link {
-	t := g.tables(holdsBack)
-	links := []dispatch.Link{t.Columns()}
+// callSteps returns the configured steps of a call of a tool (spec/gateway §4.4 and §4.5). All faces share the
+// cache, which may be nil.
+func (g *Gateway) callSteps(holdsBack bool, kept *dispatch.Cache, work *taskCalls) []dispatch.Step {
+	var steps []dispatch.Step
 	if g.opts.TolerantArgs {
-		links = append(links, dispatch.Normalise())
+		steps = append(steps, dispatch.Normalise())
 	}
-	links = append(links, t.Preview(), dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.whole)), dispatch.DryRun(), t.Fill(), t.Bodies(), t.Carry(), t.Reasons())
+	steps = append(steps, g.tables(holdsBack).Steps()...)
+	steps = append(steps, dispatch.Validate(&g.check, g.opts.Artifacts), dispatch.Admission(g.ctl, subjectsIn(g.whole)), dispatch.DryRun())
 	if kept != nil {
-		links = append(links, kept.Link())
+		steps = append(steps, kept.Step())
 	}
-	if g.opts.Audit != nil {
-		links = append(links, g.accounts.audit.begin)
-	}
-	links = append(links, dispatch.Results(g.ctl), work.client.Link())
-	if g.opts.Retry.MaxAttempts > 1 {
-		links = append(links, dispatch.Retry(g.opts.Retry))
-	}
-	return links
+	steps = append(steps, g.accounts.audit.steps()...)
+	steps = append(steps, dispatch.Results(g.ctl)...)
+	return append(steps, work.client.Step())
 }
 
-// tables returns the links that pass rows from tool to tool.
+// tables returns the steps that pass rows from tool to tool.
 func (g *Gateway) tables(holdsBack bool) *tables.Tables {
 	return tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: holdsBack}, g.opts.Tables)
 }
@@ -471,36 +464,36 @@ func (g *Gateway) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage
 			return nil, err
 		}
 	}
-	return tool.Dispatch(ctx, c)
+	return tool.Run(ctx, c)
 }
 
-// answer is the link that turns errors of meta-tools into results, and removes secrets from all
-// results.
-func (g *Gateway) answer(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		raw, err := next.Dispatch(ctx, c)
+// answer turns errors of meta-tools into results, and removes secrets from all results.
+func (g *Gateway) answer() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseAnswer, Name: "answer", After: func(ctx context.Context, c *dispatch.Call, err error) error {
 		if errors.As(err, &c.Failure) {
 			if c.Failure.Cause != nil {
 				g.opts.Logger.WarnContext(ctx, "a call failed", "tool", c.Verb, "code", c.Failure.Code, "err", g.cause(c.Failure))
 			}
-			raw, err = placed(c, c.Failure).Result(g.opts.Redactor, c.Format), nil
+			c.Reply, err = placed(c, c.Failure).Result(g.opts.Redactor, c.Format), nil
 		}
 		if g.opts.RedactResults { // including definitions: cards, schemas, errors of arguments
-			raw = g.opts.Redactor.Results(raw)
+			c.Reply = g.opts.Redactor.Results(c.Reply)
 		}
-		return raw, err
-	})
+		return err
+	}}
 }
 
-// admit is the link that applies the controls to a meta-tool as such. Meta-tools that concern an
-// entry apply them again when the entry is known.
-func (g *Gateway) admit(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		if _, err := g.ctl.Admit(ctx, &dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger()}); err != nil {
-			return nil, err
+// admit applies the controls to a meta-tool that sends nothing to a server, and to the entry of the call
+// if it has one.
+func (g *Gateway) admit() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseAdmit, Name: "admit", Before: func(ctx context.Context, c *dispatch.Call) error {
+		a := dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger()}
+		if c.Entry != nil {
+			a.About = []dispatch.Subject{{Entry: c.Entry}}
 		}
-		return next.Dispatch(ctx, c)
-	})
+		_, err := g.ctl.Admit(ctx, &a)
+		return err
+	}}
 }
 
 // cause returns the cause of an error for the operator's log.

@@ -106,12 +106,12 @@ var metaTools = []struct{ name, definition, example string }{
 
 // metaTable holds the meta-tools that one gateway serves.
 type metaTable struct {
-	tools     map[string]dispatch.Dispatcher
+	tools     map[string]*dispatch.Pipeline
 	holdsBack bool               // the firewall is on, so tool_view is served
 	lists     [4]json.RawMessage // tools/list results of gateway mode; see list
 }
 
-func newMetaTable(tools map[string]dispatch.Dispatcher, holdsBack bool) *metaTable {
+func newMetaTable(tools map[string]*dispatch.Pipeline, holdsBack bool) *metaTable {
 	t := &metaTable{tools: tools, holdsBack: holdsBack}
 	for i := range t.lists {
 		t.lists[i] = slices.Clip(append(append([]byte(`{"tools":[`), t.definitions(i&1 != 0, i&2 != 0)...), `]}`...))
@@ -121,7 +121,7 @@ func newMetaTable(tools map[string]dispatch.Dispatcher, holdsBack bool) *metaTab
 
 // find returns the meta-tool of a name. It returns nil if the gateway does not serve the name, or
 // if no upstream offers the primitive.
-func (t *metaTable) find(name string, s *Snapshot) dispatch.Dispatcher {
+func (t *metaTable) find(name string, s *Snapshot) *dispatch.Pipeline {
 	if !t.shows(name, s.hasResources(), s.hasPrompts()) {
 		return nil
 	}
@@ -184,10 +184,10 @@ func (t *metaTable) names(s *Snapshot) string {
 // server. A query, an id or a selector has a small part of it.
 const maxOwnArguments = 256 << 10
 
-// fitting is the link that refuses too large arguments before they are decoded. Without it each step that
-// reads them makes texts of their size, which are in no account.
-func fitting(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+// fitting refuses too large arguments before they are decoded. Without it each step that reads them
+// makes texts of their size, which are in no account.
+func fitting() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseName, Name: "size", Before: func(_ context.Context, c *dispatch.Call) error {
 		n := len(c.Arguments)
 		if n > maxOwnArguments {
 			switch c.Verb {
@@ -196,10 +196,10 @@ func fitting(next dispatch.Dispatcher) dispatch.Dispatcher {
 			}
 		}
 		if n > maxOwnArguments {
-			return nil, metaArgs(c.Verb, "arguments of %d bytes that are for no server; the most are %d", n, maxOwnArguments)
+			return metaArgs(c.Verb, "arguments of %d bytes that are for no server; the most are %d", n, maxOwnArguments)
 		}
-		return next.Dispatch(ctx, c)
-	})
+		return nil
+	}}
 }
 
 // Bounds of the unknown arguments in an error.

@@ -253,45 +253,42 @@ func (p *plainList) page(cursor string) (json.RawMessage, error) {
 	return append(out, '}'), nil
 }
 
-// direct is the link that finds the tool that is called by the name it is listed under. The call is
-// one of tool_execute in all that follows: checks, policy, quotas, cache and events.
-func (f *finder) direct(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		repaired, err := f.tool(c, c.Request.Fields().Name)
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case c.Arguments == nil || string(c.Arguments) == "null":
-			c.Args = []byte("{}")
-		case c.Arguments[0] != '{':
-			return nil, result.NewError(result.ArgsInvalid, "arguments must be an object, not "+text.Value(c.Arguments))
-		default:
-			c.Args = c.Arguments
-		}
-		if c.Format == result.FormatJSON {
-			c.Format = result.FormatText // an envelope is not what the listed output schema promises
-		}
-		sessionOf(c).hydrated(c.Catalog, c.Entry.ID, f.stable)
-		c.Provenance = result.Provenance{Tool: c.Entry.RawName, Protocol: "mcp", ToolID: c.Entry.ID, Selection: repaired}
-		return next.Dispatch(ctx, c)
-	})
+// direct finds the tool that is called by the name it is listed under. The call is one of tool_execute
+// in all that follows: checks, policy, quotas, cache and events.
+func (f *finder) direct(_ context.Context, c *dispatch.Call) error {
+	repaired, err := f.tool(c, c.Request.Fields().Name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Arguments == nil || string(c.Arguments) == "null":
+		c.Args = []byte("{}")
+	case c.Arguments[0] != '{':
+		return result.NewError(result.ArgsInvalid, "arguments must be an object, not "+text.Value(c.Arguments))
+	default:
+		c.Args = c.Arguments
+	}
+	if c.Format == result.FormatJSON {
+		c.Format = result.FormatText // an envelope is not what the listed output schema promises
+	}
+	sessionOf(c).hydrated(c.Catalog, c.Entry.ID, f.stable)
+	c.Provenance = result.Provenance{Tool: c.Entry.RawName, Protocol: "mcp", ToolID: c.Entry.ID, Selection: repaired}
+	return nil
 }
 
-// promised is the link that gives a result that was held back the structuredContent which the output
-// schema in the list promises; see orHeldBack.
-func promised(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		raw, err := next.Dispatch(ctx, c)
-		if err != nil || c.Entry == nil || c.Entry.OutputSchema == nil || c.IsError {
-			return raw, err
+// promise gives a result that was held back the structuredContent which the output schema in the list
+// promises; see orHeldBack.
+func promise() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseShape, Name: "promise", After: func(_ context.Context, c *dispatch.Call, err error) error {
+		if err != nil || c.Entry.OutputSchema == nil || c.IsError {
+			return err
 		}
-		if c.Task == "" && rawjson.Get(c.Answer, "structuredContent") == nil || rawjson.Get(raw, "structuredContent") != nil {
-			return raw, nil
+		if c.Task == "" && rawjson.Get(c.Answer, "structuredContent") == nil || rawjson.Get(c.Reply, "structuredContent") != nil {
+			return nil
 		}
-		if with, err := rawjson.Set(raw, "structuredContent", []byte(`{"`+heldBack+`":true}`)); err == nil {
-			return with, nil
+		if with, err := rawjson.Set(c.Reply, "structuredContent", []byte(`{"`+heldBack+`":true}`)); err == nil {
+			c.Reply = with
 		}
-		return raw, nil
-	})
+		return nil
+	}}
 }

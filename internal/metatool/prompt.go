@@ -14,31 +14,29 @@ import (
 
 var promptKeys = []string{"prompt_id", "args"}
 
-// prompt is the link that parses a call of prompt_get (spec/gateway §6.4) and finds its prompt. The
-// answer is the rendered prompt, after its description.
-func (f *finder) prompt(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		var out [2][]byte
-		if err := readArguments(c, promptKeys, out[:]); err != nil {
-			return nil, err
-		}
-		c.Catalog, c.Method = f.upstreams.Snapshot().Catalog, dispatch.MethodGet
-		e, err := lookupPrimitive(c, c.Catalog, out[0])
-		if err != nil {
-			return nil, err
-		}
-		if c.Args = out[1]; c.Args == nil {
-			c.Args = json.RawMessage("{}")
-		}
-		c.Provenance = result.Provenance{Protocol: "mcp", PromptID: e.ID, Primitive: "prompt"}
-		if err := e.Validate(c.Args); err != nil {
-			return nil, dispatch.ArgsError(ctx, c, err, f.store)
-		}
-		if err := knownArgs(e, c.Args); err != nil {
-			return nil, dispatch.ArgsError(ctx, c, err, f.store)
-		}
-		return next.Dispatch(ctx, c)
-	})
+// prompt parses a call of prompt_get (spec/gateway §6.4) and finds its prompt. The answer is the
+// rendered prompt, after its description.
+func (f *finder) prompt(ctx context.Context, c *dispatch.Call) error {
+	var out [2][]byte
+	if err := readArguments(c, promptKeys, out[:]); err != nil {
+		return err
+	}
+	c.Catalog, c.Method = f.upstreams.Snapshot().Catalog, dispatch.MethodGet
+	e, err := lookupPrimitive(c, c.Catalog, out[0])
+	if err != nil {
+		return err
+	}
+	if c.Args = out[1]; c.Args == nil {
+		c.Args = json.RawMessage("{}")
+	}
+	c.Provenance = result.Provenance{Protocol: "mcp", PromptID: e.ID, Primitive: "prompt"}
+	if err = e.Validate(c.Args); err == nil {
+		err = knownArgs(e, c.Args)
+	}
+	if err != nil {
+		return dispatch.ArgsError(ctx, c, err, f.store)
+	}
+	return nil
 }
 
 // knownArgs refuses arguments that the prompt does not declare: servers ignore a misspelt argument

@@ -67,41 +67,43 @@ func newRead(r *mcp.Request, st *sessionState, from *catalog.Catalog, e *catalog
 	return &dispatch.Call{Request: r, Verb: dispatch.VerbOf(e.Kind), Session: st, Entry: e, Args: args, Method: method, Catalog: from, Passed: -1, Provenance: result.Provenance{Protocol: "mcp"}}
 }
 
-// resource is the link that parses a call of resource_read (spec/gateway §6.4) and finds its
-// resource, by its id or its URI. The args of a resource template are the values of its variables.
-func (f *finder) resource(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		var out [2][]byte
-		c.Arguments = understoodRead(c.Arguments)
-		if err := readArguments(c, resourceKeys, out[:]); err != nil {
-			return nil, err
+// resource parses a call of resource_read (spec/gateway §6.4) and finds its resource, by its id or its
+// URI. The args of a resource template are the values of its variables.
+func (f *finder) resource(ctx context.Context, c *dispatch.Call) error {
+	var out [2][]byte
+	c.Arguments = understoodRead(c.Arguments)
+	if err := readArguments(c, resourceKeys, out[:]); err != nil {
+		return err
+	}
+	s := f.upstreams.Snapshot()
+	c.Catalog, c.Method = s.Catalog, dispatch.MethodRead
+	e, uri, err := f.readable(c, s, out[0])
+	if err != nil {
+		return err
+	}
+	c.Provenance = result.Provenance{Protocol: "mcp", ResourceID: e.ID, Primitive: "resource"}
+	switch {
+	case uri == "":
+		if uri, err = f.expand(ctx, c, out[1]); err != nil {
+			return err
 		}
-		s := f.upstreams.Snapshot()
-		c.Catalog, c.Method = s.Catalog, dispatch.MethodRead
-		e, uri, err := f.readable(c, s, out[0])
-		if err != nil {
-			return nil, err
+		c.URI = uri
+		if !s.gives(e, uri) {
+			return unreadable(uri, noResource(uri))
 		}
-		c.Provenance = result.Provenance{Protocol: "mcp", ResourceID: e.ID, Primitive: "resource"}
-		switch {
-		case uri == "":
-			if uri, err = f.expand(ctx, c, out[1]); err != nil {
-				return nil, err
-			}
-			c.URI = uri
-			if !s.gives(e, uri) {
-				return nil, unreadable(uri, noResource(uri))
-			}
-		case out[1] != nil && !isEmptyObject(out[1]):
-			return nil, metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(rawjson.Text(out[0]), 120))
-		}
-		c.Args, c.URI = rawjson.Quote(uri), uri
-		raw, err := next.Dispatch(ctx, c)
-		if err == nil {
-			sessionOf(c).readURI(uri, e.Upstream)
-		}
-		return raw, err
-	})
+	case out[1] != nil && !isEmptyObject(out[1]):
+		return metaArgs(ResourceRead, "%s is no template, so it takes no args", text.Fit(rawjson.Text(out[0]), 120))
+	}
+	c.Args, c.URI = rawjson.Quote(uri), uri
+	return nil
+}
+
+// noteRead records the URI that a call has read, for later subscriptions.
+func noteRead(_ context.Context, c *dispatch.Call, err error) error {
+	if err == nil {
+		sessionOf(c).readURI(c.URI, c.Entry.Upstream)
+	}
+	return err
 }
 
 // readable finds the entry of a resource_id and stores it in c. It returns the URI to read, or "" for

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,25 +127,26 @@ func TestRetryEndsWithTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		calls := 0
-		d := dispatch.Retry(dispatch.RetryPolicy{MaxAttempts: 5, BaseDelay: time.Hour, MaxDelay: time.Hour})(dispatch.DispatcherFunc(func(context.Context, *dispatch.Call) (json.RawMessage, error) {
+		d := dispatch.RetryPolicy{MaxAttempts: 5, BaseDelay: time.Hour, MaxDelay: time.Hour}.Sender(dispatch.Sender{Send: func(context.Context, *dispatch.Call) (json.RawMessage, error) {
 			calls++
 			return nil, &result.Error{Code: result.UpstreamTimeout, Message: "late"}
-		}))
+		}})
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
-		_, err := d.Dispatch(ctx, &dispatch.Call{})
+		_, err := d.Send(ctx, &dispatch.Call{})
 		if time.Since(start) != time.Second || calls != 1 || !errors.Is(err, &result.Error{Code: result.UpstreamTimeout}) {
 			t.Errorf("%s, %d calls, %v", time.Since(start), calls, err)
 		}
 	})
 }
 
-// With one attempt the link is not there at all.
+// With one attempt nothing is there that repeats.
 func TestRetryOffByDefault(t *testing.T) {
-	for attempts, want := range map[int]int{0: 11, 1: 11, 2: 12} { // columns, two of $table, bodies, carry, reasons, validate, controls, dry run, hooks, tasks and perhaps retry
-		g := New(Options{Retry: dispatch.RetryPolicy{MaxAttempts: attempts}})
-		if got := len(g.links(true, g.kept, newTaskCalls(g, true, &shaping{}))); got != want {
-			t.Errorf("%d attempts: %d links, want %d", attempts, got, want)
+	for attempts, want := range map[int]bool{0: false, 1: false, 2: true} {
+		h := newHarness(t, Options{Retry: dispatch.RetryPolicy{MaxAttempts: attempts}})
+		names := h.g.faces.of[ModeGateway].meta.tools[ToolExecute].Names()
+		if got := slices.Contains(names, "retry"); got != want {
+			t.Errorf("%d attempts: %v", attempts, names)
 		}
 	}
 }

@@ -35,79 +35,73 @@ type shaping struct {
 // before they are held back.
 const askedTokens = 8000
 
-// tools is the link that shapes the results of tools.
-func (s *shaping) tools(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-		raw, err := next.Dispatch(ctx, c)
+// tools shapes the results of tools.
+func (s *shaping) tools() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseShape, Name: "shape", After: func(ctx context.Context, c *dispatch.Call, err error) error {
 		switch {
-		case err != nil:
-			return nil, err
-		case c.Task != "":
-			return raw, nil
-		case c.Report != nil && c.Format == result.FormatJSON:
-			return result.Texts(c.Report, string(c.Report)), nil
-		case c.Report != nil:
-			return result.Texts(nil, string(c.Report)), nil
+		case err != nil || c.Task != "":
+			return err
+		case c.DryRun && c.Format == result.FormatJSON:
+			c.Reply = result.Texts(c.Reply, string(c.Reply))
+			return nil
+		case c.DryRun:
+			c.Reply = result.Texts(nil, string(c.Reply))
+			return nil
 		}
-		s.links.remember(c.Request.Session.Principal(), placeOf(c), raw)
+		s.links.remember(c.Request.Session.Principal(), placeOf(c), c.Reply)
 		firewall := s.firewall
 		if s.detect != nil {
 			firewall.Tables = s.detect(c.Entry.Upstream)
 		}
-		if len(c.Domains) > 0 {
+		if len(c.Split.Asked) > 0 {
 			firewall.PassTokens = askedTokens
 		}
 		if !s.holdsBack {
 			firewall.ThresholdChars = math.MaxInt32 // without tool_view, the rest could not be read
 		}
 		if c.Format == result.FormatRaw || !s.holdsBack && c.Format != result.FormatJSON {
-			c.IsError = string(rawjson.Get(raw, "isError")) == "true"
-			return raw, nil
+			c.IsError = string(rawjson.Get(c.Reply, "isError")) == "true"
+			return nil
 		}
-		answer, err := s.shape(ctx, firewall, c, raw)
-		if err != nil {
-			return nil, &result.Error{Code: result.UpstreamError, Cause: err,
+		if c.Reply, err = s.shape(ctx, firewall, c, c.Reply); err != nil {
+			return &result.Error{Code: result.UpstreamError, Cause: err,
 				Message: fmt.Sprintf("server %q answered %s with something that is no tool result", c.Entry.Upstream, c.Entry.ID)}
 		}
-		return answer, nil
-	})
+		return nil
+	}}
 }
 
-// reads is the link that shapes results of resources or prompts. convert turns them into tool
-// results.
-func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) dispatch.Link {
-	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
-		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			raw, err := next.Dispatch(ctx, c)
-			if err != nil {
-				return nil, notThere(c, err)
-			}
-			if kind := rawjson.Text(rawjson.Get(raw, "resultType")); kind != "" && kind != "complete" {
-				c.Answer = raw
-				return raw, nil // requests to the agent; see bridge
-			}
-			s.links.remember(c.Request.Session.Principal(), placeOf(c), raw)
-			// The tool result, and the text in it.
-			n, err := memory.TakeShare(ctx, 2*int64(len(raw)))
-			if err != nil {
-				return nil, dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the answer of "+c.Entry.ID, err))
-			}
-			defer memory.Give(ctx, n)
-			answer, err := convert(raw)
-			if err == nil {
-				c.Answer = answer
-				firewall := s.firewall
-				firewall.KeepAll = s.keepsReads
-				answer, err = s.shape(ctx, firewall, c, answer)
-				c.IsError = false // reads have no isError
-			}
-			if err != nil {
-				return nil, &result.Error{Code: result.UpstreamError, Cause: err,
-					Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", c.Entry.Upstream, c.Method, c.Entry.ID)}
-			}
-			return answer, nil
-		})
-	}
+// reads shapes the results of resources or prompts. convert turns them into tool results.
+func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseShape, Name: "shape", After: func(ctx context.Context, c *dispatch.Call, err error) error {
+		if err != nil {
+			return notThere(c, err)
+		}
+		if kind := rawjson.Text(rawjson.Get(c.Reply, "resultType")); kind != "" && kind != "complete" {
+			c.Answer = c.Reply
+			return nil // requests to the agent; see bridge
+		}
+		s.links.remember(c.Request.Session.Principal(), placeOf(c), c.Reply)
+		// The tool result, and the text in it.
+		n, err := memory.TakeShare(ctx, 2*int64(len(c.Reply)))
+		if err != nil {
+			return dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the answer of "+c.Entry.ID, err))
+		}
+		defer memory.Give(ctx, n)
+		answer, err := convert(c.Reply)
+		if err == nil {
+			c.Answer = answer
+			firewall := s.firewall
+			firewall.KeepAll = s.keepsReads
+			c.Reply, err = s.shape(ctx, firewall, c, answer)
+			c.IsError = false // reads have no isError
+		}
+		if err != nil {
+			return &result.Error{Code: result.UpstreamError, Cause: err,
+				Message: fmt.Sprintf("server %q answered %s of %s with something that is no result of it", c.Entry.Upstream, c.Method, c.Entry.ID)}
+		}
+		return nil
+	}}
 }
 
 // shape passes a result through the firewall.

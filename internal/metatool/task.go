@@ -21,7 +21,7 @@ import (
 //	tool_execute of it, where there is no tool_view                         └▶ cancel ▶ server
 type taskCalls struct {
 	client    *tasks.Client
-	resume    dispatch.Dispatcher
+	resume    *dispatch.Pipeline
 	upstreams Upstreams
 }
 
@@ -68,7 +68,7 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 			return fmt.Sprintf(`tool_execute {"tool_id":%q,"args":{}}`, handle), fmt.Sprintf(`tool_execute {"tool_id":%q,"args":{"cancel":true}}`, handle)
 		},
 	}, g.opts.Tasks)
-	t.resume = dispatch.Chain(dispatch.DispatcherFunc(t.client.Resume), shape.tools, g.tables(views).Columns(), dispatch.Results(g.ctl))
+	t.resume = dispatch.New(dispatch.Sender{Names: []string{"resume"}, Send: t.client.Resume}, append(dispatch.Results(g.ctl), shape.tools(), g.tables(views).Columns())...)
 	return t
 }
 
@@ -125,7 +125,7 @@ func (t *taskCalls) view(ctx context.Context, c *dispatch.Call, handle string, c
 	if cancel {
 		return t.client.Cancel(ctx, c)
 	}
-	return t.resume.Dispatch(ctx, c)
+	return t.resume.Run(ctx, c)
 }
 
 // viewed answers tool_view of a task's handle. The selector is optional there.
@@ -151,23 +151,25 @@ func firstText(object json.RawMessage, key string) (text string) {
 	return text
 }
 
-// handles is the link that takes the handle of a task for the id of a tool, for agents without
-// tool_view.
-func (t *taskCalls) handles(next dispatch.Dispatcher) dispatch.Dispatcher {
-	return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+// handles takes the handle of a task for the id of a tool, for agents without tool_view.
+func (t *taskCalls) handles() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseName, Name: "handle", Before: func(ctx context.Context, c *dispatch.Call) (err error) {
 		if !tasks.IsHandle(firstText(c.Arguments, "tool_id")) {
-			return next.Dispatch(ctx, c)
+			return nil
 		}
 		handle := rawjson.Text(rawjson.Get(c.Arguments, "tool_id"))
 		if handle == "" { // it stands twice, which is refused
-			return next.Dispatch(ctx, c)
+			return nil
 		}
 		args := rawjson.Get(understoodExecute(c.Arguments), "args")
 		cancel := rawjson.Get(args, "cancel")
 		switch string(cancel) {
 		case "", "null", "false", "true":
-			return t.view(ctx, c, handle, string(cancel) == "true")
+			if c.Reply, err = t.view(ctx, c, handle, string(cancel) == "true"); err != nil {
+				return err
+			}
+			return dispatch.Done
 		}
-		return nil, &result.Error{Code: result.ArgsInvalid, Message: "args of a task: cancel must be true or false, not " + text.Value(cancel)}
-	})
+		return &result.Error{Code: result.ArgsInvalid, Message: "args of a task: cancel must be true or false, not " + text.Value(cancel)}
+	}}
 }

@@ -17,15 +17,15 @@ import (
 
 var viewKeys = []string{"handle", "selector"}
 
-// view answers tool_view (spec/gateway §4.2): one text block with the selected part. If that is not
-// everything, a second block says what was cut and how to get the rest.
-func (g *Gateway) view(work *taskCalls) dispatch.DispatcherFunc {
-	return func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+// view returns the Sender that answers tool_view (spec/gateway §4.2): one text block with the selected
+// part. If that is not everything, a second block says what was cut and how to get the rest.
+func (g *Gateway) view(work *taskCalls) dispatch.Sender {
+	return dispatch.Sender{Names: []string{"view"}, Send: func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 		if handle := rawjson.Text(rawjson.Get(c.Arguments, "handle")); tasks.IsHandle(handle) {
 			return work.viewed(ctx, c, handle)
 		}
 		return g.viewArtifact(ctx, c)
-	}
+	}}
 }
 
 // viewArtifact answers tool_view of a result that was held back.

@@ -14,19 +14,15 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Bodies is the link that replaces a ddi:// handle in the arguments by the body in the session,
-// once for all attempts of the call.
-func (*Tables) Bodies() dispatch.Link {
-	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
-		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			args, err := c.Session.FillBody(ctx, c.Args)
-			if err != nil {
-				return nil, &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
-			}
-			c.Args = args
-			return next.Dispatch(ctx, c)
-		})
+// fillBody replaces a ddi:// handle in the arguments by the body in the session, once for all attempts
+// of the call.
+func fillBody(ctx context.Context, c *dispatch.Call) error {
+	args, err := c.Session.FillBody(ctx, c.Args)
+	if err != nil {
+		return &result.Error{Code: result.ArgsInvalid, Message: err.Error(), Cause: err}
 	}
+	c.Args = args
+	return nil
 }
 
 // hideBodies removes the bodies from a result, or withholds the result if that fails. asked means

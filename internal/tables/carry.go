@@ -17,7 +17,7 @@ import (
 // twice in transit, and a hub accepts messages of 16 MB.
 const maxCarried = 8 << 20
 
-// Carry returns the link that puts the rows behind a resource_url of this gateway into
+// carry puts the rows behind a resource_url of this gateway into
 // a call of a consumer tool whose server cannot fetch them: one on another machine,
 // where the URL leads to its own loopback. It spends the URL.
 //
@@ -25,24 +25,16 @@ const maxCarried = 8 << 20
 //	   ─▶ {"abstract_data": "[{\"_row_id\":3}]", "body_data": "[{\"_row_id\":3,\"text\":…}]"}
 //
 // The model reads none of them, as with a ddi:// handle.
-func (t *Tables) Carry() dispatch.Link {
-	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
-		if t.opts.Fetches == nil {
-			return next
-		}
-		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			args, err := t.carry(ctx, c)
-			if err != nil {
-				return nil, err
-			}
-			c.Args = args
-			return next.Dispatch(ctx, c)
-		})
+func (t *Tables) carry(ctx context.Context, c *dispatch.Call) error {
+	args, err := t.carried(ctx, c)
+	if err == nil {
+		c.Args = args
 	}
+	return err
 }
 
-// carry returns the arguments of a call for its server.
-func (t *Tables) carry(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
+// carried returns the arguments of a call for its server.
+func (t *Tables) carried(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	if !rawjson.Contains(c.Args, plane.ParamURL) {
 		return c.Args, nil
 	}

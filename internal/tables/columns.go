@@ -16,37 +16,37 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Columns is the link for abstract_domains: the agent reads the columns that it names, and the next
+// Columns is the step of abstract_domains: the agent reads the columns that it names, and the next
 // tool gets the others. It refuses a call, before anything runs, if there is no address from which
 // its rows could be fetched.
-func (t *Tables) Columns() dispatch.Link {
-	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
-		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			d := division{Tables: t, call: c}
+func (t *Tables) Columns() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseSplit, Name: "columns",
+		Before: func(_ context.Context, c *dispatch.Call) error {
+			d := division{Tables: t, call: c, Split: &c.Split}
 			if err := d.read(); err != nil {
-				return nil, err
+				return err
 			}
-			if err := d.prepare(); err != nil {
-				return nil, err
-			}
-			raw, err := next.Dispatch(ctx, c)
+			return d.prepare()
+		},
+		After: func(ctx context.Context, c *dispatch.Call, err error) error {
+			d := division{Tables: t, call: c, Split: &c.Split}
 			if err != nil && c.Ran {
 				err = d.stay(err)
 			}
-			if err != nil || c.Report != nil || c.Task != "" {
-				return raw, err
+			if err != nil || c.DryRun || c.Task != "" {
+				return err
 			}
-			c.Answer = raw
-			return d.divide(ctx, raw)
-		})
-	}
+			c.Answer = c.Reply
+			c.Reply, err = d.divide(ctx, c.Reply)
+			return err
+		}}
 }
 
 // stay returns the error for an answer that cannot be read, with the way to leave the rows at their
 // server if they were asked for with the call.
 func (d *division) stay(err error) error {
 	var e *result.Error
-	if !d.keep || d.reach(d.call.Entry.Upstream) != ReachKeep || !errors.As(err, &e) || e.Code != result.UpstreamError {
+	if !d.Keep || d.reach(d.call.Entry.Upstream) != ReachKeep || !errors.As(err, &e) || e.Code != result.UpstreamError {
 		return err
 	}
 	out := *e
@@ -54,23 +54,19 @@ func (d *division) stay(err error) error {
 	return &out
 }
 
-// division says which columns of a result the agent reads, and where the others go. Without
-// domains, the call is an ordinary one.
+// division reads and applies the Split of one call.
 type division struct {
 	*Tables
-	call    *dispatch.Call
-	domains []string
-	mode    plane.Mode
-	native  bool // the tool splits its result itself
-	keep    bool // it was called in mode sync instead of async: the gateway stores the rows
+	*dispatch.Split // of call
+	call            *dispatch.Call
 }
 
 // read parses abstract_domains and mode.
 func (d *division) read() (err error) {
-	if d.domains, err = plane.DomainsOf(d.call.Domains); err != nil {
+	if d.Domains, err = plane.DomainsOf(d.Asked); err != nil {
 		return d.ArgsError("%v", err)
 	}
-	if d.mode, err = plane.ModeOf(d.call.Mode); err != nil {
+	if d.Mode, err = plane.ModeOf(d.AskedMode); err != nil {
 		return d.ArgsError("%v", err)
 	}
 	return nil
@@ -78,12 +74,12 @@ func (d *division) read() (err error) {
 
 // prepare sets the parameters of a tool that splits its result itself.
 func (d *division) prepare() error {
-	if d.native = d.call.Entry.ResourceTool; d.native && rawjson.IsObject(d.call.Args) {
+	if d.Native = d.call.Entry.ResourceTool; d.Native && rawjson.IsObject(d.call.Args) {
 		if err := d.ask(); err != nil {
 			return d.ArgsError("args: %v", err)
 		}
 	}
-	if len(d.domains) == 0 || d.mode != plane.Async || d.native && !d.keep {
+	if len(d.Domains) == 0 || d.Mode != plane.Async || d.Native && !d.Keep {
 		return nil
 	}
 	if _, err := d.base(); err != nil {
@@ -96,19 +92,19 @@ func (d *division) prepare() error {
 // arguments count; the tool reports their faults.
 func (d *division) ask() (err error) {
 	args := d.call.Args
-	if len(d.domains) > 0 {
-		if args, err = rawjson.Set(args, plane.ParamDomains, rawjson.Quote(joinDomains(d.domains))); err != nil {
+	if len(d.Domains) > 0 {
+		if args, err = rawjson.Set(args, plane.ParamDomains, rawjson.Quote(joinDomains(d.Domains))); err != nil {
 			return err
 		}
-		if args, err = rawjson.Set(args, plane.ParamMode, rawjson.Quote(string(d.mode))); err != nil {
+		if args, err = rawjson.Set(args, plane.ParamMode, rawjson.Quote(string(d.Mode))); err != nil {
 			return err
 		}
 	} else {
-		d.domains, _ = plane.DomainsOf(rawjson.Get(args, plane.ParamDomains))
-		d.mode, _ = plane.ModeOf(rawjson.Get(args, plane.ParamMode))
+		d.Domains, _ = plane.DomainsOf(rawjson.Get(args, plane.ParamDomains))
+		d.Mode, _ = plane.ModeOf(rawjson.Get(args, plane.ParamMode))
 	}
-	if len(d.domains) > 0 && d.mode == plane.Async && d.reach(d.call.Entry.Upstream).keeps() {
-		d.keep = true
+	if len(d.Domains) > 0 && d.Mode == plane.Async && d.reach(d.call.Entry.Upstream).keeps() {
+		d.Keep = true
 		args, err = rawjson.Set(args, plane.ParamMode, rawjson.Quote(string(plane.Sync)))
 	}
 	d.call.Args = args
@@ -128,12 +124,12 @@ func joinDomains(names []string) string {
 // divide returns the agent's part of a result: the requested columns, unless the tool has selected
 // them itself, and no bodies. The result may be shared and is not changed.
 func (d *division) divide(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
-	asked := d.native && len(d.domains) > 0 && (d.mode == plane.Sync || d.keep)
-	if !d.native && len(d.domains) == 0 || !dispatch.Cacheable(result) { // nothing to divide; an error, or a request for input
+	asked := d.Native && len(d.Domains) > 0 && (d.Mode == plane.Sync || d.Keep)
+	if !d.Native && len(d.Domains) == 0 || !dispatch.Cacheable(result) { // nothing to divide; an error, or a request for input
 		return hideBodies(d.call, asked, result)
 	}
 	kept := false
-	if d.native && d.keep {
+	if d.Native && d.Keep {
 		var err error
 		if result, kept, err = d.keepBodies(ctx, result); err != nil {
 			return nil, d.keepError(ctx, err)
@@ -141,14 +137,14 @@ func (d *division) divide(ctx context.Context, result json.RawMessage) (json.Raw
 	}
 	switch {
 	case kept:
-	case d.native && d.reach(d.call.Entry.Upstream).Local():
+	case d.Native && d.reach(d.call.Entry.Upstream).Local():
 		r := relays{store: d.Store, base: d.base, ttl: d.opts.TTL, principal: d.call.Request.Session.Principal(), label: d.call.Entry.ID}
 		relayed, err := r.replace(ctx, result)
 		if err != nil {
 			return nil, d.keepError(ctx, err)
 		}
 		result = relayed
-	case !d.native && len(d.domains) > 0:
+	case !d.Native && len(d.Domains) > 0:
 		return d.project(ctx, result)
 	}
 	return hideBodies(d.call, asked, result)
@@ -169,13 +165,13 @@ func (d *division) project(ctx context.Context, raw json.RawMessage) (json.RawMe
 		return nil, d.notTable(ctx, raw, err)
 	}
 	resourceURL := ""
-	if d.mode == plane.Async {
+	if d.Mode == plane.Async {
 		if resourceURL, err = d.deposit(ctx, rows); err != nil {
 			return nil, d.keepError(ctx, err)
 		}
 	}
-	out := result.Text(plane.Response(rows, d.domains, d.mode, resourceURL))
-	if d.mode == plane.Sync {
+	out := result.Text(plane.Response(rows, d.Domains, d.Mode, resourceURL))
+	if d.Mode == plane.Sync {
 		return hideBodies(d.call, true, out)
 	}
 	return out, nil

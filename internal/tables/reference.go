@@ -28,7 +28,7 @@ import (
 //
 //	{"$table": "<handle or resource_url>", "row_ids": [0, 3], "columns": ["event"]}
 //
-//	args ─▶ [previewTables] ─▶ a few rows in its place ─▶ validate ▶ policy ▶ quota ▶ dry run ─▶ [fillTables] ─▶ all rows ─▶ cache ▶ retry ─▶ upstream
+//	args ─▶ [preview] ─▶ a few rows in its place ─▶ validate ▶ policy ▶ quota ▶ dry run ─▶ [fillTables] ─▶ all rows ─▶ cache ▶ retry ─▶ upstream
 //	            nothing spent                                                                   a URL is spent, a handle is not
 const tableKey = "$table"
 
@@ -90,44 +90,28 @@ func refError(c *dispatch.Call, path, format string, args ...any) *result.Error 
 	return e
 }
 
-// Preview is the link that replaces each reference by a few rows, so that rows are validated like
-// other arguments. It spends nothing.
-func (t *Tables) Preview() dispatch.Link {
-	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
-		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			if !mayRefer(c.Args) || rawjson.Valid(c.Args) != nil {
-				return next.Dispatch(ctx, c)
-			}
-			r := &resolver{tables: t, ctx: ctx, call: c, preview: true}
-			args, err := r.resolve(c.Args)
-			r.close(false)
-			if err != nil {
-				return nil, err
-			}
-			if r.found {
-				c.Refs = &tableArgs{original: c.Args, remote: r.remote, wanted: r.wanted}
-				c.Args = args
-			}
-			return next.Dispatch(ctx, c)
-		})
+// preview replaces each reference by a few rows, so that rows are validated like other arguments. It
+// spends nothing.
+func (t *Tables) preview(ctx context.Context, c *dispatch.Call) error {
+	if !mayRefer(c.Args) || rawjson.Valid(c.Args) != nil {
+		return nil
 	}
+	r := &resolver{tables: t, ctx: ctx, call: c, preview: true}
+	args, err := r.resolve(c.Args)
+	r.close(false)
+	if err == nil && r.found {
+		c.Refs = &tableArgs{original: c.Args, remote: r.remote, wanted: r.wanted}
+		c.Args = args
+	}
+	return err
 }
 
-// Fill is the link that replaces each reference by all its rows, once for all attempts of the call.
-func (t *Tables) Fill() dispatch.Link {
-	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
-		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			if refs, ok := c.Refs.(*tableArgs); ok {
-				if err := t.fill(ctx, c, refs); err != nil {
-					return nil, err
-				}
-			}
-			return next.Dispatch(ctx, c)
-		})
+// fill replaces each reference by all its rows, once for all attempts of the call.
+func (t *Tables) fill(ctx context.Context, c *dispatch.Call) error {
+	refs, ok := c.Refs.(*tableArgs)
+	if !ok {
+		return nil
 	}
-}
-
-func (t *Tables) fill(ctx context.Context, c *dispatch.Call, refs *tableArgs) error {
 	r := &resolver{tables: t, ctx: ctx, call: c, wanted: refs.wanted}
 	fits := false
 	defer func() { r.close(fits) }()

@@ -64,40 +64,38 @@ func (r *Refusals) watch(token string) (end func() string) {
 	}
 }
 
-// Reasons returns the link that adds to the error of a consumer tool why it did not get the rows
-// behind a resource_url of this gateway.
-func (t *Tables) Reasons() dispatch.Link {
-	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
-		if t.opts.Refusals == nil {
-			return next
-		}
-		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			if !rawjson.Contains(c.Args, plane.ParamURL) {
-				return next.Dispatch(ctx, c)
-			}
-			token, own := ownToken(t.base, strings.TrimSpace(rawjson.Text(rawjson.Get(c.Args, plane.ParamURL))))
-			if !own {
-				return next.Dispatch(ctx, c)
-			}
-			end := t.opts.Refusals.watch(token)
-			raw, err := next.Dispatch(ctx, c)
-			why := end()
-			if why == "" {
-				return raw, err
-			}
-			why = fmt.Sprintf("%s: %s", plane.ParamURL, why)
-			var e *result.Error
-			switch {
-			case errors.As(err, &e):
-				out := *e
-				out.Message = why + " (" + out.Message + ")"
-				return nil, &out
-			case err == nil && string(rawjson.Get(raw, "isError")) == "true":
-				return withText(raw, why), nil
-			}
-			return raw, err
-		})
+// listen notes why the data plane refuses the rows behind a resource_url of this gateway while the tool
+// that consumes them runs.
+func (t *Tables) listen(_ context.Context, c *dispatch.Call) error {
+	if !rawjson.Contains(c.Args, plane.ParamURL) {
+		return nil
 	}
+	if token, own := ownToken(t.base, strings.TrimSpace(rawjson.Text(rawjson.Get(c.Args, plane.ParamURL)))); own {
+		c.Refusal = t.opts.Refusals.watch(token)
+	}
+	return nil
+}
+
+// explain adds to the error of a tool that consumes rows why it did not get them.
+func (t *Tables) explain(_ context.Context, c *dispatch.Call, err error) error {
+	if c.Refusal == nil {
+		return err
+	}
+	why := c.Refusal()
+	if why == "" {
+		return err
+	}
+	why = fmt.Sprintf("%s: %s", plane.ParamURL, why)
+	var e *result.Error
+	switch {
+	case errors.As(err, &e):
+		out := *e
+		out.Message = why + " (" + out.Message + ")"
+		return &out
+	case err == nil && string(rawjson.Get(c.Reply, "isError")) == "true":
+		c.Reply = withText(c.Reply, why)
+	}
+	return err
 }
 
 // withText returns a result with one more block of text.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -85,8 +86,7 @@ type Surroundings struct {
 	ReadsMore bool
 }
 
-// Tables provides the links of the dispatch chain that pass rows between tools. It is safe for
-// concurrent use.
+// Tables provides the steps of a call that pass rows between tools. It is safe for concurrent use.
 type Tables struct {
 	Surroundings
 	opts Options
@@ -94,6 +94,23 @@ type Tables struct {
 
 // New returns Tables.
 func New(around Surroundings, opts Options) *Tables { return &Tables{around, opts} }
+
+// Steps returns all steps, those of one phase in their order.
+func (t *Tables) Steps() []dispatch.Step {
+	steps := []dispatch.Step{
+		t.Columns(),
+		{Phase: dispatch.PhaseMend, Name: "preview", Before: t.preview},
+		{Phase: dispatch.PhaseFill, Name: "fill", Before: t.fill},
+		{Phase: dispatch.PhaseFill, Name: "bodies", Before: fillBody},
+	}
+	if t.opts.Fetches != nil {
+		steps = append(steps, dispatch.Step{Phase: dispatch.PhaseFill, Name: "carry", Before: t.carry})
+	}
+	if t.opts.Refusals != nil {
+		steps = append(steps, dispatch.Step{Phase: dispatch.PhaseFill, Name: "reasons", Before: t.listen, After: t.explain})
+	}
+	return steps
+}
 
 func (t *Tables) reach(upstream string) Reach {
 	if t.opts.Reach == nil {

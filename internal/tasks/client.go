@@ -49,7 +49,7 @@ type Surroundings struct {
 	// Begin is called before a restored call reaches its server again, with the method that it asks
 	// and its params. An error refuses the request.
 	Begin func(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) error
-	// Clean makes of a server's result what the dispatch chain gets of one.
+	// Clean makes a result of a server into one that the steps of a call get.
 	Clean func(json.RawMessage) json.RawMessage
 	// Asks returns what makes the questions of a server those that an agent gets; see bridge.Back.
 	Asks func(upstream string) func(method string, params json.RawMessage) (json.RawMessage, error)
@@ -87,38 +87,43 @@ func New(in Surroundings, o Options) *Client {
 	return &Client{in, o}
 }
 
-// Link returns the link that waits for the task that a server answers a call with. It stands outside
-// of retries: a call that became a task has run.
-func (k *Client) Link() dispatch.Link {
-	return func(next dispatch.Dispatcher) dispatch.Dispatcher {
-		return dispatch.DispatcherFunc(func(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-			by := ownerOf(ctx, c)
-			if c.Entry.TaskSupport != "" && !k.Registry.room(by.principal, k.opts.Max) {
-				return nil, k.tooMany(c)
-			}
-			raw, err := next.Dispatch(ctx, c)
-			if err != nil || !c.MayBeTask {
-				return raw, err
-			}
-			made, ok := mcptask.Made(raw)
-			if !ok && c.AgentTask {
-				made, ok = k.agentMade(ctx, c, raw)
-			}
-			if !ok {
-				return raw, nil
-			}
-			c.Ran = false // it runs
-			t := &task{
-				owner: by, upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern, agent: made.Agent,
-				entryID: c.Entry.ID, entry: c.Entry, created: k.Registry.now(), call: save(c),
-			}
-			at, _ := k.Place(ctx, t.upstream) // otherwise the task ends with the gateway
-			t.server, t.inc, t.sole = at.Server, k.Registry.home(at), at.Shared && !t.agent
-			k.Registry.replace(t, at)
-			t.set(made, "")
-			return k.first(ctx, c, t, made)
-		})
+// Step waits for the task that a server answers a call with. It stands outside of retries: a call that
+// became a task has run.
+func (k *Client) Step() dispatch.Step {
+	return dispatch.Step{Phase: dispatch.PhaseSettle, Name: "task", Before: k.hasRoom, After: k.settle}
+}
+
+// hasRoom refuses a call that becomes a task if its principal has too many.
+func (k *Client) hasRoom(_ context.Context, c *dispatch.Call) error {
+	if c.Entry.TaskSupport != "" && !k.Registry.room(c.Request.Session.Principal(), k.opts.Max) {
+		return k.tooMany(c)
 	}
+	return nil
+}
+
+// settle waits for the task that a call has become.
+func (k *Client) settle(ctx context.Context, c *dispatch.Call, err error) error {
+	if err != nil || !c.MayBeTask {
+		return err
+	}
+	made, ok := mcptask.Made(c.Reply)
+	if !ok && c.AgentTask {
+		made, ok = k.agentMade(ctx, c, c.Reply)
+	}
+	if !ok {
+		return nil
+	}
+	c.Ran = false // it runs
+	t := &task{
+		owner: ownerOf(ctx, c), upstream: c.Entry.Upstream, id: made.ID, modern: made.Modern, agent: made.Agent,
+		entryID: c.Entry.ID, entry: c.Entry, created: k.Registry.now(), call: save(c),
+	}
+	at, _ := k.Place(ctx, t.upstream) // otherwise the task ends with the gateway
+	t.server, t.inc, t.sole = at.Server, k.Registry.home(at), at.Shared && !t.agent
+	k.Registry.replace(t, at)
+	t.set(made, "")
+	c.Reply, err = k.first(ctx, c, t, made)
+	return err
 }
 
 // agentMade returns the task that an agent server's result names. The taskId in a result may be
@@ -202,8 +207,8 @@ func (k *Client) find(ctx context.Context, c *dispatch.Call, handle string) (*ta
 	return t, nil
 }
 
-// Resume waits for a task with a handle and returns its result, or what it does. It is the end of a
-// chain that shapes results.
+// Resume waits for a task with a handle and returns its result, or its status. It is the Sender of a
+// Pipeline that shapes results.
 func (k *Client) Resume(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
 	t, err := k.find(ctx, c, c.Task)
 	if err != nil {

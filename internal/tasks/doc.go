@@ -1,7 +1,7 @@
 // Package tasks makes a gateway the client of its servers' tasks, so that an agent that knows no
 // tasks gets every result:
 //
-//	tool_execute ─▶ … ─▶ Link ─▶ server: {taskId}
+//	tool_execute ─▶ … ─▶ Step ─▶ server: {taskId}
 //	                      │ waits, passes on progress, questions and their answers
 //	                      ├─ the task ends within Options.Wait ─▶ result, as of any call
 //	                      ├─ the agent cancels the call         ─▶ tasks/cancel
@@ -14,6 +14,6 @@
 //
 // An agent server may name its task in an ordinary result. The server is then asked whether it is one.
 //
-// The package knows the dispatch chain and the two eras' tasks. It knows no meta-tool and no
+// The package knows the steps of a call and the two eras' tasks. It knows no meta-tool and no
 // transport.
 package tasks

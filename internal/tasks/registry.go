@@ -105,7 +105,7 @@ type saved struct {
 
 // save copies the part of a call that its result needs. The call's own bytes end with its request.
 func save(c *dispatch.Call) saved {
-	s := saved{args: json.RawMessage("{}"), domains: slices.Clone(c.Domains), mode: slices.Clone(c.Mode), provenance: c.Provenance}
+	s := saved{args: json.RawMessage("{}"), domains: slices.Clone(c.Split.Asked), mode: slices.Clone(c.Split.AskedMode), provenance: c.Provenance}
 	if c.Entry.ResourceTool {
 		for _, key := range []string{plane.ParamDomains, plane.ParamMode} {
 			if value := rawjson.Get(c.Args, key); value != nil {
@@ -121,7 +121,7 @@ func save(c *dispatch.Call) saved {
 // restore puts what was saved into the call that fetches the result.
 func (t *task) restore(c *dispatch.Call) {
 	c.Entry = t.entry
-	c.Args, c.Domains, c.Mode, c.Provenance = t.call.args, t.call.domains, t.call.mode, t.call.provenance
+	c.Args, c.Split.Asked, c.Split.AskedMode, c.Provenance = t.call.args, t.call.domains, t.call.mode, t.call.provenance
 }
 
 // ended reports whether nothing is left to wait for.
