@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/work"
-	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/queue"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -62,7 +62,7 @@ func (s *Server) callTool(ctx context.Context, r *mcp.Request) (json.RawMessage,
 	metadata := s.metadata(r)
 	payload := rawjson.NewWriter(make([]byte, 0, len(args)+len(metadata)+32))
 	payload.Object().Key("input").Raw(args).Key("metadata").Raw(metadata).EndObject()
-	spec := taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Payload: payload.Bytes(), Priority: t.Priority, Idempotent: t.Idempotent, Timeout: t.timeout(s.o.Timeout)}
+	spec := queue.Spec{Owner: r.Session.Principal(), Name: name, Payload: payload.Bytes(), Priority: t.Priority, Idempotent: t.Idempotent, Timeout: t.timeout(s.o.Timeout)}
 	if answer, ok, err := s.callAsTask(r, t, task, spec); ok {
 		return answer, err
 	}
@@ -178,7 +178,7 @@ func (s *Server) metadata(r *mcp.Request) json.RawMessage {
 }
 
 // execute is the queue's Run. It runs a tool.
-func (s *Server) execute(ctx context.Context, job *taskqueue.Job) (json.RawMessage, error) {
+func (s *Server) execute(ctx context.Context, job *queue.Job) (json.RawMessage, error) {
 	t := s.offer.Load().tools[job.Name]
 	if t == nil {
 		return nil, fmt.Errorf("the tool %q is no longer there", job.Name)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/protocol/invocation"
-	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/queue"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -111,7 +111,7 @@ func checkClaims(ctx context.Context, tool string) error {
 type taskStatus struct {
 	ID           string          `json:"id"`
 	ToolName     string          `json:"toolName"`
-	Status       taskqueue.State `json:"status"`
+	Status       queue.State     `json:"status"`
 	CreatedAt    string          `json:"createdAt"`
 	UpdatedAt    string          `json:"updatedAt"`
 	Error        *string         `json:"error"`
@@ -138,7 +138,7 @@ func (s *Server) serveCancel(w http.ResponseWriter, r *http.Request) {
 }
 
 // answerTask answers with a task of the caller.
-func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(owner, id string) (taskqueue.Task, error)) {
+func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(owner, id string) (queue.Task, error)) {
 	id := r.URL.Query().Get("taskId")
 	if id == "" {
 		guard.WriteError(w, http.StatusBadRequest, "", mcp.Errorf(mcp.KindInvalidParams, "missing taskId: ask for %s?taskId=…", r.URL.Path))
@@ -151,7 +151,7 @@ func (s *Server) answerTask(w http.ResponseWriter, r *http.Request, find func(ow
 	t, err := find(guard.Principal(r.Context()), id)
 	if err != nil {
 		status, kind := http.StatusNotFound, mcp.KindNotFound
-		if !errors.Is(err, taskqueue.ErrNotFound) {
+		if !errors.Is(err, queue.ErrNotFound) {
 			status, kind = http.StatusInternalServerError, mcp.KindInternal
 		}
 		guard.WriteError(w, status, "", mcp.Errorf(kind, "task not found: %s", clip(id)))

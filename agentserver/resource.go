@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
-	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/queue"
 	"github.com/weir-mcp/weir/internal/text/uritemplate"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -142,7 +142,7 @@ func (s *Server) read(ctx context.Context, r *mcp.Request, run runner, name stri
 	}
 	line := append(rawjson.StripNewlines(make([]byte, 0, len(input)+1), input), '\n')
 	var out output
-	_, err := s.reads.Do(ctx, taskqueue.Spec{Owner: r.Session.Principal(), Name: name, Timeout: timeout, Value: func(ctx context.Context, job *taskqueue.Job) error {
+	_, err := s.reads.Do(ctx, queue.Spec{Owner: r.Session.Principal(), Name: name, Timeout: timeout, Value: func(ctx context.Context, job *queue.Job) error {
 		made, err := run.run(ctx, &Call{Tool: name, Principal: job.Owner, Writer: job, input: input, line: line, keeper: &s.children})
 		if err == nil {
 			out = made

@@ -1,6 +1,7 @@
 package agentserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,8 @@ import (
 	"github.com/weir-mcp/weir/internal/limit/work"
 	"github.com/weir-mcp/weir/internal/protocol/invocation"
 	"github.com/weir-mcp/weir/internal/protocol/listchange"
-	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/queue"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -89,8 +91,8 @@ type Server struct {
 	name     string
 	info     json.RawMessage // serverInfo
 	offer    atomic.Pointer[offer]
-	queue    queue            // of tool calls
-	reads    *taskqueue.Queue // of resources and prompts
+	queue    *queue.Queue  // of tool calls
+	reads    *queue.Places // for resources and prompts
 	life     *mcp.Lifecycle
 	http     *streamable.Server
 	started  time.Time
@@ -170,20 +172,17 @@ func New(o Options) (*Server, error) {
 	if s.info, err = marshal(map[string]string{"name": s.name, "version": version}); err != nil {
 		return nil, err
 	}
-	queue := taskqueue.Options{
-		Run: s.execute, Timeout: s.o.Timeout, Logger: s.log,
+	places := queue.PlaceOptions{
+		Run: s.execute, Timeout: s.o.Timeout, Logger: s.log, LogBytes: c.Queue.LogBytes,
 		Concurrency: first(o.Concurrency, c.Concurrency), Max: first(o.QueueMax, c.Queue.Max),
-		RetainCount: c.Queue.RetainCount, RetainBytes: c.Queue.RetainBytes, RetainAge: c.Queue.RetainAge, LogBytes: c.Queue.LogBytes,
 	}
-	if s.reads, err = taskqueue.New(taskqueue.Options{
-		Concurrency: max(maxReads, queue.Concurrency), Max: queue.Max, Timeout: s.o.Timeout, Logger: s.log,
-		Run: func(ctx context.Context, job *taskqueue.Job) (json.RawMessage, error) {
-			return nil, job.Value.(func(context.Context, *taskqueue.Job) error)(ctx, job)
+	s.reads = queue.NewPlaces(queue.PlaceOptions{
+		Concurrency: max(maxReads, places.Concurrency), Max: places.Max, Timeout: s.o.Timeout, Logger: s.log,
+		Run: func(ctx context.Context, job *queue.Job) (json.RawMessage, error) {
+			return nil, job.Value.(func(context.Context, *queue.Job) error)(ctx, job)
 		},
-	}); err != nil {
-		return nil, err
-	}
-	if s.queue, err = s.openQueue(c, queue); err != nil {
+	})
+	if s.queue, err = s.openQueue(c, places); err != nil {
 		return nil, err
 	}
 	s.changes = listchange.New()
@@ -261,82 +260,60 @@ func (s *Server) Reload() error {
 	return nil
 }
 
-// queue is where tool calls wait: only of this process, or shared by replicas.
-type queue interface {
-	Do(ctx context.Context, spec taskqueue.Spec) (json.RawMessage, error)
-	Submit(spec taskqueue.Spec) (taskqueue.Task, error)
-	Get(owner, id string) (taskqueue.Task, error)
-	Wait(ctx context.Context, owner, id string) (taskqueue.Task, error)
-	List(owner, after string, limit int) (tasks []taskqueue.Task, more bool, err error)
-	Cancel(owner, id string) (taskqueue.Task, error)
-	Status() taskqueue.Status
-	Resize(concurrency, max int)
-	Close(ctx context.Context) error
-}
-
-var (
-	_ queue = (*taskqueue.Queue)(nil)
-	_ queue = (*taskqueue.Shared)(nil)
-)
-
 // openQueue opens the queue with the tasks of its store.
-func (s *Server) openQueue(c *Config, o taskqueue.Options) (queue, error) {
-	if s.o.Store == "" && c.Queue.Group != "" {
-		if s.o.Connect == nil {
-			return nil, fmt.Errorf("queue.group %q needs Options.Connect; weir agent has it", c.Queue.Group)
-		}
-		opened, closing, err := s.o.Connect(c.Queue)
-		if err != nil {
-			return nil, fmt.Errorf("queue.store: %w", err)
-		}
-		docs, ok := opened.(taskqueue.Docs)
-		if !ok {
-			closing()
-			return nil, fmt.Errorf("queue.group %q: Options.Connect opened a %T, which cannot share tasks", c.Queue.Group, opened)
-		}
-		q, err := taskqueue.NewShared(taskqueue.SharedOptions{Options: o, Docs: docs, Group: c.Queue.Group, Close: closing})
-		if err != nil {
-			closing()
-			return nil, err
-		}
-		return q, nil
+func (s *Server) openQueue(c *Config, places queue.PlaceOptions) (*queue.Queue, error) {
+	o := queue.Options{PlaceOptions: places, RetainCount: c.Queue.RetainCount, RetainBytes: c.Queue.RetainBytes, RetainAge: c.Queue.RetainAge}
+	if s.o.Store == "" {
+		o.Group = c.Queue.Group
 	}
-	store, err := s.openStore(c.Queue.Store)
-	if err != nil {
+	var err error
+	if o.Docs, o.Close, err = s.openStore(c.Queue, o.Group); err != nil {
 		return nil, err
 	}
-	o.Store = store
-	q, err := taskqueue.New(o)
+	q, err := queue.New(o)
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		o.Close()
 	}
-	return q, nil
+	return q, err
 }
 
-func (s *Server) openStore(configured string) (taskqueue.Store, error) {
-	store := s.o.Store
-	if store == "" {
-		store = configured
-	}
-	folder, ok := strings.CutPrefix(store, "file:")
-	switch {
-	case store == "" || store == "memory":
-		return taskqueue.NewMemory(), nil
-	case ok && folder != "":
-		f, err := taskqueue.OpenFile(folder, taskqueue.FileOptions{Logger: s.log})
-		if err != nil {
-			return nil, err
+// openStore opens the store of tasks, and returns what closes it.
+func (s *Server) openStore(c QueueConfig, group string) (store.Docs, func(), error) {
+	if group != "" {
+		if s.o.Connect == nil {
+			return nil, nil, fmt.Errorf("queue.group %q needs Options.Connect; weir agent has it", group)
 		}
-		return f, nil
+		opened, closing, err := s.o.Connect(c)
+		if err != nil {
+			return nil, nil, fmt.Errorf("queue.store: %w", err)
+		}
+		docs, ok := opened.(store.Docs)
+		if !ok {
+			closing()
+			return nil, nil, fmt.Errorf("queue.group %q: Options.Connect opened a %T, which cannot share tasks", group, opened)
+		}
+		return docs, closing, nil
 	}
-	return nil, fmt.Errorf(`the task store must be "memory" or "file:FOLDER", not %q`, clip(store))
+	where := cmp.Or(s.o.Store, c.Store)
+	folder, ok := strings.CutPrefix(where, "file:")
+	switch {
+	case where == "" || where == "memory":
+		return queue.OpenMemory(), func() {}, nil
+	case ok && folder != "":
+		f, err := queue.OpenFile(folder, s.log)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, f.Close, nil
+	}
+	return nil, nil, fmt.Errorf(`the task store must be "memory" or "file:FOLDER", not %q`, clip(where))
 }
 
 // Name returns the agent's name.
 func (s *Server) Name() string { return s.name }
 
 // Status returns the queue of tool calls in numbers.
-func (s *Server) Status() taskqueue.Status { return s.queue.Status() }
+func (s *Server) Status() queue.Status { return s.queue.Status() }
 
 // methods returns the handlers of all methods outside the lifecycle.
 func (s *Server) methods() map[string]mcp.Handler {
@@ -410,8 +387,8 @@ func (s *Server) cacheable(r *mcp.Request, result json.RawMessage) json.RawMessa
 
 // queueError returns the error for a call without a result of its queue.
 func (s *Server) queueError(name string, err error) error {
-	var full *taskqueue.FullError
-	var timeout *taskqueue.TimeoutError
+	var full *queue.FullError
+	var timeout *queue.TimeoutError
 	withData := func(e *mcp.Error, data map[string]any) error {
 		data["kind"] = e.Kind.String()
 		e.Data, _ = json.Marshal(data)
@@ -423,11 +400,11 @@ func (s *Server) queueError(name string, err error) error {
 			map[string]any{"limit": full.Status.Max, "queued": full.Status.Queued, "running": full.Status.Running, "concurrency": full.Status.Concurrency})
 	case errors.As(err, &timeout):
 		return withData(mcp.Errorf(mcp.KindTimeout, "%s %v, its limit on the agent %q", name, err, s.name), map[string]any{"timeoutMs": timeout.Limit.Milliseconds()})
-	case errors.Is(err, taskqueue.ErrClosed), errors.Is(err, taskqueue.ErrInterrupted):
+	case errors.Is(err, queue.ErrClosed), errors.Is(err, queue.ErrInterrupted):
 		return &mcp.Error{Kind: mcp.KindShuttingDown, Message: fmt.Sprintf("the agent %q is shutting down; try again when it is back", s.name), Err: err}
-	case errors.Is(err, taskqueue.ErrStore):
+	case errors.Is(err, queue.ErrStore):
 		return &mcp.Error{Kind: mcp.KindStoreUnavailable, Message: fmt.Sprintf("the store of the agent %q did not take the task; try again", s.name), Err: err}
-	case errors.Is(err, context.Canceled), errors.Is(err, taskqueue.ErrCancelled):
+	case errors.Is(err, context.Canceled), errors.Is(err, queue.ErrCancelled):
 		return &mcp.Error{Kind: mcp.KindCancelled, Message: "the call was cancelled", Err: err}
 	}
 	var e *mcp.Error

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
-	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/queue"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -47,7 +47,7 @@ func hasTasksExtension(r *mcp.Request) bool {
 
 // callAsTask answers a call that becomes a task; ok is false for any other. The server makes tasks
 // of async tools only.
-func (s *Server) callAsTask(r *mcp.Request, t *offered, task []byte, spec taskqueue.Spec) (answer json.RawMessage, ok bool, err error) {
+func (s *Server) callAsTask(r *mcp.Request, t *offered, task []byte, spec queue.Spec) (answer json.RawMessage, ok bool, err error) {
 	augmented := hasLegacyTasks(r) && rawjson.IsObject(task)
 	if !t.Async {
 		if augmented {
@@ -81,7 +81,7 @@ func (s *Server) callAsTask(r *mcp.Request, t *offered, task []byte, spec taskqu
 
 // taskMade returns the answer for a caller that does not know MCP tasks: an ordinary result that
 // says where to find the task.
-func (s *Server) taskMade(r *mcp.Request, t taskqueue.Task) (json.RawMessage, error) {
+func (s *Server) taskMade(r *mcp.Request, t queue.Task) (json.RawMessage, error) {
 	about := map[string]any{
 		"agent": s.name, "taskId": t.ID, "toolName": t.Name, "status": t.State,
 		"createdAt": stamp(t.Created), "updatedAt": stamp(t.Updated),
@@ -105,7 +105,7 @@ func (s *Server) taskMade(r *mcp.Request, t taskqueue.Task) (json.RawMessage, er
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // mcpStatus returns the name of a state in both eras.
-func mcpStatus(s taskqueue.State) string {
+func mcpStatus(s queue.State) string {
 	if !s.Final() {
 		return "working"
 	}
@@ -120,10 +120,10 @@ const queued = "waits in the queue"
 
 // statusMessage returns the error of a task that has ended, that a task waits, or the last line of a
 // running task's log. The log of a command has no secrets: see redactingWriter.
-func statusMessage(t taskqueue.Task) string {
+func statusMessage(t queue.Task) string {
 	switch t.State {
-	case taskqueue.Running:
-	case taskqueue.Pending:
+	case queue.Running:
+	case queue.Pending:
 		return queued
 	default:
 		return t.Error
@@ -143,7 +143,7 @@ type legacy struct {
 	PollInterval  int64  `json:"pollInterval"`
 }
 
-func legacyTask(t taskqueue.Task) legacy {
+func legacyTask(t queue.Task) legacy {
 	return legacy{t.ID, mcpStatus(t.State), statusMessage(t), stamp(t.Created), stamp(t.Updated), t.Retain.Milliseconds(), pollInterval.Milliseconds()}
 }
 
@@ -160,29 +160,29 @@ type modernTask struct {
 	Error          json.RawMessage `json:"error,omitempty"`
 }
 
-func toModern(t taskqueue.Task) modernTask {
+func toModern(t queue.Task) modernTask {
 	m := modernTask{
 		TaskID: t.ID, Status: mcpStatus(t.State), StatusMessage: statusMessage(t), CreatedAt: stamp(t.Created), LastUpdatedAt: stamp(t.Updated),
 		TTLMs: t.Retain.Milliseconds(), PollIntervalMs: pollInterval.Milliseconds(),
 	}
 	switch {
-	case t.State == taskqueue.Completed, t.State == taskqueue.Failed && t.Result != nil:
+	case t.State == queue.Completed, t.State == queue.Failed && t.Result != nil:
 		m.Status, m.Result = "completed", mcp.Complete(t.Result, nil)
-	case t.State == taskqueue.Failed:
+	case t.State == queue.Failed:
 		m.Error = taskError(t, mcp.V20260728).Append(nil)
 	}
 	return m
 }
 
 // taskError returns the error of a task that ended without a result.
-func taskError(t taskqueue.Task, version string) *jsonrpc.Error {
+func taskError(t queue.Task, version string) *jsonrpc.Error {
 	kind := mcp.KindToolExecution
 	switch t.Reason {
-	case taskqueue.ReasonTimeout:
+	case queue.ReasonTimeout:
 		kind = mcp.KindTimeout
-	case taskqueue.ReasonInterrupted:
+	case queue.ReasonInterrupted:
 		kind = mcp.KindShuttingDown
-	case taskqueue.ReasonCancelled:
+	case queue.ReasonCancelled:
 		kind = mcp.KindCancelled
 	}
 	return mcp.WireError(mcp.Errorf(kind, "tool %q: %s", t.Name, t.Error), version)
@@ -206,7 +206,7 @@ func taskOf(r *mcp.Request) (id string, err error) {
 // noTask returns the error for a task that does not exist, belongs to another principal, or cannot be
 // asked for now.
 func noTask(id string, err error) error {
-	if errors.Is(err, taskqueue.ErrStore) {
+	if errors.Is(err, queue.ErrStore) {
 		return &mcp.Error{Kind: mcp.KindStoreUnavailable, Message: fmt.Sprintf("the store with the task %s does not answer; try again", clip(id)), Err: err}
 	}
 	e := mcp.Errorf(mcp.KindInvalidParams, "no such task: %s", clip(id))
@@ -215,7 +215,7 @@ func noTask(id string, err error) error {
 }
 
 // tasks serves the methods tasks/* over the queue of tool calls.
-type tasks struct{ queue queue }
+type tasks struct{ queue *queue.Queue }
 
 // methods returns the handlers of tasks.
 func (q tasks) methods() map[string]mcp.Handler {
@@ -255,7 +255,7 @@ func (q tasks) result(ctx context.Context, r *mcp.Request) (json.RawMessage, err
 	}
 	t, err := q.queue.Wait(ctx, r.Session.Principal(), id)
 	switch {
-	case errors.Is(err, taskqueue.ErrNotFound), errors.Is(err, taskqueue.ErrStore):
+	case errors.Is(err, queue.ErrNotFound), errors.Is(err, queue.ErrStore):
 		return nil, noTask(id, err)
 	case err != nil:
 		return nil, err

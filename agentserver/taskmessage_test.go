@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/protocol/mcptask"
-	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/queue"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -47,7 +47,7 @@ tools:
 
 // A gateway tells a task that waits as one that waits, not as one that runs.
 func TestQueuedMessage(t *testing.T) {
-	if got := toModern(taskqueue.Task{State: taskqueue.Pending}); got.StatusMessage != mcptask.Queued || got.Status != "working" {
+	if got := toModern(queue.Task{State: queue.Pending}); got.StatusMessage != mcptask.Queued || got.Status != "working" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/agentserver"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/taskqueue"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 )
 
 // sharedTasks connects to the NATS server of a configuration with queue.group. log gets what the server refuses later.
-func sharedTasks(q agentserver.QueueConfig, log *slog.Logger) (docs taskqueue.Docs, closing func(), err error) {
+func sharedTasks(q agentserver.QueueConfig, log *slog.Logger) (docs store.Docs, closing func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tasksTimeout)
 	defer cancel()
 	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: strings.Split(q.Store, ","), Creds: q.Creds, CA: q.CA, Cert: q.Cert, Key: q.Key, Logger: log})

@@ -36,7 +36,7 @@ var (
 		"internal/testkit/oauthtest.Server": 27,
 		"internal/passthrough.Options":      30,
 		"internal/passthrough.exchange":     21,
-		"internal/taskqueue.Record":         21,
+		"internal/queue.record":             21,
 		"internal/observe/telemetry.Event":  30,
 		"internal/upstream.Options":         29,
 		"internal/upstream.Status":          23,

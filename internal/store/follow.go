@@ -17,6 +17,7 @@ type follow struct {
 	changed []string             // keys whose state f has not seen, in the order of their changes
 	pending map[string]struct{}  // the same keys
 	told    map[string]time.Time // the documents that f knows, and when they end by themselves
+	soonest time.Time            // no document of told ends before; zero if none ends
 	stopped bool
 	wake    chan struct{} // capacity 1
 }
@@ -90,7 +91,11 @@ func (m *Memory) state(w *follow, key string) Doc {
 	if d.Rev == 0 {
 		delete(w.told, key)
 	} else {
-		w.told[key] = m.docs[key].Ends
+		ends := m.docs[key].Ends
+		w.told[key] = ends
+		if !ends.IsZero() && (w.soonest.IsZero() || ends.Before(w.soonest)) {
+			w.soonest = ends
+		}
 	}
 	return d
 }
@@ -130,18 +135,21 @@ func (m *Memory) run(w *follow) {
 // expire notes the documents that have ended by themselves as changed, and returns when the next one
 // ends. The caller holds the Memory's mutex.
 func (w *follow) expire() <-chan time.Time {
-	now, next := time.Now(), time.Time{}
-	for key, at := range w.told {
-		switch {
-		case at.IsZero():
-		case !now.Before(at):
-			w.mark(key)
-		case next.IsZero() || at.Before(next):
-			next = at
+	now := time.Now()
+	if !w.soonest.IsZero() && !now.Before(w.soonest) {
+		w.soonest = time.Time{}
+		for key, at := range w.told {
+			switch {
+			case at.IsZero():
+			case !now.Before(at):
+				w.mark(key)
+			case w.soonest.IsZero() || at.Before(w.soonest):
+				w.soonest = at
+			}
 		}
 	}
-	if next.IsZero() {
+	if w.soonest.IsZero() {
 		return nil
 	}
-	return time.After(next.Sub(now))
+	return time.After(w.soonest.Sub(now))
 }

@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,4 +161,47 @@ func TestBusAndBlobFaults(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// TestMemoryKeepTogether: changes that come while others are kept are kept together. Reads do not wait for
+// that, and see changes when they are kept.
+func TestMemoryKeepTogether(t *testing.T) {
+	enter, gate, failed := make(chan int), make(chan error), errors.New("the disk is full")
+	m := store.NewMemory(store.MemoryOptions{MaxBytes: 1000, Keep: func(changes []store.Kept) error {
+		enter <- len(changes)
+		return <-gate
+	}})
+	var all sync.WaitGroup
+	set := func(key string, size int, want error) {
+		all.Go(func() {
+			if _, err := m.Set(t.Context(), key, make([]byte, size), 0, 0); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", key, err, want)
+			}
+		})
+	}
+	set("a", 10, nil)
+	if n := <-enter; n != 1 {
+		t.Errorf("%d changes are kept first", n)
+	}
+	for i := range 10 {
+		set(fmt.Sprint("b", i), 10, nil)
+	}
+	if doc, err := m.Get(t.Context(), "a"); err != nil || doc.Rev != 0 {
+		t.Errorf("it is read before it is kept: %+v, %v", doc, err)
+	}
+	time.Sleep(50 * time.Millisecond) // all ten wait
+	gate <- nil
+	if n := <-enter; n != 10 {
+		t.Errorf("%d changes are kept together", n)
+	}
+	set("b0", 10, store.ErrConflict)
+	set("full", 900, store.ErrFull)
+	gate <- nil
+	all.Wait()
+	for _, want := range []error{failed, nil} { // a change that failed takes no room
+		set("c", 500, want)
+		<-enter
+		gate <- want
+		all.Wait()
+	}
 }

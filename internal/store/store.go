@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// MaxValue bounds the value of one document.
+// MaxValue bounds the value of one document, unless the store says otherwise.
 const MaxValue = 512 << 10
 
 // MinTTL is the shortest life of a document that ends by itself.
@@ -105,9 +105,11 @@ func wrong(r rune) bool {
 }
 
 // CheckSet returns an error for a change that no implementation makes.
-func CheckSet(key string, value []byte) error {
-	if len(value) > MaxValue {
-		return fmt.Errorf("store: the value of %.60q has %d bytes, more than %d: %w", key, len(value), MaxValue, ErrFull)
+func CheckSet(key string, value []byte) error { return checkSet(key, value, MaxValue) }
+
+func checkSet(key string, value []byte, most int) error {
+	if len(value) > most {
+		return fmt.Errorf("store: the value of %.60q has %d bytes, more than %d: %w", key, len(value), most, ErrFull)
 	}
 	return CheckKey(key, false)
 }

@@ -33,6 +33,8 @@ type Options struct {
 	Dir string
 	// MaxBytes bounds keys and values together.
 	MaxBytes int64
+	// MaxValue bounds the value of one document. 0 is store.MaxValue.
+	MaxValue int
 	// Late confirms changes before they are on the disk. They reach it within 100 ms; the end of the
 	// process or of power before that loses them. Otherwise each change is on the disk when it is
 	// confirmed.
@@ -86,7 +88,7 @@ func Open(o Options) (s *Store, found bool, err error) {
 		s.unlock()
 		return nil, false, err
 	}
-	s.Memory = store.NewMemory(store.MemoryOptions{MaxBytes: o.MaxBytes, Keep: s.keep, Docs: docs})
+	s.Memory = store.NewMemory(store.MemoryOptions{MaxBytes: o.MaxBytes, MaxValue: o.MaxValue, Keep: s.keep, Docs: docs})
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
 	if o.Late {

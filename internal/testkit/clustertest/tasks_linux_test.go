@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/queue"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/internal/testkit/clustertest"
 )
 
@@ -22,7 +22,7 @@ import (
 const asReplica = "clustertest-replica"
 
 // openReplica joins the replicas of a queue. Each start of a task is a line of a file.
-func openReplica(ctx context.Context, url, starts string) (*taskqueue.Shared, error) {
+func openReplica(ctx context.Context, url, starts string) (*queue.Queue, error) {
 	conn, err := natsstore.Dial(ctx, natsstore.Servers{URLs: []string{url}})
 	if err != nil {
 		return nil, err
@@ -32,9 +32,9 @@ func openReplica(ctx context.Context, url, starts string) (*taskqueue.Shared, er
 		conn.Close()
 		return nil, err
 	}
-	return taskqueue.NewShared(taskqueue.SharedOptions{
+	return queue.New(queue.Options{
 		Docs: docs, Group: "g", Close: func() { docs.Close(); conn.Close() },
-		Options: taskqueue.Options{Concurrency: 2, Run: func(ctx context.Context, j *taskqueue.Job) (json.RawMessage, error) {
+		PlaceOptions: queue.PlaceOptions{Concurrency: 2, Run: func(ctx context.Context, j *queue.Job) (json.RawMessage, error) {
 			f, err := os.OpenFile(starts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 			if err == nil {
 				_, err = fmt.Fprintln(f, j.ID)
@@ -101,7 +101,7 @@ func TestSharedTasks(t *testing.T) {
 	kills, acknowledged := 0, []string{}
 	began, next := time.Now(), time.Now().Add(500*time.Millisecond)
 	for i := 0; time.Since(began) < max(breaking/2, 3*time.Second); i++ {
-		if task, err := own.Submit(taskqueue.Spec{Owner: "ann", Name: "work", Retain: time.Hour}); err == nil {
+		if task, err := own.Submit(queue.Spec{Owner: "ann", Name: "work", Retain: time.Hour}); err == nil {
 			acknowledged = append(acknowledged, task.ID)
 		}
 		time.Sleep(15 * time.Millisecond)
@@ -130,13 +130,13 @@ func TestSharedTasks(t *testing.T) {
 				t.Errorf("%s was acknowledged, and: %v", id, err)
 			case err != nil:
 				waiting++
-			case task.State == taskqueue.Completed:
+			case task.State == queue.Completed:
 				done++
-			case task.State == taskqueue.Failed && task.Reason == taskqueue.ReasonInterrupted:
+			case task.State == queue.Failed && task.Reason == queue.ReasonInterrupted:
 				interrupted++
-			case task.State == taskqueue.Running:
+			case task.State == queue.Running:
 				running++
-			case task.State == taskqueue.Pending:
+			case task.State == queue.Pending:
 				waiting++
 			default:
 				t.Errorf("%s: %s %s", id, task.State, task.Error)

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
-	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/queue"
 )
 
 func (n *node) serveSessions() {
@@ -144,9 +144,9 @@ func (w *world) claims(i int) {
 
 func (n *node) serveTasks() {
 	var err error
-	n.tasks, err = taskqueue.NewShared(taskqueue.SharedOptions{
+	n.tasks, err = queue.New(queue.Options{
 		Docs: n.docs, Group: "g",
-		Options: taskqueue.Options{Run: func(ctx context.Context, job *taskqueue.Job) (json.RawMessage, error) {
+		PlaceOptions: queue.PlaceOptions{Run: func(ctx context.Context, job *queue.Job) (json.RawMessage, error) {
 			n.w.ran("task " + job.ID)
 			select {
 			case <-time.After(time.Duration(n.w.n(int(3 * time.Second)))):
@@ -164,7 +164,7 @@ func (n *node) serveTasks() {
 func (w *world) submits() {
 	for time.Now().Before(w.until) {
 		w.pause(3 * time.Second)
-		task, err := w.pick().tasks.Submit(taskqueue.Spec{Owner: "ann", Name: "t"})
+		task, err := w.pick().tasks.Submit(queue.Spec{Owner: "ann", Name: "t"})
 		if err == nil {
 			w.mu.Lock()
 			w.accepted = append(w.accepted, task.ID)

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/office/roster"
+	"github.com/weir-mcp/weir/internal/queue"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/taskqueue"
 	"github.com/weir-mcp/weir/internal/testkit/memnet"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
 	"github.com/weir-mcp/weir/smcp/hub"
@@ -71,7 +71,7 @@ type node struct {
 	listener *memnet.Listener
 	link     *cluster.Link
 	sessions http.Handler
-	tasks    *taskqueue.Shared
+	tasks    *queue.Queue
 	hub      *hub.Hub
 	shared   *roster.Shared
 	server   *http.Server

@@ -1,4 +1,4 @@
-package taskqueue
+package queue
 
 import (
 	"encoding/json"
@@ -40,8 +40,8 @@ var (
 	ErrClosed      = errors.New("the task queue is closed")
 	ErrCancelled   = errors.New("the task was cancelled")
 	ErrInterrupted = errors.New("interrupted: the process ended while the task ran")
-	// ErrStore says that the store of a Shared did not answer, or has no room.
-	ErrStore   = errors.New("the store of the shared tasks failed")
+	// ErrStore says that the store did not answer, or has no room.
+	ErrStore   = errors.New("the store of the tasks failed")
 	errFull    = errors.New("the task queue is full")
 	errTimeout = errors.New("the task took longer than it may")
 )
@@ -81,7 +81,7 @@ type Spec struct {
 	// waits for ever. From -maxPriority to maxPriority; what is beyond counts as
 	// the bound.
 	Priority int
-	// Timeout bounds the execution, from its start. Options.Timeout where zero,
+	// Timeout bounds the execution, from its start. PlaceOptions.Timeout where zero,
 	// none where negative.
 	Timeout time.Duration
 	// Retain is how long the task can be read after its end, at most (and where
@@ -90,8 +90,7 @@ type Spec struct {
 	// Idempotent says that an interrupted execution may be repeated: such a task waits again after
 	// its process has ended, until it has been started maxStarts times.
 	Idempotent bool
-	// Value is handed to Run as it is. It does not survive a restart: then Run
-	// finds nil.
+	// Value is handed to the Run of a call of Do as it is.
 	Value any
 }
 
@@ -118,9 +117,8 @@ type Task struct {
 	LogTruncated bool
 }
 
-// Record is a task as a [Store] keeps it. A task that no longer waits has no payload, unless it may
-// have to be repeated.
-type Record struct {
+// record is a task as a store keeps it. A task that has ended has no payload.
+type record struct {
 	ID       string          `json:"id"`
 	Seq      int64           `json:"seq"` // order of arrival
 	Owner    string          `json:"owner"`
@@ -146,7 +144,7 @@ type Record struct {
 }
 
 // task is the record without what only the queue needs.
-func (r *Record) task() Task {
+func (r *record) task() Task {
 	return Task{
 		ID: r.ID, Owner: r.Owner, Name: r.Name, State: r.State, Created: r.Created, Updated: r.Updated,
 		Started: r.Started, Ended: r.Ended, Retain: r.Retain, Result: r.Result, Error: r.Error, Reason: r.Reason,
@@ -155,7 +153,7 @@ func (r *Record) task() Task {
 }
 
 // size is what a kept task counts.
-func (r *Record) size() int64 {
+func (r *record) size() int64 {
 	return int64(len(r.Result) + len(r.Error) + len(r.LogTail) + 512)
 }
 

@@ -1,33 +1,33 @@
-package taskqueue_test
+package queue_test
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 
-	"github.com/weir-mcp/weir/internal/taskqueue"
+	"github.com/weir-mcp/weir/internal/queue"
 )
 
 // A queue with one place to run: one caller waits for its result, another
 // comes back for it.
 func Example() {
 	ctx := context.Background()
-	q, err := taskqueue.New(taskqueue.Options{
-		Run: func(_ context.Context, job *taskqueue.Job) (json.RawMessage, error) {
+	q, err := queue.New(queue.Options{Docs: queue.OpenMemory(), PlaceOptions: queue.PlaceOptions{
+		Run: func(_ context.Context, job *queue.Job) (json.RawMessage, error) {
 			fmt.Fprintln(job, "greeting", job.Owner)
 			return json.RawMessage(`"hello ` + job.Owner + `"`), nil
 		},
-	})
+	}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer q.Close(ctx)
 
-	result, err := q.Do(ctx, taskqueue.Spec{Owner: "ann", Name: "greet"})
+	result, err := q.Do(ctx, queue.Spec{Owner: "ann", Name: "greet"})
 	fmt.Println(string(result), err)
 
-	task, err := q.Submit(taskqueue.Spec{Owner: "bob", Name: "greet"})
+	task, err := q.Submit(queue.Spec{Owner: "bob", Name: "greet"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,4 +1,4 @@
-package taskqueue
+package queue
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/lease"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
@@ -30,7 +31,7 @@ func newGroup(t *testing.T) *group {
 }
 
 // replica returns a replica that runs tasks one at a time, and the faults of its store.
-func (g *group) replica(name string, o Options) (*Shared, *storetest.Faults) {
+func (g *group) replica(name string, o PlaceOptions) (*Queue, *storetest.Faults) {
 	g.t.Helper()
 	faults := &storetest.Faults{Docs: g.docs, Next: g.next, Wait: time.Millisecond}
 	run := o.Run
@@ -44,7 +45,7 @@ func (g *group) replica(name string, o Options) (*Shared, *storetest.Faults) {
 		fmt.Fprintf(j, "at %s\n", name)
 		return run(ctx, j)
 	}
-	s, err := NewShared(SharedOptions{Options: o, Docs: faults, Group: "g"})
+	s, err := New(Options{PlaceOptions: o, Docs: faults, Group: "g"})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func (g *group) replica(name string, o Options) (*Shared, *storetest.Faults) {
 	return s, faults
 }
 
-func (g *group) submit(s *Shared, spec Spec) string {
+func (g *group) submit(s *Queue, spec Spec) string {
 	g.t.Helper()
 	spec.Owner = "ann"
 	task, err := s.Submit(spec)
@@ -66,7 +67,7 @@ func (g *group) submit(s *Shared, spec Spec) string {
 	return task.ID
 }
 
-func (g *group) wait(s *Shared, id string, state State) Task {
+func (g *group) wait(s *Queue, id string, state State) Task {
 	g.t.Helper()
 	task, err := s.Wait(g.t.Context(), "ann", id)
 	if err != nil || task.State != state {
@@ -80,8 +81,8 @@ func (g *group) wait(s *Shared, id string, state State) Task {
 func TestSharedLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
-		a, _ := g.replica("a", Options{})
-		b, _ := g.replica("b", Options{})
+		a, _ := g.replica("a", PlaceOptions{})
+		b, _ := g.replica("b", PlaceOptions{})
 		synctest.Wait()
 		var ids []string
 		for range 40 {
@@ -108,7 +109,7 @@ func TestSharedLine(t *testing.T) {
 		if at["a"] < 10 || at["b"] < 10 {
 			t.Errorf("starts: %v", at)
 		}
-		for _, s := range []*Shared{a, b} {
+		for _, s := range []*Queue{a, b} {
 			if _, err := s.Get("bob", ids[0]); !errors.Is(err, ErrNotFound) {
 				t.Errorf("another owner: %v", err)
 			}
@@ -136,7 +137,7 @@ func TestSharedPriority(t *testing.T) {
 		g := newGroup(t)
 		var mu sync.Mutex
 		var order []string
-		a, _ := g.replica("a", Options{Max: 3, Run: func(ctx context.Context, j *Job) (json.RawMessage, error) {
+		a, _ := g.replica("a", PlaceOptions{Max: 3, Run: func(ctx context.Context, j *Job) (json.RawMessage, error) {
 			mu.Lock()
 			order = append(order, j.Name)
 			mu.Unlock()
@@ -166,12 +167,12 @@ func TestSharedPriority(t *testing.T) {
 func TestSharedCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
-		a, _ := g.replica("a", Options{})
+		a, _ := g.replica("a", PlaceOptions{})
 		synctest.Wait()
 		id := g.submit(a, Spec{Payload: ms(20_000)})
 		waits := g.submit(a, Spec{Payload: ms(20_000)})
 		synctest.Wait()
-		b, _ := g.replica("b", Options{})
+		b, _ := g.replica("b", PlaceOptions{})
 		for _, id := range []string{waits, id} {
 			if task, err := b.Cancel("bob", id); !errors.Is(err, ErrNotFound) {
 				t.Errorf("by another owner: %v, %v", task, err)
@@ -200,12 +201,12 @@ func TestSharedCancel(t *testing.T) {
 func TestSharedHolderGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
-		a, faults := g.replica("a", Options{Timeout: time.Hour, Concurrency: 2})
+		a, faults := g.replica("a", PlaceOptions{Timeout: time.Hour, Concurrency: 2})
 		synctest.Wait()
 		once := g.submit(a, Spec{Payload: ms(60_000)})
 		again := g.submit(a, Spec{Payload: ms(60_000), Idempotent: true})
 		synctest.Wait()
-		b, _ := g.replica("b", Options{Timeout: time.Hour})
+		b, _ := g.replica("b", PlaceOptions{Timeout: time.Hour})
 		faults.Cut(true)
 		began := time.Now()
 		for a.Status().Running > 0 {
@@ -215,7 +216,7 @@ func TestSharedHolderGone(t *testing.T) {
 		if got := g.wait(b, once, Failed); got.Reason != ReasonInterrupted {
 			t.Errorf("%+v", got)
 		}
-		if took := time.Since(began); fenced > fenceAfter+time.Second || took < fenced || took > holderTTL+2*renewEvery {
+		if took := time.Since(began); fenced > lease.FenceAfter+time.Second || took < fenced || took > lease.TTL+2*lease.RenewEvery {
 			t.Errorf("fenced after %v, taken over after %v", fenced, took)
 		}
 		g.wait(b, again, Completed)
@@ -236,7 +237,7 @@ func TestSharedHolderGone(t *testing.T) {
 func TestSharedStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
-		a, _ := g.replica("a", Options{Concurrency: 2})
+		a, _ := g.replica("a", PlaceOptions{Concurrency: 2})
 		synctest.Wait()
 		once := g.submit(a, Spec{Payload: ms(20_000)})
 		again := g.submit(a, Spec{Payload: ms(20_000), Idempotent: true})
@@ -250,7 +251,7 @@ func TestSharedStops(t *testing.T) {
 		if _, err := a.Submit(Spec{}); !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
-		b, _ := g.replica("b", Options{})
+		b, _ := g.replica("b", PlaceOptions{})
 		if got := g.wait(b, once, Failed); got.Reason != ReasonInterrupted {
 			t.Errorf("%+v", got)
 		}
@@ -264,18 +265,19 @@ func TestSharedStops(t *testing.T) {
 func TestSharedDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
-		a, _ := g.replica("a", Options{Timeout: time.Hour})
+		a, _ := g.replica("a", PlaceOptions{Timeout: time.Hour})
 		synctest.Wait()
 		id := g.submit(a, Spec{Name: "t", Payload: ms(60_000)})
 		time.Sleep(time.Second)
-		b, _ := g.replica("b", Options{})
+		b, _ := g.replica("b", PlaceOptions{})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
+		holder := a.lease.Name()
 		if err := a.Close(ctx); err != nil {
 			t.Error(err)
 		}
 		g.wait(b, id, Completed)
-		if d, err := g.docs.Get(t.Context(), a.holder(a.inc)); err != nil || d.Rev != 0 {
+		if d, err := g.docs.Get(t.Context(), "th.g."+holder); err != nil || d.Rev != 0 {
 			t.Errorf("the holder that has left is still there: %v, %v", d, err)
 		}
 	})
@@ -285,12 +287,12 @@ func TestSharedDrain(t *testing.T) {
 func TestSharedClaimUnconfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
-		a, _ := g.replica("a", Options{})
+		a, _ := g.replica("a", PlaceOptions{})
 		synctest.Wait()
 		first := g.submit(a, Spec{Name: "t", Payload: ms(1000)})
 		id := g.submit(a, Spec{Name: "t", Payload: ms(10)}) // it waits for the first
-		if _, _, err := a.change(t.Context(), id, func(rec *sharedRecord) bool {
-			rec.State, rec.Holder, rec.Started, rec.Starts = Running, a.inc, time.Now(), 1
+		if _, err := a.change(t.Context(), id, func(rec *document) bool {
+			rec.State, rec.Holder, rec.Started, rec.Starts = Running, a.lease.Name(), time.Now(), 1
 			return true
 		}); err != nil {
 			t.Fatal(err)
@@ -318,9 +320,9 @@ func TestSharedFaults(t *testing.T) {
 			n++
 			return kinds[(n*n+n/3)%len(kinds)]
 		}
-		var replicas []*Shared
+		var replicas []*Queue
 		for _, name := range []string{"a", "b", "c"} {
-			s, _ := g.replica(name, Options{})
+			s, _ := g.replica(name, PlaceOptions{})
 			replicas = append(replicas, s)
 		}
 		var ids []string
@@ -354,20 +356,17 @@ func TestSharedFaults(t *testing.T) {
 }
 
 // TestRestartOfIdempotent: after a crash, a task that may be repeated waits again with its payload, three
-// times at most; the queue on disk keeps the same promise.
+// times at most.
 func TestRestartOfIdempotent(t *testing.T) {
-	stores(t, func(t *testing.T, open func() Store) {
-		s := open()
-		if err := s.Save(Record{ID: "again", Seq: 1, Owner: "ann", State: Running, Retain: time.Hour, Payload: ms(1), Idempotent: true, Starts: 2}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Save(Record{ID: "enough", Seq: 2, Owner: "ann", State: Running, Retain: time.Hour, Payload: ms(1), Idempotent: true, Starts: 3}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		q := newQueue(t, Options{Run: sleeper, Store: open()})
+	places(t, func(t *testing.T, open func() (store.Docs, func())) {
+		docs, end := open()
+		rec := record{ID: "again", Seq: 1, Owner: "ann", State: Running, Retain: time.Hour, Payload: ms(1), Idempotent: true, Starts: 2}
+		save(t, docs, document{record: rec, Holder: "gone"})
+		rec.ID, rec.Seq, rec.Starts = "enough", 2, 3
+		save(t, docs, document{record: rec, Holder: "gone"})
+		end()
+		docs, end = open()
+		q := openQueue(t, Options{PlaceOptions: PlaceOptions{Run: sleeper}, Docs: docs, Close: end})
 		if task, err := q.Wait(t.Context(), "ann", "again"); err != nil || task.State != Completed || string(task.Result) != "1" {
 			t.Errorf("%+v, %v", task, err)
 		}
@@ -379,8 +378,8 @@ func TestRestartOfIdempotent(t *testing.T) {
 
 // TestGroupNames refuses names of groups whose keys would be those of others.
 func TestGroupNames(t *testing.T) {
-	for _, name := range []string{"", "a.b", "a b", "gw", "gwid"} {
-		if s, err := NewShared(SharedOptions{Docs: store.NewMemory(store.MemoryOptions{}), Group: name}); err == nil {
+	for _, name := range []string{"a.b", "a b", "gw", "gwid"} {
+		if s, err := New(Options{Docs: store.NewMemory(store.MemoryOptions{}), Group: name}); err == nil {
 			_ = s.Close(t.Context())
 			t.Errorf("the group %q was taken", name)
 		}
@@ -390,18 +389,18 @@ func TestGroupNames(t *testing.T) {
 // TestSharedSeesAnEarlierState: a store that has lost a change may tell of a task that runs after it has told of its end.
 // The second end is no news.
 func TestSharedSeesAnEarlierState(t *testing.T) {
-	s, err := NewShared(SharedOptions{Options: Options{Run: sleeper}, Docs: store.NewMemory(store.MemoryOptions{}), Group: "g"})
+	s, err := New(Options{PlaceOptions: PlaceOptions{Run: sleeper}, Docs: store.NewMemory(store.MemoryOptions{}), Group: "g"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close(t.Context())
 	for rev, state := range []State{Running, Completed, Running, Completed} {
-		var rec sharedRecord
+		var rec document
 		rec.ID, rec.Owner, rec.State = "x", "ann", state
 		s.saw(uint64(rev+1), rec)
 	}
 	s.follow(store.Doc{Key: s.key("x")})
-	if _, there := s.seen["x"]; there {
+	if _, there := s.tasks["x"]; there {
 		t.Error("a task that was removed is known")
 	}
 }

@@ -1,13 +1,17 @@
-package taskqueue
+package queue
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // work is a call without a queue: what the overhead is measured against.
@@ -18,10 +22,7 @@ func work(_ context.Context, j *Job) (json.RawMessage, error) {
 // The queue's own cost of a call that somebody waits for; the bound is 20 µs.
 func BenchmarkDo(b *testing.B) {
 	payload := json.RawMessage(`{"a":1}`)
-	q, err := New(Options{Run: work})
-	if err != nil {
-		b.Fatal(err)
-	}
+	q := NewPlaces(PlaceOptions{Run: work})
 	defer q.Close(b.Context())
 	const probe = 100_000
 	start := time.Now()
@@ -45,10 +46,7 @@ func BenchmarkDo(b *testing.B) {
 
 // The same with 16 callers on 4 places.
 func BenchmarkDoContended(b *testing.B) {
-	q, err := New(Options{Run: work, Concurrency: 4})
-	if err != nil {
-		b.Fatal(err)
-	}
+	q := NewPlaces(PlaceOptions{Run: work, Concurrency: 4})
 	defer q.Close(b.Context())
 	b.SetParallelism(8)
 	b.RunParallel(func(pb *testing.PB) {
@@ -61,15 +59,15 @@ func BenchmarkDoContended(b *testing.B) {
 	})
 }
 
-// Acceptance of tasks, on disk and beside it in memory: 10,000 by 16 callers.
+// BenchmarkAccept measures the acceptance of 10,000 tasks by 16 callers, on disk and in memory.
 func BenchmarkAccept(b *testing.B) {
 	const tasks, callers = 10_000, 16
-	accept := func(store Store) float64 {
+	accept := func(docs store.Docs) float64 {
 		hold := make(chan struct{})
-		q, err := New(Options{Store: store, Max: tasks, Run: func(context.Context, *Job) (json.RawMessage, error) {
+		q, err := New(Options{Docs: docs, PlaceOptions: PlaceOptions{Max: tasks, Run: func(context.Context, *Job) (json.RawMessage, error) {
 			<-hold
 			return nil, nil
-		}})
+		}}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -96,12 +94,32 @@ func BenchmarkAccept(b *testing.B) {
 	}
 	var disk, memory float64
 	for n := 0; b.Loop(); n++ {
-		s, err := OpenFile(filepath.Join(b.TempDir(), "store"), FileOptions{})
+		s, err := OpenFile(filepath.Join(b.TempDir(), fmt.Sprint("store", n)), slog.New(slog.DiscardHandler))
 		if err != nil {
 			b.Fatal(err)
 		}
-		disk, memory = accept(s), accept(NewMemory())
+		disk, memory = accept(s), accept(OpenMemory())
+		s.Close()
 	}
 	b.ReportMetric(disk, "tasks/s")
 	b.ReportMetric(disk/memory, "x_memory")
+}
+
+// BenchmarkSubmit measures a task in memory, from its arrival to its result.
+func BenchmarkSubmit(b *testing.B) {
+	q, err := New(Options{Docs: OpenMemory(), PlaceOptions: PlaceOptions{Run: echo}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer q.Close(b.Context())
+	b.ReportAllocs()
+	for b.Loop() {
+		t, err := q.Submit(Spec{Owner: "ann", Name: "index", Payload: json.RawMessage(`{"tool":"index","input":{"path":"/some/where"}}`)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := q.Wait(b.Context(), "ann", t.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

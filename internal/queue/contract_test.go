@@ -1,4 +1,4 @@
-package taskqueue
+package queue
 
 import (
 	"bytes"
@@ -6,81 +6,79 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/natsserver"
+	"github.com/weir-mcp/weir/internal/store/natsstore"
 )
 
-// stores are the implementations of Store: open is called again, for the same
-// place, to see what a restart finds.
-func stores(t *testing.T, test func(t *testing.T, open func() Store)) {
+// places are the stores of a queue of one process: open is called again, for the same place, to see what a
+// restart finds.
+func places(t *testing.T, test func(t *testing.T, open func() (store.Docs, func()))) {
 	t.Run("memory", func(t *testing.T) {
-		m := NewMemory()
-		test(t, func() Store { return m })
+		m := OpenMemory()
+		test(t, func() (store.Docs, func()) { return m, func() {} })
 	})
-	for _, o := range []struct {
-		name string
-		FileOptions
-	}{{"file", FileOptions{}}, {"file without fsync", FileOptions{NoSync: true}}} {
-		t.Run(o.name, func(t *testing.T) {
-			dir := t.TempDir()
-			test(t, func() Store {
-				s, err := OpenFile(dir, o.FileOptions)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
-			})
+	t.Run("file", func(t *testing.T) {
+		dir := t.TempDir()
+		test(t, func() (store.Docs, func()) {
+			s, err := OpenFile(dir, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, s.Close
 		})
+	})
+	t.Run("NATS", func(t *testing.T) {
+		server, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		test(t, func() (store.Docs, func()) {
+			docs, _, err := natsstore.Open(t.Context(), server.Conn(), natsstore.Options{Bucket: "tasks", MaxBytes: 32 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return docs, docs.Close
+		})
+	})
+}
+
+// records returns the tasks of a store.
+func records(t *testing.T, docs store.Docs) (all []record) {
+	t.Helper()
+	for doc, err := range docs.List(t.Context(), "t."+own+".") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := read(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rec.record)
+	}
+	return all
+}
+
+// save writes a task into a store.
+func save(t *testing.T, docs store.Docs, d document) {
+	t.Helper()
+	value, ttl, err := d.encode()
+	if err == nil {
+		_, err = docs.Set(t.Context(), "t."+own+"."+d.ID, value, 0, ttl)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestStoreContract(t *testing.T) {
-	stores(t, func(t *testing.T, open func() Store) {
-		s := open()
-		if all, err := s.Load(); err != nil || len(all) != 0 {
-			t.Fatalf("a new store holds %v, %v", all, err)
-		}
-		now := time.Now().UTC().Truncate(time.Millisecond)
-		records := []Record{
-			{ID: "b", Seq: 2, Owner: "ann", Name: "add", State: Completed, Created: now, Ended: now, Result: json.RawMessage(`{"n":12345678901234567890}`), LogTail: "line\n", LogSeq: 3, LogCut: true},
-			{ID: "a", Seq: 1, Owner: "bob", Name: "add", State: Pending, Priority: 3, Timeout: time.Second, Payload: json.RawMessage(`{"x": "\u00fc"}`)},
-			{ID: "gone", Seq: 3, State: Pending},
-		}
-		for _, r := range records {
-			if err := s.Save(r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		again := records[1]
-		again.State, again.Payload = Running, nil
-		if err := s.Save(again); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Remove("gone", "never was"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-
-		s = open()
-		defer s.Close()
-		all, err := s.Load()
-		if err != nil || len(all) != 2 {
-			t.Fatalf("loaded %v, %v", all, err)
-		}
-		if all[0].ID != "a" || all[0].State != Running || all[0].Payload != nil || all[0].Priority != 3 || all[0].Timeout != time.Second {
-			t.Errorf("record a is %+v", all[0])
-		}
-		if b := all[1]; b.ID != "b" || string(b.Result) != string(records[0].Result) || b.LogTail != "line\n" || b.LogSeq != 3 || !b.LogCut || !b.Ended.Equal(now) {
-			t.Errorf("record b is %+v", b)
-		}
-	})
-}
-
-// newQueue makes a queue that the test closes.
-func newQueue(t *testing.T, o Options) *Queue {
+// openQueue opens a queue that the test closes.
+func openQueue(t *testing.T, o Options) *Queue {
 	t.Helper()
 	q, err := New(o)
 	if err != nil {
@@ -94,12 +92,18 @@ func newQueue(t *testing.T, o Options) *Queue {
 	return q
 }
 
+// newQueue is openQueue with a store of its own.
+func newQueue(t *testing.T, o PlaceOptions) *Queue {
+	t.Helper()
+	return openQueue(t, Options{PlaceOptions: o, Docs: OpenMemory()})
+}
+
 // echo returns the payload.
 func echo(_ context.Context, j *Job) (json.RawMessage, error) { return j.Payload, nil }
 
-// What a Queue promises over any Store.
+// TestQueueContract: what a queue of one process promises over any store.
 func TestQueueContract(t *testing.T) {
-	stores(t, func(t *testing.T, open func() Store) {
+	places(t, func(t *testing.T, open func() (store.Docs, func())) {
 		block := make(chan struct{})
 		started := make(chan string, 10)
 		run := func(ctx context.Context, j *Job) (json.RawMessage, error) {
@@ -115,7 +119,8 @@ func TestQueueContract(t *testing.T) {
 			}
 			return j.Payload, nil
 		}
-		q := newQueue(t, Options{Run: run, Store: open()})
+		docs, end := open()
+		q := openQueue(t, Options{PlaceOptions: PlaceOptions{Run: run}, Docs: docs, Close: end})
 		submit := func(name string) Task {
 			t.Helper()
 			task, err := q.Submit(Spec{Owner: "ann", Name: name, Payload: json.RawMessage(`{"of":"` + name + `"}`)})
@@ -160,7 +165,8 @@ func TestQueueContract(t *testing.T) {
 
 		// The next process.
 		close(block)
-		q = newQueue(t, Options{Run: run, Store: open()})
+		docs, end = open()
+		q = openQueue(t, Options{PlaceOptions: PlaceOptions{Run: run}, Docs: docs, Close: end})
 		for id, want := range map[string]State{quick.ID: Completed, slow.ID: Failed, later.ID: Completed, doomed.ID: Cancelled} {
 			got, err := q.Wait(ctx, "ann", id)
 			if err != nil || got.State != want {
@@ -194,23 +200,24 @@ func TestQueueContract(t *testing.T) {
 	})
 }
 
-// Ended tasks are bounded in number and bytes, and the store forgets them, too.
+// TestRetention: ended tasks are bounded in number and bytes, also in the store.
 func TestRetention(t *testing.T) {
-	stores(t, func(t *testing.T, open func() Store) {
-		for _, c := range []struct {
-			name    string
-			o       Options
-			payload int
-			kept    int
-		}{
-			{"count", Options{RetainCount: 3}, 10, 3},
-			{"bytes", Options{RetainBytes: 3 * 1100}, 512, 3},
-			{"one larger than the bound", Options{RetainBytes: 100}, 512, 1},
-		} {
-			t.Run(c.name, func(t *testing.T) {
-				store := open()
-				c.o.Run, c.o.Store = echo, store
-				q := newQueue(t, c.o)
+	for _, c := range []struct {
+		name    string
+		o       Options
+		payload int
+		kept    int
+	}{
+		{"count", Options{RetainCount: 3}, 10, 3},
+		{"bytes", Options{RetainBytes: 3 * 1100}, 512, 3},
+		{"one larger than the bound", Options{RetainBytes: 100}, 512, 1},
+		{"no bound", Options{RetainBytes: -1, RetainCount: -1}, 10, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			places(t, func(t *testing.T, open func() (store.Docs, func())) {
+				c.o.Run = echo
+				c.o.Docs, c.o.Close = open()
+				q := openQueue(t, c.o)
 				payload, _ := json.Marshal(strings.Repeat("x", c.payload))
 				for range 10 {
 					task, err := q.Submit(Spec{Payload: payload})
@@ -228,22 +235,14 @@ func TestRetention(t *testing.T) {
 				if err := q.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				store = open()
-				left, err := store.Load()
-				if err != nil || len(left) != c.kept {
-					t.Errorf("the store kept %d, %v", len(left), err)
-				}
-				for _, r := range left {
-					if err := store.Remove(r.ID); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := store.Close(); err != nil {
-					t.Fatal(err)
+				docs, end := open()
+				defer end()
+				if left := records(t, docs); len(left) != c.kept {
+					t.Errorf("the store kept %d", len(left))
 				}
 			})
-		}
-	})
+		})
+	}
 }
 
 func TestLogTail(t *testing.T) {
