@@ -3,12 +3,15 @@ package app
 import (
 	"bytes"
 	"context"
+	"io"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -76,24 +79,33 @@ func (e *Engine) OpenArtifact(ctx context.Context, principal, handle string) (*K
 		done()
 		return nil, err
 	}
-	result := &KeptResult{Lease: lease, Data: lease.Bytes(), done: done}
+	kept := &KeptResult{Lease: lease, Data: lease.Bytes(), done: done}
 	if !redacts(e) {
-		return result, nil
+		return kept, nil
 	}
-	redactor := e.redact.Load()
-	var clean []byte
+	ctx, scope := memory.WithScope(ctx)
+	scope.Count(e.Memory, "principal ", principal)
+	kept.done = func() { scope.End(); done() }
+	clean, err := withoutSecrets(ctx, e.redact.Load(), kept)
+	if err != nil {
+		kept.Close()
+		return nil, mcp.NoRoom("the kept result without secrets", err)
+	}
+	kept.Redacted = !bytes.Equal(clean, kept.Data)
+	kept.Data = clean
+	return kept, nil
+}
+
+// withoutSecrets returns the bytes of a kept result without secrets, if it is text.
+func withoutSecrets(ctx context.Context, redactor *result.Redactor, r *KeptResult) ([]byte, error) {
+	make := func(from []byte, write func(io.Writer) error) ([]byte, error) { return memory.Make(ctx, from, write) }
 	switch {
-	case strings.Contains(result.MediaType, "json"), rawjson.Valid(result.Data) == nil:
-		clean = redactor.Results(result.Data) // escapes in strings are read as what they stand for
-	case utf8.Valid(result.Data):
-		clean = []byte(redactor.Text(string(result.Data)))
-	default:
-		return result, nil // binary
+	case strings.Contains(r.MediaType, "json"), rawjson.Valid(r.Data) == nil:
+		return redactor.LargeResults(r.Data, make) // escapes in strings are read as what they stand for
+	case utf8.Valid(r.Data):
+		return redactor.LargeText(r.Data, make)
 	}
-	if !bytes.Equal(clean, result.Data) {
-		result.Data, result.Redacted = clean, true
-	}
-	return result, nil
+	return r.Data, nil // binary
 }
 
 // redacts reports whether results have no secrets.

@@ -53,6 +53,31 @@ func TestMemoryOfOwnArguments(t *testing.T) {
 	}
 }
 
+// TestMemoryOfBlobs: the same holds for images that are held back, in messages that are received into a file and
+// in messages on the heap, and for what is kept of them, also where secrets are looked for in it.
+func TestMemoryOfBlobs(t *testing.T) {
+	for _, redact := range []bool{false, true} {
+		t.Run(fmt.Sprintf("redact=%v", redact), func(t *testing.T) {
+			l := newLoadOf(t, fmt.Sprintf("{max_bytes: 1GB, redact: %v}", redact))
+			for _, s := range []sent{
+				{"an image of 20 MB", l.run("blob", `,"args":{}`)},
+				{"an image of 5 MB", l.run("image", `,"args":{}`)},
+				{"a blob of a resource", l.call("resource_read", `{"uri":"mem://blob"}`)},
+				{"a text of 20 MB", l.run("text", `,"args":{}`)},
+				{"a kept text", l.api("GET", "/artifacts/"+l.kept("text"), nil)},
+				{"a kept text with a secret", l.api("GET", "/artifacts/"+l.kept("secret"), nil)},
+				{"its lines", l.call("tool_view", fmt.Sprintf(`{"handle":%q,"selector":{"search":"words"}}`, l.kept("secret")))},
+				{"kept rows", l.api("GET", "/artifacts/"+l.table, nil)},
+				{"a kept image", l.api("GET", "/artifacts/"+l.kept("blob"), nil)},
+			} {
+				for _, atOnce := range []int{1, 16} {
+					l.drive(s, atOnce)
+				}
+			}
+		})
+	}
+}
+
 // load is a gateway under load.
 type load struct {
 	*server
@@ -71,10 +96,12 @@ type sent struct {
 
 const heapToken = "heap-token"
 
-func newLoad(t *testing.T) *load {
+func newLoad(t *testing.T) *load { return newLoadOf(t, "{max_bytes: 1GB}") }
+
+func newLoadOf(t *testing.T, artifacts string) *load {
 	up := newBulky(t)
-	config := fmt.Sprintf("mode: gateway\nexpose_hydrate: true\nlimits: {memory: %d}\nartifacts: {max_bytes: 1GB}\nauth: {tokens: [{name: ann, operator: true, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}}\n",
-		heapLimit, sha256.Sum256([]byte(heapToken)), up.URL+"/mcp")
+	config := fmt.Sprintf("mode: gateway\nexpose_hydrate: true\nlimits: {memory: %d}\nartifacts: %s\nauth: {tokens: [{name: ann, operator: true, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}}\n",
+		heapLimit, artifacts, sha256.Sum256([]byte(heapToken)), up.URL+"/mcp")
 	l := &load{server: serve(t, config), up: up, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: limit}}
 	t.Cleanup(l.client.CloseIdleConnections)
 	l.token = heapToken
@@ -306,6 +333,7 @@ func (b *bulky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Method string
 		Params struct {
 			Name string
+			URI  string
 		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
@@ -324,19 +352,23 @@ func (b *bulky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "tools/list":
 		const any = `{"type":"object","properties":{"text":{"type":"string"},"rows":{"type":"array"}}}`
 		var tools []string
-		for _, name := range []string{"take", "rows", "text", "wide", "blob"} {
+		for _, name := range []string{"take", "rows", "text", "wide", "blob", "image", "secret"} {
 			tools = append(tools, fmt.Sprintf(`{"name":%q,"description":"The tool %s.","inputSchema":%s}`, name, name, any))
 		}
 		tools = append(tools, `{"name":"divided","description":"The tool divided.","inputSchema":{"type":"object","properties":{"abstract_domains":{"type":"string"},"mode":{"type":"string"}}}}`,
 			`{"name":"vast","description":"The tool vast.","inputSchema":{"type":"object","properties":{"x":{"type":"string","description":"`+strings.Repeat("words ", 9_000)+`"}}}}`)
 		result = `{"tools":[` + strings.Join(tools, ",") + `]}`
 	case "resources/list":
-		result = `{"resources":[{"uri":"mem://text","name":"text"}]}`
+		result = `{"resources":[{"uri":"mem://text","name":"text"},{"uri":"mem://blob","name":"blob"}]}`
 	case "resources/templates/list":
 		result = `{"resourceTemplates":[]}`
 	case "prompts/list":
 		result = `{"prompts":[{"name":"prompt","arguments":[{"name":"text"}]}]}`
 	case "resources/read":
+		if m.Params.URI == "mem://blob" {
+			result = `{"contents":[{"uri":"mem://blob","mimeType":"image/png","blob":"` + strings.Repeat("QUJD", 5<<20) + `"}]}`
+			break
+		}
 		result = `{"contents":[{"uri":"mem://text","mimeType":"text/plain","text":` + quoted(b.text) + `}]}`
 	case "prompts/get":
 		result = `{"messages":[{"role":"user","content":{"type":"text","text":` + quoted(b.text) + `}}]}`
@@ -355,6 +387,10 @@ func (b *bulky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			text = `[{"id":0,"a":"` + strings.Repeat(`x\"`, 1_000_000) + `","t":""}]`
 		case "divided":
 			text = `{"abstract":[{"_row_id":0}],"resource_url":"` + b.URL + `/s2sp/data/long","columns":["a"]}`
+		case "secret":
+			text = b.text + "ghp_" + strings.Repeat("a1", 18)
+		case "image":
+			result = `{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("QUJD", 5<<18) + `"}]}`
 		case "blob":
 			result = `{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("QUJD", 5<<20) + `"}]}`
 		}

@@ -54,6 +54,9 @@ func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, e
 	c.Attempts++
 	answer, err := a.callUpstream(ctx, c, c.Method, params)
 	c.Ran = c.Method == "" && (err == nil || errors.Is(err, mcp.ErrAnswered))
+	if err == nil {
+		answer, err = a.clean(ctx, answer)
+	}
 	if err != nil {
 		err = dispatch.Classify(ctx, c.Entry.Upstream, err)
 		if e := (*result.Error)(nil); c.Ran && errors.As(err, &e) {
@@ -61,10 +64,19 @@ func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, e
 		}
 		return nil, err
 	}
-	if a.redact {
-		answer = a.redactor.Results(answer)
-	}
 	return answer, nil
+}
+
+// clean returns the result of a server without secrets, if results have none.
+func (a *caller) clean(ctx context.Context, answer json.RawMessage) (json.RawMessage, error) {
+	if !a.redact {
+		return answer, nil
+	}
+	clean, err := a.redactor.LargeResults(answer, makerOf(ctx))
+	if err != nil {
+		return nil, mcp.NoRoom("the result without secrets", err)
+	}
+	return clean, nil
 }
 
 // callUpstream makes one admitted call for the agent. An empty method means tools/call. It returns

@@ -476,9 +476,14 @@ func (g *Gateway) answer() dispatch.Step {
 			}
 			c.Reply, err = placed(c, c.Failure).Result(g.opts.Redactor, c.Format), nil
 		}
-		if g.opts.RedactResults { // including definitions: cards, schemas, errors of arguments
-			c.Reply = g.opts.Redactor.Results(c.Reply)
+		if err != nil {
+			return err
 		}
+		clean, err := g.caller.clean(ctx, c.Reply) // including definitions: cards, schemas, errors of arguments
+		if err != nil && errors.As(dispatch.Classify(ctx, "", err), &c.Failure) {
+			clean, err = placed(c, c.Failure).Result(g.opts.Redactor, c.Format), nil
+		}
+		c.Reply = clean
 		return err
 	}}
 }

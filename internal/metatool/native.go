@@ -246,8 +246,9 @@ func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*di
 		failure = refused
 		return nil, asProtocol(refused)
 	}
-	if n.caller.redact {
-		result = n.caller.redactor.Results(result)
+	if result, err = n.caller.clean(ctx, result); err != nil {
+		failure = dispatch.Classify(ctx, call.Entry.Upstream, err)
+		return nil, err
 	}
 	return result, nil
 }

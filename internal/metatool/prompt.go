@@ -1,9 +1,11 @@
 package metatool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
@@ -68,66 +70,63 @@ func knownArgs(e *catalog.Entry, args json.RawMessage) error {
 
 // promptResult converts the result of prompts/get into a tool result: the description, then each
 // message after its role. Content other than text becomes a block of its own.
-func promptResult(raw json.RawMessage) (json.RawMessage, error) {
+func promptResult(w io.Writer, raw json.RawMessage) error {
 	var fields [2][]byte
 	if err := rawjson.Fields(raw, []string{"description", "messages"}, fields[:]); err != nil {
-		return nil, err
+		return err
 	}
-	room := contentRoom(raw)
-	out := room[len(room):]
+	out := newBlocks(w)
 	if description := rawjson.Text(fields[0]); description != "" {
-		out = result.AppendText(out, description)
+		out.add(result.AppendText(nil, description))
+	}
+	if fields[1] == nil {
+		return out.end(raw)
 	}
 	var bad error
-	if fields[1] != nil {
-		err := rawjson.EachElement(fields[1], func(v []byte) bool {
-			var message [2][]byte
-			if bad = rawjson.Fields(v, []string{"role", "content"}, message[:]); bad != nil {
-				return false
-			}
-			role := rawjson.Text(message[0])
-			if role == "" {
-				role = "user"
-			}
-			blocks := [][]byte{message[1]}
-			if rawjson.IsArray(message[1]) {
-				blocks = nil
-				bad = rawjson.EachElement(message[1], func(b []byte) bool {
-					blocks = append(blocks, b)
-					return true
-				})
-			}
-			for _, b := range blocks {
-				var fields [3][]byte
-				if bad = rawjson.Fields(b, []string{"type", "text", "annotations"}, fields[:]); bad != nil {
-					return false
-				}
-				if result.KindOf(fields[0]) != "text" {
-					out = result.AppendBlock(result.AppendText(out, "["+role+"]"), b)
-					continue
-				}
-				if len(out) > 0 {
-					out = append(out, ',')
-				}
-				// The text itself is a string of JSON already.
-				out = append(out, `{"type":"text","text":`...)
-				out = rawjson.AppendString(out, "["+role+"] ")
-				if len(fields[1]) > 0 && fields[1][0] == '"' {
-					out = append(out[:len(out)-1], fields[1][1:]...)
-				}
-				if fields[2] != nil {
-					out = append(append(out, `,"annotations":`...), fields[2]...)
-				}
-				out = append(out, '}')
-			}
-			return bad == nil
+	err := rawjson.EachElement(fields[1], func(v []byte) bool {
+		bad = promptMessage(out, v)
+		return bad == nil
+	})
+	return cmp.Or(bad, err, out.end(raw))
+}
+
+// promptMessage writes the blocks of one message of a prompt.
+func promptMessage(out *blocks, raw []byte) error {
+	var message [2][]byte
+	if err := rawjson.Fields(raw, []string{"role", "content"}, message[:]); err != nil {
+		return err
+	}
+	role := cmp.Or(rawjson.Text(message[0]), "user")
+	content := [][]byte{message[1]}
+	if rawjson.IsArray(message[1]) {
+		content = nil
+		err := rawjson.EachElement(message[1], func(b []byte) bool {
+			content = append(content, b)
+			return true
 		})
-		if bad == nil {
-			bad = err
+		if err != nil {
+			return err
 		}
 	}
-	if bad != nil {
-		return nil, bad
+	for _, b := range content {
+		var fields [3][]byte
+		if err := rawjson.Fields(b, []string{"type", "text", "annotations"}, fields[:]); err != nil {
+			return err
+		}
+		if result.KindOf(fields[0]) != "text" {
+			out.add(result.AppendText(nil, "["+role+"]"))
+			out.add(b)
+			continue
+		}
+		// The text itself is a string of JSON already.
+		begin, text, annotations := rawjson.Quote("["+role+"] "), []byte(nil), ""
+		if len(fields[1]) > 0 && fields[1][0] == '"' {
+			begin, text = begin[:len(begin)-1], fields[1][1:]
+		}
+		if fields[2] != nil {
+			annotations = `,"annotations":`
+		}
+		out.add(`{"type":"text","text":`, begin, text, annotations, fields[2], "}")
 	}
-	return withMeta(raw, room, out), nil
+	return nil
 }

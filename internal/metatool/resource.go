@@ -1,10 +1,12 @@
 package metatool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"sync"
@@ -223,14 +225,13 @@ const mcpResourceNotFound = -32002
 // resourceResult converts the result of resources/read into a tool result: text becomes text
 // blocks, images and audio become blocks of their type, and other bytes become embedded resources,
 // which the firewall stores.
-func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
+func resourceResult(w io.Writer, raw json.RawMessage) error {
 	contents := rawjson.Get(raw, "contents")
-	room := contentRoom(raw)
-	blocks := rawjson.NewWriter(room[len(room):])
-	var bad error
 	if !rawjson.IsArray(contents) {
-		return nil, errors.New("contents is no array")
+		return errors.New("contents is no array")
 	}
+	out := newBlocks(w)
+	var bad error
 	err := rawjson.EachElement(contents, func(v []byte) bool {
 		var part [3][]byte
 		if bad = rawjson.Fields(v, []string{"text", "blob", "mimeType"}, part[:]); bad != nil {
@@ -240,38 +241,61 @@ func resourceResult(raw json.RawMessage) (json.RawMessage, error) {
 		major, _, _ := strings.Cut(mime, "/")
 		switch {
 		case len(part[0]) > 0 && part[0][0] == '"':
-			blocks.Object().Key("type").String("text").Key("text").Raw(part[0]).EndObject()
+			out.add(`{"type":"text","text":`, part[0], "}")
 		case len(part[1]) > 0 && part[1][0] == '"' && (major == "image" || major == "audio"):
-			blocks.Object().Key("type").String(major).Key("data").Raw(part[1]).Key("mimeType").Raw(part[2]).EndObject()
+			out.add(`{"type":"`+major+`","data":`, part[1], `,"mimeType":`, part[2], "}")
 		default:
-			blocks.Object().Key("type").String("resource").Key("resource").Raw(v).EndObject()
+			out.add(`{"type":"resource","resource":`, v, "}")
 		}
 		return true
 	})
-	if bad == nil {
-		bad = err
-	}
-	if bad != nil {
-		return nil, bad
-	}
-	return withMeta(raw, room, blocks.Bytes()), nil
+	return cmp.Or(bad, err, out.end(raw))
 }
 
-// contentRoom returns the beginning of a tool result, in a buffer with room for blocks of about the size of
-// raw behind it.
-func contentRoom(raw json.RawMessage) []byte {
-	const head, more = `{"content":[`, 256
-	return append(make([]byte, 0, len(head)+len(raw)+more), head...)
+// blocks writes a tool result from parts of another result, which it does not copy.
+type blocks struct {
+	w   io.Writer
+	any bool // a block is written
+	err error
 }
 
-// withMeta returns a tool result of blocks with the _meta of another result. room is that of contentRoom,
-// behind which the blocks may stand already.
-func withMeta(result json.RawMessage, room, blocks []byte) json.RawMessage {
-	out := append(append(room, blocks...), ']')
-	if meta := rawjson.Get(result, "_meta"); rawjson.IsObject(meta) {
-		out = append(append(out, `,"_meta":`...), meta...)
+func newBlocks(w io.Writer) *blocks {
+	b := &blocks{w: w}
+	b.write([]byte(`{"content":[`))
+	return b
+}
+
+func (b *blocks) write(p []byte) {
+	if b.err == nil {
+		_, b.err = b.w.Write(p)
 	}
-	return append(out, '}')
+}
+
+// add writes a block. Its parts are strings and slices.
+func (b *blocks) add(parts ...any) {
+	if b.any {
+		b.write([]byte{','})
+	}
+	b.any = true
+	for _, p := range parts {
+		switch p := p.(type) {
+		case string:
+			b.write([]byte(p))
+		case []byte:
+			b.write(p)
+		}
+	}
+}
+
+// end writes the rest of the tool result, with the _meta of the other one.
+func (b *blocks) end(other json.RawMessage) error {
+	b.write([]byte{']'})
+	if meta := rawjson.Get(other, "_meta"); rawjson.IsObject(meta) {
+		b.write([]byte(`,"_meta":`))
+		b.write(meta)
+	}
+	b.write([]byte{'}'})
+	return b.err
 }
 
 // templates holds the parsed URI templates of a snapshot.

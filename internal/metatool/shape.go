@@ -1,10 +1,8 @@
 package metatool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -72,7 +70,7 @@ func (s *shaping) tools() dispatch.Step {
 }
 
 // reads shapes the results of resources or prompts. convert turns them into tool results.
-func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) dispatch.Step {
+func (s *shaping) reads(convert func(io.Writer, json.RawMessage) error) dispatch.Step {
 	return dispatch.Step{Phase: dispatch.PhaseShape, Name: "shape", After: func(ctx context.Context, c *dispatch.Call, err error) error {
 		if err != nil {
 			return notThere(c, err)
@@ -82,13 +80,10 @@ func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) 
 			return nil // requests to the agent; see bridge
 		}
 		s.links.remember(c.Request.Session.Principal(), placeOf(c), c.Reply)
-		// The tool result, and the text in it.
-		n, err := memory.TakeShare(ctx, 2*int64(len(c.Reply)))
-		if err != nil {
-			return dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the answer of "+c.Entry.ID, err))
+		answer, err := memory.Make(ctx, c.Reply, func(w io.Writer) error { return convert(w, c.Reply) })
+		if full := mcp.NoRoom("the answer of "+c.Entry.ID, err); full != err {
+			return dispatch.Classify(ctx, c.Entry.Upstream, full)
 		}
-		defer memory.Give(ctx, n)
-		answer, err := convert(c.Reply)
 		if err == nil {
 			c.Answer = answer
 			firewall := s.firewall
@@ -108,9 +103,7 @@ func (s *shaping) reads(convert func(json.RawMessage) (json.RawMessage, error)) 
 func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispatch.Call, raw json.RawMessage) (json.RawMessage, error) {
 	principal := c.Request.Session.Principal()
 	scope := memory.FromContext(ctx)
-	if scope.Ends(raw) {
-		firewall.Unquote = func(quoted []byte) ([]byte, error) { return textInFile(ctx, scope, quoted) }
-	}
+	firewall.Make = makerOf(ctx)
 	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error) {
 		if digest != nil {
 			// A small part would keep the memory of the whole result.
@@ -125,15 +118,7 @@ func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispat
 	return answer, nil
 }
 
-// textInFile returns the text of a JSON string that is in a file of the scope. The text is in such a
-// file, too, so that a result of any size takes a small part of the heap.
-func textInFile(ctx context.Context, scope *memory.Scope, quoted []byte) ([]byte, error) {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return rawjson.Unquote(quoted) // a slice of it
-	}
-	text, made, err := scope.Derive(ctx, quoted, func(w io.Writer) error { return rawjson.WriteText(w, quoted) })
-	if !made || errors.Is(err, rawjson.ErrSyntax) { // parts of it are to be replaced
-		return rawjson.Unquote(quoted)
-	}
-	return text, err
+// makerOf returns what makes large texts for the call of ctx.
+func makerOf(ctx context.Context) result.Maker {
+	return func(from []byte, write func(io.Writer) error) ([]byte, error) { return memory.Make(ctx, from, write) }
 }

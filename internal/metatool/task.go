@@ -52,12 +52,8 @@ func newTaskCalls(g *Gateway, views bool, shape *shaping) *taskCalls {
 			return g.ctl.AdmitAgain(ctx, c, admit)
 		},
 		Begin: g.accounts.audit.resume,
-		Clean: func(raw json.RawMessage) json.RawMessage {
-			raw = withoutOwnMeta(raw)
-			if g.caller.redact {
-				raw = g.caller.redactor.Results(raw)
-			}
-			return raw
+		Clean: func(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+			return g.caller.clean(ctx, withoutOwnMeta(raw))
 		},
 		Redact: g.opts.Firewall.Redact,
 		More: func(handle string) (wait, cancel string) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -50,9 +51,9 @@ type Firewall struct {
 	// only if it is shown whole and has at most 8,000 characters, because counting a large text
 	// would delay the answer.
 	CountTokens func(text string) int
-	// Unquote, if set, returns the text of a JSON string, as rawjson.Unquote does. It decides where
-	// the text of a large result is while the result is described.
-	Unquote func(raw []byte) ([]byte, error)
+	// Make, if set, makes large texts and decoded parts of the result. It decides where they are while
+	// the result is described. Nil makes them on the heap.
+	Make Maker
 	// Tables extends what counts as a table in the result; the zero value adds nothing.
 	Tables table.DetectOptions
 	// Redact, if set, removes secrets from descriptions of a result: summary, facts, structure and
@@ -158,8 +159,8 @@ func (f Firewall) withDefaults() Firewall {
 	if f.MaxMediaBytes <= 0 {
 		f.MaxMediaBytes = defaultMaxMediaBytes
 	}
-	if f.Unquote == nil {
-		f.Unquote = rawjson.Unquote
+	if f.Make == nil {
+		f.Make = makeOnHeap
 	}
 	return f
 }
@@ -187,6 +188,7 @@ type shaper struct {
 	holdText   bool
 	structured []byte
 	whole      []byte // wholeText, once requested
+	unmade     error  // why there is no wholeText
 }
 
 var blockKeys = []string{"type", "text", "data", "annotations"}
@@ -381,51 +383,85 @@ func (s *shaper) joinTexts() string {
 
 // wholeText returns the bytes to store if text is held back: the text itself, or an array if each
 // block is a JSON object. Some servers send a list so, one row per block.
-func (s *shaper) wholeText() []byte {
-	if s.whole == nil {
-		s.whole = s.readText()
+func (s *shaper) wholeText() ([]byte, error) {
+	if s.whole == nil && s.unmade == nil {
+		s.whole, s.unmade = s.readText()
 	}
-	return s.whole
+	return s.whole, s.unmade
 }
 
-func (s *shaper) readText() []byte {
-	if s.texts > 1 {
-		if rows := s.rowTexts(); rows != nil {
-			return rows
-		}
-	}
+func (s *shaper) readText() ([]byte, error) {
 	if s.texts == 1 {
 		for i := range s.blocks {
 			if t := s.blocks[i].text; t != nil {
-				if data, err := s.Unquote(t); err == nil {
-					return data
-				}
+				return s.Make.text(t)
 			}
 		}
 	}
-	return []byte(s.joinTexts())
+	rows, err := s.Make(s.blocks[0].raw, s.writeRows)
+	if !errors.Is(err, errNoRow) {
+		return rows, err
+	}
+	return s.Make(s.blocks[0].raw, func(w io.Writer) error {
+		return s.eachText(func(i int, text []byte) error {
+			if i > 0 {
+				if _, err := io.WriteString(w, "\n"); err != nil {
+					return err
+				}
+			}
+			_, err := w.Write(text)
+			return err
+		})
+	})
 }
 
-func (s *shaper) rowTexts() []byte {
-	out := []byte{'['}
+// eachText calls f with the text of each text block.
+func (s *shaper) eachText(f func(i int, text []byte) error) error {
+	n := 0
 	for i := range s.blocks {
 		t := s.blocks[i].text
 		if t == nil {
 			continue
 		}
-		row := trimSpace(rawjson.Text(t))
-		if len(row) == 0 || row[0] != '{' {
-			return nil
+		text, err := s.Make.text(t)
+		if err != nil {
+			return err
 		}
-		if clean, _ := finiteText([]byte(row)); rawjson.Valid(clean) != nil {
-			return nil
+		if err := f(n, text); err != nil {
+			return err
 		}
-		if len(out) > 1 {
-			out = append(out, ",\n"...)
-		}
-		out = append(out, row...)
+		n++
 	}
-	return append(out, ']')
+	return nil
+}
+
+// errNoRow says that a text block is not a JSON object.
+var errNoRow = errors.New("a text that is no row")
+
+// writeRows writes the texts as an array of rows.
+func (s *shaper) writeRows(w io.Writer) error {
+	err := s.eachText(func(i int, text []byte) error {
+		row := viewOf(trimSpace(textOf(text)))
+		if len(row) == 0 || row[0] != '{' {
+			return errNoRow
+		}
+		if clean, _ := finiteText(row); rawjson.Valid(clean) != nil {
+			return errNoRow
+		}
+		before := ",\n"
+		if i == 0 {
+			before = "["
+		}
+		_, err := io.WriteString(w, before)
+		if err == nil {
+			_, err = w.Write(row)
+		}
+		return err
+	})
+	if err == nil {
+		_, err = io.WriteString(w, "]")
+	}
+	return err
 }
 
 // stringChars counts the characters of a raw JSON string without decoding it.

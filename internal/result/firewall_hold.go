@@ -3,7 +3,7 @@ package result
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,7 +77,7 @@ func (s *shaper) keepPassed(e *envelope) {
 		case b.text != nil:
 			mime, label, data = "text/plain", s.label(""), []byte(rawjson.Text(b.text))
 		case b.data != nil:
-			if decoded, err := base64.StdEncoding.DecodeString(rawjson.Text(b.data)); err == nil {
+			if decoded, err := s.Make.decoded(b.data); err == nil {
 				mime, data = cmp.Or(rawjson.Text(rawjson.Get(b.raw, "mimeType")), "application/octet-stream"), decoded
 			}
 		}
@@ -97,7 +97,11 @@ func (s *shaper) isCopy() bool {
 	if s.texts == 0 {
 		return false
 	}
-	text, _ := finiteText(s.wholeText()) // of one row a block: an array
+	whole, err := s.wholeText() // of one row a block: an array
+	if err != nil {
+		return false
+	}
+	text, _ := finiteText(whole)
 	same := func(v []byte) bool {
 		if len(v) > 0 && v[0] == '"' {
 			return rawjson.Text(v) == string(text)
@@ -255,7 +259,11 @@ func (h *holder) linksAll() (n int) {
 
 // describeText stores the text and returns its description.
 func (h *holder) describeText() string {
-	return h.describePart("", "", h.label(""), h.wholeText(), true)
+	whole, err := h.wholeText()
+	if err != nil {
+		return h.note(h.lost("", err))
+	}
+	return h.describePart("", "", h.label(""), whole, true)
 }
 
 // describeBlock stores a block other than text and returns its description.
@@ -271,7 +279,11 @@ func (h *holder) describeBlock(b *block) string {
 			return h.describeBinary(name, mime, text.Fit(h.clean(uri), 200), blob, b.raw)
 		}
 		if content := rawjson.Get(resource, "text"); len(content) > 0 && content[0] == '"' {
-			return h.describePart(name, mime, text.Fit(h.clean(uri), 200), []byte(rawjson.Text(content)), h.texts == 0)
+			whole, err := h.Make.text(content)
+			if err != nil {
+				return h.note(h.lost(name, err))
+			}
+			return h.describePart(name, mime, text.Fit(h.clean(uri), 200), whole, h.texts == 0)
 		}
 	}
 	return h.describePart("a content block of type "+text.Line(b.kind, 60), "application/json", h.label(b.kind), b.raw, h.texts == 0)
@@ -279,11 +291,12 @@ func (h *holder) describeBlock(b *block) string {
 
 // describeBinary stores decoded base64, or the block itself if it is not base64.
 func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte) string {
-	data, err := base64.StdEncoding.DecodeString(rawjson.Text(base64Text))
-	if err != nil {
-		if data, err = base64.RawStdEncoding.DecodeString(rawjson.Text(base64Text)); err != nil {
-			return h.describePart(name, "application/json", label, raw, false)
-		}
+	data, err := h.Make.decoded(base64Text)
+	switch {
+	case errors.Is(err, errNotBase64):
+		return h.describePart(name, "application/json", label, raw, false)
+	case err != nil:
+		return h.note(h.lost(name, err))
 	}
 	if mime == "" {
 		mime = "application/octet-stream"

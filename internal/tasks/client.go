@@ -50,7 +50,7 @@ type Surroundings struct {
 	// and its params. An error refuses the request.
 	Begin func(ctx context.Context, c *dispatch.Call, method string, params json.RawMessage) error
 	// Clean makes a result of a server into one that the steps of a call get.
-	Clean func(json.RawMessage) json.RawMessage
+	Clean func(context.Context, json.RawMessage) (json.RawMessage, error)
 	// Asks returns what makes the questions of a server those that an agent gets; see bridge.Back.
 	Asks func(upstream string) func(method string, params json.RawMessage) (json.RawMessage, error)
 	// Redact removes secrets and invisible characters from a server's text.

@@ -190,7 +190,7 @@ func (w *watch) end(ctx context.Context, state mcptask.State) (json.RawMessage, 
 	}
 	switch {
 	case state.Result != nil:
-		return w.result(state.Result), nil
+		return w.result(ctx, state.Result)
 	case rawjson.IsObject(state.Error):
 		code, _ := rawjson.Int(rawjson.Get(state.Error, "code"))
 		return nil, w.final(dispatch.Classify(ctx, w.task.upstream, &jsonrpc.Error{Code: code, Message: rawjson.Text(rawjson.Get(state.Error, "message")), Data: rawjson.Get(state.Error, "data")}))
@@ -210,7 +210,7 @@ func (w *watch) end(ctx context.Context, state mcptask.State) (json.RawMessage, 
 	case a.err != nil:
 		return nil, w.final(dispatch.Classify(ctx, w.task.upstream, a.err))
 	}
-	return w.result(a.raw), nil
+	return w.result(ctx, a.raw)
 }
 
 // final makes the failure of a task that has ended final, if the agent has a handle: the same request
@@ -230,7 +230,7 @@ func (w *watch) final(err error) error {
 // that the task is gone.
 func (w *watch) answered(ctx context.Context, a answer) (json.RawMessage, error) {
 	if a.err == nil {
-		return w.result(a.raw), nil
+		return w.result(ctx, a.raw)
 	}
 	state, gone := w.get(ctx)
 	switch {
@@ -245,7 +245,7 @@ func (w *watch) answered(ctx context.Context, a answer) (json.RawMessage, error)
 }
 
 // result makes of the result of a task what a call without a task would have returned.
-func (w *watch) result(raw json.RawMessage) json.RawMessage {
+func (w *watch) result(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	raw = mcp.WithContent(raw)
 	if rawjson.MayHold(raw, relatedTask) && rawjson.GetPath(raw, "_meta", relatedTask) != nil {
 		if meta, err := rawjson.Delete(rawjson.Get(raw, "_meta"), relatedTask); err == nil {
@@ -261,7 +261,11 @@ func (w *watch) result(raw json.RawMessage) json.RawMessage {
 		}
 	}
 	w.task.set(mcptask.State{ID: w.task.id, Status: "completed", Modern: w.task.modern}, "")
-	return w.Clean(raw)
+	clean, err := w.Clean(ctx, raw)
+	if err != nil {
+		return nil, dispatch.Classify(ctx, w.task.upstream, err)
+	}
+	return clean, nil
 }
 
 // await sends tasks/result, if it is not sent, in a goroutine that ends before run does. The

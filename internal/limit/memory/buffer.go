@@ -42,7 +42,21 @@ func (b *Buffer) Len() int64 { return b.size }
 
 // Write appends p. An error is ErrTooLarge, an *Error or that of the context. After it the Buffer
 // accepts no more.
-func (b *Buffer) Write(p []byte) (int, error) {
+func (b *Buffer) Write(p []byte) (n int, err error) {
+	for ; err == nil && len(p) > fileBytes; p = p[fileBytes:] { // so that a file takes no more of the heap
+		var part int
+		part, err = b.append(p[:fileBytes])
+		n += part
+	}
+	if err == nil {
+		var part int
+		part, err = b.append(p)
+		n += part
+	}
+	return n, err
+}
+
+func (b *Buffer) append(p []byte) (int, error) {
 	if b.err == nil && b.size+int64(len(p)) > b.limit {
 		b.err = ErrTooLarge
 	}
@@ -266,6 +280,20 @@ func (b *Block) Open(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("reading a message from its file: %w", err)
 	}
 	b.data, b.opened = data, true
+	return data, nil
+}
+
+// look is Open for bytes that the call itself has made. It counts no room of a file, whose pages are the system's
+// to take back: the message that they come from has a turn.
+func (b *Block) look() ([]byte, error) {
+	if b.file == nil {
+		return b.data, nil
+	}
+	data, err := b.file.open(b.size)
+	if err != nil {
+		return nil, fmt.Errorf("reading what a call has made from its file: %w", err)
+	}
+	b.data = data
 	return data, nil
 }
 

@@ -99,33 +99,36 @@ func (s *Scope) Ends(data []byte) bool {
 	return within(s.blocks, data)
 }
 
-// Derive returns the bytes that write writes, which come from data. If data is in a file of the
-// Scope, so are they, and like data they are valid until the Scope's end: what comes out of a large
-// message takes no more of the heap than the message itself. made is false, and write is not called,
-// if data is on the heap. The error is an *Error, or that of write or of ctx.
-func (s *Scope) Derive(ctx context.Context, data []byte, write func(io.Writer) error) (out []byte, made bool, err error) {
-	from := s.accountOf(data)
-	if from == nil {
-		return nil, false, nil
+// Make returns the bytes that write writes for the call of ctx, which come from other bytes. If those are in a
+// file of the Scope, or if there is no room on the heap, the bytes are in such a file as well, and valid until
+// the Scope's end: what comes out of a large message takes no more of the heap than the message itself. Bytes
+// on the heap are counted until then. Without a Scope that counts, there is no bound. The error is an *Error,
+// or that of write or of ctx.
+func Make(ctx context.Context, from []byte, write func(io.Writer) error) ([]byte, error) {
+	s := FromContext(ctx)
+	a := s.accountOf(from)
+	if a == nil {
+		a = Owner(ctx)
 	}
-	b := from.NewBuffer(ctx, math.MaxInt64)
+	b := a.NewBuffer(ctx, math.MaxInt64)
 	if err := write(b); err != nil {
 		b.Drop()
-		return nil, true, err
+		return nil, err
 	}
 	block, err := b.Block()
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
-	if out, err = block.Open(ctx); err != nil {
+	made, err := block.look()
+	if err != nil {
 		block.Release()
-		return nil, true, err
+		return nil, err
 	}
-	if !s.add(block) { // the Scope has ended, and data is invalid as well
+	if a != nil && !s.add(block) { // the Scope has ended
 		block.Release()
-		return nil, true, context.Canceled
+		return nil, context.Canceled
 	}
-	return out, true, nil
+	return made, nil
 }
 
 // accountOf returns the Account of the file that contains data, nil if it is in none.

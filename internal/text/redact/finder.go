@@ -164,8 +164,9 @@ func (s *search) encoded(at, text string, depth int) bool {
 // shaped reports whether a key or token of a well-known form stands in a text. One of words alone, such
 // as sk-learn-a-new-language, is none.
 func shaped(text string) bool {
+	var shapes Shapes
 	for from := 0; ; {
-		start, end, found := findShape(text, from)
+		start, end, found := shapes.Next(text, from)
 		if !found {
 			return strings.Contains(text, "PRIVATE KEY-----") && strings.Contains(text, "-----BEGIN ")
 		}

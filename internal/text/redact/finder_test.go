@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // samples has a text of each well-known form, made of its prefix.
@@ -44,15 +45,41 @@ func TestShapes(t *testing.T) {
 	}
 	for _, secret := range all {
 		for text, want := range map[string]string{secret: Mark, "the key (" + secret + "), kept": "the key (" + Mark + "), kept", "x" + secret: "x" + secret, secret + " " + secret: Mark + " " + Mark} {
-			if got := ReplaceShapes(text); got != want {
+			if got := replaceShapes(text); got != want {
 				t.Errorf("%q became %q, want %q", text, got, want)
 			}
 		}
 	}
 	for _, text := range []string{"", "s", "sk-", "sk-short", "task-of-the-whole-company", "AKIA", "SG.only-one-part-0123456789", "eyJhbGciOiJIUzI1NiJ9", "xoxq-1234567890"} {
-		if got := ReplaceShapes(text); got != text {
+		if got := replaceShapes(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
+	}
+}
+
+// replaceShapes returns text with Mark in place of keys and tokens.
+func replaceShapes(text string) string {
+	var shapes Shapes
+	out, done := "", 0
+	for {
+		start, end, found := shapes.Next(text, done)
+		if !found {
+			return out + text[done:]
+		}
+		out += text[done:start] + Mark
+		done = end
+	}
+}
+
+// TestShapesOfHostileText: a text of many starts of a token takes time in proportion to its length.
+func TestShapesOfHostileText(t *testing.T) {
+	began := time.Now()
+	var shapes Shapes
+	if _, _, found := shapes.Next(strings.Repeat("eyJ-", 2<<20), 0); found {
+		t.Error("there is a token")
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 

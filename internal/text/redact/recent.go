@@ -125,6 +125,19 @@ func (r *Recent) Replace(text string) string {
 	return r.set.Replace(text)
 }
 
+// Next returns the first place in text, from an offset on, where a secret stands, as [Set.Next] does.
+func (r *Recent) Next(text string, from int) (start, end int, found bool) {
+	if r == nil {
+		return 0, 0, false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if len(r.known) == 0 {
+		return 0, 0, false
+	}
+	return r.set.Next(text, from)
+}
+
 // Holds reports whether a secret stands in text.
 func (r *Recent) Holds(text string) bool {
 	if r == nil {

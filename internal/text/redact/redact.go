@@ -92,31 +92,38 @@ func (s *Set) Holds(text string) bool {
 	return found
 }
 
+// Next returns the first place in text, from an offset on, where a secret stands. A base64 text with a secret
+// in it counts whole.
+func (s *Set) Next(text string, from int) (start, end int, found bool) {
+	if s == nil {
+		return 0, 0, false
+	}
+	start, end, inside, found := s.find(text, from)
+	if inside {
+		for start > from && inBase64(text[start-1]) {
+			start--
+		}
+		for end < len(text) && inBase64(text[end]) {
+			end++
+		}
+	}
+	return start, end, found
+}
+
 // Replace returns text with Mark in place of each secret. Where there is none, text
 // itself is returned. It takes one pass, whatever the number of secrets.
 func (s *Set) Replace(text string) string {
-	if s == nil {
-		return text
-	}
-	start, end, inside, found := s.find(text, 0)
+	start, end, found := s.Next(text, 0)
 	if !found {
 		return text
 	}
 	var out strings.Builder
 	done := 0
 	for found {
-		if inside {
-			for start > done && inBase64(text[start-1]) {
-				start--
-			}
-			for end < len(text) && inBase64(text[end]) {
-				end++
-			}
-		}
 		out.WriteString(text[done:start])
 		out.WriteString(Mark)
 		done = end
-		start, end, inside, found = s.find(text, done)
+		start, end, found = s.Next(text, done)
 	}
 	out.WriteString(text[done:])
 	return out.String()

@@ -69,9 +69,14 @@ func (x *shapeIndex) add(s shape) {
 	x.starts[at/64] |= 1 << (at % 64)
 }
 
-// findShape returns the first place in text, from an offset on, where a key or token of a well-known
-// form stands.
-func findShape(text string, from int) (start, end int, found bool) {
+// Shapes finds keys and tokens of well-known forms in a text. The zero value is ready for use with one text.
+type Shapes struct {
+	endless int // the part of a shape that begins before this offset ends there, with nothing after it
+}
+
+// Next returns the first place in text, from an offset on, where a key or token of a well-known form stands. It
+// takes time in proportion to the text, however many calls read it to its end.
+func (f *Shapes) Next(text string, from int) (start, end int, found bool) {
 	x := shapes()
 	for i := from; i+1 < len(text); i++ {
 		at := uint(text[i])<<8 | uint(text[i+1])
@@ -79,24 +84,32 @@ func findShape(text string, from int) (start, end int, found bool) {
 			continue
 		}
 		for _, s := range x.shapes[[2]byte{text[i], text[i+1]}] {
-			if end := s.match(text, i); end > 0 {
+			if len(s.parts) > 1 && i < f.endless {
+				continue // all parts have the same characters
+			}
+			end, ok := s.match(text, i)
+			if ok {
 				return i, end, true
+			}
+			if len(s.parts) > 1 && end > i {
+				f.endless = end
 			}
 		}
 	}
 	return 0, 0, false
 }
 
-// match returns where a secret that starts at i ends; 0 if there is none.
-func (s *shape) match(text string, i int) int {
+// match returns where a secret that starts at i ends. If there is none because a part has no dot behind it, end
+// is the end of that part, else 0.
+func (s *shape) match(text string, i int) (end int, ok bool) {
 	if !strings.HasPrefix(text[i:], s.prefix) {
-		return 0
+		return 0, false
 	}
 	i += len(s.prefix)
 	for n, least := range s.parts {
 		if n > 0 {
 			if i >= len(text) || text[i] != '.' {
-				return 0
+				return i, false
 			}
 			i++
 		}
@@ -105,27 +118,8 @@ func (s *shape) match(text string, i int) int {
 			i++
 		}
 		if i-begin < least {
-			return 0
+			return 0, false
 		}
 	}
-	return i
-}
-
-// ReplaceShapes returns text with Mark in place of keys and tokens of well-known forms. Where there is
-// none, text itself is returned.
-func ReplaceShapes(text string) string {
-	start, end, found := findShape(text, 0)
-	if !found {
-		return text
-	}
-	var out strings.Builder
-	done := 0
-	for found {
-		out.WriteString(text[done:start])
-		out.WriteString(Mark)
-		done = end
-		start, end, found = findShape(text, done)
-	}
-	out.WriteString(text[done:])
-	return out.String()
+	return i, true
 }
