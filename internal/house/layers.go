@@ -174,6 +174,8 @@ var places = []place{
 	{"internal/markup", ground, nil, "pages for browsers: HTML with places for values; knows not what a page is for"},
 	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
 	{"internal/testkit/leak", ground, nil, "for tests only"},
+	{"internal/testkit/calltest", parts, []string{"internal/result"}, "servers in memory and a client of what stands before them, for tests only; knows no gateway, whose own tests use it"},
+	{"internal/testkit/metatooltest", parts, []string{"internal/metatool", "internal/testkit/calltest"}, "a gateway over calltest, with which the rooms below it test what they do in a call"},
 	{"internal/testkit/memnet", ground, nil, "a network in memory, for tests only"},
 	{"internal/testkit/clustertest", ground, nil, "clusters of weir processes and what breaks them, for tests only; knows a weir by its command line"},
 	{"internal/testkit/linearity", ground, nil, "judges what clients of a cluster saw, for tests only; knows no node and no store"},
@@ -188,7 +190,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/testkit/leak", "internal/testkit/clustertest", "internal/testkit/simulation", "internal/testkit/linearity", "internal/testkit/memnet", "internal/testkit/proctest", "internal/testkit/wsbench", "internal/testkit/fakemcp", "internal/testkit/fakeidp", "internal/testkit/oauthtest", "internal/testkit/tracetest", "internal/testkit/storetest"}
+var testOnly = []string{"internal/house", "internal/testkit/leak", "internal/testkit/calltest", "internal/testkit/metatooltest", "internal/testkit/clustertest", "internal/testkit/simulation", "internal/testkit/linearity", "internal/testkit/memnet", "internal/testkit/proctest", "internal/testkit/wsbench", "internal/testkit/fakemcp", "internal/testkit/fakeidp", "internal/testkit/oauthtest", "internal/testkit/tracetest", "internal/testkit/storetest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

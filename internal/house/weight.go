@@ -218,6 +218,9 @@ func findUntested(t *Tree) []string {
 				code += lines[f.Name]
 			}
 		}
+		if isTestOnly(p.Path) || within(p.Path, "bench") || within(p.Path, "examples") {
+			continue // those who use a test kit test it, and programs that measure or show are run
+		}
 		few := code > smallRoom && float64(tests) < minTests*float64(code)
 		_, known := testedElsewhere[p.Path]
 		switch {

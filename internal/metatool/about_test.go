@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -12,7 +13,7 @@ import (
 // path, the id, or the handle, as the caller wrote it.
 func TestErrorsNameWhatTheyAreAbout(t *testing.T) {
 	h := newHarness(t, Options{ExposeHydrate: true})
-	id := h.id(t, "files", "read_file")
+	id := h.ID(t, "files", "read_file")
 	for _, tt := range []struct{ tool, arguments, code, path string }{
 		{ToolBrowse, `{"path":"/nowhere"}`, "PATH_NOT_FOUND", "/nowhere"},
 		{ToolBrowse, `{"path":"nowhere"}`, "PATH_INVALID", "nowhere"},
@@ -26,21 +27,21 @@ func TestErrorsNameWhatTheyAreAbout(t *testing.T) {
 		{ToolView, `{"handle":"art_nope","selector":{}}`, "VIEW_FAILED", "art_nope"},
 		{ToolView, `{"handle":"art_nope"}`, "ARGS_INVALID", "art_nope"},
 	} {
-		if e := failure(t, h.tool(t, tt.tool, tt.arguments)); e.Error != tt.code || e.Path != tt.path {
+		if e := calltest.Failure(t, h.Tool(t, tt.tool, tt.arguments)); e.Error != tt.code || e.Path != tt.path {
 			t.Errorf("%s %s: %s, path %q, want %s, %q", tt.tool, tt.arguments, e.Error, e.Path, tt.code, tt.path)
 		}
 	}
 
 	// What is there and cannot be read, too.
-	h.add("words", say(textResult(strings.Repeat("word ", 1000))), `{"name":"list","inputSchema":{"type":"object"}}`)
-	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "words", "list")+`","args":{}}`)
-	handle := s.env.Artifacts[0].Handle
-	if e := failure(t, h.tool(t, ToolView, `{"handle":`+string(rawjson.Quote(handle))+`,"selector":{"type":"json_path","path":"$.a"}}`)); e.Error != "VIEW_FAILED" || e.Path != handle {
+	h.Add("words", calltest.Say(calltest.Text(strings.Repeat("word ", 1000))), `{"name":"list","inputSchema":{"type":"object"}}`)
+	s := h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "words", "list")+`","args":{}}`)
+	handle := s.Env.Artifacts[0].Handle
+	if e := calltest.Failure(t, h.Tool(t, ToolView, `{"handle":`+string(rawjson.Quote(handle))+`,"selector":{"type":"json_path","path":"$.a"}}`)); e.Error != "VIEW_FAILED" || e.Path != handle {
 		t.Errorf("%+v", e)
 	}
 
 	// It is one bounded line, as a message is.
-	long := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+strings.Repeat("x\\n", 1000)+`"}`))
+	long := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+strings.Repeat("x\\n", 1000)+`"}`))
 	if n := len([]rune(long.Path)); n > text.MaxMessageChars || strings.Contains(long.Path, "\n") {
 		t.Errorf("a path of %d characters: %q", n, long.Path)
 	}
@@ -52,7 +53,7 @@ func TestErrorsOfPrimitivesNameWhatTheyAreAbout(t *testing.T) {
 		{ResourceRead, `{"resource_id":"resource::x:none"}`, "RESOURCE_NOT_FOUND", "resource::x:none"},
 		{PromptGet, `{"prompt_id":"prompt::x:none"}`, "PROMPT_NOT_FOUND", "prompt::x:none"},
 	} {
-		if e := failure(t, h.tool(t, tt.tool, tt.arguments)); e.Error != tt.code || e.Path != tt.path {
+		if e := calltest.Failure(t, h.Tool(t, tt.tool, tt.arguments)); e.Error != tt.code || e.Path != tt.path {
 			t.Errorf("%s %s: %s, path %q", tt.tool, tt.arguments, e.Error, e.Path)
 		}
 	}

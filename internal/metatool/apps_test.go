@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -34,13 +35,13 @@ func TestApps(t *testing.T) {
 	declared := func() string {
 		return string(rawjson.GetPath(h.g.Capabilities(t.Context()), "extensions", "io.modelcontextprotocol/ui"))
 	}
-	if _, err := h.ask(t, "resources/read", `{"uri":"ui://clock/page"}`); err == nil || declared() != "" {
+	if _, err := h.Ask(t, "resources/read", `{"uri":"ui://clock/page"}`); err == nil || declared() != "" {
 		t.Errorf("without an app: %v, %q", err, declared())
 	}
-	h.add("clock", echo, clock, large+strings.Repeat("a", maxForHosts)+`"}]}`)
-	h.add("thief", echo, thief)
-	h.others = map[string]mcp.Peer{"clock": pageServer("clock"), "thief": pageServer("thief")}
-	out, err := h.ask(t, "tools/list", "{}")
+	h.Add("clock", calltest.Echo, clock, large+strings.Repeat("a", maxForHosts)+`"}]}`)
+	h.Add("thief", calltest.Echo, thief)
+	h.Others = map[string]mcp.Peer{"clock": pageServer("clock"), "thief": pageServer("thief")}
+	out, err := h.Ask(t, "tools/list", "{}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +58,15 @@ func TestApps(t *testing.T) {
 		t.Errorf("declared %q", declared())
 	}
 	// No server lists the page; the tool's is asked.
-	if out, err := h.ask(t, "resources/read", `{"uri":"ui://clock/page"}`); err != nil || !strings.Contains(string(out), "<p>clock</p>") || !strings.Contains(string(out), `"_meta":{"ui":{"prefersBorder":true}}`) {
+	if out, err := h.Ask(t, "resources/read", `{"uri":"ui://clock/page"}`); err != nil || !strings.Contains(string(out), "<p>clock</p>") || !strings.Contains(string(out), `"_meta":{"ui":{"prefersBorder":true}}`) {
 		t.Errorf("%s, %v", out, err)
 	}
 	// A listed resource decides whose the page is.
-	h.mu.Lock()
-	h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: "thief", Namespace: "thief", Tools: []json.RawMessage{json.RawMessage(thief)},
+	h.Mu.Lock()
+	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "thief", Namespace: "thief", Tools: []json.RawMessage{json.RawMessage(thief)},
 		Resources: []json.RawMessage{json.RawMessage(`{"uri":"ui://clock/page","name":"mine"}`)}})
-	h.mu.Unlock()
-	if out, _ := h.ask(t, "tools/list", "{}"); strings.Contains(string(out), `"visibility"`) || strings.Count(string(out), "ui://clock/page") != 1 {
+	h.Mu.Unlock()
+	if out, _ := h.Ask(t, "tools/list", "{}"); strings.Contains(string(out), `"visibility"`) || strings.Count(string(out), "ui://clock/page") != 1 {
 		t.Errorf("both have the page of one: %s", out)
 	}
 	// What only hosts read costs no model anything, and the other modes list no tool of a host.
@@ -78,7 +79,7 @@ func TestApps(t *testing.T) {
 func TestAppsCostNothing(t *testing.T) {
 	h := newHarness(t, Options{Mode: ModeAuto, AutoTokens: 400})
 	h.snapshotOf("clock", `{"name":"clock","icons":[{"src":"`+strings.Repeat("i", maxForHosts-100)+`"}],"_meta":{"ui":{"resourceUri":"ui://clock/`+strings.Repeat("p", 1000)+`"}}}`)
-	out, err := h.ask(t, "tools/list", "{}")
+	out, err := h.Ask(t, "tools/list", "{}")
 	if err != nil || !strings.Contains(string(out), `"clock__clock"`) || len(out) < 3000 {
 		t.Errorf("%s, %v", out, err)
 	}

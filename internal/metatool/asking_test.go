@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -68,7 +69,7 @@ func ask(t *testing.T, server, version string, mode Mode, method, params string)
 	t.Helper()
 	h := newHarness(t, Options{Mode: mode})
 	var told error
-	h.add("files", func(ctx context.Context, sent json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	h.Add("files", func(ctx context.Context, sent json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 		if server == "legacy" {
 			if _, told = back.Serve(ctx, &mcp.Request{ID: "9", Method: method, Params: json.RawMessage(params), Session: mcp.Caller(ctx), Peer: mcp.NoPeer}); told != nil {
 				return nil, told
@@ -76,24 +77,24 @@ func ask(t *testing.T, server, version string, mode Mode, method, params string)
 		} else if rawjson.Get(sent, "inputResponses") == nil {
 			return json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"` + method + `","x":1,"params":` + params + `}}}`), nil
 		}
-		return json.RawMessage(textResult("done")), nil
+		return json.RawMessage(calltest.Text("done")), nil
 	}, `{"name":"t","description":"d"}`)
 	capabilities := `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
-	h.session.SetVersion(version)
-	h.session.SetClient(nil, json.RawMessage(capabilities))
-	call := `{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "files", "t") + `","args":{}}`
+	h.Session.SetVersion(version)
+	h.Session.SetClient(nil, json.RawMessage(capabilities))
+	call := `{"name":"tool_execute","arguments":{"tool_id":"` + h.ID(t, "files", "t") + `","args":{}}`
 	if mode == ModePlain {
 		call = `{"name":"files__t","arguments":{}`
 	}
 	if mcp.IsModern(version) {
 		call += `,"_meta":{"io.modelcontextprotocol/clientCapabilities":` + capabilities + `}`
 	}
-	p := &person{answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	p := &calltest.Person{Answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(`{"action":"accept"}`), nil
 	}}
 	rounds := bridge.NewRounds(bridge.Options{})
 	defer rounds.Close()
-	out, err := rounds.Wrap(h.g).Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: h.session, Peer: p, Params: json.RawMessage(call + `}`)})
+	out, err := rounds.Wrap(h.g).Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: h.Session, Peer: p, Params: json.RawMessage(call + `}`)})
 	if requests := rawjson.Get(out, "inputRequests"); requests != nil {
 		_ = rawjson.EachMember(requests, func(m rawjson.Member) bool {
 			asked = string(rawjson.Get(m.Value, "params"))
@@ -103,8 +104,8 @@ func ask(t *testing.T, server, version string, mode Mode, method, params string)
 			return true
 		})
 	}
-	if len(p.asked) == 1 {
-		_, asked, _ = strings.Cut(p.asked[0], " ")
+	if len(p.Asked) == 1 {
+		_, asked, _ = strings.Cut(p.Asked[0], " ")
 	}
 	if err == nil && strings.Contains(string(out), `"isError":true`) {
 		err = errors.New(string(out))
@@ -125,10 +126,10 @@ func TestPagesFirst(t *testing.T) {
 		`[{"mode":"url","message":"m","url":"javascript:1"}]`:                      "",
 	} {
 		h := newHarness(t, Options{Mode: ModePlain})
-		h.add("files", fail(&jsonrpc.Error{Code: codeElicitFirst, Message: "no", Data: json.RawMessage(`{"elicitations":` + pages + `}`)}), readTool)
-		h.session.SetVersion(mcp.V20251125)
-		h.session.SetClient(nil, json.RawMessage(`{"elicitation":{"url":{}}}`))
-		_, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(`{"name":"files__read_file","arguments":{"path":"a"}}`), Version: mcp.V20251125, Session: h.session, Peer: &person{}})
+		h.Add("files", calltest.Fail(&jsonrpc.Error{Code: codeElicitFirst, Message: "no", Data: json.RawMessage(`{"elicitations":` + pages + `}`)}), calltest.ReadTool)
+		h.Session.SetVersion(mcp.V20251125)
+		h.Session.SetClient(nil, json.RawMessage(`{"elicitation":{"url":{}}}`))
+		_, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(`{"name":"files__read_file","arguments":{"path":"a"}}`), Version: mcp.V20251125, Session: h.Session, Peer: &calltest.Person{}})
 		var wire *jsonrpc.Error
 		if errors.As(err, &wire) != (want != "") || wire != nil && string(wire.Data) != want {
 			t.Errorf("%s: %v, want %s", pages, err, want)

@@ -9,26 +9,27 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // TestAuditOfTasks: each request that continues a call at its server has its records.
 func TestAuditOfTasks(t *testing.T) {
-	eras(t, func(t *testing.T, modern bool) {
-		l, to, dir := testAudit(t, audit.FormFull, false)
-		s := &taskServer{modern: modern, lasts: 40 * time.Second, says: "42 rows"}
+	calltest.Eras(t, func(t *testing.T, modern bool) {
+		l, to, dir := calltest.NewAudit(t, audit.FormFull, false)
+		s := &calltest.TaskServer{Modern: modern, Lasts: 40 * time.Second, Says: "42 rows"}
 		h := newTaskHarness(t, s, Options{Audit: to})
-		handle := handleIn(t, h.execute())
-		if got := h.view(h.session, handle, head); got != "42 rows" {
+		handle := calltest.TaskHandle(t, h.ExecuteTask())
+		if got := h.View(h.Session, handle, calltest.Head); got != "42 rows" {
 			t.Fatalf("%q", got)
 		}
-		s.mu.Lock()
-		s.lasts = 0
-		s.mu.Unlock()
-		handle = handleIn(t, h.execute())
-		h.view(h.session, handle, head) // it still runs
-		h.view(h.session, handle, `,"selector":{"type":"cancel"}}`)
-		h.view(h.session, handle, head) // reaches no server
+		s.Mu.Lock()
+		s.Lasts = 0
+		s.Mu.Unlock()
+		handle = calltest.TaskHandle(t, h.ExecuteTask())
+		h.View(h.Session, handle, calltest.Head) // it still runs
+		h.View(h.Session, handle, `,"selector":{"type":"cancel"}}`)
+		h.View(h.Session, handle, calltest.Head) // reaches no server
 		method := "tasks/result"
 		if modern {
 			method = "tasks/get"
@@ -40,7 +41,7 @@ func TestAuditOfTasks(t *testing.T) {
 			`begin ` + method + ` work {"taskId":"t2"}`, `end ` + method + ` work task`,
 			`begin tasks/cancel work {"taskId":"t2"}`, `end tasks/cancel work ok`,
 		}
-		if got := recorded(t, l, dir); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		if got := calltest.Recorded(t, l, dir); strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		if err := audit.Each(dir, func(raw []byte) bool {
@@ -57,24 +58,24 @@ func TestAuditOfTasks(t *testing.T) {
 // TestAuditUnavailableForTasks: a required log that cannot be written keeps continuations from
 // servers, too.
 func TestAuditUnavailableForTasks(t *testing.T) {
-	eras(t, func(t *testing.T, modern bool) {
-		l, to, _ := testAudit(t, audit.FormHash, true)
-		s := &taskServer{modern: modern}
+	calltest.Eras(t, func(t *testing.T, modern bool) {
+		l, to, _ := calltest.NewAudit(t, audit.FormHash, true)
+		s := &calltest.TaskServer{Modern: modern}
 		h := newTaskHarness(t, s, Options{Audit: to})
-		handle := handleIn(t, h.execute())
+		handle := calltest.TaskHandle(t, h.ExecuteTask())
 		l.Close()
-		s.mu.Lock()
-		before := len(s.seen)
-		s.mu.Unlock()
-		for _, rest := range []string{head, `,"selector":{"type":"cancel"}}`} {
-			if got := h.view(h.session, handle, rest); !strings.Contains(got, "audit.required") {
+		s.Mu.Lock()
+		before := len(s.Seen)
+		s.Mu.Unlock()
+		for _, rest := range []string{calltest.Head, `,"selector":{"type":"cancel"}}`} {
+			if got := h.View(h.Session, handle, rest); !strings.Contains(got, "audit.required") {
 				t.Errorf("%q", got)
 			}
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.seen) != before {
-			t.Errorf("the server was asked: %v", s.seen[before:])
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		if len(s.Seen) != before {
+			t.Errorf("the server was asked: %v", s.Seen[before:])
 		}
 	})
 }
@@ -82,11 +83,11 @@ func TestAuditUnavailableForTasks(t *testing.T) {
 // TestAuditOfProbes: a call of a hidden name is a refusal in the log, by each way to call it, and one
 // of a name that does not exist is none.
 func TestAuditOfProbes(t *testing.T) {
-	l, to, dir := testAudit(t, audit.FormFull, false)
+	l, to, dir := calltest.NewAudit(t, audit.FormFull, false)
 	h := newHarness(t, Options{Policy: hiding(), ExposeHydrate: true, Audit: to})
-	h.list(secretListing())
-	h.list(publicListing())
-	tool := h.id(t, "vault", "secret_read")
+	h.List(secretListing())
+	h.List(publicListing())
+	tool := h.ID(t, "vault", "secret_read")
 	resource, template, prompt := "", "", ""
 	for _, e := range h.Snapshot().Catalog.Of("vault") {
 		switch e.Kind {
@@ -99,9 +100,9 @@ func TestAuditOfProbes(t *testing.T) {
 		}
 	}
 	ask := func(mode Mode, by *identity.Identity, method, params string) {
-		_, _ = h.askAs(WithMode(t.Context(), mode), by, method, params)
+		_, _ = h.AskAs(WithMode(t.Context(), mode), by, method, params)
 	}
-	ask(ModePlain, sre, "tools/list", `{}`) // the names of plain mode are given
+	ask(ModePlain, calltest.SRE, "tools/list", `{}`) // the names of plain mode are given
 	want := []string{}
 	for _, tt := range []struct {
 		mode                   Mode
@@ -122,11 +123,11 @@ func TestAuditOfProbes(t *testing.T) {
 		{ModeGateway, "completion/complete", `{"ref":{"type":"ref/prompt","name":"secret_prompt"},"argument":{"name":"a","value":""}}`, `completion/complete vault deny permission_denied`},
 		{ModeGateway, "completion/complete", `{"ref":{"type":"ref/resource","uri":"secret://of/{name}"},"argument":{"name":"name","value":""}}`, `completion/complete vault deny permission_denied`},
 	} {
-		ask(tt.mode, dev, tt.method, tt.params)
+		ask(tt.mode, calltest.Dev, tt.method, tt.params)
 		want = append(want, "refusal "+tt.record)
-		ask(tt.mode, dev, tt.method, strings.NewReplacer("secret", "absent", "vault", "nowhere").Replace(tt.params))
+		ask(tt.mode, calltest.Dev, tt.method, strings.NewReplacer("secret", "absent", "vault", "nowhere").Replace(tt.params))
 	}
-	if got := recorded(t, l, dir); strings.Join(got, "\n") != strings.Join(want, "\n") {
+	if got := calltest.Recorded(t, l, dir); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if err := audit.Each(dir, func(raw []byte) bool {
@@ -141,27 +142,27 @@ func TestAuditOfProbes(t *testing.T) {
 
 // TestAuditOfProbedURIs: a URI that a visible template would make, and that is hidden, is a refusal.
 func TestAuditOfProbedURIs(t *testing.T) {
-	l, to, dir := testAudit(t, audit.FormFull, false)
+	l, to, dir := calltest.NewAudit(t, audit.FormFull, false)
 	h := newHarness(t, Options{Audit: to, Policy: &dispatch.Policy{Hide: true, Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "web://of/plan"}}}})
-	h.list(publicListing())
-	_, _ = h.askAs(t.Context(), dev, "resources/read", `{"uri":"web://of/plan"}`)
-	_, _ = h.askAs(t.Context(), dev, "tools/call", `{"name":"resource_read","arguments":{"resource_id":"web://of/{name}","args":{"name":"plan"}}}`)
+	h.List(publicListing())
+	_, _ = h.AskAs(t.Context(), calltest.Dev, "resources/read", `{"uri":"web://of/plan"}`)
+	_, _ = h.AskAs(t.Context(), calltest.Dev, "tools/call", `{"name":"resource_read","arguments":{"resource_id":"web://of/{name}","args":{"name":"plan"}}}`)
 	want := `refusal resources/read web deny permission_denied "web://of/plan"`
-	if got := recorded(t, l, dir); len(got) != 2 || got[0] != want || got[1] != want {
+	if got := calltest.Recorded(t, l, dir); len(got) != 2 || got[0] != want || got[1] != want {
 		t.Errorf("%q", got)
 	}
 }
 
 // TestAuditOfDirectProbes: a direct call of a hidden name is a refusal in the log.
 func TestAuditOfDirectProbes(t *testing.T) {
-	l, to, dir := testAudit(t, audit.FormFull, false)
+	l, to, dir := calltest.NewAudit(t, audit.FormFull, false)
 	h := newHarness(t, Options{Audit: to, Policy: hiding()})
-	h.list(secretListing())
-	request := &mcp.Request{ID: "1", Method: "tools/call", Params: []byte(`{"name":"secret_read","arguments":{}}`), Version: mcp.V20251125, Session: h.session, Peer: mcp.NoPeer}
-	if _, err := h.g.DirectCalls().Judge(identity.With(t.Context(), dev), []Place{{Upstream: "vault", Namespace: "vault"}}, request, ""); err == nil {
+	h.List(secretListing())
+	request := &mcp.Request{ID: "1", Method: "tools/call", Params: []byte(`{"name":"secret_read","arguments":{}}`), Version: mcp.V20251125, Session: h.Session, Peer: mcp.NoPeer}
+	if _, err := h.g.DirectCalls().Judge(identity.With(t.Context(), calltest.Dev), []Place{{Upstream: "vault", Namespace: "vault"}}, request, ""); err == nil {
 		t.Fatal("it is admitted")
 	}
-	if got := recorded(t, l, dir); len(got) != 1 || !strings.HasPrefix(got[0], "refusal tools/call vault deny permission_denied") {
+	if got := calltest.Recorded(t, l, dir); len(got) != 1 || !strings.HasPrefix(got[0], "refusal tools/call vault deny permission_denied") {
 		t.Errorf("%q", got)
 	}
 }

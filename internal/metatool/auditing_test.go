@@ -11,77 +11,34 @@ import (
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// testAudit opens a log in a folder of its own.
-func testAudit(t testing.TB, form audit.Form, required bool) (*audit.Log, *calls.Recorder, string) {
-	t.Helper()
-	keys, err := audit.KeysFrom("a secret of the test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	l, err := audit.Open(audit.Options{Dir: dir, Keys: keys, Required: required})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
-	return l, calls.New(l, form, func(b []byte) []byte { return b }), dir
-}
-
-// recorded closes a log and returns its records about callers, each as a line of some members.
-func recorded(t *testing.T, l *audit.Log, dir string) (lines []string) {
-	t.Helper()
-	l.Close()
-	if err := audit.Each(dir, func(raw []byte) bool {
-		var r struct {
-			Kind, Method, Server, Decision, Outcome, Handle, Result string
-			ToolID                                                  string `json:"tool_id"`
-			Args, Selector                                          json.RawMessage
-		}
-		if err := json.Unmarshal(raw, &r); err != nil {
-			t.Fatal(err)
-		}
-		switch audit.Kind(r.Kind) {
-		case audit.Begin, audit.End, audit.Refusal, audit.View:
-			result := ""
-			if r.Result != "" {
-				result = "digest"
-			}
-			lines = append(lines, strings.Join(strings.Fields(fmt.Sprint(r.Kind, " ", r.Method, " ", r.Server, " ", r.Decision, " ", r.Outcome, " ", string(r.Args), " ", string(r.Selector), " ", result)), " "))
-		}
-		return true
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return lines
-}
-
 func TestAuditOfCalls(t *testing.T) {
-	l, to, dir := testAudit(t, audit.FormFull, false)
+	l, to, dir := calltest.NewAudit(t, audit.FormFull, false)
 	h := newHarness(t, Options{
 		Audit: to, Cache: dispatch.CacheOptions{ReadOnly: true, TTL: time.Minute, MaxEntries: 8, MaxBytes: 1 << 20},
 		Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "drop"}}},
 	})
-	read := h.id(t, "files", "read_file")
-	execute := func(id, args string) shaped {
-		return h.tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":%s}`, id, args))
+	read := h.ID(t, "files", "read_file")
+	execute := func(id, args string) calltest.Answer {
+		return h.Tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":%s}`, id, args))
 	}
 	execute(read, `{"path":"a"}`)
 	execute(read, `{"path":"a"}`) // from the cache
-	execute(h.id(t, "files", "drop"), `{}`)
+	execute(h.ID(t, "files", "drop"), `{}`)
 	execute(read, `{"limit":"wrong"}`) // reaches no server
-	h.add("web", fail(mcp.Errorf(mcp.KindUpstreamTimeout, "late")), `{"name":"search","inputSchema":{"type":"object"}}`)
-	execute(h.id(t, "web", "search"), `{}`)
-	h.add("web", say(`{"content":[],"isError":true}`), `{"name":"search","inputSchema":{"type":"object"}}`)
-	execute(h.id(t, "web", "search"), `{}`)
-	h.add("web", say(textResult(strings.Repeat("long words. ", 3000))), `{"name":"search","inputSchema":{"type":"object"}}`)
-	held := execute(h.id(t, "web", "search"), `{}`)
+	h.Add("web", calltest.Fail(mcp.Errorf(mcp.KindUpstreamTimeout, "late")), `{"name":"search","inputSchema":{"type":"object"}}`)
+	execute(h.ID(t, "web", "search"), `{}`)
+	h.Add("web", calltest.Say(`{"content":[],"isError":true}`), `{"name":"search","inputSchema":{"type":"object"}}`)
+	execute(h.ID(t, "web", "search"), `{}`)
+	h.Add("web", calltest.Say(calltest.Text(strings.Repeat("long words. ", 3000))), `{"name":"search","inputSchema":{"type":"object"}}`)
+	held := execute(h.ID(t, "web", "search"), `{}`)
 	handle := held.Content[0].Text[strings.Index(held.Content[0].Text, "art_"):]
 	handle = handle[:strings.IndexAny(handle, "\" \n\\,.)")]
-	h.tool(t, ToolView, fmt.Sprintf(`{"handle":%q,"selector":{"type":"head","chars":20}}`, handle))
-	h.tool(t, ToolBrowse, `{"query":"search"}`) // only looks
+	h.Tool(t, ToolView, fmt.Sprintf(`{"handle":%q,"selector":{"type":"head","chars":20}}`, handle))
+	h.Tool(t, ToolBrowse, `{"query":"search"}`) // only looks
 
 	want := []string{
 		`begin tools/call files allow {"path":"a"}`, `end tools/call files ok digest`,
@@ -92,7 +49,7 @@ func TestAuditOfCalls(t *testing.T) {
 		`begin tools/call web allow {}`, `end tools/call web ok digest`,
 		`view tool_view ok {"chars":20,"type":"head"} digest`,
 	}
-	if got := recorded(t, l, dir); strings.Join(got, "\n") != strings.Join(want, "\n") {
+	if got := calltest.Recorded(t, l, dir); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -101,15 +58,15 @@ func TestAuditOfCalls(t *testing.T) {
 // does not.
 func TestAuditUnavailable(t *testing.T) {
 	for _, required := range []bool{false, true} {
-		l, to, _ := testAudit(t, audit.FormHash, required)
+		l, to, _ := calltest.NewAudit(t, audit.FormHash, required)
 		h := newHarness(t, Options{Audit: to})
 		l.Close()
-		s := h.tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":{"path":"a"}}`, h.id(t, "files", "read_file")))
-		if s.IsError != required || (len(h.called()) == 0) != required {
-			t.Errorf("required %v: %+v, %v", required, s, h.called())
+		s := h.Tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":{"path":"a"}}`, h.ID(t, "files", "read_file")))
+		if s.IsError != required || (len(h.Called()) == 0) != required {
+			t.Errorf("required %v: %+v, %v", required, s, h.Called())
 		}
 		if required {
-			if e := failure(t, s); !strings.Contains(e.Message, "audit.required") || !*e.Retryable {
+			if e := calltest.Failure(t, s); !strings.Contains(e.Message, "audit.required") || !*e.Retryable {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -122,7 +79,7 @@ func TestAuditUnavailable(t *testing.T) {
 func BenchmarkExecuteAudit(b *testing.B) {
 	session := mcp.NewSession("s", "ann")
 	measure := func(b *testing.B, to *calls.Recorder, n int) (each []time.Duration) {
-		g, u := benchGateway(b, 500, textResult(strings.Repeat("some words. ", 158)))
+		g, u := benchGateway(b, 500, calltest.Text(strings.Repeat("some words. ", 158)))
 		if to != nil {
 			opts := g.opts
 			opts.Audit, opts.State = to, nil
@@ -139,8 +96,8 @@ func BenchmarkExecuteAudit(b *testing.B) {
 		}
 		return each
 	}
-	_, hashed, _ := testAudit(b, audit.FormHash, false)
-	_, required, _ := testAudit(b, audit.FormHash, true)
+	_, hashed, _ := calltest.NewAudit(b, audit.FormHash, false)
+	_, required, _ := calltest.NewAudit(b, audit.FormHash, true)
 	var plain, logged time.Duration
 	rounds := 0
 	for b.Loop() {
@@ -163,14 +120,14 @@ func median(list []time.Duration) time.Duration {
 // often signed.
 func TestAuditOfLinks(t *testing.T) {
 	const secret = "memo://r/1?X-Amz-Signature=hunter2"
-	l, to, dir := testAudit(t, audit.FormHash, false)
+	l, to, dir := calltest.NewAudit(t, audit.FormHash, false)
 	h, of := linkers(t, Options{Audit: to}, map[string]string{"a": linkTo(secret)})
 	of["a"].has(secret, "from a")
 	h.find(t, "a")
 	if s := h.readURI(t, secret); s.IsError {
 		t.Fatalf("%+v", s)
 	}
-	if got := recorded(t, l, dir); len(got) != 4 || !strings.HasPrefix(got[2], "begin resources/read a ") {
+	if got := calltest.Recorded(t, l, dir); len(got) != 4 || !strings.HasPrefix(got[2], "begin resources/read a ") {
 		t.Errorf("%q", got)
 	}
 	if err := audit.Each(dir, func(raw []byte) bool {
@@ -192,10 +149,10 @@ func TestAuditOfViews(t *testing.T) {
 		audit.FormRedacted: `view tool_view ok {"query":"[secret]","type":"search"} digest`,
 		audit.FormFull:     `view tool_view ok {"query":"hunter2","type":"search"} digest`,
 	} {
-		l, _, dir := testAudit(t, form, false)
+		l, _, dir := calltest.NewAudit(t, form, false)
 		to := calls.New(l, form, func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "hunter2", "[secret]")) })
 		to.Viewed(t.Context(), &calls.Call{Method: ToolView}, "art_1", selector, []byte("shown"))
-		got := recorded(t, l, dir)
+		got := calltest.Recorded(t, l, dir)
 		if len(got) != 1 || !strings.HasPrefix(got[0], want) || form == audit.FormNone && got[0] != want {
 			t.Errorf("%s: %q", form, got)
 		}

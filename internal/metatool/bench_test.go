@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -63,7 +64,7 @@ func BenchmarkExecute(b *testing.B) {
 	session := mcp.NewSession("s", "ann")
 	for _, size := range []int{100, 1900, 100_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			g, u := benchGateway(b, 500, textResult(strings.Repeat("some words. ", size/12)))
+			g, u := benchGateway(b, 500, calltest.Text(strings.Repeat("some words. ", size/12)))
 			id := u.snapshot.Catalog.Entries()[7].ID
 			r := &mcp.Request{ID: "1", Method: "tools/call", Version: mcp.V20251125, Session: session, Peer: mcp.NoPeer,
 				Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + id + `","args":{"id":"12345","project":"the quick brown fox jumps over the lazy dog"}}}`)}
@@ -123,7 +124,7 @@ func BenchmarkHeldBack(b *testing.B) {
 // BenchmarkBrowse measures tool_browse by query over 10,000 tools. The targets
 // are p50 ≤ 1 ms and p99 ≤ 5 ms.
 func BenchmarkBrowse(b *testing.B) {
-	g, _ := benchGateway(b, 10_000, textResult("x"))
+	g, _ := benchGateway(b, 10_000, calltest.Text("x"))
 	session := mcp.NewSession("s", "ann")
 	queries := []string{"list issues", "create a pull request", "delete customer", "export metrics as a report", "watch deployments",
 		"I need to find out which invoices of a customer changed in project 12 and send them a message about it, then update the calendar event"}

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 )
 
 func TestBrowse(t *testing.T) {
 	h := newHarness(t, Options{})
-	read, drop := h.id(t, "files", "read_file"), h.id(t, "files", "drop")
+	read, drop := h.ID(t, "files", "read_file"), h.ID(t, "files", "drop")
 	for _, tt := range []struct{ arguments, want string }{
 		{`{"query":"read a file"}`, read + " (tool) — Read a file from disk. [read-only]"},
 		{`{"query":"delete a file","top_k":1}`, drop + " (tool) — Delete a file. [destructive] side-effects"},
@@ -23,7 +24,7 @@ func TestBrowse(t *testing.T) {
 		{`{"query":null,"path":"/files/read_file"}`, read + " (tool) — Read a file from disk. [read-only]"},
 		{`{"query":"zzzzqqqq"}`, `No tool matches. Try other words, or path "/" to see what there is.`},
 	} {
-		s := h.tool(t, ToolBrowse, tt.arguments)
+		s := h.Tool(t, ToolBrowse, tt.arguments)
 		got := s.Content[0].Text
 		if strings.Contains(tt.arguments, `"query"`) && !strings.Contains(tt.arguments, "top_k") {
 			got, _, _ = strings.Cut(got, "\n")
@@ -32,7 +33,7 @@ func TestBrowse(t *testing.T) {
 			t.Errorf("%s:\n got %q\nwant %q", tt.arguments, got, tt.want)
 		}
 	}
-	root := h.tool(t, ToolBrowse, `{"path":"/"}`).Content[0].Text
+	root := h.Tool(t, ToolBrowse, `{"path":"/"}`).Content[0].Text
 	if lines := strings.Split(root, "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "/files (internal)") || !strings.HasPrefix(lines[1], "/web ") {
 		t.Errorf("/ is %q", root)
 	}
@@ -41,9 +42,9 @@ func TestBrowse(t *testing.T) {
 // TestFarCards leaves out cards far behind the best, unless no match is close: then it says so.
 func TestFarCards(t *testing.T) {
 	h := newHarness(t, Options{})
-	read, drop := h.id(t, "files", "read_file"), h.id(t, "files", "drop")
+	read, drop := h.ID(t, "files", "read_file"), h.ID(t, "files", "drop")
 	text := func(h *harness, query string) string {
-		return h.tool(t, ToolBrowse, `{"query":"`+query+`"}`).Content[0].Text
+		return h.Tool(t, ToolBrowse, `{"query":"`+query+`"}`).Content[0].Text
 	}
 	if got := text(h, "read a file from disk"); !strings.Contains(got, read) || strings.Contains(got, drop) {
 		t.Errorf("a close match is %q", got)
@@ -57,7 +58,7 @@ func TestFarCards(t *testing.T) {
 		t.Errorf("a weak match with stable cards is %q", got)
 	}
 	asJSON := newHarness(t, Options{Format: result.FormatJSON})
-	s := asJSON.tool(t, ToolBrowse, `{"query":"`+weak+`"}`)
+	s := asJSON.Tool(t, ToolBrowse, `{"query":"`+weak+`"}`)
 	if !strings.HasSuffix(string(s.StructuredContent), `,"close_match":false}`) || !json.Valid(s.StructuredContent) {
 		t.Errorf("structuredContent %s", s.StructuredContent)
 	}
@@ -65,7 +66,7 @@ func TestFarCards(t *testing.T) {
 
 func TestBrowseJSON(t *testing.T) {
 	h := newHarness(t, Options{Format: result.FormatJSON})
-	s := h.tool(t, ToolBrowse, `{"query":"file"}`)
+	s := h.Tool(t, ToolBrowse, `{"query":"file"}`)
 	var cards []struct {
 		ID    string
 		Score *float64
@@ -81,13 +82,13 @@ func TestBrowseJSON(t *testing.T) {
 	if string(s.StructuredContent) != `{"cards":`+s.Content[0].Text+`}` {
 		t.Errorf("structuredContent %s", s.StructuredContent)
 	}
-	if s = h.raw(t, `{"name":"tool_browse","arguments":{"path":"/web"},"_meta":{"weir/format":"text"}}`); s.StructuredContent != nil || strings.HasPrefix(s.Content[0].Text, "[") {
+	if s = h.Raw(t, `{"name":"tool_browse","arguments":{"path":"/web"},"_meta":{"weir/format":"text"}}`); s.StructuredContent != nil || strings.HasPrefix(s.Content[0].Text, "[") {
 		t.Errorf("%+v", s)
 	}
-	if s = h.tool(t, ToolBrowse, `{"path":"/web"}`); strings.Contains(s.Content[0].Text, "score") {
+	if s = h.Tool(t, ToolBrowse, `{"path":"/web"}`); strings.Contains(s.Content[0].Text, "score") {
 		t.Errorf("a path has scores: %s", s.Content[0].Text)
 	}
-	if s = h.tool(t, ToolBrowse, `{"query":"zzzzqqqq"}`); s.Content[0].Text != "[]" {
+	if s = h.Tool(t, ToolBrowse, `{"query":"zzzzqqqq"}`); s.Content[0].Text != "[]" {
 		t.Errorf("nothing is %s", s.Content[0].Text)
 	}
 }
@@ -114,7 +115,7 @@ func TestBrowseErrors(t *testing.T) {
 		{`{"path":"/Files"}`, "PATH_INVALID", "", "/Files"},
 		{`{"path":"/nowhere"}`, "PATH_NOT_FOUND", "", "/nowhere"},
 	} {
-		e := failure(t, h.tool(t, ToolBrowse, tt.arguments))
+		e := calltest.Failure(t, h.Tool(t, ToolBrowse, tt.arguments))
 		if e.Error != tt.code || !strings.HasPrefix(e.Message, tt.message) || e.Path != tt.path || *e.Retryable {
 			t.Errorf("%s: %+v", tt.arguments, e)
 		}
@@ -131,8 +132,8 @@ func TestTenCardsFitTheirBudget(t *testing.T) {
 		tools = append(tools, fmt.Sprintf(`{"name":"convert_currency_with_a_rather_long_name_%d","description":"Convert an amount of money from one currency to another, %s. Use it for money.","inputSchema":{"type":"object"}}`,
 			i, strings.Repeat("at the rate of a given day and place ", i)))
 	}
-	h.add("money", echo, tools...)
-	text := h.tool(t, ToolBrowse, `{"query":"convert currency money"}`).Content[0].Text
+	h.Add("money", calltest.Echo, tools...)
+	text := h.Tool(t, ToolBrowse, `{"query":"convert currency money"}`).Content[0].Text
 	if n := strings.Count(text, "\n") + 1; n != 10 {
 		t.Errorf("%d cards, want 10", n)
 	}

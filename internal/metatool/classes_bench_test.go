@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -21,7 +22,7 @@ func BenchmarkHide(b *testing.B) {
 	for i := range 50 {
 		rule := dispatch.PolicyRule{Action: dispatch.Allow, Namespace: fmt.Sprintf("s%d", i), If: &authz.Condition{Groups: []string{"sre", fmt.Sprintf("g%d", i)}}}
 		if i%10 == 0 {
-			rule = dispatch.PolicyRule{Action: dispatch.Deny, If: when(b, fmt.Sprintf(`tool.destructive && args.repo == "r%d"`, i))}
+			rule = dispatch.PolicyRule{Action: dispatch.Deny, If: calltest.When(b, fmt.Sprintf(`tool.destructive && args.repo == "r%d"`, i))}
 		}
 		p.Rules = append(p.Rules, rule)
 	}
@@ -34,15 +35,15 @@ func BenchmarkHide(b *testing.B) {
 			for i := range 200 {
 				l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(`{"name":"do_thing_%d","description":"Does thing number %d of server %d.","inputSchema":{"type":"object","properties":{"repo":{"type":"string"}}},"annotations":{"destructiveHint":%t}}`, i, i, s, i%3 == 0)))
 			}
-			h.list(l)
+			h.List(l)
 		}
-		h.snapshot.Prepare()
+		h.Listed.Prepare()
 		return h
 	}
 	hiding, open := serve(true), serve(false)
 	list := func(h *harness, id *identity.Identity) time.Duration {
 		start := time.Now()
-		r := &mcp.Request{ID: "1", Method: "tools/list", Params: json.RawMessage(`{}`), Version: mcp.V20251125, Session: h.session, Peer: mcp.NoPeer}
+		r := &mcp.Request{ID: "1", Method: "tools/list", Params: json.RawMessage(`{}`), Version: mcp.V20251125, Session: h.Session, Peer: mcp.NoPeer}
 		if _, err := h.g.Serve(identity.With(b.Context(), id), r); err != nil {
 			b.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package metatool
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 )
 
 // hiding is a policy under which dev may call only what is of "web", "ops" and public, while sre may
@@ -48,19 +47,13 @@ func publicListing() catalog.Listing {
 	}
 }
 
-func (h *harness) list(l catalog.Listing) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.snapshot, _ = h.snapshot.With(l)
-}
-
 // A request of each surface tells of the secret to sre, and not to dev.
 func TestHiddenOnEverySurface(t *testing.T) {
 	for _, mode := range []Mode{ModeGateway, ModeProxy, ModePlain, ModeAuto} {
 		for _, names := range []NameForm{NamePlain, NameCanonical} {
 			h := newHarness(t, Options{Policy: hiding(), Mode: mode, Names: names, ExposeHydrate: true, AutoTokens: 1 << 20})
-			h.list(secretListing())
-			h.list(publicListing())
+			h.List(secretListing())
+			h.List(publicListing())
 			for _, request := range [][2]string{
 				{"tools/list", `{}`},
 				{"resources/list", `{}`}, {"resources/templates/list", `{}`}, {"prompts/list", `{}`},
@@ -73,8 +66,8 @@ func TestHiddenOnEverySurface(t *testing.T) {
 				{"tools/call", `{"name":"tool_hydrate","arguments":{"tool_id":"vault:secretread"}}`},
 				{"tools/call", `{"name":"no_such_tool","arguments":{}}`},
 			} {
-				seen, _ := h.askAs(t.Context(), sre, request[0], request[1])
-				raw, err := h.askAs(t.Context(), dev, request[0], request[1])
+				seen, _ := h.AskAs(t.Context(), calltest.SRE, request[0], request[1])
+				raw, err := h.AskAs(t.Context(), calltest.Dev, request[0], request[1])
 				if text := string(raw) + fmt.Sprint(err); strings.Contains(text, "secret_") || strings.Contains(text, "secret://") || strings.Contains(text, `vault:secret_read`) || strings.Contains(text, "secret things") {
 					t.Errorf("%v %s %s tells of what is hidden: %s", mode, request[0], request[1], text)
 				}
@@ -82,7 +75,7 @@ func TestHiddenOnEverySurface(t *testing.T) {
 					t.Errorf("%v %s: sre does not see the secret: %s", mode, request[0], seen)
 				}
 			}
-			if c := h.g.View(identity.With(t.Context(), sre)); c.Catalog.Len() != h.Snapshot().Catalog.Len() || c.Index.Len() != h.Snapshot().Index.Len() {
+			if c := h.g.View(identity.With(t.Context(), calltest.SRE)); c.Catalog.Len() != h.Snapshot().Catalog.Len() || c.Index.Len() != h.Snapshot().Index.Len() {
 				t.Errorf("sre sees %d of %d entries", c.Catalog.Len(), h.Snapshot().Catalog.Len())
 			}
 		}
@@ -94,11 +87,11 @@ func TestHiddenIsUnknown(t *testing.T) {
 	without := func() *harness { return newHarness(t, Options{Policy: hiding(), ExposeHydrate: true}) }
 	for _, mode := range []Mode{ModeGateway, ModeProxy, ModePlain} {
 		hidden, absent := without(), without()
-		hidden.list(secretListing())
+		hidden.List(secretListing())
 		for _, h := range []*harness{hidden, absent} {
-			h.list(publicListing())
+			h.List(publicListing())
 		}
-		tool, resource := hidden.id(t, "vault", "secret_read"), "resource::vault:secret_one"
+		tool, resource := hidden.ID(t, "vault", "secret_read"), "resource::vault:secret_one"
 		for _, e := range hidden.Snapshot().Catalog.Entries() {
 			if e.URI == "secret://one" {
 				resource = e.ID
@@ -111,7 +104,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 			}
 		}
 		ctx := WithMode(t.Context(), mode)
-		if _, err := hidden.askAs(ctx, sre, "tools/list", `{}`); err != nil { // the names of plain mode are given
+		if _, err := hidden.AskAs(ctx, calltest.SRE, "tools/list", `{}`); err != nil { // the names of plain mode are given
 			t.Fatal(err)
 		}
 		for _, request := range [][2]string{
@@ -132,24 +125,16 @@ func TestHiddenIsUnknown(t *testing.T) {
 			{"completion/complete", `{"ref":{"type":"ref/resource","uri":"secret://of/{name}"},"argument":{"name":"name","value":""}}`},
 			{"tools/call", `{"name":"tool_browse","arguments":{"path":"/vault"}}`},
 		} {
-			got, gotErr := hidden.askAs(ctx, dev, request[0], request[1])
-			want, wantErr := absent.askAs(ctx, dev, request[0], request[1])
-			if string(got) != string(want) || errorText(gotErr) != errorText(wantErr) {
-				t.Errorf("%v %s %s:\n%s %s\nand where there is nothing:\n%s %s", mode, request[0], request[1], got, errorText(gotErr), want, errorText(wantErr))
+			got, gotErr := hidden.AskAs(ctx, calltest.Dev, request[0], request[1])
+			want, wantErr := absent.AskAs(ctx, calltest.Dev, request[0], request[1])
+			if string(got) != string(want) || calltest.ErrorText(gotErr) != calltest.ErrorText(wantErr) {
+				t.Errorf("%v %s %s:\n%s %s\nand where there is nothing:\n%s %s", mode, request[0], request[1], got, calltest.ErrorText(gotErr), want, calltest.ErrorText(wantErr))
 			}
 		}
-		if calls := hidden.called(); len(calls) > 0 {
+		if calls := hidden.Called(); len(calls) > 0 {
 			t.Errorf("a server was asked: %v", calls)
 		}
 	}
-}
-
-func errorText(err error) string {
-	var e *mcp.Error
-	if errors.As(err, &e) {
-		return fmt.Sprint(e.Kind, e.Message, string(e.Data))
-	}
-	return fmt.Sprint(err)
 }
 
 // A template that is seen does not make the URI of a resource that is hidden.
@@ -161,12 +146,12 @@ func TestHiddenBehindATemplate(t *testing.T) {
 		if listed {
 			l.Resources = append(l.Resources, json.RawMessage(`{"uri":"web://of/plan","name":"plan"}`))
 		}
-		h.list(l)
-		_, err := h.askAs(t.Context(), dev, "resources/read", `{"uri":"web://of/plan"}`)
-		if got := errorText(err); !strings.Contains(got, `no resource has the uri "web://of/plan"`) {
+		h.List(l)
+		_, err := h.AskAs(t.Context(), calltest.Dev, "resources/read", `{"uri":"web://of/plan"}`)
+		if got := calltest.ErrorText(err); !strings.Contains(got, `no resource has the uri "web://of/plan"`) {
 			t.Errorf("listed %v: %s", listed, got)
 		}
-		raw, _ := h.askAs(t.Context(), dev, "tools/call", `{"name":"resource_read","arguments":{"resource_id":"web://of/{name}","args":{"name":"plan"}}}`)
+		raw, _ := h.AskAs(t.Context(), calltest.Dev, "tools/call", `{"name":"resource_read","arguments":{"resource_id":"web://of/{name}","args":{"name":"plan"}}}`)
 		if !strings.Contains(string(raw), "no server lists the URI") {
 			t.Errorf("listed %v: %s", listed, raw)
 		}
@@ -193,7 +178,7 @@ func TestVisibleIsCallable(t *testing.T) {
 			if r.IntN(2) == 0 {
 				text := pick(`args.n < 4`, `"sre" in groups`, `session.calls < 1 || "x" in scopes`, `principal == "ci" && tool.destructive`, `!has(args.n)`, `claims.dept == "it"`, `client == ""`)
 				if compiled[text] == nil {
-					compiled[text] = when(t, text)
+					compiled[text] = calltest.When(t, text)
 				}
 				c.When = compiled[text].When
 			}
@@ -201,13 +186,13 @@ func TestVisibleIsCallable(t *testing.T) {
 			p.Rules = append(p.Rules, rule)
 		}
 		h := newHarness(t, Options{Policy: p})
-		for _, by := range []*identity.Identity{sre, dev, ci} {
+		for _, by := range []*identity.Identity{calltest.SRE, calltest.Dev, calltest.CI} {
 			seen := h.g.View(identity.With(t.Context(), by)).Catalog
 			for _, e := range h.Snapshot().Catalog.Entries() {
 				_, visible := seen.Lookup(e.ID)
 				admitted := false
 				for _, args := range []string{`{}`, `{"n":1}`, `{"n":9}`} {
-					raw, err := h.askAs(t.Context(), by, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+e.ID+`","args":`+args+`}}`)
+					raw, err := h.AskAs(t.Context(), by, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+e.ID+`","args":`+args+`}}`)
 					admitted = admitted || err == nil && !strings.Contains(string(raw), "PERMISSION_DENIED") && !strings.Contains(string(raw), "HYDRATE_FAILED")
 				}
 				if admitted && !visible {
@@ -235,22 +220,22 @@ func TestHiddenChangesAreNotTold(t *testing.T) {
 	h := newHarness(t, Options{Policy: hiding(), Mode: ModePlain})
 	told := map[string]*follower{}
 	var heard []string
-	for _, by := range []*identity.Identity{sre, dev} {
+	for _, by := range []*identity.Identity{calltest.SRE, calltest.Dev} {
 		ctx := identity.With(t.Context(), by)
 		of := h.g.viewed(viewer{id: by})
 		f := &follower{by: choiceOf(ctx), put: func(method string, _ json.RawMessage) { heard = append(heard, by.Principal+" "+method) }}
 		told[by.Principal] = f
 		defer of.natives.followers.attach(f)()
 	}
-	h.list(secretListing())
+	h.List(secretListing())
 	h.g.state.Refresh(h.Snapshot().Catalog)
-	if slices.Sort(heard); len(heard) != 3 || slices.ContainsFunc(heard, func(s string) bool { return !strings.HasPrefix(s, sre.Principal) }) {
+	if slices.Sort(heard); len(heard) != 3 || slices.ContainsFunc(heard, func(s string) bool { return !strings.HasPrefix(s, calltest.SRE.Principal) }) {
 		t.Errorf("heard: %v", heard)
 	}
 	heard = nil
-	h.list(publicListing())
+	h.List(publicListing())
 	h.g.state.Refresh(h.Snapshot().Catalog)
-	if !slices.Contains(heard, dev.Principal+" notifications/resources/list_changed") {
+	if !slices.Contains(heard, calltest.Dev.Principal+" notifications/resources/list_changed") {
 		t.Errorf("heard: %v", heard)
 	}
 }
@@ -261,9 +246,9 @@ func TestClassesAreShared(t *testing.T) {
 	of := func(id *identity.Identity) *Gateway {
 		return h.g.viewed(viewer{id: id})
 	}
-	other := *dev
+	other := *calltest.Dev
 	other.Principal, other.Groups, other.Claims = "corp:u9", []string{"other"}, map[string]any{"x": "y"}
-	if of(dev) != of(&other) || of(dev) == of(sre) {
+	if of(calltest.Dev) != of(&other) || of(calltest.Dev) == of(calltest.SRE) {
 		t.Error("classes are not those of the rules")
 	}
 	for i := range 3 * maxClasses {
@@ -286,7 +271,7 @@ func TestRefreshMakesEachClassOnce(t *testing.T) {
 			profiles = append(profiles, Profile{Name: fmt.Sprint("p", i)})
 		}
 		h := newHarness(t, Options{Profiles: profiles, Mode: ModePlain})
-		h.list(publicListing())
+		h.List(publicListing())
 		for range clients {
 			for _, p := range profiles {
 				by := choiceOf(identity.WithRoute(t.Context(), identity.Route{Profile: p.Name}))

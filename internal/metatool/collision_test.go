@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 )
 
 func versionedTool(name string) string {
@@ -18,30 +19,30 @@ func versionedTool(name string) string {
 // that there are now are told.
 func TestIDOfAnotherToolFails(t *testing.T) {
 	h := newHarness(t, Options{})
-	run := func(id string) shaped {
+	run := func(id string) calltest.Answer {
 		t.Helper()
-		return h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)
+		return h.Tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)
 	}
-	h.add("x", echo, versionedTool("a b"))
+	h.Add("x", calltest.Echo, versionedTool("a b"))
 	if s := run("x:a_b@1"); s.IsError {
 		t.Fatalf("%+v", s)
 	}
-	calls := len(h.called())
+	calls := len(h.Called())
 	for _, listed := range [][]string{{"a b", "a_b"}, {"a_b"}} {
 		var tools []string
 		for _, name := range listed {
 			tools = append(tools, versionedTool(name))
 		}
-		h.add("x", echo, tools...)
-		e := failure(t, run("x:a_b@1"))
+		h.Add("x", calltest.Echo, tools...)
+		e := calltest.Failure(t, run("x:a_b@1"))
 		if e.Error != string(result.HydrateFailed) || len(e.Details.Nearest) < len(listed) || !strings.HasPrefix(e.Details.Nearest[0], "x:a_b@1#") {
 			t.Errorf("%q: %+v", listed, e)
 		}
-		if s := run(h.id(t, "x", "a_b")); s.IsError {
+		if s := run(h.ID(t, "x", "a_b")); s.IsError {
 			t.Errorf("%q: %+v", listed, s)
 		}
 	}
-	if got := h.called()[calls:]; len(got) != 2 || !strings.Contains(got[0], `"a_b"`) || !strings.Contains(got[1], `"a_b"`) {
+	if got := h.Called()[calls:]; len(got) != 2 || !strings.Contains(got[0], `"a_b"`) || !strings.Contains(got[1], `"a_b"`) {
 		t.Errorf("calls %q", got)
 	}
 }
@@ -53,14 +54,14 @@ func TestControlsOutlastCollisions(t *testing.T) {
 		Policy:     &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x:dr_op@1"}}},
 		RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"x:a_b@1": {PerSession: 1}}},
 	})
-	h.add("x", echo, versionedTool("dr_op"), versionedTool("dr op"), versionedTool("a_b"), versionedTool("a b"))
+	h.Add("x", calltest.Echo, versionedTool("dr_op"), versionedTool("dr op"), versionedTool("a_b"), versionedTool("a b"))
 	run := func(name string) string {
 		t.Helper()
-		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", name)+`","args":{}}`)
+		s := h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "x", name)+`","args":{}}`)
 		if !s.IsError {
 			return ""
 		}
-		return failure(t, s).Error
+		return calltest.Failure(t, s).Error
 	}
 	for _, c := range []struct{ tool, want string }{
 		{"dr_op", "PERMISSION_DENIED"}, {"dr op", "PERMISSION_DENIED"}, {"a_b", ""}, {"a b", "RATE_LIMITED"}, {"a_b", "RATE_LIMITED"},
@@ -85,20 +86,20 @@ func TestAliasOfTwoTools(t *testing.T) {
 		}
 		seen[[4]byte(sum[:4])] = name
 	}
-	h.add(namespace, echo, versionedTool(one), versionedTool(two), versionedTool("other"))
+	h.Add(namespace, calltest.Echo, versionedTool(one), versionedTool(two), versionedTool("other"))
 	list := h.g.faces.of[ModeProxy].lists.proxy()
 	for _, name := range []string{one, two} {
-		id := h.id(t, namespace, name)
+		id := h.ID(t, namespace, name)
 		entry, _ := h.Snapshot().Catalog.Lookup(id)
 		alias := NameAlias.write(entry)
 		if got := list.ids[alias]; got != "" || !strings.Contains(string(list.result), `"name":"`+id+`"`) || strings.Contains(string(list.result), alias) {
 			t.Errorf("the alias %s of %s stands for %q", alias, id, got)
 		}
-		if s := h.tool(t, ToolExecute, `{"tool_id":"`+alias+`","args":{}}`); failure(t, s).Error != string(result.HydrateFailed) {
+		if s := h.Tool(t, ToolExecute, `{"tool_id":"`+alias+`","args":{}}`); calltest.Failure(t, s).Error != string(result.HydrateFailed) {
 			t.Errorf("%s runs something: %+v", alias, s)
 		}
 	}
-	other, _ := h.Snapshot().Catalog.Lookup(h.id(t, namespace, "other"))
+	other, _ := h.Snapshot().Catalog.Lookup(h.ID(t, namespace, "other"))
 	if list.ids[NameAlias.write(other)] != other.ID {
 		t.Error("another tool has lost its alias")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -58,7 +59,7 @@ func server(b *testing.B, u Upstreams, opts Options) func(params string) func() 
 // once, so all that differs is the controls.
 func BenchmarkControls(b *testing.B) {
 	snapshot := manyTools(500)
-	u := &still{snapshot: snapshot, peer: fixed(textResult(strings.Repeat("some words. ", 80)))}
+	u := &still{snapshot: snapshot, peer: fixed(calltest.Text(strings.Repeat("some words. ", 80)))}
 	id := snapshot.Catalog.Entries()[7].ID
 	params := `{"name":"tool_execute","arguments":{"tool_id":"` + id + `","args":{"id":"12345","project":"the quick brown fox"}}}`
 	no := false
@@ -83,8 +84,8 @@ func BenchmarkControls(b *testing.B) {
 // BenchmarkCache measures calls of a read-only tool: misses, all of which are
 // kept, against a gateway without a cache, and hits against the same.
 func BenchmarkCache(b *testing.B) {
-	s, _ := NewSnapshot(catalog.Limits{}).With(catalog.Listing{Upstream: "db", Namespace: "db", Tools: []json.RawMessage{json.RawMessage(getTool)}})
-	u := &still{snapshot: s, peer: fixed(textResult(strings.Repeat("some words. ", 80)))}
+	s, _ := NewSnapshot(catalog.Limits{}).With(catalog.Listing{Upstream: "db", Namespace: "db", Tools: []json.RawMessage{json.RawMessage(calltest.GetTool)}})
+	u := &still{snapshot: s, peer: fixed(calltest.Text(strings.Repeat("some words. ", 80)))}
 	const params = `{"name":"tool_execute","arguments":{"tool_id":"db:get@1","args":{"n":1}}}`
 	off := server(b, u, Options{})(params)
 	b.Run("hit", func(b *testing.B) {

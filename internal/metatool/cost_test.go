@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result/usage"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 )
 
@@ -14,11 +15,11 @@ import (
 // same content, byte for byte, and nothing that a client would show beside it.
 func TestSmallResultsCostWhatTheyCostRaw(t *testing.T) {
 	for name, result := range map[string]string{
-		"two characters":     textResult("ok"),
-		"at the threshold":   textResult(strings.Repeat("a", 2000)),
-		"of other scripts":   textResult(strings.Repeat("žluťoučký 雨 ", 150)),
-		"facts and a secret": textResult("state: ready\ntoken: ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaa\nhttps://u:pw@host/"),
-		"JSON in text":       textResult(`{"rows":[{"a":1,"b":null}],"total":1}`),
+		"two characters":     calltest.Text("ok"),
+		"at the threshold":   calltest.Text(strings.Repeat("a", 2000)),
+		"of other scripts":   calltest.Text(strings.Repeat("žluťoučký 雨 ", 150)),
+		"facts and a secret": calltest.Text("state: ready\ntoken: ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaa\nhttps://u:pw@host/"),
+		"JSON in text":       calltest.Text(`{"rows":[{"a":1,"b":null}],"total":1}`),
 		"several blocks":     `{"content":[{"type":"text","text":"one"},{"type":"text","text":"","annotations":{"priority":0.1}},{"type":"resource_link","uri":"file:///a","name":"a"}]}`,
 		"a picture":          `{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}`,
 		"of both forms":      `{"content":[{"type":"text","text":"{\"n\":1}"}],"structuredContent":{"n":1}}`,
@@ -27,8 +28,8 @@ func TestSmallResultsCostWhatTheyCostRaw(t *testing.T) {
 		"nothing":            `{"content":[]}`,
 	} {
 		h := newHarness(t, Options{})
-		h.add("files", say(result), readTool)
-		raw, err := h.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}}`)
+		h.Add("files", calltest.Say(result), calltest.ReadTool)
+		raw, err := h.Ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+h.ID(t, "files", "read_file")+`","args":{"path":"a"}}}`)
 		if err != nil {
 			t.Fatal(name, err)
 		}

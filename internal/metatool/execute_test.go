@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -21,27 +22,27 @@ import (
 
 func TestExecutePasses(t *testing.T) {
 	h := newHarness(t, Options{})
-	id := h.id(t, "files", "read_file")
-	s := h.raw(t, `{"_meta":{"progressToken":12345678901234567890,"weir/format":"text"},"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{"path":"é\u00e9", "limit":12345678901234567890}},"requestState":"x"}`)
+	id := h.ID(t, "files", "read_file")
+	s := h.Raw(t, `{"_meta":{"progressToken":12345678901234567890,"weir/format":"text"},"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{"path":"é\u00e9", "limit":12345678901234567890}},"requestState":"x"}`)
 	if s.IsError || s.Content[0].Text != `{"path":"é\u00e9", "limit":12345678901234567890}` {
 		t.Errorf("%+v", s)
 	}
-	if got := fmt.Sprint(s.env.Provenance); got != "map[protocol:mcp tool:read_file tool_id:"+id+"]" || s.env.Status != "ok" || s.env.Stats.Strategy != "passthrough" {
-		t.Errorf("envelope %+v", s.env)
+	if got := fmt.Sprint(s.Env.Provenance); got != "map[protocol:mcp tool:read_file tool_id:"+id+"]" || s.Env.Status != "ok" || s.Env.Stats.Strategy != "passthrough" {
+		t.Errorf("envelope %+v", s.Env)
 	}
-	if n := s.env.Stats.OriginalTokens; n == nil || *n != token.Count(s.Content[0].Text) {
+	if n := s.Env.Stats.OriginalTokens; n == nil || *n != token.Count(s.Content[0].Text) {
 		t.Errorf("tokens %v", n)
 	}
 	want := []string{`files {"name":"read_file","arguments":{"path":"é\u00e9", "limit":12345678901234567890},"_meta":{"progressToken":12345678901234567890},"requestState":"x"}`}
-	if got := h.called(); !slices.Equal(got, want) {
+	if got := h.Called(); !slices.Equal(got, want) {
 		t.Errorf("the upstream got\n%s\nwant\n%s", got, want)
 	}
 }
 
 func TestExecuteWithoutArguments(t *testing.T) {
 	h := newHarness(t, Options{})
-	for _, arguments := range []string{`{"tool_id":"` + h.id(t, "web", "search") + `"}`, `{"tool_id":"` + h.id(t, "web", "search") + `","args":null}`} {
-		if s := h.tool(t, ToolExecute, arguments); s.IsError || s.Content[0].Text != "{}" {
+	for _, arguments := range []string{`{"tool_id":"` + h.ID(t, "web", "search") + `"}`, `{"tool_id":"` + h.ID(t, "web", "search") + `","args":null}`} {
+		if s := h.Tool(t, ToolExecute, arguments); s.IsError || s.Content[0].Text != "{}" {
 			t.Errorf("%s: %+v", arguments, s)
 		}
 	}
@@ -50,7 +51,7 @@ func TestExecuteWithoutArguments(t *testing.T) {
 // A handle in the place of a tool_id is told as what it is, with the call that reads it.
 func TestHandleAsToolID(t *testing.T) {
 	h := newHarness(t, Options{})
-	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"art_gomktw5eyi2q","args":{}}`))
+	e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"art_gomktw5eyi2q","args":{}}`))
 	if e.Error != "HYDRATE_FAILED" || e.Path != "art_gomktw5eyi2q" || !strings.HasSuffix(e.Message, `tool_view {"handle":"art_gomktw5eyi2q","selector":{"type":"head"}}`) {
 		t.Errorf("%+v", e)
 	}
@@ -67,7 +68,7 @@ func TestArgumentsNextToArgs(t *testing.T) {
 		`{"tool_id":"a","path":"b","args":[1]}`:                     `{"tool_id":"files:read#1a2b3c4d","args":{"path":"a.txt"}}`,
 		`{"tool_id":"a","path":"` + strings.Repeat("b", 600) + `"}`: `{"tool_id":"files:read#1a2b3c4d","args":{"path":"a.txt"}}`,
 	} {
-		e := failure(t, h.tool(t, ToolExecute, sent))
+		e := calltest.Failure(t, h.Tool(t, ToolExecute, sent))
 		if e.Error != "ARGS_INVALID" || string(e.Details.Example) != want {
 			t.Errorf("%.80s: %s %s, want %s", sent, e.Message, e.Details.Example, want)
 		}
@@ -77,9 +78,9 @@ func TestArgumentsNextToArgs(t *testing.T) {
 // An id without its hash that fits one tool is told in one line; the tool does not run.
 func TestIDWithoutItsHash(t *testing.T) {
 	h := newHarness(t, Options{})
-	id := h.id(t, "files", "read_file")
-	s := h.tool(t, ToolExecute, `{"tool_id":"files:read_file","args":{"path":"a"}}`)
-	if e := failure(t, s); e.Error != "HYDRATE_FAILED" || e.Message != "this is a part of a tool_id; call again with all of it: "+id || e.Path != "files:read_file" || len(h.called()) != 0 {
+	id := h.ID(t, "files", "read_file")
+	s := h.Tool(t, ToolExecute, `{"tool_id":"files:read_file","args":{"path":"a"}}`)
+	if e := calltest.Failure(t, s); e.Error != "HYDRATE_FAILED" || e.Message != "this is a part of a tool_id; call again with all of it: "+id || e.Path != "files:read_file" || len(h.Called()) != 0 {
 		t.Errorf("%+v", e)
 	}
 	if n := token.Count(s.Content[0].Text); n > 60 {
@@ -89,23 +90,23 @@ func TestIDWithoutItsHash(t *testing.T) {
 
 func TestExecuteRefusesArguments(t *testing.T) {
 	h := newHarness(t, Options{})
-	id := h.id(t, "files", "read_file")
+	id := h.ID(t, "files", "read_file")
 	for _, tt := range []struct{ args, path, told string }{
 		{`{}`, "/path", "path is missing"}, {`{"path":1}`, "/path", "/path: must be string, got number"}, {`{"path":"a","limit":1.5}`, "/limit", "/limit: must be integer, got number"},
 		{`[]`, "", "must be an object, got array"}, {`"{\"path\":\"a\"}"`, "", "must be an object, got string"}, {`7`, "", "must be an object, got number"},
 		{`{"file_path":"a"}`, "/path", "path is missing; file_path is no argument of it; did you mean path?"},
 		{`{"lines":3}`, "/path", "path is missing; lines is no argument of it"},
 	} {
-		s := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":`+tt.args+`}`)
-		e := failure(t, s)
+		s := h.Tool(t, ToolExecute, `{"tool_id":"`+id+`","args":`+tt.args+`}`)
+		e := calltest.Failure(t, s)
 		if e.Error != "ARGS_INVALID" || *e.Retryable || e.Path != id || e.Message != tt.told {
 			t.Errorf("%s: %+v", tt.args, e)
 		}
 		if n := token.Count(s.Content[0].Text); n > 110 || strings.Count(s.Content[0].Text, id) != 1 {
 			t.Errorf("%s: %d tokens: %s", tt.args, n, s.Content[0].Text)
 		}
-		var program wireError
-		out := h.raw(t, `{"name":"tool_execute","_meta":{"weir/format":"json"},"arguments":{"tool_id":"`+id+`","args":`+tt.args+`}}`)
+		var program calltest.Failed
+		out := h.Raw(t, `{"name":"tool_execute","_meta":{"weir/format":"json"},"arguments":{"tool_id":"`+id+`","args":`+tt.args+`}}`)
 		if err := json.Unmarshal(out.StructuredContent, &program); err != nil || program.Details.ToolID != id || len(program.Details.Problems) == 0 || program.Details.Problems[0].Path != tt.path {
 			t.Errorf("%s: %s, %v", tt.args, out.StructuredContent, err)
 		}
@@ -113,7 +114,7 @@ func TestExecuteRefusesArguments(t *testing.T) {
 			t.Errorf("%s: the details hold no schema: %s", tt.args, e.Details.Schema)
 		}
 	}
-	if calls := h.called(); len(calls) != 0 {
+	if calls := h.Called(); len(calls) != 0 {
 		t.Errorf("reached the upstream: %q", calls)
 	}
 }
@@ -121,12 +122,12 @@ func TestExecuteRefusesArguments(t *testing.T) {
 func TestExecuteLargeSchemaIsAnArtifact(t *testing.T) {
 	h := newHarness(t, Options{})
 	schema := `{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("x", 30_000) + `"}}}`
-	h.add("big", echo, `{"name":"t","description":"d","inputSchema":`+schema+`}`)
-	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "big", "t")+`","args":{"a":1}}`))
+	h.Add("big", calltest.Echo, `{"name":"t","description":"d","inputSchema":`+schema+`}`)
+	e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "big", "t")+`","args":{"a":1}}`))
 	if e.Error != "ARGS_INVALID" || e.Details.Schema != nil || e.Details.SchemaHandle == "" {
 		t.Fatalf("%+v", e)
 	}
-	s := h.tool(t, ToolView, `{"handle":"`+e.Details.SchemaHandle+`","selector":{"type":"json_path","path":"$.properties.a.type"}}`)
+	s := h.Tool(t, ToolView, `{"handle":"`+e.Details.SchemaHandle+`","selector":{"type":"json_path","path":"$.properties.a.type"}}`)
 	if s.IsError || s.Content[0].Text != `"string"` {
 		t.Errorf("%+v", s)
 	}
@@ -134,17 +135,17 @@ func TestExecuteLargeSchemaIsAnArtifact(t *testing.T) {
 
 func TestExecuteBrokenSchema(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.add("bad", echo, `{"name":"t","description":"d","inputSchema":{"type":"nonsense"}}`)
-	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "bad", "t")+`","args":{}}`))
-	if e.Error != "SCHEMA_INVALID" || *e.Retryable || len(h.called()) != 0 {
+	h.Add("bad", calltest.Echo, `{"name":"t","description":"d","inputSchema":{"type":"nonsense"}}`)
+	e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "bad", "t")+`","args":{}}`))
+	if e.Error != "SCHEMA_INVALID" || *e.Retryable || len(h.Called()) != 0 {
 		t.Errorf("%+v", e)
 	}
 }
 
 func TestExecuteExactIDsOnly(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.add("bank", echo, `{"name":"refund","description":"d","_meta":{"version":"10"}}`)
-	id := h.id(t, "files", "read_file")
+	h.Add("bank", calltest.Echo, `{"name":"refund","description":"d","_meta":{"version":"10"}}`)
+	id := h.ID(t, "files", "read_file")
 	for _, tt := range []struct{ id, nearest string }{
 		{"bank:refund@1", "bank:refund@10"},
 		{"bank:refund", "bank:refund@10"},
@@ -154,7 +155,7 @@ func TestExecuteExactIDsOnly(t *testing.T) {
 		{"", ""},
 		{"resource::files:x#00000000", ""},
 	} {
-		e := failure(t, h.tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":{}}`, tt.id)))
+		e := calltest.Failure(t, h.Tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":{}}`, tt.id)))
 		if e.Error != "HYDRATE_FAILED" || *e.Retryable {
 			t.Errorf("%s: %+v", tt.id, e)
 		}
@@ -163,20 +164,20 @@ func TestExecuteExactIDsOnly(t *testing.T) {
 		}
 	}
 	for _, arguments := range []string{`{}`, `{"tool_id":7,"args":{}}`, `{"tool_id":"` + id + `","args":{"path":"a"},"dry":true}`} {
-		if e := failure(t, h.tool(t, ToolExecute, arguments)); e.Error != "ARGS_INVALID" || e.Details.Example == nil {
+		if e := calltest.Failure(t, h.Tool(t, ToolExecute, arguments)); e.Error != "ARGS_INVALID" || e.Details.Example == nil {
 			t.Errorf("%s: %+v", arguments, e)
 		}
 	}
-	if calls := h.called(); len(calls) != 0 {
+	if calls := h.Called(); len(calls) != 0 {
 		t.Errorf("reached an upstream: %q", calls)
 	}
 }
 
 func TestExecuteAfterRefresh(t *testing.T) {
 	h := newHarness(t, Options{})
-	id := h.id(t, "files", "drop")
-	h.add("files", echo, `{"name":"renamed","description":"d"}`)
-	if e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)); e.Error != "HYDRATE_FAILED" {
+	id := h.ID(t, "files", "drop")
+	h.Add("files", calltest.Echo, `{"name":"renamed","description":"d"}`)
+	if e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)); e.Error != "HYDRATE_FAILED" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -224,8 +225,8 @@ func TestExecuteClassifiesFailures(t *testing.T) {
 		{"answered: a number that only looks like a status", answered(-32000, "row 4033 is bad", ""), result.UpstreamError},
 	} {
 		h := newHarness(t, Options{Redactor: result.NewRedactor(nil)})
-		h.add("x", fail(tt.err), `{"name":"t","description":"d"}`)
-		e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`))
+		h.Add("x", calltest.Fail(tt.err), `{"name":"t","description":"d"}`)
+		e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "x", "t")+`","args":{}}`))
 		if e.Error != string(tt.code) || *e.Retryable != tt.code.Retryable() {
 			t.Errorf("%s: %+v", tt.name, e)
 		}
@@ -237,8 +238,8 @@ func TestExecuteClassifiesFailures(t *testing.T) {
 
 func TestExecuteUpstreamDown(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.add("gone", nil, `{"name":"t","description":"d"}`)
-	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "gone", "t")+`","args":{}}`))
+	h.Add("gone", nil, `{"name":"t","description":"d"}`)
+	e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "gone", "t")+`","args":{}}`))
 	if e.Error != "UPSTREAM_UNAVAILABLE" || !*e.Retryable || e.Message != `server "gone" is down` {
 		t.Errorf("%+v", e)
 	}
@@ -246,8 +247,8 @@ func TestExecuteUpstreamDown(t *testing.T) {
 
 func TestExecuteRedactsMessages(t *testing.T) {
 	h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"s3cr3t-value"})})
-	h.add("x", fail(&jsonrpc.Error{Code: -1, Message: "no\nwith s3cr3t-value " + strings.Repeat("z", 1000)}), `{"name":"t","description":"d"}`)
-	e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`))
+	h.Add("x", calltest.Fail(&jsonrpc.Error{Code: -1, Message: "no\nwith s3cr3t-value " + strings.Repeat("z", 1000)}), `{"name":"t","description":"d"}`)
+	e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "x", "t")+`","args":{}}`))
 	if strings.Contains(e.Message, "s3cr3t") || !strings.HasPrefix(e.Message, `server "x" answered with error -1: no with [redacted] zzz`) || len([]rune(e.Message)) > 300 {
 		t.Errorf("%s", e.Message)
 	}
@@ -256,15 +257,15 @@ func TestExecuteRedactsMessages(t *testing.T) {
 func TestExecuteCancelled(t *testing.T) {
 	h := newHarness(t, Options{})
 	started := make(chan struct{})
-	h.add("x", func(ctx context.Context, _ json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+	h.Add("x", func(ctx context.Context, _ json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 		close(started)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}, `{"name":"t","description":"d"}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
-	params := json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "x", "t") + `","args":{}}}`)
-	_, err := h.g.Serve(ctx, &mcp.Request{ID: "1", Method: "tools/call", Params: params, Session: h.session, Peer: mcp.NoPeer})
+	params := json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.ID(t, "x", "t") + `","args":{}}}`)
+	_, err := h.g.Serve(ctx, &mcp.Request{ID: "1", Method: "tools/call", Params: params, Session: h.Session, Peer: mcp.NoPeer})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -272,9 +273,9 @@ func TestExecuteCancelled(t *testing.T) {
 
 func TestExecuteToolErrorsPass(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.add("x", say(`{"content":[{"type":"text","text":"no such file"}],"isError":true}`), `{"name":"t","description":"d"}`)
-	s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
-	if !s.IsError || s.Content[0].Text != "no such file" || s.env.Status != "error" {
+	h.Add("x", calltest.Say(`{"content":[{"type":"text","text":"no such file"}],"isError":true}`), `{"name":"t","description":"d"}`)
+	s := h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "x", "t")+`","args":{}}`)
+	if !s.IsError || s.Content[0].Text != "no such file" || s.Env.Status != "error" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -282,8 +283,8 @@ func TestExecuteToolErrorsPass(t *testing.T) {
 func TestExecuteMalformedResult(t *testing.T) {
 	for _, result := range []string{`"text"`, `null`, `{"content":1}`, ``} {
 		h := newHarness(t, Options{})
-		h.add("x", say(result), `{"name":"t","description":"d"}`)
-		if e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)); e.Error != "UPSTREAM_ERROR" {
+		h.Add("x", calltest.Say(result), `{"name":"t","description":"d"}`)
+		if e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "x", "t")+`","args":{}}`)); e.Error != "UPSTREAM_ERROR" {
 			t.Errorf("%s: %+v", result, e)
 		}
 	}
@@ -291,15 +292,15 @@ func TestExecuteMalformedResult(t *testing.T) {
 
 func TestBackChannel(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.add("x", func(ctx context.Context, _ json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	h.Add("x", func(ctx context.Context, _ json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 		answer, err := back.Serve(ctx, &mcp.Request{ID: "9", Method: "sampling/createMessage", Params: json.RawMessage(`{"n":1}`), Session: mcp.Caller(ctx)})
 		if err != nil {
 			return nil, err
 		}
-		return json.RawMessage(textResult(string(answer))), nil
+		return json.RawMessage(calltest.Text(string(answer))), nil
 	}, `{"name":"t","description":"d"}`)
-	params := json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "x", "t") + `","args":{}}}`)
-	out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Params: params, Session: h.session, Peer: asked{}})
+	params := json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.ID(t, "x", "t") + `","args":{}}}`)
+	out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Params: params, Session: h.Session, Peer: asked{}})
 	if err != nil || !strings.Contains(string(out), `sampled sampling/createMessage {\"n\":1,\"systemPrompt\":\"Server x asks:\"}`) {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -317,7 +318,7 @@ func (asked) Notify(context.Context, string, json.RawMessage) error { return nil
 // that progress comes before the response.
 func TestOverTheWire(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.add("x", func(ctx context.Context, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
+	h.Add("x", func(ctx context.Context, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 		token := rawjson.GetPath(params, "_meta", "progressToken")
 		for i := range 3 {
 			note := json.RawMessage(fmt.Sprintf(`{"progressToken":%s,"progress":%d}`, token, i))
@@ -325,7 +326,7 @@ func TestOverTheWire(t *testing.T) {
 				return nil, err
 			}
 		}
-		return json.RawMessage(textResult("done")), nil
+		return json.RawMessage(calltest.Text("done")), nil
 	}, `{"name":"t","description":"d"}`)
 
 	a, b := mcp.Pipe()
@@ -346,7 +347,7 @@ func TestOverTheWire(t *testing.T) {
 		progress = append(progress, string(rawjson.Get(r.Params, "progressToken"))+string(rawjson.Get(r.Params, "progress")))
 		return nil, nil
 	})
-	out, err := agent.Call(ctx, "tools/call", json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"`+h.id(t, "x", "t")+`","args":{}},"_meta":{"progressToken":"p"}}`), back)
+	out, err := agent.Call(ctx, "tools/call", json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"`+h.ID(t, "x", "t")+`","args":{}},"_meta":{"progressToken":"p"}}`), back)
 	if err != nil || !strings.Contains(string(out), `"text":"done"`) {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -358,21 +359,21 @@ func TestOverTheWire(t *testing.T) {
 func TestExecuteRedactsResultsOnRequest(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"s3cr3t-value"}), RedactResults: on})
-		h.add("x", say(textResult("the key is s3cr3t-value")), `{"name":"t","description":"d"}`)
-		s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
+		h.Add("x", calltest.Say(calltest.Text("the key is s3cr3t-value")), `{"name":"t","description":"d"}`)
+		s := h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "x", "t")+`","args":{}}`)
 		want := "the key is s3cr3t-value"
 		if on {
 			want = "the key is [redacted]"
 		}
-		doc := h.asJSON(t, ToolExecute, `{"tool_id":"`+h.id(t, "x", "t")+`","args":{}}`)
-		if s.Content[0].Text != want || doc.env.Summary != "the key is [redacted]" {
+		doc := h.AsJSON(t, ToolExecute, `{"tool_id":"`+h.ID(t, "x", "t")+`","args":{}}`)
+		if s.Content[0].Text != want || doc.Env.Summary != "the key is [redacted]" {
 			t.Errorf("%v: %+v, %+v", on, s, doc)
 		}
 	}
 }
 
 // absentFleet has a server that was never listed.
-type absentFleet struct{ *fleet }
+type absentFleet struct{ fleet }
 
 func (absentFleet) Missing() []Missing {
 	return []Missing{
@@ -386,7 +387,7 @@ func (absentFleet) Missing() []Missing {
 // restart, and the server may be a moment away.
 func TestExecuteOfAServerThatIsNotUp(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.change(func(o *Options) { o.Upstreams = absentFleet{h.fleet} })
+	h.change(func(o *Options) { o.Upstreams = absentFleet{fleet{h.Fleet}} })
 	for id, want := range map[string]string{ // each server is named once
 		"gone:search#00000000":  `server \"web-search\", which has the tools of \"gone\", has not come up yet: exit status 1"`,
 		"ended:search#00000000": `server \"ended\" has not come up yet: it ended (exit status 1)"`,
@@ -394,7 +395,7 @@ func TestExecuteOfAServerThatIsNotUp(t *testing.T) {
 		"other:search#00000000": `"HYDRATE_FAILED"`,
 		"gone":                  `"HYDRATE_FAILED"`,
 	} {
-		r := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)
+		r := h.Tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{}}`)
 		if text := r.Content[0].Text; !r.IsError || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", id, text)
 		}
@@ -407,19 +408,19 @@ func TestExecuteRaw(t *testing.T) {
 	for _, mode := range []Mode{ModeGateway, ModeProxy} {
 		big := `{"content":[{"type":"text","text":"` + strings.Repeat("x", 5000) + `"},{"type":"image","data":"AAAA","mimeType":"image/png"}],"structuredContent":{"a":12345678901234567890},"_meta":{"m":1}}`
 		h := newHarness(t, Options{Mode: mode})
-		h.add("x", say(big), `{"name":"t","description":"d"}`)
-		h.add("y", say(`{"content":[{"type":"text","text":"no"}],"isError":true,"_meta":{"weir/error":true}}`), `{"name":"t","description":"d"}`)
+		h.Add("x", calltest.Say(big), `{"name":"t","description":"d"}`)
+		h.Add("y", calltest.Say(`{"content":[{"type":"text","text":"no"}],"isError":true,"_meta":{"weir/error":true}}`), `{"name":"t","description":"d"}`)
 		call := func(id string) string {
-			out, err := h.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{}},"_meta":{"weir/format":"raw"}}`)
+			out, err := h.Ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{}},"_meta":{"weir/format":"raw"}}`)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return string(out)
 		}
-		if got := call(h.id(t, "x", "t")); got != big {
+		if got := call(h.ID(t, "x", "t")); got != big {
 			t.Errorf("%.300s", got)
 		}
-		if got := call(h.id(t, "y", "t")); strings.Contains(got, result.MetaError) || !strings.Contains(got, `"isError":true`) {
+		if got := call(h.ID(t, "y", "t")); strings.Contains(got, result.MetaError) || !strings.Contains(got, `"isError":true`) {
 			t.Errorf("a tool's error: %s", got)
 		}
 		if got := call("x:nothing"); !strings.Contains(got, `"_meta":{"`+result.MetaError+`":true},"isError":true`) {

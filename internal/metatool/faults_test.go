@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/testkit/memnet"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -27,7 +28,7 @@ import (
 // crowd is a gateway behind the streamable HTTP server and its guard, on a
 // network in memory.
 type crowd struct {
-	*fleet
+	fleet
 	state  *State
 	client *http.Client
 }
@@ -35,7 +36,7 @@ type crowd struct {
 func newCrowd(t *testing.T, opts Options) *crowd {
 	t.Helper()
 	store := artifact.NewMemory(artifact.Options{})
-	c := &crowd{fleet: &fleet{snapshot: NewSnapshot(catalog.Limits{})}, state: NewState()}
+	c := &crowd{fleet: fleet{calltest.NewFleet(NewSnapshot(catalog.Limits{}))}, state: NewState()}
 	opts.Upstreams, opts.Artifacts, opts.State = c, store, c.state
 	g := New(opts)
 	front := streamable.NewServer(streamable.ServerOptions{Handler: &mcp.Lifecycle{
@@ -118,7 +119,7 @@ func (v *visitor) tool(ctx context.Context, name, arguments string) (text, handl
 		return "", "", err
 	}
 	var reply struct {
-		Result shaped
+		Result calltest.Answer
 		Error  json.RawMessage
 	}
 	if err := json.Unmarshal(answer, &reply); err != nil || reply.Error != nil {
@@ -157,7 +158,7 @@ func TestManySessionsShareNothing(t *testing.T) {
 		return fmt.Sprintf(`{"name":%q,"description":"A tool.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":%v},"_meta":{"version":%q}}`, name, readOnly, version)
 	}
 	var ran atomic.Int64 // calls of the limited tool
-	c.add("db", func(ctx context.Context, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+	c.Add("db", func(ctx context.Context, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 		var call struct {
 			Name      string
 			Arguments struct{ N int }
@@ -172,9 +173,9 @@ func TestManySessionsShareNothing(t *testing.T) {
 		case "large":
 			mine += strings.Repeat("\nanother line of it", 300)
 		}
-		return json.RawMessage(textResult(mine)), nil
+		return json.RawMessage(calltest.Text(mine)), nil
 	}, tool("shared", "1", true), tool("large", "1", false), tool("limited", "1", false))
-	c.add("churn", say(textResult("churned")), tool("run", "0", false))
+	c.Add("churn", calltest.Say(calltest.Text("churned")), tool("run", "0", false))
 
 	// The catalog changes as fast as it can while calls are made, until the last
 	// session has gone.
@@ -184,7 +185,7 @@ func TestManySessionsShareNothing(t *testing.T) {
 		n := 0
 		for range made {
 			n++
-			c.add("churn", nil, tool("run", fmt.Sprint(n), false))
+			c.Add("churn", nil, tool("run", fmt.Sprint(n), false))
 			version.Store(int64(n))
 		}
 		changed <- n

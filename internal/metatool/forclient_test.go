@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -38,10 +39,10 @@ func TestErrorsForClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var events []Event
 			h := newHarness(t, Options{Mode: c.mode, AutoTokens: 10_000, OnEvent: func(e Event) { events = append(events, e) }})
-			h.add("files", fail(&jsonrpc.Error{Code: c.code, Message: "no", Data: json.RawMessage(c.data)}), readTool)
-			h.session.SetVersion(c.version)
-			h.session.SetClient(nil, json.RawMessage(c.capabilities))
-			out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(c.params), Version: c.version, Session: h.session, Peer: &person{}})
+			h.Add("files", calltest.Fail(&jsonrpc.Error{Code: c.code, Message: "no", Data: json.RawMessage(c.data)}), calltest.ReadTool)
+			h.Session.SetVersion(c.version)
+			h.Session.SetClient(nil, json.RawMessage(c.capabilities))
+			out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(c.params), Version: c.version, Session: h.Session, Peer: &calltest.Person{}})
 			var wire *jsonrpc.Error
 			if got := errors.As(err, &wire); got != c.protocol || (out == nil) != c.protocol {
 				t.Fatalf("%s, %v", out, err)

@@ -16,7 +16,7 @@ import (
 func TestListTools(t *testing.T) {
 	list := func(opts Options) []string {
 		h := newHarness(t, opts)
-		out, err := h.ask(t, "tools/list", `{}`)
+		out, err := h.Ask(t, "tools/list", `{}`)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestDefinitionsFitTheirBudget(t *testing.T) {
 func TestListToolsInTheModernEra(t *testing.T) {
 	for mode, want := range map[Mode]string{ModeGateway: `{"ttlMs":300000,"cacheScope":"public","tools":[`, ModeProxy: `{"ttlMs":0,"cacheScope":"private","tools":[`} {
 		h := newHarness(t, Options{Mode: mode})
-		out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/list", Version: mcp.V20260728, Session: h.session, Peer: mcp.NoPeer})
+		out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/list", Version: mcp.V20260728, Session: h.Session, Peer: mcp.NoPeer})
 		if err != nil || !strings.HasPrefix(string(out), want) {
 			t.Errorf("%.100s, %v", out, err)
 		}
@@ -82,19 +82,19 @@ func TestProtocolErrors(t *testing.T) {
 		{"tools/call", `{}`, "name must be a string"},
 		{"tools/call", `{"name":"a","name":"b"}`, "duplicate"},
 		{"tools/call", `{"name":"nope"}`, `unknown tool "nope": the tools here are tool_browse, tool_execute, tool_view`},
-		{"tools/call", `{"name":"` + h.id(t, "files", "drop") + `"}`, `call tool_execute with {"tool_id":"` + h.id(t, "files", "drop") + `","args":{…}}`},
+		{"tools/call", `{"name":"` + h.ID(t, "files", "drop") + `"}`, `call tool_execute with {"tool_id":"` + h.ID(t, "files", "drop") + `","args":{…}}`},
 		{"tools/call", `{"name":"tool_hydrate"}`, "unknown tool"},
 		{"tools/call", `{"name":"tool_browse","_meta":{"weir/format":"xml"}}`, "weir/format"},
 	} {
-		_, err := h.ask(t, tt.method, tt.params)
+		_, err := h.Ask(t, tt.method, tt.params)
 		if w := mcp.WireError(err, mcp.V20251125); err == nil || w.Code != jsonrpc.CodeInvalidParams || !strings.Contains(w.Message, tt.want) {
 			t.Errorf("%s %s: %v", tt.method, tt.params, err)
 		}
 	}
-	if _, err := h.ask(t, "resources/list", `{}`); mcp.WireError(err, "").Code != jsonrpc.CodeMethodNotFound {
+	if _, err := h.Ask(t, "resources/list", `{}`); mcp.WireError(err, "").Code != jsonrpc.CodeMethodNotFound {
 		t.Errorf("resources/list: %v", err)
 	}
-	if out, err := h.g.Serve(t.Context(), &mcp.Request{Method: "notifications/roots/list_changed", Session: h.session, Peer: mcp.NoPeer}); out != nil || err != nil {
+	if out, err := h.g.Serve(t.Context(), &mcp.Request{Method: "notifications/roots/list_changed", Session: h.Session, Peer: mcp.NoPeer}); out != nil || err != nil {
 		t.Errorf("a notification: %s, %v", out, err)
 	}
 }

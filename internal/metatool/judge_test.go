@@ -1,4 +1,4 @@
-package metatool
+package metatool_test
 
 import (
 	"context"
@@ -12,19 +12,12 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
+	"github.com/weir-mcp/weir/internal/testkit/metatooltest"
 	"github.com/weir-mcp/weir/mcp"
 )
-
-// directly judges a direct call on behalf of the harness's session.
-func (h *harness) directly(t testing.TB, peer mcp.Peer, method, params string, places ...Place) error {
-	t.Helper()
-	if places == nil {
-		places = []Place{{Upstream: "files", Namespace: "files"}}
-	}
-	_, err := h.g.direct.Judge(t.Context(), places, &mcp.Request{ID: "1", Method: method, Version: mcp.V20251125, Session: h.session, Peer: peer, Params: json.RawMessage(params)}, "")
-	return err
-}
 
 // TestJudge: the verdicts on direct calls are those on the meta-tool's, and what
 // is not in the catalog is judged by its name.
@@ -47,9 +40,9 @@ func TestJudge(t *testing.T) {
 		{"other tags", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tags: []string{"destructive"}}}}, "tools/call", `{"name":"read_file"}`, allowed},
 		{"read-only", dispatch.Policy{Default: dispatch.Deny, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, ReadOnly: &readOnly}}}, "tools/call", `{"name":"read_file"}`, allowed},
 		{"writes", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, ReadOnly: &writes}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
-		{"meta-tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolExecute}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
-		{"another meta-tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolBrowse}}}, "tools/call", `{"name":"drop"}`, allowed},
-		{"another verb", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: PromptGet}}}, "tools/call", `{"name":"drop"}`, allowed},
+		{"meta-tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: metatool.ToolExecute}}}, "tools/call", `{"name":"drop"}`, "rules[0]"},
+		{"another meta-tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: metatool.ToolBrowse}}}, "tools/call", `{"name":"drop"}`, allowed},
+		{"another verb", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: metatool.PromptGet}}}, "tools/call", `{"name":"drop"}`, allowed},
 		{"a list", dispatch.Policy{Default: dispatch.Deny}, "tools/list", `{}`, allowed},
 		{"a task", dispatch.Policy{Default: dispatch.Deny}, "tasks/get", `{"taskId":"1"}`, `tasks/get at server "files"`},
 
@@ -68,7 +61,7 @@ func TestJudge(t *testing.T) {
 		{"template", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "rows"}}}, "resources/read", `{"uri":"db://t/1"}`, "rules[0]"},
 		{"unlisted resource", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "file:///hid*"}}}, "resources/read", `{"uri":"file:///hidden"}`, "rules[0]"},
 		{"prompt", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "greet"}}}, "prompts/get", `{"name":"greet"}`, `prompts/get of "greet"`},
-		{"a prompt is no tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolExecute}}}, "prompts/get", `{"name":"greet"}`, allowed},
+		{"a prompt is no tool", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: metatool.ToolExecute}}}, "prompts/get", `{"name":"greet"}`, allowed},
 
 		{"no name", dispatch.Policy{Default: dispatch.Deny}, "tools/call", `{}`, `params need "name"`},
 		{"no params", dispatch.Policy{Default: dispatch.Deny}, "tools/call", ``, `"name"`},
@@ -79,15 +72,15 @@ func TestJudge(t *testing.T) {
 		{"a uri in another case", dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "secrets"}}}, "resources/read", `{"URI":"file:///secrets","uri":"file:///other"}`, `"URI"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHarness(t, Options{Policy: &tt.policy})
-			h.snapshot, _ = h.snapshot.With(catalog.Listing{
+			h := metatooltest.New(t, metatool.Options{Policy: &tt.policy})
+			h.Listed, _ = h.Listed.With(catalog.Listing{
 				Upstream: "files", Namespace: "files",
-				Tools:             []json.RawMessage{json.RawMessage(readTool), json.RawMessage(`{"name":"drop","description":"d","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}`)},
+				Tools:             []json.RawMessage{json.RawMessage(calltest.ReadTool), json.RawMessage(`{"name":"drop","description":"d","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}`)},
 				Resources:         []json.RawMessage{json.RawMessage(`{"uri":"file:///secrets","name":"secrets"}`), json.RawMessage(`{"uri":"file:///other","name":"other"}`)},
 				ResourceTemplates: []json.RawMessage{json.RawMessage(`{"uriTemplate":"db://{table}/{id}","name":"rows"}`)},
 				Prompts:           []json.RawMessage{json.RawMessage(`{"name":"greet"}`)},
 			})
-			err := h.directly(t, mcp.NoPeer, tt.method, tt.params)
+			err := h.Directly(t, mcp.NoPeer, tt.method, tt.params)
 			if tt.want == allowed {
 				if err != nil {
 					t.Fatal(err)
@@ -106,8 +99,8 @@ func TestJudge(t *testing.T) {
 			} else if e.Kind != mcp.KindInvalidParams {
 				t.Errorf("kind %s", e.Kind)
 			}
-			if len(h.called()) != 0 {
-				t.Errorf("something was called: %q", h.called())
+			if len(h.Called()) != 0 {
+				t.Errorf("something was called: %q", h.Called())
 			}
 		})
 	}
@@ -125,16 +118,16 @@ func TestJudgeAsksAPerson(t *testing.T) {
 		{`{"elicitation":{}}`, `{"action":"decline"}`, true, "did not approve"},
 		{``, `{"action":"accept"}`, false, "here or at /mcp"},
 	} {
-		h := newHarness(t, Options{Redactor: result.NewRedactor([]string{"hunter22"}), Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
-		h.session.SetClient(nil, json.RawMessage(tt.capabilities))
-		p := &person{answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		h := metatooltest.New(t, metatool.Options{Redactor: result.NewRedactor([]string{"hunter22"}), Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "drop", Reason: "it deletes"}}}})
+		h.Session.SetClient(nil, json.RawMessage(tt.capabilities))
+		p := &calltest.Person{Answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(tt.answer), nil
 		}}
-		err := h.directly(t, p, "tools/call", `{"name":"drop","arguments":{"path":"/x","key":"hunter22"}}`)
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "by policy.rules[0]")) || (len(p.asked) == 1) != tt.asked {
-			t.Errorf("%s: %v, asked %q", tt.capabilities+tt.answer, err, p.asked)
+		err := h.Directly(t, p, "tools/call", `{"name":"drop","arguments":{"path":"/x","key":"hunter22"}}`)
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "by policy.rules[0]")) || (len(p.Asked) == 1) != tt.asked {
+			t.Errorf("%s: %v, asked %q", tt.capabilities+tt.answer, err, p.Asked)
 		}
-		for _, asked := range p.asked {
+		for _, asked := range p.Asked {
 			message := rawjson.Text(rawjson.Get([]byte(strings.TrimPrefix(asked, "elicitation/create ")), "message"))
 			for _, want := range []string{`tools/call of "drop"`, "Server: files", "it deletes", `"/x"`, "may destroy"} {
 				if !strings.Contains(message, want) {
@@ -151,13 +144,13 @@ func TestJudgeAsksAPerson(t *testing.T) {
 // TestJudgeOfSeveralPlaces: where a server shows the tools of several as its own,
 // the strictest verdict counts, and another name is no way around.
 func TestJudgeOfSeveralPlaces(t *testing.T) {
-	h := newHarness(t, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "read_file"}, {Action: dispatch.Deny, Namespace: "web", Tool: "search"}}}})
-	h.add("web", echo, `{"name":"search"}`, `{"name":"read_file"}`)
-	places := []Place{{"files", "files", "f__", true}, {"web", "web", "w__", true}}
+	h := metatooltest.New(t, metatool.Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Tool: "read_file"}, {Action: dispatch.Deny, Namespace: "web", Tool: "search"}}}})
+	h.Add("web", calltest.Echo, `{"name":"search"}`, `{"name":"read_file"}`)
+	places := []metatool.Place{{"files", "files", "f__", true}, {"web", "web", "w__", true}}
 	for name, want := range map[string]string{
 		"drop": "", "f__drop": "", "search": "rules[1]", "w__search": "rules[1]", "read_file": "rules[0]", "f__read_file": "rules[0]", "alias": "rules[1]",
 	} {
-		err := h.directly(t, mcp.NoPeer, "tools/call", `{"name":"`+name+`"}`, places...)
+		err := h.Directly(t, mcp.NoPeer, "tools/call", `{"name":"`+name+`"}`, places...)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
@@ -168,26 +161,26 @@ func TestJudgeOfSeveralPlaces(t *testing.T) {
 func TestJudges(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		o    Options
+		o    metatool.Options
 		want bool
 	}{
-		{"nothing", Options{}, false},
-		{"an empty policy", Options{Policy: &dispatch.Policy{}}, false},
-		{"allow", Options{Policy: &dispatch.Policy{Default: dispatch.Allow, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow}}}}, false},
-		{"a default", Options{Policy: &dispatch.Policy{Default: dispatch.Deny}}, true},
-		{"a rule", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x"}}}}, true},
-		{"a rule for its namespace", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Namespace: "files"}}}}, true},
-		{"a rule for another", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Namespace: "web"}}}}, false},
-		{"a rule about browsing", Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: ToolBrowse}}}}, false},
-		{"a quota of a meta-tool", Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerMinute: 1}}}}, false},
-		{"a quota of its tool", Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"files:drop#1": {PerMinute: 1}}}}, true},
-		{"a quota of another's", Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"web:drop#1": {PerMinute: 1}}}}, false},
-		{"a pin", Options{Pin: dispatch.Pin{Hash: "x"}}, false},
-		{"a strict pin", Options{Pin: dispatch.Pin{Hash: "x", Strict: true}}, true},
+		{"nothing", metatool.Options{}, false},
+		{"an empty policy", metatool.Options{Policy: &dispatch.Policy{}}, false},
+		{"allow", metatool.Options{Policy: &dispatch.Policy{Default: dispatch.Allow, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow}}}}, false},
+		{"a default", metatool.Options{Policy: &dispatch.Policy{Default: dispatch.Deny}}, true},
+		{"a rule", metatool.Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "x"}}}}, true},
+		{"a rule for its namespace", metatool.Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.RequireApproval, Namespace: "files"}}}}, true},
+		{"a rule for another", metatool.Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Namespace: "web"}}}}, false},
+		{"a rule about browsing", metatool.Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, MetaTool: metatool.ToolBrowse}}}}, false},
+		{"a quota of a meta-tool", metatool.Options{RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{metatool.ToolExecute: {PerMinute: 1}}}}, false},
+		{"a quota of its tool", metatool.Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"files:drop#1": {PerMinute: 1}}}}, true},
+		{"a quota of another's", metatool.Options{RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{"web:drop#1": {PerMinute: 1}}}}, false},
+		{"a pin", metatool.Options{Pin: dispatch.Pin{Hash: "x"}}, false},
+		{"a strict pin", metatool.Options{Pin: dispatch.Pin{Hash: "x", Strict: true}}, true},
 	} {
-		h := newHarness(t, tt.o)
-		if got := h.g.direct.Judges([]Place{{Upstream: "files", Namespace: "files"}}); got != tt.want || got && !h.g.direct.HasControls() {
-			t.Errorf("%s: %v, controls %v", tt.name, got, h.g.direct.HasControls())
+		h := metatooltest.New(t, tt.o)
+		if got := h.Gateway.DirectCalls().Judges([]metatool.Place{{Upstream: "files", Namespace: "files"}}); got != tt.want || got && !h.Gateway.DirectCalls().HasControls() {
+			t.Errorf("%s: %v, controls %v", tt.name, got, h.Gateway.DirectCalls().HasControls())
 		}
 	}
 }
@@ -196,13 +189,13 @@ func TestJudges(t *testing.T) {
 // and what was refused is told to operators.
 func TestJudgeCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var events []Event
-		o := Options{OnEvent: func(e Event) { events = append(events, e) }}
-		h := newHarness(t, o)
-		id := h.id(t, "files", "drop")
-		o.RateLimits = dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{id: {PerMinute: 2}}, MetaTools: map[string]dispatch.RateLimit{ToolExecute: {PerSession: 1}}}
-		h = newHarness(t, o)
-		call := func() error { return h.directly(t, mcp.NoPeer, "tools/call", `{"name":"drop"}`) }
+		var events []metatool.Event
+		o := metatool.Options{OnEvent: func(e metatool.Event) { events = append(events, e) }}
+		h := metatooltest.New(t, o)
+		id := h.ID(t, "files", "drop")
+		o.RateLimits = dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{id: {PerMinute: 2}}, MetaTools: map[string]dispatch.RateLimit{metatool.ToolExecute: {PerSession: 1}}}
+		h = metatooltest.New(t, o)
+		call := func() error { return h.Directly(t, mcp.NoPeer, "tools/call", `{"name":"drop"}`) }
 		for range 2 {
 			if err := call(); err != nil {
 				t.Fatal(err)
@@ -218,8 +211,8 @@ func TestJudgeCounts(t *testing.T) {
 			t.Errorf("events: %+v", events)
 		}
 		other := mcp.NewSession("t", "ann")
-		if _, err := h.g.direct.Judge(mcp.WithCaller(t.Context(), other), []Place{{Upstream: "files", Namespace: "files"}}, &mcp.Request{
-			ID: "1", Method: "tools/call", Session: h.session, Peer: mcp.NoPeer, Params: json.RawMessage(`{"name":"drop"}`),
+		if _, err := h.Gateway.DirectCalls().Judge(mcp.WithCaller(t.Context(), other), []metatool.Place{{Upstream: "files", Namespace: "files"}}, &mcp.Request{
+			ID: "1", Method: "tools/call", Session: h.Session, Peer: mcp.NoPeer, Params: json.RawMessage(`{"name":"drop"}`),
 		}, ""); err != nil {
 			t.Errorf("another session: %v", err)
 		}
@@ -227,12 +220,12 @@ func TestJudgeCounts(t *testing.T) {
 		if err := call(); err != nil {
 			t.Errorf("a minute later: %v", err)
 		}
-		if n := h.g.state.Sessions(); n != 0 {
+		if n := h.State.Sessions(); n != 0 {
 			t.Errorf("%d sessions of the router count as the gateway's", n)
 		}
 	})
-	h := newHarness(t, Options{Pin: dispatch.Pin{Hash: "other", Strict: true}})
-	if err := h.directly(t, mcp.NoPeer, "tools/call", `{"name":"drop"}`); err == nil || !strings.Contains(err.Error(), "not the one that is pinned") {
+	h := metatooltest.New(t, metatool.Options{Pin: dispatch.Pin{Hash: "other", Strict: true}})
+	if err := h.Directly(t, mcp.NoPeer, "tools/call", `{"name":"drop"}`); err == nil || !strings.Contains(err.Error(), "not the one that is pinned") {
 		t.Errorf("under another catalog than the pinned one: %v", err)
 	}
 }
@@ -240,9 +233,9 @@ func TestJudgeCounts(t *testing.T) {
 // TestOneNameOnly: a member that a careless server takes for the tool's name does
 // not reach it through tool_execute.
 func TestOneNameOnly(t *testing.T) {
-	h := newHarness(t, Options{})
-	_, err := h.ask(t, "tools/call", `{"name":"tool_execute","Name":"drop","ARGUMENTS":{},"arguments":{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"/x"}},"later":1}`)
-	if called := h.called(); err != nil || len(called) != 1 || called[0] != `files {"name":"read_file","arguments":{"path":"/x"},"later":1}` {
+	h := metatooltest.New(t, metatool.Options{})
+	_, err := h.Ask(t, "tools/call", `{"name":"tool_execute","Name":"drop","ARGUMENTS":{},"arguments":{"tool_id":"`+h.ID(t, "files", "read_file")+`","args":{"path":"/x"}},"later":1}`)
+	if called := h.Called(); err != nil || len(called) != 1 || called[0] != `files {"name":"read_file","arguments":{"path":"/x"},"later":1}` {
 		t.Errorf("%v, the server got %q", err, called)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -15,11 +16,11 @@ import (
 func TestQuotasOfAPrincipal(t *testing.T) {
 	for name, options := range map[string]Options{
 		"a quota":     {RateLimits: dispatch.RateLimits{Tools: map[string]dispatch.RateLimit{}}},
-		"a condition": {Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, If: when(t, `session.calls >= 3`)}}}},
+		"a condition": {Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, If: calltest.When(t, `session.calls >= 3`)}}}},
 	} {
 		options.Profiles = []Profile{{Name: "docs"}}
 		h := newHarness(t, options)
-		tool := h.id(t, "files", "drop")
+		tool := h.ID(t, "files", "drop")
 		if options.RateLimits.Tools != nil {
 			h.g.opts.RateLimits.Tools[tool] = dispatch.RateLimit{PerSession: 3}
 		}

@@ -11,12 +11,13 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // linker is a server with a tool whose result is answer, and with resources that it does not list.
 type linker struct {
-	*shelf
+	*calltest.Shelf
 	answer string
 }
 
@@ -24,7 +25,7 @@ func (l *linker) Call(ctx context.Context, method string, params json.RawMessage
 	if method == methodCall {
 		return json.RawMessage(l.answer), nil
 	}
-	return l.shelf.Call(ctx, method, params, back)
+	return l.Shelf.Call(ctx, method, params, back)
 }
 
 const linkTool = `{"name":"find","description":"Find a report.","inputSchema":{"type":"object"}}`
@@ -34,18 +35,18 @@ func linkers(t testing.TB, opts Options, answers map[string]string) (*harness, m
 	h, _ := library(t, opts)
 	of := map[string]*linker{}
 	for name, answer := range answers {
-		l := &linker{shelf: &shelf{answers: map[string]string{}}, answer: answer}
+		l := &linker{Shelf: &calltest.Shelf{Answers: map[string]string{}}, answer: answer}
 		of[name] = l
-		h.mu.Lock()
-		h.others[name] = l
-		h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: name, Namespace: name, Found: strings.HasPrefix(name, "found"), Tools: raws(linkTool)})
-		h.mu.Unlock()
+		h.Mu.Lock()
+		h.Others[name] = l
+		h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: name, Namespace: name, Found: strings.HasPrefix(name, "found"), Tools: calltest.Raws(linkTool)})
+		h.Mu.Unlock()
 	}
 	return h, of
 }
 
 func (l *linker) has(uri, text string) {
-	l.answers["resources/read "+uri] = fmt.Sprintf(`{"contents":[{"uri":%q,"text":%q}]}`, uri, text)
+	l.Answers["resources/read "+uri] = fmt.Sprintf(`{"contents":[{"uri":%q,"text":%q}]}`, uri, text)
 }
 
 func linkTo(uri string) string {
@@ -54,14 +55,14 @@ func linkTo(uri string) string {
 
 func (h *harness) find(t testing.TB, server string) {
 	t.Helper()
-	if s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, server, "find")+`","args":{}}`); s.IsError {
+	if s := h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, server, "find")+`","args":{}}`); s.IsError {
 		t.Fatalf("%+v", s)
 	}
 }
 
-func (h *harness) readURI(t testing.TB, uri string) shaped {
+func (h *harness) readURI(t testing.TB, uri string) calltest.Answer {
 	t.Helper()
-	return h.tool(t, ResourceRead, fmt.Sprintf(`{"resource_id":%q}`, uri))
+	return h.Tool(t, ResourceRead, fmt.Sprintf(`{"resource_id":%q}`, uri))
 }
 
 // A URI that is listed, or that a template makes, reads as its id does.
@@ -72,8 +73,8 @@ func TestResourceReadByURI(t *testing.T) {
 		`{"uri":"file:///docs/readme.md"}`,
 		`{"uri":"file:///docs/readme.md","args":{}}`,
 	} {
-		s := h.tool(t, ResourceRead, args)
-		if s.IsError || s.Content[0].Text != "# Read me\ncaf\u00e9" || s.env.Provenance["resource_id"] != h.id(t, "docs", "README") {
+		s := h.Tool(t, ResourceRead, args)
+		if s.IsError || s.Content[0].Text != "# Read me\ncaf\u00e9" || s.Env.Provenance["resource_id"] != h.ID(t, "docs", "README") {
 			t.Errorf("%s: %+v", args, s)
 		}
 	}
@@ -81,18 +82,18 @@ func TestResourceReadByURI(t *testing.T) {
 		`{"resource_id":"db://users/7?limit=2"}`,
 		`{"resource_id":"db://{table}/{id}{?limit}","args":{"table":"users","id":7,"limit":2}}`,
 	} {
-		if s := h.tool(t, ResourceRead, args); s.IsError || s.Content[0].Text != `{"id":7}` || s.env.Provenance["resource_id"] != h.id(t, "docs", "rows") {
+		if s := h.Tool(t, ResourceRead, args); s.IsError || s.Content[0].Text != `{"id":7}` || s.Env.Provenance["resource_id"] != h.ID(t, "docs", "rows") {
 			t.Errorf("%s: %+v", args, s)
 		}
 	}
-	if up.last() != `resources/read {"uri":"db://users/7?limit=2"}` {
-		t.Errorf("the upstream got %s", up.last())
+	if up.Last() != `resources/read {"uri":"db://users/7?limit=2"}` {
+		t.Errorf("the upstream got %s", up.Last())
 	}
-	e := failure(t, h.readURI(t, "memo://unknown/1"))
+	e := calltest.Failure(t, h.readURI(t, "memo://unknown/1"))
 	if e.Error != "RESOURCE_NOT_FOUND" || !strings.Contains(e.Message, ResourceBrowse) || !strings.Contains(e.Message, "memo://unknown/1") {
 		t.Errorf("an unknown URI: %+v", e)
 	}
-	if e := failure(t, h.tool(t, ResourceRead, `{"uri":"db://users/7","args":{"id":8}}`)); e.Error != "ARGS_INVALID" {
+	if e := calltest.Failure(t, h.Tool(t, ResourceRead, `{"uri":"db://users/7","args":{"id":8}}`)); e.Error != "ARGS_INVALID" {
 		t.Errorf("a whole URI with args: %+v", e)
 	}
 }
@@ -109,25 +110,25 @@ func TestResourceReadFollowsLinks(t *testing.T) {
 			h, of := linkers(t, Options{}, map[string]string{"a": answer, "b": linkTo("memo://r/2")})
 			of["a"].has("memo://r/1", "from a")
 			of["b"].has("memo://r/1", "from b")
-			if e := failure(t, h.readURI(t, "memo://r/1")); e.Error != "RESOURCE_NOT_FOUND" {
+			if e := calltest.Failure(t, h.readURI(t, "memo://r/1")); e.Error != "RESOURCE_NOT_FOUND" {
 				t.Errorf("before the link: %+v", e)
 			}
 			h.find(t, "a")
 			if s := h.readURI(t, "memo://r/1"); s.IsError || s.Content[0].Text != "from a" {
 				t.Errorf("%+v", s)
 			}
-			if out, err := h.ask(t, "resources/read", `{"uri":"memo://r/1"}`); err != nil || !strings.Contains(string(out), "from a") {
+			if out, err := h.Ask(t, "resources/read", `{"uri":"memo://r/1"}`); err != nil || !strings.Contains(string(out), "from a") {
 				t.Errorf("resources/read: %s, %v", out, err)
 			}
 			bob := *h
-			bob.session = mcp.NewSession("s2", "bob")
-			defer bob.session.Close()
-			if e := failure(t, bob.readURI(t, "memo://r/1")); e.Error != "RESOURCE_NOT_FOUND" {
+			bob.Session = mcp.NewSession("s2", "bob")
+			defer bob.Session.Close()
+			if e := calltest.Failure(t, bob.readURI(t, "memo://r/1")); e.Error != "RESOURCE_NOT_FOUND" {
 				t.Errorf("another principal: %+v", e)
 			}
 			again := *h
-			again.session = mcp.NewSession("s3", "ann")
-			defer again.session.Close()
+			again.Session = mcp.NewSession("s3", "ann")
+			defer again.Session.Close()
 			if s := again.readURI(t, "memo://r/1"); s.IsError {
 				t.Errorf("another session of the principal: %+v", s)
 			}
@@ -135,7 +136,7 @@ func TestResourceReadFollowsLinks(t *testing.T) {
 	}
 
 	h, of := linkers(t, Options{}, map[string]string{"a": linkTo("memo://index")})
-	of["a"].answers["resources/read memo://index"] = `{"contents":[{"uri":"memo://page/1","text":"one"}]}`
+	of["a"].Answers["resources/read memo://index"] = `{"contents":[{"uri":"memo://page/1","text":"one"}]}`
 	of["a"].has("memo://page/1", "one")
 	h.find(t, "a")
 	h.readURI(t, "memo://index")
@@ -161,9 +162,9 @@ func TestLinkedURIOfAnotherServer(t *testing.T) {
 	}
 	// A client picks from the list, so links do not change what its URIs reach.
 	other := *h
-	other.session = mcp.NewSession("s2", "ann")
-	defer other.session.Close()
-	if out, err := other.ask(t, "resources/read", `{"uri":"`+uri+`"}`); err != nil || !strings.Contains(string(out), "# Read me") {
+	other.Session = mcp.NewSession("s2", "ann")
+	defer other.Session.Close()
+	if out, err := other.Ask(t, "resources/read", `{"uri":"`+uri+`"}`); err != nil || !strings.Contains(string(out), "# Read me") {
 		t.Errorf("resources/read: %s, %v", out, err)
 	}
 }
@@ -194,11 +195,11 @@ func TestPolicyOfLinkedURIs(t *testing.T) {
 				}
 				return
 			}
-			if e := failure(t, s); e.Error != tt.want {
+			if e := calltest.Failure(t, s); e.Error != tt.want {
 				t.Errorf("%+v", e)
 			}
-			if of["a"].last() != "" {
-				t.Errorf("the server got %s", of["a"].last())
+			if of["a"].Last() != "" {
+				t.Errorf("the server got %s", of["a"].Last())
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 )
 
@@ -28,8 +29,8 @@ func TestWrongCallOfAMetaTool(t *testing.T) {
 		{PromptBrowse, `{"path":1}`, "path must be a string"},
 		{PromptGet, `{"name":"a","arguments":{}}`, `unknown arguments "name", "arguments"; known are prompt_id, args`},
 	} {
-		s := h.tool(t, tt.tool, tt.arguments)
-		e := failure(t, s)
+		s := h.Tool(t, tt.tool, tt.arguments)
+		e := calltest.Failure(t, s)
 		if e.Error != "ARGS_INVALID" || !strings.HasPrefix(e.Message, tt.tool+": ") || !strings.Contains(e.Message, tt.says) {
 			t.Errorf("%s %s: %s", tt.tool, tt.arguments, e.Message)
 		}
@@ -39,13 +40,13 @@ func TestWrongCallOfAMetaTool(t *testing.T) {
 	}
 	// The examples are calls that are understood.
 	for _, m := range metaTools {
-		if e := failure(t, h.tool(t, m.name, `{"wrong":1}`)); string(e.Details.Example) != m.example {
+		if e := calltest.Failure(t, h.Tool(t, m.name, `{"wrong":1}`)); string(e.Details.Example) != m.example {
 			t.Errorf("%s: example %s", m.name, e.Details.Example)
 		}
 		if err := rawjson.Valid([]byte(m.example)); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
-		if s := h.tool(t, m.name, m.example); s.IsError && failure(t, s).Error == "ARGS_INVALID" {
+		if s := h.Tool(t, m.name, m.example); s.IsError && calltest.Failure(t, s).Error == "ARGS_INVALID" {
 			t.Errorf("%s %s: %+v", m.name, m.example, s)
 		}
 	}
@@ -62,17 +63,17 @@ func TestMetaToolsBoundTheirOwnArguments(t *testing.T) {
 			`{"selector":{"type":"search","pattern":"` + long + `"},"args":{"a":"` + long + `"}}`,
 			`{"tool_id":"` + long + `","arguments":{}}`,
 		} {
-			e := failure(t, h.tool(t, m.name, arguments))
+			e := calltest.Failure(t, h.Tool(t, m.name, arguments))
 			if e.Error != "ARGS_INVALID" || !strings.HasPrefix(e.Message, m.name+": arguments of ") || !strings.HasSuffix(e.Message, "the most are 262144") {
 				t.Errorf("%s %.40s: %s", m.name, arguments, e.Message)
 			}
 		}
-		if e := failure(t, h.tool(t, m.name, `{"wrong":"`+long[:maxOwnArguments-12]+`"}`)); !strings.Contains(e.Message, "unknown argument") {
+		if e := calltest.Failure(t, h.Tool(t, m.name, `{"wrong":"`+long[:maxOwnArguments-12]+`"}`)); !strings.Contains(e.Message, "unknown argument") {
 			t.Errorf("%s: %s", m.name, e.Message)
 		}
 	}
 	for _, key := range []string{"args", "arguments"} {
-		s := h.tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,%q:{"path":"/%s"}}`, h.id(t, "files", "read_file"), key, long))
+		s := h.Tool(t, ToolExecute, fmt.Sprintf(`{"tool_id":%q,%q:{"path":"/%s"}}`, h.ID(t, "files", "read_file"), key, long))
 		if s.IsError {
 			t.Errorf("%s: %.300s", key, s.Content[0].Text)
 		}

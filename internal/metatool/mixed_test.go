@@ -53,9 +53,9 @@ func (s score) saved() float64 { return 1 - float64(s.browse)/float64(s.native) 
 func (m mixed) measure(t testing.TB, kind catalog.Kind) (s score) {
 	t.Helper()
 	h := newHarness(t, Options{})
-	h.mu.Lock()
-	h.snapshot = m.snapshot
-	h.mu.Unlock()
+	h.Mu.Lock()
+	h.Listed = m.snapshot
+	h.Mu.Unlock()
 	verb := map[catalog.Kind]string{catalog.KindTool: ToolBrowse, catalog.KindResource: ResourceBrowse, catalog.KindPrompt: PromptBrowse}[kind]
 	var raw strings.Builder
 	names := map[string]string{}
@@ -79,7 +79,7 @@ func (m mixed) measure(t testing.TB, kind catalog.Kind) (s score) {
 			continue
 		}
 		s.queries++
-		cards := h.tool(t, verb, fmt.Sprintf(`{"query":%q,"top_k":5}`, q.Query)).Content[0].Text
+		cards := h.Tool(t, verb, fmt.Sprintf(`{"query":%q,"top_k":5}`, q.Query)).Content[0].Text
 		s.browse += token.Count(cards)
 		for i, line := range strings.Split(cards, "\n") {
 			id, _, _ := strings.Cut(line, " ")

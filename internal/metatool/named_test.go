@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -16,31 +17,31 @@ import (
 func runbook(upstream string, order int, found bool, more ...string) catalog.Listing {
 	return catalog.Listing{
 		Upstream: upstream, Namespace: upstream, Order: order, Found: found,
-		Resources:         append(raws(`{"uri":"file:///runbook.md","name":"Runbook"}`), raws(more...)...),
-		ResourceTemplates: raws(`{"uriTemplate":"db://{table}","name":"rows"}`),
-		Prompts:           raws(`{"name":"deploy","arguments":[{"name":"key"}]}`),
+		Resources:         append(calltest.Raws(`{"uri":"file:///runbook.md","name":"Runbook"}`), calltest.Raws(more...)...),
+		ResourceTemplates: calltest.Raws(`{"uriTemplate":"db://{table}","name":"rows"}`),
+		Prompts:           calltest.Raws(`{"name":"deploy","arguments":[{"name":"key"}]}`),
 	}
 }
 
 // contenders is a gateway with some servers of such listings, each of which answers
 // everything.
-func contenders(t *testing.T, opts Options, listings ...catalog.Listing) (*harness, map[string]*shelf) {
+func contenders(t *testing.T, opts Options, listings ...catalog.Listing) (*harness, map[string]*calltest.Shelf) {
 	h := newHarness(t, opts)
 	t.Cleanup(func() { h.g.state.Close(context.Background()) })
-	shelves := map[string]*shelf{}
+	shelves := map[string]*calltest.Shelf{}
 	for _, l := range listings {
-		s := newShelf()
+		s := calltest.NewShelf()
 		for _, method := range []string{"resources/read file:///runbook.md", "resources/read db://users", "prompts/get deploy", "completion/complete "} {
-			s.answers[method] = `{"from":"` + l.Upstream + `"}`
+			s.Answers[method] = `{"from":"` + l.Upstream + `"}`
 		}
 		shelves[l.Upstream] = s
-		h.mu.Lock()
-		if h.others == nil {
-			h.others = map[string]mcp.Peer{}
+		h.Mu.Lock()
+		if h.Others == nil {
+			h.Others = map[string]mcp.Peer{}
 		}
-		h.others[l.Upstream] = s
-		h.snapshot, _ = h.snapshot.With(l)
-		h.mu.Unlock()
+		h.Others[l.Upstream] = s
+		h.Listed, _ = h.Listed.With(l)
+		h.Mu.Unlock()
 	}
 	return h, shelves
 }
@@ -55,10 +56,10 @@ var uses = []struct{ method, params string }{
 	{"completion/complete", `{"ref":{"type":"ref/resource","uri":"db://{table}"},"argument":{"name":"table","value":""}}`},
 }
 
-func touched(s *shelf) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return fmt.Sprint(s.calls, len(s.watched))
+func touched(s *calltest.Shelf) string {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return fmt.Sprint(s.Calls, len(s.Watched))
 }
 
 // A server that was found while weir runs gets none of the names of one that the
@@ -70,17 +71,17 @@ func TestNamesOfTheConfigurationStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, shelves := contenders(t, Options{}, order...)
 			for _, use := range uses {
-				out, err := h.ask(t, use.method, use.params)
+				out, err := h.Ask(t, use.method, use.params)
 				if err != nil || use.method != "resources/subscribe" && !strings.Contains(string(out), `"from":"prod"`) {
 					t.Errorf("%s %s: %s %v", use.method, use.params, out, err)
 				}
 			}
 			// What a model reads of it by its id changes nothing for the client.
-			h.tool(t, ResourceRead, `{"resource_id":"`+h.id(t, "aide", "Runbook")+`"}`)
-			shelves["aide"].mu.Lock()
-			shelves["aide"].calls = nil
-			shelves["aide"].mu.Unlock()
-			if out, err := h.ask(t, "resources/read", uses[0].params); err != nil || !strings.Contains(string(out), `"from":"prod"`) {
+			h.Tool(t, ResourceRead, `{"resource_id":"`+h.ID(t, "aide", "Runbook")+`"}`)
+			shelves["aide"].Mu.Lock()
+			shelves["aide"].Calls = nil
+			shelves["aide"].Mu.Unlock()
+			if out, err := h.Ask(t, "resources/read", uses[0].params); err != nil || !strings.Contains(string(out), `"from":"prod"`) {
 				t.Errorf("%s %v", out, err)
 			}
 			if got := touched(shelves["aide"]); got != "[] 0" {
@@ -92,16 +93,16 @@ func TestNamesOfTheConfigurationStay(t *testing.T) {
 					t.Errorf("no %s in the findings: %s", part, text)
 				}
 			}
-			list, err := h.ask(t, "prompts/list", `{}`)
-			if err != nil || strings.Count(string(list), `"name":"deploy"`) != 1 || !strings.Contains(string(list), h.id(t, "aide", "deploy")) {
+			list, err := h.Ask(t, "prompts/list", `{}`)
+			if err != nil || strings.Count(string(list), `"name":"deploy"`) != 1 || !strings.Contains(string(list), h.ID(t, "aide", "deploy")) {
 				t.Errorf("%s %v", list, err)
 			}
-			list, err = h.ask(t, "resources/list", `{}`)
-			if err != nil || strings.Count(string(list), `"uri":"file:///runbook.md"`) != 1 || strings.Contains(string(list), `"uri":"db://users"`) || !strings.Contains(string(list), h.id(t, "aide", "Users")) {
+			list, err = h.Ask(t, "resources/list", `{}`)
+			if err != nil || strings.Count(string(list), `"uri":"file:///runbook.md"`) != 1 || strings.Contains(string(list), `"uri":"db://users"`) || !strings.Contains(string(list), h.ID(t, "aide", "Users")) {
 				t.Errorf("%s %v", list, err)
 			}
 			// It is reached by its id.
-			if out, err := h.ask(t, "prompts/get", `{"name":"`+h.id(t, "aide", "deploy")+`"}`); err != nil || !strings.Contains(string(out), `"from":"aide"`) {
+			if out, err := h.Ask(t, "prompts/get", `{"name":"`+h.ID(t, "aide", "deploy")+`"}`); err != nil || !strings.Contains(string(out), `"from":"aide"`) {
 				t.Errorf("%s %v", out, err)
 			}
 		})
@@ -112,7 +113,7 @@ func TestNamesOfTheConfigurationStay(t *testing.T) {
 func TestAmbiguousNamesAreRefused(t *testing.T) {
 	h, shelves := contenders(t, Options{}, runbook("aide", 3, true), runbook("bide", 4, true))
 	for _, use := range uses {
-		out, err := h.ask(t, use.method, use.params)
+		out, err := h.Ask(t, use.method, use.params)
 		if kind, _ := mcp.KindOf(err); kind != mcp.KindInvalidParams {
 			t.Errorf("%s %s: %s %v", use.method, use.params, out, err)
 			continue
@@ -128,13 +129,13 @@ func TestAmbiguousNamesAreRefused(t *testing.T) {
 			t.Errorf("%s got %s", name, got)
 		}
 	}
-	list, err := h.ask(t, "resources/list", `{}`)
+	list, err := h.Ask(t, "resources/list", `{}`)
 	for _, name := range []string{"aide", "bide"} {
-		id := h.id(t, name, "Runbook")
+		id := h.ID(t, name, "Runbook")
 		if err != nil || !strings.Contains(string(list), `"uri":"`+id+`"`) {
 			t.Errorf("%s is not listed by its id: %s %v", name, list, err)
 		}
-		if out, err := h.ask(t, "resources/read", `{"uri":"`+id+`"}`); err != nil || !strings.Contains(string(out), `"from":"`+name+`"`) {
+		if out, err := h.Ask(t, "resources/read", `{"uri":"`+id+`"}`); err != nil || !strings.Contains(string(out), `"from":"`+name+`"`) {
 			t.Errorf("%s by its id: %s %v", name, out, err)
 		}
 	}
@@ -148,7 +149,7 @@ func TestAmbiguousNamesAreRefused(t *testing.T) {
 func TestOrderOfTheConfigurationSettles(t *testing.T) {
 	h, _ := contenders(t, Options{}, runbook("a", 5, false), runbook("z", 2, false))
 	for _, use := range uses {
-		out, err := h.ask(t, use.method, use.params)
+		out, err := h.Ask(t, use.method, use.params)
 		if err != nil || use.method != "resources/subscribe" && !strings.Contains(string(out), `"from":"z"`) {
 			t.Errorf("%s %s: %s %v", use.method, use.params, out, err)
 		}
@@ -157,7 +158,7 @@ func TestOrderOfTheConfigurationSettles(t *testing.T) {
 		t.Errorf("findings %s", text)
 	}
 	h.put(runbook("a", 5, false, `{"uri":"db://users","name":"Users"}`))
-	if out, err := h.ask(t, "resources/read", `{"uri":"db://users"}`); err != nil || !strings.Contains(string(out), `"from":"a"`) {
+	if out, err := h.Ask(t, "resources/read", `{"uri":"db://users"}`); err != nil || !strings.Contains(string(out), `"from":"a"`) {
 		t.Errorf("%s %v", out, err)
 	}
 }
@@ -165,17 +166,17 @@ func TestOrderOfTheConfigurationSettles(t *testing.T) {
 // The id of what is gone is nobody's name.
 func TestNameThatIsAnID(t *testing.T) {
 	h, shelves := contenders(t, Options{}, runbook("prod", 1, false))
-	prompt, resource := h.id(t, "prod", "deploy"), h.id(t, "prod", "Runbook")
+	prompt, resource := h.ID(t, "prod", "deploy"), h.ID(t, "prod", "Runbook")
 	evil := catalog.Listing{Upstream: "evil", Namespace: "evil", Found: true,
 		Prompts: []json.RawMessage{json.RawMessage(`{"name":"` + prompt + `"}`)}, Resources: []json.RawMessage{json.RawMessage(`{"uri":"` + resource + `","name":"x"}`)}}
-	h.mu.Lock()
-	shelves["evil"] = newShelf()
-	h.others["evil"] = shelves["evil"]
-	h.mu.Unlock()
+	h.Mu.Lock()
+	shelves["evil"] = calltest.NewShelf()
+	h.Others["evil"] = shelves["evil"]
+	h.Mu.Unlock()
 	h.put(evil)
 	h.put(catalog.Listing{Upstream: "prod", Namespace: "prod"})
 	for method, params := range map[string]string{"prompts/get": `{"name":"` + prompt + `"}`, "resources/read": `{"uri":"` + resource + `"}`, "resources/subscribe": `{"uri":"` + resource + `"}`} {
-		if out, err := h.ask(t, method, params); err == nil {
+		if out, err := h.Ask(t, method, params); err == nil {
 			t.Errorf("%s: %s", method, out)
 		}
 	}
@@ -193,7 +194,7 @@ func TestPolicyOfSharedNames(t *testing.T) {
 			if !strings.HasSuffix(use.method, "/read") && !strings.HasSuffix(use.method, "/get") {
 				continue
 			}
-			if out, err := h.ask(t, use.method, use.params); (err == nil) != allowed {
+			if out, err := h.Ask(t, use.method, use.params); (err == nil) != allowed {
 				t.Errorf("%s denied, %s: %s %v", namespace, use.method, out, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/redact"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -19,28 +20,28 @@ import (
 // verbs, and errors tell no secrets there either.
 func TestNativeCallsAreEvents(t *testing.T) {
 	var events []Event
-	h, up := library(t, Options{Redactor: result.NewRedactor([]string{configured}), OnEvent: func(e Event) { events = append(events, e) },
+	h, up := library(t, Options{Redactor: result.NewRedactor([]string{calltest.Secret}), OnEvent: func(e Event) { events = append(events, e) },
 		RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ResourceRead: {PerSession: 2}}}})
 	read := func() error {
-		_, err := h.ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`)
+		_, err := h.Ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`)
 		return err
 	}
 	if err := read(); err != nil {
 		t.Fatal(err)
 	}
 	for _, cause := range []error{
-		&jsonrpc.Error{Code: -32000, Message: "cannot log in with " + configured, Data: json.RawMessage(`{"dsn":"x://ann:passw0rd@h","n":12345678901234567890}`)},
-		mcp.Errorf(mcp.KindUpstreamUnavailable, "gone, with %s", configured),
+		&jsonrpc.Error{Code: -32000, Message: "cannot log in with " + calltest.Secret, Data: json.RawMessage(`{"dsn":"x://ann:passw0rd@h","n":12345678901234567890}`)},
+		mcp.Errorf(mcp.KindUpstreamUnavailable, "gone, with %s", calltest.Secret),
 	} {
-		up.mu.Lock()
-		up.err = cause
-		up.mu.Unlock()
-		_, err := h.ask(t, "prompts/get", `{"name":"summarize_pr","arguments":{"repo":"r"}}`)
+		up.Mu.Lock()
+		up.Err = cause
+		up.Mu.Unlock()
+		_, err := h.Ask(t, "prompts/get", `{"name":"summarize_pr","arguments":{"repo":"r"}}`)
 		wire := mcp.WireError(err, mcp.V20251125)
-		if text := wire.Message + string(wire.Data); strings.Contains(text, configured) || strings.Contains(text, "passw0rd") || !strings.Contains(text, redact.Mark) {
+		if text := wire.Message + string(wire.Data); strings.Contains(text, calltest.Secret) || strings.Contains(text, "passw0rd") || !strings.Contains(text, redact.Mark) {
 			t.Errorf("%v became %s", cause, text)
 		}
-		if _, err = h.ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"summarize_pr"},"argument":{"name":"repo","value":""}}`); err == nil || strings.Contains(err.Error(), configured) {
+		if _, err = h.Ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"summarize_pr"},"argument":{"name":"repo","value":""}}`); err == nil || strings.Contains(err.Error(), calltest.Secret) {
 			t.Errorf("completion: %v", err)
 		}
 	}

@@ -26,11 +26,11 @@ func BenchmarkOwnLists(b *testing.B) {
 	h, common := newOwnHarness(b, Options{}), newHarness(b, Options{})
 	for i := range 100 {
 		l := catalog.Listing{Upstream: fmt.Sprint("s", i), Namespace: fmt.Sprint("s", i), Tools: tools(100, fmt.Sprint("common", i))}
-		h.list(l)
-		common.list(l)
+		h.List(l)
+		common.List(l)
 	}
 	own := tools(1000, "own")
-	common.list(catalog.Listing{Upstream: "notes", Namespace: "notes", Tools: own})
+	common.List(catalog.Listing{Upstream: "notes", Namespace: "notes", Tools: own})
 	h.Snapshot().Prepare()
 	common.Snapshot().Prepare()
 	caller := func(i int) *identity.Identity {
@@ -74,7 +74,7 @@ func BenchmarkOwnLists(b *testing.B) {
 		if i == 1 {
 			began = time.Now()
 		}
-		if _, err := common.ask(b, "tools/call", query); err != nil {
+		if _, err := common.Ask(b, "tools/call", query); err != nil {
 			b.Fatal(err)
 		}
 	}

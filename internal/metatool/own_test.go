@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -94,10 +95,10 @@ func newOwnHarness(t testing.TB, opts Options) *ownHarness {
 	h := &ownHarness{book: &ownBook{}, sessions: map[string]*mcp.Session{}}
 	opts.Own = h.book
 	h.harness = newHarness(t, opts)
-	h.mu.Lock()
-	h.peers["notes"] = echo
-	h.mu.Unlock()
-	for _, by := range []*identity.Identity{sre, dev, ci} {
+	h.Mu.Lock()
+	h.Peers["notes"] = calltest.Echo
+	h.Mu.Unlock()
+	for _, by := range []*identity.Identity{calltest.SRE, calltest.Dev, calltest.CI} {
 		h.sessions[by.Principal] = mcp.NewSession(by.Principal, by.Principal)
 		t.Cleanup(h.sessions[by.Principal].Close)
 	}
@@ -106,7 +107,7 @@ func newOwnHarness(t testing.TB, opts Options) *ownHarness {
 
 func (h *ownHarness) as(ctx context.Context, id *identity.Identity, version, method, params string) string {
 	raw, err := h.g.Serve(identity.With(ctx, id), &mcp.Request{ID: "1", Method: method, Params: json.RawMessage(params), Version: version, Session: h.sessions[id.Principal], Peer: mcp.NoPeer})
-	return string(raw) + errorText(err)
+	return string(raw) + calltest.ErrorText(err)
 }
 
 // requestsFor returns requests that list, search and name what is in a catalog, on all surfaces.
@@ -164,11 +165,11 @@ func TestOwnListsAreUnseen(t *testing.T) {
 				for j, policy := range []*dispatch.Policy{nil, hides} {
 					opts := Options{Mode: mode, Policy: policy, ExposeHydrate: true, AutoTokens: 1 << 20, Names: NamePlain, Cache: dispatch.CacheOptions{ReadOnly: true}, Profiles: []Profile{{Name: "some", Exclude: []string{"notes:*v"}}}}
 					both, alone := newOwnHarness(t, opts), newOwnHarness(t, opts)
-					both.book.set(sre.Principal, pair[0])
+					both.book.set(calltest.SRE.Principal, pair[0])
 					for _, h := range []*ownHarness{both, alone} {
-						h.book.set(dev.Principal, pair[1])
+						h.book.set(calltest.Dev.Principal, pair[1])
 					}
-					requests := requestsFor(both.g.View(identity.With(t.Context(), sre)).Catalog)
+					requests := requestsFor(both.g.View(identity.With(t.Context(), calltest.SRE)).Catalog)
 					ctx, version := t.Context(), mcp.V20251125
 					if i%2 == j {
 						version = mcp.V20260728
@@ -180,8 +181,8 @@ func TestOwnListsAreUnseen(t *testing.T) {
 						if r[0] == "resources/subscribe" && version == mcp.V20260728 {
 							continue // the handshake's layer knows it in the legacy era alone
 						}
-						both.as(ctx, sre, version, r[0], r[1])
-						got, want := both.as(ctx, dev, version, r[0], r[1]), alone.as(ctx, dev, version, r[0], r[1])
+						both.as(ctx, calltest.SRE, version, r[0], r[1])
+						got, want := both.as(ctx, calltest.Dev, version, r[0], r[1]), alone.as(ctx, calltest.Dev, version, r[0], r[1])
 						if got != want {
 							t.Fatalf("%v %s %s %s:\n%s\nand where the other caller lists nothing:\n%s", mode, version, r[0], r[1], got, want)
 						}
@@ -196,21 +197,21 @@ func TestOwnListsAreUnseen(t *testing.T) {
 func TestOwnListsAreSeen(t *testing.T) {
 	for _, mode := range []Mode{ModeGateway, ModeProxy, ModePlain} {
 		h := newOwnHarness(t, Options{Mode: mode})
-		h.book.set(sre.Principal, notes("secret", "keep"))
-		h.book.set(dev.Principal, notes("public", "write"))
-		if got := h.as(t.Context(), sre, mcp.V20251125, "tools/call", `{"name":"tool_browse","arguments":{"query":"keeps secret notes"}}`); mode == ModeGateway && !strings.Contains(got, "notes:keep#") {
+		h.book.set(calltest.SRE.Principal, notes("secret", "keep"))
+		h.book.set(calltest.Dev.Principal, notes("public", "write"))
+		if got := h.as(t.Context(), calltest.SRE, mcp.V20251125, "tools/call", `{"name":"tool_browse","arguments":{"query":"keeps secret notes"}}`); mode == ModeGateway && !strings.Contains(got, "notes:keep#") {
 			t.Errorf("%v browse: %s", mode, got)
 		}
-		if got := h.as(t.Context(), sre, mcp.V20251125, "tools/list", `{}`); mode == ModePlain && (!strings.Contains(got, `"notes__keep"`) || !strings.Contains(got, `"files__drop"`)) {
+		if got := h.as(t.Context(), calltest.SRE, mcp.V20251125, "tools/list", `{}`); mode == ModePlain && (!strings.Contains(got, `"notes__keep"`) || !strings.Contains(got, `"files__drop"`)) {
 			t.Errorf("%v list: %s", mode, got)
 		}
 		for method, want := range map[string]string{"resources/list": "note://keep/one", "resources/templates/list": "note://keep/of/{day}", "prompts/list": "Sum up secret."} {
-			if got := h.as(t.Context(), sre, mcp.V20251125, method, `{}`); !strings.Contains(got, want) || strings.Contains(got, "write") {
+			if got := h.as(t.Context(), calltest.SRE, mcp.V20251125, method, `{}`); !strings.Contains(got, want) || strings.Contains(got, "write") {
 				t.Errorf("%v %s: %s", mode, method, got)
 			}
 		}
 		id := ""
-		for _, e := range h.g.View(identity.With(t.Context(), sre)).Catalog.Of("notes") {
+		for _, e := range h.g.View(identity.With(t.Context(), calltest.SRE)).Catalog.Of("notes") {
 			if e.RawName == "keep" && e.Kind == catalog.KindTool {
 				id = e.ID
 			}
@@ -219,10 +220,10 @@ func TestOwnListsAreSeen(t *testing.T) {
 		if mode == ModePlain {
 			call = `{"name":"notes__keep","arguments":{"secret":"x"}}`
 		}
-		if got := h.as(t.Context(), sre, mcp.V20251125, "tools/call", call); strings.Contains(got, "isError") || !strings.Contains(got, `secret`) {
+		if got := h.as(t.Context(), calltest.SRE, mcp.V20251125, "tools/call", call); strings.Contains(got, "isError") || !strings.Contains(got, `secret`) {
 			t.Errorf("%v call: %s", mode, got)
 		}
-		if calls := h.called(); len(calls) != 1 || !strings.HasPrefix(calls[0], "notes ") {
+		if calls := h.Called(); len(calls) != 1 || !strings.HasPrefix(calls[0], "notes ") {
 			t.Errorf("%v: %v", mode, calls)
 		}
 	}
@@ -233,10 +234,10 @@ func TestOwnListsAreSeen(t *testing.T) {
 func TestOwnListsAreShared(t *testing.T) {
 	h := newOwnHarness(t, Options{})
 	same := notes("public", "keep")
-	h.book.set(sre.Principal, same)
-	h.book.set(dev.Principal, same)
+	h.book.set(calltest.SRE.Principal, same)
+	h.book.set(calltest.Dev.Principal, same)
 	view := func(id *identity.Identity) *catalog.Catalog { return h.g.View(identity.With(t.Context(), id)).Catalog }
-	if view(sre) != view(dev) {
+	if view(calltest.SRE) != view(calltest.Dev) {
 		t.Error("equal listings make two catalogs")
 	}
 	for i := range 3 * maxClasses {
@@ -256,28 +257,28 @@ func TestOwnListsAreShared(t *testing.T) {
 func TestOwnListChangeIsToldToItsPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newOwnHarness(t, Options{Mode: ModePlain})
-		h.book.set(sre.Principal, notes("secret", "keep"))
-		h.book.set(dev.Principal, notes("public", "write"))
+		h.book.set(calltest.SRE.Principal, notes("secret", "keep"))
+		h.book.set(calltest.Dev.Principal, notes("public", "write"))
 		var heard []string
-		for _, by := range []*identity.Identity{sre, dev} {
+		for _, by := range []*identity.Identity{calltest.SRE, calltest.Dev} {
 			of := h.g.viewed(viewer{id: by})
 			defer of.natives.followers.attach(newFollower(choiceOf(identity.With(t.Context(), by)), func(method string, _ json.RawMessage) { heard = append(heard, by.Principal+" "+method) }))()
 		}
-		h.book.set(sre.Principal, notes("secret", "keep", "more"))
-		h.g.state.ListsChanged(sre.Principal)
+		h.book.set(calltest.SRE.Principal, notes("secret", "keep", "more"))
+		h.g.state.ListsChanged(calltest.SRE.Principal)
 		synctest.Wait()
-		if slices.Sort(heard); len(heard) != 3 || slices.ContainsFunc(heard, func(s string) bool { return !strings.HasPrefix(s, sre.Principal+" ") }) {
+		if slices.Sort(heard); len(heard) != 3 || slices.ContainsFunc(heard, func(s string) bool { return !strings.HasPrefix(s, calltest.SRE.Principal+" ") }) {
 			t.Errorf("heard: %v", heard)
 		}
 		heard = nil
-		h.g.state.ListsChanged(sre.Principal)
+		h.g.state.ListsChanged(calltest.SRE.Principal)
 		synctest.Wait()
 		h.g.state.Refresh(h.Snapshot().Catalog)
 		synctest.Wait()
 		if len(heard) > 0 {
 			t.Errorf("heard of what they know: %v", heard)
 		}
-		h.list(publicListing())
+		h.List(publicListing())
 		h.g.state.Refresh(h.Snapshot().Catalog)
 		synctest.Wait()
 		if len(heard) != 6 {
@@ -287,7 +288,7 @@ func TestOwnListChangeIsToldToItsPrincipal(t *testing.T) {
 }
 
 // MissingOwn implements reportsOwn.
-func (f *fleet) MissingOwn(servers []string) (all []Missing) {
+func (f fleet) MissingOwn(servers []string) (all []Missing) {
 	for _, name := range servers {
 		all = append(all, Missing{name, name, "its tools for you are being listed"})
 	}
@@ -298,24 +299,24 @@ func (f *fleet) MissingOwn(servers []string) (all []Missing) {
 // without them says so. A known id does not wait, and callers whose lists are known never do.
 func TestOwnListsAreAwaited(t *testing.T) {
 	h := newOwnHarness(t, Options{})
-	h.book.missing = map[string][]string{sre.Principal: {"notes"}}
+	h.book.missing = map[string][]string{calltest.SRE.Principal: {"notes"}}
 	browse := func(id *identity.Identity) string {
 		return h.as(t.Context(), id, mcp.V20251125, "tools/call", `{"name":"tool_browse","arguments":{"query":"keeps secret notes"}}`)
 	}
-	if got := browse(sre); !strings.Contains(got, "not searched: notes (its tools for you are being listed)") || h.book.awaits != 1 {
+	if got := browse(calltest.SRE); !strings.Contains(got, "not searched: notes (its tools for you are being listed)") || h.book.awaits != 1 {
 		t.Errorf("%d waits: %s", h.book.awaits, got)
 	}
 	execute := `{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"path":"x"}}}`
-	if got := h.as(t.Context(), sre, mcp.V20251125, "tools/call", fmt.Sprintf(execute, h.id(t, "files", "read_file"))); strings.Contains(got, "isError") || h.book.awaits != 1 {
+	if got := h.as(t.Context(), calltest.SRE, mcp.V20251125, "tools/call", fmt.Sprintf(execute, h.ID(t, "files", "read_file"))); strings.Contains(got, "isError") || h.book.awaits != 1 {
 		t.Errorf("%d waits: %s", h.book.awaits, got)
 	}
-	if got := h.as(t.Context(), sre, mcp.V20251125, "tools/call", fmt.Sprintf(execute, "notes:keep#12345678")); !strings.Contains(got, "UPSTREAM_UNAVAILABLE") || h.book.awaits != 2 {
+	if got := h.as(t.Context(), calltest.SRE, mcp.V20251125, "tools/call", fmt.Sprintf(execute, "notes:keep#12345678")); !strings.Contains(got, "UPSTREAM_UNAVAILABLE") || h.book.awaits != 2 {
 		t.Errorf("%d waits: %s", h.book.awaits, got)
 	}
-	if got := browse(dev); strings.Contains(got, "not searched") || h.book.awaits != 2 {
+	if got := browse(calltest.Dev); strings.Contains(got, "not searched") || h.book.awaits != 2 {
 		t.Errorf("%d waits: %s", h.book.awaits, got)
 	}
-	if got := string(h.g.Capabilities(identity.With(t.Context(), sre))); !strings.Contains(got, "prompts") {
+	if got := string(h.g.Capabilities(identity.With(t.Context(), calltest.SRE))); !strings.Contains(got, "prompts") {
 		t.Errorf("a client would never ask for prompts that come: %s", got)
 	}
 	h.book.await = func(principal string) {
@@ -324,7 +325,7 @@ func TestOwnListsAreAwaited(t *testing.T) {
 		delete(h.book.missing, principal)
 		h.book.mu.Unlock()
 	}
-	if got := browse(sre); strings.Contains(got, "not searched") || !strings.Contains(got, "notes:keep#") {
+	if got := browse(calltest.SRE); strings.Contains(got, "not searched") || !strings.Contains(got, "notes:keep#") {
 		t.Errorf("after the wait: %s", got)
 	}
 }
@@ -333,11 +334,11 @@ func TestOwnListsAreAwaited(t *testing.T) {
 func TestOwnEntriesUnderAStrictPin(t *testing.T) {
 	hash := newHarness(t, Options{}).Snapshot().Catalog.Hash()
 	h := newOwnHarness(t, Options{Pin: dispatch.Pin{Hash: hash, Strict: true}})
-	h.book.set(sre.Principal, notes("secret", "keep"))
+	h.book.set(calltest.SRE.Principal, notes("secret", "keep"))
 	call := func(upstream, name string) string {
-		for _, e := range h.g.View(identity.With(t.Context(), sre)).Catalog.Of(upstream) {
+		for _, e := range h.g.View(identity.With(t.Context(), calltest.SRE)).Catalog.Of(upstream) {
 			if e.RawName == name && e.Kind == catalog.KindTool {
-				return h.as(t.Context(), sre, mcp.V20251125, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+e.ID+`","args":{"path":"x"}}}`)
+				return h.as(t.Context(), calltest.SRE, mcp.V20251125, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+e.ID+`","args":{"path":"x"}}}`)
 			}
 		}
 		return "no tool " + name
@@ -354,8 +355,8 @@ func TestOwnEntriesUnderAStrictPin(t *testing.T) {
 // itself, and not over a change of the definition.
 func TestOwnResultsAreCached(t *testing.T) {
 	h := newOwnHarness(t, Options{Cache: dispatch.CacheOptions{ReadOnly: true}})
-	h.book.set(sre.Principal, notes("secret", "keep"))
-	h.book.set(dev.Principal, notes("secret", "keep"))
+	h.book.set(calltest.SRE.Principal, notes("secret", "keep"))
+	h.book.set(calltest.Dev.Principal, notes("secret", "keep"))
 	call := func(id *identity.Identity, upstream, name string) {
 		t.Helper()
 		for _, e := range h.g.View(identity.With(t.Context(), id)).Catalog.Of(upstream) {
@@ -367,20 +368,20 @@ func TestOwnResultsAreCached(t *testing.T) {
 		}
 	}
 	for range 2 {
-		for _, by := range []*identity.Identity{sre, dev} {
+		for _, by := range []*identity.Identity{calltest.SRE, calltest.Dev} {
 			call(by, "notes", "keep")
 			call(by, "files", "read_file")
 		}
 	}
-	if calls := h.called(); len(calls) != 4 {
+	if calls := h.Called(); len(calls) != 4 {
 		t.Errorf("%d calls: %v", len(calls), calls)
 	}
 	changed := notes("secret", "keep")
 	changed.Tools[0] = json.RawMessage(strings.Replace(string(changed.Tools[0]), "Keeps", "Holds", 1))
-	h.book.set(sre.Principal, changed)
-	call(sre, "notes", "keep")
-	call(dev, "notes", "keep")
-	if calls := h.called(); len(calls) != 5 {
+	h.book.set(calltest.SRE.Principal, changed)
+	call(calltest.SRE, "notes", "keep")
+	call(calltest.Dev, "notes", "keep")
+	if calls := h.Called(); len(calls) != 5 {
 		t.Errorf("%d calls after a change for one: %v", len(calls), calls)
 	}
 }
@@ -394,8 +395,8 @@ func TestOwnNamesFollowFromTheTool(t *testing.T) {
 	for i := range raws {
 		h := newOwnHarness(t, Options{Mode: ModePlain})
 		for j := range raws {
-			h.book.set(sre.Principal, notes("public", raws[i], raws[j]))
-			seen := h.g.viewed(viewer{id: sre})
+			h.book.set(calltest.SRE.Principal, notes("public", raws[i], raws[j]))
+			seen := h.g.viewed(viewer{id: calltest.SRE})
 			naming := seen.faces.of[ModePlain].lists.naming()
 			for e, name := range naming.names {
 				if e.Upstream != "notes" {
@@ -424,18 +425,18 @@ func TestOwnNamesFollowFromTheTool(t *testing.T) {
 func TestOwnListsOnDirectCalls(t *testing.T) {
 	p := &dispatch.Policy{Default: dispatch.Deny, Hide: true, Rules: []dispatch.PolicyRule{{Action: dispatch.Allow, Tool: "*", ReadOnly: new(true)}}}
 	h := newOwnHarness(t, Options{Policy: p})
-	h.book.set(sre.Principal, notes("secret", "keep"))
-	h.book.set(dev.Principal, notes("public", "write"))
+	h.book.set(calltest.SRE.Principal, notes("secret", "keep"))
+	h.book.set(calltest.Dev.Principal, notes("public", "write"))
 	place := []Place{{Upstream: "notes", Namespace: "notes"}}
 	judge := func(id *identity.Identity, name string) string {
 		r := &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(`{"name":"` + name + `","arguments":{}}`), Version: mcp.V20251125, Session: h.sessions[id.Principal], Peer: mcp.NoPeer}
 		_, err := h.g.DirectCalls().Judge(identity.With(t.Context(), id), place, r, "")
-		return errorText(err)
+		return calltest.ErrorText(err)
 	}
-	if got := judge(sre, "keep"); got != "<nil>" {
+	if got := judge(calltest.SRE, "keep"); got != "<nil>" {
 		t.Errorf("the caller's own tool: %s", got)
 	}
-	if got, want := judge(dev, "keep"), strings.ReplaceAll(judge(dev, "zzzz"), "zzzz", "keep"); got != want || got == "<nil>" {
+	if got, want := judge(calltest.Dev, "keep"), strings.ReplaceAll(judge(calltest.Dev, "zzzz"), "zzzz", "keep"); got != want || got == "<nil>" {
 		t.Errorf("another's tool: %s\nan unknown one: %s", got, want)
 	}
 }
@@ -445,23 +446,23 @@ func TestOwnListsOnDirectCalls(t *testing.T) {
 func TestOwnListsAfterASignOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newOwnHarness(t, Options{Mode: ModePlain, ExposeHydrate: true})
-		h.book.set(sre.Principal, notes("secret", "keep"))
+		h.book.set(calltest.SRE.Principal, notes("secret", "keep"))
 		never := newOwnHarness(t, Options{Mode: ModePlain, ExposeHydrate: true})
-		never.book.set(sre.Principal, signInOnly())
-		requests := requestsFor(h.g.View(identity.With(t.Context(), sre)).Catalog)
+		never.book.set(calltest.SRE.Principal, signInOnly())
+		requests := requestsFor(h.g.View(identity.With(t.Context(), calltest.SRE)).Catalog)
 		for _, r := range requests {
-			h.as(t.Context(), sre, mcp.V20251125, r[0], r[1])
+			h.as(t.Context(), calltest.SRE, mcp.V20251125, r[0], r[1])
 		}
 		told := 0
-		defer h.g.viewed(viewer{id: sre}).natives.followers.attach(newFollower(choiceOf(identity.With(t.Context(), sre)), func(string, json.RawMessage) { told++ }))()
-		h.book.set(sre.Principal, signInOnly())
-		h.g.state.ListsChanged(sre.Principal)
+		defer h.g.viewed(viewer{id: calltest.SRE}).natives.followers.attach(newFollower(choiceOf(identity.With(t.Context(), calltest.SRE)), func(string, json.RawMessage) { told++ }))()
+		h.book.set(calltest.SRE.Principal, signInOnly())
+		h.g.state.ListsChanged(calltest.SRE.Principal)
 		synctest.Wait()
 		if told != 3 {
 			t.Errorf("told %d times", told)
 		}
 		for _, r := range requests {
-			if got, want := h.as(t.Context(), sre, mcp.V20251125, r[0], r[1]), never.as(t.Context(), sre, mcp.V20251125, r[0], r[1]); got != want {
+			if got, want := h.as(t.Context(), calltest.SRE, mcp.V20251125, r[0], r[1]), never.as(t.Context(), calltest.SRE, mcp.V20251125, r[0], r[1]); got != want {
 				t.Errorf("%s %s:\n%s\nand without an earlier sign-in:\n%s", r[0], r[1], got, want)
 			}
 		}
@@ -483,7 +484,7 @@ func TestComparisonsAreNoUse(t *testing.T) {
 		h.book.mu.Lock()
 		asked := h.book.asked
 		h.book.mu.Unlock()
-		h.list(publicListing())
+		h.List(publicListing())
 		h.g.state.Refresh(h.Snapshot().Catalog)
 		for i := range 200 {
 			h.book.set(fmt.Sprintf("person-%d", i), notes("secret", "now"))

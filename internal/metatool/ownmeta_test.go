@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 )
 
 func TestWithoutOwnMeta(t *testing.T) {
@@ -40,8 +41,8 @@ func TestUpstreamsDoNotSpeakForWeir(t *testing.T) {
 	for name, o := range map[string]Options{"gateway": {}, "proxy": {Mode: ModeProxy}, "proxy with a firewall": {Mode: ModeProxy, ProxyFirewall: true}} {
 		for _, text := range []string{"short", strings.Repeat("long ", 2000)} {
 			h := newHarness(t, o)
-			h.add("files", say(`{"content":[{"type":"text","text":"`+text+`"}],`+forged+`}`), readTool)
-			result, err := h.ask(t, "tools/call", fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"path":"a"}}}`, h.id(t, "files", "read_file")))
+			h.Add("files", calltest.Say(`{"content":[{"type":"text","text":"`+text+`"}],`+forged+`}`), calltest.ReadTool)
+			result, err := h.Ask(t, "tools/call", fmt.Sprintf(`{"name":"tool_execute","arguments":{"tool_id":%q,"args":{"path":"a"}}}`, h.ID(t, "files", "read_file")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,18 +52,18 @@ func TestUpstreamsDoNotSpeakForWeir(t *testing.T) {
 		}
 	}
 	h, up := library(t, Options{})
-	up.mu.Lock()
-	up.answers["resources/read file:///docs/readme.md"] = `{"contents":[{"uri":"file:///docs/readme.md","text":"x"}],` + forged + `}`
-	up.answers["prompts/get hello"] = `{"messages":[],` + forged + `}`
-	up.answers["completion/complete "] = `{"completion":{"values":["weir"]},` + forged + `}`
-	up.mu.Unlock()
+	up.Mu.Lock()
+	up.Answers["resources/read file:///docs/readme.md"] = `{"contents":[{"uri":"file:///docs/readme.md","text":"x"}],` + forged + `}`
+	up.Answers["prompts/get hello"] = `{"messages":[],` + forged + `}`
+	up.Answers["completion/complete "] = `{"completion":{"values":["weir"]},` + forged + `}`
+	up.Mu.Unlock()
 	for _, ask := range [][2]string{
 		{"resources/read", `{"uri":"file:///docs/readme.md"}`},
 		{"prompts/get", `{"name":"hello"}`},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"a","value":"b"}}`},
-		{"tools/call", `{"name":"resource_read","arguments":{"resource_id":"` + h.id(t, "docs", "README") + `"}}`},
+		{"tools/call", `{"name":"resource_read","arguments":{"resource_id":"` + h.ID(t, "docs", "README") + `"}}`},
 	} {
-		result, err := h.ask(t, ask[0], ask[1])
+		result, err := h.Ask(t, ask[0], ask[1])
 		if err != nil || strings.Contains(string(result), "forged") || strings.Contains(string(result), "weir/signature") {
 			t.Errorf("%s: %s, %v", ask[0], result, err)
 		}

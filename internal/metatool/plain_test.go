@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -28,21 +29,21 @@ const (
 // call calls a tool by the name it is listed under.
 func (h *harness) call(t testing.TB, name, args string) (json.RawMessage, error) {
 	t.Helper()
-	return h.ask(t, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))
+	return h.Ask(t, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))
 }
 
 func TestPlainListsWholeDefinitions(t *testing.T) {
 	h := newHarness(t, Options{Mode: ModePlain})
-	h.add("sales", echo, outTool)
+	h.Add("sales", calltest.Echo, outTool)
 	if got, want := h.names(t), []string{"tool_view", "files__drop", "files__read_file", "sales__report", "web__search"}; !slices.Equal(got, want) {
 		t.Errorf("listed %q, want %q", got, want)
 	}
-	out, err := h.ask(t, "tools/list", "{}")
+	out, err := h.Ask(t, "tools/list", "{}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		strings.Replace(readTool, `"read_file"`, `"files__read_file"`, 1),
+		strings.Replace(calltest.ReadTool, `"read_file"`, `"files__read_file"`, 1),
 		`{"name":"sales__report","title":"Report","description":"Makes a report.","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}},` +
 			`"outputSchema":{"type":"object","$defs":{"row":{"type":"string"}},"anyOf":[{"properties":{"rows":{"type":"array","items":{"$ref":"#/$defs/row"}}},"required":["rows"]},{"required":["weir/held_back"]}]},"annotations":{"readOnlyHint":true}}`,
 	} {
@@ -58,7 +59,7 @@ func TestPlainCallsByName(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), `\"path\":\"a\"`) {
 		t.Errorf("%s, %v", out, err)
 	}
-	if got := h.called(); len(got) != 1 || !strings.HasPrefix(got[0], `files {"name":"read_file","arguments":{"path":"a"}`) {
+	if got := h.Called(); len(got) != 1 || !strings.HasPrefix(got[0], `files {"name":"read_file","arguments":{"path":"a"}`) {
 		t.Errorf("the server got %q", got)
 	}
 	for _, args := range []string{`{}`, `{"path":1}`, `[1]`} {
@@ -66,7 +67,7 @@ func TestPlainCallsByName(t *testing.T) {
 			t.Errorf("%s: %s, %v", args, out, err)
 		}
 	}
-	if got := h.called(); len(got) != 1 {
+	if got := h.Called(); len(got) != 1 {
 		t.Errorf("wrong arguments reached the server: %q", got)
 	}
 	for _, name := range []string{"files__nothing", "tool_execute", "tool_browse"} {
@@ -75,7 +76,7 @@ func TestPlainCallsByName(t *testing.T) {
 		}
 	}
 	// Without arguments, a tool that needs none is called with an empty object.
-	if out, err := h.ask(t, "tools/call", `{"name":"web__search"}`); err != nil || !strings.Contains(string(out), `{}`) {
+	if out, err := h.Ask(t, "tools/call", `{"name":"web__search"}`); err != nil || !strings.Contains(string(out), `{}`) {
 		t.Errorf("%s, %v", out, err)
 	}
 }
@@ -89,8 +90,8 @@ func TestPlainPassesTheControls(t *testing.T) {
 		OnEvent:    func(e Event) { events = append(events, e) },
 	})
 	denied, err := h.call(t, "files__drop", `{}`)
-	if err != nil || !strings.Contains(string(denied), "PERMISSION_DENIED") || len(h.called()) != 0 {
-		t.Errorf("%s, %v, the server got %q", denied, err, h.called())
+	if err != nil || !strings.Contains(string(denied), "PERMISSION_DENIED") || len(h.Called()) != 0 {
+		t.Errorf("%s, %v, the server got %q", denied, err, h.Called())
 	}
 	if out, err := h.call(t, "files__read_file", `{"path":"a"}`); err != nil || strings.Contains(string(out), "isError") {
 		t.Errorf("%s, %v", out, err)
@@ -98,7 +99,7 @@ func TestPlainPassesTheControls(t *testing.T) {
 	if out, err := h.call(t, "web__search", `{}`); err != nil || !strings.Contains(string(out), "RATE_LIMITED") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if len(events) != 3 || events[0].Code != string(result.PermissionDenied) || events[1].MetaTool != ToolExecute || events[1].ToolID != h.id(t, "files", "read_file") {
+	if len(events) != 3 || events[0].Code != string(result.PermissionDenied) || events[1].MetaTool != ToolExecute || events[1].ToolID != h.ID(t, "files", "read_file") {
 		t.Errorf("events %+v", events)
 	}
 }
@@ -107,7 +108,7 @@ func TestPlainHoldsBack(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	// The format of meta-tools is not that of plain calls: an envelope would not fit the output schema.
 	h := newHarness(t, Options{Mode: ModePlain, Format: result.FormatJSON})
-	h.add("sales", say(`{"content":[{"type":"text","text":"`+long+`"}],"structuredContent":{"rows":["`+long+`"]}}`), outTool)
+	h.Add("sales", calltest.Say(`{"content":[{"type":"text","text":"`+long+`"}],"structuredContent":{"rows":["`+long+`"]}}`), outTool)
 	out, err := h.call(t, "sales__report", `{}`)
 	if err != nil || len(out) > 3000 {
 		t.Fatalf("%d bytes, %v", len(out), err)
@@ -119,13 +120,13 @@ func TestPlainHoldsBack(t *testing.T) {
 	if handle == nil {
 		t.Fatalf("no handle in %s", out)
 	}
-	view, err := h.ask(t, "tools/call", fmt.Sprintf(`{"name":"tool_view","arguments":{"handle":%q,"selector":{"type":"head","chars":3}}}`, handle[1]))
+	view, err := h.Ask(t, "tools/call", fmt.Sprintf(`{"name":"tool_view","arguments":{"handle":%q,"selector":{"type":"head","chars":3}}}`, handle[1]))
 	if err != nil || rawjson.Get(view, "isError") != nil && string(rawjson.Get(view, "isError")) == "true" {
 		t.Errorf("%s, %v", view, err)
 	}
 	// A short result is the server's, byte for byte.
 	short := `{"content":[{"type":"text","text":"ok"}],"structuredContent":{"rows":[]}}`
-	h.add("sales", say(short), outTool)
+	h.Add("sales", calltest.Say(short), outTool)
 	if out, err := h.call(t, "sales__report", `{}`); err != nil || string(rawjson.Get(out, "structuredContent")) != `{"rows":[]}` {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -137,7 +138,7 @@ func TestPlainPages(t *testing.T) {
 	for i := range 1100 {
 		tools = append(tools, fmt.Sprintf(`{"name":"t%04d","description":"d"}`, i))
 	}
-	h.add("many", echo, tools...)
+	h.Add("many", calltest.Echo, tools...)
 	seen := map[string]bool{}
 	cursor, pages := "", 0
 	for {
@@ -145,7 +146,7 @@ func TestPlainPages(t *testing.T) {
 		if cursor != "" {
 			params = fmt.Sprintf(`{"cursor":%q}`, cursor)
 		}
-		out, err := h.ask(t, "tools/list", params)
+		out, err := h.Ask(t, "tools/list", params)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,14 +170,14 @@ func TestPlainPages(t *testing.T) {
 			break
 		}
 		if pages == 1 { // a walk survives a change of the catalog
-			h.add("aaa", echo, `{"name":"early","description":"d"}`)
+			h.Add("aaa", calltest.Echo, `{"name":"early","description":"d"}`)
 		}
 	}
 	if pages != 3 || len(seen) != 1104 {
 		t.Errorf("%d tools on %d pages", len(seen), pages)
 	}
 	for _, bad := range []string{`{"cursor":"2"}`, `{"cursor":7}`} {
-		if _, err := h.ask(t, "tools/list", bad); err == nil {
+		if _, err := h.Ask(t, "tools/list", bad); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
@@ -188,8 +189,8 @@ func TestPlainPagesAreBoundedInBytes(t *testing.T) {
 	for i := range 60 {
 		tools = append(tools, fmt.Sprintf(`{"name":"t%d","description":"%s"}`, i, strings.Repeat("dam ", 15<<10)))
 	}
-	h.add("large", echo, tools...)
-	out, err := h.ask(t, "tools/list", "{}")
+	h.Add("large", calltest.Echo, tools...)
+	out, err := h.Ask(t, "tools/list", "{}")
 	if err != nil || len(out) > plainPageBytes+8<<10 || rawjson.Get(out, "nextCursor") == nil {
 		t.Errorf("a page of %d bytes, %v", len(out), err)
 	}
@@ -245,9 +246,9 @@ func TestCollidingToolNames(t *testing.T) {
 func TestToolNameSurvivesAnotherSchema(t *testing.T) {
 	h := newHarness(t, Options{Mode: ModePlain})
 	h.names(t)
-	before := h.id(t, "web", "search")
-	h.add("web", echo, `{"name":"search","description":"d","inputSchema":{"type":"object","properties":{"other":{"type":"string"}}}}`)
-	if h.id(t, "web", "search") == before || !slices.Contains(h.names(t), "web__search") {
+	before := h.ID(t, "web", "search")
+	h.Add("web", calltest.Echo, `{"name":"search","description":"d","inputSchema":{"type":"object","properties":{"other":{"type":"string"}}}}`)
+	if h.ID(t, "web", "search") == before || !slices.Contains(h.names(t), "web__search") {
 		t.Errorf("%q", h.names(t))
 	}
 	if _, err := h.call(t, "web__search", `{"other":"x"}`); err != nil {
@@ -281,7 +282,7 @@ func TestAutoFollowsTheCost(t *testing.T) {
 		h := newHarness(t, Options{Mode: ModeAuto, AutoTokens: 400})
 		defer h.g.state.Close(context.Background())
 		peer := newTelling()
-		h.session.SetPeer(peer)
+		h.Session.SetPeer(peer)
 		if got := h.names(t); !slices.Contains(got, "files__drop") || slices.Contains(got, ToolBrowse) {
 			t.Errorf("few tools are listed as %q", got)
 		}
@@ -290,7 +291,7 @@ func TestAutoFollowsTheCost(t *testing.T) {
 		if got := peer.take(); len(got) != 0 {
 			t.Errorf("told %q of no change", got)
 		}
-		h.add("big", echo, `{"name":"t","description":"`+strings.Repeat("a word of many ", 200)+`"}`)
+		h.Add("big", calltest.Echo, `{"name":"t","description":"`+strings.Repeat("a word of many ", 200)+`"}`)
 		h.g.state.Refresh(h.Snapshot().Catalog)
 		synctest.Wait()
 		if got := fmt.Sprint(peer.take()); got != "[notifications/tools/list_changed]" {
@@ -303,7 +304,7 @@ func TestAutoFollowsTheCost(t *testing.T) {
 		if out, err := h.call(t, "files__read_file", `{"path":"a"}`); err != nil || strings.Contains(string(out), `"isError":true`) {
 			t.Errorf("%s, %v", out, err)
 		}
-		if s := h.tool(t, ToolBrowse, `{"path":"/"}`); s.IsError {
+		if s := h.Tool(t, ToolBrowse, `{"path":"/"}`); s.IsError {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -344,9 +345,8 @@ func TestLeastTokens(t *testing.T) {
 }
 
 func TestAutoWithoutToolsIsGateway(t *testing.T) {
-	f := &fleet{snapshot: NewSnapshot(catalog.Limits{})}
 	h := newHarness(t, Options{Mode: ModeAuto})
-	h.fleet.snapshot = f.snapshot
+	h.Listed = NewSnapshot(catalog.Limits{})
 	if got := h.names(t); !slices.Contains(got, ToolBrowse) {
 		t.Errorf("%q", got)
 	}
@@ -355,7 +355,7 @@ func TestAutoWithoutToolsIsGateway(t *testing.T) {
 func TestAgentsAskForAMode(t *testing.T) {
 	h := newHarness(t, Options{})
 	for mode, want := range map[Mode]string{ModeGateway: ToolBrowse, ModePlain: "files__drop", ModeAuto: "files__drop", ModeProxy: ToolHydrate} {
-		out, err := h.g.Serve(WithMode(t.Context(), mode), &mcp.Request{ID: "1", Method: "tools/list", Params: json.RawMessage("{}"), Version: mcp.V20251125, Session: h.session, Peer: mcp.NoPeer})
+		out, err := h.g.Serve(WithMode(t.Context(), mode), &mcp.Request{ID: "1", Method: "tools/list", Params: json.RawMessage("{}"), Version: mcp.V20251125, Session: h.Session, Peer: mcp.NoPeer})
 		if err != nil || !strings.Contains(string(out), `"name":"`+want+`"`) {
 			t.Errorf("%s: %s, %v", mode, out, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 )
 
@@ -38,7 +39,7 @@ func TestPlainAgainstGateway(t *testing.T) {
 				tools = append(tools, typicalTool(n))
 			}
 			h.snapshotOf("github", tools...)
-			out, err := h.ask(t, "tools/list", "{}")
+			out, err := h.Ask(t, "tools/list", "{}")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,8 +54,8 @@ func TestPlainAgainstGateway(t *testing.T) {
 
 // snapshotOf makes the tools of one server all that there are.
 func (h *harness) snapshotOf(server string, tools ...string) {
-	h.mu.Lock()
-	h.snapshot = h.snapshot.Without("files").Without("web")
-	h.mu.Unlock()
-	h.add(server, echo, tools...)
+	h.Mu.Lock()
+	h.Listed = h.Listed.Without("files").Without("web")
+	h.Mu.Unlock()
+	h.Add(server, calltest.Echo, tools...)
 }

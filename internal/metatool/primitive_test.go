@@ -2,7 +2,6 @@ package metatool
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,126 +13,11 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
-
-// shelf is an upstream with resources and prompts.
-type shelf struct {
-	mu      sync.Mutex // guards below
-	answers map[string]string
-	calls   []string
-	err     error
-	watched map[string]func(json.RawMessage)
-	levels  []string
-}
-
-func (s *shelf) Call(_ context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls = append(s.calls, method+" "+string(params))
-	if s.err != nil {
-		return nil, s.err
-	}
-	key := rawjson.Text(rawjson.Get(params, "uri")) + rawjson.Text(rawjson.Get(params, "name"))
-	if answer, ok := s.answers[method+" "+key]; ok {
-		return json.RawMessage(answer), nil
-	}
-	return nil, &jsonrpc.Error{Code: -32002, Message: "Resource not found"}
-}
-
-func (s *shelf) Notify(context.Context, string, json.RawMessage) error { return nil }
-
-func (s *shelf) SubscribeResource(_ context.Context, uri string, fn func(json.RawMessage)) (func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watched[uri] = fn
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.watched, uri)
-	}, nil
-}
-
-func (s *shelf) SetLogLevel(_ context.Context, level string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.levels = append(s.levels, level)
-	return nil
-}
-
-func (s *shelf) last() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.calls) == 0 {
-		return ""
-	}
-	return s.calls[len(s.calls)-1]
-}
-
-// update tells of a resource, as its server would.
-func (s *shelf) update(t *testing.T, uri string) {
-	t.Helper()
-	s.mu.Lock()
-	fn := s.watched[uri]
-	s.mu.Unlock()
-	if fn == nil {
-		t.Fatalf("nobody has subscribed to %s", uri)
-	}
-	fn(append(rawjson.AppendString([]byte(`{"uri":`), uri), '}'))
-}
-
-func (s *shelf) subscribed() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.watched)
-}
-
-func raws(defs ...string) (list []json.RawMessage) {
-	for _, d := range defs {
-		list = append(list, json.RawMessage(d))
-	}
-	return list
-}
-
-// docsListing is what the upstream "docs" offers.
-func docsListing() catalog.Listing {
-	return catalog.Listing{Upstream: "docs", Namespace: "docs",
-		Resources: raws(
-			`{"uri":"file:///docs/readme.md","name":"README","description":"How to install the program","mimeType":"text/markdown"}`,
-			`{"uri":"file:///docs/logo.png","name":"logo","description":"The logo as a picture"}`,
-			`{"uri":"file:///docs/archive.bin","name":"archive","description":"Old releases, packed"}`),
-		ResourceTemplates: raws(`{"uriTemplate":"db://{table}/{id}{?limit}","name":"rows","description":"A row of a table"}`),
-		Prompts: raws(
-			`{"name":"summarize_pr","description":"Summarize a pull request","arguments":[{"name":"repo","required":true},{"name":"pr","description":"number"}]}`,
-			`{"name":"hello","description":"Greet somebody politely"}`),
-	}
-}
-
-func newShelf() *shelf {
-	blob := base64.StdEncoding.EncodeToString([]byte("\x00\x01binary\xff"))
-	return &shelf{watched: map[string]func(json.RawMessage){}, answers: map[string]string{
-		"resources/read file:///docs/readme.md":   `{"contents":[{"uri":"file:///docs/readme.md","mimeType":"text/markdown","text":"# Read me\ncaf\u00e9"}],"_meta":{"k":12345678901234567890}}`,
-		"resources/read file:///docs/logo.png":    `{"contents":[{"uri":"file:///docs/logo.png","mimeType":"image/png","blob":"aGk="}]}`,
-		"resources/read file:///docs/archive.bin": `{"contents":[{"uri":"file:///docs/archive.bin","mimeType":"application/octet-stream","blob":"` + blob + `"}]}`,
-		"resources/read db://users/7?limit=2":     `{"contents":[{"uri":"db://users/7?limit=2","text":"{\"id\":7}"}]}`,
-		"prompts/get summarize_pr":                `{"description":"A summary","messages":[{"role":"user","content":{"type":"text","text":"Summarize it."}},{"role":"assistant","content":{"type":"image","data":"aGk=","mimeType":"image/png"}}]}`,
-		"prompts/get hello":                       `{"messages":[{"role":"user","content":{"type":"text","text":"` + strings.Repeat("Say hello. ", 500) + `"}}]}`,
-		"completion/complete ":                    `{"completion":{"values":["weir"]}}`,
-	}}
-}
-
-// library is a harness whose upstream "docs" has resources and prompts.
-func library(t testing.TB, opts Options) (*harness, *shelf) {
-	h := newHarness(t, opts)
-	s := newShelf()
-	h.mu.Lock()
-	h.others = map[string]mcp.Peer{"docs": s}
-	h.snapshot, _ = h.snapshot.With(docsListing())
-	h.mu.Unlock()
-	return h, s
-}
 
 // TestPrimitiveVerbs: the four verbs are there exactly while an upstream offers
 // the primitive (spec/gateway §6.4).
@@ -142,20 +26,20 @@ func TestPrimitiveVerbs(t *testing.T) {
 	h := newHarness(t, Options{})
 	step := func(want string, l catalog.Listing) {
 		t.Helper()
-		h.mu.Lock()
-		h.snapshot, _ = h.snapshot.With(l)
-		h.mu.Unlock()
+		h.Mu.Lock()
+		h.Listed, _ = h.Listed.With(l)
+		h.Mu.Unlock()
 		if got := strings.Join(h.names(t), " "); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		for _, name := range []string{ResourceBrowse, ResourceRead, PromptBrowse, PromptGet} {
-			_, err := h.ask(t, "tools/call", `{"name":"`+name+`","arguments":{}}`)
+			_, err := h.Ask(t, "tools/call", `{"name":"`+name+`","arguments":{}}`)
 			if listed := strings.Contains(want, name); listed != (err == nil) {
 				t.Errorf("%s of %s: %v", name, want, err)
 			}
 		}
 		for _, method := range []string{"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe"} {
-			_, err := h.ask(t, method, `{"uri":"a:b"}`)
+			_, err := h.Ask(t, method, `{"uri":"a:b"}`)
 			absent := err != nil && mcp.WireError(err, "").Code == jsonrpc.CodeMethodNotFound
 			if strings.Contains(want, ResourceRead) == absent {
 				t.Errorf("%s where there is %s: %v", method, want, err)
@@ -167,9 +51,9 @@ func TestPrimitiveVerbs(t *testing.T) {
 		}
 	}
 	step(three, catalog.Listing{Upstream: "docs"})
-	step(three+" resource_browse resource_read", catalog.Listing{Upstream: "docs", Resources: raws(`{"uri":"a:b","name":"b"}`)})
-	step(three+" prompt_browse prompt_get", catalog.Listing{Upstream: "docs", Prompts: raws(`{"name":"p"}`)})
-	step(three+" resource_browse resource_read prompt_browse prompt_get", catalog.Listing{Upstream: "docs", ResourceTemplates: raws(`{"uriTemplate":"a:{b}","name":"b"}`), Prompts: raws(`{"name":"p"}`)})
+	step(three+" resource_browse resource_read", catalog.Listing{Upstream: "docs", Resources: calltest.Raws(`{"uri":"a:b","name":"b"}`)})
+	step(three+" prompt_browse prompt_get", catalog.Listing{Upstream: "docs", Prompts: calltest.Raws(`{"name":"p"}`)})
+	step(three+" resource_browse resource_read prompt_browse prompt_get", catalog.Listing{Upstream: "docs", ResourceTemplates: calltest.Raws(`{"uriTemplate":"a:{b}","name":"b"}`), Prompts: calltest.Raws(`{"name":"p"}`)})
 	step(three, catalog.Listing{Upstream: "docs"})
 
 	h, _ = library(t, Options{Mode: ModeProxy})
@@ -185,8 +69,8 @@ func TestPrimitiveVerbs(t *testing.T) {
 
 func TestResourceBrowse(t *testing.T) {
 	h, _ := library(t, Options{})
-	id := h.id(t, "docs", "README")
-	s := h.tool(t, ResourceBrowse, `{"query":"install the program"}`)
+	id := h.ID(t, "docs", "README")
+	s := h.Tool(t, ResourceBrowse, `{"query":"install the program"}`)
 	first, _, _ := strings.Cut(s.Content[0].Text, "\n")
 	if !strings.HasPrefix(first, id+" (resource) — How to install") || !strings.HasPrefix(id, "resource::docs:") || strings.Contains(first, "side-effects") {
 		t.Errorf("%s, want first %s", s.Content[0].Text, id)
@@ -200,19 +84,19 @@ func TestResourceBrowse(t *testing.T) {
 		{PromptBrowse, `{"path":"/docs"}`, "prompt::docs:hello", "README"},                //
 		{ResourceBrowse, `{"path":"/docs","top_k":1}`, "resource::", "\n"},                // at most top_k
 	} {
-		text := h.tool(t, c.tool, c.args).Content[0].Text
+		text := h.Tool(t, c.tool, c.args).Content[0].Text
 		if !strings.Contains(text, c.has) || c.lacks != "" && strings.Contains(text, c.lacks) {
 			t.Errorf("%s %s: %s", c.tool, c.args, text)
 		}
 	}
 	for _, args := range []string{`{}`, `{"query":"a","path":"/"}`, `{"query":" "}`, `{"query":"a","top_k":51}`, `{"quarry":"a"}`} {
 		for _, tool := range []string{ResourceBrowse, PromptBrowse} {
-			if e := failure(t, h.tool(t, tool, args)); e.Error != "ARGS_INVALID" || len(e.Details.Example) == 0 {
+			if e := calltest.Failure(t, h.Tool(t, tool, args)); e.Error != "ARGS_INVALID" || len(e.Details.Example) == 0 {
 				t.Errorf("%s %s: %+v", tool, args, e)
 			}
 		}
 	}
-	if e := failure(t, h.tool(t, ResourceBrowse, `{"path":"/files"}`)); e.Error != "PATH_NOT_FOUND" {
+	if e := calltest.Failure(t, h.Tool(t, ResourceBrowse, `{"path":"/files"}`)); e.Error != "PATH_NOT_FOUND" {
 		t.Errorf("a server without resources: %+v", e)
 	}
 }
@@ -221,90 +105,90 @@ func TestResourceBrowse(t *testing.T) {
 // array (RFC 6570 §3.2.1).
 func TestTemplateLists(t *testing.T) {
 	h, up := library(t, Options{})
-	h.mu.Lock()
-	l := docsListing()
-	l.ResourceTemplates = raws(`{"uriTemplate":"q://x{?tag*}","name":"tagged","description":"Everything with some tags"}`)
-	h.snapshot, _ = h.snapshot.With(l)
-	h.mu.Unlock()
-	id := h.id(t, "docs", "tagged")
+	h.Mu.Lock()
+	l := calltest.Docs()
+	l.ResourceTemplates = calltest.Raws(`{"uriTemplate":"q://x{?tag*}","name":"tagged","description":"Everything with some tags"}`)
+	h.Listed, _ = h.Listed.With(l)
+	h.Mu.Unlock()
+	id := h.ID(t, "docs", "tagged")
 	for args, uri := range map[string]string{
 		`{"tag":["a b",7,true]}`:           "q://x?tag=a%20b&tag=7&tag=true",
 		`{"tag":{"since":2020,"by":"me"}}`: "q://x?since=2020&by=me",
 		`{"tag":"one"}`:                    "q://x?tag=one",
 		`{}`:                               "q://x",
 	} {
-		h.tool(t, ResourceRead, `{"resource_id":"`+id+`","args":`+args+`}`)
-		if want := `resources/read {"uri":"` + uri + `"}`; up.last() != want {
-			t.Errorf("%s: the upstream got %s, want %s", args, up.last(), want)
+		h.Tool(t, ResourceRead, `{"resource_id":"`+id+`","args":`+args+`}`)
+		if want := `resources/read {"uri":"` + uri + `"}`; up.Last() != want {
+			t.Errorf("%s: the upstream got %s, want %s", args, up.Last(), want)
 		}
 	}
-	if e := failure(t, h.tool(t, ResourceRead, `{"resource_id":"`+id+`","args":{"tag":[["a"]]}}`)); e.Error != "ARGS_INVALID" {
+	if e := calltest.Failure(t, h.Tool(t, ResourceRead, `{"resource_id":"`+id+`","args":{"tag":[["a"]]}}`)); e.Error != "ARGS_INVALID" {
 		t.Errorf("a list of lists: %+v", e)
 	}
 }
 
 func TestResourceRead(t *testing.T) {
 	h, up := library(t, Options{})
-	read := func(name, more string) shaped {
+	read := func(name, more string) calltest.Answer {
 		t.Helper()
-		return h.tool(t, ResourceRead, `{"resource_id":"`+h.id(t, "docs", name)+`"`+more+`}`)
+		return h.Tool(t, ResourceRead, `{"resource_id":"`+h.ID(t, "docs", name)+`"`+more+`}`)
 	}
 	s := read("README", "")
-	if s.IsError || s.Content[0].Text != "# Read me\ncafé" || s.env.Status != "ok" || string(s.Meta["k"]) != "12345678901234567890" {
+	if s.IsError || s.Content[0].Text != "# Read me\ncafé" || s.Env.Status != "ok" || string(s.Meta["k"]) != "12345678901234567890" {
 		t.Errorf("%+v", s)
 	}
-	want := fmt.Sprint(map[string]any{"protocol": "mcp", "resource_id": h.id(t, "docs", "README"), "primitive": "resource"})
-	if got := fmt.Sprint(s.env.Provenance); got != want {
+	want := fmt.Sprint(map[string]any{"protocol": "mcp", "resource_id": h.ID(t, "docs", "README"), "primitive": "resource"})
+	if got := fmt.Sprint(s.Env.Provenance); got != want {
 		t.Errorf("provenance %s, want %s", got, want)
 	}
-	if up.last() != `resources/read {"uri":"file:///docs/readme.md"}` {
-		t.Errorf("the upstream got %s", up.last())
+	if up.Last() != `resources/read {"uri":"file:///docs/readme.md"}` {
+		t.Errorf("the upstream got %s", up.Last())
 	}
 	if s := read("logo", ""); s.Content[0].Type != "image" {
 		t.Errorf("a picture: %+v", s)
 	}
 	// Other bytes are kept and addressable (spec/gateway §6.4: every part on the shared store).
 	s = read("archive", "")
-	if !strings.Contains(s.Content[0].Text, "application/octet-stream") || len(s.env.Artifacts) != 1 || s.env.Artifacts[0].SizeBytes != 9 {
+	if !strings.Contains(s.Content[0].Text, "application/octet-stream") || len(s.Env.Artifacts) != 1 || s.Env.Artifacts[0].SizeBytes != 9 {
 		t.Errorf("a blob: %+v", s)
 	}
 	// A template takes args.
 	if s := read("rows", `,"args":{"table":"users","id":7,"limit":"2"}`); s.IsError || s.Content[0].Text != `{"id":7}` {
 		t.Errorf("a template: %+v", s)
 	}
-	e := failure(t, read("rows", `,"args":{"table":"users","idd":7}`))
+	e := calltest.Failure(t, read("rows", `,"args":{"table":"users","idd":7}`))
 	if e.Error != "ARGS_INVALID" || !strings.Contains(string(e.Details.Schema), `"table"`) {
 		t.Errorf("wrong variables: %+v", e)
 	}
-	if e := failure(t, read("README", `,"args":{"a":"b"}`)); e.Error != "ARGS_INVALID" {
+	if e := calltest.Failure(t, read("README", `,"args":{"a":"b"}`)); e.Error != "ARGS_INVALID" {
 		t.Errorf("args without a template: %+v", e)
 	}
-	if e := failure(t, read("rows", `,"args":{"table":"none","id":1}`)); e.Error != "RESOURCE_NOT_FOUND" {
+	if e := calltest.Failure(t, read("rows", `,"args":{"table":"none","id":1}`)); e.Error != "RESOURCE_NOT_FOUND" {
 		t.Errorf("the server does not have it: %+v", e)
 	}
-	for _, id := range []string{"resource::docs:nope#00000000", "file:///docs/none.md", h.id(t, "docs", "hello"), h.id(t, "files", "drop"), strings.ToUpper(h.id(t, "docs", "README"))} {
-		if e := failure(t, h.tool(t, ResourceRead, `{"resource_id":"`+id+`"}`)); e.Error != "RESOURCE_NOT_FOUND" || *e.Retryable {
+	for _, id := range []string{"resource::docs:nope#00000000", "file:///docs/none.md", h.ID(t, "docs", "hello"), h.ID(t, "files", "drop"), strings.ToUpper(h.ID(t, "docs", "README"))} {
+		if e := calltest.Failure(t, h.Tool(t, ResourceRead, `{"resource_id":"`+id+`"}`)); e.Error != "RESOURCE_NOT_FOUND" || *e.Retryable {
 			t.Errorf("%s: %+v", id, e)
 		}
 	}
 	for _, args := range []string{`{}`, `{"resource_id":7}`, `{"resource_id":"a","x":1}`} {
-		if e := failure(t, h.tool(t, ResourceRead, args)); e.Error != "ARGS_INVALID" {
+		if e := calltest.Failure(t, h.Tool(t, ResourceRead, args)); e.Error != "ARGS_INVALID" {
 			t.Errorf("%s: %+v", args, e)
 		}
 	}
-	if e := failure(t, h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "docs", "README")+`","args":{}}`)); e.Error != "HYDRATE_FAILED" {
+	if e := calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "docs", "README")+`","args":{}}`)); e.Error != "HYDRATE_FAILED" {
 		t.Errorf("a resource is no tool: %+v", e)
 	}
 	// The error says which verb the id is for, and what is near is of the kind that was asked for.
 	for _, tt := range []struct{ verb, key, id, says string }{
-		{ToolExecute, "tool_id", h.id(t, "docs", "README"), "is a resource: read it with resource_read"},
-		{ToolExecute, "tool_id", h.id(t, "docs", "rows"), "is a resource: read it with resource_read"},
-		{ToolExecute, "tool_id", h.id(t, "docs", "hello"), "is a prompt: render it with prompt_get"},
-		{ResourceRead, "resource_id", h.id(t, "docs", "hello"), "is a prompt: render it with prompt_get"},
-		{PromptGet, "prompt_id", h.id(t, "files", "drop"), "is a tool: run it with tool_execute"},
-		{ToolExecute, "tool_id", "resource::files:dorp#00000000", h.id(t, "files", "drop")},
+		{ToolExecute, "tool_id", h.ID(t, "docs", "README"), "is a resource: read it with resource_read"},
+		{ToolExecute, "tool_id", h.ID(t, "docs", "rows"), "is a resource: read it with resource_read"},
+		{ToolExecute, "tool_id", h.ID(t, "docs", "hello"), "is a prompt: render it with prompt_get"},
+		{ResourceRead, "resource_id", h.ID(t, "docs", "hello"), "is a prompt: render it with prompt_get"},
+		{PromptGet, "prompt_id", h.ID(t, "files", "drop"), "is a tool: run it with tool_execute"},
+		{ToolExecute, "tool_id", "resource::files:dorp#00000000", h.ID(t, "files", "drop")},
 	} {
-		e := failure(t, h.tool(t, tt.verb, `{"`+tt.key+`":"`+tt.id+`","args":{}}`))
+		e := calltest.Failure(t, h.Tool(t, tt.verb, `{"`+tt.key+`":"`+tt.id+`","args":{}}`))
 		if !strings.Contains(e.Message, tt.says) {
 			t.Errorf("%s of %s: %s", tt.verb, tt.id, e.Message)
 		}
@@ -314,8 +198,8 @@ func TestResourceRead(t *testing.T) {
 			}
 		}
 	}
-	up.err = mcp.Errorf(mcp.KindUpstreamTimeout, "slow")
-	if e := failure(t, read("README", "")); e.Error != "UPSTREAM_TIMEOUT" || !*e.Retryable {
+	up.Err = mcp.Errorf(mcp.KindUpstreamTimeout, "slow")
+	if e := calltest.Failure(t, read("README", "")); e.Error != "UPSTREAM_TIMEOUT" || !*e.Retryable {
 		t.Errorf("a transport failure: %+v", e)
 	}
 }
@@ -324,12 +208,12 @@ func TestResourceRead(t *testing.T) {
 func TestResourceReadIsFirewalled(t *testing.T) {
 	h, up := library(t, Options{})
 	long := strings.Repeat("A line of the manual: something.\n", 400)
-	up.answers["resources/read file:///docs/readme.md"] = `{"contents":[{"uri":"file:///docs/readme.md","text":` + string(rawjson.Quote(long)) + `}]}`
-	s := h.tool(t, ResourceRead, `{"resource_id":"`+h.id(t, "docs", "README")+`"}`)
-	if len(s.Content[0].Text) > 2500 || len(s.env.Artifacts) != 1 || !s.env.Stats.Triggered {
-		t.Fatalf("%d characters, %+v", len(s.Content[0].Text), s.env)
+	up.Answers["resources/read file:///docs/readme.md"] = `{"contents":[{"uri":"file:///docs/readme.md","text":` + string(rawjson.Quote(long)) + `}]}`
+	s := h.Tool(t, ResourceRead, `{"resource_id":"`+h.ID(t, "docs", "README")+`"}`)
+	if len(s.Content[0].Text) > 2500 || len(s.Env.Artifacts) != 1 || !s.Env.Stats.Triggered {
+		t.Fatalf("%d characters, %+v", len(s.Content[0].Text), s.Env)
 	}
-	v := h.tool(t, ToolView, `{"handle":"`+s.env.Artifacts[0].Handle+`","selector":{"type":"lines","start":399,"end":400}}`)
+	v := h.Tool(t, ToolView, `{"handle":"`+s.Env.Artifacts[0].Handle+`","selector":{"type":"lines","start":399,"end":400}}`)
 	if v.Content[0].Text != "A line of the manual: something." && v.Content[0].Text != "A line of the manual: something.\n" {
 		t.Errorf("%q", v.Content[0].Text)
 	}
@@ -337,9 +221,9 @@ func TestResourceReadIsFirewalled(t *testing.T) {
 
 func TestPromptGet(t *testing.T) {
 	h, up := library(t, Options{})
-	get := func(name, args string) shaped {
+	get := func(name, args string) calltest.Answer {
 		t.Helper()
-		return h.tool(t, PromptGet, `{"prompt_id":"`+h.id(t, "docs", name)+`"`+args+`}`)
+		return h.Tool(t, PromptGet, `{"prompt_id":"`+h.ID(t, "docs", name)+`"`+args+`}`)
 	}
 	s := get("summarize_pr", `,"args":{"repo":"weir","pr":"7"}`)
 	var texts []string
@@ -349,31 +233,31 @@ func TestPromptGet(t *testing.T) {
 	if got := fmt.Sprint(texts); got != "[text:A summary text:[user] Summarize it. text:[assistant] image:]" {
 		t.Errorf("%s", got)
 	}
-	if up.last() != `prompts/get {"name":"summarize_pr","arguments":{"repo":"weir","pr":"7"}}` {
-		t.Errorf("the upstream got %s", up.last())
+	if up.Last() != `prompts/get {"name":"summarize_pr","arguments":{"repo":"weir","pr":"7"}}` {
+		t.Errorf("the upstream got %s", up.Last())
 	}
-	if want := fmt.Sprint(map[string]any{"protocol": "mcp", "prompt_id": h.id(t, "docs", "summarize_pr"), "primitive": "prompt"}); fmt.Sprint(s.env.Provenance) != want {
-		t.Errorf("%s, want %s", s.env.Provenance, want)
+	if want := fmt.Sprint(map[string]any{"protocol": "mcp", "prompt_id": h.ID(t, "docs", "summarize_pr"), "primitive": "prompt"}); fmt.Sprint(s.Env.Provenance) != want {
+		t.Errorf("%s, want %s", s.Env.Provenance, want)
 	}
 	for name, args := range map[string]string{"required is missing": `,"args":{}`, "a number": `,"args":{"repo":7}`, "unknown": `,"args":{"repo":"a","owner":"b"}`, "no object": `,"args":[]`, "left out": ``} {
-		e := failure(t, get("summarize_pr", args))
+		e := calltest.Failure(t, get("summarize_pr", args))
 		if e.Error != "ARGS_INVALID" || !strings.Contains(string(e.Details.Schema), `"repo"`) {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
-	if e := failure(t, get("hello", `,"args":{"x":"y"}`)); e.Error != "ARGS_INVALID" {
+	if e := calltest.Failure(t, get("hello", `,"args":{"x":"y"}`)); e.Error != "ARGS_INVALID" {
 		t.Errorf("a prompt without arguments: %+v", e)
 	}
-	if s := get("hello", ""); len(s.env.Artifacts) != 1 || !s.env.Stats.Triggered {
-		t.Errorf("a long prompt is not held back: %+v", s.env)
+	if s := get("hello", ""); len(s.Env.Artifacts) != 1 || !s.Env.Stats.Triggered {
+		t.Errorf("a long prompt is not held back: %+v", s.Env)
 	}
-	for _, id := range []string{"prompt::docs:nope#00000000", h.id(t, "docs", "README"), h.id(t, "files", "drop"), "hello"} {
-		if e := failure(t, h.tool(t, PromptGet, `{"prompt_id":"`+id+`"}`)); e.Error != "PROMPT_NOT_FOUND" {
+	for _, id := range []string{"prompt::docs:nope#00000000", h.ID(t, "docs", "README"), h.ID(t, "files", "drop"), "hello"} {
+		if e := calltest.Failure(t, h.Tool(t, PromptGet, `{"prompt_id":"`+id+`"}`)); e.Error != "PROMPT_NOT_FOUND" {
 			t.Errorf("%s: %+v", id, e)
 		}
 	}
-	up.answers["prompts/get hello"] = `{"messages":{}}`
-	if e := failure(t, get("hello", "")); e.Error != "UPSTREAM_ERROR" {
+	up.Answers["prompts/get hello"] = `{"messages":{}}`
+	if e := calltest.Failure(t, get("hello", "")); e.Error != "UPSTREAM_ERROR" {
 		t.Errorf("no result of prompts/get: %+v", e)
 	}
 }
@@ -381,11 +265,11 @@ func TestPromptGet(t *testing.T) {
 // Same names in three kinds are three things (spec/gateway §6.1).
 func TestPrimitivesOfOneName(t *testing.T) {
 	h := newHarness(t, Options{})
-	up := &shelf{answers: map[string]string{"prompts/get search": `{"messages":[]}`, "resources/read x:search": `{"contents":[]}`, "tools/call search": textResult("tool")}}
-	h.mu.Lock()
-	h.others = map[string]mcp.Peer{"web": up}
-	h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"search"}`), Prompts: raws(`{"name":"search"}`), Resources: raws(`{"uri":"x:search","name":"search"}`)})
-	h.mu.Unlock()
+	up := &calltest.Shelf{Answers: map[string]string{"prompts/get search": `{"messages":[]}`, "resources/read x:search": `{"contents":[]}`, "tools/call search": calltest.Text("tool")}}
+	h.Mu.Lock()
+	h.Others = map[string]mcp.Peer{"web": up}
+	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "web", Namespace: "web", Tools: calltest.Raws(`{"name":"search"}`), Prompts: calltest.Raws(`{"name":"search"}`), Resources: calltest.Raws(`{"uri":"x:search","name":"search"}`)})
+	h.Mu.Unlock()
 	ids := map[string]bool{}
 	for _, e := range h.Snapshot().Catalog.Of("web") {
 		ids[e.ID] = true
@@ -394,7 +278,7 @@ func TestPrimitivesOfOneName(t *testing.T) {
 		if e.Kind == catalog.KindTool {
 			args += `,"args":{}`
 		}
-		if s := h.tool(t, verb, args+`}`); s.IsError {
+		if s := h.Tool(t, verb, args+`}`); s.IsError {
 			t.Errorf("%s: %+v", e.ID, s)
 		}
 	}
@@ -410,23 +294,23 @@ func TestPrimitiveControls(t *testing.T) {
 		RateLimits: dispatch.RateLimits{MetaTools: map[string]dispatch.RateLimit{ResourceRead: {PerSession: 2}}},
 		Retry:      dispatch.RetryPolicy{MaxAttempts: 3, BaseDelay: 1, MaxDelay: 1},
 	})
-	if e := failure(t, h.tool(t, PromptGet, `{"prompt_id":"`+h.id(t, "docs", "hello")+`"}`)); e.Error != "PERMISSION_DENIED" || !strings.Contains(e.Message, "rude") {
+	if e := calltest.Failure(t, h.Tool(t, PromptGet, `{"prompt_id":"`+h.ID(t, "docs", "hello")+`"}`)); e.Error != "PERMISSION_DENIED" || !strings.Contains(e.Message, "rude") {
 		t.Errorf("%+v", e)
 	}
-	read := `{"resource_id":"` + h.id(t, "docs", "README") + `"}`
-	h.tool(t, ResourceRead, `{"resource_id":"nope"}`)
-	h.tool(t, ResourceRead, read)
-	up.err = mcp.Errorf(mcp.KindUpstreamUnavailable, "down")
-	before := len(up.calls)
-	h.tool(t, ResourceRead, read)
-	if n := len(up.calls) - before; n != 3 {
+	read := `{"resource_id":"` + h.ID(t, "docs", "README") + `"}`
+	h.Tool(t, ResourceRead, `{"resource_id":"nope"}`)
+	h.Tool(t, ResourceRead, read)
+	up.Err = mcp.Errorf(mcp.KindUpstreamUnavailable, "down")
+	before := len(up.Calls)
+	h.Tool(t, ResourceRead, read)
+	if n := len(up.Calls) - before; n != 3 {
 		t.Errorf("%d attempts", n)
 	}
-	if e := failure(t, h.tool(t, ResourceRead, read)); e.Error != "RATE_LIMITED" {
+	if e := calltest.Failure(t, h.Tool(t, ResourceRead, read)); e.Error != "RATE_LIMITED" {
 		t.Errorf("%+v", e)
 	}
-	up.err = nil
-	if _, err := h.ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`); err == nil || mcp.WireError(err, "").Code != -32005 {
+	up.Err = nil
+	if _, err := h.Ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`); err == nil || mcp.WireError(err, "").Code != -32005 {
 		t.Errorf("resources/read goes round the quota: %v", err)
 	}
 }
@@ -434,14 +318,14 @@ func TestPrimitiveControls(t *testing.T) {
 // Clients have resources as of any server, too.
 func TestNativeResources(t *testing.T) {
 	h, up := library(t, Options{})
-	other := newShelf()
-	h.mu.Lock()
-	h.others["more"] = other
-	h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: "more", Namespace: "more", Resources: raws(`{"uri":"file:///docs/readme.md","name":"Other"}`)})
-	h.mu.Unlock()
+	other := calltest.NewShelf()
+	h.Mu.Lock()
+	h.Others["more"] = other
+	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "more", Namespace: "more", Resources: calltest.Raws(`{"uri":"file:///docs/readme.md","name":"Other"}`)})
+	h.Mu.Unlock()
 	get := func(method, params string) string {
 		t.Helper()
-		out, err := h.ask(t, method, params)
+		out, err := h.Ask(t, method, params)
 		if err != nil {
 			t.Fatalf("%s %s: %v", method, params, err)
 		}
@@ -457,11 +341,11 @@ func TestNativeResources(t *testing.T) {
 	if got := get("resources/read", `{"uri":"file:///docs/readme.md","_meta":{"x":1}}`); !strings.Contains(got, `"k":12345678901234567890`) {
 		t.Errorf("%s", got)
 	}
-	if want := `resources/read {"uri":"file:///docs/readme.md","_meta":{"x":1}}`; up.last() != want {
-		t.Errorf("%s, want %s", up.last(), want)
+	if want := `resources/read {"uri":"file:///docs/readme.md","_meta":{"x":1}}`; up.Last() != want {
+		t.Errorf("%s, want %s", up.Last(), want)
 	}
-	get("resources/read", `{"uri":"`+h.id(t, "more", "Other")+`"}`)
-	if !strings.HasPrefix(other.last(), "resources/read") {
+	get("resources/read", `{"uri":"`+h.ID(t, "more", "Other")+`"}`)
+	if !strings.HasPrefix(other.Last(), "resources/read") {
 		t.Error("by its id, the second server's resource is reached")
 	}
 	get("resources/read", `{"uri":"db://users/7?limit=2"}`)
@@ -469,7 +353,7 @@ func TestNativeResources(t *testing.T) {
 		method, params string
 		code           int
 	}{{"resources/read", `{"uri":"nope"}`, -32002}, {"resources/read", `{}`, -32602}, {"resources/list", `{"cursor":"x"}`, -32602}, {"resources/frobnicate", `{}`, -32601}} {
-		if _, err := h.ask(t, c.method, c.params); mcp.WireError(err, mcp.V20251125).Code != c.code {
+		if _, err := h.Ask(t, c.method, c.params); mcp.WireError(err, mcp.V20251125).Code != c.code {
 			t.Errorf("%s %s: %v", c.method, c.params, err)
 		}
 	}
@@ -478,27 +362,27 @@ func TestNativeResources(t *testing.T) {
 func TestNativePrompts(t *testing.T) {
 	for _, mode := range []Mode{ModeGateway, ModeProxy} {
 		h, up := library(t, Options{Mode: mode})
-		other := newShelf()
-		h.mu.Lock()
-		h.others["zoo"] = other
-		h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: "zoo", Namespace: "zoo", Prompts: raws(`{"name":"hello","x":12345678901234567890}`)})
-		h.mu.Unlock()
-		out, err := h.ask(t, "prompts/list", `{}`)
-		second := h.id(t, "zoo", "hello")
+		other := calltest.NewShelf()
+		h.Mu.Lock()
+		h.Others["zoo"] = other
+		h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "zoo", Namespace: "zoo", Prompts: calltest.Raws(`{"name":"hello","x":12345678901234567890}`)})
+		h.Mu.Unlock()
+		out, err := h.Ask(t, "prompts/list", `{}`)
+		second := h.ID(t, "zoo", "hello")
 		if err != nil || strings.Count(string(out), `"name":"hello"`) != 1 || !strings.Contains(string(out), `{"name":"`+second+`","x":12345678901234567890}`) {
 			t.Errorf("%s %v", out, err)
 		}
-		if out, err = h.ask(t, "prompts/get", `{"name":"summarize_pr","arguments":{"repo":"a"},"_meta":{"k":1}}`); err != nil || !strings.HasPrefix(string(out), `{"description":"A summary","messages":[`) {
+		if out, err = h.Ask(t, "prompts/get", `{"name":"summarize_pr","arguments":{"repo":"a"},"_meta":{"k":1}}`); err != nil || !strings.HasPrefix(string(out), `{"description":"A summary","messages":[`) {
 			t.Errorf("%s %v", out, err)
 		}
-		if up.last() != `prompts/get {"name":"summarize_pr","arguments":{"repo":"a"},"_meta":{"k":1}}` {
-			t.Errorf("the upstream got %s", up.last())
+		if up.Last() != `prompts/get {"name":"summarize_pr","arguments":{"repo":"a"},"_meta":{"k":1}}` {
+			t.Errorf("the upstream got %s", up.Last())
 		}
-		if _, err = h.ask(t, "prompts/get", `{"name":"`+second+`"}`); err != nil || other.last() != `prompts/get {"name":"hello","arguments":{}}` {
-			t.Errorf("by its id: %v, %s", err, other.last())
+		if _, err = h.Ask(t, "prompts/get", `{"name":"`+second+`"}`); err != nil || other.Last() != `prompts/get {"name":"hello","arguments":{}}` {
+			t.Errorf("by its id: %v, %s", err, other.Last())
 		}
-		for _, params := range []string{`{}`, `{"name":"nope"}`, `{"name":"` + h.id(t, "docs", "README") + `"}`} {
-			if _, err := h.ask(t, "prompts/get", params); mcp.WireError(err, "").Code != jsonrpc.CodeInvalidParams {
+		for _, params := range []string{`{}`, `{"name":"nope"}`, `{"name":"` + h.ID(t, "docs", "README") + `"}`} {
+			if _, err := h.Ask(t, "prompts/get", params); mcp.WireError(err, "").Code != jsonrpc.CodeInvalidParams {
 				t.Errorf("%s: %v", params, err)
 			}
 		}
@@ -511,12 +395,12 @@ func TestNativeListIsPaged(t *testing.T) {
 	for i := range 2*resourcePage + 7 {
 		l.Resources = append(l.Resources, json.RawMessage(fmt.Sprintf(`{"uri":"m:%d","name":"r%d"}`, i, i)))
 	}
-	h.mu.Lock()
-	h.snapshot, _ = h.snapshot.With(l)
-	h.mu.Unlock()
+	h.Mu.Lock()
+	h.Listed, _ = h.Listed.With(l)
+	h.Mu.Unlock()
 	seen, pages := map[string]bool{}, 0
 	for params := `{}`; params != ""; pages++ {
-		out, err := h.ask(t, "resources/list", params)
+		out, err := h.Ask(t, "resources/list", params)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -538,32 +422,32 @@ func TestCompletion(t *testing.T) {
 	h, up := library(t, Options{})
 	for ref, want := range map[string]string{
 		`{"type":"ref/prompt","name":"summarize_pr"}`:                       `{"type":"ref/prompt","name":"summarize_pr"}`,
-		`{"type":"ref/prompt","name":"` + h.id(t, "docs", "hello") + `"}`:   `{"type":"ref/prompt","name":"hello"}`,
+		`{"type":"ref/prompt","name":"` + h.ID(t, "docs", "hello") + `"}`:   `{"type":"ref/prompt","name":"hello"}`,
 		`{"type":"ref/resource","uri":"db://{table}/{id}{?limit}"}`:         `{"type":"ref/resource","uri":"db://{table}/{id}{?limit}"}`,
-		`{"uri":"` + h.id(t, "docs", "rows") + `","type":"ref/resource"}`:   `{"uri":"db://{table}/{id}{?limit}","type":"ref/resource"}`,
+		`{"uri":"` + h.ID(t, "docs", "rows") + `","type":"ref/resource"}`:   `{"uri":"db://{table}/{id}{?limit}","type":"ref/resource"}`,
 		`{"type":"ref/prompt","name":"nope"}`:                               "",
-		`{"type":"ref/prompt","name":"` + h.id(t, "docs", "README") + `"}`:  "",
-		`{"type":"ref/resource","uri":"` + h.id(t, "docs", "README") + `"}`: "",
+		`{"type":"ref/prompt","name":"` + h.ID(t, "docs", "README") + `"}`:  "",
+		`{"type":"ref/resource","uri":"` + h.ID(t, "docs", "README") + `"}`: "",
 		`{"type":"ref/tool","name":"x"}`:                                    "",
 	} {
-		up.answers["completion/complete "] = `{"completion":{"values":["weir"]}}`
-		out, err := h.ask(t, "completion/complete", `{"ref":`+ref+`,"argument":{"name":"repo","value":"w"}}`)
+		up.Answers["completion/complete "] = `{"completion":{"values":["weir"]}}`
+		out, err := h.Ask(t, "completion/complete", `{"ref":`+ref+`,"argument":{"name":"repo","value":"w"}}`)
 		if want == "" {
 			if mcp.WireError(err, "").Code != jsonrpc.CodeInvalidParams {
 				t.Errorf("%s: %s %v", ref, out, err)
 			}
 			continue
 		}
-		if err != nil || string(out) != `{"completion":{"values":["weir"]}}` || up.last() != `completion/complete {"ref":`+want+`,"argument":{"name":"repo","value":"w"}}` {
-			t.Errorf("%s: %s %v, upstream got %s", ref, out, err, up.last())
+		if err != nil || string(out) != `{"completion":{"values":["weir"]}}` || up.Last() != `completion/complete {"ref":`+want+`,"argument":{"name":"repo","value":"w"}}` {
+			t.Errorf("%s: %s %v, upstream got %s", ref, out, err, up.Last())
 		}
 	}
-	h.mu.Lock()
-	h.others["more"] = newShelf()
-	h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: "more", Namespace: "more", Prompts: raws(`{"name":"hello"}`)})
-	h.mu.Unlock()
-	before := up.last()
-	if _, err := h.ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"x","value":""}}`); err != nil || up.last() == before {
+	h.Mu.Lock()
+	h.Others["more"] = calltest.NewShelf()
+	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "more", Namespace: "more", Prompts: calltest.Raws(`{"name":"hello"}`)})
+	h.Mu.Unlock()
+	before := up.Last()
+	if _, err := h.Ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"x","value":""}}`); err != nil || up.Last() == before {
 		t.Errorf("of two servers of the configuration, the first one does not answer: %v", err)
 	}
 }
@@ -571,17 +455,19 @@ func TestCompletion(t *testing.T) {
 func TestPin(t *testing.T) {
 	h, up := library(t, Options{})
 	hash := h.Snapshot().Catalog.Hash()
-	calls := []func(*harness) shaped{
-		func(h *harness) shaped {
-			return h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "web", "search")+`","args":{}}`)
+	calls := []func(*harness) calltest.Answer{
+		func(h *harness) calltest.Answer {
+			return h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "web", "search")+`","args":{}}`)
 		},
-		func(h *harness) shaped {
-			return h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "web", "search")+`","args":{},"dry_run":true}`)
+		func(h *harness) calltest.Answer {
+			return h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "web", "search")+`","args":{},"dry_run":true}`)
 		},
-		func(h *harness) shaped {
-			return h.tool(t, ResourceRead, `{"resource_id":"`+h.id(t, "docs", "README")+`"}`)
+		func(h *harness) calltest.Answer {
+			return h.Tool(t, ResourceRead, `{"resource_id":"`+h.ID(t, "docs", "README")+`"}`)
 		},
-		func(h *harness) shaped { return h.tool(t, PromptGet, `{"prompt_id":"`+h.id(t, "docs", "hello")+`"}`) },
+		func(h *harness) calltest.Answer {
+			return h.Tool(t, PromptGet, `{"prompt_id":"`+h.ID(t, "docs", "hello")+`"}`)
+		},
 	}
 	for _, c := range []struct {
 		name string
@@ -591,9 +477,9 @@ func TestPin(t *testing.T) {
 		{"none", dispatch.Pin{}, true}, {"the same", dispatch.Pin{Hash: hash, Strict: true}, true},
 		{"another, warn", dispatch.Pin{Hash: strings.Repeat("0", 64)}, true}, {"another, strict", dispatch.Pin{Hash: strings.Repeat("0", 64), Strict: true}, false},
 	} {
-		h.g = New(Options{Upstreams: h.fleet, Artifacts: h.g.opts.Artifacts, Pin: c.pin})
+		h.change(func(o *Options) { o.Pin = c.pin })
 		for i, call := range calls {
-			before := len(h.called()) + len(up.calls)
+			before := len(h.Called()) + len(up.Calls)
 			s := call(h)
 			if c.runs {
 				if s.IsError {
@@ -601,22 +487,22 @@ func TestPin(t *testing.T) {
 				}
 				continue
 			}
-			e := failure(t, s)
+			e := calltest.Failure(t, s)
 			// The hash to pin is for the operator: an agent could ask to have it set.
-			if e.Error != "PERMISSION_DENIED" || strings.Contains(s.Content[0].Text, hash) || !strings.Contains(e.Message, "pin.expected_hash") || len(h.called())+len(up.calls) != before {
+			if e.Error != "PERMISSION_DENIED" || strings.Contains(s.Content[0].Text, hash) || !strings.Contains(e.Message, "pin.expected_hash") || len(h.Called())+len(up.Calls) != before {
 				t.Errorf("%s, call %d: %+v", c.name, i, e)
 			}
 		}
-		if _, err := h.ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`); (err == nil) != c.runs {
+		if _, err := h.Ask(t, "resources/read", `{"uri":"file:///docs/readme.md"}`); (err == nil) != c.runs {
 			t.Errorf("%s: resources/read: %v", c.name, err)
 		}
-		if s := h.tool(t, ToolBrowse, `{"path":"/"}`); s.IsError {
+		if s := h.Tool(t, ToolBrowse, `{"path":"/"}`); s.IsError {
 			t.Errorf("%s: browsing is possible: %+v", c.name, s)
 		}
 	}
-	h.mu.Lock()
-	h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"search","description":"Search the web for pages. "}`)})
-	h.mu.Unlock()
+	h.Mu.Lock()
+	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "web", Namespace: "web", Tools: calltest.Raws(`{"name":"search","description":"Search the web for pages. "}`)})
+	h.Mu.Unlock()
 	if h.Snapshot().Catalog.Hash() == hash {
 		t.Error("another description has the same hash")
 	}
@@ -625,15 +511,15 @@ func TestPin(t *testing.T) {
 // The session's log level reaches upstreams, once.
 func TestLogLevelOfUpstreams(t *testing.T) {
 	h, up := library(t, Options{})
-	read := `{"resource_id":"` + h.id(t, "docs", "README") + `"}`
-	h.tool(t, ResourceRead, read)
-	h.session.SetLogLevel("warning")
-	h.tool(t, ResourceRead, read)
-	h.tool(t, ResourceRead, read)
-	h.session.SetLogLevel("debug")
-	h.tool(t, ResourceRead, read)
-	if fmt.Sprint(up.levels) != "[warning debug]" {
-		t.Errorf("%v", up.levels)
+	read := `{"resource_id":"` + h.ID(t, "docs", "README") + `"}`
+	h.Tool(t, ResourceRead, read)
+	h.Session.SetLogLevel("warning")
+	h.Tool(t, ResourceRead, read)
+	h.Tool(t, ResourceRead, read)
+	h.Session.SetLogLevel("debug")
+	h.Tool(t, ResourceRead, read)
+	if fmt.Sprint(up.Levels) != "[warning debug]" {
+		t.Errorf("%v", up.Levels)
 	}
 	if got := h.g.state.levels("docs").Of(mcp.NewSession("", "bob")); got != "info" {
 		t.Errorf("a session without a wish gets %q", got)
@@ -669,4 +555,4 @@ func (p *telling) take() []string {
 	return heard
 }
 
-var _ bridge.Leveler = (*shelf)(nil)
+var _ bridge.Leveler = (*calltest.Shelf)(nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 )
 
 // webProfile has all that is not of vault.
@@ -25,12 +26,12 @@ func TestProfileOnEverySurface(t *testing.T) {
 	for _, mode := range []Mode{ModeGateway, ModeProxy, ModePlain} {
 		options := Options{Profiles: []Profile{webProfile}, Mode: mode, ExposeHydrate: true}
 		with, without := newHarness(t, options), newHarness(t, options)
-		with.list(secretListing())
+		with.List(secretListing())
 		for _, h := range []*harness{with, without} {
-			h.list(publicListing())
+			h.List(publicListing())
 		}
-		tool := with.id(t, "vault", "secret_read")
-		if raw, err := with.askAs(t.Context(), dev, "tools/call", `{"name":"no_such_tool"}`); err == nil {
+		tool := with.ID(t, "vault", "secret_read")
+		if raw, err := with.AskAs(t.Context(), calltest.Dev, "tools/call", `{"name":"no_such_tool"}`); err == nil {
 			t.Errorf("%s", raw)
 		}
 		for _, request := range [][2]string{
@@ -52,13 +53,13 @@ func TestProfileOnEverySurface(t *testing.T) {
 			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"secret_prompt"},"argument":{"name":"a","value":""}}`},
 			{"completion/complete", `{"ref":{"type":"ref/resource","uri":"secret://of/{name}"},"argument":{"name":"name","value":""}}`},
 		} {
-			got, gotErr := with.askAs(ctx, dev, request[0], request[1])
-			want, wantErr := without.askAs(ctx, dev, request[0], request[1])
-			if string(got) != string(want) || errorText(gotErr) != errorText(wantErr) {
-				t.Errorf("%v %s %s:\n%s %s\nand where there is nothing:\n%s %s", mode, request[0], request[1], got, errorText(gotErr), want, errorText(wantErr))
+			got, gotErr := with.AskAs(ctx, calltest.Dev, request[0], request[1])
+			want, wantErr := without.AskAs(ctx, calltest.Dev, request[0], request[1])
+			if string(got) != string(want) || calltest.ErrorText(gotErr) != calltest.ErrorText(wantErr) {
+				t.Errorf("%v %s %s:\n%s %s\nand where there is nothing:\n%s %s", mode, request[0], request[1], got, calltest.ErrorText(gotErr), want, calltest.ErrorText(wantErr))
 			}
 		}
-		if calls := with.called(); len(calls) > 0 {
+		if calls := with.Called(); len(calls) > 0 {
 			t.Errorf("a server was asked: %v", calls)
 		}
 		if with.g.View(t.Context()) != with.Snapshot() {
@@ -71,8 +72,8 @@ func TestProfileOnEverySurface(t *testing.T) {
 // namespaces; resources and prompts follow their server.
 func TestProfilePatterns(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.list(secretListing())
-	h.list(catalog.Listing{Upstream: "crm-eu", Namespace: "crm", Tools: []json.RawMessage{
+	h.List(secretListing())
+	h.List(catalog.Listing{Upstream: "crm-eu", Namespace: "crm", Tools: []json.RawMessage{
 		json.RawMessage(`{"name":"get_user","inputSchema":{"type":"object"}}`), json.RawMessage(`{"name":"del_user","inputSchema":{"type":"object"}}`),
 	}, Prompts: []json.RawMessage{json.RawMessage(`{"name":"get_prompt"}`)}})
 	for _, test := range []struct {
@@ -115,10 +116,10 @@ func TestUnknownProfileIsEmpty(t *testing.T) {
 		if n := h.g.View(ctx).Catalog.Len(); n != 0 {
 			t.Errorf("%d entries", n)
 		}
-		if raw, err := h.askAs(ctx, dev, "tools/call", `{"name":"web__search","arguments":{}}`); err == nil && !strings.Contains(string(raw), "isError") {
+		if raw, err := h.AskAs(ctx, calltest.Dev, "tools/call", `{"name":"web__search","arguments":{}}`); err == nil && !strings.Contains(string(raw), "isError") {
 			t.Errorf("%s", raw)
 		}
-		if calls := h.called(); len(calls) > 0 {
+		if calls := h.Called(); len(calls) > 0 {
 			t.Errorf("a server was asked: %v", calls)
 		}
 	}
@@ -129,11 +130,11 @@ func TestProfileNeverWidens(t *testing.T) {
 	policy := hiding()
 	policy.Rules = append(policy.Rules, dispatch.PolicyRule{Action: dispatch.Allow, Tool: "files:read*", If: &authz.Condition{Profile: "open"}})
 	h := newHarness(t, Options{Policy: policy, Profiles: []Profile{webProfile, {Name: "open"}, {Name: "vault", Include: []string{"vault:*"}}}})
-	h.list(secretListing())
-	h.list(publicListing())
-	whole := h.g.View(identity.With(t.Context(), dev)).Catalog
+	h.List(secretListing())
+	h.List(publicListing())
+	whole := h.g.View(identity.With(t.Context(), calltest.Dev)).Catalog
 	for _, name := range []string{"public", "vault"} {
-		c := h.g.View(identity.WithRoute(identity.With(t.Context(), dev), identity.Route{Profile: name})).Catalog
+		c := h.g.View(identity.WithRoute(identity.With(t.Context(), calltest.Dev), identity.Route{Profile: name})).Catalog
 		for _, e := range c.Entries() {
 			if _, ok := whole.Lookup(e.ID); !ok {
 				t.Errorf("%s shows %s, which the policy hides", name, e.ID)
@@ -144,13 +145,13 @@ func TestProfileNeverWidens(t *testing.T) {
 		}
 	}
 	// A rule that names a profile counts there alone.
-	id := h.id(t, "files", "read_file")
+	id := h.ID(t, "files", "read_file")
 	for name, want := range map[string]bool{"open": true, "public": false, "": false} {
-		ctx := identity.WithRoute(identity.With(t.Context(), dev), identity.Route{Profile: name})
+		ctx := identity.WithRoute(identity.With(t.Context(), calltest.Dev), identity.Route{Profile: name})
 		if _, seen := h.g.View(ctx).Catalog.Lookup(id); seen != want {
 			t.Errorf("at %q: %s is seen: %t", name, id, seen)
 		}
-		raw, err := h.askAs(ctx, dev, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{"path":"a"}}}`)
+		raw, err := h.AskAs(ctx, calltest.Dev, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{"path":"a"}}}`)
 		if ran := err == nil && !strings.Contains(string(raw), `"isError":true`); ran != want {
 			t.Errorf("at %q: %s %v", name, raw, err)
 		}
@@ -173,7 +174,7 @@ func TestProfileMode(t *testing.T) {
 		if got := h.g.Mode(ctx); got != test.want {
 			t.Errorf("%q: %v", test.profile, got)
 		}
-		raw, err := h.askAs(ctx, dev, "tools/list", `{}`)
+		raw, err := h.AskAs(ctx, calltest.Dev, "tools/list", `{}`)
 		if listed := strings.Contains(string(raw), "web__search"); err != nil || listed != (test.want == ModePlain) {
 			t.Errorf("%q lists: %s %v", test.profile, raw, err)
 		}
@@ -208,7 +209,7 @@ func TestProfileChangesAreTold(t *testing.T) {
 	all := func(name string) []string {
 		return []string{fmt.Sprintf(name+changed, "prompts"), fmt.Sprintf(name+changed, "resources"), fmt.Sprintf(name+changed, "tools")}
 	}
-	h.list(secretListing())
+	h.List(secretListing())
 	expect("another server", append(all(""), all("vault")...)...)
 	options.Upstreams, options.Artifacts, options.Profiles = h, h.g.opts.Artifacts, []Profile{{Name: "public"}, {Name: "vault", Include: []string{"vault:*"}}}
 	New(options)
@@ -218,20 +219,20 @@ func TestProfileChangesAreTold(t *testing.T) {
 // TestAuditOfProfileProbes: a call at a profile of an entry that it has not is a refusal in the log,
 // by the profile, and one of a name that does not exist is none.
 func TestAuditOfProfileProbes(t *testing.T) {
-	l, to, dir := testAudit(t, audit.FormFull, false)
+	l, to, dir := calltest.NewAudit(t, audit.FormFull, false)
 	h := newHarness(t, Options{Profiles: []Profile{webProfile}, Audit: to})
-	h.list(secretListing())
+	h.List(secretListing())
 	ctx := identity.WithRoute(t.Context(), identity.Route{Profile: webProfile.Name})
 	for _, request := range [][2]string{
-		{"tools/call", `{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "vault", "secret_read") + `","args":{}}}`},
+		{"tools/call", `{"name":"tool_execute","arguments":{"tool_id":"` + h.ID(t, "vault", "secret_read") + `","args":{}}}`},
 		{"tools/call", `{"name":"tool_execute","arguments":{"tool_id":"vault:absent#12345678","args":{}}}`},
 		{"resources/read", `{"uri":"secret://of/x"}`},
 		{"prompts/get", `{"name":"secret_prompt"}`},
 		{"prompts/get", `{"name":"absent_prompt"}`},
 	} {
-		_, _ = h.askAs(ctx, dev, request[0], request[1]) // the answer is that for an unknown name
+		_, _ = h.AskAs(ctx, calltest.Dev, request[0], request[1]) // the answer is that for an unknown name
 	}
-	got := recorded(t, l, dir)
+	got := calltest.Recorded(t, l, dir)
 	if len(got) != 3 {
 		t.Errorf("the log has %q", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -21,7 +22,7 @@ import (
 func TestNothingOutlivesItsFile(t *testing.T) {
 	pool := memory.NewPool(memory.Options{Limit: 64 << 20, SpillAt: 128 << 10, Dir: t.TempDir(), Linger: -1})
 	defer pool.Close()
-	inFile := func(result string) peerFunc {
+	inFile := func(result string) calltest.Peer {
 		return func(ctx context.Context, _ json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 			b := pool.Account("large").NewBuffer(ctx, 32<<20)
 			if err := b.Fill(strings.NewReader(result), -1); err != nil {
@@ -45,9 +46,9 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 	rows.WriteByte(']')
 	const tool = `{"name":"large","description":"d","annotations":{"readOnlyHint":true}}`
 	for name, raw := range map[string]string{
-		"text":       textResult("fact: one\n\n" + strings.Repeat("a line\n", 100_000)),
+		"text":       calltest.Text("fact: one\n\n" + strings.Repeat("a line\n", 100_000)),
 		"no escapes": `{"content":[{"type":"text","text":"fact: one` + strings.Repeat(" and more", 100_000) + `"}]}`,
-		"table":      textResult(rows.String()),
+		"table":      calltest.Text(rows.String()),
 		"structured": `{"content":[],"structuredContent":` + rows.String() + `}`,
 	} {
 		for _, whole := range []bool{false, true} {
@@ -57,12 +58,12 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 					opts.Firewall.ThresholdChars = 1 << 30
 				}
 				h := newHarness(t, opts)
-				h.add("y", inFile(raw), tool)
+				h.Add("y", inFile(raw), tool)
 				call := func(more string) (answer string) {
 					ctx, scope := memory.WithScope(t.Context())
 					defer scope.End()
-					params := `{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "y", "large") + `","args":{}` + more + `}}`
-					out, err := h.g.Serve(ctx, &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(params), Version: mcp.V20251125, Session: h.session, Peer: mcp.NoPeer})
+					params := `{"name":"tool_execute","arguments":{"tool_id":"` + h.ID(t, "y", "large") + `","args":{}` + more + `}}`
+					out, err := h.g.Serve(ctx, &mcp.Request{ID: "1", Method: "tools/call", Params: json.RawMessage(params), Version: mcp.V20251125, Session: h.Session, Peer: mcp.NoPeer})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -73,12 +74,12 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 					t.Errorf("held is %+v", u)
 				}
 				again := call("") // of the cache
-				if a, b := rawjson.Get([]byte(first), "content"), rawjson.Get([]byte(again), "content"); string(a) != string(b) || len(h.called()) != 1 {
-					t.Errorf("the cache has another answer, after %d calls", len(h.called()))
+				if a, b := rawjson.Get([]byte(first), "content"), rawjson.Get([]byte(again), "content"); string(a) != string(b) || len(h.Called()) != 1 {
+					t.Errorf("the cache has another answer, after %d calls", len(h.Called()))
 				}
 				if _, handle, held := strings.Cut(first, "Held back as "); held {
 					handle, _, _ = strings.Cut(handle, ".")
-					seen := h.tool(t, ToolView, `{"handle":"`+handle+`","selector":{"type":"head","chars":200}}`)
+					seen := h.Tool(t, ToolView, `{"handle":"`+handle+`","selector":{"type":"head","chars":200}}`)
 					if text := seen.Content[0].Text; !strings.Contains(text, "fact") {
 						t.Errorf("what is kept is another: %.200s", text)
 					}
@@ -86,7 +87,7 @@ func TestNothingOutlivesItsFile(t *testing.T) {
 					t.Errorf("it is not held back: %.300s", first)
 				}
 				call(`,"abstract_domains":"name","mode":"sync"`)
-				if u := h.usage(); u.Estimated == 0 || u.Uncounted != 0 {
+				if u := h.g.state.Stats("ann").Total; u.Estimated == 0 || u.Uncounted != 0 {
 					t.Errorf("%+v", u)
 				}
 				h.g.state.Close(context.Background()) // waits until all is counted that is

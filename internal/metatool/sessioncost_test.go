@@ -40,7 +40,7 @@ func TestSessionMemory(t *testing.T) {
 		}
 		return w.Result().Header
 	}
-	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":%q,"arguments":{"q":"x"}}}}`, h.id(t, "web", "search"))
+	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":%q,"arguments":{"q":"x"}}}}`, h.ID(t, "web", "search"))
 	open := func(n int) {
 		for range n {
 			id := post("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{"listChanged":true}},"clientInfo":{"name":"probe","version":"1.0"}}}`).Get("Mcp-Session-Id")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -22,7 +23,7 @@ type closedServer struct {
 func (s *closedServer) Call(context.Context, string, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
 	s.calls.Add(1)
 	if s.signedIn.Load() {
-		return json.RawMessage(textResult("welcome")), nil
+		return json.RawMessage(calltest.Text("welcome")), nil
 	}
 	return nil, &mcp.Error{Kind: mcp.KindUnauthorized, Message: "the server needs a sign-in", Data: json.RawMessage(`{"kind":"unauthorized","server":"notes","command":"weir login notes","connect_url":"https://weir.example.com/connect/notes"}`)}
 }
@@ -56,38 +57,38 @@ func TestSignInByElicitation(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness(t, Options{})
 				server := &closedServer{}
-				h.add("notes", nil, `{"name":"hello","inputSchema":{"type":"object"}}`)
-				h.others = map[string]mcp.Peer{"notes": server}
-				h.session.SetClient(nil, json.RawMessage(c.capabilities))
-				p := &person{answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				h.Add("notes", nil, `{"name":"hello","inputSchema":{"type":"object"}}`)
+				h.Others = map[string]mcp.Peer{"notes": server}
+				h.Session.SetClient(nil, json.RawMessage(c.capabilities))
+				p := &calltest.Person{Answer: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 					if c.after > 0 {
 						time.AfterFunc(c.after, func() { server.signedIn.Store(true) })
 					}
 					return json.RawMessage(`{"action":"` + c.action + `"}`), nil
 				}}
 				began := time.Now()
-				out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: h.session, Peer: p,
-					Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.id(t, "notes", "hello") + `","args":{}},"_meta":{"io.modelcontextprotocol/clientCapabilities":` + c.capabilities + `}}`)})
+				out, err := h.g.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: h.Session, Peer: p,
+					Params: json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + h.ID(t, "notes", "hello") + `","args":{}},"_meta":{"io.modelcontextprotocol/clientCapabilities":` + c.capabilities + `}}`)})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took != c.took {
 					t.Errorf("it took %s", took)
 				}
-				if c.asked != (len(p.asked) == 1) {
-					t.Fatalf("asked %q", p.asked)
+				if c.asked != (len(p.Asked) == 1) {
+					t.Fatalf("asked %q", p.Asked)
 				}
 				if c.asked {
-					method, params, _ := strings.Cut(p.asked[0], " ")
+					method, params, _ := strings.Cut(p.Asked[0], " ")
 					if method != "elicitation/create" || rawjson.Text(rawjson.Get([]byte(params), "mode")) != "url" || rawjson.Text(rawjson.Get([]byte(params), "url")) != "https://weir.example.com/connect/notes" || (rawjson.Text(rawjson.Get([]byte(params), "elicitationId")) == "") != mcp.IsModern(version) {
-						t.Errorf("asked %q", p.asked[0])
+						t.Errorf("asked %q", p.Asked[0])
 					}
 				}
 				text := string(out)
 				if c.welcome != strings.Contains(text, "welcome") || !c.welcome && (!strings.Contains(text, "AUTH_FAILED") || !strings.Contains(text, `connect_url\":\"https://weir.example.com/connect/notes`) || !strings.Contains(text, `retryable\":true`)) {
 					t.Errorf("the agent reads %s", text)
 				}
-				h.session.Close()
+				h.Session.Close()
 			})
 		})
 	}

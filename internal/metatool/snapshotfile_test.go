@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -30,10 +31,10 @@ func fileHarness(t *testing.T, data string) (*harness, *SnapshotFile) {
 		t.Fatal(err)
 	}
 	h := newHarness(t, Options{})
-	h.mu.Lock()
-	h.others = map[string]mcp.Peer{f.Name(): f}
-	h.snapshot, _ = h.snapshot.With(f.Listing())
-	h.mu.Unlock()
+	h.Mu.Lock()
+	h.Others = map[string]mcp.Peer{f.Name(): f}
+	h.Listed, _ = h.Listed.With(f.Listing())
+	h.Mu.Unlock()
 	return h, f
 }
 
@@ -44,14 +45,14 @@ func TestSnapshotFile(t *testing.T) {
 	if f.Name() != "mixed" {
 		t.Errorf("%s", f.Name())
 	}
-	if got := h.id(t, "mixed", "README"); got != "resource::file:README#a8c506b1" {
+	if got := h.ID(t, "mixed", "README"); got != "resource::file:README#a8c506b1" {
 		t.Errorf("namespaces are inferred: %s", got)
 	}
-	if got := h.id(t, "mixed", "github.create_issue"); !strings.HasPrefix(got, "github:create_issue#") {
+	if got := h.ID(t, "mixed", "github.create_issue"); !strings.HasPrefix(got, "github:create_issue#") {
 		t.Errorf("%s", got)
 	}
-	read := func(name, more string) shaped {
-		return h.tool(t, ResourceRead, `{"resource_id":"`+h.id(t, "mixed", name)+`"`+more+`}`)
+	read := func(name, more string) calltest.Answer {
+		return h.Tool(t, ResourceRead, `{"resource_id":"`+h.ID(t, "mixed", name)+`"`+more+`}`)
 	}
 	if s := read("README", ""); s.Content[0].Text != "# Hello" {
 		t.Errorf("%+v", s)
@@ -59,25 +60,25 @@ func TestSnapshotFile(t *testing.T) {
 	if s := read("two", ""); len(s.Content) != 2 || s.Content[1].Text != "two" {
 		t.Errorf("%+v", s)
 	}
-	if s := read("bin", ""); len(s.env.Artifacts) != 1 || s.env.Artifacts[0].SizeBytes != 2 {
+	if s := read("bin", ""); len(s.Env.Artifacts) != 1 || s.Env.Artifacts[0].SizeBytes != 2 {
 		t.Errorf("%+v", s)
 	}
 	if s := read("row", `,"args":{"id":7}`); s.Content[0].Text != "seven" {
 		t.Errorf("%+v", s)
 	}
-	s := h.tool(t, PromptGet, `{"prompt_id":"`+h.id(t, "mixed", "summarize_pr")+`","args":{"repo":"we\"ir\n"}}`)
+	s := h.Tool(t, PromptGet, `{"prompt_id":"`+h.ID(t, "mixed", "summarize_pr")+`","args":{"repo":"we\"ir\n"}}`)
 	if s.Content[0].Text != "Sums up" || s.Content[1].Text != "[user] Summarize we\"ir\n {{unknown}}" {
 		t.Errorf("%+v", s)
 	}
-	for _, s := range []shaped{
-		h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "mixed", "github.create_issue")+`","args":{}}`),
-		read("none", ""), h.tool(t, PromptGet, `{"prompt_id":"`+h.id(t, "mixed", "empty")+`"}`),
+	for _, s := range []calltest.Answer{
+		h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "mixed", "github.create_issue")+`","args":{}}`),
+		read("none", ""), h.Tool(t, PromptGet, `{"prompt_id":"`+h.ID(t, "mixed", "empty")+`"}`),
 	} {
-		if e := failure(t, s); e.Error != "UPSTREAM_ERROR" || *e.Retryable || !strings.Contains(e.Message, "needs an upstream") || !strings.Contains(e.Message, "mixed.json") {
+		if e := calltest.Failure(t, s); e.Error != "UPSTREAM_ERROR" || *e.Retryable || !strings.Contains(e.Message, "needs an upstream") || !strings.Contains(e.Message, "mixed.json") {
 			t.Errorf("%+v", e)
 		}
 	}
-	out, err := h.ask(t, "resources/list", `{}`)
+	out, err := h.Ask(t, "resources/list", `{}`)
 	if err != nil || strings.Contains(string(out), "# Hello") || strings.Contains(string(out), "blob") {
 		t.Errorf("definitions hold no contents: %s %v", out, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -21,14 +22,14 @@ func newStableHarness(t testing.TB, opts Options) *harness {
 	} {
 		tools = append(tools, fmt.Sprintf(`{"name":%q,"description":%q,"_meta":{"version":"1"}}`, tool.name, tool.words))
 	}
-	h.add("n", echo, tools...)
+	h.Add("n", calltest.Echo, tools...)
 	return h
 }
 
 // browse returns the ids of an answer, the marker as "|".
 func (h *harness) browse(t testing.TB, arguments string) (ids []string, lines []string) {
 	t.Helper()
-	s := h.tool(t, ToolBrowse, arguments)
+	s := h.Tool(t, ToolBrowse, arguments)
 	if s.IsError {
 		t.Fatalf("%+v", s)
 	}
@@ -72,7 +73,7 @@ func TestCacheStableOrder(t *testing.T) {
 func TestCacheStableIsPerSession(t *testing.T) {
 	h := newStableHarness(t, Options{})
 	h.browse(t, `{"query":"paint walls"}`)
-	h.session = mcp.NewSession("other", "ann")
+	h.Session = mcp.NewSession("other", "ann")
 	h.wantBrowse(t, `{"query":"count sheep"}`, "bravo echo")
 }
 
@@ -98,7 +99,7 @@ func TestCacheStableMarkerTakesNoPlace(t *testing.T) {
 func TestCacheStableFreezesScores(t *testing.T) {
 	h := newStableHarness(t, Options{Format: result.FormatJSON})
 	cards := func(arguments string) map[string]string {
-		s := h.tool(t, ToolBrowse, arguments)
+		s := h.Tool(t, ToolBrowse, arguments)
 		var list []json.RawMessage
 		if err := json.Unmarshal([]byte(s.Content[0].Text), &list); err != nil {
 			t.Fatal(err)
@@ -137,16 +138,16 @@ func TestCacheStableFreezesScores(t *testing.T) {
 
 func TestCacheStableCountsHydrations(t *testing.T) {
 	h := newStableHarness(t, Options{ExposeHydrate: true})
-	failure(t, h.tool(t, ToolHydrate, `{"tool_id":"n:echo@2"}`))
-	failure(t, h.tool(t, ToolExecute, `{"tool_id":"n:nope@1","args":{}}`))
-	if st := h.g.state.session(&mcp.Request{Session: h.session}); len(st.stable.seen) != 0 || len(st.offered) != 0 {
+	calltest.Failure(t, h.Tool(t, ToolHydrate, `{"tool_id":"n:echo@2"}`))
+	calltest.Failure(t, h.Tool(t, ToolExecute, `{"tool_id":"n:nope@1","args":{}}`))
+	if st := h.g.state.session(&mcp.Request{Session: h.Session}); len(st.stable.seen) != 0 || len(st.offered) != 0 {
 		t.Errorf("failed hydrations were recorded: %v, %v", st.stable.seen, st.offered)
 	}
-	if s := h.tool(t, ToolHydrate, `{"tool_id":"n:echo@1"}`); s.IsError {
+	if s := h.Tool(t, ToolHydrate, `{"tool_id":"n:echo@1"}`); s.IsError {
 		t.Fatalf("%+v", s)
 	}
 	h.wantBrowse(t, `{"query":"count sheep"}`, "echo | bravo")
-	h.tool(t, ToolExecute, `{"tool_id":"n:charlie@1","args":{}}`)
+	h.Tool(t, ToolExecute, `{"tool_id":"n:charlie@1","args":{}}`)
 	h.wantBrowse(t, `{"query":"sing songs and count sheep"}`, "bravo charlie echo")
 }
 
@@ -154,7 +155,7 @@ func TestCacheStableCountsHydrations(t *testing.T) {
 func TestCacheStableEndsWithTheCatalog(t *testing.T) {
 	h := newStableHarness(t, Options{})
 	h.browse(t, `{"query":"paint walls"}`)
-	h.add("n", echo, `{"name":"alpha","description":"paint walls green","_meta":{"version":"1"}}`, `{"name":"echo","description":"paint walls too","_meta":{"version":"1"}}`)
+	h.Add("n", calltest.Echo, `{"name":"alpha","description":"paint walls green","_meta":{"version":"1"}}`, `{"name":"echo","description":"paint walls too","_meta":{"version":"1"}}`)
 	lines := h.wantBrowse(t, `{"query":"paint walls"}`, "alpha echo")
 	if !strings.Contains(lines[0], "green") {
 		t.Errorf("%q", lines[0])
@@ -167,8 +168,8 @@ func TestCacheStableIsBounded(t *testing.T) {
 	for i := range maxOffered + 100 {
 		tools = append(tools, fmt.Sprintf(`{"name":"t%05d","description":"x","_meta":{"version":"1"}}`, i))
 	}
-	h.add("n", echo, tools...)
-	st := h.g.state.session(&mcp.Request{Session: h.session})
+	h.Add("n", calltest.Echo, tools...)
+	st := h.g.state.session(&mcp.Request{Session: h.Session})
 	e := h.Snapshot().Catalog.Of("n")
 	for i := range e {
 		st.hydrated(h.Snapshot().Catalog, e[i].ID, true)

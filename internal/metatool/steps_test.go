@@ -12,15 +12,16 @@ import (
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/tables"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 )
 
 // TestSteps: the order of the steps of a call, with everything configured, is that of testdata/steps.txt.
 func TestSteps(t *testing.T) {
 	var got strings.Builder
 	for _, mode := range []Mode{ModeGateway, ModeProxy, ModePlain} {
-		_, log, _ := testAudit(t, audit.FormFull, false)
+		_, log, _ := calltest.NewAudit(t, audit.FormFull, false)
 		h := newHarness(t, Options{
-			Mode: mode, TolerantArgs: true, ExposeHydrate: true, Cache: dispatch.CacheOptions{ReadOnly: true}, Retry: dispatch.RetryPolicy{MaxAttempts: 2}, Audit: log, Hooks: newDetector(t, "never", true, true).Set,
+			Mode: mode, TolerantArgs: true, ExposeHydrate: true, Cache: dispatch.CacheOptions{ReadOnly: true}, Retry: dispatch.RetryPolicy{MaxAttempts: 2}, Audit: log, Hooks: calltest.NewDetector(t, "never", true, true).Set,
 			Tables:       tables.Options{BaseURL: func() (string, error) { return "http://127.0.0.1:1", nil }, Fetches: func(string) bool { return true }, Refusals: new(tables.Refusals)},
 			CheckHeaders: func(context.Context, json.RawMessage, json.RawMessage) error { return nil },
 		})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -13,18 +14,18 @@ import (
 func TestStrictProxy(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		h := newHarness(t, Options{Mode: ModeProxy, Names: NameCanonical, Strict: strict})
-		id := h.id(t, "files", "read_file")
-		if list, err := h.ask(t, "tools/list", "{}"); err != nil || !strings.Contains(string(list), `{"name":"`+id+`"`) {
+		id := h.ID(t, "files", "read_file")
+		if list, err := h.Ask(t, "tools/list", "{}"); err != nil || !strings.Contains(string(list), `{"name":"`+id+`"`) {
 			t.Fatalf("%s, %v", list, err)
 		}
 		_, err := h.call(t, id, `{"path":"a"}`)
-		if strict != (err != nil) || strict != (len(h.called()) == 0) {
-			t.Fatalf("strict %t: %v, the server got %q", strict, err, h.called())
+		if strict != (err != nil) || strict != (len(h.Called()) == 0) {
+			t.Fatalf("strict %t: %v, the server got %q", strict, err, h.Called())
 		}
 		if kind, _ := mcp.KindOf(err); strict && (kind != mcp.KindInvalidParams || !strings.Contains(err.Error(), `call tool_execute with {"tool_id":"`+id+`"`)) {
 			t.Errorf("%v", err)
 		}
-		if s := h.tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{"path":"a"}}`); s.IsError {
+		if s := h.Tool(t, ToolExecute, `{"tool_id":"`+id+`","args":{"path":"a"}}`); s.IsError {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -37,24 +38,24 @@ func TestStrictReadsAreKept(t *testing.T) {
 		h, _ := library(t, Options{Strict: strict})
 		for _, c := range []struct{ verb, arguments, kept string }{
 			{ResourceRead, `{"resource_id":"file:///docs/readme.md"}`, "text/plain 15"},
-			{PromptGet, `{"prompt_id":"` + h.id(t, "docs", "summarize_pr") + `","args":{"repo":"r"}}`, "text/plain 9, text/plain 20, text/plain 11, image/png 2"},
+			{PromptGet, `{"prompt_id":"` + h.ID(t, "docs", "summarize_pr") + `","args":{"repo":"r"}}`, "text/plain 9, text/plain 20, text/plain 11, image/png 2"},
 		} {
-			for _, s := range []shaped{h.tool(t, c.verb, c.arguments), h.asJSON(t, c.verb, c.arguments)} {
+			for _, s := range []calltest.Answer{h.Tool(t, c.verb, c.arguments), h.AsJSON(t, c.verb, c.arguments)} {
 				var kept []string
-				for _, a := range s.env.Artifacts {
+				for _, a := range s.Env.Artifacts {
 					kept = append(kept, fmt.Sprint(a.MediaType, " ", a.SizeBytes))
-					if view := h.tool(t, ToolView, `{"handle":"`+a.Handle+`","selector":{"type":"head"}}`); a.MediaType == "text/plain" && (view.IsError || len(view.Content[0].Text) != int(a.SizeBytes)) {
+					if view := h.Tool(t, ToolView, `{"handle":"`+a.Handle+`","selector":{"type":"head"}}`); a.MediaType == "text/plain" && (view.IsError || len(view.Content[0].Text) != int(a.SizeBytes)) {
 						t.Errorf("%s: %+v", a.Handle, view)
 					}
 				}
-				if got := strings.Join(kept, ", "); s.IsError || s.env.Status != "ok" || strict && got != c.kept || !strict && got != "" {
-					t.Errorf("strict %t, %s keeps %q, status %q, error %t", strict, c.verb, got, s.env.Status, s.IsError)
+				if got := strings.Join(kept, ", "); s.IsError || s.Env.Status != "ok" || strict && got != c.kept || !strict && got != "" {
+					t.Errorf("strict %t, %s keeps %q, status %q, error %t", strict, c.verb, got, s.Env.Status, s.IsError)
 				}
 			}
 		}
 		// Results of tools are kept where they are held back alone.
-		if s := h.tool(t, ToolExecute, `{"tool_id":"`+h.id(t, "files", "read_file")+`","args":{"path":"a"}}`); len(s.env.Artifacts) != 0 {
-			t.Errorf("%+v", s.env.Artifacts)
+		if s := h.Tool(t, ToolExecute, `{"tool_id":"`+h.ID(t, "files", "read_file")+`","args":{"path":"a"}}`); len(s.Env.Artifacts) != 0 {
+			t.Errorf("%+v", s.Env.Artifacts)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/observe/trace"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -44,7 +45,7 @@ func BenchmarkTraced(b *testing.B) {
 	snapshot := manyTools(500)
 	id := snapshot.Catalog.Entries()[7].ID
 	params := json.RawMessage(`{"name":"tool_execute","arguments":{"tool_id":"` + id + `","args":{"id":"12345","project":"the quick brown fox"}}}`)
-	peer := fixed(textResult(strings.Repeat("some words. ", 80)))
+	peer := fixed(calltest.Text(strings.Repeat("some words. ", 80)))
 	session := mcp.NewSession("s", "ann")
 	calls := func(b *testing.B, t *trace.Tracer) func() {
 		store := artifact.NewMemory(artifact.Options{})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/tasks"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -96,19 +97,19 @@ const reportURI = "memo://reports/7"
 
 // archive is a server whose tool links to a resource of its list.
 func archive(h *harness) {
-	l := &linker{shelf: &shelf{answers: map[string]string{}}, answer: linkTo(reportURI)}
+	l := &linker{Shelf: &calltest.Shelf{Answers: map[string]string{}}, answer: linkTo(reportURI)}
 	l.has(reportURI, manual())
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.others = map[string]mcp.Peer{"disk": l}
-	h.snapshot, _ = h.snapshot.With(catalog.Listing{Upstream: "disk", Namespace: "disk", Tools: raws(readTool),
-		Resources: raws(`{"uri":"` + reportURI + `","name":"Report 7","description":"The manual of the pump"}`)})
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	h.Others = map[string]mcp.Peer{"disk": l}
+	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "disk", Namespace: "disk", Tools: calltest.Raws(calltest.ReadTool),
+		Resources: calltest.Raws(`{"uri":"` + reportURI + `","name":"Report 7","description":"The manual of the pump"}`)})
 }
 
 // slow is a server whose tool is answered with a task that lasts 40 seconds.
 func slow(h *harness) {
-	h.others = map[string]mcp.Peer{"disk": &taskServer{modern: true, lasts: 40 * time.Second, says: "420 rows imported"}}
-	h.add("disk", nil, readTool)
+	h.Others = map[string]mcp.Peer{"disk": &calltest.TaskServer{Modern: true, Lasts: 40 * time.Second, Says: "420 rows imported"}}
+	h.Add("disk", nil, calltest.ReadTool)
 }
 
 // flow is a task of a model: a call, and the calls that its answer leads to.
@@ -120,19 +121,19 @@ type flow struct {
 }
 
 var flows = []flow{
-	{name: "late orders by customer", result: textResult(orders()), args: `{"path":"orders.json"}`,
+	{name: "late orders by customer", result: calltest.Text(orders()), args: `{"path":"orders.json"}`,
 		more: []string{`tool_view {"handle":"HANDLE","selector":{"type":"table","where":[{"column":"status","op":"eq","value":"late"}],"group_by":["customer"],"aggregate":[{"op":"sum","column":"total"}]}}`}, answer: `"customer":"c0"`},
-	{name: "last error in a log", result: textResult(logLines()), args: `{"path":"log"}`, answer: "ERROR disk full on /var"},
-	{name: "wrong first call", result: textResult("ok"), args: `{"file_path":"a"}`, answer: "did you mean path?"},
-	{name: "big JSON object", result: textResult(bigObject()), args: `{"path":"settings"}`,
+	{name: "last error in a log", result: calltest.Text(logLines()), args: `{"path":"log"}`, answer: "ERROR disk full on /var"},
+	{name: "wrong first call", result: calltest.Text("ok"), args: `{"file_path":"a"}`, answer: "did you mean path?"},
+	{name: "big JSON object", result: calltest.Text(bigObject()), args: `{"path":"settings"}`,
 		more: []string{`tool_view {"handle":"HANDLE","selector":{"type":"json_path","path":"$.group41.limit"}}`}, answer: "41"},
 	{name: "resource link", serve: archive, args: `{"path":"r"}`,
 		more: []string{`resource_read {"resource_id":"` + reportURI + `"}`, `tool_view {"handle":"HANDLE","selector":{"type":"section","heading":"Faults"}}`}, answer: "Faults, step 12"},
-	{name: "search in a JSON array", result: textResult(entries()), args: `{"path":"log.json"}`,
+	{name: "search in a JSON array", result: calltest.Text(entries()), args: `{"path":"log.json"}`,
 		more: []string{`tool_view {"handle":"HANDLE","selector":{"type":"search","pattern":"timeout"}}`}, answer: "timeout of the payment service"},
-	{name: "Markdown by section", result: textResult(manual()), args: `{"path":"manual.md"}`,
+	{name: "Markdown by section", result: calltest.Text(manual()), args: `{"path":"manual.md"}`,
 		more: []string{`tool_view {"handle":"HANDLE","selector":{"type":"section","heading":"Installation"}}`}, answer: "Installation, step 12"},
-	{name: "CSV aggregated", result: textResult(sales()), args: `{"path":"sales.csv"}`,
+	{name: "CSV aggregated", result: calltest.Text(sales()), args: `{"path":"sales.csv"}`,
 		more: []string{`tool_view {"handle":"HANDLE","selector":{"type":"table","group_by":["region"],"aggregate":[{"op":"sum","column":"units"}]}}`}, answer: "south"},
 	{name: "large picture", result: picture(), args: `{"path":"plan"}`, answer: "floor plan"},
 	{name: "async tool", serve: slow, args: `{"path":"rows.csv"}`,
@@ -158,15 +159,15 @@ func (f *flow) replay(t *testing.T) {
 	if f.serve != nil {
 		f.serve(h)
 	} else {
-		h.add("disk", say(f.result), readTool)
+		h.Add("disk", calltest.Say(f.result), calltest.ReadTool)
 	}
 	var out strings.Builder
-	var last shaped
+	var last calltest.Answer
 	tokens, turns := 0, 0
 	handle, stands := "no handle", ""
 	steady := func(s string) string { return strings.ReplaceAll(s, handle, stands) }
 	turn := func(name, arguments string) {
-		last = h.tool(t, name, arguments)
+		last = h.Tool(t, name, arguments)
 		for i := range last.Content {
 			if at := handlePattern.FindString(last.Content[i].Text); at != "" {
 				handle, stands = at, steadyHandles[at[:strings.IndexByte(at, '_')+1]]
@@ -184,7 +185,7 @@ func (f *flow) replay(t *testing.T) {
 			out.WriteString(steady(text) + "\n")
 		}
 	}
-	turn(ToolExecute, `{"tool_id":"`+h.id(t, "disk", "read_file")+`","args":`+f.args+`}`)
+	turn(ToolExecute, `{"tool_id":"`+h.ID(t, "disk", "read_file")+`","args":`+f.args+`}`)
 	for _, call := range f.more {
 		name, arguments, _ := strings.Cut(call, " ")
 		turn(name, strings.ReplaceAll(arguments, "HANDLE", handle))

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
 )
 
 func TestOtherFormsOfArguments(t *testing.T) {
@@ -35,13 +37,13 @@ func TestOtherFormsOfArguments(t *testing.T) {
 // A call in another form does what the usual form does, and a mistake in it is told.
 func TestCallsInOtherForms(t *testing.T) {
 	h := newHarness(t, Options{})
-	h.add("files", say(textResult("ok")), readTool)
-	raw, err := h.ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+h.id(t, "files", "read_file")+`","arguments":{"path":"a"}}}`)
+	h.Add("files", calltest.Say(calltest.Text("ok")), calltest.ReadTool)
+	raw, err := h.Ask(t, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+h.ID(t, "files", "read_file")+`","arguments":{"path":"a"}}}`)
 	if err != nil || !strings.Contains(string(raw), `"text":"ok"`) {
 		t.Errorf("%s, %v", raw, err)
 	}
 	for _, arguments := range []string{`{"handle":"art_none","type":"head"}`, `{"handle":"art_none","selector":"{\"type\":\"head\"}"}`} {
-		raw, err := h.ask(t, "tools/call", `{"name":"tool_view","arguments":`+arguments+`}`)
+		raw, err := h.Ask(t, "tools/call", `{"name":"tool_view","arguments":`+arguments+`}`)
 		if err != nil || !strings.Contains(string(raw), "VIEW_FAILED") || !strings.Contains(string(raw), "art_none") {
 			t.Errorf("%s: %s, %v", arguments, raw, err)
 		}

@@ -12,7 +12,7 @@ import (
 func TestUnmatched(t *testing.T) {
 	h := newHarness(t, Options{})
 	yes := true
-	read := h.id(t, "files", "read_file")
+	read := h.ID(t, "files", "read_file")
 	policy := &dispatch.Policy{Rules: []dispatch.PolicyRule{
 		{Action: dispatch.Deny, Tool: "files:*"}, {Action: dispatch.Deny, Tool: "drop"}, {Action: dispatch.Deny, Namespace: "web"}, {Action: dispatch.Deny, ReadOnly: &yes}, {Action: dispatch.Deny},
 		{Action: dispatch.Deny, MetaTool: ToolView}, {Action: dispatch.Deny, MetaTool: ToolHydrate, Tool: "search"},

@@ -1,0 +1,78 @@
+package tables_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/testkit/calltest"
+	"github.com/weir-mcp/weir/mcp"
+)
+
+// What calls make of $table references is taken from the account of their principal before it is made, and is
+// given back when they end. Where there is no room, nothing is called.
+func TestTableReferencesAreCounted(t *testing.T) {
+	const limit, rowsOf = 16 << 20, 100_000
+	pool := memory.NewPool(memory.Options{Limit: limit, Wait: 10 * time.Millisecond})
+	h := newServed(t, metatool.Options{Memory: pool})
+	arrived, let := make(chan int, 100), make(chan bool)
+	h.Add("slow", func(_ context.Context, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+		arrived <- len(params)
+		<-let
+		return json.RawMessage(calltest.Text("done")), nil
+	}, `{"name":"take","description":"Take rows.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`)
+	handle := keep(t, h.Harness, `[{"text":"`+strings.Repeat(`a\"`, rowsOf/3)+`"}]`)
+	ref := `{"$table":"` + handle + `"}`
+	id := h.ID(t, "slow", "take")
+	call := func(args string) (string, bool) {
+		s := h.Tool(t, metatool.ToolExecute, fmt.Sprintf(`{"tool_id":%q,"args":%s}`, id, args))
+		return fmt.Sprint(s.Content), s.IsError
+	}
+	rows := `[` + ref + strings.Repeat(","+ref, 11) + `]`
+
+	var all sync.WaitGroup
+	results := make(chan string, 16)
+	begin := func() {
+		all.Go(func() {
+			text, failed := call(`{"rows":` + rows + `,"text":` + ref + `}`)
+			if failed != strings.Contains(text, "RATE_LIMITED") {
+				t.Errorf("it failed: %t, %.300s", failed, text)
+			}
+			results <- text
+		})
+	}
+	begin()
+	sent := <-arrived // it has its room, so most of the others find none
+	for range cap(results) - 1 {
+		begin()
+	}
+	for range cap(results) - len(arrived) - 1 {
+		select {
+		case text := <-results:
+			if !strings.Contains(text, "limits.memory") || !strings.Contains(text, "RATE_LIMITED") {
+				t.Errorf("%.300s", text)
+			}
+		case <-arrived:
+		}
+	}
+	u := pool.Usage()
+	if u.Memory < 3*int64(sent) || u.Memory > limit/2 {
+		t.Errorf("calls of one principal hold %d bytes of %d, and a message has %d", u.Memory, limit, sent)
+	}
+	close(let)
+	all.Wait()
+	if u := pool.Usage(); u.Memory != 0 {
+		t.Errorf("after the calls: %+v", u)
+	}
+
+	text, failed := call(`{"rows":[` + ref + strings.Repeat(","+ref, 30) + `]}`)
+	if !failed || !strings.Contains(text, "all rows of a call may have 2097152") {
+		t.Errorf("more than a call may have: %.300s", text)
+	}
+}
