@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/passthrough"
@@ -309,7 +310,7 @@ func (a *agents) status(principal string) []passthrough.AgentStatus {
 // probeURL returns the status URL of a server: the one of an agent server, or one on this machine.
 func probeURL(s *config.Server) string {
 	u, err := url.Parse(s.URL)
-	if s.URL == "" || err != nil || s.Type == config.TransportSSE || !s.Agent && !address.Loopback(u.Hostname()) {
+	if s.URL == "" || err != nil || s.Type == mcpserver.TransportSSE || !s.Agent && !address.Loopback(u.Hostname()) {
 		return ""
 	}
 	return u.ResolveReference(&url.URL{Path: "healthz"}).String()

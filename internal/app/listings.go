@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -106,7 +107,7 @@ func (k *listings) catalogOf(l catalog.Listing) *catalog.Catalog {
 
 // fingerprint returns a hash of the configuration of a server: that of all nodes, if the server is at another one.
 func (k *listings) fingerprint(s *config.Server) string {
-	if s.Scope == config.ScopeCluster {
+	if s.Scope == mcpserver.ScopeCluster {
 		if configured, ok := k.e.config.Load().Server(s.Name); ok {
 			s = configured
 		}

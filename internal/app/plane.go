@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/tables"
@@ -187,7 +188,7 @@ func (e *Engine) reach(name string) tables.Reach {
 		if s.Tables.Relay {
 			local = tables.ReachRelay
 		}
-		if s.Type == config.TransportStdio {
+		if s.Type == mcpserver.TransportStdio {
 			return local
 		}
 		at = s.URL

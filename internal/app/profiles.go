@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
@@ -38,7 +37,7 @@ func OpensProfile(c *config.Config, name string, id *identity.Identity) bool {
 	switch {
 	case len(p.Groups)+len(p.Principals) == 0:
 		return true
-	case slices.ContainsFunc(p.Principals, func(pattern string) bool { return authz.Match(pattern, id.Principal) }):
+	case slices.ContainsFunc(p.Principals, func(pattern string) bool { return text.Match(pattern, id.Principal) }):
 		return true
 	}
 	return !id.GroupsMissing && slices.ContainsFunc(p.Groups, id.InGroup)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -98,7 +99,7 @@ func (s *scoped) holds(name string) bool {
 // their own registration, and requests of the peer link are those of a node.
 func elsewhere(c *config.Server) bool {
 	_, at := incOfURL(c.URL)
-	return at && c.Scope == config.ScopeCluster
+	return at && c.Scope == mcpserver.ScopeCluster
 }
 
 // incOfURL returns the INC in the URL of a server at another node, "" if no node holds the server. at is false
@@ -127,11 +128,11 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 	s.mu.Lock()
 	for i, c := range servers {
 		switch {
-		case c.Scope != config.ScopeCluster || c.Disabled || c.Faulty():
+		case c.Scope != mcpserver.ScopeCluster || c.Disabled || c.Faulty():
 			continue
 		case s.node == nil:
 			local := *c
-			local.Scope = config.ScopeNode
+			local.Scope = mcpserver.ScopeNode
 			out[i] = &local
 			continue
 		}
@@ -180,8 +181,8 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 // and all else that belongs to the connection.
 func distant(c *config.Server, holder string) *config.Server {
 	d := *c
-	d.Command, d.Args, d.Env, d.EnvFile, d.Cwd, d.Headers, d.OAuth = "", nil, nil, "", "", nil, config.OAuth{}
-	d.Type, d.Start = config.TransportHTTP, config.StartBoot
+	d.Command, d.Args, d.Env, d.EnvFile, d.Cwd, d.Headers, d.OAuth = "", nil, nil, "", "", nil, mcpserver.OAuth{}
+	d.Type, d.Start = mcpserver.TransportHTTP, mcpserver.StartBoot
 	d.URL = "http://" + cmp.Or(holder, noHolder) + scopedHost + PeerServers + url.PathEscape(c.Name)
 	return &d
 }

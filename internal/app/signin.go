@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/signin"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
@@ -118,7 +119,7 @@ func SignInServer(s *config.Server) (server *oauth.Server, ok bool) {
 		Name: s.Name, URL: s.URL, Configured: o.Given(), Flow: flowOf(s), Issuer: o.Issuer,
 		ClientID: o.ClientID, ClientSecret: identity.Secret(o.ClientSecret.Reveal()), AuthMethod: o.AuthMethod,
 		PrivateKey: identity.Secret(o.PrivateKey.Reveal()), AssertionFile: o.AssertionFile,
-		Scopes: o.Scopes, Resource: resourceOf(o.Resource), NoResource: o.Resource == config.ResourceNone, Audience: o.Audience, Provider: oauth.Provider{
+		Scopes: o.Scopes, Resource: resourceOf(o.Resource), NoResource: o.Resource == mcpserver.ResourceNone, Audience: o.Audience, Provider: oauth.Provider{
 			Issuer: o.Provider.Issuer, ClientID: o.Provider.ClientID, ClientSecret: identity.Secret(o.Provider.ClientSecret.Reveal()), PrivateKey: identity.Secret(o.Provider.PrivateKey.Reveal()),
 		}, Params: o.Params, NoDocument: o.Given() && !o.CIMD,
 	}, true
@@ -126,7 +127,7 @@ func SignInServer(s *config.Server) (server *oauth.Server, ok bool) {
 
 // resourceOf returns the identifier of a server in the configuration, "" if there is none.
 func resourceOf(text string) string {
-	if text == config.ResourceNone {
+	if text == mcpserver.ResourceNone {
 		return ""
 	}
 	return text
@@ -135,17 +136,17 @@ func resourceOf(text string) string {
 // flowOf returns the flow of the configuration; entries that were not read from a file have none.
 func flowOf(s *config.Server) oauth.Flow {
 	switch s.OAuth.Flow {
-	case config.OAuthDevice:
+	case mcpserver.OAuthDevice:
 		return oauth.FlowDevice
-	case config.OAuthClientCredentials:
+	case mcpserver.OAuthClientCredentials:
 		return oauth.FlowClientCredentials
-	case config.OAuthJWTBearer:
+	case mcpserver.OAuthJWTBearer:
 		return oauth.FlowJWTBearer
-	case config.OAuthTokenExchange:
+	case mcpserver.OAuthTokenExchange:
 		return oauth.FlowTokenExchange
-	case config.OAuthOnBehalfOf:
+	case mcpserver.OAuthOnBehalfOf:
 		return oauth.FlowOnBehalfOf
-	case config.OAuthIDJAG:
+	case mcpserver.OAuthIDJAG:
 		if !s.FromCaller() {
 			return oauth.FlowOwnIDJAG
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/internal/signin/vault"
@@ -123,10 +124,10 @@ func (t *textTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	sent, carried := req.Clone(req.Context()), map[string]string{}
 	for name, value := range t.server.Headers {
-		if !config.HasUserText(value) {
+		if !mcpserver.HasUserText(value) {
 			continue
 		}
-		text, err := config.FillUserTexts(value, func(name string) (text string, err error) {
+		text, err := mcpserver.FillUserTexts(value, func(name string) (text string, err error) {
 			text, known := carried[name]
 			if !known {
 				text, err = t.signIns.Text(req.Context(), t.server.Name, name, t.of)

@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/net/address"
 
 	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Agents configures weir as a router of agent servers.
@@ -148,8 +150,8 @@ func (c *Config) AgentHosts(principal string) address.List {
 	return list
 }
 
-func matchAny(patterns []string, text string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return matchGlob(p, text) })
+func matchAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return text.Match(p, name) })
 }
 
 // NewServer returns the entry of a server that weir finds while it runs, as from a file with
@@ -168,7 +170,7 @@ func NewServer(name, rawURL string) (*Server, error) {
 	}
 	s := new(Server)
 	*s = serverDefaults()
-	s.Name, s.Namespace, s.URL, s.Type, s.PerSession = name, namespaceOf(name), rawURL, TransportHTTP, true
+	s.Name, s.Namespace, s.URL, s.Type, s.PerSession = name, namespaceOf(name), rawURL, mcpserver.TransportHTTP, true
 	s.Agent = true
 	return s, nil
 }
@@ -197,7 +199,7 @@ func NamespaceFor(name string, taken func(string) bool) string {
 func (d *decoder) checkAgents(c *Config) {
 	a := &c.Agents
 	for _, s := range c.Servers {
-		if s.Agent && !s.Disabled && (s.URL == "" || s.Type == TransportSSE) {
+		if s.Agent && !s.Disabled && (s.URL == "" || s.Type == mcpserver.TransportSSE) {
 			path := strict.Join(d.paths[s], "agent")
 			d.Within(d.paths[s], func() {
 				d.Fail(d.At(path), path, "%s: an agent server is at an http url; this one has none", path)

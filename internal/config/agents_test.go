@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 )
 
 func TestScopes(t *testing.T) {
@@ -49,7 +51,7 @@ func TestLimitsOf(t *testing.T) {
 
 func TestNewServer(t *testing.T) {
 	s, err := NewServer("Agent.1", "http://127.0.0.1:7000/mcp")
-	if err != nil || s.Namespace != "agent_1" || s.Type != TransportHTTP || s.Timeout == 0 || s.Start != StartBoot || !s.PerSession || !s.Agent {
+	if err != nil || s.Namespace != "agent_1" || s.Type != mcpserver.TransportHTTP || s.Timeout == 0 || s.Start != mcpserver.StartBoot || !s.PerSession || !s.Agent {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, c := range [][2]string{{"", "http://x/"}, {"a/b", "http://x/"}, {"a", "ftp://x/"}, {"a", "http://u:p@x/"}, {"a", "http:///x"}, {"a", "http://x/#f"}, {"a", ":"}} {

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/net/address"
 
 	"github.com/weir-mcp/weir/internal/json/strict"
@@ -311,16 +312,16 @@ func namespaceOf(name string) string {
 	return space[:min(len(space), 64)]
 }
 
-func effectiveType(s *Server) Transport {
+func effectiveType(s *Server) mcpserver.Transport {
 	switch {
 	case s.Type == "streamable-http":
-		return TransportHTTP
+		return mcpserver.TransportHTTP
 	case s.Type != "":
 		return s.Type
 	case s.URL != "":
-		return TransportHTTP
+		return mcpserver.TransportHTTP
 	}
-	return TransportStdio
+	return mcpserver.TransportStdio
 }
 
 func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
@@ -333,9 +334,9 @@ func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
 	switch {
 	case !hasCommand && !hasURL:
 		d.Fail(at, path, "%s has neither command nor url; give the program to start or the URL to call", path)
-	case asked == TransportStdio && hasURL:
+	case asked == mcpserver.TransportStdio && hasURL:
 		d.Fail(d.At(typeKey), typeKey, "%s is stdio, but %s.url is set; remove one of them", typeKey, path)
-	case asked != "" && asked != TransportStdio && !hasURL:
+	case asked != "" && asked != mcpserver.TransportStdio && !hasURL:
 		d.Fail(d.At(typeKey), typeKey, "%s is %s, which needs %s.url", typeKey, asked, path)
 	}
 	for _, k := range []string{"args", "env", "cwd"} {

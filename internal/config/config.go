@@ -2,9 +2,9 @@ package config
 
 import (
 	"crypto/sha256"
-	"log/slog"
-	"slices"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 )
 
 // Config is the whole configuration. Each field's doc tag is its documentation, in the JSON Schema
@@ -26,45 +26,45 @@ import (
 // Inputs stand before Servers, because fields are decoded in this order and the servers'
 // ${input:id} need them.
 type Config struct {
-	SchemaURI     string       `key:"$schema" doc:"Address of this JSON Schema, for editors. weir does not read it."`
-	Listen        string       `key:"listen" default:"127.0.0.1:8088" doc:"Address and port to listen on. Port 0 takes a free one. An address other machines can reach needs auth.tokens."`
-	Mode          Mode         `key:"mode" default:"auto" enum:"auto,plain,gateway,proxy" doc:"The mode of /mcp for agents that ask for none (header Weir-Mode, or /mcp?mode=). plain: every tool with its schema, called by its name. gateway: three meta-tools over the whole catalog. proxy: every tool, with its schema stripped. auto: plain while all definitions together cost less than auto_tokens, else gateway."`
-	AutoTokens    int          `key:"auto_tokens" default:"3000" min:"1" doc:"Mode auto is plain while the definitions of all tools together have fewer tokens (cl100k_base) than this."`
-	PublicURL     string       `key:"public_url" doc:"The http or https URL of weir for clients, if it is not the listen address (behind a reverse proxy)."`
-	TLS           TLS          `key:"tls" safety:"true" doc:"TLS of the listener. Without it, weir speaks http."`
-	Inputs        []Input      `key:"inputs" empty:"same" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
-	Servers       []*Server    `key:"mcpServers" empty:"same" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
-	Auth          Auth         `key:"auth" safety:"true" doc:"Who may call weir."`
-	SignIns       SignIns      `key:"credentials" safety:"true" doc:"Where the sign-ins at servers are kept."`
-	Registry      Registry     `key:"registry" doc:"The MCP Registry that weir add and weir import ask."`
-	Agents        Agents       `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
-	Hub           Hub          `key:"hub" safety:"true" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
-	Hubs          []*RemoteHub `key:"hubs" empty:"same" safety:"true" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
-	Firewall      Firewall     `key:"firewall" doc:"Which results are held back from the model."`
-	Limits        Limits       `key:"limits" doc:"Bounds of the whole process."`
-	Artifacts     Artifacts    `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
-	S2SP          S2SP         `key:"s2sp" safety:"true" doc:"Tables that go from server to server."`
-	SchemaLimits  SchemaLimits `key:"schema_limits" safety:"true" doc:"Bounds on the schemas that servers declare for their tools."`
-	Browse        Browse       `key:"browse" doc:"How tool_browse answers."`
-	Search        Search       `key:"search" doc:"The ranking of tool_browse, resource_browse and prompt_browse."`
-	Proxy         Proxy        `key:"proxy" doc:"How mode proxy answers."`
-	ExposeHydrate bool         `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
-	TolerantArgs  bool         `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
-	Policy        Policy       `key:"policy" safety:"true" doc:"Which calls are made, at /mcp and at /mcps/NAME/mcp."`
-	Profiles      []*Profile   `key:"profiles" empty:"same" safety:"true" name:"Name" doc:"Parts of the catalog with URLs of their own, /mcp/NAME, by name. A profile narrows what its callers see; policy holds there, too."`
-	RateLimits    RateLimits   `key:"rate_limits" safety:"true" doc:"How many calls a session may make."`
-	Cache         Cache        `key:"cache" doc:"Results that are kept and answered again without asking the server."`
-	Retry         Retry        `key:"retry" doc:"When a call that failed on its way is made again."`
-	Tasks         Tasks        `key:"tasks" doc:"Calls that a server answers with a task: long work, whose result comes later."`
-	Pin           Pin          `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
-	Trust         TrustMode    `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
-	Guards        Guards       `key:"guards" safety:"true" doc:"Checks of what servers send and get."`
-	Strict        bool         `key:"strict" default:"false" doc:"Give the letter of the published text of the gateway surface where weir departs from it by default; gateway.md in docs/spec lists each clause."`
-	CacheStable   bool         `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
-	Console       Console      `key:"console" flag:"enabled" doc:"The page /console: servers, the catalog with forms, calls, tables and reviews. If auth.tokens are set, it asks for one without agents. console: false leaves it out; the paths below /api/v1 that it reads stay."`
-	HTTP          HTTP         `key:"http" safety:"true" doc:"The HTTP listener."`
-	Log           Log          `key:"log" doc:"weir's own log, on standard error."`
-	Events        Events       `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
+	SchemaURI     string              `key:"$schema" doc:"Address of this JSON Schema, for editors. weir does not read it."`
+	Listen        string              `key:"listen" default:"127.0.0.1:8088" doc:"Address and port to listen on. Port 0 takes a free one. An address other machines can reach needs auth.tokens."`
+	Mode          Mode                `key:"mode" default:"auto" enum:"auto,plain,gateway,proxy" doc:"The mode of /mcp for agents that ask for none (header Weir-Mode, or /mcp?mode=). plain: every tool with its schema, called by its name. gateway: three meta-tools over the whole catalog. proxy: every tool, with its schema stripped. auto: plain while all definitions together cost less than auto_tokens, else gateway."`
+	AutoTokens    int                 `key:"auto_tokens" default:"3000" min:"1" doc:"Mode auto is plain while the definitions of all tools together have fewer tokens (cl100k_base) than this."`
+	PublicURL     string              `key:"public_url" doc:"The http or https URL of weir for clients, if it is not the listen address (behind a reverse proxy)."`
+	TLS           TLS                 `key:"tls" safety:"true" doc:"TLS of the listener. Without it, weir speaks http."`
+	Inputs        []Input             `key:"inputs" empty:"same" doc:"Values asked for, or taken from the environment, where a server's text says ${input:id}."`
+	Servers       []*Server           `key:"mcpServers" empty:"same" name:"Name" entries:"true" doc:"The MCP servers behind weir, by name."`
+	Auth          Auth                `key:"auth" safety:"true" doc:"Who may call weir."`
+	SignIns       SignIns             `key:"credentials" safety:"true" doc:"Where the sign-ins at servers are kept."`
+	Registry      Registry            `key:"registry" doc:"The MCP Registry that weir add and weir import ask."`
+	Agents        Agents              `key:"agents" doc:"Agent servers that come and go, and how weir speaks to them."`
+	Hub           Hub                 `key:"hub" safety:"true" flag:"enabled" doc:"The A2C-SMCP hub, at which Computers and agents meet. It is off unless this key is there: hub: {} or hub: true switches it on."`
+	Hubs          []*RemoteHub        `key:"hubs" empty:"same" safety:"true" name:"Name" doc:"Hubs elsewhere whose Computers' MCP servers become upstreams, by a name of your own."`
+	Firewall      Firewall            `key:"firewall" doc:"Which results are held back from the model."`
+	Limits        Limits              `key:"limits" doc:"Bounds of the whole process."`
+	Artifacts     Artifacts           `key:"artifacts" doc:"The store of results that were held back. Bounds are per principal."`
+	S2SP          S2SP                `key:"s2sp" safety:"true" doc:"Tables that go from server to server."`
+	SchemaLimits  SchemaLimits        `key:"schema_limits" safety:"true" doc:"Bounds on the schemas that servers declare for their tools."`
+	Browse        Browse              `key:"browse" doc:"How tool_browse answers."`
+	Search        Search              `key:"search" doc:"The ranking of tool_browse, resource_browse and prompt_browse."`
+	Proxy         Proxy               `key:"proxy" doc:"How mode proxy answers."`
+	ExposeHydrate bool                `key:"expose_hydrate" default:"false" doc:"Offer tool_hydrate in gateway mode too."`
+	TolerantArgs  bool                `key:"tolerant_args" default:"false" doc:"Repair arguments before they are checked: an object written as a text, and texts where the schema wants a number, a boolean or null. Each repair is recorded."`
+	Policy        Policy              `key:"policy" safety:"true" doc:"Which calls are made, at /mcp and at /mcps/NAME/mcp."`
+	Profiles      []*Profile          `key:"profiles" empty:"same" safety:"true" name:"Name" doc:"Parts of the catalog with URLs of their own, /mcp/NAME, by name. A profile narrows what its callers see; policy holds there, too."`
+	RateLimits    RateLimits          `key:"rate_limits" safety:"true" doc:"How many calls a session may make."`
+	Cache         Cache               `key:"cache" doc:"Results that are kept and answered again without asking the server."`
+	Retry         Retry               `key:"retry" doc:"When a call that failed on its way is made again."`
+	Tasks         Tasks               `key:"tasks" doc:"Calls that a server answers with a task: long work, whose result comes later."`
+	Pin           Pin                 `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
+	Trust         mcpserver.TrustMode `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
+	Guards        Guards              `key:"guards" safety:"true" doc:"Checks of what servers send and get."`
+	Strict        bool                `key:"strict" default:"false" doc:"Give the letter of the published text of the gateway surface where weir departs from it by default; gateway.md in docs/spec lists each clause."`
+	CacheStable   bool                `key:"cache_stable" default:"false" doc:"tool_browse lists entries that a session has seen first, with the same bytes, for prompt caches."`
+	Console       Console             `key:"console" flag:"enabled" doc:"The page /console: servers, the catalog with forms, calls, tables and reviews. If auth.tokens are set, it asks for one without agents. console: false leaves it out; the paths below /api/v1 that it reads stay."`
+	HTTP          HTTP                `key:"http" safety:"true" doc:"The HTTP listener."`
+	Log           Log                 `key:"log" doc:"weir's own log, on standard error."`
+	Events        Events              `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
 
 	OTLP OTLP `key:"otlp" doc:"Spans of requests, for OpenTelemetry collectors: never arguments or results."`
 
@@ -100,36 +100,6 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{ModeAuto, ModePlain, ModeGateway, ModeProxy}
 
-// Transport is the way in which weir speaks to a server.
-type Transport string
-
-// The transports. In a file, type may also be "streamable-http"; a loaded Config has TransportHTTP
-// for it.
-const (
-	TransportStdio Transport = "stdio"
-	TransportHTTP  Transport = "http"
-	TransportSSE   Transport = "sse"
-)
-
-// StartMode is the time at which a server is started.
-type StartMode string
-
-// The start modes.
-const (
-	StartBoot StartMode = "boot"
-	StartLazy StartMode = "lazy"
-)
-
-// ScopeMode says where a server runs that several gateways of a cluster have: "node" at each of them,
-// "cluster" at one.
-type ScopeMode string
-
-// The scopes.
-const (
-	ScopeNode    ScopeMode = "node"
-	ScopeCluster ScopeMode = "cluster"
-)
-
 // OnInvalid is the treatment of a tool whose schema is invalid or too large. "flag" keeps the tool
 // and reports it; "reject" leaves it out (spec/gateway §4.4, schema trust).
 type OnInvalid string
@@ -142,72 +112,6 @@ const (
 	BrowseText BrowseFormat = "text"
 	BrowseJSON BrowseFormat = "json"
 )
-
-// Server is one entry of mcpServers. A loaded Config always sets Name, Namespace, Type and Start.
-// It resolves Command and Cwd against the file's folder.
-//
-// weir speaks to a server with a Command and no URL over its standard streams. With both, weir
-// starts the command and speaks to it at the URL.
-//
-// Nothing is expanded in a disabled entry, so a server that is switched off cannot fail because of
-// a missing variable.
-type Server struct {
-	// Name is the key in mcpServers. It stands in URLs: /mcps/{name}/mcp.
-	Name string
-
-	// Problems are the faults within the entry, in the file's order. If there are any, the server
-	// must not be started. Then only its fields Name, Namespace, Required and Disabled are
-	// meaningful. See [Server.Faulty] and [Options.Strict].
-	Problems []Problem
-
-	Command      string            `key:"command" doc:"The program to start. A relative path with a separator is looked up in cwd, or next to this file; a bare name on the PATH."`
-	Args         []string          `key:"args" empty:"same" doc:"The program's arguments."`
-	Env          map[string]Secret `key:"env" doc:"Environment variables for the program."`
-	EnvFile      string            `key:"env_file" doc:"A file of lines NAME=value with further environment variables for the program, read whenever this file is; env wins. A relative path is relative to this file."`
-	Cwd          string            `key:"cwd" doc:"The program's working folder; a relative one is relative to this file."`
-	URL          string            `key:"url" doc:"The server's http or https URL. Together with command: weir starts the program and speaks to it here."`
-	Headers      map[string]Secret `key:"headers" doc:"HTTP headers sent with each request to url."`
-	Credentials  CredentialsMode   `key:"credentials" safety:"true" default:"shared" enum:"shared,user,forward" doc:"Whose credential weir shows the server. shared: all callers use one sign-in. user: each caller signs in, or has the credentials that ${user:NAME} names in headers and env, and no caller's calls use another's. forward: the token that the caller shows weir, if its aud names the server, too; see signin.md."`
-	Lists        ListsMode         `key:"lists" safety:"true" enum:"caller,shared" doc:"Whose lists of tools, resources and prompts callers see of a server with credentials: user or forward. caller: each caller sees what the server lists for its own credential. shared: all callers see what it lists for one of them. Default: caller."`
-	OAuth        OAuth             `key:"oauth" doc:"How weir signs in at the server at url. Without it weir follows what the server says; see signin.md."`
-	Type         Transport         `key:"type" enum:"stdio,http,streamable-http,sse" doc:"How to speak to the server. Default: http with a url, else stdio. http and streamable-http are the same; sse is the HTTP+SSE transport of 2024-11-05."`
-	Namespace    string            `key:"namespace" doc:"First part of this server's tool ids. Default: made from its name."`
-	Tags         []string          `key:"tags" empty:"same" doc:"Tags added to the cards of this server's tools."`
-	Required     bool              `key:"required" default:"false" doc:"weir does not start without this server."`
-	IncludeTools []string          `key:"include_tools" empty:"refused" safety:"true" doc:"Only tools whose name matches one of these patterns are offered. * stands for any text, ? for one character."`
-	ExcludeTools []string          `key:"exclude_tools" empty:"same" safety:"true" doc:"Tools whose name matches one of these patterns are not offered, whatever include_tools says."`
-	Timeout      time.Duration     `key:"timeout" default:"60s" doc:"How long one call may take; 0 sets no limit."`
-	PerSession   bool              `key:"per_session" default:"false" doc:"One connection (and one process) per client session, for servers that keep state per client."`
-	Agent        bool              `key:"agent" default:"false" doc:"The server at url is an agent server. weir signs its requests if agents.invocation is set, and /status asks for its state. Each session has its own connection."`
-	Disabled     bool              `key:"disabled" safety:"true" default:"false" doc:"Leave this server out."`
-	Start        StartMode         `key:"start" default:"boot" enum:"boot,lazy" doc:"boot: started with weir. lazy: listed once at boot, then started by the first call."`
-	Scope        ScopeMode         `key:"scope" default:"node" enum:"node,cluster" doc:"Where this server runs if several gateways share a store. node: each gateway starts, or connects to, its own. cluster: one gateway does, and the others reach the server through it; see cluster.md. With one gateway both are the same."`
-	Tables       Tables            `key:"tables" doc:"Which of this server's results are tables."`
-	Drain        time.Duration     `key:"drain" default:"10s" doc:"How long calls in flight may go on after a reload has changed or removed this server. New calls go to the changed server at once. 0 cuts them off."`
-	MaxResponse  Bytes             `key:"max_response" default:"64MB" min:"65536" doc:"Largest message of this server. Large ones are received into files; see limits.memory."`
-	Trust        TrustMode         `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to this server's definitions that differ from weir.lock. Default: the top-level trust."`
-	IdleTimeout  time.Duration     `key:"idle_timeout" default:"15m" doc:"A started program that was not called for so long is stopped, and started by the next call; 0 never stops it."`
-}
-
-// LogValue shows the server's identity and nothing that may contain a secret.
-func (s Server) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.String("name", s.Name),
-		slog.String("namespace", s.Namespace),
-		slog.String("type", string(s.Type)),
-		slog.Bool("disabled", s.Disabled),
-	)
-}
-
-// Offers reports whether include_tools and exclude_tools allow the tool with this name (the
-// server's own name for it).
-func (s *Server) Offers(tool string) bool {
-	matches := func(pattern string) bool { return matchGlob(pattern, tool) }
-	if slices.ContainsFunc(s.ExcludeTools, matches) {
-		return false
-	}
-	return len(s.IncludeTools) == 0 || slices.ContainsFunc(s.IncludeTools, matches)
-}
 
 // Input is a value outside the configuration: an answer of the user, or the output of a command. It
 // has VS Code's form.

@@ -65,15 +65,6 @@ func TestSecretIsMasked(t *testing.T) {
 	}
 }
 
-func TestServerLogShowsNoArguments(t *testing.T) {
-	var out bytes.Buffer
-	s := &Server{Name: "a", Args: []string{"--token=abcdefgh"}, URL: "http://u:p@h/"}
-	slog.New(slog.NewTextHandler(&out, nil)).Info("start", "server", s)
-	if strings.Contains(out.String(), "abcdefgh") || strings.Contains(out.String(), "u:p") || !strings.Contains(out.String(), "server.name=a") {
-		t.Error(out.String())
-	}
-}
-
 func TestMetricsTokens(t *testing.T) {
 	auth := Auth{Tokens: []Token{{Name: "all"}, {Name: "prom", Metrics: true}, {Name: "both", Metrics: true, Agents: []string{"a"}}, {Name: "one", Agents: []string{"a"}}, {Name: "star", Metrics: true, Agents: []string{"*"}}}}
 	for _, c := range []struct {
@@ -85,32 +76,6 @@ func TestMetricsTokens(t *testing.T) {
 	} {
 		if auth.Scoped(c.name) != c.scoped || auth.MetricsOnly(c.name) != c.only || auth.SeesMetrics(c.name) != c.metrics || auth.Reaches(c.name, "a") != c.reachA {
 			t.Errorf("%s: scoped %t, only %t, sees %t, reaches %t", c.name, auth.Scoped(c.name), auth.MetricsOnly(c.name), auth.SeesMetrics(c.name), auth.Reaches(c.name, "a"))
-		}
-	}
-}
-
-func TestOffers(t *testing.T) {
-	for _, tc := range []struct {
-		include, exclude []string
-		tool             string
-		want             bool
-	}{
-		{nil, nil, "any", true},
-		{[]string{"get_*"}, nil, "get_user", true},
-		{[]string{"get_*"}, nil, "set_user", false},
-		{[]string{"*"}, []string{"*_secret"}, "get_secret", false},
-		{[]string{"a?c"}, nil, "abc", true},
-		{[]string{"a?c"}, nil, "aéc", true},
-		{[]string{"a?c"}, nil, "ac", false},
-		{[]string{"*a*b*c"}, nil, "a/x.abbc", true},
-		{[]string{"*a*b*c"}, nil, "acb", false},
-		{[]string{"[a]"}, nil, "[a]", true},
-		{nil, []string{"**"}, "x", false},
-		{[]string{"x**"}, nil, "x", true},
-	} {
-		s := &Server{IncludeTools: tc.include, ExcludeTools: tc.exclude}
-		if got := s.Offers(tc.tool); got != tc.want {
-			t.Errorf("include %v, exclude %v: Offers(%q) = %t", tc.include, tc.exclude, tc.tool, got)
 		}
 	}
 }

@@ -8,10 +8,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
-// The values and the problems of a file, from package strict.
+// The values and the problems of a file, from package strict, and an entry of mcpServers.
 type (
 	// Problem is one thing wrong with a configuration.
 	Problem = strict.Problem
@@ -21,6 +22,8 @@ type (
 	Secret = strict.Secret
 	// Bytes is a size. In a file it is a number of bytes or a text such as "10MB".
 	Bytes = strict.Bytes
+	// Server is one entry of mcpServers.
+	Server = mcpserver.Server
 )
 
 // ErrNotFound is the error that [Find] wraps if a folder holds no configuration.

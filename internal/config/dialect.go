@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
@@ -159,7 +160,7 @@ func (d *decoder) otherClients(p strict.Pair, n *yaml.Node, path string) strict.
 
 // ownOAuth reports whether the value of oauth is written for weir: it has only weir's keys.
 func ownOAuth(n *yaml.Node) bool {
-	known := strict.Keys(reflect.TypeFor[OAuth]())
+	known := strict.Keys(reflect.TypeFor[mcpserver.OAuth]())
 	return n.Kind == yaml.MappingNode && !slices.ContainsFunc(keysIn(n), func(key string) bool { return !slices.Contains(known, key) })
 }
 

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
@@ -43,25 +44,9 @@ func Diff(old, new *Config) Change {
 		strict.SetDefaults(old)
 	}
 	var change Change
-	was, now := unlike(old.Enabled(), new.Enabled())
-	before := make(map[string]*Server, len(was))
-	for _, s := range was {
-		before[s.Name] = s
-	}
-	for _, s := range now {
-		was, ok := before[s.Name]
-		delete(before, s.Name)
-		switch {
-		case !ok:
-			change.Added = append(change.Added, s.Name)
-		case was != s && !same(reflect.ValueOf(*was), reflect.ValueOf(*s)):
-			change.Changed = append(change.Changed, s.Name)
-		}
-	}
-	for name := range before {
-		change.Removed = append(change.Removed, name)
-	}
-	was, now = unlike(old.Servers, new.Servers)
+	servers := mcpserver.Diff(old.Enabled(), new.Enabled())
+	change.Added, change.Removed, change.Changed = servers.Added, servers.Removed, servers.Changed
+	was, now := mcpserver.Unlike(old.Servers, new.Servers)
 	faults := make(map[string]string, len(was))
 	for _, s := range was {
 		faults[s.Name] = s.Fault()
@@ -80,16 +65,13 @@ func Diff(old, new *Config) Change {
 		}
 	}
 	slices.Sort(change.Omitted)
-	slices.Sort(change.Added)
-	slices.Sort(change.Removed)
-	slices.Sort(change.Changed)
 
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
 	for _, f := range strict.Fields(a.Type()) {
 		switch f.Key {
 		case "mcpServers", "inputs", "$schema": // servers are above, and answers are in them
 		default:
-			if !same(a.FieldByIndex(f.Index), b.FieldByIndex(f.Index)) {
+			if !strict.Equal(a.FieldByIndex(f.Index), b.FieldByIndex(f.Index)) {
 				change.Other = append(change.Other, f.Key)
 			}
 		}
@@ -105,41 +87,4 @@ func notRunning(servers []*Server, other *Config) (names []string) {
 		}
 	}
 	return names
-}
-
-// unlike returns the servers of two lists without the ones that both share at the start and at the end. Of thousands of
-// servers, most often one has come or gone.
-func unlike(a, b []*Server) ([]*Server, []*Server) {
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	return a, b
-}
-
-// same compares by value; an empty list or mapping is the same as none, unless the table of keys says
-// otherwise.
-func same(a, b reflect.Value) bool {
-	switch a.Kind() {
-	case reflect.Struct:
-		for i := range a.NumField() {
-			if !a.Type().Field(i).IsExported() {
-				continue // derived from other keys
-			}
-			if !same(a.Field(i), b.Field(i)) {
-				return false
-			}
-			if f := a.Type().Field(i); f.Tag.Get("empty") == string(strict.EmptyNone) && a.Field(i).IsNil() != b.Field(i).IsNil() {
-				return false
-			}
-		}
-		return true
-	case reflect.Slice, reflect.Map:
-		if a.Len() == 0 && b.Len() == 0 {
-			return true
-		}
-	}
-	return reflect.DeepEqual(a.Interface(), b.Interface())
 }

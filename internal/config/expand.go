@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
@@ -34,7 +35,7 @@ func (c *Config) kept() resolved {
 //	${VAR}, ${env:VAR}   a variable of the environment
 //	${VAR:-text}         the same, or text if it is unset or empty
 //	${secret:NAME}       a secret that weir keeps
-//	${user:NAME}         a credential of the caller, in headers and env of servers; see FillUserTexts
+//	${user:NAME}         a credential of the caller, in headers and env of servers; see mcpserver.FillUserTexts
 //	${input:id}          an entry of inputs
 //	${weir:exe}          the path of the running program
 //	${weir:port}         a free loopback port, one for each server
@@ -67,7 +68,7 @@ func (e *expander) active() bool              { return e.inside }
 // noted as secrets.
 func (e *expander) text(text string, secret bool) (string, error) {
 	out, err := e.run(text, secret, 0)
-	if err == nil && secret && !HasUserText(strict.Secret(out)) {
+	if err == nil && secret && !mcpserver.HasUserText(strict.Secret(out)) {
 		e.hidden.note(out)
 	}
 	return out, err

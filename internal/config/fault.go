@@ -2,30 +2,10 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
-
-// Faulty reports whether the server's entry has a fault. Then this server is not started; the
-// others are.
-func (s *Server) Faulty() bool { return len(s.Problems) > 0 }
-
-// Fault describes the faults of the entry in one line: the place in the file, the key and the fix.
-// It returns "" for a sound entry. It omits the file's folder, because the text reaches agents.
-func (s *Server) Fault() string {
-	if !s.Faulty() {
-		return ""
-	}
-	first := s.Problems[0]
-	first.File = filepath.Base(first.File)
-	text := first.String()
-	if more := len(s.Problems) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %d more: weir config check lists them)", more)
-	}
-	return text
-}
 
 // Faults returns the problems within single entries of mcpServers, in the file's
 // order. A Config that was read with [Options.Strict] has none.

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/lazy"
 )
 
@@ -55,7 +55,7 @@ func checkProfiles(d *decoder, c *Config) {
 				d.Fail(d.At(key), key, "%s holds an empty text or a control character", key)
 			}
 		}
-		closed := len(p.Groups)+len(p.Principals) > 0 && !slices.ContainsFunc(p.Principals, func(x string) bool { return authz.Match(x, identity.Local) })
+		closed := len(p.Groups)+len(p.Principals) > 0 && !slices.ContainsFunc(p.Principals, func(x string) bool { return text.Match(x, identity.Local) })
 		if closed && !c.Auth.Required() {
 			d.Warn(d.At(at), at, "%s is for callers of its groups and principals, and without auth there is only the caller %s: nothing opens it", at, identity.Local)
 		}
@@ -63,7 +63,7 @@ func checkProfiles(d *decoder, c *Config) {
 	for i := range c.Policy.Rules {
 		path := "policy.rules[" + strconv.Itoa(i) + "].profile"
 		name := c.Policy.Rules[i].Profile
-		if name != "" && !slices.ContainsFunc(c.Profiles, func(p *Profile) bool { return authz.Match(name, p.Name) }) {
+		if name != "" && !slices.ContainsFunc(c.Profiles, func(p *Profile) bool { return text.Match(name, p.Name) }) {
 			d.Fail(d.At(path), path, "%s: there is no profile %q; profiles lists them", path, strict.Clip(name))
 		}
 	}

@@ -1,12 +1,16 @@
 package config
 
-import "github.com/weir-mcp/weir/internal/json/strict"
+import (
+	"github.com/weir-mcp/weir/internal/json/strict"
+
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
+)
 
 // checkScopes refuses scope: cluster where requests carry credentials of their caller. The gateway that
 // has the server knows the callers of the other gateways as one.
 func checkScopes(d *decoder, c *Config) {
 	for _, s := range c.Servers {
-		if s.Scope != ScopeCluster || s.Disabled {
+		if s.Scope != mcpserver.ScopeCluster || s.Disabled {
 			continue
 		}
 		why := ""

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
@@ -84,7 +85,7 @@ func (e *expander) noteServer(s *Server) {
 	e.hidden.certain(s.OAuth.Provider.ClientSecret.Reveal())
 	e.hidden.certain(s.OAuth.Provider.PrivateKey.Reveal())
 	for name, value := range s.Headers {
-		if HasUserText(value) {
+		if mcpserver.HasUserText(value) {
 			continue // the file has a part of it, which is no secret
 		}
 		if !plainName(name) {
@@ -93,7 +94,7 @@ func (e *expander) noteServer(s *Server) {
 		e.hidden.url(value.Reveal())
 	}
 	for name, value := range s.Env {
-		if HasUserText(value) {
+		if mcpserver.HasUserText(value) {
 			continue
 		}
 		if tellingName(name) {

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/text/lazy"
 	"github.com/weir-mcp/weir/internal/text/redact"
@@ -204,7 +205,7 @@ func (l *lister) texts(path string, v reflect.Value) {
 		here := strict.Join(path, name)
 		text := v.MapIndex(reflect.ValueOf(name)).String() // the text itself, also of a Secret
 		value := any(l.text(text))
-		if v.Type().Elem() == reflect.TypeFor[Secret]() && !(plainName(name) && !l.hide.Holds(text)) && !HasUserText(Secret(text)) || l.secretFrom(here) {
+		if v.Type().Elem() == reflect.TypeFor[Secret]() && !(plainName(name) && !l.hide.Holds(text)) && !mcpserver.HasUserText(Secret(text)) || l.secretFrom(here) {
 			value = hiddenOf(text)
 		}
 		if server != nil && server.EnvFile != "" && strings.HasSuffix(path, ".env") && l.c.origins.lines[here] == 0 {

@@ -10,15 +10,6 @@ import (
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
-// Tables names further forms of a server's results that count as a table. Always counted are an
-// array of objects, an object whose only member is one, and one object a line.
-type Tables struct {
-	Paths    []string `key:"paths" empty:"none" doc:"Where in an object the rows stand, whatever else is in it: features, data.items, or features[].properties for one member of each element (both name the rows of GeoJSON)."`
-	Dispatch bool     `key:"dispatch" default:"false" doc:"Keep the bodies of sync results (S2SP) from agents at /mcps/NAME/mcp, too. The next call that names their ddi:// handle gets them. At /mcp it is always so."`
-	Relay    bool     `key:"relay" default:"false" doc:"For a server with a data plane of its own (S2SP) that weir starts or that listens on loopback: its rows stay there until they are fetched, and stream through weir, whatever their size. Without it weir asks for all rows with the call, at most max_response bytes, and keeps them."`
-	CSV      bool     `key:"csv" default:"false" doc:"Text whose lines are comma-separated values, the first one the columns' names, is a table."`
-}
-
 // S2SP configures the transfer of tables from server to server.
 type S2SP struct {
 	Allow   []string `key:"allow" empty:"same" doc:"Further servers, as host:port, from which a $table reference may be fetched. Always allowed are weir, the URLs in mcpServers and registered agents."`

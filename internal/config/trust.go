@@ -1,13 +1,13 @@
 package config
 
-import "slices"
+import (
+	"slices"
 
-// TrustMode is the treatment of definitions that differ from weir.lock: warn, hold or refuse, and ""
-// without a lock (spec/trust §3).
-type TrustMode string
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
+)
 
 // TrustOf returns the mode of a server, which may be one that was found at run time.
-func (c *Config) TrustOf(server string) TrustMode {
+func (c *Config) TrustOf(server string) mcpserver.TrustMode {
 	if s, ok := c.Server(server); ok && s.Trust != "" {
 		return s.Trust
 	}

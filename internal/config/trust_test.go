@@ -1,6 +1,10 @@
 package config
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
+)
 
 // TestTrust: a server without a mode has the one of the whole configuration, as have servers that are
 // found at run time; a changed mode is a changed server.
@@ -14,7 +18,7 @@ func TestTrust(t *testing.T) {
 		return c
 	}
 	c := read("trust: hold\nmcpServers: {a: {command: a}, b: {command: b, trust: warn}}")
-	for server, want := range map[string]TrustMode{"a": "hold", "b": "warn", "found": "hold"} {
+	for server, want := range map[string]mcpserver.TrustMode{"a": "hold", "b": "warn", "found": "hold"} {
 		if got := c.TrustOf(server); got != want {
 			t.Errorf("%s: %q, want %q", server, got, want)
 		}

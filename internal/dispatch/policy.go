@@ -8,6 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Action is the verdict of a rule.
@@ -295,4 +296,4 @@ func (r *PolicyRule) names(s Subject) bool {
 }
 
 // matchPattern reports whether a pattern matches all of s.
-func matchPattern(pattern, s string) bool { return authz.Match(pattern, s) }
+func matchPattern(pattern, s string) bool { return text.Match(pattern, s) }

@@ -26,7 +26,7 @@ var (
 		"internal/setup/clients.Server":     21,
 		"internal/cluster.Node":             32,
 		"internal/config.Config":            50,
-		"internal/config.Server":            29,
+		"internal/config/mcpserver.Server":  29,
 		"internal/framed.served":            22,
 		"internal/metatool.State":           23,
 		"internal/metatool.sessionState":    21,
@@ -51,7 +51,6 @@ var (
 
 	// testedElsewhere are packages whose tests are in others, with the reason.
 	testedElsewhere = map[string]string{
-		"internal/access/authz":          "tests of the packages that use it",
 		"internal/setup/bundle":          "tests of the packages that use it",
 		"internal/config":                "cases in testdata",
 		"internal/setup":                 "tests of package cli run the commands",

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Profile is a part of the catalog that requests with its name in their [identity.Route] see. It takes
@@ -57,7 +57,7 @@ const everything = "*"
 
 // about reports whether the pattern is about a server.
 func (x entryPattern) about(upstream, namespace string) bool {
-	return authz.Match(x.server, upstream) || authz.Match(x.server, namespace)
+	return text.Match(x.server, upstream) || text.Match(x.server, namespace)
 }
 
 // covers reports whether the pattern stands for all entries of a server.
@@ -75,7 +75,7 @@ func (x entryPattern) has(e *catalog.Entry) bool {
 	case e.Kind != catalog.KindTool:
 		return false
 	}
-	return authz.Match(x.entry, e.RawName) || authz.Match(x.entry, e.Name) || authz.Match(x.entry, strings.TrimPrefix(e.ID, e.Namespace+":"))
+	return text.Match(x.entry, e.RawName) || text.Match(x.entry, e.Name) || text.Match(x.entry, strings.TrimPrefix(e.ID, e.Namespace+":"))
 }
 
 // extent decides which entries a profile has. A nil extent has all.

@@ -23,6 +23,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
@@ -54,7 +55,7 @@ func newWorld(t *testing.T, opts metatool.Options, servers ...*config.Server) *w
 	})
 	w.manager = upstream.New(upstream.Options{Sink: w.live, StartTimeout: 5 * time.Second, ReadyBudget: 3 * time.Second})
 	for _, s := range servers {
-		s.Namespace, s.Start = s.Name, config.StartBoot
+		s.Namespace, s.Start = s.Name, mcpserver.StartBoot
 		if s.Timeout == 0 {
 			s.Timeout = 20 * time.Second
 		}
@@ -119,7 +120,7 @@ func fakeServer(t *testing.T, name string, versions ...string) *config.Server {
 		srv.CloseClientConnections()
 		srv.Close()
 	})
-	return &config.Server{Name: name, URL: srv.URL + "/mcp", Type: config.TransportHTTP}
+	return &config.Server{Name: name, URL: srv.URL + "/mcp", Type: mcpserver.TransportHTTP}
 }
 
 // agent is a client of the official SDK and what it was told and asked.
@@ -323,7 +324,7 @@ func sdkUpstream(t *testing.T, name string, s *sdk.Server) *config.Server {
 		srv.CloseClientConnections()
 		srv.Close()
 	})
-	return &config.Server{Name: name, URL: srv.URL, Type: config.TransportHTTP}
+	return &config.Server{Name: name, URL: srv.URL, Type: mcpserver.TransportHTTP}
 }
 
 // TestPrimitivesOverTheWire drives browse, read, get, subscribe and complete with

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/protocol/invocation"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
@@ -112,7 +113,7 @@ func startAgent(t *testing.T, change func(*config.Server, *passthrough.Options))
 		if change != nil {
 			change(s, o)
 		}
-	}, &config.Server{Name: "fake", URL: srv.URL + "/mcp", Type: config.TransportHTTP, PerSession: true})
+	}, &config.Server{Name: "fake", URL: srv.URL + "/mcp", Type: mcpserver.TransportHTTP, PerSession: true})
 	return e, a
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -135,8 +136,8 @@ func TestSessionsDoNotCrossNames(t *testing.T) {
 	_, url := serveFake(t, fakemcp.Config{})
 	_, url2 := serveFake(t, fakemcp.Config{})
 	e := start(t, nil,
-		&config.Server{Name: "fake", Type: config.TransportHTTP, URL: url + "/mcp"},
-		&config.Server{Name: "other", Type: config.TransportHTTP, URL: url2 + "/mcp"},
+		&config.Server{Name: "fake", Type: mcpserver.TransportHTTP, URL: url + "/mcp"},
+		&config.Server{Name: "other", Type: mcpserver.TransportHTTP, URL: url2 + "/mcp"},
 		func() *config.Server { s := process(t, fakemcp.Config{}, "/dev/null"); s.Name = "stdio"; return s }()).ready()
 	id := e.initialize("2025-11-25")
 	for _, name := range []string{"other", "stdio"} {
@@ -192,9 +193,9 @@ func TestUnreachable(t *testing.T) {
 	address := closed.Addr().String()
 	closed.Close()
 	e := start(t, nil,
-		&config.Server{Name: "http", Type: config.TransportHTTP, URL: "http://" + address + "/mcp?key=s3cret"},
-		&config.Server{Name: "sse", Type: config.TransportSSE, URL: "http://" + address + "/sse"},
-		&config.Server{Name: "stdio", Type: config.TransportStdio, Command: "/nonexistent/server"})
+		&config.Server{Name: "http", Type: mcpserver.TransportHTTP, URL: "http://" + address + "/mcp?key=s3cret"},
+		&config.Server{Name: "sse", Type: mcpserver.TransportSSE, URL: "http://" + address + "/sse"},
+		&config.Server{Name: "stdio", Type: mcpserver.TransportStdio, Command: "/nonexistent/server"})
 	for _, name := range []string{"http", "sse", "stdio"} {
 		for kind, body := range map[string]string{
 			"initialize": `{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 )
@@ -60,7 +61,7 @@ func startBatches(t testing.TB, _ fakemcp.Config, change func(*config.Server, *p
 		}
 	}))
 	t.Cleanup(srv.Close)
-	return start(t, change, &config.Server{Name: "fake", URL: srv.URL + "/mcp", Type: config.TransportHTTP})
+	return start(t, change, &config.Server{Name: "fake", URL: srv.URL + "/mcp", Type: mcpserver.TransportHTTP})
 }
 
 type anyMessage struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/mcp"
@@ -239,7 +240,7 @@ func TestAgentRestartsInMidStream(t *testing.T) {
 	})
 	agent := httptest.NewServer(handler)
 	address := agent.Listener.Addr().String()
-	e := start(t, nil, &config.Server{Name: "fake", URL: agent.URL + "/mcp", Type: config.TransportHTTP}).ready()
+	e := start(t, nil, &config.Server{Name: "fake", URL: agent.URL + "/mcp", Type: mcpserver.TransportHTTP}).ready()
 	for _, way := range []string{"passed through", "forwarded"} {
 		if way == "forwarded" {
 			// An agent that gives out no session is forwarded to once it was greeted.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
@@ -73,7 +74,7 @@ func startJudged(t testing.TB, cfg fakemcp.Config, change func(*config.Server, *
 
 func startHTTP(t testing.TB, cfg fakemcp.Config, change func(*config.Server, *passthrough.Options)) *env {
 	fake, url := serveFake(t, cfg)
-	e := start(t, change, &config.Server{Name: "fake", URL: url + "/mcp", Type: config.TransportHTTP})
+	e := start(t, change, &config.Server{Name: "fake", URL: url + "/mcp", Type: mcpserver.TransportHTTP})
 	e.events = fake.Events
 	return e
 }
@@ -119,7 +120,7 @@ func process(t testing.TB, cfg fakemcp.Config, log string) *config.Server {
 	if cfg.Bare {
 		args = append(args, "-bare")
 	}
-	return &config.Server{Name: "fake", Type: config.TransportStdio, Command: self, Args: args, Env: asProgramEnv()}
+	return &config.Server{Name: "fake", Type: mcpserver.TransportStdio, Command: self, Args: args, Env: asProgramEnv()}
 }
 
 // asProgramEnv is the environment of the test binary as an MCP server. A program
@@ -144,7 +145,7 @@ func startWith(t testing.TB, manager *upstream.Manager, change func(*config.Serv
 		if s.Timeout == 0 {
 			s.Timeout = 20 * time.Second
 		}
-		s.Namespace, s.Start = s.Name, config.StartBoot
+		s.Namespace, s.Start = s.Name, mcpserver.StartBoot
 		if change != nil {
 			change(s, &o)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/store"
@@ -27,7 +28,7 @@ func TestSessionsOutlastTheRouter(t *testing.T) {
 	ids := sessionid.New(key, store.NewMemory(store.MemoryOptions{}), nil)
 	begin := func(url string) *env {
 		return start(t, func(_ *config.Server, o *passthrough.Options) { o.Sessions = ids.At },
-			&config.Server{Name: "fake", Type: config.TransportHTTP, URL: url + "/mcp"}).ready()
+			&config.Server{Name: "fake", Type: mcpserver.TransportHTTP, URL: url + "/mcp"}).ready()
 	}
 	first := begin(url)
 	id := first.initialize("2025-11-25")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/mcp"
@@ -28,7 +29,7 @@ func TestLoop(t *testing.T) {
 			}
 			return find(name)
 		}
-	}, &config.Server{Name: "fake", URL: at + "/mcp", Type: config.TransportHTTP})
+	}, &config.Server{Name: "fake", URL: at + "/mcp", Type: mcpserver.TransportHTTP})
 	target, err := url.Parse(e.url + "/mcps/")
 	if err != nil {
 		t.Fatal(err)

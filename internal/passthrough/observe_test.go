@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -100,7 +101,7 @@ func TestObserver(t *testing.T) {
 func TestObserverOfADeadServer(t *testing.T) {
 	o := &recorder{}
 	e := start(t, func(_ *config.Server, opts *passthrough.Options) { opts.Observer = o },
-		&config.Server{Name: "fake", URL: "http://127.0.0.1:1/mcp", Type: config.TransportHTTP})
+		&config.Server{Name: "fake", URL: "http://127.0.0.1:1/mcp", Type: mcpserver.TransportHTTP})
 	res := e.post("/mcps/fake/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
 		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "echo")
 	if res.status < 500 {

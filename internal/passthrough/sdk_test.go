@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -51,15 +52,15 @@ func sdkServer() *sdk.Server {
 // TestSDK has the official SDK's client use its server through the Router, in
 // each version and by each way.
 func TestSDK(t *testing.T) {
-	servers := map[string]func(*sdk.Server) (http.Handler, config.Transport){
-		"stateful": func(s *sdk.Server) (http.Handler, config.Transport) {
-			return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil), config.TransportHTTP
+	servers := map[string]func(*sdk.Server) (http.Handler, mcpserver.Transport){
+		"stateful": func(s *sdk.Server) (http.Handler, mcpserver.Transport) {
+			return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil), mcpserver.TransportHTTP
 		},
-		"stateless": func(s *sdk.Server) (http.Handler, config.Transport) {
-			return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true}), config.TransportHTTP
+		"stateless": func(s *sdk.Server) (http.Handler, mcpserver.Transport) {
+			return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true}), mcpserver.TransportHTTP
 		},
-		"SSE": func(s *sdk.Server) (http.Handler, config.Transport) {
-			return sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return s }, nil), config.TransportSSE
+		"SSE": func(s *sdk.Server) (http.Handler, mcpserver.Transport) {
+			return sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return s }, nil), mcpserver.TransportSSE
 		},
 	}
 	for kind, serve := range servers {

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/mcp"
@@ -36,7 +36,7 @@ func TestAddedBySessions(t *testing.T) {
 			return nil, nil
 		}
 		f.tools = []string{"grow"}
-		inBubble(t, f, Options{}, &config.Server{PerSession: true}, func(t *testing.T, m *Manager, s *sink) {
+		inBubble(t, f, Options{}, &mcpserver.Server{PerSession: true}, func(t *testing.T, m *Manager, s *sink) {
 			listed := func() string {
 				synctest.Wait()
 				s.mu.Lock()

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
+	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/protocol/mcptask"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -83,9 +84,9 @@ func startForeign(t *testing.T, a *foreignAgent, isAgent bool, timeout time.Dura
 	o := Options{Transport: func(_ string, of Owner, base http.RoundTripper) http.RoundTripper {
 		return asPrincipal{base, of.Session}
 	}}
-	m, _ := manage(t, o, &config.Server{
-		Name: "far", Namespace: "far", URL: srv.URL + "/x/mcp", Type: config.TransportHTTP, PerSession: true, Agent: isAgent, Timeout: timeout,
-		Headers: map[string]config.Secret{"X-Key": "k"}, MaxResponse: 4096,
+	m, _ := manage(t, o, &mcpserver.Server{
+		Name: "far", Namespace: "far", URL: srv.URL + "/x/mcp", Type: mcpserver.TransportHTTP, PerSession: true, Agent: isAgent, Timeout: timeout,
+		Headers: map[string]strict.Secret{"X-Key": "k"}, MaxResponse: 4096,
 	})
 	ready(t, m)
 	return upstreamOf(t, m, "far")

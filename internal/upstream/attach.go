@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -18,14 +18,14 @@ type Open func(ctx context.Context) (mcp.Stream, error)
 // again. The Manager supervises, lists and calls it like the others and keeps it until Detach;
 // Apply does not remove it. A name that is in use is an error. A configured server with the same
 // name that is added later replaces it.
-func (m *Manager) Attach(s *config.Server, open Open) error {
+func (m *Manager) Attach(s *mcpserver.Server, open Open) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return fmt.Errorf("upstream %q: weir is shutting down", s.Name)
 	}
 	t := m.table.Load()
-	if t.byName[s.Name] != nil || slices.ContainsFunc(t.order, func(o *config.Server) bool { return o.Name == s.Name }) {
+	if t.byName[s.Name] != nil || slices.ContainsFunc(t.order, func(o *mcpserver.Server) bool { return o.Name == s.Name }) {
 		return fmt.Errorf("there is an upstream %q already", s.Name)
 	}
 	byName := maps.Clone(t.byName)
@@ -37,7 +37,7 @@ func (m *Manager) Attach(s *config.Server, open Open) error {
 
 // Attached reports whether there is an attached upstream of that name.
 func (m *Manager) Attached(name string) bool {
-	return slices.ContainsFunc(m.table.Load().attached, func(s *config.Server) bool { return s.Name == name })
+	return slices.ContainsFunc(m.table.Load().attached, func(s *mcpserver.Server) bool { return s.Name == name })
 }
 
 // Detach removes an attached upstream and its entries, and reports whether it existed. It does not
@@ -46,7 +46,7 @@ func (m *Manager) Detach(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table.Load()
-	i := slices.IndexFunc(t.attached, func(s *config.Server) bool { return s.Name == name })
+	i := slices.IndexFunc(t.attached, func(s *mcpserver.Server) bool { return s.Name == name })
 	if i < 0 || m.closed {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -32,14 +32,14 @@ func inMemory(t *testing.T) Open {
 // is gone with Detach.
 func TestAttach(t *testing.T) {
 	m, s := manage(t, Options{}, program("own"))
-	found := &config.Server{Name: "found", Namespace: "found", Type: config.TransportStdio, Timeout: 5 * time.Second}
+	found := &mcpserver.Server{Name: "found", Namespace: "found", Type: mcpserver.TransportStdio, Timeout: 5 * time.Second}
 	if err := m.Attach(found, inMemory(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Attach(found, inMemory(t)); err == nil {
 		t.Error("a name was taken twice")
 	}
-	if err := m.Attach(&config.Server{Name: "own"}, inMemory(t)); err == nil {
+	if err := m.Attach(&mcpserver.Server{Name: "own"}, inMemory(t)); err == nil {
 		t.Error("the name of a configured server was taken")
 	}
 	eventually(t, "it is listed", func() bool { return slices.Equal(s.tools("found"), []string{"t"}) })
@@ -50,7 +50,7 @@ func TestAttach(t *testing.T) {
 	if _, err := u.Call(t.Context(), "tools/call", json.RawMessage(`{"name":"t"}`), nil); err != nil {
 		t.Error(err)
 	}
-	m.Apply([]*config.Server{program("own"), program("other")})
+	m.Apply([]*mcpserver.Server{program("own"), program("other")})
 	if got, _ := m.Upstream("found"); got != u {
 		t.Error("Apply has changed it")
 	}
@@ -73,10 +73,10 @@ func TestFound(t *testing.T) {
 		return s.listings[name].Found
 	}
 	listed := func(name string) func() bool { return func() bool { return s.tools(name) != nil } }
-	if err := m.Attach(&config.Server{Name: "attached", Namespace: "attached", Type: config.TransportStdio}, inMemory(t)); err != nil {
+	if err := m.Attach(&mcpserver.Server{Name: "attached", Namespace: "attached", Type: mcpserver.TransportStdio}, inMemory(t)); err != nil {
 		t.Fatal(err)
 	}
-	m.Apply([]*config.Server{program("own")}, program("other"), program("attached"))
+	m.Apply([]*mcpserver.Server{program("own")}, program("other"), program("attached"))
 	for name, want := range map[string]bool{"attached": true, "own": false, "other": true} {
 		eventually(t, name+" is listed", listed(name))
 		if found(name) != want {
@@ -86,24 +86,24 @@ func TestFound(t *testing.T) {
 	if !m.Attached("attached") || !slices.Equal(s.tools("attached"), []string{"t"}) {
 		t.Error("a server that was found has taken the place of an attached one")
 	}
-	m.Apply([]*config.Server{program("own"), program("other")})
+	m.Apply([]*mcpserver.Server{program("own"), program("other")})
 	eventually(t, "the configuration has it now", func() bool { return listed("other")() && !found("other") })
 }
 
 // A configured server takes the place of an attached one.
 func TestAttachGivesWay(t *testing.T) {
 	m, s := manage(t, Options{})
-	if err := m.Attach(&config.Server{Name: "a", Namespace: "a", Type: config.TransportStdio}, inMemory(t)); err != nil {
+	if err := m.Attach(&mcpserver.Server{Name: "a", Namespace: "a", Type: mcpserver.TransportStdio}, inMemory(t)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is listed", func() bool { return slices.Equal(s.tools("a"), []string{"t"}) })
-	m.Apply([]*config.Server{program("a")})
+	m.Apply([]*mcpserver.Server{program("a")})
 	eventually(t, "the configured one is listed", func() bool { return slices.Contains(s.tools("a"), "echo") })
 	if m.Detach("a") {
 		t.Error("a configured server was detached")
 	}
 	refused := errors.New("no way")
-	if err := m.Attach(&config.Server{Name: "b", Namespace: "b", Type: config.TransportStdio}, func(context.Context) (mcp.Stream, error) { return nil, refused }); err != nil {
+	if err := m.Attach(&mcpserver.Server{Name: "b", Namespace: "b", Type: mcpserver.TransportStdio}, func(context.Context) (mcp.Stream, error) { return nil, refused }); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "what cannot be opened has failed", func() bool {

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -66,7 +66,7 @@ func TestToolsWithImpossibleHeaders(t *testing.T) {
 		calls.Add(1)
 		return ""
 	})
-	m, sink := manage(t, Options{}, &config.Server{Name: "s", Namespace: "s", URL: url, Type: config.TransportHTTP, Start: config.StartBoot})
+	m, sink := manage(t, Options{}, &mcpserver.Server{Name: "s", Namespace: "s", URL: url, Type: mcpserver.TransportHTTP, Start: mcpserver.StartBoot})
 	if err := m.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestRefusedHeaders(t *testing.T) {
 	})
 	first, second, never := "First", "Second", "no header"
 	wants.Store(&first)
-	m, _ := manage(t, Options{}, &config.Server{Name: "s", Namespace: "s", URL: url, Type: config.TransportHTTP, Start: config.StartBoot})
+	m, _ := manage(t, Options{}, &mcpserver.Server{Name: "s", Namespace: "s", URL: url, Type: mcpserver.TransportHTTP, Start: mcpserver.StartBoot})
 	if err := m.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}

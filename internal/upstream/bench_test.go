@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -16,7 +16,7 @@ func BenchmarkCall(b *testing.B) {
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
 	m := New(Options{open: f.open})
 	defer m.Close(b.Context())
-	m.Apply([]*config.Server{{Name: "fake", Command: "fake", Timeout: time.Minute}})
+	m.Apply([]*mcpserver.Server{{Name: "fake", Command: "fake", Timeout: time.Minute}})
 	if err := m.Ready(b.Context()); err != nil {
 		b.Fatal(err)
 	}

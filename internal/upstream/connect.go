@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -245,7 +245,7 @@ func (srv *server) shown(err error) error {
 
 // connectURL connects to a server that weir does not run.
 func (srv *server) connectURL(ctx context.Context, s *slot, version string) (*link, error) {
-	if srv.transport() == config.TransportSSE {
+	if srv.transport() == mcpserver.TransportSSE {
 		return srv.connectSSE(ctx, s)
 	}
 	l, err := srv.connectHTTP(ctx, s, version)
@@ -262,10 +262,10 @@ func (srv *server) connectURL(ctx context.Context, s *slot, version string) (*li
 }
 
 // headerOf returns the headers that are the same for all callers.
-func headerOf(cfg *config.Server) http.Header {
+func headerOf(cfg *mcpserver.Server) http.Header {
 	h := make(http.Header, len(cfg.Headers))
 	for name, value := range cfg.Headers {
-		if !config.HasUserText(value) {
+		if !mcpserver.HasUserText(value) {
 			h.Set(name, value.Reveal())
 		}
 	}

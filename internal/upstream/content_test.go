@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -28,7 +28,7 @@ func TestToolResultsHaveContent(t *testing.T) {
 		return near, nil
 	}
 	m, _ := manage(t, Options{})
-	if err := m.Attach(&config.Server{Name: "bare", Namespace: "bare", Type: config.TransportStdio, Timeout: 5 * time.Second}, open); err != nil {
+	if err := m.Attach(&mcpserver.Server{Name: "bare", Namespace: "bare", Type: mcpserver.TransportStdio, Timeout: 5 * time.Second}, open); err != nil {
 		t.Fatal(err)
 	}
 	u := upstreamOf(t, m, "bare")

@@ -5,7 +5,7 @@
 // It knows nothing of agents' transports, ids of tools or ranking. Calls come in through an
 // [Upstream], which is an mcp.Peer; listings go out to a [Sink].
 //
-//	config.Server ──Apply──▶ Manager ──▶ Upstream, one for each server
+//	mcpserver.Server ──Apply──▶ Manager ──▶ Upstream, one for each server
 //	                                        │
 //	          calls of all sessions ──▶ shared slot ───▶ link: process or HTTP connection
 //	          of a session of its own ▶ slot of it ────▶ link          (per_session)

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
@@ -62,8 +62,8 @@ func callFor(t *testing.T, m *Manager, d time.Duration) <-chan drained {
 	return done
 }
 
-func draining(drain time.Duration, args ...string) *config.Server {
-	return &config.Server{Name: "a", Namespace: "a", Command: "a", Args: args, Timeout: time.Hour, Drain: drain}
+func draining(drain time.Duration, args ...string) *mcpserver.Server {
+	return &mcpserver.Server{Name: "a", Namespace: "a", Command: "a", Args: args, Timeout: time.Hour, Drain: drain}
 }
 
 // readySleepy returns a manager that runs a sleepy server with a drain time of 10 seconds, and closes it
@@ -73,7 +73,7 @@ func readySleepy(t *testing.T) (*Manager, *fake, *sink) {
 	f, s := sleepy(), &sink{}
 	m := New(Options{open: f.open, Sink: s})
 	t.Cleanup(func() { m.Close(context.WithoutCancel(t.Context())) })
-	m.Apply([]*config.Server{draining(10 * time.Second)})
+	m.Apply([]*mcpserver.Server{draining(10 * time.Second)})
 	if err := m.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestReloadDrainsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, _ := readySleepy(t)
 		short, long := callFor(t, m, 8*time.Second), callFor(t, m, time.Minute)
-		m.Apply([]*config.Server{draining(10*time.Second, "changed")})
+		m.Apply([]*mcpserver.Server{draining(10*time.Second, "changed")})
 		next := callFor(t, m, time.Second)
 		if got := <-next; got.err != nil || !strings.Contains(got.result, `"run":2`) || got.took > 2*time.Second {
 			t.Errorf("a new call: %+v", got)
@@ -137,12 +137,12 @@ func TestDrainAndClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := sleepy()
 		m := New(Options{open: f.open})
-		m.Apply([]*config.Server{draining(time.Hour)})
+		m.Apply([]*mcpserver.Server{draining(time.Hour)})
 		if err := m.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		call := callFor(t, m, 30*time.Minute)
-		m.Apply([]*config.Server{draining(0, "changed")})
+		m.Apply([]*mcpserver.Server{draining(0, "changed")})
 		synctest.Wait()
 		began := time.Now()
 		cut := callFor(t, m, time.Minute)
@@ -165,7 +165,7 @@ func TestDrainOfOnePort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
 		note := func(what string) { order = append(order, what) }
-		u := &Upstream{server: server{cfg: &config.Server{Command: "a", URL: "http://127.0.0.1:1/"}, log: slog.New(slog.DiscardHandler)}, work: newBusy(), ended: make(chan struct{}), settled: make(chan struct{})}
+		u := &Upstream{server: server{cfg: &mcpserver.Server{Command: "a", URL: "http://127.0.0.1:1/"}, log: slog.New(slog.DiscardHandler)}, work: newBusy(), ended: make(chan struct{}), settled: make(chan struct{})}
 		u.opts = Options{ReadyBudget: 10 * time.Second}
 		u.subs = subscription.NewRegistry(listeningServer{u}, "", u.log)
 		u.ctx, u.cancel = context.WithCancel(t.Context())

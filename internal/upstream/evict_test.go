@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -28,7 +28,7 @@ func slotOf(t *testing.T, u *Upstream, principal string) *slot {
 func TestEvictSparesCalls(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	cfg := &mcpserver.Server{Credentials: "user", IdleTimeout: time.Hour}
 	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		ann, bob := peerAs{u, agent("ann", "{}")}, peerAs{u, agent("bob", "{}")}
@@ -85,7 +85,7 @@ func TestEvictSparesCalls(t *testing.T) {
 func TestCallWhileASlotLeaves(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	cfg := &mcpserver.Server{Credentials: "user", IdleTimeout: time.Hour}
 	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		ann := peerAs{u, agent("ann", "{}")}
@@ -115,7 +115,7 @@ func TestEvictForCredentials(t *testing.T) {
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
 	a := newAccounts()
 	a.sign("p0", true)
-	cfg := &config.Server{Credentials: "user", PerSession: true, IdleTimeout: time.Hour}
+	cfg := &mcpserver.Server{Credentials: "user", PerSession: true, IdleTimeout: time.Hour}
 	inBubble(t, f, Options{Credentials: a}, cfg, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		var agents []peerAs

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -25,7 +25,7 @@ esac; done`
 	defer cancel()
 	defer m.Close(ctx)
 
-	m.Apply([]*config.Server{{Name: "shell", Namespace: "shell", Command: "sh", Args: []string{"-c", server}}})
+	m.Apply([]*mcpserver.Server{{Name: "shell", Namespace: "shell", Command: "sh", Args: []string{"-c", server}}})
 	if err := m.Ready(ctx); err != nil {
 		fmt.Println(err)
 	}

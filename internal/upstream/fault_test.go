@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/testkit/proctest"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -84,7 +84,7 @@ func TestBadServersDelayNobody(t *testing.T) {
 	m, s := manage(t, Options{ReadyBudget: 300 * time.Millisecond, StartTimeout: 15 * time.Second},
 		program("hang", "-init", "hang"), program("exit", "-init", "exit"), program("refuse", "-init", "error"),
 		program("junk", "-init", "junk"), program("missing-"), program("good"))
-	m.Apply([]*config.Server{
+	m.Apply([]*mcpserver.Server{
 		program("hang", "-init", "hang"), program("exit", "-init", "exit"), program("refuse", "-init", "error"),
 		program("junk", "-init", "junk"), {Name: "missing", Command: "no-such-program-here"}, program("good"),
 	})
@@ -245,8 +245,8 @@ func freeAddress(t *testing.T) string {
 	return all[0]
 }
 
-func remote(name, url string, transport config.Transport) *config.Server {
-	return &config.Server{Name: name, Namespace: name, URL: url, Type: transport, Start: config.StartBoot, Timeout: 20 * time.Second}
+func remote(name, url string, transport mcpserver.Transport) *mcpserver.Server {
+	return &mcpserver.Server{Name: name, Namespace: name, URL: url, Type: transport, Start: mcpserver.StartBoot, Timeout: 20 * time.Second}
 }
 
 // A lost session is made again and the call with it, because the server has
@@ -255,7 +255,7 @@ func TestRestartsOnTheSamePort(t *testing.T) {
 	t.Parallel()
 	at := freeAddress(t)
 	url, stop := serveHTTP(t, at, "-versions", "2025-11-25")
-	m, _ := manage(t, Options{}, remote("web", url, config.TransportHTTP))
+	m, _ := manage(t, Options{}, remote("web", url, mcpserver.TransportHTTP))
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
 	mustCall(t, u, "counter", "{}", "1")
@@ -271,7 +271,7 @@ func TestRestartsOnTheSamePort(t *testing.T) {
 func TestLostSession(t *testing.T) {
 	t.Parallel()
 	url, _ := serveHTTP(t, "127.0.0.1:0", "-lose-session", "2", "-versions", "2025-06-18")
-	m, _ := manage(t, Options{}, remote("web", url, config.TransportHTTP))
+	m, _ := manage(t, Options{}, remote("web", url, mcpserver.TransportHTTP))
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
 	for i := range 6 {
@@ -288,7 +288,7 @@ func TestDeadHTTPServer(t *testing.T) {
 	t.Parallel()
 	at := freeAddress(t)
 	url, stop := serveHTTP(t, at, "-versions", "2025-11-25")
-	m, s := manage(t, Options{Grace: time.Second, ReadyBudget: time.Second}, remote("web", url, config.TransportHTTP))
+	m, s := manage(t, Options{Grace: time.Second, ReadyBudget: time.Second}, remote("web", url, mcpserver.TransportHTTP))
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
 	failed := make(chan error, 1)
@@ -317,9 +317,9 @@ func TestTransportsAndEras(t *testing.T) {
 	legacy, _ := serveHTTP(t, "127.0.0.1:0", "-versions", "2025-06-18")
 	modern, _ := serveHTTP(t, "127.0.0.1:0", "-versions", "2026-07-28")
 	m, _ := manage(t, Options{},
-		remote("both", both, config.TransportHTTP), remote("legacy", legacy, config.TransportHTTP), remote("modern", modern, config.TransportHTTP),
-		remote("sse", strings.TrimSuffix(legacy, "/mcp")+"/sse", config.TransportSSE),
-		remote("sse-unsaid", strings.TrimSuffix(legacy, "/mcp")+"/sse", config.TransportHTTP),
+		remote("both", both, mcpserver.TransportHTTP), remote("legacy", legacy, mcpserver.TransportHTTP), remote("modern", modern, mcpserver.TransportHTTP),
+		remote("sse", strings.TrimSuffix(legacy, "/mcp")+"/sse", mcpserver.TransportSSE),
+		remote("sse-unsaid", strings.TrimSuffix(legacy, "/mcp")+"/sse", mcpserver.TransportHTTP),
 		program("stdio-legacy", "-versions", "2024-11-05"), program("stdio-modern", "-versions", "2026-07-28"),
 		program("exit-discover", "-init", "exit-discover", "-versions", "2025-03-26"))
 	ready(t, m)
@@ -368,9 +368,9 @@ func TestProgramAtURL(t *testing.T) {
 	address := listener.Addr().String()
 	_ = listener.Close()
 	cfg := program("web", "-http", address)
-	cfg.URL, cfg.Type = "http://"+address+"/mcp", config.TransportHTTP
+	cfg.URL, cfg.Type = "http://"+address+"/mcp", mcpserver.TransportHTTP
 	gone := program("gone", "-init", "exit", "-http", "256.0.0.1:1")
-	gone.URL, gone.Type = "http://127.0.0.1:9/mcp", config.TransportHTTP
+	gone.URL, gone.Type = "http://127.0.0.1:9/mcp", mcpserver.TransportHTTP
 	m, _ := manage(t, Options{}, cfg, gone)
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
@@ -416,7 +416,7 @@ func TestProgramAtURLIsShared(t *testing.T) {
 	address := listener.Addr().String()
 	_ = listener.Close()
 	cfg := program("web", "-http", address, "-lose-session", "2")
-	cfg.URL, cfg.Type = "http://"+address+"/mcp", config.TransportHTTP
+	cfg.URL, cfg.Type = "http://"+address+"/mcp", mcpserver.TransportHTTP
 	m, _ := manage(t, Options{}, cfg)
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
@@ -462,7 +462,7 @@ func TestApply(t *testing.T) {
 		data, _ := os.ReadFile(filepath.Join(dir, name))
 		return string(data)
 	}
-	server := func(name string, args ...string) *config.Server {
+	server := func(name string, args ...string) *mcpserver.Server {
 		return program(name, append(args, "-log", filepath.Join(dir, name))...)
 	}
 	m, s := manage(t, Options{}, server("a"), server("b"), server("c"))
@@ -470,7 +470,7 @@ func TestApply(t *testing.T) {
 	pid := upstreamOf(t, m, "a").Status().Pid
 	off := server("d")
 	off.Disabled = true
-	m.Apply([]*config.Server{server("c", "-tools", "1"), server("a"), off})
+	m.Apply([]*mcpserver.Server{server("c", "-tools", "1"), server("a"), off})
 	ready(t, m)
 	eventually(t, "b is gone", func() bool { _, removed := s.counts(); return slices.Contains(removed, "b") })
 	eventually(t, "c has its new tool", func() bool { return slices.Contains(s.tools("c"), "tool_0000") })
@@ -502,11 +502,11 @@ func TestApply(t *testing.T) {
 func TestFoundPlaces(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
-		var servers, found []*config.Server
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, s *sink) {
+		var servers, found []*mcpserver.Server
 		for i := range 20 { // the later the server comes, the earlier is its name
-			one := &config.Server{Name: fmt.Sprintf("s%02d", 20-i), Namespace: fmt.Sprintf("s%02d", 20-i), Command: "fake"}
-			found = append([]*config.Server{one}, found...)
+			one := &mcpserver.Server{Name: fmt.Sprintf("s%02d", 20-i), Namespace: fmt.Sprintf("s%02d", 20-i), Command: "fake"}
+			found = append([]*mcpserver.Server{one}, found...)
 			m.Apply(servers, found...)
 			time.Sleep(10 * time.Second)
 		}
@@ -548,7 +548,7 @@ func TestLostSessionCutsNoOtherCall(t *testing.T) {
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(msg.ID)+`,"result":`+result+`}`)
 	}))
 	t.Cleanup(server.Close)
-	m, _ := manage(t, Options{}, remote("web", server.URL, config.TransportHTTP))
+	m, _ := manage(t, Options{}, remote("web", server.URL, mcpserver.TransportHTTP))
 	ready(t, m)
 	u := upstreamOf(t, m, "web")
 	answered := make(chan error, 1)
@@ -575,7 +575,7 @@ func TestTakenOutAndPutBack(t *testing.T) {
 	ready(t, m)
 	for range 3 {
 		m.Apply(nil)
-		m.Apply([]*config.Server{program("a")})
+		m.Apply([]*mcpserver.Server{program("a")})
 	}
 	ready(t, m)
 	if len(s.tools("a")) == 0 || m.Status()[0].State != StateReady {

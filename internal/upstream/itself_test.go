@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
+	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -20,17 +21,17 @@ func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, 
 // are told why at once, and it is no failure, required or not.
 func TestLeftOut(t *testing.T) {
 	starts := filepath.Join(t.TempDir(), "starts")
-	script := func(name, words string) *config.Server {
-		return &config.Server{Name: name, Namespace: name, Type: config.TransportStdio, Start: config.StartBoot, Required: true, PerSession: true,
+	script := func(name, words string) *mcpserver.Server {
+		return &mcpserver.Server{Name: name, Namespace: name, Type: mcpserver.TransportStdio, Start: mcpserver.StartBoot, Required: true, PerSession: true,
 			Command: "/bin/sh", Args: []string{"-c", "echo $0 >> " + starts + "; echo " + words + " >&2; echo exit status 2 >&2; exit 2", name}}
 	}
 	m, _ := manage(t, Options{
 		Instances: []string{"THIS-ONE", "ITS-PARENT"}, Marks: []string{"WEIR_PARENT=THIS-ONE.x"},
 		Transport: func(_ string, _ Owner, base http.RoundTripper) http.RoundTripper { return failing{mcp.ErrLoop} },
 	}, script("own", "weir: THIS-ONE: it would start itself"), script("parents", "ITS-PARENT"),
-		&config.Server{Name: "url", Namespace: "url", Type: config.TransportHTTP, URL: "http://127.0.0.1:1/mcp"},
-		&config.Server{Name: "marked", Namespace: "marked", Type: config.TransportStdio, Command: "/bin/sh", Args: []string{"-c", `echo "$WEIR_PARENT" >&2; exit 2`},
-			Env: map[string]config.Secret{"WEIR_PARENT": "hidden"}},
+		&mcpserver.Server{Name: "url", Namespace: "url", Type: mcpserver.TransportHTTP, URL: "http://127.0.0.1:1/mcp"},
+		&mcpserver.Server{Name: "marked", Namespace: "marked", Type: mcpserver.TransportStdio, Command: "/bin/sh", Args: []string{"-c", `echo "$WEIR_PARENT" >&2; exit 2`},
+			Env: map[string]strict.Secret{"WEIR_PARENT": "hidden"}},
 		script("other", "ANOTHER"))
 	if err := m.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), `"other"`) || strings.Contains(err.Error(), `"own"`) {
 		t.Errorf("required servers that are not there: %v", err)

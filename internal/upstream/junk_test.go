@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -31,7 +31,7 @@ func TestJunkOnStdoutIsTold(t *testing.T) {
 			m, _ := manage(t, Options{
 				StartTimeout: 500 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "…") },
-			}, &config.Server{Name: "chatty", Namespace: "chatty", Command: "sh", Args: []string{"-c", c.script}})
+			}, &mcpserver.Server{Name: "chatty", Namespace: "chatty", Command: "sh", Args: []string{"-c", c.script}})
 			u := upstreamOf(t, m, "chatty")
 			eventually(t, "the error says what was printed", func() bool { return strings.Contains(u.Status().LastError, c.want) })
 			if e := u.Status().LastError; !strings.HasPrefix(e, `upstream "chatty"`) || strings.Contains(e, "hunter2") {
@@ -51,13 +51,13 @@ func TestNoteOfASlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := mcp.Pipe()
 		defer b.Close()
-		m := New(Options{open: func(*config.Server) (mcp.Stream, error) { return a, nil }})
+		m := New(Options{open: func(*mcpserver.Server) (mcp.Stream, error) { return a, nil }})
 		defer func() {
 			if err := m.Close(context.Background()); err != nil {
 				t.Error(err)
 			}
 		}()
-		m.Apply([]*config.Server{{Name: "slow", Namespace: "slow", Command: "slow"}})
+		m.Apply([]*mcpserver.Server{{Name: "slow", Namespace: "slow", Command: "slow"}})
 		is := func(want string) {
 			t.Helper()
 			synctest.Wait()
@@ -115,7 +115,7 @@ func TestTransportOfSSE(t *testing.T) {
 			mu.Unlock()
 			return base.RoundTrip(r)
 		})
-	}}, remote("old", strings.TrimSuffix(url, "/mcp")+"/sse", config.TransportSSE))
+	}}, remote("old", strings.TrimSuffix(url, "/mcp")+"/sse", mcpserver.TransportSSE))
 	ready(t, m)
 	mustCall(t, upstreamOf(t, m, "old"), "echo", `{"text":"hello"}`, "hello")
 	mu.Lock()
@@ -136,16 +136,16 @@ func TestWay(t *testing.T) {
 		return http.DefaultTransport.RoundTrip(r)
 	})
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
-	m, _ := manage(t, Options{Way: func(server *config.Server) http.RoundTripper {
+	m, _ := manage(t, Options{Way: func(server *mcpserver.Server) http.RoundTripper {
 		if !strings.Contains(server.URL, ".invalid") {
 			return nil
 		}
 		return way
-	}}, remote("s", "http://one.invalid/mcp", config.TransportHTTP))
+	}}, remote("s", "http://one.invalid/mcp", mcpserver.TransportHTTP))
 	for _, next := range []string{url, "http://another.invalid/mcp"} {
 		ready(t, m)
 		mustCall(t, upstreamOf(t, m, "s"), "echo", `{"text":"hello"}`, "hello")
-		m.Apply([]*config.Server{remote("s", next, config.TransportHTTP)})
+		m.Apply([]*mcpserver.Server{remote("s", next, mcpserver.TransportHTTP)})
 	}
 	ready(t, m)
 	mustCall(t, upstreamOf(t, m, "s"), "echo", `{"text":"hello"}`, "hello")

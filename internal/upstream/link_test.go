@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/protocol/mcptask"
 	"github.com/weir-mcp/weir/mcp"
@@ -110,7 +110,7 @@ func TestAdaptOffersTasks(t *testing.T) {
 		if u.OffersTasks() {
 			t.Errorf("%s: the connection of one session speaks for the server", c.name)
 		}
-		u.log, u.cfg = slog.New(slog.DiscardHandler), &config.Server{}
+		u.log, u.cfg = slog.New(slog.DiscardHandler), &mcpserver.Server{}
 		u.server.greeted(&slot{u: u}, l)
 		if u.OffersTasks() != (c.capabilities != `{}`) {
 			t.Errorf("%s: of %s it says that it offers tasks: %t", c.name, c.capabilities, u.OffersTasks())

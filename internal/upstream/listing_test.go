@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -27,7 +27,7 @@ func TestBrokenListing(t *testing.T) {
 					return nil, ctx.Err()
 				}
 				var got *sink
-				inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+				inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, s *sink) {
 					got = s
 					if end == "weir" {
 						return

@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/testkit/leak"
 	"github.com/weir-mcp/weir/mcp"
@@ -36,11 +37,11 @@ func TestMain(m *testing.M) {
 }
 
 // program is a server that is a process of its own.
-func program(name string, args ...string) *config.Server {
-	return &config.Server{
+func program(name string, args ...string) *mcpserver.Server {
+	return &mcpserver.Server{
 		Name: name, Namespace: name, Command: os.Args[0], Args: args,
-		Env:  map[string]config.Secret{asProgram: "1", "GORACE": "atexit_sleep_ms=0"},
-		Type: config.TransportStdio, Start: config.StartBoot, Timeout: 20 * time.Second,
+		Env:  map[string]strict.Secret{asProgram: "1", "GORACE": "atexit_sleep_ms=0"},
+		Type: mcpserver.TransportStdio, Start: mcpserver.StartBoot, Timeout: 20 * time.Second,
 	}
 }
 
@@ -101,7 +102,7 @@ func (w testWriter) Write(b []byte) (int, error) {
 }
 
 // manage starts servers and ends them with the test.
-func manage(t *testing.T, o Options, servers ...*config.Server) (*Manager, *sink) {
+func manage(t *testing.T, o Options, servers ...*mcpserver.Server) (*Manager, *sink) {
 	t.Helper()
 	s := &sink{}
 	if o.Sink == nil {

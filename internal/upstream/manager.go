@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/limit/memory"
@@ -84,7 +84,7 @@ type Options struct {
 	Transport func(upstream string, of Owner, base http.RoundTripper) http.RoundTripper
 	// Way returns the transport of connections to a server with a URL that is no address of a network, nil
 	// for other servers. Transport does not wrap it. Nil knows none.
-	Way func(server *config.Server) http.RoundTripper
+	Way func(server *mcpserver.Server) http.RoundTripper
 	// Credentials knows the credentials that Transport puts on requests. Nil means that there are none.
 	Credentials Credentials
 	// States mark the states that programs give agents with the node of a cluster that runs them; nil is for
@@ -113,7 +113,7 @@ type Options struct {
 	// turns are those of Starting.
 	turns *turns
 	// open replaces the start of a program, for tests without processes.
-	open func(*config.Server) (mcp.Stream, error)
+	open func(*mcpserver.Server) (mcp.Stream, error)
 	// keeper starts programs. It belongs to the Manager.
 	keeper *child.Keeper
 	// listBytes are smaller bounds of lists, for tests.
@@ -176,7 +176,7 @@ type Manager struct {
 	closed bool
 	ending map[*Upstream]struct{} // removed from the table, but not ended yet
 	ends   map[string]*departure  // the last one of each name that has not ended
-	last   *config.Config         // the latest configuration
+	last   []*mcpserver.Server    // of the latest configuration
 	// attaches counts the calls of Attach.
 	attaches int
 
@@ -188,13 +188,13 @@ type Manager struct {
 // table is the current configuration. It is immutable.
 type table struct {
 	byName   map[string]*Upstream
-	order    []*config.Server // the whole configuration, including disabled servers
-	attached []*config.Server // see Attach
+	order    []*mcpserver.Server // the whole configuration, including disabled servers
+	attached []*mcpserver.Server // see Attach
 }
 
 // New returns a Manager without upstreams; see [Manager.Apply].
 func New(o Options) *Manager {
-	m := &Manager{opts: o.withDefaults(), last: &config.Config{}, ending: map[*Upstream]struct{}{}, ends: map[string]*departure{}}
+	m := &Manager{opts: o.withDefaults(), ending: map[*Upstream]struct{}{}, ends: map[string]*departure{}}
 	m.opts.keeper = &m.children
 	m.closing, m.close = context.WithCancel(context.Background())
 	m.table.Store(&table{byName: map[string]*Upstream{}})
@@ -207,27 +207,27 @@ func New(o Options) *Manager {
 // successor. A server with a faulty entry is not started, and its Status has the reason. A found
 // server with the name of an attached one is left out. Apply does not wait. The servers must not be
 // changed afterwards. After Close it does nothing.
-func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
+func (m *Manager) Apply(servers []*mcpserver.Server, found ...*mcpserver.Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
 	attached := m.table.Load().attached
-	found = slices.DeleteFunc(slices.Clone(found), func(s *config.Server) bool { // only the configuration displaces attached servers
-		return slices.ContainsFunc(attached, func(a *config.Server) bool { return a.Name == s.Name })
+	found = slices.DeleteFunc(slices.Clone(found), func(s *mcpserver.Server) bool { // only the configuration displaces attached servers
+		return slices.ContainsFunc(attached, func(a *mcpserver.Server) bool { return a.Name == s.Name })
 	})
-	next := &config.Config{Servers: slices.Concat(servers, found)}
-	change := config.Diff(m.last, next)
+	next := slices.Concat(servers, found)
+	change := mcpserver.Diff(m.last, next)
 	m.last = next
 	byName := maps.Clone(m.table.Load().byName)
-	for i, s := range next.Servers { // the same server, but of another origin
+	for i, s := range next { // the same server, but of another origin
 		if u := byName[s.Name]; u != nil && !s.Disabled && u.open == nil && u.lists.found != (i >= len(servers)) && !slices.Contains(change.Changed, s.Name) {
 			change.Changed = append(change.Changed, s.Name)
 		}
 	}
 	for _, name := range change.Added { // the configuration comes first
-		if i := slices.IndexFunc(attached, func(s *config.Server) bool { return s.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(attached, func(s *mcpserver.Server) bool { return s.Name == name }); i >= 0 {
 			attached = slices.Delete(slices.Clone(attached), i, i+1)
 			m.end(byName[name], true, 0)
 			delete(byName, name)
@@ -239,15 +239,15 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 		u := byName[name]
 		delete(byName, name)
 		ended = append(ended, u)
-		if u != nil && u.cfg.Scope == config.ScopeCluster {
+		if u != nil && u.cfg.Scope == mcpserver.ScopeCluster {
 			moves[name] = u
 		}
-		gone := slices.Contains(change.Removed, name) || slices.ContainsFunc(next.Servers, func(s *config.Server) bool { return s.Name == name && s.ListsPerCaller() && u.lists.own == nil })
+		gone := slices.Contains(change.Removed, name) || slices.ContainsFunc(next, func(s *mcpserver.Server) bool { return s.Name == name && s.ListsPerCaller() && u.lists.own == nil })
 		m.end(u, gone, u.cfg.Drain)
 	}
 	// Found servers share one place, and the catalog sorts them by name. With a place each, a new one would move those
 	// behind it, which all would be listed again.
-	for i, s := range next.Servers {
+	for i, s := range next {
 		if s.Disabled || s.Faulty() {
 			continue
 		}
@@ -255,14 +255,14 @@ func (m *Manager) Apply(servers []*config.Server, found ...*config.Server) {
 		if u == nil {
 			u = newUpstream(m.opts, s, place{min(i, len(servers)), i >= len(servers)}, m.freeOf(s.Name), nil)
 			byName[s.Name] = u
-			if before := moves[s.Name]; before != nil && s.Scope == config.ScopeCluster {
+			if before := moves[s.Name]; before != nil && s.Scope == mcpserver.ScopeCluster {
 				moveTo(before, u)
 			}
 			continue
 		}
 		u.lists.setOrder(min(i, len(servers)))
 	}
-	m.table.Store(&table{byName: byName, order: next.Servers, attached: attached})
+	m.table.Store(&table{byName: byName, order: next, attached: attached})
 	m.forgetLists(ended...)
 }
 
@@ -421,7 +421,7 @@ func (u *Upstream) Settled() <-chan struct{} { return u.settled }
 
 // Each calls fn for every server of the configuration, in its order, and then for attached ones.
 // The Upstream is nil for a server that is disabled or faulty.
-func (m *Manager) Each(fn func(*config.Server, *Upstream)) {
+func (m *Manager) Each(fn func(*mcpserver.Server, *Upstream)) {
 	t := m.table.Load()
 	for _, s := range t.order {
 		fn(s, t.byName[s.Name])

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
@@ -117,7 +117,7 @@ func (r *rosters) asks() int {
 }
 
 // ownLists is a server that lists for each principal.
-func ownLists(name string) *config.Server {
+func ownLists(name string) *mcpserver.Server {
 	s := perPrincipal(name)
 	s.Lists = "caller"
 	return s
@@ -169,7 +169,7 @@ func TestOwnLists(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRosters(map[string][]string{"ann": {"a", "both"}, "bob": {"both"}, "col": {"both"}})
-		m, s := manage(t, r.options(), ownLists("notes"), &config.Server{Name: "off", Disabled: true})
+		m, s := manage(t, r.options(), ownLists("notes"), &mcpserver.Server{Name: "off", Disabled: true})
 		synctest.Wait()
 		if r.asks() != 0 {
 			t.Error("an account listed for others")
@@ -409,7 +409,7 @@ func TestOwnListsRefused(t *testing.T) {
 func TestOwnListsChange(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	cfg := &config.Server{Credentials: "user", Lists: "caller", IdleTimeout: 24 * time.Hour, Start: config.StartBoot}
+	cfg := &mcpserver.Server{Credentials: "user", Lists: "caller", IdleTimeout: 24 * time.Hour, Start: mcpserver.StartBoot}
 	var mu sync.Mutex
 	told := map[string]int{}
 	o := Options{ListsChanged: func(principal, _ string) {
@@ -518,7 +518,7 @@ func TestOwnListsEnd(t *testing.T) {
 		if lists := m.OwnLists(by(t, "ann")); lists.Key != "" || len(lists.Of)+len(lists.Missing) != 0 || len(s.tools("notes")) != 1 {
 			t.Errorf("lists: shared: %+v, %q", lists, s.tools("notes"))
 		}
-		m.Apply([]*config.Server{ownLists("notes")})
+		m.Apply([]*mcpserver.Server{ownLists("notes")})
 		synctest.Wait()
 		if len(s.tools("notes")) != 0 {
 			t.Errorf("one account lists for all: %q", s.tools("notes"))
@@ -549,7 +549,7 @@ func TestOwnListsOrder(t *testing.T) {
 		m, _ := manage(t, r.options(), ownLists("notes"))
 		settled(t, m, "ann")
 		before := m.OwnLists(by(t, "ann"))
-		m.Apply([]*config.Server{{Name: "first", Disabled: true}, ownLists("notes")})
+		m.Apply([]*mcpserver.Server{{Name: "first", Disabled: true}, ownLists("notes")})
 		synctest.Wait()
 		if after := m.OwnLists(by(t, "ann")); after.Of[0].Order != 1 || before.Of[0].Order != 0 || after.Key == before.Key || r.heard("ann") != 2 || r.asks() != 1 {
 			t.Errorf("%+v", after)

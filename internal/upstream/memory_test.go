@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -33,7 +33,7 @@ type fake struct {
 	tools  []string
 }
 
-func (f *fake) open(*config.Server) (mcp.Stream, error) {
+func (f *fake) open(*mcpserver.Server) (mcp.Stream, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.starts = append(f.starts, time.Now())
@@ -143,7 +143,7 @@ const toolsOnly = `{"tools":{"listChanged":true}}`
 
 // inBubble runs a test on a clock of its own with one upstream, which ends
 // within the bubble.
-func inBubble(t *testing.T, f *fake, o Options, cfg *config.Server, test func(t *testing.T, m *Manager, s *sink)) {
+func inBubble(t *testing.T, f *fake, o Options, cfg *mcpserver.Server, test func(t *testing.T, m *Manager, s *sink)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{}
@@ -156,7 +156,7 @@ func inBubble(t *testing.T, f *fake, o Options, cfg *config.Server, test func(t 
 				t.Error(err)
 			}
 		}()
-		m.Apply([]*config.Server{cfg})
+		m.Apply([]*mcpserver.Server{cfg})
 		synctest.Wait()
 		test(t, m, s)
 	})
@@ -165,7 +165,7 @@ func inBubble(t *testing.T, f *fake, o Options, cfg *config.Server, test func(t 
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}, refuse: errors.New("no such program")}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, s *sink) {
 		time.Sleep(5 * time.Minute)
 		if err := m.Ready(t.Context()); err != nil {
 			t.Error(err)
@@ -212,7 +212,7 @@ func TestBackoff(t *testing.T) {
 func TestCallsDoNotHammer(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, refuse: errors.New("no such program")}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		slot := upstreamOf(t, m, "fake").shared
 		for due := false; !due; time.Sleep(100 * time.Millisecond) {
 			slot.calls.mu.Lock()
@@ -233,7 +233,7 @@ func TestCallsDoNotHammer(t *testing.T) {
 func TestBackoffResetsWhenStable(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		for range 6 { // it crashes again and again
 			f.last().Close()
 			time.Sleep(20 * time.Second)
@@ -263,7 +263,7 @@ func TestBackoffResetsWhenStable(t *testing.T) {
 func TestReadyBudget(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		f.set(errors.New("gone"))
 		f.last().Close()
@@ -292,7 +292,7 @@ func TestReadyBudget(t *testing.T) {
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, s *sink) {
 		f.set(errors.New("gone"), "a")
 		f.last().Close()
 		time.Sleep(defaultGrace - time.Second)
@@ -317,7 +317,7 @@ func TestGrace(t *testing.T) {
 func TestIdleStopsAndACallWakes(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	inBubble(t, f, Options{}, &config.Server{IdleTimeout: 10 * time.Minute}, func(t *testing.T, m *Manager, s *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{IdleTimeout: 10 * time.Minute}, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		for range 5 {
 			time.Sleep(6 * time.Minute)
@@ -348,7 +348,7 @@ func TestIdleStopsAndACallWakes(t *testing.T) {
 func TestLazyIsListedOnce(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	inBubble(t, f, Options{}, &config.Server{Start: config.StartLazy, IdleTimeout: time.Minute}, func(t *testing.T, m *Manager, s *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{Start: mcpserver.StartLazy, IdleTimeout: time.Minute}, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		if st := u.Status(); st.State != StateIdle || !st.Listed || len(s.tools("fake")) != 1 {
 			t.Fatalf("%+v", st)
@@ -371,7 +371,7 @@ func TestLazyIsListedOnce(t *testing.T) {
 func TestListChangedIsDebounced(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, s *sink) {
 		if n := f.count("tools/list"); n != 1 {
 			t.Fatalf("%d lists", n)
 		}
@@ -405,7 +405,7 @@ func TestOddLists(t *testing.T) {
 			}
 			return nil, nil
 		}
-		inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+		inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, s *sink) {
 			if st := upstreamOf(t, m, "fake").Status(); st.Listed || !strings.Contains(st.LastError, "database is locked") {
 				t.Errorf("%+v", st)
 			}
@@ -434,7 +434,7 @@ func TestOddLists(t *testing.T) {
 				n := len(f.asked)
 				return fmt.Appendf(nil, `{"tools":[{"name":"t%d"}],"nextCursor":%q}`, n, cursor(n)), nil
 			}
-			inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+			inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, s *sink) {
 				synctest.Wait()
 				n := len(s.tools("fake"))
 				if name == "endless" && n != maxPages || name != "endless" && n != 2 {
@@ -474,7 +474,7 @@ func TestOddLists(t *testing.T) {
 			if name != "many" {
 				opts.listBytes = listBytes{kept: 256 << 10, read: 1 << 20}
 			}
-			inBubble(t, f, opts, &config.Server{}, func(t *testing.T, m *Manager, s *sink) {
+			inBubble(t, f, opts, &mcpserver.Server{}, func(t *testing.T, m *Manager, s *sink) {
 				synctest.Wait()
 				if n := len(s.tools("fake")); n != test.keeps {
 					t.Errorf("%d tools, want %d", n, test.keeps)
@@ -498,7 +498,7 @@ func TestTimeout(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	inBubble(t, f, Options{}, &config.Server{Timeout: time.Minute}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{Timeout: time.Minute}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		began := time.Now()
 		_, err := callTool(t.Context(), u, "a", "{}")

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -82,7 +82,7 @@ func share(t *testing.T, test func(t *testing.T, s *sharing, sessions map[string
 		}
 		return nil, nil
 	}}
-	inBubble(t, s.fake, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, s.fake, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		s.u, s.release = upstreamOf(t, m, "fake"), make(chan struct{})
 		sessions := map[string]*mcp.Session{}
 		for _, who := range principals {

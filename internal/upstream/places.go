@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -53,7 +53,7 @@ func StandsForPrincipal(session *mcp.Session) {
 // placedBy reports whether the program of a principal has one place in the cluster.
 func placedBy(srv *server) bool {
 	c := srv.cfg
-	return srv.opts.Places != nil && srv.open == nil && c.PerSession && c.Command != "" && c.URL == "" && !c.PerPrincipal() && c.Scope != config.ScopeCluster
+	return srv.opts.Places != nil && srv.open == nil && c.PerSession && c.Command != "" && c.URL == "" && !c.PerPrincipal() && c.Scope != mcpserver.ScopeCluster
 }
 
 // ofPrincipal reports whether the calls of a session go to the program of its principal.

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -86,7 +87,7 @@ func (e holderError) Unwrap() error { return e.error }
 
 // refusesHolder reports whether the lists cannot be read because of the credential of the connection,
 // or because it has none. Another principal's may serve.
-func refusesHolder(cfg *config.Server, err error) bool {
+func refusesHolder(cfg *mcpserver.Server, err error) bool {
 	if !cfg.PerPrincipal() {
 		return false
 	}
@@ -113,8 +114,8 @@ func (s *slot) watchHolders() (look <-chan time.Time, stop func()) {
 
 // text returns a value of env with the credentials of the slot's principal in it, and adds them to
 // texts.
-func (s *slot) text(ctx context.Context, value config.Secret, texts *[]string) (string, error) {
-	return config.FillUserTexts(value, func(name string) (string, error) {
+func (s *slot) text(ctx context.Context, value strict.Secret, texts *[]string) (string, error) {
+	return mcpserver.FillUserTexts(value, func(name string) (string, error) {
 		if s.u.opts.Credentials == nil {
 			return "", mcp.Errorf(mcp.KindUpstreamUnavailable, "%s needs credentials of its callers (${user:%s}), which are not kept here", s.u.who, name)
 		}

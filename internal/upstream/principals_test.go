@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
@@ -160,8 +161,8 @@ func (a *accounts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // perPrincipal is a server with a credential for each principal, which lists the same for all.
-func perPrincipal(name string) *config.Server {
-	return &config.Server{Name: name, Namespace: name, URL: "https://" + name + ".example.com/mcp", Type: config.TransportHTTP, Credentials: "user", Lists: "shared", Timeout: 20 * time.Second}
+func perPrincipal(name string) *mcpserver.Server {
+	return &mcpserver.Server{Name: name, Namespace: name, URL: "https://" + name + ".example.com/mcp", Type: mcpserver.TransportHTTP, Credentials: "user", Lists: "shared", Timeout: 20 * time.Second}
 }
 
 // TestPrincipals follows a server with a credential for each principal from no sign-in to two: no
@@ -271,7 +272,7 @@ func TestHolderEnds(t *testing.T) {
 func TestPrincipalsBounded(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	cfg := &config.Server{Credentials: "user", Lists: "shared", IdleTimeout: time.Hour}
+	cfg := &mcpserver.Server{Credentials: "user", Lists: "shared", IdleTimeout: time.Hour}
 	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		if st := u.Status(); st.State != StateIdle || f.started() != 1 {
@@ -318,7 +319,7 @@ func TestPrincipalsHear(t *testing.T) {
 		}
 		return nil, nil
 	}
-	cfg := &config.Server{Credentials: "user", Lists: "shared", IdleTimeout: time.Hour}
+	cfg := &mcpserver.Server{Credentials: "user", Lists: "shared", IdleTimeout: time.Hour}
 	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		var mu sync.Mutex
@@ -610,7 +611,7 @@ func TestRefusedTokenOfCaller(t *testing.T) {
 		cfg.Credentials, cfg.IdleTimeout = "forward", time.Hour
 		m := New(Options{Transport: counting, Credentials: a, Sink: &sink{}, Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		defer func() { _ = m.Close(context.Background()) }()
-		m.Apply([]*config.Server{cfg})
+		m.Apply([]*mcpserver.Server{cfg})
 		synctest.Wait()
 		ctx := identity.With(as(t.Context(), agent("ann", "{}")), &identity.Identity{Principal: "ann", Bearer: "first"})
 		u := upstreamOf(t, m, "notes")

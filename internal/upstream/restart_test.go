@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -43,7 +43,7 @@ func TestRestart(t *testing.T) {
 // TestRestartRefuses: servers that cannot run are named with the reason.
 func TestRestartRefuses(t *testing.T) {
 	m := New(Options{})
-	m.Apply([]*config.Server{{Name: "off", Disabled: true}})
+	m.Apply([]*mcpserver.Server{{Name: "off", Disabled: true}})
 	for name, want := range map[string]string{"off": "mcpServers.off.disabled", "none": "there is no upstream"} {
 		if _, err := m.Restart(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
@@ -62,12 +62,12 @@ func TestRestartRefuses(t *testing.T) {
 // where a run starts and ends, and forgotten with the server.
 func TestServerLog(t *testing.T) {
 	book := serverlog.New(serverlog.Options{})
-	sh := func(name, script string) *config.Server {
-		return &config.Server{Name: name, Namespace: name, Command: "sh", Args: []string{"-c", script}, Type: config.TransportStdio, Start: config.StartBoot, Timeout: time.Second}
+	sh := func(name, script string) *mcpserver.Server {
+		return &mcpserver.Server{Name: name, Namespace: name, Command: "sh", Args: []string{"-c", script}, Type: mcpserver.TransportStdio, Start: mcpserver.StartBoot, Timeout: time.Second}
 	}
 	fake := program("good")
-	m, _ := manage(t, Options{Log: book}, fake, sh("crash", "echo about to fail >&2; printf 'no newline' >&2; exit 3"), &config.Server{
-		Name: "none", Namespace: "none", Command: "/nonexistent/server", Type: config.TransportStdio, Start: config.StartBoot,
+	m, _ := manage(t, Options{Log: book}, fake, sh("crash", "echo about to fail >&2; printf 'no newline' >&2; exit 3"), &mcpserver.Server{
+		Name: "none", Namespace: "none", Command: "/nonexistent/server", Type: mcpserver.TransportStdio, Start: mcpserver.StartBoot,
 	})
 	if err := m.Ready(t.Context()); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestServerLog(t *testing.T) {
 	if got := strings.Count(shown("good"), "true starts\n"); got != 2 {
 		t.Errorf("started %d times:\n%s", got, shown("good"))
 	}
-	m.Apply([]*config.Server{fake})
+	m.Apply([]*mcpserver.Server{fake})
 	if err := m.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

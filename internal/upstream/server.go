@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/internal/protocol/mcptask"
@@ -21,7 +21,7 @@ import (
 type server struct {
 	name string
 	who  string // for messages
-	cfg  *config.Server
+	cfg  *mcpserver.Server
 	opts Options
 	open Open // nil: cfg says how to connect
 	log  *slog.Logger
@@ -44,7 +44,7 @@ type server struct {
 	modernOnly bool
 }
 
-func (srv *server) init(opts Options, cfg *config.Server, open Open) {
+func (srv *server) init(opts Options, cfg *mcpserver.Server, open Open) {
 	srv.name, srv.who, srv.cfg, srv.opts, srv.open = cfg.Name, `upstream "`+cfg.Name+`"`, cfg, opts, open
 	srv.log = opts.Logger.With("upstream", cfg.Name)
 	srv.processes = map[process]struct{}{}
@@ -64,7 +64,7 @@ func (srv *server) init(opts Options, cfg *config.Server, open Open) {
 func (srv *server) Name() string { return srv.name }
 
 // Config returns the configuration, which must not be changed.
-func (srv *server) Config() *config.Server { return srv.cfg }
+func (srv *server) Config() *mcpserver.Server { return srv.cfg }
 
 // CallTimeout returns the time that a call may take; 0 sets no limit.
 func (srv *server) CallTimeout() time.Duration { return srv.cfg.Timeout }
@@ -76,23 +76,23 @@ func (srv *server) OffersTasks() bool { return srv.tasks.Load() }
 // TasksOutliveSessions reports whether a task may go on when the session that made it has ended. It
 // does not where each session has a program of its own.
 func (srv *server) TasksOutliveSessions() bool {
-	return !srv.cfg.PerSession || transportOf(srv.cfg) != config.TransportStdio
+	return !srv.cfg.PerSession || transportOf(srv.cfg) != mcpserver.TransportStdio
 }
 
 // transportOf returns the transport of a server, whether its type is set or not.
-func transportOf(s *config.Server) config.Transport {
+func transportOf(s *mcpserver.Server) mcpserver.Transport {
 	switch {
 	case s.Type != "":
 		return s.Type
 	case s.URL != "":
-		return config.TransportHTTP
+		return mcpserver.TransportHTTP
 	}
-	return config.TransportStdio
+	return mcpserver.TransportStdio
 }
 
-func (srv *server) transport() config.Transport {
+func (srv *server) transport() mcpserver.Transport {
 	if srv.viaSSE.Load() {
-		return config.TransportSSE
+		return mcpserver.TransportSSE
 	}
 	return transportOf(srv.cfg)
 }
@@ -101,11 +101,11 @@ func (srv *server) transport() config.Transport {
 func (srv *server) program() bool { return srv.cfg.Command != "" }
 
 // http reports whether the server speaks streamable HTTP.
-func (srv *server) http() bool { return srv.transport() == config.TransportHTTP }
+func (srv *server) http() bool { return srv.transport() == mcpserver.TransportHTTP }
 
 // onDemand reports whether the shared connection exists only while it is needed.
 func (srv *server) onDemand() bool {
-	return srv.cfg.Start == config.StartLazy || srv.cfg.PerSession || srv.cfg.PerPrincipal() && srv.program()
+	return srv.cfg.Start == mcpserver.StartLazy || srv.cfg.PerSession || srv.cfg.PerPrincipal() && srv.program()
 }
 
 // target is the endpoint of a streamable HTTP server, for callers that forward whole HTTP exchanges.
@@ -128,7 +128,7 @@ type target struct {
 // with credentials, whose requests get a token on weir's own connection, and for those that a cluster
 // has one connection to. It is cheap.
 func (srv *server) Target() (t target, ok bool) {
-	if srv.cfg.Scope == config.ScopeCluster {
+	if srv.cfg.Scope == mcpserver.ScopeCluster {
 		return target{Cluster: true}, false
 	}
 	if srv.endpoint == nil || !srv.http() || srv.cfg.PerPrincipal() || srv.asksSignIn.Load() || srv.signedIn(oauth.Shared) {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -120,7 +120,7 @@ func TestRoots(t *testing.T) {
 func TestAskedOutsideCalls(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		shared := f.last()
 		got, err := shared.Call(t.Context(), "roots/list", nil, nil)
@@ -180,7 +180,7 @@ func (p peerAs) Notify(ctx context.Context, method string, params json.RawMessag
 func TestSessionConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	inBubble(t, f, Options{}, &config.Server{PerSession: true, IdleTimeout: time.Hour}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{PerSession: true, IdleTimeout: time.Hour}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		var all []*mcp.Session
 		for range maxSessionSlots + 10 {

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -22,7 +22,7 @@ func TestStarting(t *testing.T) {
 		var mu sync.Mutex
 		var begun []string
 		var ends []mcp.Stream
-		m := New(Options{Starting: 2, open: func(c *config.Server) (mcp.Stream, error) {
+		m := New(Options{Starting: 2, open: func(c *mcpserver.Server) (mcp.Stream, error) {
 			near, far := mcp.Pipe()
 			mu.Lock()
 			defer mu.Unlock()
@@ -30,10 +30,10 @@ func TestStarting(t *testing.T) {
 			return near, nil
 		}})
 		defer closeAll(t, m, &mu, &ends)
-		var servers []*config.Server
+		var servers []*mcpserver.Server
 		for i := range 5 {
 			name := fmt.Sprintf("s%d", i)
-			servers = append(servers, &config.Server{Name: name, Namespace: name, Command: "slow"})
+			servers = append(servers, &mcpserver.Server{Name: name, Namespace: name, Command: "slow"})
 		}
 		m.Apply(servers)
 		for want := 2; want < 5; want++ {
@@ -57,7 +57,7 @@ func TestHangingStarts(t *testing.T) {
 		begun := map[string]time.Duration{}
 		var ends []mcp.Stream
 		began := time.Now()
-		m := New(Options{Starting: 12, StartTimeout: startPatience + time.Second, open: func(c *config.Server) (mcp.Stream, error) {
+		m := New(Options{Starting: 12, StartTimeout: startPatience + time.Second, open: func(c *mcpserver.Server) (mcp.Stream, error) {
 			near, far := mcp.Pipe()
 			mu.Lock()
 			defer mu.Unlock()
@@ -68,10 +68,10 @@ func TestHangingStarts(t *testing.T) {
 			return near, nil
 		}})
 		defer closeAll(t, m, &mu, &ends)
-		var servers []*config.Server
+		var servers []*mcpserver.Server
 		for i := range 36 {
 			name := fmt.Sprintf("s%02d", i)
-			servers = append(servers, &config.Server{Name: name, Namespace: name, Command: "hangs"})
+			servers = append(servers, &mcpserver.Server{Name: name, Namespace: name, Command: "hangs"})
 		}
 		m.Apply(servers)
 		for _, want := range []int{12, 24, 36} {
@@ -117,7 +117,7 @@ func closeAll(t *testing.T, m *Manager, mu *sync.Mutex, ends *[]mcp.Stream) {
 func TestFailedConnectionForgotten(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: toolsOnly, tools: []string{"a"}}
-	cfg := &config.Server{Credentials: "user", IdleTimeout: time.Hour}
+	cfg := &mcpserver.Server{Credentials: "user", IdleTimeout: time.Hour}
 	inBubble(t, f, Options{}, cfg, func(t *testing.T, m *Manager, s *sink) {
 		u := upstreamOf(t, m, "fake")
 		f.mu.Lock()

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 )
 
 // State is the state of an upstream.
@@ -25,11 +25,11 @@ const (
 
 // Status describes one upstream to an operator.
 type Status struct {
-	Name      string           `json:"name"`
-	Namespace string           `json:"namespace"`
-	Transport config.Transport `json:"transport"`
-	State     State            `json:"state"`
-	Since     time.Time        `json:"since"` // of State
+	Name      string              `json:"name"`
+	Namespace string              `json:"namespace"`
+	Transport mcpserver.Transport `json:"transport"`
+	State     State               `json:"state"`
+	Since     time.Time           `json:"since"` // of State
 	// Version is the protocol version, Modern its era, ServerInfo the server's raw object. They
 	// stay known while the server is down.
 	Version    string          `json:"version,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -38,7 +38,7 @@ func TestUnavailableSaysWhatHelps(t *testing.T) {
 			w.WriteHeader(tt.status)
 		}))
 		t.Cleanup(srv.Close)
-		m, _ := manage(t, Options{}, &config.Server{Name: "web", Namespace: "web", URL: srv.URL, Type: config.TransportHTTP, Start: config.StartBoot})
+		m, _ := manage(t, Options{}, &mcpserver.Server{Name: "web", Namespace: "web", URL: srv.URL, Type: mcpserver.TransportHTTP, Start: mcpserver.StartBoot})
 		u := upstreamOf(t, m, "web")
 		eventually(t, "web has failed", func() bool { return u.Status().State == StateFailed })
 		_, err := callTool(t.Context(), u, "echo", "{}")

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
@@ -45,7 +45,7 @@ func TestResourceSubscriptionsAreCountedAndRenewed(t *testing.T) {
 				mu.Unlock()
 				return nil, ctx.Err()
 			}
-			inBubble(t, f, Options{}, &config.Server{IdleTimeout: time.Minute}, func(t *testing.T, m *Manager, _ *sink) {
+			inBubble(t, f, Options{}, &mcpserver.Server{IdleTimeout: time.Minute}, func(t *testing.T, m *Manager, _ *sink) {
 				u := upstreamOf(t, m, "fake")
 				heard := map[string]int{}
 				var stops []func()
@@ -170,7 +170,7 @@ func TestListeningHasNoGaps(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		is := func(want ...string) {
 			t.Helper()
@@ -234,7 +234,7 @@ func TestListeningToAServerOfOneSubscription(t *testing.T) {
 		open = ""
 		return nil, ctx.Err()
 	}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		for _, uri := range []string{"z:1", "z:2"} {
 			if _, err := u.SubscribeResource(t.Context(), uri, func(json.RawMessage) {}); err != nil {
@@ -253,7 +253,7 @@ func TestListeningToAServerOfOneSubscription(t *testing.T) {
 func TestLogLevelIsTheMostVerbose(t *testing.T) {
 	t.Parallel()
 	f := &fake{capabilities: `{"tools":{},"logging":{}}`}
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		a, b := mcp.NewSession("", "a"), mcp.NewSession("", "b")
 		set := func(s *mcp.Session, level string) {

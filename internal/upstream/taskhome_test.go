@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
@@ -60,7 +60,7 @@ func askTask(t *testing.T, u *Upstream, s *mcp.Session, method, id string) error
 func TestTaskStaysWithSharedConnection(t *testing.T) {
 	t.Parallel()
 	f := tasksOf()
-	inBubble(t, f, Options{}, &config.Server{}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		a, other := agent("a", `{"roots":{}}`), agent("b", `{"roots":{}}`)
 		defer func() { a.Close(); other.Close() }()
@@ -94,7 +94,7 @@ func TestTaskStaysWithSharedConnection(t *testing.T) {
 func TestTaskOfAnotherSession(t *testing.T) {
 	t.Parallel()
 	f := tasksOf()
-	inBubble(t, f, Options{}, &config.Server{PerSession: true, IdleTimeout: time.Hour}, func(t *testing.T, m *Manager, _ *sink) {
+	inBubble(t, f, Options{}, &mcpserver.Server{PerSession: true, IdleTimeout: time.Hour}, func(t *testing.T, m *Manager, _ *sink) {
 		u := upstreamOf(t, m, "fake")
 		a, b := agent("p", "{}"), agent("p", "{}")
 		defer b.Close()
@@ -168,7 +168,7 @@ func TestTaskHomesAreBounded(t *testing.T) {
 // client of the principal made a task, nor what that connection says.
 func TestGrantsShareNoConnection(t *testing.T) {
 	theirs := &slot{ctx: t.Context(), key: slotKey{principal: "p", grant: "wide"}, line: &subscription.Line{}}
-	u := &Upstream{server: server{cfg: &config.Server{Name: "s", URL: "https://s.example/mcp", Credentials: "forward"}}, aside: &subscription.Line{}}
+	u := &Upstream{server: server{cfg: &mcpserver.Server{Name: "s", URL: "https://s.example/mcp", Credentials: "forward"}}, aside: &subscription.Line{}}
 	u.slots = map[slotKey]*slot{theirs.key: theirs}
 	var homes taskHomes
 	homes.add("p", "7", theirs)

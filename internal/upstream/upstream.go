@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
@@ -69,7 +69,7 @@ type place struct {
 	found bool // the server is not configured; see catalog.Listing
 }
 
-func newUpstream(o Options, cfg *config.Server, at place, after <-chan struct{}, open Open) *Upstream {
+func newUpstream(o Options, cfg *mcpserver.Server, at place, after <-chan struct{}, open Open) *Upstream {
 	u := &Upstream{
 		after: after, ended: make(chan struct{}), settled: make(chan struct{}), work: newBusy(), slots: map[slotKey]*slot{}, watches: map[*watch]struct{}{},
 	}
@@ -209,12 +209,12 @@ func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 // scope: cluster. shared says that all principals have one connection to the server.
 func (u *Upstream) TasksAt() (url string, shared bool) {
 	switch {
-	case u.cfg.Scope == config.ScopeCluster:
+	case u.cfg.Scope == mcpserver.ScopeCluster:
 		url = "cluster:" + u.name
 	case u.endpoint != nil && !u.program():
 		url = u.endpoint.String()
 	}
-	return url, !u.cfg.PerPrincipal() && !u.cfg.FromCaller() && !u.cfg.PerSession && (u.cfg.Scope == config.ScopeCluster || !u.asksRoots.Load())
+	return url, !u.cfg.PerPrincipal() && !u.cfg.FromCaller() && !u.cfg.PerSession && (u.cfg.Scope == mcpserver.ScopeCluster || !u.asksRoots.Load())
 }
 
 // Era returns the upstream as a Peer that prefers one era. The preference matters for HTTP servers
@@ -512,7 +512,7 @@ func (u *Upstream) drop(s *slot) {
 // so, or if the server requests roots and the session's client has some (spec/calls §4: a server
 // that asks for roots is per_session by itself). A server with scope: cluster is not: it has one program.
 func (u *Upstream) ownFor(session *mcp.Session) bool {
-	return u.cfg.PerSession || u.asksRoots.Load() && u.cfg.Scope != config.ScopeCluster && declaresRoots(session)
+	return u.cfg.PerSession || u.asksRoots.Load() && u.cfg.Scope != mcpserver.ScopeCluster && declaresRoots(session)
 }
 
 func (u *Upstream) stopped() error {
@@ -521,7 +521,7 @@ func (u *Upstream) stopped() error {
 
 // foundRoots records that the server requested roots on a shared connection.
 func (u *Upstream) foundRoots() {
-	if !u.asksRoots.Swap(true) && !u.cfg.PerSession && u.cfg.Scope != config.ScopeCluster {
+	if !u.asksRoots.Swap(true) && !u.cfg.PerSession && u.cfg.Scope != mcpserver.ScopeCluster {
 		u.log.Info("the server asks for roots: sessions whose clients have some get connections of their own from now on, as with per_session: true")
 	}
 }

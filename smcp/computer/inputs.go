@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/text/redact"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -333,20 +334,20 @@ func (r *rendering) named(key string, texts map[string]string) map[string]string
 func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error) {
 	r := &rendering{ctx: ctx, in: c.inputs}
 	cfg := &config.Server{
-		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: config.StartBoot, Timeout: s.Timeout, IdleTimeout: max(c.o.IdleTimeout, 0),
+		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: mcpserver.StartBoot, Timeout: s.Timeout, IdleTimeout: max(c.o.IdleTimeout, 0),
 		Command: r.text("command", s.Command), Args: r.texts("args", s.Args), Cwd: absolute(c.o.Dir, r.text("cwd", s.Cwd)),
 		URL: r.text("url", s.URL), Env: r.secrets(r.named("env", s.Env)), Headers: r.secrets(r.named("headers", s.Headers)),
 	}
 	switch s.Type {
 	case "stdio":
-		cfg.Type, cfg.URL = config.TransportStdio, ""
+		cfg.Type, cfg.URL = mcpserver.TransportStdio, ""
 		if strings.ContainsAny(cfg.Command, `/\`) {
 			cfg.Command = absolute(c.o.Dir, cfg.Command)
 		}
 	case "sse":
-		cfg.Type, cfg.Command = config.TransportSSE, ""
+		cfg.Type, cfg.Command = mcpserver.TransportSSE, ""
 	default:
-		cfg.Type, cfg.Command = config.TransportHTTP, ""
+		cfg.Type, cfg.Command = mcpserver.TransportHTTP, ""
 	}
 	if cfg.Timeout == 0 && s.timeout != "" {
 		timeout, err := duration(r.text("timeout", s.timeout))

@@ -2,6 +2,8 @@ package authz
 
 import (
 	"slices"
+
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Truth is the value of a condition.
@@ -125,7 +127,7 @@ func groupsOf(c *Condition, in *Input) Truth {
 
 func principalsOf(c *Condition, in *Input) Truth {
 	return truth(len(c.Principals) == 0 || slices.ContainsFunc(c.Principals, func(pattern string) bool {
-		return Match(pattern, in.Identity.Principal)
+		return text.Match(pattern, in.Identity.Principal)
 	}))
 }
 
@@ -160,7 +162,7 @@ func profileSet(c *Condition) []string {
 }
 
 func profileOf(c *Condition, in *Input) Truth {
-	return truth(c.Profile == "" || in.Profile != "" && Match(c.Profile, in.Profile))
+	return truth(c.Profile == "" || in.Profile != "" && text.Match(c.Profile, in.Profile))
 }
 
 func truth(holds bool) Truth {
@@ -168,30 +170,4 @@ func truth(holds bool) Truth {
 		return Yes
 	}
 	return No
-}
-
-// Match reports whether a pattern matches all of s: "*" stands for any text, "?" for one character.
-// Case counts. Its time is bounded by the product of the lengths.
-func Match(pattern, s string) bool {
-	star, mark, i, j := -1, 0, 0, 0
-	for j < len(s) {
-		switch {
-		case i < len(pattern) && pattern[i] == '*':
-			star, mark = i, j
-			i++
-		case i < len(pattern) && pattern[i] == '?':
-			i, j = i+1, after(s, j)
-		case i < len(pattern) && pattern[i] == s[j]:
-			i, j = i+1, j+1
-		case star >= 0:
-			mark = after(s, mark)
-			i, j = star+1, mark
-		default:
-			return false
-		}
-	}
-	for i < len(pattern) && pattern[i] == '*' {
-		i++
-	}
-	return i == len(pattern)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
-	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -211,10 +210,4 @@ func (t *Tool) resolve(name string) (any, bool) {
 		return types.Bool(t.OpenWorld), true
 	}
 	return nil, false
-}
-
-// after returns the index after the character of s at i.
-func after(s string, i int) int {
-	_, size := utf8.DecodeRuneInString(s[i:])
-	return i + size
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
@@ -259,7 +260,7 @@ func (c *computer) attach(key string, a attached, open upstream.Open) {
 	err := f.claim(c.name, a)
 	if err == nil {
 		err = f.upstreams(a).Attach(&config.Server{
-			Name: a.name, Namespace: catalog.MapNamespace(a.name), Type: config.TransportStdio, Tags: []string{c.name}, Timeout: f.opts.Timeout, Start: config.StartBoot,
+			Name: a.name, Namespace: catalog.MapNamespace(a.name), Type: mcpserver.TransportStdio, Tags: []string{c.name}, Timeout: f.opts.Timeout, Start: mcpserver.StartBoot,
 		}, open)
 		c.blocked = c.blocked || err != nil
 	}

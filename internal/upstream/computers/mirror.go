@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -79,7 +80,7 @@ func (f *Fleet) Mirror(servers []Server, open func(name string) upstream.Open) {
 		err := f.claim(s.Computer, attached{name: s.Name, route: s.Route})
 		if err == nil {
 			err = f.opts.Each.Attach(&config.Server{
-				Name: s.Name, Namespace: catalog.MapNamespace(s.Name), Type: config.TransportStdio, Tags: []string{s.Computer}, Timeout: f.opts.Timeout, Start: config.StartBoot,
+				Name: s.Name, Namespace: catalog.MapNamespace(s.Name), Type: mcpserver.TransportStdio, Tags: []string{s.Computer}, Timeout: f.opts.Timeout, Start: mcpserver.StartBoot,
 			}, open(s.Name))
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-package config
+package mcpserver
 
 import (
 	"crypto/hmac"
@@ -19,7 +19,7 @@ func (s *Server) Fingerprint(key []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// digest hashes a value as same compares it.
+// digest hashes a value as strict.Equal compares it.
 func digest(h hash.Hash, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
