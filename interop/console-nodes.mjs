@@ -1,14 +1,13 @@
-// The page Nodes of the console in a real browser, over three gateways with `store: cluster:DIR`: who sees what, a drain with the
+// The page Nodes of the console in a real browser, over three gateways with `store: nats://…`: who sees what, a drain with the
 // keyboard alone, a node that ends, nodes with hostile names, phones, dark and forced colours. A gateway alone has no such page.
 //
 //   node interop/console-nodes.mjs --weir bin/weir
-import { rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './chromium.mjs';
 import { agent, hostile, idOf, nothingHappened, operate, press, title, until, violations, visit, watchPolicy } from './console.mjs';
-import { expect, expectEqual, freePort, here, main, Report, scratch, startWeir, stop } from './harness.mjs';
+import { expect, expectEqual, freePort, here, main, Report, startNATS, startWeir, stop } from './harness.mjs';
 import { npmPackages } from './setup.mjs';
 
 // slowServer is an MCP server with a tool that waits until it is released.
@@ -35,14 +34,12 @@ async function slowServer() {
 
 // startNodes starts three gateways that act as one.
 export async function startNodes(weir, mcpServers) {
-  rmSync(join(scratch, 'state'), { recursive: true, force: true });
+  const nats = await startNATS();
   const ports = new Set(); // a free port may be told twice
-  while (ports.size < 6) ports.add(await freePort());
-  const [routes, links] = [[...ports].slice(0, 3), [...ports].slice(3)];
-  const members = routes.map((port, i) => `weir-${i}@127.0.0.1:${port}`);
-  return Promise.all(members.map((_, i) => startWeir(weir, `weir-node-${i}`, {
-    store: { at: `cluster:${join(scratch, 'state', String(i))}`, max_bytes: '64MB' },
-    cluster: { node: `weir-${i}`, key: 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=', listen: `127.0.0.1:${links[i]}`, members }, mode: 'gateway', mcpServers,
+  while (ports.size < 3) ports.add(await freePort());
+  return Promise.all([...ports].map((link, i) => startWeir(weir, `weir-node-${i}`, {
+    store: { at: nats, max_bytes: '64MB' },
+    cluster: { node: `weir-${i}`, key: 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=', listen: `127.0.0.1:${link}` }, mode: 'gateway', mcpServers,
   })));
 }
 

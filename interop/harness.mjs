@@ -1,7 +1,7 @@
 // What every driver needs: checks and their count, processes that always end, weir, foreign servers and foreign clients.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { basename, dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -184,6 +184,19 @@ export async function startWeir(weir, name, config, args = [], env = {}) {
   });
   const base = url.slice(0, -'/mcp'.length);
   return { child, url, base, at: (upstream) => `${base}/mcps/${upstream}/mcp`, stop: () => stop(child) };
+}
+
+// startNATS starts a NATS server with JetStream, of the release that weir's tests have, and returns its URL.
+export async function startNATS() {
+  const program = join(scratch, 'nats-server');
+  await run('go-build-nats', 'go', ['build', '-o', program, 'github.com/nats-io/nats-server/v2'], { cwd: join(here, '..') });
+  const port = await freePort();
+  rmSync(join(scratch, 'nats'), { recursive: true, force: true });
+  const child = start('nats', program, ['-a', '127.0.0.1', '-p', String(port), '-js', '-sd', join(scratch, 'nats')]);
+  for (const end = Date.now() + 20_000; !readFileSync(child.log, 'utf8').includes('Server is ready'); await sleep(50)) {
+    if (child.hasEnded() || Date.now() > end) throw new Wrong(`the NATS server has not started:\n${tail(readFileSync(child.log, 'utf8'))}`);
+  }
+  return `nats://127.0.0.1:${port}`;
 }
 
 // writeConfig writes a configuration to a file of its own. A string is the path of one that exists.

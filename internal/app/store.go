@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -29,16 +28,9 @@ import (
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/filestore"
-	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 )
-
-// storeBucket is the bucket of a gateway's documents.
-const storeBucket = "weir"
-
-// storeChanges is what begins the subjects on which its changes are told.
-const storeChanges = "weir.weir.d"
 
 // storeKey is the file of the store's folder with the key that seals what weir gives away.
 const storeKey = "key"
@@ -48,8 +40,7 @@ const storeResults = "artifacts"
 
 // A Store is what a gateway keeps beyond its process. A nil Store keeps nothing.
 type Store struct {
-	server *natsserver.Server // of cluster:DIR
-	file   *filestore.Store   // of file:DIR
+	file   *filestore.Store // of file:DIR
 	docs   store.Docs
 	ids    *sessionid.Ids
 	shelf  *artifact.Shelf
@@ -87,7 +78,7 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store,
 	}
 	if err != nil {
 		s.Close()
-		return nil, setupf("store: %w", folderDenied(err, cmp.Or(dir, c.Store.Folder())))
+		return nil, setupf("store: %w", folderDenied(err, dir))
 	}
 	return s, nil
 }
@@ -113,9 +104,6 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	late := c.Store.Sync == config.SyncInterval
 	// The key is made after the documents, so a key without documents says that these are lost. They
 	// are not made then: the next start would take them for the ones that belong to the key.
-	if err := importOlder(ctx, dir, log); err != nil {
-		return err
-	}
 	path := filepath.Join(dir, storeKey)
 	_, missing := os.Stat(path)
 	docs, found, err := filestore.Open(filestore.Options{Dir: dir, MaxBytes: int64(c.Store.MaxBytes), Late: late, Existing: missing == nil, Logger: log})
@@ -225,9 +213,6 @@ func (s *Store) Close() {
 		_ = s.link.Close() // the HTTP server may have closed it
 	}
 	s.shared.close()
-	if s.server != nil {
-		s.server.Close()
-	}
 	if s.file != nil {
 		s.file.Close()
 	}

@@ -15,13 +15,9 @@ func (s *Store) openEvents(c *config.Config, log *slog.Logger) (err error) {
 	if !c.Events.Stream {
 		return nil
 	}
-	name, replicas := cmp.Or(s.name, defaultCluster), c.Store.Replicas
-	conn := s.shared.conn
-	if conn == nil {
-		conn, replicas = s.server.Conn(), cmp.Or(replicas, embeddedReplicas)
-	}
-	s.events, err = natsstore.NewEvents(conn, natsstore.EventsOptions{
-		Stream: "WEIR_" + name + "_EVENTS", Subject: "weir." + name + ".events", Replicas: replicas, MaxBytes: c.StreamBytes(),
+	name := cmp.Or(s.name, defaultCluster)
+	s.events, err = natsstore.NewEvents(s.shared.conn, natsstore.EventsOptions{
+		Stream: "WEIR_" + name + "_EVENTS", Subject: "weir." + name + ".events", Replicas: c.Store.Replicas, MaxBytes: c.StreamBytes(),
 	})
 	if err != nil {
 		return err

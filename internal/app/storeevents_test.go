@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
 )
 
 // streamed is an event of the stream.
@@ -55,9 +56,9 @@ func happened(principal string) telemetry.Event {
 // TestStreamOfSeveralGateways: each gateway reads the events of both, with the node of each, also those that a gateway has
 // sent at its end. Without the key there is no stream.
 func TestStreamOfSeveralGateways(t *testing.T) {
-	s := startNATS(t, server.Options{})
+	s := natstest.Start(t, server.Options{})
 	node := func(name, more string) string {
-		return fmt.Sprintf("store: {at: 'nats://%s', max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0'}\n%s", s.Addr(), name, sharedKey, more)
+		return fmt.Sprintf("store: {at: 'nats://%s', max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0'}\n%s", s.At(), name, sharedKey, more)
 	}
 	conn, err := nats.Connect(s.ClientURL())
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 )
 
@@ -32,14 +31,11 @@ const (
 	sayAgain = time.Minute
 	// blobsSuffix ends the name of the bucket for copies of results.
 	blobsSuffix = "_blobs"
-	// embeddedReplicas is the number of copies in the gateways' own servers, of which there are three
-	// or five.
-	embeddedReplicas = 3
 )
 
 // shared is the part of a Store that other gateways use, too.
 type shared struct {
-	conn *nats.Conn // of a NATS that runs elsewhere; nil for one in this process
+	conn *nats.Conn
 	docs *natsstore.Docs
 	bus  *natsstore.Bus
 	// blobs are for copies of results; nil keeps none.
@@ -55,17 +51,15 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 	if key == nil {
 		return errors.New("cluster.key is missing")
 	}
-	conn, where, err := s.connect(c, key, old, log)
+	conn, err := natsstore.DialLater(servers(c, log))
 	if err != nil {
 		return err
 	}
+	s.shared.conn = conn
 	name := c.Cluster.Name
 	s.name = name
 	o := natsstore.Options{
 		Bucket: "weir_" + name, Changes: "weir." + name + ".d", MaxBytes: int64(c.Store.MaxBytes), Replicas: c.Store.Replicas, Patience: quickOpen,
-	}
-	if c.Store.Folder() != "" && o.Replicas == 0 {
-		o.Replicas = embeddedReplicas
 	}
 	copies := o
 	copies.Bucket += blobsSuffix
@@ -85,7 +79,7 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 		docs, s.shared.docs = opened, opened
 		if c.Artifacts.Backup {
 			if err := s.shared.openBlobs(ctx, conn, copies, log); err != nil {
-				return fmt.Errorf("%s has no place for copies of results (artifacts.backup): %w", where, err)
+				return fmt.Errorf("NATS has no place for copies of results (artifacts.backup): %w", err)
 			}
 		}
 	case ctx.Err() != nil:
@@ -93,7 +87,7 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 	case errors.Is(err, natsstore.ErrSetting):
 		return fmt.Errorf("this node cannot join the cluster %q: %w", name, err)
 	default:
-		log.Warn("the store does not answer yet: this node serves what needs nothing of it, and joins the cluster later", "store", where, "err", natsstore.Reason(conn, err))
+		log.Warn("the store does not answer yet: this node serves what needs nothing of it, and joins the cluster later", "err", natsstore.Reason(conn, err))
 		docs = s.shared.later(conn, o, c.Artifacts.Backup, copies, log)
 		cancel()
 	}
@@ -101,7 +95,7 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 		Bus: s.shared.bus, Name: c.Cluster.Node, URL: "https://" + advertised(&c.Cluster, listener), TLS: authority.TLS(), Late: true, Logger: log,
 	})
 	if err != nil {
-		return fmt.Errorf("%s does not take this node into the cluster %q: %w", where, name, err)
+		return fmt.Errorf("NATS does not take this node into the cluster %q: %w", name, err)
 	}
 	return nil
 }
@@ -213,38 +207,10 @@ func advertised(c *config.Cluster, l net.Listener) string {
 	return net.JoinHostPort(host, strconv.Itoa(at.Port))
 }
 
-// connect returns a connection to the NATS of a configuration, and what that is for messages.
-func (s *Store) connect(c *config.Config, key *clusterkey.Key, old []*clusterkey.Key, log *slog.Logger) (*nats.Conn, string, error) {
-	if dir := c.Store.Folder(); dir != "" {
-		members, err := membership(c, key, old)
-		if err != nil {
-			return nil, "", err
-		}
-		room := int64(c.Store.MaxBytes) + c.StreamBytes()
-		if c.Artifacts.Backup {
-			room += int64(c.Store.MaxBytes) // the copies have a stream of their own
-		}
-		s.server, err = natsserver.Open(natsserver.Options{
-			Dir: dir, MaxBytes: room, Late: c.Store.Sync == config.SyncInterval, Cluster: members, Logger: log,
-		})
-		if err != nil {
-			return nil, "", err
-		}
-		return s.server.Conn(), "the majority of cluster.members", nil
-	}
-	conn, err := natsstore.DialLater(servers(c, log))
-	s.shared.conn = conn
-	return conn, "NATS", err
-}
-
 // servers returns the NATS servers of a configuration.
 func servers(c *config.Config, log *slog.Logger) natsstore.Servers {
 	k := &c.Store
-	s := natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log}
-	if key, old := c.Cluster.Keys(); key != nil {
-		s.Member = clusterkey.NewAuthority(c.Cluster.Node, key, old, nil).TLS()
-	}
-	return s
+	return natsstore.Servers{URLs: k.URLs(), Creds: k.Creds, CA: k.CA, Cert: k.Cert, Key: k.Key, Logger: log}
 }
 
 // LookAtStore asks the NATS servers of a configuration whether they take this gateway, until ctx ends. It changes nothing
@@ -252,38 +218,6 @@ func servers(c *config.Config, log *slog.Logger) natsstore.Servers {
 func LookAtStore(ctx context.Context, c *config.Config) (refused bool, err error) {
 	err = natsstore.Look(ctx, servers(c, nil))
 	return err != nil && !errors.Is(err, natsstore.ErrAway), err
-}
-
-// membership returns this node's place among the members.
-func membership(c *config.Config, key *clusterkey.Key, old []*clusterkey.Key) (*natsserver.Cluster, error) {
-	nodes, self := c.Cluster.Nodes()
-	m := &natsserver.Cluster{Name: c.Cluster.Name, Node: c.Cluster.Node, TLS: clusterkey.NewAuthority(c.Cluster.Node, key, old, nil).TLS(), NKey: key.NKey(), Sign: key.Sign}
-	if c.Store.Listen != "" {
-		var err error
-		if m.Clients, err = net.ResolveTCPAddr("tcp", c.Store.Listen); err != nil {
-			return nil, fmt.Errorf("store.listen: %w", err)
-		}
-		if m.Clients.IP == nil {
-			m.Clients.IP = net.IPv4zero
-		}
-	}
-	for i, node := range nodes {
-		if i != self {
-			m.Members = append(m.Members, node.Address)
-			continue
-		}
-		host, port, err := net.SplitHostPort(node.Address)
-		if err != nil {
-			return nil, err
-		}
-		if net.ParseIP(host) == nil {
-			host = "0.0.0.0" // the name that others use may be of a balancer or another network
-		}
-		if m.Listen, err = net.ResolveTCPAddr("tcp", net.JoinHostPort(host, port)); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
 }
 
 func (h *shared) close() {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/testkit/proctest"
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
@@ -66,27 +66,11 @@ func oneStore(t *testing.T, a, b *Store) {
 	}
 }
 
-// startNATS starts a NATS server with JetStream, which ends with the test.
-func startNATS(t *testing.T, o server.Options) *server.Server {
-	t.Helper()
-	o.Host, o.Port, o.JetStream, o.StoreDir, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir(), true
-	s, err := server.NewServer(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the server has not started")
-	}
-	return s
-}
-
 // TestStoreNATS: gateways with store: nats:// share what is in a NATS elsewhere.
 func TestStoreNATS(t *testing.T) {
-	s := startNATS(t, server.Options{Username: "weir", Password: "pass-word"})
+	s := natstest.Start(t, server.Options{Username: "weir", Password: "pass-word"})
 	node := func(name, password string) string {
-		return fmt.Sprintf("store: {at: 'nats://weir:%s@%s', max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0'}", password, s.Addr(), name, sharedKey)
+		return fmt.Sprintf("store: {at: 'nats://weir:%s@%s', max_bytes: 16MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0'}", password, s.At(), name, sharedKey)
 	}
 	stores := openShares(t, node("a", "pass-word"), node("b", "pass-word"))
 	oneStore(t, stores[0], stores[1])
@@ -114,11 +98,38 @@ func TestStoreNATS(t *testing.T) {
 	refused.Close()
 }
 
+// TestDocumentedServers: NATS takes the configurations of docs/cluster.md.
+func TestDocumentedServers(t *testing.T) {
+	t.Setenv("NATS_PASSWORD", "pass-word")
+	page, err := os.ReadFile("../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := map[int]bool{}
+	for i, block := range strings.Split(string(page), "```") {
+		text, ok := strings.CutPrefix(block, "text\n# nats.conf")
+		if i%2 == 0 || !ok {
+			continue
+		}
+		o := &server.Options{}
+		if err := o.ProcessConfigString("#" + text); err != nil {
+			t.Fatal(err)
+		}
+		if !o.JetStream || !o.SyncAlways || o.Port != 4222 || o.Username != "weir" || o.Password != "pass-word" {
+			t.Errorf("%s is %+v", text, o)
+		}
+		routes[len(o.Routes)] = true
+	}
+	if !routes[0] || !routes[3] {
+		t.Errorf("servers with so many routes: %v", routes)
+	}
+}
+
 // TestStoreRefusesASetting: a setting that NATS refuses for good ends the start, with an error that names the setting.
 func TestStoreRefusesASetting(t *testing.T) {
-	s := startNATS(t, server.Options{JetStreamMaxStore: 64 << 20})
+	s := natstest.Start(t, server.Options{JetStreamMaxStore: 64 << 20})
 	for setting, want := range map[string]string{"replicas: 3, max_bytes: 16MB": "store.replicas", "max_bytes: 1GB": "store.max_bytes"} {
-		c, _, err := config.Parse("weir.yaml", fmt.Appendf(nil, "store: {at: 'nats://%s', %s}\ncluster: {node: a, key: %q, listen: '127.0.0.1:0'}", s.Addr(), setting, sharedKey), config.Options{})
+		c, _, err := config.Parse("weir.yaml", fmt.Appendf(nil, "store: {at: 'nats://%s', %s}\ncluster: {node: a, key: %q, listen: '127.0.0.1:0'}", s.At(), setting, sharedKey), config.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,39 +160,31 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// TestStoreCluster: three gateways with store: cluster:DIR keep the documents themselves. One that starts alone joins when
-// there is a majority. They have room for documents, events and copies of results, each as large as max_bytes. A further
-// gateway with their key joins them, and one with another key is refused.
-func TestStoreCluster(t *testing.T) {
-	dir := t.TempDir()
-	addresses, err := proctest.FreeAddresses(6)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var members []string
-	for i, name := range []string{"a", "b", "c"} {
-		members = append(members, name+"@"+addresses[i])
+// TestStoreThreeServers: three gateways over three NATS servers have one store, events and copies of results. A gateway
+// that starts before there is a majority of the servers joins when there is one.
+func TestStoreThreeServers(t *testing.T) {
+	servers := natstest.Three(t)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, "nats://"+s.At())
 	}
 	var texts []string
-	for i, name := range []string{"a", "b", "c"} {
-		texts = append(texts, fmt.Sprintf("store: {at: %q, listen: %q, max_bytes: 80MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0', members: [%s]}\nevents: {stream: true}\nartifacts: {backup: true}",
-			"cluster:"+filepath.Join(dir, name), addresses[3+i], name, sharedKey, strings.Join(members, ", ")))
+	for _, name := range []string{"a", "b", "c"} {
+		texts = append(texts, fmt.Sprintf("store: {at: %q, max_bytes: 80MB}\ncluster: {node: %s, key: %q, listen: '127.0.0.1:0'}\nevents: {stream: true}\nartifacts: {backup: true}",
+			strings.Join(urls, ","), name, sharedKey))
 	}
-	alone := openShares(t, texts[0])[0]
-	inc := alone.node.Inc()
-	if joined, err := cluster.Joined(alone.node); joined || err != nil {
-		t.Errorf("without a majority: joined %v %v", joined, err)
-	}
+	first := openShares(t, texts[0])[0]
+	inc := first.node.Inc()
 	stores := openShares(t, texts[1:]...)
-	for end := time.Now().Add(time.Minute); !alone.node.Ready(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !first.node.Ready(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the first node has not joined")
 		}
 	}
-	if alone.node.Inc() != inc {
+	if first.node.Inc() != inc {
 		t.Error("the node has joined with another INC")
 	}
-	oneStore(t, alone, stores[1])
+	oneStore(t, first, stores[1])
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		err := stores[0].shared.blobs.Put(t.Context(), "first", strings.NewReader("x"), time.Minute)
 		if err == nil {
@@ -195,26 +198,8 @@ func TestStoreCluster(t *testing.T) {
 		}
 	}
 	storetest.Blobs(t, stores[0].shared.blobs, stores[1].shared.blobs, 1<<20)
-	alone.sink()(happened("ann"))
+	first.sink()(happened("ann"))
 	if all := readStream(t, stores[1].events, 1); len(all) != 1 || all[0].Node != "a" {
 		t.Errorf("the events of another member: %+v", all)
-	}
-
-	further := func(key string) string {
-		return fmt.Sprintf("store: {at: 'nats://%s', max_bytes: 80MB}\ncluster: {node: d, key: %q, listen: '127.0.0.1:0'}", strings.Join(addresses[3:], ","), key)
-	}
-	joined := openShares(t, further(sharedKey))[0]
-	for end := time.Now().Add(time.Minute); !joined.node.Ready() || len(joined.node.Peers()) != 4; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the further gateway: ready %v, with %d nodes", joined.node.Ready(), len(joined.node.Peers()))
-		}
-	}
-	storetest.Bus(t, stores[0].shared.bus, joined.shared.bus)
-	c, _, err := config.Parse("weir.yaml", []byte(further("/"+sharedKey[1:])), config.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if refused, err := LookAtStore(t.Context(), c); !refused {
-		t.Errorf("with another key: %v", err)
 	}
 }

@@ -11,24 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/web/api"
-
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
+	"github.com/weir-mcp/weir/internal/web/api"
 )
 
 // startNATS starts a NATS server and returns its address.
 func startNATS(t *testing.T) string {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the NATS server has not started")
-	}
-	return s.Addr().String()
+	return natstest.Start(t, natsserver.Options{}).At()
 }
 
 // settles asks for tools in a session at a gateway until that works. A list may run twice.

@@ -18,7 +18,7 @@ func clusterCommand(a *process) *cobra.Command {
 		Use:   "cluster",
 		Short: "Show and drain the nodes of a cluster",
 		Long: `Show and drain the nodes of a cluster: gateways that share a store
-(store: nats://HOST:PORT or cluster:DIR). docs/cluster.md says how to run them.
+(store: nats://HOST:PORT). docs/cluster.md says how to run them.
 
 Without a command it shows the nodes, as "weir cluster status" does.`,
 		Example: "  weir cluster\n  weir cluster drain weir-2",

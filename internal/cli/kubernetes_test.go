@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,13 +27,11 @@ type manifest struct {
 	Metadata struct{ Name string }
 	Data     map[string]string
 	Spec     struct {
-		Replicas            int
-		ServiceName         string                      `yaml:"serviceName"`
-		PodManagementPolicy string                      `yaml:"podManagementPolicy"`
-		MaxUnavailable      int                         `yaml:"maxUnavailable"`
-		ScaleTargetRef      struct{ Kind, Name string } `yaml:"scaleTargetRef"`
-		Selector            map[string]any
-		Ports               []struct {
+		Replicas       int
+		MaxUnavailable int                         `yaml:"maxUnavailable"`
+		ScaleTargetRef struct{ Kind, Name string } `yaml:"scaleTargetRef"`
+		Selector       map[string]any
+		Ports          []struct {
 			Port       int
 			TargetPort string `yaml:"targetPort"`
 		}
@@ -64,8 +61,6 @@ type manifest struct {
 				Volumes []struct{ Name string }
 			}
 		}
-		Claims []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
-
 		PodSelector peers `yaml:"podSelector"` // of a NetworkPolicy, as the rest
 		Ingress     []struct {
 			From []struct {
@@ -89,13 +84,7 @@ type probe struct {
 // with the ports that they open.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"deployment.yaml", "statefulset.yaml"} {
-		t.Run(file, func(t *testing.T) { checkManifests(t, filepath.Join("../../examples/kubernetes", file)) })
-	}
-}
-
-func checkManifests(t *testing.T, path string) {
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile("../../examples/kubernetes/deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +98,7 @@ func checkManifests(t *testing.T, path string) {
 		}
 		all[m.Kind+" "+m.Metadata.Name] = m
 	}
-	set := all["StatefulSet weir"]
-	if set == nil {
-		set = all["Deployment weir"]
-	}
+	set := all["Deployment weir"]
 	if set == nil || all["ConfigMap weir"] == nil || all["Service weir"] == nil || all["PodDisruptionBudget weir"] == nil {
 		t.Fatalf("objects: %v", all)
 	}
@@ -157,9 +143,6 @@ func checkManifests(t *testing.T, path string) {
 	volumes := map[string]bool{}
 	for _, v := range pod.Volumes {
 		volumes[v.Name] = true
-	}
-	for _, v := range set.Spec.Claims {
-		volumes[v.Metadata.Name] = true
 	}
 	for _, m := range c.Mounts {
 		if !volumes[m.Name] {
@@ -211,20 +194,5 @@ func checkManifests(t *testing.T, path string) {
 	}
 	if all["PodDisruptionBudget weir"].Spec.MaxUnavailable != 1 {
 		t.Error("more than one pod may be away")
-	}
-	if set.Kind == "Deployment" {
-		return
-	}
-	nodes, _ := conf.Cluster.Nodes()
-	if len(nodes) != set.Spec.Replicas || set.Spec.PodManagementPolicy != "Parallel" || all["Service "+set.Spec.ServiceName] == nil {
-		t.Errorf("%d members, %+v", len(nodes), set.Spec)
-	}
-	for i, n := range nodes {
-		if want := fmt.Sprintf("weir-%d.%s:%d", i, set.Spec.ServiceName, ports["store"]); n.Address != want || n.Node != fmt.Sprintf("weir-%d", i) {
-			t.Errorf("member %d is %+v, want %s", i, n, want)
-		}
-	}
-	if !strings.HasPrefix(conf.Store.Folder(), "/state/") {
-		t.Errorf("the documents are in %s, which is no volume", conf.Store.Folder())
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,28 +22,7 @@ type Cluster struct {
 	Node      string        `key:"node" doc:"The node's name, which no other has. It may have variables, as listen and advertise. Default: the host name."`
 	Listen    string        `key:"listen" default:"0.0.0.0:8090" doc:"The address at which other nodes reach this one, with certificates that come from the key. They send it the requests of its sessions."`
 	Advertise string        `key:"advertise" doc:"The HOST:PORT at which other nodes reach listen. Default: listen, and where that is 0.0.0.0 or a name, the host of node with its port."`
-	Members   []string      `key:"members" empty:"same" doc:"The 3 or 5 nodes that keep the documents with store: cluster:DIR, the same list at each of them, for good: HOST:PORT, or NODE@HOST:PORT where the host does not begin with the node's name. weir listens on the port of its own entry."`
 	Drain     time.Duration `key:"drain" default:"30s" min:"0s" doc:"How long a node that ends waits for its running calls, at least 4.5s. New requests go to other nodes meanwhile."`
-}
-
-// Member is a node that keeps the documents.
-type Member struct {
-	Node    string // its name
-	Address string // HOST:PORT of its NATS server
-}
-
-// Nodes returns the members; self is the index of this node's own. There are none unless the store is
-// cluster:DIR.
-func (c *Cluster) Nodes() (members []Member, self int) {
-	self = -1
-	for i, text := range c.Members {
-		m, _ := parseMember(text)
-		members = append(members, m)
-		if m.Node == c.Node {
-			self = i
-		}
-	}
-	return members, self
 }
 
 // Keys returns the parsed key and old keys of a checked configuration; key is nil without one.
@@ -61,26 +39,6 @@ func (c *Cluster) Keys() (key *clusterkey.Key, old []*clusterkey.Key) {
 	return key, old
 }
 
-// parseMember returns the member that a text names.
-func parseMember(text string) (Member, error) {
-	text = strings.TrimPrefix(text, "nats://")
-	node, addr, named := strings.Cut(text, "@")
-	if !named {
-		addr = text
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil || !isPort(port, 1) || host == "" {
-		return Member{}, fmt.Errorf("%q is not HOST:PORT or NODE@HOST:PORT", strict.Clip(text))
-	}
-	if !named {
-		node = host
-		if net.ParseIP(host) == nil {
-			node, _, _ = strings.Cut(host, ".")
-		}
-	}
-	return Member{node, addr}, nil
-}
-
 // isPort reports whether a text is the number of a port, least or higher.
 func isPort(text string, least uint64) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
@@ -92,10 +50,10 @@ func checkCluster(d *decoder, c *Config) {
 	k := &c.Cluster
 	if !c.Store.Shared() {
 		if d.Set("cluster") {
-			d.Warn(d.At("cluster"), "cluster", "cluster has no effect without store: cluster:DIR or store: nats://HOST:PORT")
+			d.Warn(d.At("cluster"), "cluster", "cluster has no effect without store: nats://HOST:PORT")
 		}
 		if c.Artifacts.Backup {
-			d.Warn(d.At("artifacts.backup"), "artifacts.backup", "artifacts.backup has no effect without store: cluster:DIR or store: nats://HOST:PORT")
+			d.Warn(d.At("artifacts.backup"), "artifacts.backup", "artifacts.backup has no effect without store: nats://HOST:PORT")
 		}
 		return
 	}
@@ -117,7 +75,6 @@ func checkCluster(d *decoder, c *Config) {
 	}
 	checkClusterKeys(d, k)
 	checkClusterAddresses(d, k)
-	checkMembers(d, c)
 }
 
 func isWord(b byte) bool {
@@ -155,44 +112,6 @@ func checkClusterAddresses(d *decoder, k *Cluster) {
 		k.Advertise = net.JoinHostPort(host, port)
 	} else if host, port, err := net.SplitHostPort(k.Advertise); err != nil || host == "" || !isPort(port, 0) {
 		d.Fail(d.At("cluster.advertise"), "cluster.advertise", "cluster.advertise must be HOST:PORT, not %q", strict.Clip(k.Advertise))
-	}
-}
-
-func checkMembers(d *decoder, c *Config) {
-	const key = "cluster.members"
-	k := &c.Cluster
-	if c.Store.Folder() == "" {
-		if len(k.Members) > 0 {
-			d.Warn(d.At(key), key, "%s has no effect with store: nats://…: the NATS servers know their own members", key)
-		}
-		return
-	}
-	if n := len(k.Members); n != 3 && n != 5 {
-		d.Fail(cmp.Or(d.At(key), d.At("cluster"), d.At("store")), key, "%s needs 3 or 5 nodes with store: cluster:DIR, not %d: a majority of them must be there to write", key, n)
-		return
-	}
-	if r := c.Store.Replicas; r > len(k.Members) {
-		d.Fail(d.At("store.replicas"), "store.replicas", "store.replicas is %d, and cluster.members are %d", r, len(k.Members))
-	}
-	var nodes, addresses []string
-	for i, text := range k.Members {
-		path := fmt.Sprintf("%s[%d]", key, i)
-		m, err := parseMember(text)
-		switch {
-		case err != nil:
-			d.Fail(d.At(key), path, "%s: %v", path, err)
-			return
-		case slices.Contains(nodes, m.Node):
-			d.Fail(d.At(key), path, "%s: two members are named %q; name them NODE@HOST:PORT", path, strict.Clip(m.Node))
-			return
-		case slices.Contains(addresses, m.Address):
-			d.Fail(d.At(key), path, "%s: two members have the address %q", path, strict.Clip(m.Address))
-			return
-		}
-		nodes, addresses = append(nodes, m.Node), append(addresses, m.Address)
-	}
-	if !slices.Contains(nodes, k.Node) {
-		d.Fail(d.At(key), key, "%s are %s, and this node is %q: set cluster.node to one of them", key, strings.Join(nodes, ", "), strict.Clip(k.Node))
 	}
 }
 

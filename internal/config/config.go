@@ -70,9 +70,9 @@ type Config struct {
 
 	Audit Audit `key:"audit" safety:"true" doc:"The audit log: who called what, when and with which outcome, in files that show a change."`
 
-	Store Store `key:"store" safety:"true" text:"at" doc:"Where weir keeps what outlasts its process, such as sessions: memory, file:DIR, cluster:DIR, nats://HOST:PORT, or an object."`
+	Store Store `key:"store" safety:"true" text:"at" doc:"Where weir keeps what outlasts its process, such as sessions: memory, file:DIR, nats://HOST:PORT, or an object."`
 
-	Cluster Cluster `key:"cluster" safety:"true" doc:"Gateways that share a store and act as one, with store: cluster:DIR or nats://…."`
+	Cluster Cluster `key:"cluster" safety:"true" doc:"Gateways that share a store and act as one, with store: nats://…."`
 
 	// A later feature adds its key above together with the code that uses it, never before. An
 	// accepted key without effect would mislead the reader.
@@ -185,7 +185,7 @@ type Artifacts struct {
 	DiskBytes   Bytes         `key:"disk_bytes" default:"8GB" min:"0" doc:"How much room they take in dir, and large messages as much again; 0 writes no files."`
 	TokenTTL    time.Duration `key:"token_ttl" default:"10m" min:"1s" doc:"How long a resource_url works, once (S2SP)."`
 
-	Backup bool `key:"backup" default:"false" doc:"Copy each result that is held back into the store, with store: cluster:DIR or nats://…, so that it outlasts its node. At most 64MB each."`
+	Backup bool `key:"backup" default:"false" doc:"Copy each result that is held back into the store, with store: nats://…, so that it outlasts its node. At most 64MB each."`
 
 	Redact bool `key:"redact" safety:"true" default:"false" doc:"Replace secrets in results, cards and definitions, too: those of this configuration, texts that look like a token or a password in a URL, and values under names such as password and access_token."`
 }

@@ -90,7 +90,7 @@ func switchedOff(entry *yaml.Node) bool {
 }
 
 // ofNode are the keys that differ between the nodes of a cluster, which have one file.
-var ofNode = []string{"cluster.node", "cluster.listen", "cluster.advertise", "store.listen"}
+var ofNode = []string{"cluster.node", "cluster.listen", "cluster.advertise"}
 
 // text replaces the variables of a text, where the entry is a server's, the text is a secret or it is of one
 // node of a cluster.

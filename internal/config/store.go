@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,20 +10,17 @@ import (
 
 // Store configures where weir keeps state that outlasts its process.
 type Store struct {
-	At       string    `key:"at" default:"memory" doc:"memory: nothing outlasts the process. file:DIR: a folder for this gateway alone. cluster:DIR: a folder at each of cluster.members, kept alike by NATS servers in the gateways. nats://HOST:PORT,…, or tls://: NATS servers 2.12 or newer with JetStream, which any number of gateways share. A relative folder is relative to this file."`
-	Sync     StoreSync `key:"sync" default:"always" enum:"always,interval" doc:"When a write to the folder is confirmed. always: when it is on the disk. interval: at once, and it reaches the disk within 100 ms, or two minutes with cluster:DIR; a crash or a loss of power loses what did not. Servers elsewhere have a setting of their own, sync_interval."`
+	At       string    `key:"at" default:"memory" doc:"memory: nothing outlasts the process. file:DIR: a folder for this gateway alone. nats://HOST:PORT,…, or tls://: NATS servers 2.12 or newer with JetStream, which any number of gateways share. A relative folder is relative to this file."`
+	Sync     StoreSync `key:"sync" default:"always" enum:"always,interval" doc:"When a write to the folder is confirmed. always: when it is on the disk. interval: at once, and it reaches the disk within 100 ms; a crash or a loss of power loses what did not. Servers elsewhere have a setting of their own, sync_interval."`
 	MaxBytes Bytes     `key:"max_bytes" default:"1GB" min:"16777216" doc:"The bound on what is kept."`
-	Replicas int       `key:"replicas" default:"0" min:"0" max:"5" doc:"How many servers keep each document, with cluster: and nats://: 1, 3 or 5. 0: 3, or 1 where there is one server."`
+	Replicas int       `key:"replicas" default:"0" min:"0" max:"5" doc:"How many servers keep each document, with nats://: 1, 3 or 5. 0: 3, or 1 where there is one server."`
 	Creds    string    `key:"creds" doc:"A file of credentials for nats://."`
 	CA       string    `key:"ca" doc:"A file of the authorities whose certificates the servers of nats:// have. Default: those of the system."`
 	Cert     string    `key:"cert" doc:"A file with a client certificate for nats://, with store.key."`
 	Key      string    `key:"key" doc:"The file of the private key of store.cert."`
 
-	Listen string `key:"listen" doc:"With cluster:, the HOST:PORT at which this member takes gateways that join with store: nats:// and the same cluster.key, by TLS. Default: none join."`
-
-	dir    string
-	folder string
-	urls   []string
+	dir  string
+	urls []string
 }
 
 // StoreSync says when a write to the store is confirmed.
@@ -39,20 +35,16 @@ const (
 // Dir returns the folder of a store in files, "" for one in memory.
 func (s *Store) Dir() string { return s.dir }
 
-// Folder returns the folder of a store that several gateways keep alike, "" for all others.
-func (s *Store) Folder() string { return s.folder }
-
 // URLs returns the servers of a store that runs elsewhere; none for all others.
 func (s *Store) URLs() []string { return s.urls }
 
 // Shared reports whether other gateways use the store as well.
-func (s *Store) Shared() bool { return s.folder != "" || len(s.urls) > 0 }
+func (s *Store) Shared() bool { return len(s.urls) > 0 }
 
 // The forms of store.at.
 const (
-	storeMemory  = "memory"
-	storeFile    = "file:"
-	storeCluster = "cluster:"
+	storeMemory = "memory"
+	storeFile   = "file:"
 )
 
 func checkStore(d *decoder, c *Config) {
@@ -60,7 +52,6 @@ func checkStore(d *decoder, c *Config) {
 	s := &c.Store
 	at := d.At("store.at")
 	folder, inFile := strings.CutPrefix(s.At, storeFile)
-	shared, inCluster := strings.CutPrefix(s.At, storeCluster)
 	elsewhere := strings.HasPrefix(s.At, "nats://") || strings.HasPrefix(s.At, "tls://")
 	switch {
 	case s.At == storeMemory:
@@ -68,27 +59,19 @@ func checkStore(d *decoder, c *Config) {
 	case inFile && folder != "":
 		idle(d, s.At, "store.replicas")
 		s.dir = storeFolder(d, s.At, folder)
-	case inCluster && shared != "":
-		s.folder = storeFolder(d, s.At, shared)
 	case elsewhere:
 		idle(d, "nats://…", "store.sync")
 		checkNATS(d, s)
+	case strings.HasPrefix(s.At, "cluster:"): // of builds with NATS servers of their own
+		d.Fail(at, key, "store: %s is gone: gateways keep no documents for each other; run NATS servers with JetStream, and write store: nats://HOST:4222,… (docs/cluster.md shows both)", strict.Clip(s.At))
+		return
 	default:
 		got := strconv.Quote(strict.Clip(s.At))
 		if strings.Contains(s.At, "@") {
 			got = "a text with a password"
 		}
-		d.Fail(at, key, "store must be memory, file:DIR, cluster:DIR or nats://HOST:PORT, not %s", got)
+		d.Fail(at, key, "store must be memory, file:DIR or nats://HOST:PORT, not %s", got)
 		return
-	}
-	switch {
-	case elsewhere:
-		idle(d, "nats://…", "store.listen") // the text may have a password
-	case !inCluster:
-		idle(d, s.At, "store.listen")
-	}
-	if _, port, err := net.SplitHostPort(s.Listen); inCluster && s.Listen != "" && (err != nil || !isPort(port, 1)) {
-		d.Fail(d.At("store.listen"), "store.listen", "store.listen must be an address and a port such as 0.0.0.0:4222, not %q", strict.Clip(s.Listen))
 	}
 	if !elsewhere {
 		idle(d, s.At, "store.creds", "store.ca", "store.cert", "store.key")

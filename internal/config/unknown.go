@@ -30,6 +30,10 @@ func (d *decoder) unknown(p strict.Pair, path string, t reflect.Type) {
 		d.Fail(p.Key, here, "unknown key %q%s; did you mean %q? Without it weir would run less safely than this file may ask for, so it is an error; write %s, or remove the key", strict.Clip(key), strict.In(path), near, near)
 		return
 	}
+	if why := removedKeys[here]; why != "" {
+		d.Fail(p.Key, here, "%s is gone: %s; remove it", here, why)
+		return
+	}
 	if d.InSafety() {
 		d.Fail(p.Key, here, "unknown key %q%s%s", strict.Clip(key), strict.In(path), d.suggestStrict(key, t))
 		return
@@ -39,6 +43,12 @@ func (d *decoder) unknown(p strict.Pair, path string, t reflect.Type) {
 		hint = "; it looks like a server: put it under mcpServers"
 	}
 	d.Strict(p.Key, here, "unknown key %q%s%s", strict.Clip(key), strict.In(path), hint)
+}
+
+// removedKeys are keys of earlier builds, with why nothing takes their place.
+var removedKeys = map[string]string{
+	"store.listen":    "gateways join at the NATS servers (docs/cluster.md)",
+	"cluster.members": "the NATS servers know one another (docs/cluster.md)",
 }
 
 // suggest returns the key that was probably meant.

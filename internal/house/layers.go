@@ -96,7 +96,6 @@ var places = []place{
 	{"agentclient", state, nil, "calls agents through a router; for agents' own programs, so it knows nothing of weir's faces"},
 	{"internal/store", state, nil, "documents that outlast the process, changed by compare-and-set; knows none of their contents"},
 	{"internal/store/filestore", state, []string{"internal/store"}, "documents in one file of a folder; knows no node"},
-	{"internal/store/natsserver", state, nil, "a NATS server in this process, over a folder; knows no documents"},
 	{"internal/store/natsstore", state, []string{"internal/store"}, "documents, messages and blobs in NATS; knows not where the server runs"},
 	{"internal/store/direct", state, []string{"internal/store"}, "messages over connections between processes; knows neither nodes nor what the messages are for"},
 	{"internal/testkit/storetest", state, []string{"internal/store"}, "the contract of a store, and stores that fail, for tests only"},
@@ -181,6 +180,7 @@ var places = []place{
 	{"internal/testkit/clustertest", ground, nil, "clusters of weir processes and what breaks them, for tests only; knows a weir by its command line"},
 	{"internal/testkit/linearity", ground, nil, "judges what clients of a cluster saw, for tests only; knows no node and no store"},
 	{"internal/testkit/proctest", ground, nil, "processes on every system, for tests only"},
+	{"internal/testkit/natstest", ground, []string{"internal/testkit/proctest"}, "NATS servers, for tests only"},
 	{"internal/testkit/wsbench", ground, nil, "what WebSocket servers are measured against, for tests only"},
 	{"internal/testkit/fakemcp", ground, nil, "a server that misbehaves on demand, for tests only; shares no code with what it tests"},
 	{"internal/testkit/fakemcp/cmd/fakemcp", ground, []string{"internal/testkit/fakemcp"}, "the same as a program"},
@@ -191,7 +191,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/testkit/leak", "internal/testkit/calltest", "internal/testkit/metatooltest", "internal/testkit/clustertest", "internal/testkit/simulation", "internal/testkit/linearity", "internal/testkit/memnet", "internal/testkit/proctest", "internal/testkit/wsbench", "internal/testkit/fakemcp", "internal/testkit/fakeidp", "internal/testkit/oauthtest", "internal/testkit/tracetest", "internal/testkit/storetest"}
+var testOnly = []string{"internal/house", "internal/testkit/leak", "internal/testkit/calltest", "internal/testkit/metatooltest", "internal/testkit/clustertest", "internal/testkit/simulation", "internal/testkit/linearity", "internal/testkit/memnet", "internal/testkit/proctest", "internal/testkit/natstest", "internal/testkit/wsbench", "internal/testkit/fakemcp", "internal/testkit/fakeidp", "internal/testkit/oauthtest", "internal/testkit/tracetest", "internal/testkit/storetest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
 )
 
 // places are the stores of a queue of one process: open is called again, for the same place, to see what a
@@ -34,13 +36,9 @@ func places(t *testing.T, test func(t *testing.T, open func() (store.Docs, func(
 		})
 	})
 	t.Run("NATS", func(t *testing.T) {
-		server, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 64 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(server.Close)
+		at := natstest.Start(t, server.Options{})
 		test(t, func() (store.Docs, func()) {
-			docs, _, err := natsstore.Open(t.Context(), server.Conn(), natsstore.Options{Bucket: "tasks", MaxBytes: 32 << 20})
+			docs, _, err := natsstore.Open(t.Context(), at.Conn(), natsstore.Options{Bucket: "tasks", MaxBytes: 32 << 20})
 			if err != nil {
 				t.Fatal(err)
 			}

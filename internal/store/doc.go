@@ -3,7 +3,7 @@
 //
 //	a room ─▶ Docs ─┬─▶ Memory            in this process, with a bound
 //	                ├─▶ filestore.Store   in one file, for one process: a Memory that writes first
-//	                └─▶ natsstore.Docs    in NATS, for several: in their processes (natsserver) or elsewhere
+//	                └─▶ natsstore.Docs    in a NATS that runs elsewhere, for several processes
 //
 // A document has a key, a value and a revision. A change names the revision that it has seen, and
 // fails with [ErrConflict] if the document has changed since. There is no other primitive: each

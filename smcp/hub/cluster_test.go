@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
@@ -22,8 +23,8 @@ import (
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/direct"
-	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
 	"github.com/weir-mcp/weir/smcp/hub"
 	"github.com/weir-mcp/weir/socketio"
 )
@@ -67,16 +68,12 @@ func newMesh(t testing.TB) *mesh {
 // newNATS is a mesh over a NATS server.
 func newNATS(t testing.TB) *mesh {
 	t.Helper()
-	server, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 64 << 20})
+	at := natstest.Start(t, natsserver.Options{})
+	docs, _, err := natsstore.Open(t.Context(), at.Conn(), natsstore.Options{Bucket: "weir_test", Changes: "weir.test.d", Replicas: 1, MaxBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
-	docs, _, err := natsstore.Open(t.Context(), server.Conn(), natsstore.Options{Bucket: "weir_test", Changes: "weir.test.d", Replicas: 1, MaxBytes: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bus := natsstore.NewBus(server.Conn())
+	bus := natsstore.NewBus(at.Conn())
 	t.Cleanup(func() { bus.Close(); docs.Close() })
 	return &mesh{t: t, docs: docs, bus: bus}
 }

@@ -2,7 +2,6 @@
 // know one another.
 //
 //	cluster.key ──HKDF-SHA256──┬─▶ Ed25519 authority ──▶ a certificate of each node, issued by itself
-//	                           ├─▶ nkey with which nodes sign in at the cluster's own NATS
 //	                           └─▶ seal.Key: ids, states and secrets that any node opens
 //
 // A process that has the key is a node: nothing is handed out, stored or renewed by an operator. Keys

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/weir-mcp/weir/internal/seal"
 )
 
@@ -21,11 +19,9 @@ const keyBytes = 32
 
 // Key is the secret of a cluster. It is safe for concurrent use.
 type Key struct {
-	seal    *seal.Key
-	signer  ed25519.PrivateKey
-	cert    *x509.Certificate // of the authority, the same at each node
-	nkey    nkeys.KeyPair
-	nkeyPub string
+	seal   *seal.Key
+	signer ed25519.PrivateKey
+	cert   *x509.Certificate // of the authority, the same at each node
 }
 
 // Parse returns the key that a text has: 32 bytes in hexadecimal, or in base64 of either alphabet with
@@ -39,14 +35,7 @@ func Parse(text string) (*Key, error) {
 	if k.seal, err = seal.NewKey(base64.RawURLEncoding.EncodeToString(raw)); err != nil {
 		return nil, err
 	}
-	if err := k.certify(); err != nil {
-		return nil, err
-	}
-	if k.nkey, err = nkeys.FromRawSeed(nkeys.PrefixByteUser, k.seal.Secret("cluster/nkey")); err != nil {
-		return nil, err
-	}
-	k.nkeyPub, err = k.nkey.PublicKey()
-	return k, err
+	return k, k.certify()
 }
 
 func decode(text string) ([]byte, error) {
@@ -89,9 +78,3 @@ func (k *Key) Seal(old ...*Key) *seal.Key {
 	}
 	return k.seal.With(former...)
 }
-
-// NKey returns the public key with which nodes sign in at the cluster's NATS.
-func (k *Key) NKey() string { return k.nkeyPub }
-
-// Sign answers the challenge of a NATS server for NKey.
-func (k *Key) Sign(nonce []byte) ([]byte, error) { return k.nkey.Sign(nonce) }

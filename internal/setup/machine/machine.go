@@ -56,7 +56,7 @@ func Read(s *doctor.Setup, path string, o config.Options, environ []string) erro
 		return err
 	default:
 		s.Config, s.Listen = c, app.Dialable(app.ListenAddress(c))
-		if c.Store.Shared() && c.Store.Folder() == "" {
+		if c.Store.Shared() {
 			s.Store = func(ctx context.Context) (bool, error) { return app.LookAtStore(ctx, c) }
 		}
 	}

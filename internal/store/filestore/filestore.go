@@ -64,8 +64,8 @@ type Store struct {
 	work sync.WaitGroup
 }
 
-// Open opens the documents of a folder. found says that there were some. It fails if another process
-// uses the folder.
+// Open opens the documents of a folder, also of one that an older build has written. found says that there were some. It
+// fails if another process uses the folder.
 func Open(o Options) (s *Store, found bool, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -83,7 +83,10 @@ func Open(o Options) (s *Store, found bool, err error) {
 		return nil, false, err
 	}
 	s = &Store{o: o, unlock: unlock, wake: make(chan struct{}, 1)}
-	docs, found, err := s.open()
+	var docs []store.Kept
+	if err = importOlder(o); err == nil {
+		docs, found, err = s.open()
+	}
 	if err != nil {
 		s.unlock()
 		return nil, false, err

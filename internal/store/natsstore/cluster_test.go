@@ -2,82 +2,18 @@ package natsstore_test
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"net"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
-	"github.com/weir-mcp/weir/internal/testkit/proctest"
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
-// three starts a cluster of three servers in this process.
-func three(t testing.TB) (servers [3]*natsserver.Server) {
-	t.Helper()
-	return threeFor(t, nil)
-}
-
-// threeFor is three with servers that take clients at addresses, if there are any.
-func threeFor(t testing.TB, clients []string) (servers [3]*natsserver.Server) {
-	t.Helper()
-	key, err := clusterkey.Parse(strings.Repeat(hex.EncodeToString([]byte{7}), 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, err := proctest.FreeAddresses(len(servers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	failed := make(chan error, len(servers))
-	for i := range servers {
-		var others []string
-		for j, a := range addresses {
-			if j != i {
-				others = append(others, a)
-			}
-		}
-		listen, err := net.ResolveTCPAddr("tcp", addresses[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		node := fmt.Sprint("node", i)
-		c := &natsserver.Cluster{Name: "weir", Node: node, Listen: listen, Members: others,
-			TLS: clusterkey.NewAuthority(node, key, nil, nil).TLS(), NKey: key.NKey(), Sign: key.Sign}
-		if clients != nil {
-			if c.Clients, err = net.ResolveTCPAddr("tcp", clients[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		go func() {
-			s, err := natsserver.Open(natsserver.Options{Dir: filepath.Join(dir, node), MaxBytes: 256 << 20, Late: true, Cluster: c})
-			servers[i] = s
-			failed <- err
-		}()
-	}
-	for range servers {
-		if err := <-failed; err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		for _, s := range servers {
-			s.Close()
-		}
-	})
-	return servers
-}
-
 // replicated opens the documents of each server, as soon as the servers have elected a leader.
-func replicated(t testing.TB, servers [3]*natsserver.Server) (docs [3]*natsstore.Docs) {
+func replicated(t testing.TB, servers [3]*natstest.Server) (docs [3]*natsstore.Docs) {
 	t.Helper()
 	for i, s := range servers {
 		d, _, err := natsstore.Open(t.Context(), s.Conn(), natsstore.Options{Bucket: "weir_weir", Changes: "weir.weir.d", Replicas: 3, MaxBytes: 64 << 20, Patience: time.Minute})
@@ -94,7 +30,7 @@ func replicated(t testing.TB, servers [3]*natsserver.Server) (docs [3]*natsstore
 // server's changes are another's to see. The loss of a server loses nothing.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	servers := three(t)
+	servers := natstest.Three(t)
 	docs := replicated(t, servers)
 	storetest.Contract(t, docs[0])
 	storetest.Follow(t, docs[0], docs[1])

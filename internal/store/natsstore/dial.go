@@ -24,10 +24,6 @@ type Servers struct {
 	// Creds is a file of credentials, CA one of certificates that servers are checked by, and Cert
 	// and Key are files of the client's own certificate.
 	Creds, CA, Cert, Key string
-	// Member is the TLS configuration of a node of the cluster whose members may be the servers: it checks their
-	// certificates, and has that of the node. It is used if CA and Cert are empty. Servers that it does not accept
-	// are checked by the authorities of the system. Nil is for other servers alone.
-	Member *tls.Config
 	// Logger gets what servers refuse; nil discards it.
 	Logger *slog.Logger
 }
@@ -66,9 +62,6 @@ func (s Servers) options() ([]nats.Option, error) {
 	}
 	if s.Cert != "" {
 		o = append(o, nats.ClientCert(s.Cert, s.Key))
-	}
-	if s.Member != nil && s.CA == "" && s.Cert == "" {
-		o = append(o, member(s.Member)...)
 	}
 	for _, one := range s.URLs {
 		if _, err := url.Parse(one); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
 )
 
 // TestDialRefuses: a URL that cannot be read is said at once, without its password.
@@ -53,16 +54,7 @@ func TestDialRefuses(t *testing.T) {
 
 // TestLook: what is wrong with servers is told apart, without a password.
 func TestLook(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, Username: "ann", Password: "pass-word"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the server has not started")
-	}
-	at := s.Addr().String()
+	at := natstest.Start(t, server.Options{Username: "ann", Password: "pass-word"}).At()
 	for name, one := range map[string]struct {
 		of   natsstore.Servers
 		want error

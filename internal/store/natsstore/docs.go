@@ -29,9 +29,6 @@ type Options struct {
 	MaxBytes int64
 	// Patience is how long Open waits for servers that have no leader yet. Zero does not wait.
 	Patience time.Duration
-	// Writes returns a context that ends when the server takes no writes, with the reason as its cause: changes fail at
-	// once then. Nil is a server that answers by itself.
-	Writes func() context.Context
 }
 
 const (
@@ -96,7 +93,6 @@ type Docs struct {
 	stream jetstream.Stream
 	prefix string // of subjects
 
-	writes  func() context.Context // Options.Writes
 	conn    *nats.Conn
 	changes string // the prefix of subjects on which changes are told
 	lanes   *lanes
@@ -123,7 +119,7 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (docs *Docs, found bo
 	if o.Changes == "" {
 		o.Changes = o.Bucket + ".d"
 	}
-	d := &Docs{js: js, prefix: "$KV." + o.Bucket + ".", writes: o.Writes, conn: conn, changes: o.Changes + ".", lanes: newLanes(conn, 1), follows: map[*follow]struct{}{}, slow: make(chan struct{}, 1)}
+	d := &Docs{js: js, prefix: "$KV." + o.Bucket + ".", conn: conn, changes: o.Changes + ".", lanes: newLanes(conn, 1), follows: map[*follow]struct{}{}, slow: make(chan struct{}, 1)}
 	within := openTimeout
 	if o.Patience > 0 {
 		within = openFirst
@@ -303,20 +299,12 @@ func (d *Docs) Delete(ctx context.Context, key string, rev uint64) error {
 func (d *Docs) publish(ctx context.Context, m *nats.Msg, rev uint64, ttl time.Duration) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var writes context.Context // the server does not answer a change that it has failed to write
-	if d.writes != nil {
-		writes = d.writes()
-		defer context.AfterFunc(writes, cancel)()
-	}
 	opts := []jetstream.PublishOpt{jetstream.WithExpectLastSequencePerSubject(rev)}
 	if ttl > 0 {
 		opts = append(opts, jetstream.WithMsgTTL(ttl))
 	}
 	ack, err := d.js.PublishMsg(ctx, m, opts...)
 	if err != nil {
-		if writes != nil && writes.Err() != nil && errors.Is(err, context.Canceled) {
-			return 0, &awayError{"its disk takes no writes; operators make room there, and the log says where", errors.Join(context.Cause(writes), err)} // agents read the text: it names no folder
-		}
 		return 0, failure(err)
 	}
 	return ack.Sequence, nil

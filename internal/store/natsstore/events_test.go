@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/weir-mcp/weir/internal/store/natsserver"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
 )
 
 func eventsOptions() natsstore.EventsOptions {
@@ -22,11 +23,7 @@ func eventsOptions() natsstore.EventsOptions {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	const docs = 64 << 20
-	s, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: docs + eventsOptions().MaxBytes, Late: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := natstest.Start(t, server.Options{JetStreamMaxStore: docs + eventsOptions().MaxBytes})
 	d, _, err := natsstore.Open(t.Context(), s.Conn(), natsstore.Options{Bucket: "weir", Changes: "weir.weir.d", Replicas: 1, MaxBytes: docs})
 	if err != nil {
 		t.Fatal(err)
@@ -96,10 +93,7 @@ func TestEvents(t *testing.T) {
 // TestEventsOfAStoreThatIsAway: an attempt ends with its context.
 func TestEventsOfAStoreThatIsAway(t *testing.T) {
 	t.Parallel()
-	s, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 64 << 20, Late: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := natstest.Start(t, server.Options{})
 	e, err := natsstore.NewEvents(s.Conn(), eventsOptions())
 	if err != nil {
 		t.Fatal(err)

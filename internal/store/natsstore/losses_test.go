@@ -11,25 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/natsserver"
-)
+	"github.com/nats-io/nats-server/v2/server"
 
-func server(t *testing.T) *natsserver.Server {
-	t.Helper()
-	s, err := natsserver.Open(natsserver.Options{Dir: t.TempDir(), MaxBytes: 64 << 20, Late: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
+	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/testkit/natstest"
+)
 
 // TestFollowAfterOverflow: changes that find no room in their lane are read again at once, not after a
 // minute.
 func TestFollowAfterOverflow(t *testing.T) {
 	t.Parallel()
-	s := server(t)
+	s := natstest.Start(t, server.Options{})
 	d, _, err := Open(t.Context(), s.Conn(), Options{Bucket: "weir", Replicas: 1, MaxBytes: 16 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +59,7 @@ func TestFollowAfterOverflow(t *testing.T) {
 // TestFollowDuringLosses: follows read again although further messages are lost all the time.
 func TestFollowDuringLosses(t *testing.T) {
 	t.Parallel()
-	s := server(t)
+	s := natstest.Start(t, server.Options{})
 	d, _, err := Open(t.Context(), s.Conn(), Options{Bucket: "weir", Replicas: 1, MaxBytes: 16 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +109,7 @@ func TestFollowDuringLosses(t *testing.T) {
 // removed later.
 func TestBlobsLeaveNothing(t *testing.T) {
 	t.Parallel()
-	s := server(t)
+	s := natstest.Start(t, server.Options{})
 	b, err := OpenBlobs(t.Context(), s.Conn(), Options{Bucket: "blobs", Replicas: 1, MaxBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)

@@ -28,8 +28,6 @@ type Options struct {
 	Opens  []string // old_keys of each node
 	// Servers is the number of NATS servers, which keep each document three times if there are three. 0: one.
 	Servers int
-	// Embedded lets the nodes keep the documents themselves, as cluster:DIR does. There are no NATS servers then.
-	Embedded bool
 }
 
 // Ports of each node, at an address of its own.
@@ -87,9 +85,6 @@ type Node struct {
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	o.Nodes, o.Servers = cmp.Or(o.Nodes, 3), cmp.Or(o.Servers, 1)
-	if o.Embedded {
-		o.Servers = 0
-	}
 	id := uint32(os.Getpid())*16 + clusters.Add(1)%16
 	c := &Cluster{o: o, dir: t.TempDir(), links: map[[2]*Node]*Link{}, network: [2]byte{byte(1 + id/250%250), byte(1 + id%250)}}
 	c.serve(t)
@@ -160,9 +155,7 @@ func (c *Cluster) serve(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	if len(c.Servers) > 0 {
-		c.NATS = c.Servers[0]
-	}
+	c.NATS = c.Servers[0]
 }
 
 // storeURL returns the servers as a node reaches them.
@@ -188,17 +181,9 @@ func (n *Node) Rekey(key string, old ...string) error {
 	if err != nil {
 		return err
 	}
-	at, copies, members := n.StoreURL, n.c.o.Servers, ""
-	if n.c.o.Embedded {
-		at, copies = "cluster:"+filepath.Join(n.c.dir, n.Name, "store"), n.c.o.Nodes
-		for i := range n.c.o.Nodes {
-			members += fmt.Sprintf(", n%d@%s", i, n.c.at(i+1, routePort))
-		}
-		members = ", members: [" + strings.TrimPrefix(members, ", ") + "]"
-	}
-	text := fmt.Sprintf("listen: %q\nstore: {at: %q, max_bytes: 64MB, replicas: %d}\ncluster: {node: %s, key: %q, old_keys: [%s], listen: %q, advertise: %q%s}\n%s\n",
-		strings.TrimPrefix(n.URL, "http://"), at, copies, n.Name, key, strings.Join(old, ", "),
-		net.JoinHostPort(host, fmt.Sprint(linkPort)), net.JoinHostPort(host, fmt.Sprint(proxyPort)), members, n.c.o.Config)
+	text := fmt.Sprintf("listen: %q\nstore: {at: %q, max_bytes: 64MB, replicas: %d}\ncluster: {node: %s, key: %q, old_keys: [%s], listen: %q, advertise: %q}\n%s\n",
+		strings.TrimPrefix(n.URL, "http://"), n.StoreURL, n.c.o.Servers, n.Name, key, strings.Join(old, ", "),
+		net.JoinHostPort(host, fmt.Sprint(linkPort)), net.JoinHostPort(host, fmt.Sprint(proxyPort)), n.c.o.Config)
 	return os.WriteFile(n.config, []byte(text), 0o600)
 }
 
@@ -234,17 +219,6 @@ func (c *Cluster) Heal() {
 
 // Store returns what the node sends to the NATS server.
 func (n *Node) Store() *Link { return n.store }
-
-// Leader returns the node whose server leads the documents of an Embedded cluster, and since when; nil if no log says
-// so. The nodes must log their debug lines.
-func (c *Cluster) Leader() (leader *Node, since time.Time) {
-	for _, n := range c.Nodes {
-		if at := n.log.leads(); at.After(since) {
-			leader, since = n, at
-		}
-	}
-	return leader, since
-}
 
 // Log returns the end of what the node has written to standard error.
 func (n *Node) Log() string { return n.log.String() }

@@ -2,10 +2,8 @@ package clustertest
 
 import (
 	"os/exec"
-	"regexp"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // maxLog bounds what is kept of the log of a process.
@@ -15,34 +13,17 @@ const maxLog = 256 << 10
 type tail struct {
 	mu  sync.Mutex // guards below
 	buf []byte
-	led time.Time // when a line came that says that the server of the node leads the documents
 }
-
-// longestLeading bounds the part of such a line that comes with an earlier Write.
-const longestLeading = 100
-
-// leading is a part of such a line.
-var leading = regexp.MustCompile(`new stream leader for '[^']* > KV_`)
 
 // Write implements io.Writer.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, p...)
-	if leading.Match(t.buf[max(0, len(t.buf)-len(p)-longestLeading):]) {
-		t.led = time.Now()
-	}
 	if n := len(t.buf) - maxLog; n > 0 {
 		t.buf = append(t.buf[:0], t.buf[n:]...)
 	}
 	return len(p), nil
-}
-
-// leads returns when the node last said that it leads the documents, zero for never.
-func (t *tail) leads() time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.led
 }
 
 // String returns what is kept.

@@ -71,7 +71,7 @@ func (c *clustered) routes() []route {
 }
 
 // ErrOneNode says that the gateway has no cluster.
-var ErrOneNode = mcp.Errorf(mcp.KindNotFound, "this gateway is no node of a cluster: store: nats://HOST:PORT or cluster:DIR makes several gateways act as one (docs/cluster.md)")
+var ErrOneNode = mcp.Errorf(mcp.KindNotFound, "this gateway is no node of a cluster: store: nats://HOST:PORT makes several gateways act as one (docs/cluster.md)")
 
 // nodes serves cluster. Viewers learn no addresses of peer links: these are in the operator's network.
 func (c *clustered) nodes(w http.ResponseWriter, r *http.Request) error {
