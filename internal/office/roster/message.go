@@ -358,7 +358,7 @@ func (s *Shared) listen() (stop func(), err error) {
 // receiver returns the function that takes the messages of one subject. While the body of one is fetched,
 // the later ones of its sender wait.
 func (s *Shared) receiver(inc string, k int) func(store.Message) {
-	line := &line{s: s, inc: inc, k: k, ears: map[string]*ear{}}
+	line := &inbox{s: s, inc: inc, k: k, receivers: map[string]*receiver{}}
 	return func(in store.Message) { line.take(in) }
 }
 
@@ -420,7 +420,7 @@ func (s *Shared) Tell(inc, computer string, m *Message) error {
 	}
 	var p *pending
 	if lost := m.Lost; lost != nil {
-		p = &pending{sent: time.Now(), owner: &told{s, h, lost}}
+		p = &pending{sent: time.Now(), owner: &sentMessage{s, h, lost}}
 	}
 	k, number := laneOf(computer), uint64(0)
 	st := s.streams.stream(m.From, inc, k)
@@ -477,13 +477,13 @@ func (s *Shared) Ask(inc, computer string, m *Message, timeout time.Duration, f 
 }
 
 // sentMessage tracks a message sent with Tell so that its sender learns if it is lost.
-type told struct {
+type sentMessage struct {
 	s    *Shared
 	h    store.Header
 	lost func()
 }
 
-func (t *told) lose(error) { t.s.unsent(t.h); t.lost() }
+func (t *sentMessage) lose(error) { t.s.unsent(t.h); t.lost() }
 
 // question is a message of Ask.
 type question struct {

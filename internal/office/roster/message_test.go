@@ -237,8 +237,8 @@ func TestManyUnknownSenders(t *testing.T) {
 		s, got := NewShared(Options{Docs: store.NewMemory(store.MemoryOptions{}), Bus: store.NewMemoryBus(), Node: alone{}, Name: "test"}), &heard{}
 		defer s.Close()
 		s.events = got
-		l := &line{s: s, inc: "aaaaaa", ears: map[string]*ear{}}
-		senders := 2 * maxEars
+		l := &inbox{s: s, inc: "aaaaaa", receivers: map[string]*receiver{}}
+		senders := 2 * maxReceivers
 		send := func(number int) {
 			for i := range senders {
 				h := store.Header{{headerV, "1"}, {headerOp, string(OpSend)}, {headerFrom, fmt.Sprint("s", i)}, {headerNumber, strconv.Itoa(number)}}
@@ -249,7 +249,7 @@ func TestManyUnknownSenders(t *testing.T) {
 			for i := range senders {
 				in := store.Message{Header: store.Header{{headerV, "1"}, {headerOp, string(opRoll)}, {headerFrom, fmt.Sprint("s", i)}, {headerNumber, "2"}}, Body: []byte("[1,2]")}
 				in.Reply = func(_ store.Header, body []byte) error {
-					var answer rolled
+					var answer rollAnswer
 					if err := json.Unmarshal(body, &answer); err != nil {
 						return err
 					}
@@ -268,10 +268,10 @@ func TestManyUnknownSenders(t *testing.T) {
 		if n := len(strings.Fields(got.all())); n != 2*senders {
 			t.Errorf("%d of %d messages have come", n, 2*senders)
 		}
-		time.Sleep(2 * earTime) // they are gone
+		time.Sleep(2 * receiverTime) // they are gone
 		l.take(store.Message{Header: store.Header{{headerV, "1"}, {headerOp, string(OpSend)}, {headerFrom, "new"}, {headerNumber, "1"}}, Body: []byte("1")})
-		if len(l.ears) != 1 {
-			t.Errorf("%d senders are remembered", len(l.ears))
+		if len(l.receivers) != 1 {
+			t.Errorf("%d senders are remembered", len(l.receivers))
 		}
 	})
 }

@@ -89,13 +89,13 @@ type Shared struct {
 	notices notices
 	queue   func(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error)
 
-	mu     sync.Mutex // guards below
-	closed bool
-	unwind []func()
-	owed   int // changes of Insist that are not made
-	pens   map[string]*pen
-	seen   map[string]revision // the newest documents of offices that are followed, by key
-	dead   map[string]bool     // nodes that are gone for good; bounded by maxDead
+	mu      sync.Mutex // guards below
+	closed  bool
+	unwind  []func()
+	owed    int // changes of Insist that are not made
+	writers map[string]*officeWriter
+	seen    map[string]revision // the newest documents of offices that are followed, by key
+	dead    map[string]bool     // nodes that are gone for good; bounded by maxDead
 }
 
 // revision is a document of an office with its decoded content: read-only, and not given to others,
@@ -113,7 +113,7 @@ func NewShared(o Options) *Shared {
 	if o.Direct == nil {
 		o.Direct = o.Bus
 	}
-	s := &Shared{o: o, log: o.Logger, pens: map[string]*pen{}, seen: map[string]revision{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
+	s := &Shared{o: o, log: o.Logger, writers: map[string]*officeWriter{}, seen: map[string]revision{}, dead: map[string]bool{}, sweeps: make(chan struct{}, 1)}
 	s.streams = newStreams(s)
 	s.queue = queueOf(o.Direct)
 	none := ""
@@ -215,7 +215,7 @@ func (s *Shared) Go(f func()) bool {
 func (s *Shared) Flush(ctx context.Context) {
 	for {
 		s.mu.Lock()
-		busy := len(s.pens) > 0 || s.owed > 0
+		busy := len(s.writers) > 0 || s.owed > 0
 		s.mu.Unlock()
 		if !busy {
 			return
@@ -378,8 +378,8 @@ type request struct {
 	err    error
 }
 
-// pen makes the changes of one office: all that wait are one write.
-type pen struct{ waiting []*request }
+// officeWriter makes the changes of one office: all that wait are one write.
+type officeWriter struct{ waiting []*request }
 
 // Change changes an office. An error of do leaves it as it was. The returned value is read-only, as others
 // may have it as well.
@@ -390,10 +390,10 @@ func (s *Shared) Change(ctx context.Context, id string, do func(o *Office) (chan
 		s.mu.Unlock()
 		return 0, nil, store.ErrUnavailable
 	}
-	p := s.pens[id]
+	p := s.writers[id]
 	if p == nil {
-		p = &pen{}
-		s.pens[id] = p
+		p = &officeWriter{}
+		s.writers[id] = p
 		s.work.Go(func() { s.write(id, p) })
 	}
 	p.waiting = append(p.waiting, r)
@@ -407,12 +407,12 @@ func (s *Shared) Change(ctx context.Context, id string, do func(o *Office) (chan
 }
 
 // write makes the changes of an office until none wait.
-func (s *Shared) write(id string, p *pen) {
+func (s *Shared) write(id string, p *officeWriter) {
 	for {
 		s.mu.Lock()
 		batch := p.waiting
 		if len(batch) == 0 {
-			delete(s.pens, id)
+			delete(s.writers, id)
 			s.mu.Unlock()
 			return
 		}

@@ -34,10 +34,10 @@ const (
 	rollTime  = 2 * time.Second // for the answer
 	// answerTime is how long an answer may take past the one to a roll.
 	answerTime = 500 * time.Millisecond
-	// maxRoll bounds the numbers of one roll. maxTold bounds the messages of a stream without an answer
+	// maxRoll bounds the numbers of one roll. maxSent bounds the messages of a stream without an answer
 	// that are looked after: the end of others in a row is not noticed.
 	maxRoll = 4096
-	maxTold = 4096
+	maxSent = 4096
 	// maxSpans bounds the lost messages of a stream that the receiver remembers.
 	maxSpans = 256
 )
@@ -74,7 +74,7 @@ type stream struct {
 	mu      sync.Mutex // guards below; held while a message gets its place in line, so that numbers arrive in order
 	last    uint64
 	pending map[uint64]*pending
-	told    int  // of pending, those that wait for no answer
+	sent    int  // of pending, those that wait for no answer
 	rolling bool // a roll is under way
 }
 
@@ -132,13 +132,13 @@ func (x *streams) number(st *stream, h store.Header, p *pending, queue func(h st
 	st.last++
 	number := st.last
 	h = append(h, [2]string{headerNumber, strconv.FormatUint(number, 10)})
-	if p != nil && (p.asks || st.told < maxTold) {
+	if p != nil && (p.asks || st.sent < maxSent) {
 		if st.pending == nil {
 			st.pending = map[uint64]*pending{}
 		}
 		st.pending[number] = p
 		if !p.asks {
-			st.told++
+			st.sent++
 		}
 		x.rollLater()
 	}
@@ -182,7 +182,7 @@ func (st *stream) drop(number uint64) *pending {
 	if p != nil {
 		delete(st.pending, number)
 		if !p.asks {
-			st.told--
+			st.sent--
 		}
 	}
 	return p
@@ -238,7 +238,7 @@ func (x *streams) roll(r route, lane int, st *stream, after time.Duration) (more
 	h := store.Header{{headerV, "1"}, {headerOp, string(opRoll)}, {headerFrom, r.from}, {headerNumber, strconv.FormatUint(st.last, 10)}}
 	// On the way of the messages: a roll must not overtake them.
 	x.s.o.Direct.Ask(st.subject, h, body, rollTime, func(in store.Message, err error) {
-		var answer rolled
+		var answer rollAnswer
 		if err == nil {
 			err = json.Unmarshal(in.Body, &answer)
 		}
@@ -254,13 +254,13 @@ func (x *streams) roll(r route, lane int, st *stream, after time.Duration) (more
 
 // rollAnswer is the answer to a roll. A message that it does not name has arrived, and is not over: a question waits
 // for its answer there, another message for a body.
-type rolled struct {
+type rollAnswer struct {
 	Lost []uint64 `json:"lost,omitempty"`
 	Over []uint64 `json:"over,omitempty"` // has arrived, and does not run
 }
 
 // rolled takes the answer to a roll.
-func (x *streams) rolled(st *stream, answer *rolled) {
+func (x *streams) rolled(st *stream, answer *rollAnswer) {
 	var lost, unanswered []*pending
 	st.mu.Lock()
 	for _, number := range answer.Lost {

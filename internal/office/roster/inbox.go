@@ -11,28 +11,28 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// line takes the messages of one subject. It keeps them in order while a body is fetched. Messages of other senders
+// inbox takes the messages of one subject. It keeps them in order while a body is fetched. Messages of other senders
 // do not wait for it: the node that has the body may be gone.
-type line struct {
+type inbox struct {
 	s   *Shared
 	inc string // of this node
 	k   int    // the lane
 
-	mu      sync.Mutex                 // guards below
-	waiting map[string][]store.Message // by the sender whose body is fetched
-	count   int                        // of all that wait
-	ears    map[string]*ear            // by sender
+	mu        sync.Mutex                 // guards below
+	waiting   map[string][]store.Message // by the sender whose body is fetched
+	count     int                        // of all that wait
+	receivers map[string]*receiver       // by sender
 }
 
-// maxEars is the number of senders from which on those that are gone are forgotten, when they have been silent for
-// earTime. A sender that is not known may have just come.
+// maxReceivers is the number of senders from which on those that are gone are forgotten, when they have been silent for
+// receiverTime. A sender that is not known may have just come.
 const (
-	maxEars = 64
-	earTime = time.Minute
+	maxReceivers = 64
+	receiverTime = time.Minute
 )
 
 // take handles a message. Calls must not overlap.
-func (l *line) take(in store.Message) {
+func (l *inbox) take(in store.Message) {
 	from := in.Header.Get(headerFrom)
 	switch Op(in.Header.Get(headerOp)) {
 	case opRoll:
@@ -48,7 +48,7 @@ func (l *line) take(in store.Message) {
 	number := numberOf(in.Header)
 	l.mu.Lock()
 	if number != 0 { // else the sender is of an older build
-		e := l.ear(from)
+		e := l.receiver(from)
 		handle, gap := e.hear(number, in.Reply != nil)
 		if gap {
 			l.tellGap(from)
@@ -98,20 +98,20 @@ func (l *line) take(in store.Message) {
 
 // hold notes that a message without an answer waits. A roll would find it handled otherwise, and nothing would look
 // after it. The caller holds mu.
-func (l *line) hold(from string, in store.Message) {
+func (l *inbox) hold(from string, in store.Message) {
 	if number := numberOf(in.Header); number != 0 && in.Reply == nil {
-		l.ear(from).run(number)
+		l.receiver(from).run(number)
 	}
 }
 
 // handed notes that a message of hold was handed on, or that it is lost.
-func (l *line) handed(from string, in store.Message) {
+func (l *inbox) handed(from string, in store.Message) {
 	if in.Reply != nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.ears[from]; e != nil {
+	if e := l.receivers[from]; e != nil {
 		delete(e.running, numberOf(in.Header))
 	}
 }
@@ -124,36 +124,36 @@ func numberOf(h store.Header) uint64 {
 	return number
 }
 
-// ear returns the receiver's side of a stream. The caller holds mu.
-func (l *line) ear(from string) *ear {
-	e := l.ears[from]
+// receiver returns the receiver of a sender's stream. The caller holds mu.
+func (l *inbox) receiver(from string) *receiver {
+	e := l.receivers[from]
 	if e == nil {
-		if len(l.ears) >= maxEars {
-			maps.DeleteFunc(l.ears, func(inc string, e *ear) bool { return time.Since(e.used) > earTime && l.s.o.Node.Gone(inc) })
+		if len(l.receivers) >= maxReceivers {
+			maps.DeleteFunc(l.receivers, func(inc string, e *receiver) bool { return time.Since(e.used) > receiverTime && l.s.o.Node.Gone(inc) })
 		}
-		e = &ear{}
-		l.ears[from] = e
+		e = &receiver{}
+		l.receivers[from] = e
 	}
 	e.used = time.Now()
 	return e
 }
 
 // tellGap asks a sender to take the roll now. Without that it does so within a second or two.
-func (l *line) tellGap(from string) {
+func (l *inbox) tellGap(from string) {
 	h := store.Header{{headerV, "1"}, {headerOp, string(opMissed)}, {headerFrom, l.inc}, {headerNumber, strconv.Itoa(l.k)}}
 	if err := l.s.o.Direct.Tell(l.s.lane(from, l.k), h, nil); err != nil {
-		l.s.log.Debug("another hub was not told that messages are lost", "inc", from, "err", err)
+		l.s.log.Debug("a notice of lost messages did not reach another hub", "inc", from, "err", err)
 	}
 }
 
 // roll asks for the fate of messages.
-func (l *line) roll(from string, in store.Message) {
+func (l *inbox) roll(from string, in store.Message) {
 	var numbers []uint64
 	if in.Reply == nil || json.Unmarshal(in.Body, &numbers) != nil {
 		return
 	}
 	l.mu.Lock()
-	e := l.ear(from)
+	e := l.receiver(from)
 	e.reach(numberOf(in.Header))
 	answer := e.answer(numbers)
 	l.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *line) roll(from string, in store.Message) {
 }
 
 // lose drops a message that has come and cannot be handled.
-func (l *line) lose(from string, in store.Message, problem string) {
+func (l *inbox) lose(from string, in store.Message, problem string) {
 	if in.Reply != nil {
 		_ = l.s.reply(in.Reply, &Message{Problem: problem}) // a roll finds unanswered messages
 		return
@@ -173,12 +173,12 @@ func (l *line) lose(from string, in store.Message, problem string) {
 	if number := numberOf(in.Header); number != 0 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.ear(from).miss(span{number, number})
+		l.receiver(from).miss(span{number, number})
 	}
 }
 
 // fetch hands on a message when its body is there, and then those that have waited for it.
-func (l *line) fetch(from string, in store.Message) {
+func (l *inbox) fetch(from string, in store.Message) {
 	l.s.expand(in, func(body []byte, err error) {
 		if err != nil {
 			l.s.log.Warn("a message of another hub is lost", "err", err)
@@ -204,7 +204,7 @@ func (l *line) fetch(from string, in store.Message) {
 
 // next returns the message of a sender that has waited longest. If there is none, the sender's next message
 // does not wait.
-func (l *line) next(from string) (in store.Message, more bool) {
+func (l *inbox) next(from string) (in store.Message, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiting := l.waiting[from]
@@ -217,8 +217,8 @@ func (l *line) next(from string) (in store.Message, more bool) {
 	return waiting[0], true
 }
 
-// ear is the receiver's side of a stream.
-type ear struct {
+// receiver tracks the sequence numbers of one incoming message stream.
+type receiver struct {
 	used    time.Time // when a message or a roll last came
 	last    uint64
 	lost    []span
@@ -230,7 +230,7 @@ type span struct{ first, last uint64 }
 
 // hear takes the number of a message. It reports whether the message is to be handled, and whether others before it are
 // lost.
-func (e *ear) hear(number uint64, asks bool) (handle, gap bool) {
+func (e *receiver) hear(number uint64, asks bool) (handle, gap bool) {
 	if number <= e.last {
 		return false, false // it comes twice, or after it was found lost
 	}
@@ -242,7 +242,7 @@ func (e *ear) hear(number uint64, asks bool) (handle, gap bool) {
 	return true, gap
 }
 
-func (e *ear) run(number uint64) {
+func (e *receiver) run(number uint64) {
 	if e.running == nil {
 		e.running = map[uint64]struct{}{}
 	}
@@ -250,7 +250,7 @@ func (e *ear) run(number uint64) {
 }
 
 // reach notes that messages up to a number were sent. It reports whether one of them is lost.
-func (e *ear) reach(number uint64) bool {
+func (e *receiver) reach(number uint64) bool {
 	if number <= e.last {
 		return false
 	}
@@ -259,7 +259,7 @@ func (e *ear) reach(number uint64) bool {
 	return true
 }
 
-func (e *ear) miss(s span) {
+func (e *receiver) miss(s span) {
 	if len(e.lost) >= maxSpans {
 		e.lost = e.lost[1:]
 	}
@@ -267,7 +267,7 @@ func (e *ear) miss(s span) {
 }
 
 // answer reports the fate of messages.
-func (e *ear) answer(numbers []uint64) (out rolled) {
+func (e *receiver) answer(numbers []uint64) (out rollAnswer) {
 	for _, number := range numbers {
 		if slices.ContainsFunc(e.lost, func(s span) bool { return s.first <= number && number <= s.last }) {
 			out.Lost = append(out.Lost, number)
