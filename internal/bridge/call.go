@@ -177,7 +177,7 @@ func (b *Back) unreadable(format string, args ...any) error {
 
 // isHeld reports whether the agent at the other end of p is in rounds of weir's own.
 func isHeld(p mcp.Peer) bool {
-	h, ok := p.(*held)
+	h, ok := p.(*parkedCall)
 	return ok && h.hasAsked()
 }
 

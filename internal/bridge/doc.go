@@ -5,7 +5,7 @@
 //
 //	legacy server, modern agent (Rounds):
 //
-//	  agent ──tools/call──▶ held call ──tools/call──▶ server
+//	  agent ──tools/call──▶ parked call ──tools/call──▶ server
 //	        ◀──input_required── parked ◀──elicitation/create──┤
 //	        ──tools/call + answers──▶ resumed ──its result──▶ │
 //	        ◀──────────── result ◀────────────────────────────┘

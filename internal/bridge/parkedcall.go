@@ -14,12 +14,12 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// heldSize is the counted size of a held call in addition to its params and questions.
-const heldSize = 2 << 10
+// parkedSize is the counted size of a parked call in addition to its params and questions.
+const parkedSize = 2 << 10
 
-// held is a call whose Handler may ask a modern agent questions. It is the Peer of that Handler's
+// parkedCall is a call whose Handler may ask a modern agent questions. It is the Peer of that Handler's
 // Request.
-type held struct {
+type parkedCall struct {
 	rounds       *Rounds
 	principal    string
 	size         int64 // of its memory, without questions
@@ -55,7 +55,7 @@ type held struct {
 }
 
 // abandon ends a call whose result has no receiver any more.
-func (h *held) abandon(cause error) {
+func (h *parkedCall) abandon(cause error) {
 	h.cancel(cause)
 	h.mu.Lock()
 	h.abandoned = true
@@ -67,7 +67,7 @@ func (h *held) abandon(cause error) {
 }
 
 // returned records that the Handler has returned.
-func (h *held) returned() {
+func (h *parkedCall) returned() {
 	h.mu.Lock()
 	h.over = true
 	abandoned := h.abandoned
@@ -107,17 +107,17 @@ type asking struct {
 	answer chan json.RawMessage // capacity 1
 }
 
-var _ mcp.Peer = (*held)(nil)
+var _ mcp.Peer = (*parkedCall)(nil)
 
 // hasAsked reports whether a question was sent to the agent.
-func (h *held) hasAsked() bool {
+func (h *parkedCall) hasAsked() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.next > 0
 }
 
 // footprint returns the number of bytes that the call uses.
-func (h *held) footprint() int64 {
+func (h *parkedCall) footprint() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.size + h.weight
@@ -125,7 +125,7 @@ func (h *held) footprint() int64 {
 
 // Call implements mcp.Peer. The question is sent with the next answer to the agent's request. Call
 // returns when the agent has sent an answer.
-func (h *held) Call(ctx context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
+func (h *parkedCall) Call(ctx context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {
 	if err := h.refused.check(h.capabilities, method, params); err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (h *held) Call(ctx context.Context, method string, params json.RawMessage, 
 
 // Notify implements mcp.Peer. Without a waiting request of the agent the notification is dropped.
 // Progress gets the token of the waiting request.
-func (h *held) Notify(ctx context.Context, method string, params json.RawMessage) error {
+func (h *parkedCall) Notify(ctx context.Context, method string, params json.RawMessage) error {
 	h.attached.RLock()
 	defer h.attached.RUnlock()
 	if h.peer == nil {
@@ -184,16 +184,16 @@ func (h *held) Notify(ctx context.Context, method string, params json.RawMessage
 	return h.peer.Notify(ctx, method, params)
 }
 
-func (h *held) attach(peer mcp.Peer, token json.RawMessage) {
+func (h *parkedCall) attach(peer mcp.Peer, token json.RawMessage) {
 	h.attached.Lock()
 	defer h.attached.Unlock()
 	h.peer, h.token = peer, bytes.Clone(token)
 }
 
 // detach waits until no goroutine uses the request's Peer any more.
-func (h *held) detach() { h.attach(nil, nil) }
+func (h *parkedCall) detach() { h.attach(nil, nil) }
 
-func (h *held) signal() {
+func (h *parkedCall) signal() {
 	select {
 	case h.asked <- struct{}{}:
 	default:
@@ -201,13 +201,13 @@ func (h *held) signal() {
 }
 
 // forget removes a question whose caller has stopped waiting.
-func (h *held) forget(key string) {
+func (h *parkedCall) forget(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dropLocked(key)
 }
 
-func (h *held) dropLocked(key string) *asking {
+func (h *parkedCall) dropLocked(key string) *asking {
 	q := h.questions[key]
 	if q == nil {
 		return nil
@@ -224,7 +224,7 @@ func (h *held) dropLocked(key string) *asking {
 }
 
 // deliver hands answers to the waiting callers. Unanswered questions are asked again.
-func (h *held) deliver(given map[string]json.RawMessage) {
+func (h *parkedCall) deliver(given map[string]json.RawMessage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for key, answer := range given {
@@ -238,7 +238,7 @@ func (h *held) deliver(given map[string]json.RawMessage) {
 }
 
 // wait waits within the agent's request r for the result, or for questions.
-func (h *held) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+func (h *parkedCall) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	defer h.detach()
 	for {
 		select {
@@ -261,7 +261,7 @@ func (h *held) wait(ctx context.Context, r *mcp.Request) (json.RawMessage, error
 }
 
 // round returns the object of the waiting questions, nil if there are none.
-func (h *held) round() []byte {
+func (h *parkedCall) round() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.order) == 0 {
@@ -280,7 +280,7 @@ func (h *held) round() []byte {
 }
 
 // leave parks the call and returns the result that contains the questions.
-func (h *held) leave(ctx context.Context, r *mcp.Request, requests []byte) (json.RawMessage, error) {
+func (h *parkedCall) leave(ctx context.Context, r *mcp.Request, requests []byte) (json.RawMessage, error) {
 	h.detach() // before an agent can resume the call
 	state, err := h.rounds.park(ctx, h, r)
 	if err != nil {

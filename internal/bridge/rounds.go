@@ -35,7 +35,7 @@ type Options struct {
 // round-trip requests"). Meanwhile the call is parked: the Handler's goroutine blocks in Peer.Call
 // and its context stays alive.
 //
-//	request ──▶ held ──▶ Handler.Serve ──▶ Peer.Call (a question)
+//	request ──▶ parked call ──▶ Handler.Serve ──▶ Peer.Call (a question)
 //	   ◀── input_required, requestState ── parked ── at most MaxAge ──▶ cancelled
 //	request with inputResponses, requestState ──▶ resumed: Peer.Call returns
 //	   ◀── result, or the next questions
@@ -52,11 +52,11 @@ type Rounds struct {
 	seal sealer
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
-	wg   sync.WaitGroup // Handlers of held calls; Add under mu
+	wg   sync.WaitGroup // Handlers of parked calls; Add under mu
 
 	mu     sync.Mutex // guards below
 	closed bool
-	parked map[parkID]*held
+	parked map[parkID]*parkedCall
 	count  map[string]int // parked calls by principal
 	bytes  int64
 }
@@ -78,7 +78,7 @@ func NewRounds(o Options) *Rounds {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	x := &Rounds{o: o, seal: newSealer(o.Nodes), parked: map[parkID]*held{}, count: map[string]int{}}
+	x := &Rounds{o: o, seal: newSealer(o.Nodes), parked: map[parkID]*parkedCall{}, count: map[string]int{}}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	return x
 }
@@ -96,7 +96,7 @@ func (x *Rounds) Drain() {
 	x.mu.Lock()
 	x.closed = true
 	parked := x.parked
-	x.parked, x.count, x.bytes = map[parkID]*held{}, map[string]int{}, 0
+	x.parked, x.count, x.bytes = map[parkID]*parkedCall{}, map[string]int{}, 0
 	x.mu.Unlock()
 	for _, h := range parked {
 		h.timer.Stop()
@@ -158,8 +158,8 @@ func (u *unaskable) Call(_ context.Context, method string, params json.RawMessag
 func (x *Rounds) begin(ctx context.Context, r *mcp.Request, next mcp.Handler, capabilities, token json.RawMessage, y yes) (json.RawMessage, error) {
 	q := *r
 	q.Params = bytes.Clone(r.Params)
-	h := &held{
-		rounds: x, principal: strings.Clone(r.Session.Principal()), size: int64(len(q.Params)) + heldSize,
+	h := &parkedCall{
+		rounds: x, principal: strings.Clone(r.Session.Principal()), size: int64(len(q.Params)) + parkedSize,
 		capabilities: bytes.Clone(capabilities), asked: make(chan struct{}, 1), done: make(chan struct{}),
 		questions: map[string]*asking{}, yes: y, params: q.Params,
 	}
@@ -283,7 +283,7 @@ func readAnswers(raw json.RawMessage) (map[string]json.RawMessage, error) {
 
 // park stores a call until its answers arrive and returns the state that names it. If there is no
 // room, it returns an error of mcp.KindOverloaded.
-func (x *Rounds) park(ctx context.Context, h *held, r *mcp.Request) (string, error) {
+func (x *Rounds) park(ctx context.Context, h *parkedCall, r *mcp.Request) (string, error) {
 	var id parkID
 	_, _ = rand.Read(id[:]) // never fails
 	expires := time.Now().Add(x.o.MaxAge)
@@ -313,7 +313,7 @@ func (x *Rounds) park(ctx context.Context, h *held, r *mcp.Request) (string, err
 }
 
 // unparkLocked removes a call from the table.
-func (x *Rounds) unparkLocked(id parkID, h *held) {
+func (x *Rounds) unparkLocked(id parkID, h *parkedCall) {
 	delete(x.parked, id)
 	x.bytes -= h.counted
 	if x.count[h.principal]--; x.count[h.principal] <= 0 {
@@ -322,7 +322,7 @@ func (x *Rounds) unparkLocked(id parkID, h *held) {
 }
 
 // expire gives up a call whose agent has not answered.
-func (x *Rounds) expire(id parkID, h *held) {
+func (x *Rounds) expire(id parkID, h *parkedCall) {
 	x.mu.Lock()
 	if x.parked[id] != h {
 		x.mu.Unlock()

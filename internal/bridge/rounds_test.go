@@ -109,7 +109,7 @@ func TestRounds(t *testing.T) {
 		if got := string(rawjson.Get(result, "inputRequests")); got != want {
 			t.Fatalf("round %d: %s, want %s", i, got, want)
 		}
-		if n, size := x.Parked(); n != 1 || size < heldSize {
+		if n, size := x.Parked(); n != 1 || size < parkedSize {
 			t.Fatalf("round %d: %d parked with %d bytes", i, n, size)
 		}
 		// The arguments are the same in another order.
@@ -330,7 +330,7 @@ func TestRoundsBounds(t *testing.T) {
 	for name, o := range map[string]Options{
 		"calls":     {MaxParked: 2},
 		"principal": {MaxPrincipal: 2},
-		"bytes":     {MaxBytes: 2*heldSize + 1000},
+		"bytes":     {MaxBytes: 2*parkedSize + 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := NewRounds(o)

@@ -90,7 +90,7 @@ func withoutAnswers(params json.RawMessage) (json.RawMessage, error) {
 
 // whole returns the digest for the state of the call, none if other nodes cannot go on with it. A call that brings
 // answers to a server is none of theirs: its repeated request has not these answers any more.
-func (h *held) whole() digest {
+func (h *parkedCall) whole() digest {
 	n := h.rounds.o.Nodes
 	if n == nil || n.Once == nil || rawjson.Get(h.params, "requestState") != nil || rawjson.Get(h.params, "inputResponses") != nil {
 		return digest{}
@@ -106,7 +106,7 @@ func (h *held) whole() digest {
 
 // approved returns the answer that another node's question has got, if it is the answer to the question in
 // params, about the same. It counts once.
-func (h *held) approved(params json.RawMessage, about string) (json.RawMessage, bool) {
+func (h *parkedCall) approved(params json.RawMessage, about string) (json.RawMessage, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	y := h.yes

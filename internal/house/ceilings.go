@@ -21,7 +21,7 @@ var (
 		"internal/web.Server":               27,
 		"internal/artifact.content":         25,
 		"internal/audit.Record":             24,
-		"internal/bridge.held":              25,
+		"internal/bridge.parkedCall":        25,
 		"internal/catalog.Entry":            33,
 		"internal/setup/clients.Server":     21,
 		"internal/cluster.Node":             32,
