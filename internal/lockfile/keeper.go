@@ -441,12 +441,12 @@ func moot(server string) error {
 
 // fresh returns the differences that a verdict before did not have.
 func (v *verdict) fresh(before verdict) (fresh []Difference) {
-	known := map[told]bool{}
+	known := map[reportedDiff]bool{}
 	for _, d := range before.differences {
-		known[told{d.Key(), d.Hash, d.Notice}] = true
+		known[reportedDiff{d.Key(), d.Hash, d.Notice}] = true
 	}
 	for _, d := range v.differences {
-		if !known[told{d.Key(), d.Hash, d.Notice}] {
+		if !known[reportedDiff{d.Key(), d.Hash, d.Notice}] {
 			fresh = append(fresh, d)
 		}
 	}

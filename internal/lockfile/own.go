@@ -32,11 +32,11 @@ type OwnLists interface {
 // ownRecord is the state of a Keeper for a server that lists for each principal.
 type ownRecord struct {
 	verdicts *bounded.Map[*catalog.Listing, verdict] // those used last
-	told     *bounded.Map[told, struct{}]            // differences that have been reported
+	told     *bounded.Map[reportedDiff, struct{}]    // differences that have been reported
 }
 
 // reportedDiff identifies a difference that has been reported.
-type told struct {
+type reportedDiff struct {
 	Key
 	hash   string
 	notice bool
@@ -45,7 +45,7 @@ type told struct {
 func newOwnRecord() *ownRecord {
 	return &ownRecord{
 		verdicts: bounded.New(bounded.Options[*catalog.Listing, verdict]{MaxCount: 64, KeepUsed: true}),
-		told:     bounded.New(bounded.Options[told, struct{}]{MaxCount: 4096, KeepUsed: true}),
+		told:     bounded.New(bounded.Options[reportedDiff, struct{}]{MaxCount: 4096, KeepUsed: true}),
 	}
 }
 
@@ -73,7 +73,7 @@ func (k *Keeper) Judge(l *catalog.Listing) catalog.Listing {
 	v := k.judgeOwn(own, w.name, l)
 	var fresh []Difference
 	for _, d := range v.differences {
-		id := told{d.Key(), d.Hash, d.Notice}
+		id := reportedDiff{d.Key(), d.Hash, d.Notice}
 		if d.Notice {
 			id.hash = fmt.Sprint(d.Members) // the hash covers the whole listing
 		}

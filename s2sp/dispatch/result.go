@@ -62,11 +62,11 @@ func holdsBody(result []byte) bool {
 type sweep struct {
 	d     *Dispatcher
 	asked bool // the call had mode sync
-	taken []taken
+	taken []takenBody
 	err   error
 }
 
-type taken struct {
+type takenBody struct {
 	body   []byte
 	handle string // "" if not stored
 }
@@ -150,12 +150,12 @@ func (s *sweep) take(obj []byte, element bool) ([]byte, bool) {
 			return s.mark(out, t), true
 		}
 	}
-	t := taken{body: body, handle: s.d.keep(body)}
+	t := takenBody{body: body, handle: s.d.keep(body)}
 	s.taken = append(s.taken, t)
 	return s.mark(out, t), true
 }
 
-func (s *sweep) mark(obj []byte, t taken) []byte {
+func (s *sweep) mark(obj []byte, t takenBody) []byte {
 	if t.handle != "" {
 		return set(obj, "resource_url", rawjson.Quote(t.handle))
 	}

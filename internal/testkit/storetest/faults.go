@@ -33,11 +33,11 @@ type Faults struct {
 
 	mu      sync.Mutex // guards below
 	cut     bool
-	follows map[*held]struct{}
+	follows map[*follower]struct{}
 }
 
-// held is a Follow, and what its function is to hear when the store is connected again.
-type held struct {
+// follower is a Follow, and what its function is to hear when the store is connected again.
+type follower struct {
 	faults *Faults
 	f      func(store.Doc)
 	missed map[string]store.Doc
@@ -66,9 +66,9 @@ func (f *Faults) Follow(keyOrPrefix string, see func(store.Doc)) (stop func(), e
 		f.mu.Unlock()
 		return nil, store.ErrUnavailable
 	}
-	h := &held{faults: f, f: see, missed: map[string]store.Doc{}}
+	h := &follower{faults: f, f: see, missed: map[string]store.Doc{}}
 	if f.follows == nil {
-		f.follows = map[*held]struct{}{}
+		f.follows = map[*follower]struct{}{}
 	}
 	f.follows[h] = struct{}{}
 	f.mu.Unlock()
@@ -86,7 +86,7 @@ func (f *Faults) Follow(keyOrPrefix string, see func(store.Doc)) (stop func(), e
 }
 
 // see hands a change on, or keeps it while the store is cut.
-func (h *held) see(d store.Doc) {
+func (h *follower) see(d store.Doc) {
 	h.calls.Lock()
 	defer h.calls.Unlock()
 	h.faults.mu.Lock()
@@ -101,7 +101,7 @@ func (h *held) see(d store.Doc) {
 }
 
 // catchUp tells of the last change of each document that was held back.
-func (h *held) catchUp() {
+func (h *follower) catchUp() {
 	h.calls.Lock()
 	defer h.calls.Unlock()
 	h.faults.mu.Lock()

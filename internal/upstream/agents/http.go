@@ -128,8 +128,8 @@ func (r *Registry) read(req *http.Request, data []byte) (Agent, error) {
 	return Agent{Name: g.Name, URL: g.URL, Principal: guard.Principal(req.Context()), Server: g.Server, Instance: g.Instance, From: from}, nil
 }
 
-// told is an agent in the list.
-type told struct {
+// listedAgent is an agent in the list.
+type listedAgent struct {
 	Name   string          `json:"name"`
 	URL    string          `json:"url"`
 	Source Source          `json:"source"`
@@ -140,12 +140,12 @@ type told struct {
 
 // serveList lists the agents under names that the caller may use to register.
 func (r *Registry) serveList(w http.ResponseWriter, req *http.Request) {
-	list := []told{}
+	list := []listedAgent{}
 	for _, a := range r.Agents() {
 		if !r.o.May(guard.Principal(req.Context()), a.Name) {
 			continue
 		}
-		t := told{Name: a.Name, URL: a.URL, Source: a.Source, Server: a.Server}
+		t := listedAgent{Name: a.Name, URL: a.URL, Source: a.Source, Server: a.Server}
 		if !a.Since.IsZero() {
 			t.Since, t.Until = &a.Since, &a.Until
 		}
