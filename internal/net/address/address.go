@@ -53,10 +53,9 @@ func ParseIP(host string) (netip.Addr, bool) {
 // peer.
 var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
 
-// Source returns the address that an HTTP request came from. It is not known,
-// and ok false, where a proxy has sent the request on for another peer: the
-// address of the connection is the proxy's then, and what the proxy's headers
-// say is only as true as the proxy.
+// Source returns the address that an HTTP request came from. It is not known, and ok false, where a
+// proxy has sent the request on for another peer: the address of the connection is the proxy's
+// then, and the proxy's headers are only as true as the proxy.
 func Source(h http.Header, remoteAddr string) (ip netip.Addr, ok bool) {
 	for _, name := range forwarded {
 		if len(h[name]) > 0 {
@@ -121,7 +120,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// forbidden says what an address is that no peer may ever name, "" for any other.
+// forbidden returns the kind of an address that no peer may ever name, "" for any other.
 func forbidden(ip netip.Addr) string {
 	inner := unwrap(ip)
 	switch {

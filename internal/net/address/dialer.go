@@ -183,8 +183,8 @@ func (d *Dialer) foreign(host string) error {
 	return refused("%.100s is neither %s, the address that it was named from, nor one of the allowed servers", host, d.Rule.From.Unmap())
 }
 
-// checkListed checks what a listed name resolves to. One address that is not fit
-// spoils all: the name's owner, or who answers for it, wants weir elsewhere.
+// checkListed checks the addresses of a listed name. One address that is not fit spoils all: the
+// name's owner, or its DNS server, wants weir elsewhere.
 func (d *Dialer) checkListed(host string, found []netip.Addr) error {
 	for _, ip := range found {
 		if class := forbidden(ip); class != "" {

@@ -1,5 +1,5 @@
 // Package egress says where weir's requests may go when a server or an issuer names their URL, and
-// connects there. It knows nothing of what is asked.
+// connects there. It knows nothing of the requests.
 //
 //	URL ─▶ Check: https, no private host by its text
 //	         └─▶ Transport: the name is resolved once, all of its addresses are checked, one is dialed

@@ -44,8 +44,8 @@ type Zone struct {
 
 // Zone returns where requests may go whose URLs a party names, which is at the URL party: to the public
 // internet, to the hosts of configured URLs and of the party, and to private or loopback addresses if
-// the party's URL itself has one. What a name resolves to does not count: its owner could answer with
-// an address of this network.
+// the party's URL itself has one. The addresses of a name do not count: its owner could answer with an
+// address of this network.
 func (n Network) Zone(party string, configured ...string) *Zone {
 	z := &Zone{net: n, free: map[string]bool{}}
 	for _, text := range append(configured, party) {

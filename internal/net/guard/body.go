@@ -11,8 +11,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// firstRead is what is allocated for a body before any of it is there. A
-// client that announces more has to send it first.
+// firstRead is the allocation for a body before any of it has arrived. A client that announces more
+// has to send it first.
 const firstRead = 256 << 10
 
 // Of a body that is too large, so much more is read and forgotten, for so long:
@@ -29,7 +29,7 @@ const (
 // KindInvalidRequest. After either, the connection is closed, so that nothing of
 // the rest is read as a request.
 //
-// What it takes is counted in room, which the caller releases when it needs the body no more; nil
+// Its bytes are counted in room, which the caller releases when it needs the body no more; nil
 // counts nothing. Where there is no room, it waits, and the error is of KindMemory, of which
 // RequestID knows the id as well.
 //
@@ -57,7 +57,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte, r
 	}
 	if r.ContentLength > limit {
 		if r.Header.Get("Expect") != "" {
-			r.Body = http.NoBody // the client waits to be told whether to send it
+			r.Body = http.NoBody // the client waits for the word to send it
 		}
 		return tooLarge()
 	}
@@ -69,12 +69,13 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte, r
 	for {
 		if len(buf) == cap(buf) {
 			if int64(len(buf)) == r.ContentLength {
-				// The body said its length and has told its end by now.
+				// The body has a length, and its end has arrived by now.
 				return whole()
 			}
 			grown := max(2*cap(buf), 512)
 			if r.ContentLength > 0 && (grown > firstRead || grown > int(r.ContentLength)) {
-				// All of the rest at once: bodies that each had a part of what they need would wait for each other.
+				// All of the rest at once: bodies that each had a part of their bytes would wait
+				// for each other.
 				grown = int(r.ContentLength)
 			}
 			if err := room.Grow(r.Context(), int64(grown)); err != nil {

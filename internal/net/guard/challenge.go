@@ -62,7 +62,7 @@ type challenger struct {
 	r     *http.Request
 	check Check // of CheckedBy; nil: none
 	lasts bool  // the request may start a stream
-	// drains is what Streams.seen returned when the request started.
+	// drains is the result of Streams.seen when the request started.
 	drains uint64
 }
 

@@ -23,10 +23,10 @@ type Options struct {
 	// port: "weir.example.com", "10.0.0.7:8088". If it is empty, a listener that is not on loopback
 	// permits every name.
 	Hosts []string
-	// Origins are the web origins whose pages may call, in addition to the server's own and those
-	// of this machine: "https://app.example.com". "*" permits all, without credentials.
+	// Origins are the web origins whose pages may call, in addition to the server's own and the
+	// origins of this machine: "https://app.example.com". "*" permits all, without credentials.
 	Origins []string
-	// OwnPages admits the pages of the server's own origin alone, and lets no other read an answer.
+	// OwnPages admits only the pages of the server's own origin, and lets no other read an answer.
 	// Origins are then further names of this origin, and "*" is none. It is for pages with forms. A
 	// browser may still follow a link to them.
 	OwnPages bool
@@ -40,7 +40,7 @@ type Options struct {
 	// certificate, nil if no person has. It is for paths that refuse pages of other origins. It is
 	// called concurrently. Nil knows no logins.
 	Login func(r *http.Request) (*identity.Identity, error)
-	// Challenge returns what WWW-Authenticate says of a request: the URL of the protected
+	// Challenge returns the WWW-Authenticate header of a request: the URL of the protected
 	// resource's metadata (RFC 9728) and the scopes that a token needs. Nil names only the Realm.
 	Challenge func(r *http.Request) (metadata string, scopes []string)
 	// Admit returns an error if an authenticated caller may not pass; the response is 403. It is
@@ -48,11 +48,10 @@ type Options struct {
 	Admit func(id *identity.Identity) error
 	// Streams ends streams with the credentials of their callers; see [Lasting]. Nil ends none.
 	Streams *Streams
-	// HostsKey and OriginsKey are what messages call Hosts and Origins, such as the
-	// key of a configuration; "the allowed hosts" and "the allowed origins" where
-	// empty.
+	// HostsKey and OriginsKey are the names of Hosts and Origins in messages, such as the key of a
+	// configuration; "the allowed hosts" and "the allowed origins" where empty.
 	HostsKey, OriginsKey string
-	// Realm is what WWW-Authenticate names; "weir" where empty.
+	// Realm is the realm of WWW-Authenticate; "weir" where empty.
 	Realm string
 	// Logger takes refusals, at debug level; nil discards them.
 	Logger *slog.Logger
@@ -105,8 +104,8 @@ func New(o Options) *Guard {
 	return g
 }
 
-// Wrap returns a handler that calls next for what may pass. next finds the
-// principal with [Principal].
+// Wrap returns a handler that calls next for admitted requests. next finds the principal with
+// [Principal].
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id := vouched(r.Context()); id != nil {
@@ -114,7 +113,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		for _, name := range []string{"Authorization", "Origin"} {
-			// What is in front may see the other one of the two.
+			// A proxy in front may see the other one of the two.
 			if len(r.Header[name]) > 1 {
 				g.refuse(w, r, http.StatusBadRequest, mcp.Errorf(mcp.KindInvalidRequest, "the request has %d %s headers; send one", len(r.Header[name]), name))
 				return
@@ -203,7 +202,7 @@ func (g *Guard) CheckHost(r *http.Request) error {
 	return mcp.Errorf(mcp.KindPermissionDenied, "the Host header %q does not lead to this server; add it to %s if it should", clip(r.Host), g.hostsKey)
 }
 
-// loopback reports whether an address is one of this machine alone.
+// loopback reports whether only this machine has an address.
 func loopback(a net.Addr) bool {
 	return address.LoopbackAddr(a) || address.Loopback(hostname(a.String()))
 }
@@ -217,8 +216,8 @@ func (g *Guard) CheckOrigin(r *http.Request) error {
 	}
 	origin := r.Header.Get("Origin")
 	if origin == "" {
-		// Browsers leave Origin out of some requests that they do not let the
-		// page read, such as those of an <img>, but say that they are foreign.
+		// Browsers leave Origin out of some requests that they do not let the page read, such as
+		// the request of an <img>, but say that they are foreign.
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
 			return mcp.Errorf(mcp.KindPermissionDenied, "a browser sent this request for a page of another site")
 		}
@@ -304,7 +303,7 @@ func bearer(h http.Header) string {
 	return strings.TrimSpace(token)
 }
 
-// WithPrincipal returns a context that says who is asking, by name alone.
+// WithPrincipal returns a context with the caller, by its name only.
 func WithPrincipal(ctx context.Context, principal string) context.Context {
 	return identity.With(ctx, &identity.Identity{Principal: principal})
 }
@@ -322,5 +321,5 @@ func hostname(hostport string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
 }
 
-// clip bounds what a stranger sent before it goes into a message.
+// clip bounds the text of an unauthenticated client before it goes into a message.
 func clip(s string) string { return text.Fit(s, 101) }

@@ -26,7 +26,7 @@ const checkRevocable = 5 * time.Minute
 // use.
 type Check func(r *http.Request) (*identity.Identity, error)
 
-// Streams ends streams with the credentials of their callers: each request is checked when it begins,
+// Streams ends streams with the credentials of their callers: each request is checked when it starts,
 // and a stream goes on for days. It checks a stream again at its start, as the rules may have changed
 // since the headers were read. It checks it when the credential ends, and all streams when Follow or
 // Recheck is called. A credential that its issuer may revoke is checked every five minutes as well. It
@@ -44,7 +44,7 @@ type Streams struct {
 // stream is a stream that a request has started.
 type stream struct {
 	of        *Streams
-	by        Check // nil: that of Streams
+	by        Check // nil: the one of Streams
 	r         *http.Request
 	principal string
 	end       context.CancelCauseFunc

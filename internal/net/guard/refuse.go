@@ -8,9 +8,9 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// What is read of the body of a request that is refused before its body is read:
-// the id of a call of usual size is in it. Strangers make weir wait and keep no
-// longer and no more.
+// Bounds of the part of a body that weir reads to find the id of a refused request: the id of a
+// call of usual size is in it. Unauthenticated clients make weir wait and keep no longer and no
+// more.
 const (
 	refusedBytes = 4 << 10
 	refusedWait  = 200 * time.Millisecond
@@ -24,8 +24,8 @@ func Refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
 	WriteError(w, status, id, err)
 }
 
-// firstID looks for the id of a request in the start of its body. What does not
-// come at once is not waited for: then the connection ends with the answer.
+// firstID looks for the id of a request in the start of its body. Bytes that do not come at once
+// are not waited for: then the connection ends with the answer.
 func firstID(w http.ResponseWriter, r *http.Request) jsonrpc.ID {
 	if r.Method != http.MethodPost || r.Body == nil || r.Body == http.NoBody || r.Header.Get("Expect") != "" {
 		return ""
@@ -38,6 +38,6 @@ func firstID(w http.ResponseWriter, r *http.Request) jsonrpc.ID {
 	if _, err := io.CopyN(&finder, r.Body, refusedBytes); err != nil && err != io.EOF {
 		w.Header().Set("Connection", "close")
 	}
-	_ = connection.SetReadDeadline(time.Now().Add(drainTimeout)) // for what is left of a short body
+	_ = connection.SetReadDeadline(time.Now().Add(drainTimeout)) // for the rest of a short body
 	return finder.ID()
 }

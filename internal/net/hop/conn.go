@@ -168,8 +168,8 @@ func (c *conn) writeAlong(m *message) {
 	}()
 }
 
-// readHead reads the head of the response, after those of interim responses. begun says whether a
-// byte of it has arrived.
+// readHead reads the head of the response, after the heads of interim responses. begun says whether
+// a byte of it has arrived.
 func (c *conn) readHead(req *http.Request) (resp *http.Response, begun bool, err error) {
 	c.limit = cmp.Or(c.t.base.MaxResponseHeaderBytes, maxHead)
 	if _, err := c.in.Peek(1); err != nil {
