@@ -15,7 +15,8 @@ import (
 // maxWaiting bounds the calls that wait at the same time.
 const maxWaiting = 100
 
-// maxOwn bounds those of one principal, so that it cannot keep the calls of others from operators.
+// maxOwn bounds the waiting calls of one principal, so that it cannot keep the calls of others from
+// operators.
 const maxOwn = 10
 
 // Errors of Ask.
@@ -28,13 +29,13 @@ var (
 // ErrUnknown is the error of Decide for a call that does not wait (any more).
 var ErrUnknown = errors.New("no call with this id waits")
 
-// A Question is what an operator decides about. Its texts are safe to show.
+// A Question is the call that an operator decides about. Its texts are safe to show.
 type Question struct {
 	Server    string `json:"server,omitempty"`
 	Tool      string `json:"tool"`
 	Principal string `json:"principal"`
 	Client    string `json:"client,omitempty"` // the client's name for itself
-	// Message describes what will run, in several lines.
+	// Message describes the call, in several lines.
 	Message string `json:"message"`
 	// Partly means that Message does not show everything. The operator must say that they know.
 	Partly bool `json:"partly,omitempty"`
@@ -46,8 +47,8 @@ type Call struct {
 	Question
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// Node is the gateway of a cluster at which the call waits, "" for the gateway that tells of it. NodeInc
-	// is its incarnation, which clients do not need.
+	// Node is the gateway of a cluster at which the call waits, "" for the gateway that answers. NodeInc is
+	// its incarnation, which clients do not need.
 	Node    string `json:"node,omitempty"`
 	NodeInc string `json:"-"`
 }
@@ -62,7 +63,7 @@ type Answer struct {
 type Options struct {
 	// Open reports whether an operator can decide. It is called concurrently. Nil means never.
 	Open func() bool
-	// Logger tells of calls that wait; nil discards that.
+	// Logger logs waiting calls; nil discards that.
 	Logger *slog.Logger
 }
 

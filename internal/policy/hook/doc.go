@@ -6,6 +6,6 @@
 //	                                                       └─▶ standard input of a program
 //	                     a Refusal, or nothing ◀── {"action": "allow" or "deny", "reason": …}
 //
-// A hook that does not answer as it should has failed. Its own setting says then whether what it was
-// asked about passes. The package knows neither MCP nor the configuration.
+// A hook that does not answer as it should has failed. Its own setting says then whether the message
+// passes. The package knows neither MCP nor the configuration.
 package hook

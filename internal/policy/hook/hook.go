@@ -15,9 +15,9 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// Bounds of what is asked and answered.
+// Bounds of questions and answers.
 const (
-	// maxQuestion bounds what a question is about, in bytes: arguments and params, or a result.
+	// maxQuestion bounds the subject of a question, in bytes: arguments and params, or a result.
 	maxQuestion = 1 << 20
 	maxAnswer   = 64 << 10
 	maxReason   = 200 // characters
@@ -28,18 +28,18 @@ const (
 	maxPrograms = 8
 )
 
-// Kind says what a question is about.
+// Kind is the subject of a question.
 type Kind string
 
 // Kinds of questions.
 const (
 	Call   Kind = "call"   // before a message reaches a server
-	Result Kind = "result" // before an agent gets what a server has answered
+	Result Kind = "result" // before an agent gets the answer of a server
 )
 
 // Options describe one hook. It has a URL or a Command.
 type Options struct {
-	// Name is what refusals and records call the hook.
+	// Name is the name of the hook in refusals and records.
 	Name             string
 	OnCall, OnResult bool
 
@@ -53,11 +53,11 @@ type Options struct {
 
 	// Timeout bounds a question with its wait.
 	Timeout time.Duration
-	// Open means that a failure of the hook lets pass what it was asked about.
+	// Open means that the message passes if the hook fails.
 	Open bool
 }
 
-// Question is what hooks are asked.
+// Question is a question to hooks.
 type Question struct {
 	Kind      Kind
 	Server    string // the configured name
@@ -66,8 +66,8 @@ type Question struct {
 	Principal string
 	Session   string // a tag, which does not open the session
 	Trace     string // an id of W3C Trace Context; "" if there is none
-	// Arguments are those of the call, or the URI that is read. Params are the other members of the
-	// message. A result has neither.
+	// Arguments are the arguments of the call, or the URI that is read. Params are the other
+	// members of the message. A result has neither.
 	Arguments, Params json.RawMessage
 	Result            json.RawMessage
 }
@@ -146,8 +146,8 @@ func (s *Set) Asks(kind Kind) bool {
 
 func (o *Options) on(kind Kind) bool { return kind == Call && o.OnCall || kind == Result && o.OnResult }
 
-// Ask asks the hooks in order, until one refuses. It returns nil if none does. The error is that of
-// ctx.
+// Ask asks the hooks in order, until one refuses. It returns nil if none does. The error is the
+// error of ctx.
 func (s *Set) Ask(ctx context.Context, q *Question) (*Refusal, error) {
 	if !s.Asks(q.Kind) {
 		return nil, nil
@@ -196,13 +196,13 @@ func (s *Set) clean(reason string) string {
 	return rawjson.Text(s.redact(rawjson.Quote(text.Line(reason, maxReason))))
 }
 
-// Failures that agents are told of.
+// Failures that agents hear of.
 var (
 	errBusy  = errors.New("too many questions at a time")
 	errLarge = fmt.Errorf("more than %d bytes", maxQuestion)
 )
 
-// told returns what an agent reads of a failure. Details are in the log: they may name what is behind
+// told returns the text of a failure for agents. Details are in the log: they may name servers behind
 // the gateway.
 func told(err error, limit time.Duration) string {
 	switch {
@@ -241,7 +241,7 @@ func (s *Set) write(q *Question) ([]byte, error) {
 	return w.EndObject().Bytes(), nil
 }
 
-// answer is what a hook has decided.
+// answer is the decision of a hook.
 type answer struct {
 	deny   bool
 	reason string

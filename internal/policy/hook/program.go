@@ -15,7 +15,7 @@ import (
 const (
 	// outputTime is how long descendants of a program may hold its output open after its end.
 	outputTime = 100 * time.Millisecond
-	// maxSaid bounds what is kept of a program's standard error.
+	// maxSaid bounds the kept part of a program's standard error.
 	maxSaid = 2 << 10
 )
 
@@ -55,7 +55,7 @@ func (p *program) ask(ctx context.Context, question []byte) ([]byte, error) {
 
 func (p *program) close() {}
 
-// clipped keeps the beginning of what is written to it.
+// clipped keeps the start of the written text.
 type clipped struct {
 	bytes.Buffer
 	room int
