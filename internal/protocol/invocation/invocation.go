@@ -1,6 +1,6 @@
-// Package invocation signs and checks the tokens with which a router vouches
-// for what it hands on to an agent server. An agent that has a [Verifier] can
-// refuse what did not come through its router.
+// Package invocation signs and checks the tokens with which a router vouches for the requests that
+// it hands on to an agent server. An agent that has a [Verifier] can refuse requests that did not
+// come through its router.
 //
 //	router: Signer.Sign(principal, agent, tool) ─▶ JWT ─▶ header Weir-Invocation ─▶ agent: Verifier.Verify
 //
@@ -45,7 +45,7 @@ var errRefused = errors.New("the invocation token is refused")
 // ErrSignature is a cause of an error of Verify: another secret or another method has signed the token.
 var ErrSignature = errors.New("its signature is wrong")
 
-// Claims are what a token says.
+// Claims are the claims of a token.
 type Claims struct {
 	Issuer    string // the router
 	Audience  string // the agent's name
@@ -136,8 +136,8 @@ func NewVerifier(agent string, key any) (*Verifier, error) {
 	}, nil
 }
 
-// Verify checks a token and returns what it says. A token is accepted once.
-// The error wraps errRefused and says why; it is for the log, and may be shown.
+// Verify checks a token and returns its claims. A token is accepted once. The error wraps
+// errRefused and says why; it is for the log, and may be shown.
 func (v *Verifier) Verify(token string) (Claims, error) {
 	refuse := func(format string, args ...any) (Claims, error) {
 		return Claims{}, fmt.Errorf("%w: %s", errRefused, fmt.Sprintf(format, args...))

@@ -1,5 +1,5 @@
-// Package listchange tells the clients of an MCP server that its list of tools, resources or prompts
-// has changed.
+// Package listchange notifies the clients of an MCP server that its list of tools, resources or
+// prompts has changed.
 //
 //	Tell(Tools) ─┬─▶ each legacy session: notifications/tools/list_changed
 //	             └─▶ each subscriptions/listen of a modern client that asked for it

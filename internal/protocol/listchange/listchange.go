@@ -22,7 +22,7 @@ const (
 // tellTimeout bounds the time that one session has for a notification.
 const tellTimeout = time.Second
 
-// Notifier tells clients that a list has changed: legacy sessions on their own channel, modern
+// Notifier notifies clients that a list has changed: legacy sessions on their own channel, modern
 // clients on their subscription. Several changes of one list that are not delivered yet become one
 // notification. It is safe for concurrent use. Make one with New; Close ends it.
 type Notifier struct {

@@ -29,7 +29,7 @@ func AgentMade(result json.RawMessage) (id string, ok bool) {
 	return id, id != "" && len(id) <= MaxID
 }
 
-// IsAgentTask reports whether body is a task as an agent server tells it.
+// IsAgentTask reports whether body is a task in the form of an agent server.
 func IsAgentTask(body []byte) bool {
 	return rawjson.IsObject(body) && rawjson.IsObject(rawjson.Get(body, "task")) && json.Valid(body)
 }
@@ -37,13 +37,13 @@ func IsAgentTask(body []byte) bool {
 // Queued is the message of a task that an agent server has not started yet.
 const Queued = "waits in the queue"
 
-// agentStatuses maps the states of agent servers to those of MCP. Any other state means that the
-// task runs.
+// agentStatuses maps the states of agent servers to the states of MCP. Any other state means that
+// the task runs.
 var agentStatuses = map[string]string{"completed": "completed", "failed": "failed", "cancelled": "cancelled"}
 
-// ReadAgent reads a task as an agent server tells it. The State is like one of 2026-07-28: it has the
-// result, or the error, of a task that has ended. Message is the last line of a running task's log, or
-// Queued. ok is false if body is no task.
+// ReadAgent reads a task in the form of an agent server. The State is like one of 2026-07-28: it has
+// the result, or the error, of a task that has ended. Message is the last line of a running task's
+// log, or Queued. ok is false if body is no task.
 func ReadAgent(body json.RawMessage) (s State, ok bool) {
 	var id, status, result, failure, log []byte
 	if !IsAgentTask(body) || rawjson.Scan(rawjson.Get(body, "task"), rawjson.Key("id", &id), rawjson.Key("status", &status),
@@ -66,7 +66,7 @@ func ReadAgent(body json.RawMessage) (s State, ok bool) {
 	return s, true
 }
 
-// agentResult returns what a task ended with as the result of a tools/call.
+// agentResult returns the outcome of a task as the result of a tools/call.
 func agentResult(raw json.RawMessage) json.RawMessage {
 	switch {
 	case isToolResult(raw):

@@ -90,7 +90,7 @@ func Params(id string) json.RawMessage {
 	return append(rawjson.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
-// State is what a server says of a task.
+// State is the state of a task by its server.
 type State struct {
 	ID      string
 	Status  string // working, input_required, completed, failed or cancelled
