@@ -27,7 +27,7 @@ type Finder struct {
 	known  *Set
 	recent *Recent
 	own    *oneSecret                // of With; nil: none
-	last   atomic.Pointer[oneSecret] // what With has made last
+	last   atomic.Pointer[oneSecret] // the last result of With
 }
 
 // oneSecret is a secret with its forms.
@@ -161,7 +161,7 @@ func (s *search) encoded(at, text string, depth int) bool {
 	return err == nil && s.text(at, string(raw), depth+1) != ""
 }
 
-// shaped reports whether a key or token of a well-known form stands in a text. One of words alone, such
+// shaped reports whether a key or token of a well-known form stands in a text. One of only words, such
 // as sk-learn-a-new-language, is none.
 func shaped(text string) bool {
 	var shapes Shapes

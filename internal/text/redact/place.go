@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// InURL returns the secrets that stand in a URL: the password, a user that is a
-// token, random segments of the path, and in the query what stands under a telling
-// name or is neither words nor a number. Each is there as it is and as it is written.
+// InURL returns the secrets that stand in a URL: the password, a user that is a token, random
+// segments of the path, and in the query the values that stand under a telling name or are neither
+// words nor a number. Each is there as it is and as it is written.
 func InURL(text string) []string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -52,9 +52,9 @@ func InURL(text string) []string {
 // assignment is a value under a name: NAME=value, Name: value, "name": "value".
 var assignment = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_.-]*)["']?\s*[:=]\s*["']?((?i:(?:bearer|basic|token|apikey)\s+)?[^\s"',;&}]+)`)
 
-// InArgs returns the secrets that stand in the arguments of a program: the value of
-// an option with a telling name, of a variable or a header with one, what is random,
-// and what InURL finds in their URLs.
+// InArgs returns the secrets that stand in the arguments of a program: the value of an option with
+// a telling name, of a variable or a header with one, random texts, and the secrets that InURL
+// finds in their URLs.
 func InArgs(args []string) []string {
 	var found []string
 	for i, arg := range args {
@@ -259,7 +259,7 @@ func Random(text string) bool {
 
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// compact leaves out what is too short to be looked for, and repetitions.
+// compact leaves out texts that are too short to be looked for, and repetitions.
 func compact(found []string) []string {
 	found = slices.DeleteFunc(found, func(s string) bool { return len(s) < MinSecret })
 	slices.Sort(found)

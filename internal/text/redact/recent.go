@@ -80,7 +80,7 @@ func (r *Recent) release(secret string) {
 	delete(r.holds, secret)
 	delete(r.known, secret)
 	r.change(secret, -1)
-	r.add(secret) // what was said with it may be on its way
+	r.add(secret) // texts with it may be on their way
 }
 
 // change counts the forms of a secret that comes or leaves. The caller holds mu.

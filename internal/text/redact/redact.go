@@ -133,8 +133,8 @@ func inBase64(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("+/-_=", c) >= 0
 }
 
-// forms are the ways to write a secret: as it is, in a JSON text, in a URL, in HTML,
-// in hexadecimal, and within a base64 text, such as that of "user:secret".
+// forms are the ways to write a secret: as it is, in a JSON text, in a URL, in HTML, in
+// hexadecimal, and within a base64 text, such as the base64 text of "user:secret".
 func forms(secret string) []written {
 	quoted := string(rawjson.Quote(secret))
 	escaped := html.EscapeString(secret)
@@ -170,7 +170,7 @@ func forms(secret string) []written {
 // secret, where it has this many bytes before it, modulo 3.
 func middle(encoding *base64.Encoding, secret string, before int) string {
 	text := encoding.EncodeToString(append(make([]byte, before), secret...))
-	first := (8*before + 5) / 6 // the first character without a bit of what is before
+	first := (8*before + 5) / 6 // the first character without a bit of the text before
 	last := 8 * (before + len(secret)) / 6
 	return text[first:last]
 }
@@ -201,8 +201,8 @@ func lowerEscapes(text string) string {
 	return string(out)
 }
 
-// marksEscaped writes marks, which encoders of JSON escape for web pages, and what is
-// not ASCII as \u and four digits.
+// marksEscaped writes marks, which encoders of JSON escape for web pages, and characters beyond
+// ASCII as \u and four digits.
 func marksEscaped(quoted, marks string) string {
 	var out strings.Builder
 	for _, c := range quoted {

@@ -1,7 +1,7 @@
 // Package token counts and cuts text in tokens of cl100k_base, exactly and offline.
 //
-// It knows nothing of tools, cards or MCP. Budgets of what a model reads are stated in tokens of
-// this encoding (spec/gateway §2.3), so every place that keeps a budget asks this package.
+// It knows nothing of tools, cards or MCP. Budgets of a model's input are stated in tokens of this
+// encoding (spec/gateway §2.3), so every place that keeps a budget asks this package.
 //
 //	text ──split──▶ pieces ──vocabulary hit? one token──▶ count
 //	                  └────────byte-pair merges──────────▶ count

@@ -15,7 +15,7 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// The constants are those of vocab.go: a build-ignored file cannot import them.
+// The constants are the constants of vocab.go: a build-ignored file cannot import them.
 const (
 	slotBits   = 17
 	offsetBits = 20

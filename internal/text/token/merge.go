@@ -24,8 +24,8 @@ func appendEnds(ends []int32, piece string) []int32 {
 	return mergeLarge(ends, piece)
 }
 
-// mergeSmall is byte-pair encoding by the book: of all neighbours that together
-// are a token, join those of the lowest rank, leftmost first, until none are.
+// mergeSmall is byte-pair encoding by the book: of all neighbours that together are a token, join
+// the neighbours of the lowest rank, leftmost first, until none are.
 func mergeSmall(ends []int32, piece string) []int32 {
 	type part struct {
 		start int

@@ -25,7 +25,7 @@ type recall [1 << recallBits]struct {
 // recalls lends the recalls, 32 KB each, to calls of Count.
 var recalls = sync.Pool{New: func() any { return new(recall) }}
 
-// countPiece returns what countPiece returns for s[i:end].
+// countPiece returns the result of countPiece for s[i:end].
 func (r *recall) countPiece(s string, i, end int) int {
 	size := end - i
 	if size > recallBytes || size < 2 || i+recallBytes > len(s) {

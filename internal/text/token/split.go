@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// class is what the split cares about in a character.
+// class is the class of a character for the split.
 type class uint8
 
 const (
@@ -93,9 +93,9 @@ func others(s string, i int) int {
 	return i
 }
 
-// whiteSpace returns the end of the piece at i, which starts a run of white
-// space: up to the run's last line end; else all of it at the end of the text;
-// else all but its last character, which goes with what follows.
+// whiteSpace returns the end of the piece at i, which starts a run of white space: up to the run's
+// last line end; else all of it at the end of the text; else all but its last character, which goes
+// with the next piece.
 func whiteSpace(s string, i int) int {
 	lineEnd, last, end := 0, i, i
 	for {

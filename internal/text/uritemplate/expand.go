@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Value is what a variable stands for: a text, a list of texts or an associative
-// array. The zero Value is the empty text.
+// Value is the value of a variable: a text, a list of texts or an associative array. The zero Value
+// is the empty text.
 type Value struct {
 	kind  valueKind
 	items []string // of an associative array: key, value, key, value
@@ -130,8 +130,8 @@ func firstRunes(s string, n int) string {
 
 const reservedChars = ":/?#[]@!$&'()*+,;="
 
-// escape writes s with everything but unreserved characters percent-encoded, and
-// with reserved ones and what is encoded already as they are where asked.
+// escape writes s with everything but unreserved characters percent-encoded, where asked with
+// reserved characters and encoded texts unchanged.
 func escape(b *strings.Builder, s string, reserved bool) {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

@@ -203,8 +203,8 @@ func (t *Template) pattern() string {
 			one := regexp.QuoteMeta(sep)
 			switch {
 			case s.explode && p.op.named:
-				// Elements of a list bear the variable's name, those of an
-				// associative array names of their own.
+				// Elements of a list bear the variable's name, elements of an associative array
+				// names of their own.
 				one = "((?:(?:" + regexp.QuoteMeta(p.op.first) + "|" + regexp.QuoteMeta(p.op.sep) + ")" + value + "+(?:=" + value + "*)?)+?)"
 			case s.explode:
 				item := value + "+?(?:=" + value + "*?)?"
@@ -225,10 +225,9 @@ func (t *Template) pattern() string {
 	return b.String()
 }
 
-// Match reports whether the template may have made a URI, and with what values.
-// Where several are possible, the earlier variables get as little as they can. The
-// value of a list is its elements with commas between them, that of an associative
-// array is pairs such as key=value.
+// Match reports whether the template may have made a URI, and with which values. Where several are
+// possible, the earlier variables get as little as they can. The value of a list is its elements
+// with commas between them, the value of an associative array is pairs such as key=value.
 func (t *Template) Match(uri string) (values map[string]string, ok bool) {
 	if len(uri) > 4*maxLen {
 		return nil, false
@@ -259,8 +258,7 @@ func (t *Template) Match(uri string) (values map[string]string, ok bool) {
 	return values, true
 }
 
-// joined is what an exploded variable stands for in a URI, with commas between its
-// elements.
+// joined is the value of an exploded variable in a URI, with commas between its elements.
 func (op operator) joined(name, text string) string {
 	if !op.named {
 		return strings.ReplaceAll(text, op.sep, ",")
@@ -274,7 +272,7 @@ func (op operator) joined(name, text string) string {
 	return strings.Join(items, ",")
 }
 
-// unescape undoes percent-encoding; what is none stays.
+// unescape undoes percent-encoding; other text stays.
 func unescape(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s

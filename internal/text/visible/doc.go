@@ -1,6 +1,7 @@
 // Package visible reduces untrusted text to the characters that a person sees. A language model
 // reads every character: instructions in Unicode tags, words split by zero-width spaces, text
-// reversed by bidirectional controls. A terminal obeys control characters, including those of C1.
+// reversed by bidirectional controls. A terminal obeys control characters, including the controls
+// of C1.
 //
 //	"Reads a file.\U000E0049\U000E0067…" ──Text──▶ "Reads a file."
 //	                                     ──Find──▶ Tags

@@ -85,8 +85,8 @@ func (r *reader) base(i int) rune {
 	return -1
 }
 
-// flags are the flags that are made of tags: those of England, Scotland and Wales.
-// Other sequences are not shown as flags anywhere, and could say anything.
+// flags are the flags that are made of tags: England, Scotland and Wales. Other sequences are not
+// shown as flags anywhere, and could say anything.
 var flags = []string{
 	"\U0001F3F4\U000E0067\U000E0062\U000E0065\U000E006E\U000E0067\U000E007F",
 	"\U0001F3F4\U000E0067\U000E0062\U000E0073\U000E0063\U000E0074\U000E007F",
@@ -95,7 +95,7 @@ var flags = []string{
 
 const blackFlag = "\U0001F3F4"
 
-// tag judges what stands in plane 14: tags, and variation selectors of Han.
+// tag judges characters of plane 14: tags, and variation selectors of Han.
 func (r *reader) tag(c rune, at int) Kinds {
 	if c >= 0xe0100 && c <= 0xe01ef {
 		return unless(unicode.Is(unicode.Han, r.before(at)), Variations)

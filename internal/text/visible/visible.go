@@ -15,7 +15,7 @@ const (
 	Tags                         // Unicode tags: ASCII that is not shown
 	Bidi                         // embeddings, overrides, isolates, and stray marks of direction
 	ZeroWidth                    // spaces and joiners of no width where no script needs them
-	Variations                   // variation selectors behind what has no variation
+	Variations                   // variation selectors behind a character without variations
 	Fillers                      // characters without a shape: soft hyphens, fillers, annotations
 )
 
