@@ -15,7 +15,7 @@ import (
 const chartInstructions = "Draws bar charts of tables that other servers return. draw_chart takes the rows you chose from a tool's abstract and its resource_url; " +
 	"name the columns to draw with column_mapping."
 
-// What the chart server looks for in the rows it is given.
+// The columns that the chart server looks for in its rows.
 const (
 	labelColumn = "label"
 	valueColumn = "value"
@@ -59,7 +59,7 @@ func addChartTools(server *server, s *s2sp.Server) {
 	}))
 }
 
-// barChart is what is drawn.
+// barChart is the chart to draw.
 type barChart struct {
 	Title string `json:"title"`
 	Rows  int    `json:"rows"`
@@ -133,7 +133,7 @@ func labelOf(rows s2sp.Rows) string {
 	return ""
 }
 
-// String tells the chart in words.
+// String describes the chart in words.
 func (c *barChart) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Drew %s for %d rows:", c.Title, c.Rows)

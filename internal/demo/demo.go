@@ -21,7 +21,7 @@ var ErrUnknownServer = errors.New("unknown demo server")
 // DefaultListen is where the HTTP server listens when [Options.Listen] is empty.
 const DefaultListen = "127.0.0.1:8090"
 
-// version is what the servers tell about themselves in serverInfo.
+// version is the version of the servers in serverInfo.
 const version = "1.0.0"
 
 // Options say how [Run] serves. The zero value is ready to use.
@@ -43,7 +43,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// product is one demo server: how it is built and what it speaks.
+// product is one demo server: how it is built and which transport it speaks.
 type product struct {
 	name  string
 	http  bool
@@ -71,10 +71,10 @@ func Names() []string {
 	return names
 }
 
-// Run serves the demo server called name until ctx ends or, for a stdio server, until
-// stdin does. Both are a clean end and give nil. Messages are read from stdin and written
-// to stdout by stdio servers only; a stdin that is an [io.Closer] is closed, which is what
-// lets the reading goroutine end, and stdout is never closed. A nil logger discards.
+// Run serves the demo server called name until ctx ends or, for a stdio server, until stdin does.
+// Both are a clean end and give nil. Messages are read from stdin and written to stdout by stdio
+// servers only; a stdin that is an [io.Closer] is closed, which ends the reading goroutine, and
+// stdout is never closed. A nil logger discards.
 //
 // The error wraps [ErrUnknownServer] for a name that does not exist; other errors come from
 // the address or the streams. Several calls may run concurrently and share nothing.

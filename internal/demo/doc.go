@@ -1,6 +1,6 @@
-// Package demo holds four small MCP servers to put behind a gateway: what the quickstart
-// starts, and what a newcomer searches and calls first. They need no network, no account
-// and no other program, and the same call gives the same answer on every machine.
+// Package demo holds four small MCP servers to put behind a gateway: the quickstart starts them,
+// and a newcomer searches and calls them first. They need no network, no account and no other
+// program, and the same call gives the same answer on every machine.
 //
 //	notes      stdio            notes kept in memory; tools, resources note://{id} and a prompt
 //	inventory  streamable HTTP  products, stock, orders and price history of a small shop

@@ -119,7 +119,7 @@ func (n *notes) addTools() {
 	}, length("id", 1, 32))
 }
 
-// publish makes a note show up in the list of resources; clients are told of the change.
+// publish makes a note show up in the list of resources; clients are notified of the change.
 func (n *notes) publish(created note) {
 	n.server.addResource(resource{
 		URI:         noteURI(created.ID),

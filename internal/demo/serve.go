@@ -21,7 +21,7 @@ const (
 	maxBody         = 1 << 20          // bytes of one request; these tools take small arguments
 	readTimeout     = 30 * time.Second // of a request, whole
 	idleTimeout     = 2 * time.Minute  // of a kept connection without a request
-	shutdownTimeout = 2 * time.Second  // for requests that run when the server is told to end
+	shutdownTimeout = 2 * time.Second  // for requests that run when the server has to end
 )
 
 // serveStdio speaks newline-delimited JSON-RPC until stdin or ctx ends.

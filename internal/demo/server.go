@@ -109,7 +109,7 @@ func (s *server) addTool(t toolHandler) {
 	s.tools[rawjson.Text(rawjson.Get(t.Definition(), "name"))] = t
 }
 
-// addResource lists a resource and tells the clients.
+// addResource lists a resource and notifies the clients.
 func (s *server) addResource(r resource) {
 	s.mu.Lock()
 	s.resources[r.URI] = r
@@ -117,7 +117,7 @@ func (s *server) addResource(r resource) {
 	s.changes.Tell(listchange.Resources)
 }
 
-// removeResource takes a resource off the list and tells the clients.
+// removeResource takes a resource off the list and notifies the clients.
 func (s *server) removeResource(uri string) {
 	s.mu.Lock()
 	delete(s.resources, uri)

@@ -17,7 +17,7 @@ type resultRows[T any] struct {
 	Result []T `json:"result"`
 }
 
-// tool is what a model reads of a tool, and its hints.
+// tool has the texts of a tool for a model, and its hints.
 type tool struct {
 	name, title string
 	hints       hints

@@ -56,7 +56,7 @@ type alert struct {
 // hazard is a kind of weather that alerts are about.
 type hazard struct {
 	event, severity, certainty, response string
-	wind, rain, temperature              int // what is typical of it
+	wind, rain, temperature              int // its typical values
 	what, advice                         string
 }
 
