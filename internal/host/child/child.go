@@ -39,7 +39,7 @@ func (k *Keeper) Start(start func(attr *syscall.SysProcAttr) (pid int, err error
 	return &Group{keeper: k, pid: pid}, nil
 }
 
-// Close ends what the Keeper itself has started. Children that still run are ended as well.
+// Close ends the programs of the Keeper itself. Children that still run are ended as well.
 func (k *Keeper) Close() { k.dog.close() }
 
 // Look records the child's descendants, so that those that leave its group are found later. Call it

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// attributes has a child lead a group of its own, and the kernel end it when this
-// process dies: gently where the watchdog ends what does not obey.
+// attributes has a child lead a group of its own, and the kernel end it when this process dies:
+// gently where the watchdog ends processes that do not obey.
 func attributes(guarded bool) *syscall.SysProcAttr {
 	sig := syscall.SIGKILL
 	if guarded {

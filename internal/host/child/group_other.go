@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// signal ends the child alone: there are no process groups here.
+// signal ends only the child: there are no process groups here.
 func (g *Group) signal(bool) {
 	if p, err := os.FindProcess(g.pid); err == nil {
 		_ = p.Kill()

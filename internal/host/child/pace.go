@@ -2,14 +2,13 @@ package child
 
 import "time"
 
-// Bounds of reading what a program writes without being asked: bytes at once, and bytes a second after
-// them.
+// Bounds of reading a program's unasked output: bytes at once, and bytes a second after them.
 const (
 	PaceBurst = 4 << 20
 	PaceRate  = 1 << 20
 )
 
-// A Pace bounds the rate of reading what a program writes, such as its stderr. Without it, a program
+// A Pace bounds the rate of reading a program's output, such as its stderr. Without it, a program
 // that writes without end costs a processor for as long as it runs. The program waits when it writes
 // more than is read. The zero Pace is ready for use, by one goroutine.
 type Pace struct {

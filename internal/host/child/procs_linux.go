@@ -14,7 +14,7 @@ const CanLimitMemory = true
 // maxProcs bounds the processes that are looked at.
 const maxProcs = 1 << 16
 
-// stat is what is read of /proc/PID/stat.
+// stat has the fields of /proc/PID/stat that are read.
 type stat struct{ pid, parent, group, start, rss int }
 
 // eachProcess calls f for every process of the system.
@@ -54,9 +54,9 @@ func (s stray) alive() bool {
 	return ok && now.start == s.start
 }
 
-// descendants lists what a process, or one of those noted before, has started,
-// directly or not, and what is still a descendant: also what has left its process
-// group. It leaves out those noted before.
+// descendants lists the processes that a process, or a noted one, has started, directly or not, and
+// that are still descendants: also the ones that have left its process group. It leaves out noted
+// ones.
 func descendants(pid int, before []stray) []stray {
 	children := map[int][]stray{}
 	eachProcess(func(s stat) { children[s.parent] = append(children[s.parent], stray{s.pid, s.start}) })
@@ -92,8 +92,8 @@ func memoryOf(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// limitMemory bounds what one process may write to, so that one which takes
-// everything at once is stopped by the system, and not only seen afterwards.
+// limitMemory bounds the memory that one process may write to, so that one which takes everything
+// at once is stopped by the system, and not only seen afterwards.
 func limitMemory(pid int, max int64) {
 	limit := unix.Rlimit{Cur: uint64(2 * max), Max: uint64(2 * max)}
 	_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &limit, nil) // it may have ended

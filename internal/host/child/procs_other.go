@@ -5,8 +5,7 @@ package child
 // CanLimitMemory reports whether LimitMemory and Memory work on this system.
 const CanLimitMemory = false
 
-// What a process has started is known on Linux only; elsewhere its group is
-// ended.
+// The descendants of a process are known only on Linux; elsewhere its group is ended.
 func descendants(int, []stray) []stray { return nil }
 
 func (stray) alive() bool { return false }

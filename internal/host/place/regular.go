@@ -36,11 +36,11 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// maxFile bounds what ReadFile reads.
+// maxFile bounds the files that ReadFile reads.
 const maxFile = 64 << 20
 
-// ReadFile reads a file that a person or a configuration names, of at most 64 MB. It refuses what
-// Open refuses.
+// ReadFile reads a file that a person or a configuration names, of at most 64 MB. It refuses the
+// files that Open refuses.
 func ReadFile(path string) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

@@ -66,8 +66,8 @@ func (s *Store) read() (map[string]record, error) {
 // lineOf finds the line in a message of the YAML parser. The rest of the message may have values.
 var lineOf = regexp.MustCompile(`line (\d+)`)
 
-// parse reads secrets.yaml. A value may stand alone (NAME: value), for users who write the file by
-// hand. Messages never have a value.
+// parse reads secrets.yaml. A value may stand by itself (NAME: value), for users who write the file
+// by hand. Messages never have a value.
 func parse(data []byte) (map[string]record, error) {
 	all := map[string]record{}
 	var doc yaml.Node

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Bounds of what is kept of one server.
+// Bounds of the kept lines of one server.
 const (
 	keptBytes = 256 << 10 // of texts, with lineCost for each line
 	lineCost  = 64        // bytes of memory of a line in addition to its text
@@ -78,8 +78,8 @@ func (b *Book) Forget(server string) {
 	delete(b.rings, server)
 }
 
-// Lines returns lines after a number in their order, at most the newest n of them. It returns those of
-// one server, or of all for "".
+// Lines returns lines after a number in their order, at most the newest n of them. It returns the
+// lines of one server, or of all for "".
 func (b *Book) Lines(server string, after uint64, n int) []Line {
 	b.mu.Lock()
 	defer b.mu.Unlock()

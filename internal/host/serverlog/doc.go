@@ -1,5 +1,5 @@
-// Package serverlog keeps what server programs write to standard error: the last 256 KB of each
-// server, across restarts of its programs.
+// Package serverlog keeps the standard error of server programs: the last 256 KB of each server,
+// across restarts of its programs.
 //
 //	child's stderr ─▶ Program: lines, without secrets ─▶ Book: a ring for each server ─▶ Lines, Wait
 //	start, end ──────▶ marks between the lines
