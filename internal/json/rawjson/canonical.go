@@ -10,8 +10,8 @@ import (
 // no white space, strings with the fewest escapes. Numbers keep their digits, so none is rounded
 // into another: 1 and 1.0 differ. A string or key with U+FFFD or an invalid character, such as half
 // of a surrogate pair, stands there as it was written, behind a '. So the result is for comparing,
-// not for sending. ok is false if raw is not valid, or if an object has a duplicate key. The time is
-// that of reading raw a few times and of sorting keys, however deep raw nests.
+// not for sending. ok is false if raw is not valid, or if an object has a duplicate key. It takes as
+// long as reading raw a few times and sorting keys, however deep raw nests.
 func AppendCanonical(dst, raw []byte) (out []byte, ok bool) {
 	if Valid(raw) != nil {
 		return dst, false
@@ -39,7 +39,7 @@ type span struct {
 
 // member is a member of an object that is written later.
 type member struct {
-	key     []byte // what it stands for
+	key     []byte // its decoded text
 	written []byte // with its quotes
 	at      int    // index of the value
 	n       int    // number of the first span at or after at

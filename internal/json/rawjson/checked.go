@@ -7,8 +7,8 @@ import (
 )
 
 // The functions of this file read values that have been checked: slices of a value that Valid,
-// Skip, EachMember, EachElement, Fields or Scan has passed whole. They look for the ends of values
-// alone, so they pass over a long string six times as fast. Of other bytes they make an error or
+// Skip, EachMember, EachElement, Fields or Scan has passed whole. They look only for the ends of
+// values, so they pass over a long string six times as fast. Of other bytes they make an error or
 // wrong values, but they do not panic.
 
 // EachCheckedMember is EachMember for a checked object.

@@ -1,7 +1,6 @@
-// Package rawjson reads and edits JSON without decoding it: it finds members,
-// replaces them and skips values, always as slices of the input. It is what
-// lets weir forward a message it has looked into and still send every byte as
-// it came: unknown members, key order and twenty-digit integers survive.
+// Package rawjson reads and edits JSON without decoding it: it finds members, replaces them and
+// skips values, always as slices of the input. By it, weir can look into a message and still
+// forward every byte as it came: unknown members, key order and twenty-digit integers survive.
 //
 // Keys are compared case-sensitively after unescaping, and a looked-up key that
 // stands twice is an error, because two readers of one message would disagree

@@ -20,7 +20,7 @@ func Finite(data []byte) (out []byte, replaced int) {
 		case '"':
 			end, err := skipString(data, i)
 			if err != nil {
-				i = len(data) // nothing behind a broken string can be told apart
+				i = len(data) // behind a broken string, keys and values look alike
 				continue
 			}
 			i = end

@@ -338,9 +338,10 @@ func Unquote(raw []byte) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// WriteText writes the text of a JSON string to w in pieces: what Unquote returns, without a copy of
-// all of it. It returns errors of w. If raw is no string, or holds invalid UTF-8 or half a surrogate
-// pair, which Unquote replaces, the error is ErrType or ErrSyntax; then w may have got a part.
+// WriteText writes the text of a JSON string to w in pieces: the result of Unquote, without a copy
+// of all of it. It returns errors of w. If raw is no string, or holds invalid UTF-8 or half a
+// surrogate pair, which Unquote replaces, the error is ErrType or ErrSyntax; then w may have got a
+// part.
 func WriteText(w io.Writer, raw []byte) error {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return fmt.Errorf("%w: not a string", ErrType)
@@ -364,7 +365,7 @@ func WriteText(w io.Writer, raw []byte) error {
 // textPiece is about how much of a text WriteText writes at once.
 const textPiece = 64 << 10
 
-// escapes are what stands for the character after a backslash.
+// escapes maps the character after a backslash to its meaning.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unescape appends the text of the inside of a JSON string until dst has about most bytes, and
@@ -413,7 +414,7 @@ func unescape(dst, body []byte, most int) (out, rest []byte, ok bool) {
 
 // Text is String for callers that treat other values as "".
 func Text(raw []byte) string {
-	if len(raw) == 0 || raw[0] != '"' { // what is absent costs nothing
+	if len(raw) == 0 || raw[0] != '"' { // absent members cost nothing
 		return ""
 	}
 	s, err := String(raw)
@@ -425,7 +426,7 @@ func Text(raw []byte) string {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Only what JSON asks for is escaped:
+// AppendString appends s as a JSON string. It escapes only the characters that JSON wants escaped:
 // no HTML escaping, and invalid UTF-8 becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
@@ -471,8 +472,7 @@ func AppendText(dst, text []byte) []byte {
 	}
 }
 
-// appendEscape appends what stands for a quote, a backslash or a control
-// character.
+// appendEscape appends the escape of a quote, a backslash or a control character.
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -502,12 +502,12 @@ func QuotedLen(text []byte) int {
 	return n
 }
 
-// EscapeTail makes dst[at:], which is UTF-8, what stands for it in a JSON string, without the quotes. It
+// EscapeTail replaces dst[at:], which is UTF-8, by its form in a JSON string, without the quotes. It
 // takes no memory where dst has room for it.
 func EscapeTail(dst []byte, at int) []byte {
 	from, more := len(dst), QuotedLen(dst[at:])-len(`""`)-len(dst[at:])
 	dst = slices.Grow(dst, more)[:from+more]
-	for to := len(dst); from < to; { // from the end, as what is written there has been read by then
+	for to := len(dst); from < to; { // from the end, as the bytes there have been read by then
 		from--
 		c := dst[from]
 		if c >= 0x20 && c != '"' && c != '\\' {

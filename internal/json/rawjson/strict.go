@@ -170,8 +170,8 @@ func rewriteArray(dst, data []byte, i, depth int) (out []byte, end int, err erro
 	}
 }
 
-// rewriteString appends the string whose quote is at index i. text is what it
-// stands for: a slice of data where nothing in it is escaped.
+// rewriteString appends the string whose quote is at index i. text is its decoded text: a slice of
+// data where nothing in it is escaped.
 func rewriteString(dst, data []byte, i int) (out, text []byte, end int, err error) {
 	if end, err = skipString(data, i); err != nil {
 		return dst, nil, i, err

@@ -73,8 +73,8 @@ func RepairEscapes(piece []byte) (unfinished int) {
 	return unfinished
 }
 
-// unfinishedEscape returns the number of bytes at the end of a piece whose meaning depends on what
-// follows.
+// unfinishedEscape returns the number of bytes at the end of a piece whose meaning depends on the
+// next piece.
 func unfinishedEscape(piece []byte) int {
 	start := max(0, len(piece)-escapeBytes)
 	n := bytes.LastIndexByte(piece[start:], '\\')
