@@ -3,7 +3,7 @@
 //
 //	POST /mcp ─▶ streamable.Server ─▶ Lifecycle ─▶ tools/call ─▶ arguments against the schema
 //	                                                                      │
-//	              result, or the id of a task ◀── taskqueue (concurrency 1, at most 1,024 wait)
+//	              result, or the id of a task ◀── queue (concurrency 1, at most 1,024 wait)
 //	                                                                      │
 //	                            command: {"tool","input","metadata","taskId"} ─▶ stdin   stdout ─▶ result
 //	                            function: f(ctx, input)                                  stderr ─▶ log tail

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/lease"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/memnet"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
@@ -110,15 +111,15 @@ func TestWorse(t *testing.T) {
 		p.faults[0].Cut(true)
 		<-a.Fenced()
 		time.Sleep(2 * time.Second)
-		if !Worse(a) || Worse(b) || shown(a) != "apart up" || Silence(a) < fenceAfter {
+		if !Worse(a) || Worse(b) || shown(a) != "apart up" || Silence(a) < lease.FenceAfter {
 			t.Errorf("one without a store: %v %v, %s, silent for %v", Worse(a), Worse(b), shown(a), Silence(a))
 		}
 		p.faults[1].Cut(true)
-		time.Sleep(fenceAfter + 2*time.Second)
+		time.Sleep(lease.FenceAfter + 2*time.Second)
 		if !Apart(a) || !Apart(b) || Worse(a) || Worse(b) || shown(a) != "apart apart" {
 			t.Errorf("both without a store: %v %v, %s", Worse(a), Worse(b), shown(a))
 		}
-		if f := Count(a); !f.Apart || f.Silence < fenceAfter || f.Nodes[stateApart] != 2 || f.Nodes[stateUp] != 0 {
+		if f := Count(a); !f.Apart || f.Silence < lease.FenceAfter || f.Nodes[stateApart] != 2 || f.Nodes[stateUp] != 0 {
 			t.Errorf("%+v", f)
 		}
 		p.faults[1].Cut(false)
@@ -184,7 +185,7 @@ func TestStoreIsSilentInTheLog(t *testing.T) {
 		}
 		p.faults[0].Cut(false)
 		time.Sleep(time.Minute)
-		if count := p.log.count("takes the renewals of this node again"); count != 1 {
+		if count := p.log.count("takes the renewals of this process again"); count != 1 {
 			t.Errorf("%d lines say that the store answers again", count)
 		}
 		p.end()

@@ -28,10 +28,7 @@ func (n *Node) Drain() {
 	n.state = stateDraining
 	n.mu.Unlock()
 	n.drain()
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+	n.lease.Renew()
 }
 
 // OnDrain calls f in a goroutine of its own when a node begins to drain, or drains already, as soon as another node

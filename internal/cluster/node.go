@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,18 +15,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/lease"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/net/hop"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// Times of the documents of nodes. A node fences itself before its document can end, and an election of
-// the store fits in between.
+// Times of the documents of nodes; those of n.INC are the lease's.
 const (
-	renewEvery = 3 * time.Second
-	fenceAfter = 15 * time.Second // after sending the last renewal that was acknowledged
-	nodeTTL    = 20 * time.Second
-	retryEvery = 500 * time.Millisecond // of a renewal that failed
+	renewEvery = lease.RenewEvery
+	nodeTTL    = lease.TTL
+	retryEvery = lease.RetryEvery
 	heirTTL    = 24 * time.Hour
 	writeTime  = 5 * time.Second // of one write, at most
 )
@@ -94,7 +92,7 @@ type Options struct {
 // No method holds the lock while it asks the store or another node.
 type Node struct {
 	o       Options
-	docs    store.Docs // Options.Docs for all but the renewals
+	docs    store.Docs // Options.Docs for all but the lease
 	log     *slog.Logger
 	started time.Time
 	links   *hop.Transport
@@ -105,9 +103,9 @@ type Node struct {
 
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
-	work   sync.WaitGroup // all goroutines
+	work   sync.WaitGroup // all goroutines but that of the lease
 	unwind []func()       // of Follow and Listen
-	wake   chan struct{}  // the state has changed: renew now
+	lease  *lease.Holder  // of n.INC
 
 	drained context.Context // ends with the first Drain
 	drain   context.CancelFunc
@@ -134,9 +132,6 @@ type Node struct {
 // life is one incarnation.
 type life struct {
 	inc    string
-	rev    uint64        // of n.INC; owned by the goroutine of run
-	there  bool          // n.INC has been written; owned by run
-	sent   time.Time     // when the last acknowledged renewal was sent; owned by run
 	ready  chan struct{} // closed when n.INC is first acknowledged
 	fenced chan struct{} // closed when the incarnation is over
 	stop   func()        // of its subscriptions
@@ -176,7 +171,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	n := &Node{
 		o: o, log: o.Logger, started: time.Now(), heard: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
-		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, detours: map[string]struct{}{}, wake: make(chan struct{}, 1),
+		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, detours: map[string]struct{}{},
 	}
 	n.docs = hasty{o.Docs, n}
 	n.links = newLinks(o.Dial, o.TLS)
@@ -193,15 +188,12 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	n.own = Peer{Inc: first.inc, Name: o.Name, URL: o.URL, Proto: o.proto, Started: n.started.Unix()}
 	stop, known, err := store.FollowLater(o.Docs, "n.", n.follow)
 	if err != nil {
-		n.Close(ctx)
+		n.end()
+		first.stop()
 		return nil, err
 	}
 	n.unwind = append(n.unwind, stop)
-	n.work.Go(func() {
-		if enter(n, known) {
-			n.run()
-		}
-	})
+	n.join(known)
 	n.work.Go(func() { look(n) })
 	select {
 	case <-first.ready:
@@ -219,9 +211,33 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
 }
 
+// join holds a lease for the node once known is closed and no node that is present is foreign.
+func (n *Node) join(known <-chan struct{}) {
+	var t told
+	n.lease = lease.Hold(lease.Options{
+		Docs: n.o.Docs, Prefix: "n.", Value: n.document, Held: n.held, Lost: n.fence, Logger: n.log.With("node", n.o.Name),
+		Name: func(context.Context) string {
+			if !enter(n, known) {
+				return ""
+			}
+			return n.Inc()
+		},
+		Tried: func(sent time.Time, err error) {
+			if err == nil {
+				n.count.renewals.Add(1)
+				n.count.renewing.Add(int64(time.Since(sent)))
+				n.mu.Lock()
+				n.heard = sent
+				n.mu.Unlock()
+			}
+			compare(n, &t)
+		},
+	})
+}
+
 // born makes an incarnation that listens to the other nodes.
 func (n *Node) born() (*life, error) {
-	l := &life{inc: newInc(), sent: time.Now(), ready: make(chan struct{}), fenced: make(chan struct{})}
+	l := &life{inc: newInc(), ready: make(chan struct{}), fenced: make(chan struct{})}
 	var err error
 	if l.stop, err = n.listen(l.inc); err != nil {
 		return nil, err
@@ -278,86 +294,14 @@ func (n *Node) Draining() bool {
 	return n.state == stateDraining
 }
 
-// run renews the document of the node until Close.
-func (n *Node) run() {
-	var t told
-	var s seldom
-	for {
-		l := n.current()
-		wait := n.renew(l, &s)
-		compare(n, &t)
-		if wait < 0 {
-			if !n.fence(l) {
-				return
-			}
-			wait = retryEvery
-		}
-		select {
-		case <-time.After(wait):
-		case <-n.wake:
-		case <-n.ctx.Done():
-			return
-		}
-	}
-}
-
-// renew writes the document once. It returns when to write it again; a negative duration says that the
-// incarnation is over.
-func (n *Node) renew(l *life, told *seldom) time.Duration {
-	left := fenceAfter - time.Since(l.sent)
-	if l.there && left <= 0 {
-		return -1
-	}
-	limit := writeTime
-	if l.there {
-		limit = min(limit, left)
-	}
-	ctx, cancel := context.WithTimeout(n.ctx, limit)
-	defer cancel()
-	sent := time.Now()
-	rev, err := n.o.Docs.Set(ctx, "n."+l.inc, n.document(l.inc), l.rev, nodeTTL)
-	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
-		// An earlier write may have been made, and its outcome been lost. Only this node writes the
-		// document, others delete it.
-		if doc, failed := n.o.Docs.Get(ctx, "n."+l.inc); failed == nil {
-			if doc.Rev == 0 && l.there {
-				return -1 // another node has found this one dead
-			}
-			l.rev = doc.Rev
-			sent = time.Now()
-			rev, err = n.o.Docs.Set(ctx, "n."+l.inc, n.document(l.inc), l.rev, nodeTTL)
-		}
-	}
-	if err == nil {
-		n.count.renewals.Add(1)
-		n.count.renewing.Add(int64(time.Since(sent)))
-		l.rev, l.sent = rev, sent
-		n.mu.Lock()
-		silent := sent.Sub(n.heard)
-		n.heard = sent
-		n.joined = true
-		n.mu.Unlock()
-		if !told.last.IsZero() {
-			told.last = time.Time{}
-			n.log.Info("the store takes the renewals of this node again", "node", n.o.Name, "after", silent.Round(time.Second))
-		}
-		if !l.there {
-			l.there = true
-			close(l.ready)
-			n.log.Info("this node is in the cluster", "node", n.o.Name, "inc", l.inc)
-		}
-		return renewEvery
-	}
-	if n.ctx.Err() != nil {
-		return renewEvery
-	}
-	if told.due() {
-		n.log.Warn("the store did not take the renewal of this node, which tries again twice a second; operators look at the store", "node", n.o.Name, "inc", l.inc, "err", err)
-	}
-	if left := fenceAfter - time.Since(l.sent); l.there && left < retryEvery {
-		return max(0, left) // the next attempt ends it
-	}
-	return retryEvery
+// held says that the store has acknowledged the current incarnation.
+func (n *Node) held() {
+	n.mu.Lock()
+	l := n.life
+	n.joined = true
+	n.mu.Unlock()
+	close(l.ready)
+	n.log.Info("this node is in the cluster", "node", n.o.Name, "inc", l.inc)
 }
 
 // document returns the value of n.INC.
@@ -380,9 +324,9 @@ func (n *Node) document(inc string) []byte {
 	return value
 }
 
-// fence ends an incarnation and begins another one. It returns false when the node is closed.
-func (n *Node) fence(old *life) bool {
-	n.log.Error("the store has not acknowledged this node in time: it gives up what it owned and goes on as another one", "node", n.o.Name, "inc", old.inc)
+// fence ends the current incarnation, whose lease is lost, and starts another one.
+func (n *Node) fence(string) {
+	old := n.current()
 	n.count.fenced.Add(1)
 	n.mu.Lock()
 	old.over = true
@@ -398,7 +342,7 @@ func (n *Node) fence(old *life) bool {
 				n.log.Warn("the messages of the cluster cannot be received", "err", err)
 			}
 			if pause(n.ctx, retryEvery) != nil {
-				return false
+				return
 			}
 		}
 	}
@@ -421,7 +365,6 @@ func (n *Node) fence(old *life) bool {
 		n.o.Fenced(old.inc)
 	}
 	n.work.Go(func() { bequeath(n, old.inc, next) })
-	return true
 }
 
 // loseClaims tells the owners of claims that this node owns nothing any more.
@@ -566,6 +509,7 @@ func (n *Node) lookUp(ctx context.Context, inc string) (p Peer, there bool, err 
 // until ctx ends. It waits for all goroutines.
 func (n *Node) Close(ctx context.Context) {
 	n.end()
+	n.lease.Stop()
 	n.work.Wait()
 	for _, stop := range n.unwind {
 		stop()
@@ -575,21 +519,12 @@ func (n *Node) Close(ctx context.Context) {
 	claims := n.claims
 	n.claims = map[*Claim]struct{}{}
 	n.mu.Unlock()
-	if l == nil {
-		return
-	}
 	l.stop()
 	for c := range claims {
 		c.lose()
 		_ = c.release(ctx) // it ends with the node
 	}
-	if l.there {
-		if err := n.docs.Delete(ctx, "n."+l.inc, l.rev); errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
-			if doc, err := n.docs.Get(ctx, "n."+l.inc); err == nil && doc.Rev != 0 {
-				_ = n.docs.Delete(ctx, doc.Key, doc.Rev) // else it ends with its TTL
-			}
-		}
-	}
+	n.lease.Close(ctx)
 	n.links.CloseIdleConnections()
 	closeExchanges(n)
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/lease"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
@@ -286,7 +287,7 @@ func TestFenceWithoutBus(t *testing.T) {
 		a.bus.refuse(true)
 		cut := time.Now()
 		<-c.Lost()
-		if after := time.Since(cut); after > fenceAfter {
+		if after := time.Since(cut); after > lease.FenceAfter {
 			t.Errorf("the claim was lost after %v", after)
 		}
 		if a.Ready() {
@@ -319,7 +320,7 @@ func TestFence(t *testing.T) {
 		a.docs.Cut(true)
 		sent := time.Now() // the last renewal was before
 		<-fenced
-		if after := time.Since(sent); after > fenceAfter || after < fenceAfter-renewEvery-time.Second {
+		if after := time.Since(sent); after > lease.FenceAfter || after < lease.FenceAfter-renewEvery-time.Second {
 			t.Errorf("fenced after %v", after)
 		}
 		select {
@@ -532,7 +533,7 @@ func TestStrict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(killed); took < fenceAfter || took > 25*time.Second {
+		if took := time.Since(killed); took < lease.FenceAfter || took > 25*time.Second {
 			t.Errorf("free after %v", took)
 		}
 		select {

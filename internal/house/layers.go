@@ -99,7 +99,7 @@ var places = []place{
 	{"internal/store/natsstore", state, []string{"internal/store"}, "documents, messages and blobs in NATS; knows not where the server runs"},
 	{"internal/store/direct", state, []string{"internal/store"}, "messages over connections between processes; knows neither nodes nor what the messages are for"},
 	{"internal/testkit/storetest", state, []string{"internal/store"}, "the contract of a store, and stores that fail, for tests only"},
-	{"internal/cluster", state, []string{"internal/store"}, "several gateways over one store: who is there, who owns what, and requests to the owner; knows no configuration, and of MCP the envelope and the errors alone"},
+	{"internal/cluster", state, []string{"internal/lease", "internal/store"}, "several gateways over one store: who is there, who owns what, and requests to the owner; knows no configuration, and of MCP the envelope and the errors alone"},
 	{"internal/cluster/sessionid", state, []string{"internal/observe/telemetry", "internal/store"}, "makes ids of legacy sessions that outlast weir; knows no transport, which asks it through an interface; the log names a session by the tag that events have"},
 	{"internal/cluster/clusterkey", state, nil, "what nodes of a cluster derive from their one secret; knows neither addresses nor connections"},
 	{"internal/lease", state, []string{"internal/store"}, "says that a process lives; knows not what it owns"},

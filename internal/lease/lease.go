@@ -16,8 +16,9 @@ const (
 	RenewEvery = 3 * time.Second
 	FenceAfter = 15 * time.Second // after the last acknowledged renewal was sent
 	TTL        = 20 * time.Second
-	retryEvery = 500 * time.Millisecond // of a renewal that failed
+	RetryEvery = 500 * time.Millisecond // of a renewal that failed
 	writeTime  = 5 * time.Second        // of one write, at most
+	logEvery   = time.Minute            // of a store that does not answer
 )
 
 // Options configures a Holder. Docs, Name and Value must be set.
@@ -25,14 +26,17 @@ type Options struct {
 	Docs store.Docs
 	// Prefix and a name are the key of the document.
 	Prefix string
-	// Name returns a name that no holder has had. It is called at the start and after each loss.
-	Name func() string
+	// Name returns a name that no holder has had, or "" if the holder ends. It is called at the start and
+	// after each loss. It may wait, until ctx ends.
+	Name func(ctx context.Context) string
 	// Value returns the value of the document of a name. It is called for each write.
 	Value func(name string) []byte
 	// Held is called when the store has acknowledged a name. Nil is not called.
 	Held func()
-	// Lost is called when the lease of a name is over, after Name has ceased to return it. It must not
-	// block. Nil is not called.
+	// Tried is called after each attempt to renew, with the time before it. Nil is not called.
+	Tried func(sent time.Time, err error)
+	// Lost is called when the lease of a name is over, after Holder.Name has ceased to return it. Nil is
+	// not called.
 	Lost func(name string)
 	// Logger gets renewals that fail; nil discards them.
 	Logger *slog.Logger
@@ -46,6 +50,7 @@ type Holder struct {
 	ctx   context.Context
 	end   context.CancelFunc
 	work  sync.WaitGroup
+	wake  chan struct{} // capacity 1: renew now
 
 	mu   sync.Mutex // guards below
 	held string     // the name; "" while no lease is held
@@ -56,14 +61,13 @@ type Holder struct {
 
 // Hold returns a Holder that takes a lease as soon as the store answers.
 func Hold(o Options) *Holder {
-	h := &Holder{o: o, log: o.Logger}
+	h := &Holder{o: o, log: o.Logger, wake: make(chan struct{}, 1)}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
 	h.ctx, h.end = context.WithCancel(context.Background())
 	h.work.Go(func() {
-		for h.ctx.Err() == nil {
-			h.hold()
+		for h.ctx.Err() == nil && h.hold() {
 		}
 	})
 	return h
@@ -93,37 +97,54 @@ func (h *Holder) Gone(ctx context.Context, name string) (bool, error) {
 	return err == nil && doc.Rev == 0, err
 }
 
-// hold holds one lease until it is lost or the Holder closes.
-func (h *Holder) hold() {
-	h.name, h.rev = h.o.Name(), 0
-	sent, silent := time.Now(), false
+// Renew writes the document soon, because its value has changed.
+func (h *Holder) Renew() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// hold holds one lease until it is lost. It returns false if the Holder ends.
+func (h *Holder) hold() bool {
+	name := h.o.Name(h.ctx)
+	if name == "" {
+		return false
+	}
+	h.name, h.rev = name, 0
+	sent := time.Now()
+	var silent time.Time // when the log was last told of it
 	for {
 		now := time.Now()
 		over, err := h.renew(sent)
+		if h.o.Tried != nil {
+			h.o.Tried(now, err)
+		}
 		wait := RenewEvery
 		switch {
 		case over:
 			h.lose()
-			return
+			return true
 		case err == nil:
-			sent = now
-			if silent {
-				h.log.Info("the store takes the renewals of this process again", "name", h.name)
+			if !silent.IsZero() {
+				h.log.Info("the store takes the renewals of this process again", "name", name, "after", now.Sub(sent).Round(time.Second))
 			}
-			silent = false
+			sent, silent = now, time.Time{}
 		case h.ctx.Err() == nil:
-			if !silent {
-				h.log.Warn("the store did not take the renewal of this process, which tries again twice a second", "name", h.name, "err", err)
+			if silent.IsZero() || now.Sub(silent) >= logEvery {
+				silent = now
+				h.log.Warn("the store did not take the renewal of this process, which tries again twice a second; operators look at the store", "name", name, "err", err)
 			}
-			silent, wait = true, retryEvery
+			wait = RetryEvery
 			if left := FenceAfter - time.Since(sent); h.rev != 0 {
 				wait = max(0, min(wait, left))
 			}
 		}
 		select {
 		case <-time.After(wait):
+		case <-h.wake:
 		case <-h.ctx.Done():
-			return
+			return false
 		}
 	}
 }
@@ -134,7 +155,7 @@ func (h *Holder) renew(sent time.Time) (over bool, err error) {
 	if h.rev != 0 {
 		left := FenceAfter - time.Since(sent)
 		if left <= 0 {
-			return true, nil
+			return true, store.ErrUnavailable
 		}
 		limit = min(limit, left)
 	}
@@ -149,7 +170,7 @@ func (h *Holder) renew(sent time.Time) (over bool, err error) {
 		case failed != nil:
 			return false, err
 		case doc.Rev == 0 && h.rev != 0:
-			return true, nil
+			return true, err
 		}
 		h.rev = doc.Rev
 		rev, err = h.o.Docs.Set(ctx, key, h.o.Value(h.name), doc.Rev, TTL)
@@ -179,11 +200,16 @@ func (h *Holder) lose() {
 	}
 }
 
+// Stop ends the renewals. The document stays until Close.
+func (h *Holder) Stop() {
+	h.end()
+	h.work.Wait()
+}
+
 // Close ends the lease: other processes find the document gone when Close returns, if the store answers
 // until ctx ends. Lost is not called.
 func (h *Holder) Close(ctx context.Context) {
-	h.end()
-	h.work.Wait()
+	h.Stop()
 	h.mu.Lock()
 	h.held = ""
 	h.mu.Unlock()

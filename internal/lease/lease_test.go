@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -29,7 +30,7 @@ func (w *world) hold() *Holder {
 	w.faults = &storetest.Faults{Docs: w.docs, Next: w.next, Wait: time.Millisecond}
 	return Hold(Options{
 		Docs: w.faults, Prefix: "l.",
-		Name:  func() string { w.names++; return fmt.Sprint("a", w.names) },
+		Name:  func(context.Context) string { w.names++; return fmt.Sprint("a", w.names) },
 		Value: func(name string) []byte { return []byte(name) },
 		Held:  func() { w.events = append(w.events, "held") },
 		Lost:  func(name string) { w.events = append(w.events, "lost "+name) },
@@ -44,7 +45,7 @@ func TestLost(t *testing.T) {
 		h := w.hold()
 		defer h.Close(t.Context())
 		synctest.Wait()
-		other := Hold(Options{Docs: w.docs, Prefix: "l.", Name: func() string { return "b" }, Value: func(string) []byte { return nil }})
+		other := Hold(Options{Docs: w.docs, Prefix: "l.", Name: func(context.Context) string { return "b" }, Value: func(string) []byte { return nil }})
 		defer other.Close(t.Context())
 		time.Sleep(time.Minute)
 		if name := h.Name(); name != "a1" {

@@ -137,7 +137,7 @@ func New(o Options) (*Queue, error) {
 	q.mu.Unlock()
 	if shared {
 		q.lease = lease.Hold(lease.Options{
-			Docs: o.Docs, Prefix: "th." + o.Group + ".", Name: newHolder, Value: func(string) []byte { return []byte(`{"v":1}`) },
+			Docs: o.Docs, Prefix: "th." + o.Group + ".", Name: func(context.Context) string { return newHolder() }, Value: func(string) []byte { return []byte(`{"v":1}`) },
 			Held: q.look, Lost: q.fenced, Logger: q.log,
 		})
 	} else {
