@@ -160,16 +160,19 @@ func (g *Gateway) Ready(ctx context.Context) error { return g.engine.Ready(ctx) 
 var ErrClosed = errors.New("the gateway has been shut down")
 
 // Reload applies a changed configuration. It restarts the servers whose entries changed; calls of
-// other servers continue. Settings that need a restart of the program, such as limits, are logged.
+// other servers continue. Settings that need a restart of the program, such as limits, are logged. If
+// the Gateway cannot use c, the error says why, and nothing has changed.
 func (g *Gateway) Reload(c *Config) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return ErrClosed
 	}
-	g.file = c.file
-	g.engine.Reload(c.config, g.server, g.log)
-	return nil
+	err := g.engine.Reload(c.config, g.server, g.log)
+	if err == nil {
+		g.file = c.file
+	}
+	return err
 }
 
 // configFile returns the file of the current configuration, "" without one.

@@ -22,6 +22,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/protocol/invocation"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
@@ -75,7 +76,15 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error
 		May:   func(principal, name string) bool { return e.config.Load().Auth.Registers(principal, name) },
 		Hosts: func(principal string) address.List { return e.config.Load().AgentHosts(principal) },
 	})
-	a.apply(c)
+	signer, err := signerOf(c)
+	switch {
+	case err == nil:
+		a.signer.Store(signer)
+	case !e.opts.Shell:
+		return nil, &SetupError{err}
+	default:
+		e.log.Error("the key for invocation tokens cannot be used", "err", err)
+	}
 	if shared {
 		return a, a.registry.Share(e.Store.docs)
 	}
@@ -121,15 +130,16 @@ func (a *agents) close() {
 // disconnect closes idle connections to agents. No request may be sent to an agent after it.
 func (a *agents) disconnect() { a.registry.CloseIdleConnections() }
 
-// apply applies a configuration.
-func (a *agents) apply(c *config.Config) {
-	signer, err := signerOf(c)
+// prepare implements part.Part.Prepare.
+func (a *agents) prepare(r part.Reload) (apply func(), err error) {
+	signer, err := signerOf(r.Next)
 	if err != nil {
-		a.engine.log.Error("the key for invocation tokens cannot be used; the old one stays", "err", err)
-		return
+		return nil, err
 	}
-	a.signer.Store(signer)
-	a.registry.CloseIdleConnections() // agents.hosts may have changed
+	return func() {
+		a.signer.Store(signer)
+		a.registry.CloseIdleConnections() // agents.hosts may have changed
+	}, nil
 }
 
 // signerOf returns the signer with the configured key, nil if none is configured.

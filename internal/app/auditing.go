@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/internal/signin/vault"
@@ -169,6 +170,13 @@ func (a *Auditor) Offered(ctx context.Context, handle, url string) {
 	out.Method, out.Outcome, out.Handle = "s2sp/offer", calls.OK, handle
 	out.Detail = "token " + telemetry.SessionTag(url[strings.LastIndexByte(url, '/')+1:])
 	a.calls.Log().Add(out)
+}
+
+// prepare implements part.Part.Prepare.
+func (a *Auditor) prepare(r part.Reload) (apply func(), err error) {
+	return func() {
+		a.configured(r.Next, slices.Concat(r.Change.Added, r.Change.Removed, r.Change.Changed, r.Change.Other))
+	}, nil
 }
 
 // configured records a configuration that is applied, by the hash of its file.

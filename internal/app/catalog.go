@@ -39,10 +39,8 @@ func (e *Engine) refreshed(c *catalog.Catalog, upstreams []string) {
 	if len(upstreams) == 0 {
 		e.tellCatalog(telemetry.CatalogRefresh, c, "", changes)
 	}
-	select {
-	case <-e.first:
+	if e.firsts.over() {
 		e.checkCatalog(c, false)
-	default: // not all servers are listed yet
 	}
 }
 
@@ -167,11 +165,7 @@ func (e *Engine) CatalogInfo(since time.Time) *CatalogInfo {
 	if !since.IsZero() {
 		info.Recent = e.recent.since(since)
 	}
-	select {
-	case <-e.first:
-		info.Complete = len(info.Partial) == 0
-	default:
-	}
+	info.Complete = e.firsts.over() && len(info.Partial) == 0
 	if pin := e.config.Load().Pin; pin.ExpectedHash != "" {
 		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), dispatch.Pin{Hash: strings.ToLower(pin.ExpectedHash)}.Holds(c)}
 	}

@@ -100,7 +100,10 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 		},
 		Uncounted: func() int64 { return e.state.Stats("").Total.Uncounted },
 		Sessions:  e.state.Sessions, HTTPSessions: func() (living, replaced int64) { return e.Sessions.living.Load(), e.Sessions.replaced.Load() },
-		Artifacts: e.artifactUsage,
+		Artifacts: func() (count int, bytes int64) {
+			u := e.Results.UsageOfAll()
+			return u.Count, u.Bytes
+		},
 		Upstreams: func() map[string]telemetry.UpstreamFigures {
 			figures := map[string]telemetry.UpstreamFigures{}
 			for _, s := range e.manager.Status() {
@@ -116,12 +119,6 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 		write = events.Write
 	}
 	e.tell = telemetry.Fan(write, e.Store.sink(), e.Metrics.Observe, e.History.Observe, e.Auditor.event)
-}
-
-// artifactUsage returns the number and size of the stored results of all principals.
-func (e *Engine) artifactUsage() (count int, bytes int64) {
-	u := e.Results.UsageOfAll()
-	return u.Count, u.Bytes
 }
 
 // Kinds counts a catalog's entries by kind.

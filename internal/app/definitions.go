@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/host/filewatch"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/text/redact"
 )
 
@@ -81,6 +82,16 @@ func (d *Definitions) start(c *config.Config) {
 			d.engine.log.Warn("changes of weir.lock are not seen any more; restart weir to apply them", "err", err)
 		}
 	})
+}
+
+// prepare implements part.Part.Prepare.
+func (d *Definitions) prepare(r part.Reload) (apply func(), err error) {
+	return func() {
+		d.start(r.Next)
+		if r.Now.Trust != r.Next.Trust { // servers of mcpServers start anew; agents and Computers do not
+			d.Again()
+		}
+	}, nil
 }
 
 // close ends the goroutine of start.

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/weir-mcp/weir/internal/observe/history"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/observe/trace"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/text/redact"
@@ -80,26 +80,23 @@ type Engine struct {
 	Sessions *SessionCount
 	rounds   *bridge.Rounds // calls that wait while a modern agent is asked something
 	// entries served in addition to the upstreams'; may be nil
-	file        atomic.Pointer[metatool.SnapshotFile]
-	direct      atomic.Pointer[metatool.DirectCalls] // of the current gateway; judges calls that bypass /mcp
-	listings    *listings
-	recent      recentChanges // of definitions
-	owners      *owners
-	agents      *agents
-	scoped      *scoped
-	places      *programPlaces
-	hooks       *hooks
-	embeddings  *embeddings // nil if entries are ranked by words alone; never started in a shell command
-	tell        func(telemetry.Event)
-	nonEmpty    chan struct{} // closed when the catalog gets its first entry
-	nonEmptySet sync.Once
-	indexing    indexing
-	reads       reads
+	file       atomic.Pointer[metatool.SnapshotFile]
+	direct     atomic.Pointer[metatool.DirectCalls] // of the current gateway; judges calls that bypass /mcp
+	listings   *listings
+	recent     recentChanges // of definitions
+	owners     *owners
+	agents     *agents
+	scoped     *scoped
+	places     *programPlaces
+	hooks      *hooks
+	embeddings *embeddings // nil if entries are ranked by words alone; never started in a shell command
+	tell       func(telemetry.Event)
+	indexing   indexing
+	reads      reads
 
-	// first is closed after the first listing attempt of every upstream, successful or not.
-	// firstEnd ends the goroutine that waits for it.
-	first    chan struct{}
-	firstEnd context.CancelFunc
+	parts part.Table
+
+	firsts *firstListings
 }
 
 // Options are the settings of an Engine that are not in its configuration.
@@ -166,11 +163,6 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 
 // build returns an engine without starting anything.
 func build(c *config.Config, o Options) (*Engine, error) {
-	if !o.Shell {
-		if _, err := signerOf(c); err != nil {
-			return nil, &SetupError{err}
-		}
-	}
 	log := o.Logger
 	held, err := openStores(c, o.Store, log)
 	if err != nil {
@@ -187,7 +179,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e := &Engine{
 		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
 		Store: o.Store, Sessions: &SessionCount{log: log}, opts: o, log: log, stores: held, embeddings: vectors, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
-		first: make(chan struct{}), nonEmpty: make(chan struct{}),
+		firsts: newFirstListings(),
 	}
 	e.Auditor = newAuditor(e, o.Audit, c)
 	e.Trace = newTracer(e)
@@ -205,7 +197,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		Prepare: func(s *metatool.Snapshot) { e.indexing.prepare(s) }, Conceal: e.conceal.listing, Logger: log,
 		Changed: func(s *metatool.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {
-				e.nonEmptySet.Do(func() { close(e.nonEmpty) })
+				e.firsts.found()
 			}
 			e.refreshed(s.Catalog, upstreams)
 			vectors.changed()
@@ -236,6 +228,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.Plane = newPlane(held, e.Auditor, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
 	e.bodies = newBodies(e.config.Load, e.Store.bodyNodes())
 	e.hooks = &hooks{env: Inherited(o.Environ), redact: func(raw []byte) []byte { return e.redact.Load().Results(raw) }, log: log}
+	e.parts = e.table()
 	return e, nil
 }
 
@@ -252,15 +245,14 @@ func (e *Engine) start(c *config.Config) {
 	e.listings.fill()
 	e.listings.start()
 	e.Auditor.configured(c, nil)
-	e.sendSpans(c)
-	ctx, cancel := context.WithCancel(context.Background())
-	e.firstEnd = cancel
-	go func() {
-		defer close(e.first)
+	if !e.opts.Shell { // it would wait for the collector
+		sendSpans(e.Trace, c, e.log)
+	}
+	e.firsts.follow(func(ctx context.Context) {
 		_ = e.manager.Ready(ctx) // Engine.Ready reports the error of required servers
 		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog, "", nil)
 		e.checkCatalog(e.Snapshot().Catalog, true)
-	}()
+	})
 }
 
 // Identity returns the implementation info that weir sends in MCP handshakes.
@@ -290,23 +282,6 @@ func limitsOf(c *config.Config) catalog.Limits {
 	l := c.SchemaLimits
 	return catalog.Limits{
 		SchemaBytes: int(l.Bytes), SchemaDepth: l.Depth, SchemaProperties: l.Properties, OnInvalid: catalog.OnInvalid(l.OnInvalid), Strict: c.Strict,
-	}
-}
-
-// apply applies a reloaded configuration. It restarts changed servers; calls of the others
-// continue.
-func (e *Engine) apply(c *config.Config) {
-	old := e.config.Swap(c)
-	e.redact.Store(result.NewRedactor(c.Secrets()).With(e.conceal.tokens))
-	e.conceal.configure(c)
-	e.owners.configure(c)
-	e.agents.apply(c)
-	e.agents.merge()
-	e.Definitions.start(c)
-	e.sendSpans(c)
-	e.History.KeepExchanges(c.Console.Capture)
-	if old.Trust != c.Trust { // servers of mcpServers start anew; agents and Computers do not
-		e.Definitions.Again()
 	}
 }
 
@@ -375,43 +350,7 @@ const CloseTimeout = 4 * time.Second
 
 // Close leaves the offices, stops the upstreams, killing them when ctx ends, and discards all
 // results. No calls may be in flight.
-func (e *Engine) Close(ctx context.Context) {
-	e.listings.ending()
-	e.Offices.close(ctx)
-	e.firstEnd()
-	var spans sync.WaitGroup
-	spans.Go(func() { e.Trace.Close(ctx) }) // while the servers end
-	defer spans.Wait()
-	e.agents.close()
-	e.scoped.close(ctx)
-	e.places.close(ctx)
-	e.Definitions.close()
-	if err := e.manager.Close(ctx); err != nil {
-		e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
-	}
-	e.agents.disconnect()
-	e.listings.close()
-	if err := e.SignIns.close(ctx); err != nil {
-		e.log.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
-	}
-	<-e.first
-	e.indexing.close()
-	e.embeddings.close()
-	e.hooks.close()
-	e.Plane.close()
-	e.bodies.close()
-	e.state.Close(ctx)
-	e.Auditor.close()
-	if e.opts.Events != nil {
-		if err := e.opts.Events.Close(); err != nil {
-			e.log.Warn("the log of events could not be closed", "err", err)
-		}
-	}
-	if err := e.stores.close(); err != nil {
-		e.log.Warn("the store of results could not be closed", "err", err)
-	}
-	e.Store.Close()
-}
+func (e *Engine) Close(ctx context.Context) { e.parts.Close(ctx) }
 
 // Peer implements metatool.Upstreams.
 func (e *Engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
@@ -463,12 +402,10 @@ func (e *Engine) front(c *config.Config, mode metatool.Mode) mcp.Handler {
 	g := metatool.New(opts)
 	e.direct.Store(g.DirectCalls())
 	capabilities := func(ctx context.Context) json.RawMessage {
-		select {
-		case <-e.first:
+		if e.firsts.over() {
 			return g.Capabilities(ctx)
-		default:
-			return g.CapabilitiesOfStart(ctx)
 		}
+		return g.CapabilitiesOfStart(ctx)
 	}
 	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
 	return e.Trace.Handler("", &startupWait{engine: e, mode: g.Mode, names: g.Names, view: g.View, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {

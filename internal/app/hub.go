@@ -48,7 +48,7 @@ func OpenHub(ctx context.Context, c *config.Config, version string, log *slog.Lo
 		return nil, err
 	}
 	h.trace = trace.New(trace.Options{Version: version, Instance: h.listener.Addr().String(), Redact: visible.Text, Logger: log})
-	h.sendSpans(c)
+	sendSpans(h.trace, c, h.log)
 	opts.Trace = hubSpans(h.trace)
 	h.hub = hub.New(opts)
 	h.server = NewHTTPServer(hubMux(h.hub, h.hub, c, log), log)
@@ -75,21 +75,15 @@ func (h *Hub) Apply(next *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if _, waits := divided([]string{"hub"}, h.config.Load(), next); len(waits) > 0 {
+	h.issued.apply(next)
+	if _, waits := hubKey.Counts(h.config.Load(), next); waits {
 		h.log.Warn("of hub, only tokens, issuers and computers are applied; the rest keeps its old values until weir is restarted")
 	}
 	h.config.Store(next)
-	h.sendSpans(next)
+	sendSpans(h.trace, next, h.log)
 	h.hub.SetAccess(auth, auth.Devices)
 	h.log.Info("the configuration has changed and is applied", "tokens", len(auth.Tokens), "computers", len(auth.Devices))
 	return nil
-}
-
-// sendSpans applies the key otlp.
-func (h *Hub) sendSpans(c *config.Config) {
-	if err := h.trace.Configure(spansOf(&c.OTLP)); err != nil {
-		h.log.Error("spans cannot be sent", "err", err)
-	}
 }
 
 // lastSpans bounds how long the last spans of a hub may take: a hub ends within a second even if

@@ -53,6 +53,7 @@ func startIssuedHub(t *testing.T) (h *issuedHubs, end func()) {
 		if h.rules, err = hubAccess(c, func() *config.Auth { return &c.Auth }, issued); err != nil {
 			t.Fatal(err)
 		}
+		issued.apply(c)
 		if h.hub != nil {
 			h.hub.SetAccess(h.rules, h.rules.Devices)
 		}

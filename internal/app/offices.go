@@ -96,6 +96,7 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, issued *issuedPee
 	if err != nil {
 		return hub.Options{}, err
 	}
+	issued.apply(c)
 	var cors *engineio.CORS
 	if len(c.HTTP.AllowedOrigins) > 0 {
 		cors = &engineio.CORS{Origins: c.HTTP.AllowedOrigins, Credentials: !slices.Contains(c.HTTP.AllowedOrigins, "*")}
@@ -106,7 +107,7 @@ func hubOptions(c *config.Config, gateway func() *config.Auth, issued *issuedPee
 	}, nil
 }
 
-// hubAccess returns the tokens and keys that the hub accepts, and applies the issuers.
+// hubAccess returns the tokens and keys that the hub accepts.
 func hubAccess(c *config.Config, gateway func() *config.Auth, issued *issuedPeers) (hubRules, error) {
 	auth := hubRules{issued: issued}
 	auth.Static = hub.Static{Local: func(tokens []string) (hub.Grant, error) { return localPeer(gateway(), tokens, time.Now()) }}
@@ -120,7 +121,6 @@ func hubAccess(c *config.Config, gateway func() *config.Auth, issued *issuedPeer
 		}
 		auth.Devices = append(auth.Devices, hub.Device{Name: comp.Name, Key: key, Offices: comp.Offices})
 	}
-	issued.apply(c)
 	return auth, nil
 }
 
@@ -185,29 +185,30 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 	return err
 }
 
-// apply applies changed tokens and keys. It disconnects peers whose token or key was removed; the
-// others stay connected.
-func (o *Offices) apply(c *config.Config, e *Engine) {
+// prepare implements part.Part.Prepare for changed tokens and keys. apply disconnects peers whose token or
+// key was removed; the others stay connected.
+func (o *Offices) prepare(c *config.Config, e *Engine) (apply func(), err error) {
 	if o == nil {
-		return
+		return nil, nil
 	}
-	defer func() {
+	var auth hubRules
+	if o.hub != nil {
+		if auth, err = hubAccess(c, func() *config.Auth { return &e.config.Load().Auth }, o.issued); err != nil {
+			return nil, err
+		}
+	}
+	return func() {
+		if o.hub != nil {
+			o.issued.apply(c)
+			if o.own != nil {
+				o.own.SetKeys(keysOf(auth.Devices)) // before a Computer with a new key can join
+			}
+			o.hub.SetAccess(auth, auth.Devices)
+		}
 		for _, f := range o.fleets {
 			f.Refresh() // names in the configuration may have changed
 		}
-	}()
-	if o.hub == nil {
-		return
-	}
-	auth, err := hubAccess(c, func() *config.Auth { return &e.config.Load().Auth }, o.issued)
-	if err != nil {
-		o.log.Error("hub.computers is not applied; the old ones stay", "err", err)
-		return
-	}
-	if o.own != nil {
-		o.own.SetKeys(keysOf(auth.Devices)) // before a Computer with a new key can join
-	}
-	o.hub.SetAccess(auth, auth.Devices)
+	}, nil
 }
 
 func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {

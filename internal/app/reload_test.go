@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // TestDivided: a reload says "applied" of what is in force, and of nothing else.
@@ -40,7 +41,7 @@ func TestDivided(t *testing.T) {
 			return parsed
 		}
 		old, next := read(c.old), read(c.next)
-		applied, waits := divided(config.Diff(old, next).Other, old, next)
+		applied, waits := new(Engine).table().Divide(part.Reload{Now: old, Next: next, Change: config.Diff(old, next)})
 		if !slices.Equal(applied, c.applied) || !slices.Equal(waits, c.waits) {
 			t.Errorf("%q to %q: applied %q, waits %q; want %q, %q", c.old, c.next, applied, waits, c.applied, c.waits)
 		}

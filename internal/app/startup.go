@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
@@ -38,14 +39,9 @@ type startupWait struct {
 
 // Serve implements mcp.Handler.
 func (p *startupWait) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	select {
-	case <-p.engine.first:
-	default:
-		if p.engine.listings.full.Load() {
-			break // the catalog is that of before the restart
-		}
+	if !p.engine.firsts.over() && !p.engine.listings.full.Load() { // full: the catalog of before the restart
 		if limit := p.limitOf(ctx, r); limit != noWait {
-			p.engine.filled(ctx, limit)
+			p.engine.firsts.await(ctx, limit)
 		}
 	}
 	return p.next.Serve(ctx, r)
@@ -91,23 +87,61 @@ func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit 
 	return forCatalog
 }
 
-// filled waits for the first start of the upstreams, within limit.
-func (e *Engine) filled(ctx context.Context, limit startupLimit) {
-	empty := time.NewTimer(limit.empty - time.Since(e.Started))
+// firstListings follows the start of the upstreams: whether an entry is there, and whether each upstream
+// has been listed or has failed once. It is safe for concurrent use.
+type firstListings struct {
+	began time.Time
+	entry chan struct{} // closed when the catalog gets its first entry
+	once  sync.Once     // closes entry
+	all   chan struct{} // closed when follow has returned
+	end   context.CancelFunc
+}
+
+func newFirstListings() *firstListings {
+	return &firstListings{began: time.Now(), entry: make(chan struct{}), all: make(chan struct{}), end: func() {}}
+}
+
+// follow runs wait in the background, which returns after the first attempt of each upstream or at the
+// end of its context.
+func (f *firstListings) follow(wait func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.end = cancel
+	go func() {
+		defer close(f.all)
+		wait(ctx)
+	}()
+}
+
+// found says that the catalog has an entry.
+func (f *firstListings) found() { f.once.Do(func() { close(f.entry) }) }
+
+// over reports whether each upstream has been listed or has failed.
+func (f *firstListings) over() bool {
+	select {
+	case <-f.all:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits for the first start of the upstreams, within limit.
+func (f *firstListings) await(ctx context.Context, limit startupLimit) {
+	empty := time.NewTimer(limit.empty - time.Since(f.began))
 	defer empty.Stop()
 	select {
-	case <-e.nonEmpty:
-	case <-e.first:
+	case <-f.entry:
+	case <-f.all:
 		return
 	case <-ctx.Done():
 		return
 	case <-empty.C:
 		return
 	}
-	some := time.NewTimer(limit.some - time.Since(e.Started))
+	some := time.NewTimer(limit.some - time.Since(f.began))
 	defer some.Stop()
 	select {
-	case <-e.first:
+	case <-f.all:
 	case <-ctx.Done():
 	case <-some.C:
 	}

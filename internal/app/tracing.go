@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/observe/trace"
@@ -39,12 +40,9 @@ func hubSpans(t *trace.Tracer) func(computer, tool string, payload json.RawMessa
 	}
 }
 
-// sendSpans applies the key otlp. A shell command sends none: it would wait for the collector.
-func (e *Engine) sendSpans(c *config.Config) {
-	if e.opts.Shell {
-		return
-	}
-	if err := e.Trace.Configure(spansOf(&c.OTLP)); err != nil {
-		e.log.Error("spans cannot be sent", "err", err)
+// sendSpans applies the key otlp.
+func sendSpans(t *trace.Tracer, c *config.Config, log *slog.Logger) {
+	if err := t.Configure(spansOf(&c.OTLP)); err != nil {
+		log.Error("spans cannot be sent", "err", err)
 	}
 }

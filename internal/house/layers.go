@@ -85,6 +85,7 @@ var places = []place{
 	{"internal/config/mcpserver", contracts, nil, "one entry of mcpServers; reads no file and knows no other part of the configuration"},
 	{"internal/catalog", contracts, nil, "what can be called; is given lists, fetches nothing"},
 	{"internal/lockfile", contracts, []string{"internal/catalog"}, "judges listings by weir.lock, between upstreams and the catalog; is given listings and the mode of each server, and starts nothing"},
+	{"internal/part", contracts, []string{"internal/config"}, "the life of a part of a gateway; is given configurations, and knows no part"},
 	{"internal/bridge", contracts, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 
 	// state: what is kept, for how long, and who may use it

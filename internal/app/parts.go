@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/result"
+)
+
+// table returns the parts of an engine, in the order in which a reload reaches them. They end in the
+// reverse order.
+func (e *Engine) table() part.Table {
+	var spans sync.WaitGroup // of the end of trace, which takes its time while the servers end
+	return part.Table{
+		{Name: "spans", Close: func(context.Context) { spans.Wait() }},
+		{Name: "store", Keys: part.AtRestart("store", "cluster"), Close: func(context.Context) { e.Store.Close() }},
+		{Name: "log", Keys: []part.Key{{Name: "log", Late: "log.format", Split: func(c *config.Config) (live, late any) {
+			return []any{c.Log.Level, c.Log.Unredacted}, c.Log.Format
+		}}}},
+		{Name: "results", Keys: slices.Concat(part.AtRestart("limits"), []part.Key{artifactsKey}), Close: func(context.Context) {
+			if err := e.stores.close(); err != nil {
+				e.log.Warn("the store of results could not be closed", "err", err)
+			}
+		}},
+		{Name: "events", Keys: part.AtRestart("events"), Close: func(context.Context) {
+			if e.opts.Events == nil {
+				return
+			}
+			if err := e.opts.Events.Close(); err != nil {
+				e.log.Warn("the log of events could not be closed", "err", err)
+			}
+		}},
+		{Name: "audit", Keys: part.AtRestart("audit"), Prepare: e.Auditor.prepare, Close: func(context.Context) { e.Auditor.close() }},
+		{Name: "configuration", Keys: part.AtOnce("$schema", "inputs", "registry"), Prepare: func(r part.Reload) (func(), error) {
+			return func() { e.use(r.Next) }, nil
+		}},
+		{Name: "sessions", Close: func(ctx context.Context) { e.state.Close(ctx) }},
+		{Name: "bodies", Close: func(context.Context) { e.bodies.close() }},
+		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { e.Plane.close() }},
+		{Name: "calls", Keys: callKeys, Close: func(context.Context) { e.hooks.close() }},
+		{Name: "embeddings", Keys: part.AtRestart("search"), Close: func(context.Context) { e.embeddings.close() }},
+		{Name: "indexing", Close: func(context.Context) { e.indexing.close() }},
+		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-e.firsts.all }},
+		{Name: "sign-ins", Keys: part.AtRestart("credentials"), Close: func(ctx context.Context) {
+			if err := e.SignIns.close(ctx); err != nil {
+				e.log.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
+			}
+		}},
+		{Name: "listings", Close: func(context.Context) { e.listings.close() }},
+		{Name: "ownership", Prepare: func(r part.Reload) (func(), error) {
+			return func() { e.owners.configure(r.Next) }, nil
+		}},
+		{Name: "agents' connections", Keys: []part.Key{agentsKey}, Prepare: e.agents.prepare, Close: func(context.Context) { e.agents.disconnect() }},
+		{Name: "upstreams", Keys: part.AtOnce("mcpServers"), Prepare: func(part.Reload) (func(), error) { return e.agents.merge, nil }, Close: func(ctx context.Context) {
+			if err := e.manager.Close(ctx); err != nil {
+				e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
+			}
+		}},
+		{Name: "definitions", Keys: part.AtOnce("trust"), Prepare: e.Definitions.prepare, Close: func(context.Context) { e.Definitions.close() }},
+		{Name: "programs' places", Close: func(ctx context.Context) { e.places.close(ctx) }},
+		{Name: "servers of the cluster", Close: func(ctx context.Context) { e.scoped.close(ctx) }},
+		{Name: "agents", Close: func(context.Context) { e.agents.close() }},
+		{Name: "trace", Keys: part.AtOnce("otlp"), Prepare: func(r part.Reload) (func(), error) {
+			return func() { sendSpans(e.Trace, r.Next, e.log) }, nil
+		}, Close: func(ctx context.Context) { spans.Go(func() { e.Trace.Close(ctx) }) }},
+		{Name: "first listings", Close: func(context.Context) { e.firsts.end() }},
+		{Name: "offices", Keys: slices.Concat(part.AtRestart("hubs"), []part.Key{hubKey}), Prepare: func(r part.Reload) (func(), error) {
+			return e.Offices.prepare(r.Next, e)
+		}, Close: func(ctx context.Context) { e.Offices.close(ctx) }},
+		{Name: "last listings", Close: func(context.Context) { e.listings.ending() }},
+		{Name: "faces", Keys: slices.Concat(part.AtOnce("auth", "public_url", "console"), part.AtRestart("listen", "tls"), []part.Key{httpKey})},
+	}
+}
+
+// use puts a configuration in the place of the one before.
+func (e *Engine) use(c *config.Config) {
+	e.config.Store(c)
+	e.redact.Store(result.NewRedactor(c.Secrets()).With(e.conceal.tokens))
+	e.conceal.configure(c)
+	e.History.KeepExchanges(c.Console.Capture)
+}
+
+// Keys of which some settings apply at once. The others configure objects that are made at the start.
+var (
+	artifactsKey = part.Key{Name: "artifacts", Late: "artifacts.dir, ttl, max_bytes, max_count, memory_bytes, disk_bytes and backup", Split: func(c *config.Config) (live, late any) {
+		rest := c.Artifacts
+		rest.TokenTTL, rest.Redact = 0, false
+		return []any{c.Artifacts.TokenTTL, c.Artifacts.Redact}, rest
+	}}
+	agentsKey = part.Key{Name: "agents", Late: "agents.routing, agents.lease and agents.max", Split: func(c *config.Config) (live, late any) {
+		a := c.Agents
+		return []any{a.Invocation, a.Limits, a.PerAgent}, []any{a.Routing, a.Lease, a.Max}
+	}}
+	hubKey = part.Key{Name: "hub", Late: "hub, except its tokens, issuers and computers", Split: func(c *config.Config) (live, late any) {
+		rest := c.Hub
+		rest.Tokens, rest.Issuers, rest.Computers = nil, nil, nil
+		return []any{c.Hub.Tokens, c.Hub.Issuers, c.Hub.Computers}, rest
+	}}
+	httpKey = part.Key{Name: "http", Late: "http.max_body_bytes, max_sessions, session_idle and keep_alive", Split: func(c *config.Config) (live, late any) {
+		rest := c.HTTP
+		rest.AllowedHosts, rest.AllowedOrigins = nil, nil
+		return []any{c.HTTP.AllowedHosts, c.HTTP.AllowedOrigins}, rest
+	}}
+)
+
+// callKeys are the keys of the calls at /mcp and /mcps. Faces put them in force with a new front.
+var callKeys = append(part.AtOnce(
+	"mode", "auto_tokens", "firewall", "browse", "proxy", "expose_hydrate", "tolerant_args", "policy", "profiles", "rate_limits", "cache", "retry", "tasks", "pin", "guards", "cache_stable",
+), part.Key{Name: "strict", Late: "strict, as far as lists and paths of the catalog", Split: func(c *config.Config) (live, late any) { return c.Strict, c.Strict }})
