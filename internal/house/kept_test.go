@@ -6,7 +6,6 @@ import (
 	"flag"
 	"go/ast"
 	"go/doc"
-	"go/importer"
 	"go/parser"
 	"go/printer"
 	"go/token"
@@ -163,27 +162,9 @@ const maxNil = 133
 
 // TestNilStores counts comparisons of stores and nodes with nil, by their static types.
 func TestNilStores(t *testing.T) {
-	all := list(t)
-	fset := token.NewFileSet()
-	imp := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(all[path].Export) })
 	var places []string
-	for path, p := range all {
-		if p.Standard || !strings.HasPrefix(path, Module) {
-			continue
-		}
-		var files []*ast.File
-		for _, name := range p.GoFiles {
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files = append(files, file)
-		}
-		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-		if _, err := (&types.Config{Importer: imp}).Check(path, fset, files, info); err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
+	for _, p := range typedPackages(t) {
+		for _, file := range p.files {
 			ast.Inspect(file, func(n ast.Node) bool {
 				b, ok := n.(*ast.BinaryExpr)
 				if !ok || b.Op != token.EQL && b.Op != token.NEQ {
@@ -192,9 +173,9 @@ func TestNilStores(t *testing.T) {
 				if y, ok := b.Y.(*ast.Ident); !ok || y.Name != "nil" {
 					return true
 				}
-				name := types.TypeString(info.TypeOf(b.X), func(p *types.Package) string { return strings.TrimPrefix(p.Path(), Module+"/") })
+				name := types.TypeString(p.info.TypeOf(b.X), func(p *types.Package) string { return strings.TrimPrefix(p.Path(), Module+"/") })
 				if slices.Contains(optional, name) {
-					places = append(places, fset.Position(b.Pos()).String()+" "+name)
+					places = append(places, typedFset.Position(b.Pos()).String()+" "+name)
 				}
 				return true
 			})

@@ -15,6 +15,10 @@ const (
 	maxFields  = 20  // fields of a struct with methods
 	minTests   = 0.4 // lines of tests in a package's own folder, to a line of its code
 	smallRoom  = 300 // lines of code, up to which tests may be elsewhere
+	maxImports = 25  // packages of the module that a package imports
+	maxUpward  = 10  // percent of the arrows between the files of a package that run up
+	fewArrows  = 30  // arrows between the files of a package, below which it is read whole
+	maxFancy   = 10  // words of fancy in 1,000 lines of the comments of a folder
 )
 
 func weightRules() []Rule {
@@ -50,8 +54,13 @@ func weightRules() []Rule {
 		},
 		{
 			Name:   "comments use plain words",
-			Reason: "a relative clause without its noun has to be read twice; the rate of such words may only fall",
+			Reason: fmt.Sprintf("a relative clause without its noun has to be read twice; %d such words in 1,000 lines are the most, and where there are more they may only fall", maxFancy),
 			Find:   findFancy,
+		},
+		{
+			Name:   "a package knows few others",
+			Reason: fmt.Sprintf("a package that imports more than %d others of the module can break with each of them", maxImports),
+			Find:   findKnowing,
 		},
 	}
 }
@@ -245,31 +254,74 @@ var fancy = []struct {
 	{regexp.MustCompile(`\balone\b`), "only"},
 }
 
-// findFancy compares how often words stand in 1,000 lines of comments with the ceilings.
+// findFancy compares how often such words stand in the comments of each folder with the bound, or with the
+// ceiling of the folder.
 func findFancy(t *Tree) []string {
-	total, counts := 0, make([]int, len(fancy))
+	lines, counts := map[string]int{}, map[string][]int{}
 	for _, p := range t.Packages {
+		dir := room(p.Path)
+		if counts[dir] == nil {
+			counts[dir] = make([]int, len(fancy))
+		}
 		for _, file := range p.Files {
 			if file.Test {
 				continue
 			}
 			for _, group := range file.AST.Comments {
 				for line := range strings.SplitSeq(strings.TrimSpace(group.Text()), "\n") {
-					total++
+					lines[dir]++
 					for i, f := range fancy {
-						counts[i] += len(f.word.FindAllString(line, -1))
+						counts[dir][i] += len(f.word.FindAllString(line, -1))
 					}
 				}
 			}
 		}
 	}
 	var found []string
-	for i, f := range fancy {
-		if i >= len(wordCeilings) || total == 0 {
-			break
+	for _, dir := range slices.Sorted(maps.Keys(counts)) {
+		total, most := 0, max(maxFancy, wordCeilings[dir])
+		var words []string
+		for i, f := range fancy {
+			if total += counts[dir][i]; counts[dir][i] > 0 {
+				words = append(words, fmt.Sprintf("%s %d times, write %s", f.word, counts[dir][i], f.instead))
+			}
 		}
-		if rate := 1000 * float64(counts[i]) / float64(total); rate > wordCeilings[i] {
-			found = append(found, fmt.Sprintf("comments: %s stands %.1f times in 1,000 lines, at most %.1f: write %s", f.word, rate, wordCeilings[i], f.instead))
+		rate := 1000 * total / max(1, lines[dir])
+		if total > fewWords && rate > most {
+			found = append(found, fmt.Sprintf("comments of %s: %d rare words in 1,000 lines, at most %d: %s", dir, rate, most, strings.Join(words, "; ")))
+		}
+	}
+	return found
+}
+
+// fewWords of fancy may stand in any folder, however short its comments are.
+const fewWords = 3
+
+// room returns the folder of the first level of a package, below internal or in the module.
+func room(path string) string {
+	parts := strings.Split(path, "/")
+	if parts[0] == "internal" && len(parts) > 1 {
+		return parts[0] + "/" + parts[1]
+	}
+	return parts[0]
+}
+
+// findKnowing compares how many packages of the module each package imports with the bound, or with its ceiling.
+func findKnowing(t *Tree) []string {
+	var found []string
+	for _, p := range t.Packages {
+		known := map[string]bool{}
+		for _, e := range t.imports(p) {
+			if e.Local && !e.Test {
+				known[e.To] = true
+			}
+		}
+		n, most := len(known), max(maxImports, importCeilings[p.Path])
+		switch {
+		case n > most:
+			found = append(found, fmt.Sprintf("%s: imports %d packages of the module, at most %d", p.Path, n, most))
+		case most > maxImports && n < most-4:
+			found = append(found, fmt.Sprintf("internal/house/ceilings.go: %s imports %d packages of the module: lower its ceiling of %d, or remove it", p.Path, n, most))
 		}
 	}
 	return found
