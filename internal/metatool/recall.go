@@ -1,7 +1,8 @@
 package metatool
 
 import (
-	"context"
+	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -21,6 +22,8 @@ const (
 	recallTTL   = 24 * time.Hour   // after the last change
 	recallWrite = 5 * time.Second  // bounds one request to the store
 	recallRetry = 30 * time.Second // after a failure
+	// recallWait bounds how long the first request of a session waits for what is kept.
+	recallWait = time.Second
 	// recallBytes bounds a document: the frozen cards go first, then all.
 	recallBytes = 256 << 10
 	// maxRecallsDirty bounds the documents that are still to be written. With more, because the store does
@@ -32,9 +35,10 @@ const (
 // called: for corrected ids, stable prefixes and conditions after a restart. A document is written in
 // the background, up to a second late. The zero value keeps nothing. It is safe for concurrent use.
 type recalls struct {
-	docs store.Docs   // set before the first use
-	log  *slog.Logger // of failures; nil discards them
-	self string       // this process among the nodes of a cluster, which share principals alone; "" if it is the only one
+	docs   store.Docs   // set before the first use
+	log    *slog.Logger // of failures; nil discards them
+	self   string       // names this process in the documents; a random name where empty
+	shared bool         // nodes of a cluster change the documents of principals; set before the first use
 
 	mu     sync.Mutex // guards below
 	of     map[string]*recall
@@ -45,20 +49,28 @@ type recalls struct {
 	run    sync.WaitGroup
 }
 
-// recall is one document, and the sessions that share it: those of a principal at several endpoints.
+// recall is one document, and the sessions that share it: those of a principal at several endpoints, and at other
+// nodes of a cluster.
+//
+//	session ─▶ mark ─▶ merge into p.HASH ─▶ Follow at the other nodes ─▶ arrive ─▶ apply ─▶ sessions
 type recall struct {
-	key  string
-	sole *store.Sole // of the writing goroutine
-	last []byte      // what was written; of the same
-
+	key     string
 	changed func(*sessionState) // recalls.mark
-	shared  *sharedRecall       // nil: this process alone writes
+	ready   chan struct{}       // closed after the first read, successful or not
+
+	// The next are of the writing goroutine.
+	rev  uint64 // of the document that this process has written last
+	last recallRecord
 
 	// The next are guarded by recalls.mu.
 	states map[*sessionState]struct{}
 	due    bool         // marked, and not written since
 	again  time.Time    // not written before, because it has failed
 	kept   recallRecord // what there is without states: of before the restart, or of sessions that have ended
+	stop   func()       // ends the Follow; nil before the first successful read
+	gone   bool         // forgotten
+	news   []byte       // the newest document that is not applied yet
+	tally  tally
 }
 
 // remember says that what outlasts the process has changed.
@@ -90,7 +102,7 @@ type keptCards struct {
 // join gives the data of a session what is kept for it.
 func (m *recalls) join(r *mcp.Request, st *sessionState) {
 	of := r.Session
-	if m.docs == nil || m.self != "" && !r.Modern() {
+	if m.docs == nil || m.shared && !r.Modern() {
 		if !r.Modern() {
 			handOver(of, st)
 		}
@@ -102,66 +114,51 @@ func (m *recalls) join(r *mcp.Request, st *sessionState) {
 	} else if _, ok := sessionid.Born(of); !ok {
 		return // it ends with the process
 	}
-	key := "p." + store.Hash(holder)
-	if m.self != "" {
-		m.joinShared(key, st)
-		of.OnClose(func() { m.leave(st) })
+	k := m.hold("p."+store.Hash(holder), fresh, st)
+	if k == nil {
 		return
 	}
-	m.mu.Lock()
-	k := m.of[key]
-	m.mu.Unlock()
-	if k == nil {
-		k = &recall{key: key, sole: store.NewSole(m.docs, key, 0), changed: m.mark, states: map[*sessionState]struct{}{}}
-		if !fresh {
-			k.load(m.docs)
-		}
+	wait := time.NewTimer(recallWait)
+	defer wait.Stop()
+	select {
+	case <-k.ready:
+	case <-wait.C: // it begins without
 	}
+	of.OnClose(func() { m.leave(st) })
+}
+
+// hold adds a session to the document of a key, of which nothing is kept if it is fresh. It returns nil after close.
+func (m *recalls) hold(key string, fresh bool, st *sessionState) *recall {
 	m.mu.Lock()
-	if other := m.of[key]; other != nil {
-		k = other
-	} else {
-		m.init()
+	if m.closed {
+		m.mu.Unlock()
+		return nil
+	}
+	if m.of == nil {
+		m.self = cmp.Or(m.self, rand.Text()[:8])
+		m.of, m.dirty, m.end = map[string]*recall{}, map[*recall]struct{}{}, make(chan struct{})
+	}
+	k := m.of[key]
+	if k == nil {
+		k = &recall{key: key, changed: m.mark, ready: make(chan struct{}), states: map[*sessionState]struct{}{}, tally: tally{self: m.self}}
 		m.of[key] = k
+		if fresh {
+			k.stop, k.tally.begun = func() {}, true
+			close(k.ready)
+		} else {
+			m.run.Go(func() { m.begin(k) })
+		}
 	}
 	first := len(k.states) == 0
 	k.states[st] = struct{}{}
 	st.recall = k
 	kept := k.kept
-	m.mu.Unlock()
-	st.resume(kept)
 	if first && st.ledger != nil {
 		st.ledger.Resume(kept.Calls, func() { m.mark(st) })
 	}
-	of.OnClose(func() { m.leave(st) })
-}
-
-// init makes the maps. The caller holds mu.
-func (m *recalls) init() {
-	if m.of == nil {
-		m.of, m.dirty, m.end = map[string]*recall{}, map[*recall]struct{}{}, make(chan struct{})
-	}
-}
-
-// resume adds what is kept of an earlier time of the session.
-func (st *sessionState) resume(kept recallRecord) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for _, id := range kept.Offered {
-		st.offerLocked(id)
-	}
-	st.listed = st.listed || kept.Listed
-	if st.stable.seen != nil || len(kept.Seen) == 0 {
-		return
-	}
-	st.stable = stablePrefix{tag: kept.Tag}
-	for _, c := range kept.Seen {
-		if c.Card == nil {
-			st.stable.put(c.ID, nil)
-			continue
-		}
-		st.stable.put(c.ID, &frozenCard{*c.Card, c.Scored})
-	}
+	m.mu.Unlock()
+	st.absorb(kept)
+	return k
 }
 
 // handOver takes what the last node of a session has left for this one, and leaves it for the next one. Quotas are
@@ -169,7 +166,7 @@ func (st *sessionState) resume(kept recallRecord) {
 func handOver(of *mcp.Session, st *sessionState) {
 	var kept recallRecord
 	if left := sessionid.Left(of); left != nil && json.Unmarshal(left, &kept) == nil && kept.V == 1 {
-		st.resume(kept)
+		st.absorb(kept)
 		st.ledger.Resume(kept.Calls, func() {})
 	}
 	sessionid.OnLeave(of, func() json.RawMessage {
@@ -183,20 +180,6 @@ func handOver(of *mcp.Session, st *sessionState) {
 		}
 		return r.encode()
 	})
-}
-
-// load reads the document. Without an answer of the store the session begins anew.
-func (k *recall) load(docs store.Docs) {
-	ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
-	defer cancel()
-	doc, err := docs.Get(ctx, k.key)
-	if err != nil || doc.Rev == 0 {
-		return
-	}
-	var r recallRecord
-	if json.Unmarshal(doc.Value, &r) == nil && r.V == 1 {
-		k.kept, k.last, k.sole = r, doc.Value, store.NewSole(docs, k.key, doc.Rev)
-	}
 }
 
 // leave writes what is to be written of a session that has ended, and forgets it.
@@ -226,11 +209,9 @@ func (m *recalls) forget(k *recall) {
 	if m.of[k.key] == k {
 		delete(m.of, k.key)
 	}
-	if k.shared != nil {
-		k.shared.gone = true
-		if k.shared.stop != nil {
-			k.shared.stop()
-		}
+	k.gone = true
+	if k.stop != nil {
+		k.stop()
 	}
 }
 
@@ -312,7 +293,7 @@ func (m *recalls) writeAll(todo []*recall, now time.Time) time.Duration {
 	return recallDelay
 }
 
-// write writes a document, unless it is there already.
+// write writes a document.
 func (m *recalls) write(k *recall) error {
 	m.mu.Lock()
 	states, record := slices.Collect(maps.Keys(k.states)), k.kept
@@ -320,18 +301,8 @@ func (m *recalls) write(k *recall) error {
 	if len(states) > 0 {
 		record = snapshotOf(states)
 	}
-	value := record.encode()
-	if k.shared != nil {
-		if err := m.merge(k, record); err != nil {
-			return err
-		}
-	} else if value != nil && !slices.Equal(value, k.last) {
-		ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
-		defer cancel()
-		if err := k.sole.Write(ctx, value, recallTTL); err != nil {
-			return err
-		}
-		k.last = value
+	if err := m.merge(k, record); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -405,8 +376,8 @@ func (m *recalls) close() {
 	}
 	m.closed = true
 	for _, k := range m.of {
-		if k.shared != nil && k.shared.stop != nil {
-			k.shared.stop()
+		if k.stop != nil {
+			k.stop()
 		}
 	}
 	m.mu.Unlock()

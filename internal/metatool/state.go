@@ -2,7 +2,6 @@ package metatool
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -91,7 +90,7 @@ func (s *State) ShareBodies(of *BodyNodes) { s.bodies = of }
 // known at all of them a second later. It must be called before the State is used.
 func (s *State) Share(docs store.Docs, nodes func() int, of *tasks.Nodes) {
 	s.ledgers.grants = dispatch.NewGrants(docs, nodes)
-	s.recalls.docs, s.recalls.self = docs, rand.Text()[:8]
+	s.recalls.docs, s.recalls.shared = docs, true
 	s.tasks.Share(docs, of)
 }
 

@@ -12,24 +12,9 @@ import (
 )
 
 const (
-	// recallWait bounds how long the first request of a principal at a node waits for what other nodes have shown.
-	recallWait = time.Second
 	// maxCounters bounds the processes that a document counts calls for. Beyond it they are put together.
 	maxCounters = 32
 )
-
-// sharedRecall is the part of a recall that other nodes of a cluster change, too:
-//
-//	session ─▶ mark ─▶ merge into p.HASH ─▶ Follow at the other nodes ─▶ arrive ─▶ apply ─▶ sessions
-//
-// recalls.mu guards it.
-type sharedRecall struct {
-	ready chan struct{} // closed after the first read, successful or not
-	stop  func()        // ends the Follow; nil before
-	gone  bool          // forgotten
-	news  []byte        // the newest document that is not applied yet
-	tally tally
-}
 
 // tally counts the calls of a principal over all processes. Each process has a counter of its own in the document, so
 // that a write may be repeated.
@@ -93,23 +78,33 @@ func (t *tally) put(r *recallRecord, calls int64) {
 	}
 }
 
-// begin follows the document. Without an answer of the store, the next write tries again.
+// begin reads the document, and follows it if other nodes change it. Without an answer of the store, the next write
+// tries again.
 func (m *recalls) begin(k *recall) {
-	stop, err := m.docs.Follow(k.key, func(doc store.Doc) { m.arrive(k, doc) })
+	stop, err := func() {}, error(nil)
+	if m.shared {
+		stop, err = m.docs.Follow(k.key, func(doc store.Doc) { m.arrive(k, doc) })
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
+		defer cancel()
+		var doc store.Doc
+		doc, err = m.docs.Get(ctx, k.key)
+		m.arrive(k, doc)
+	}
 	m.apply(k)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case err != nil:
-	case m.closed || k.shared.gone || k.shared.stop != nil:
+	case m.closed || k.gone || k.stop != nil:
 		stop()
 	default:
-		k.shared.stop, k.shared.tally.begun = stop, true
+		k.stop, k.tally.begun = stop, true
 	}
 	select {
-	case <-k.shared.ready:
+	case <-k.ready:
 	default:
-		close(k.shared.ready)
+		close(k.ready)
 	}
 }
 
@@ -117,12 +112,12 @@ func (m *recalls) begin(k *recall) {
 func (m *recalls) arrive(k *recall, doc store.Doc) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if doc.Rev == 0 || doc.Value == nil || m.closed || k.shared.gone {
+	if doc.Rev == 0 || doc.Value == nil || m.closed || k.gone {
 		return
 	}
-	k.shared.news = doc.Value
+	k.news = doc.Value
 	select {
-	case <-k.shared.ready:
+	case <-k.ready:
 		m.run.Go(func() { m.apply(k) })
 	default: // begin applies it
 	}
@@ -132,12 +127,12 @@ func (m *recalls) arrive(k *recall, doc store.Doc) {
 func (m *recalls) apply(k *recall) {
 	var r recallRecord
 	m.mu.Lock()
-	if k.shared.news == nil || json.Unmarshal(k.shared.news, &r) != nil || r.V != 1 {
+	if k.news == nil || json.Unmarshal(k.news, &r) != nil || r.V != 1 {
 		m.mu.Unlock()
 		return
 	}
-	k.shared.news = nil
-	more := k.shared.tally.hear(r)
+	k.news = nil
+	more := k.tally.hear(r)
 	k.kept.add(r)
 	k.kept.Calls += more
 	states := slices.Collect(maps.Keys(k.states))
@@ -160,40 +155,7 @@ func (k *recall) calls() int64 {
 	return k.kept.Calls
 }
 
-// joinShared gives the data of a principal what the nodes of the cluster keep for it.
-func (m *recalls) joinShared(key string, st *sessionState) {
-	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		return
-	}
-	m.init()
-	k := m.of[key]
-	fresh := k == nil
-	if fresh {
-		k = &recall{key: key, changed: m.mark, states: map[*sessionState]struct{}{}}
-		k.shared = &sharedRecall{ready: make(chan struct{}), tally: tally{self: m.self}}
-		m.of[key] = k
-		m.run.Go(func() { m.begin(k) })
-	}
-	first := len(k.states) == 0
-	k.states[st] = struct{}{}
-	st.recall = k
-	kept := k.kept
-	if first && st.ledger != nil {
-		st.ledger.Resume(kept.Calls, func() { m.mark(st) })
-	}
-	m.mu.Unlock()
-	st.absorb(kept)
-	wait := time.NewTimer(recallWait)
-	defer wait.Stop()
-	select {
-	case <-k.shared.ready:
-	case <-wait.C: // it begins without
-	}
-}
-
-// absorb adds what was shown at other nodes. That is in the document already.
+// absorb adds what was shown before, or at other nodes. That is in the document already.
 func (st *sessionState) absorb(r recallRecord) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -254,17 +216,21 @@ func (r *recallRecord) add(more recallRecord) {
 // merge writes a document over what other nodes have written.
 func (m *recalls) merge(k *recall, own recallRecord) error {
 	m.mu.Lock()
-	done := m.closed || k.shared.stop != nil || k.shared.gone
+	done := m.closed || k.stop != nil || k.gone
 	m.mu.Unlock()
 	if !done {
 		m.begin(k)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recallWrite)
 	defer cancel()
-	var next recallRecord
-	_, err := store.Change(ctx, m.docs, k.key, func(doc store.Doc) ([]byte, time.Duration, error) {
+	next := recallRecord{}
+	doc, err := store.Change(ctx, m.docs, k.key, func(doc store.Doc) ([]byte, time.Duration, error) {
 		var there recallRecord
-		if doc.Rev != 0 && (json.Unmarshal(doc.Value, &there) != nil || there.V != 1) {
+		switch {
+		case doc.Rev == 0:
+		case doc.Rev == k.rev:
+			there = k.last
+		case json.Unmarshal(doc.Value, &there) != nil || there.V != 1:
 			there = recallRecord{}
 		}
 		next = there
@@ -273,8 +239,8 @@ func (m *recalls) merge(k *recall, own recallRecord) error {
 		}
 		next.add(own)
 		m.mu.Lock()
-		if k.shared.tally.begun {
-			k.shared.tally.put(&next, k.calls())
+		if k.tally.begun {
+			k.tally.put(&next, k.calls())
 		}
 		m.mu.Unlock()
 		value := next.encode()
@@ -284,9 +250,10 @@ func (m *recalls) merge(k *recall, own recallRecord) error {
 		return value, recallTTL, nil
 	})
 	if err == nil {
+		k.rev, k.last = doc.Rev, next
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		k.shared.tally.wrote = next.By[m.self]
+		k.tally.wrote = next.By[m.self]
 	}
 	return err
 }

@@ -19,7 +19,7 @@ import (
 
 // sharing returns a node of a cluster, and what makes it a session of a principal.
 func sharing(t *testing.T, docs store.Docs, name string) (m *recalls, join func(principal string) (*sessionState, *mcp.Session)) {
-	m = &recalls{docs: docs, self: name}
+	m = &recalls{docs: docs, self: name, shared: true}
 	t.Cleanup(m.close)
 	return m, func(principal string) (*sessionState, *mcp.Session) {
 		s := mcp.NewSession("", principal)
@@ -43,7 +43,7 @@ func TestSharedRecall(t *testing.T) {
 			all = append(all, st)
 		}
 		show := func(st *sessionState, id string) {
-			st.arrange(c, []catalog.Card{{ID: id, Kind: catalog.KindTool, Description: "as " + st.recall.shared.tally.self + " shows it"}}, false)
+			st.arrange(c, []catalog.Card{{ID: id, Kind: catalog.KindTool, Description: "as " + st.recall.tally.self + " shows it"}}, false)
 			st.mu.Lock()
 			st.offerLocked(id)
 			st.mu.Unlock()
