@@ -17,18 +17,6 @@ func newTracer(e *Engine) *trace.Tracer {
 	})
 }
 
-// spansOf returns where the spans of a configuration go.
-func spansOf(o *config.OTLP) trace.Settings {
-	if o.URL == "" {
-		return trace.Settings{}
-	}
-	headers := map[string]string{}
-	for name, value := range o.Headers {
-		headers[name] = value.Reveal()
-	}
-	return trace.Settings{URL: o.URL, Headers: headers, Service: o.ServiceName, Sample: o.Sample, Timeout: o.Timeout}
-}
-
 // hubSpans returns how a hub makes spans of calls that it carries.
 func hubSpans(t *trace.Tracer) func(computer, tool string, payload json.RawMessage) (json.RawMessage, func(json.RawMessage, string)) {
 	return func(computer, tool string, payload json.RawMessage) (json.RawMessage, func(json.RawMessage, string)) {
@@ -42,7 +30,7 @@ func hubSpans(t *trace.Tracer) func(computer, tool string, payload json.RawMessa
 
 // sendSpans applies the key otlp.
 func sendSpans(t *trace.Tracer, c *config.Config, log *slog.Logger) {
-	if err := t.Configure(spansOf(&c.OTLP)); err != nil {
+	if err := t.Configure(c.OTLP.Settings()); err != nil {
 		log.Error("spans cannot be sent", "err", err)
 	}
 }

@@ -223,7 +223,7 @@ func (d *decoder) checkAgents(c *Config) {
 	}
 	d.checkHosts("agents.hosts", a.Hosts)
 	for i, name := range a.Headers {
-		if !headerName(name) {
+		if !strict.HeaderName(name) {
 			d.Fail(d.At("agents.headers"), "agents.headers", "agents.headers[%d] must be the name of a header such as X-Tenant, not %q", i, strict.Clip(name))
 		}
 	}

@@ -39,11 +39,11 @@ func (d *decoder) check(c *Config) {
 	inheritTrust(c)
 	checkProfiles(d, c)
 	d.checkSearch(c)
-	checkOTLP(d, c)
+	c.OTLP.Check(d.Decoder)
 	checkHooks(d, c)
 	checkStore(d, c)
 	if c.PublicURL != "" {
-		if u := d.checkURL(c.PublicURL, "public_url"); u != nil && !c.Auth.Required() && !address.Loopback(u.Hostname()) {
+		if u := d.CheckURL(c.PublicURL, "public_url"); u != nil && !c.Auth.Required() && !address.Loopback(u.Hostname()) {
 			d.Warn(d.At("public_url"), "public_url", "public_url is not a loopback address and no auth.tokens are configured: whoever reaches it can call every tool")
 		}
 	}
@@ -147,7 +147,7 @@ func (d *decoder) checkSearch(c *Config) {
 	if e.URL == "" {
 		return
 	}
-	if u := d.checkURL(e.URL, key+".url"); u != nil && u.Scheme == "http" && e.Key != "" && !address.Loopback(u.Hostname()) {
+	if u := d.CheckURL(e.URL, key+".url"); u != nil && u.Scheme == "http" && e.Key != "" && !address.Loopback(u.Hostname()) {
 		d.Warn(d.At(key+".url"), key+".url", "%s.key goes to %s without TLS; use https", key, u.Host)
 	}
 }
@@ -230,7 +230,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	d.expand.noteServer(s)
 	d.checkTransport(s, path, at)
 	d.checkCommand(s, path)
-	d.checkHeaders(s.Headers, path)
+	d.CheckHeaders(s.Headers, path, withoutUserTexts)
 	checkOAuth(d, s, path)
 	checkPerPrincipal(d, s, path)
 	checkLists(d, s, path)
@@ -348,31 +348,10 @@ func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
 		d.Strict(d.At(key), key, "%s has no effect without %s.url", key, path)
 	}
 	if s.URL != "" {
-		d.checkURL(s.URL, strict.Join(path, "url"))
+		d.CheckURL(s.URL, strict.Join(path, "url"))
 	} else if d.Set(strict.Join(path, "url")) && !d.Bad(strict.Join(path, "url")) {
 		d.Fail(d.At(strict.Join(path, "url")), strict.Join(path, "url"), "%s.url is empty", path)
 	}
-}
-
-// checkURL returns the parsed form of an http or https URL and reports any other value. The report
-// omits the value, because it may hold a password.
-func (d *decoder) checkURL(text, key string) *url.URL {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Hostname() == "":
-		d.Fail(d.At(key), key, "%s must be a whole URL such as https://mcp.example.com/mcp", key)
-	case u.Scheme != "http" && u.Scheme != "https":
-		d.Fail(d.At(key), key, "%s must begin with http:// or https://, not %q", key, strict.Clip(u.Scheme+"://"))
-	default:
-		if port := u.Port(); port != "" {
-			if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-				d.Fail(d.At(key), key, "%s: the port must be a number up to 65535, not %q", key, strict.Clip(port))
-				return nil
-			}
-		}
-		return u
-	}
-	return nil
 }
 
 func (d *decoder) checkCommand(s *Server, path string) {
@@ -413,25 +392,6 @@ func firstOf(a, b string) string {
 		return a
 	}
 	return b
-}
-
-// checkHeaders checks the headers of the object at path.
-func (d *decoder) checkHeaders(headers map[string]Secret, path string) {
-	for name, value := range headers {
-		key := strict.Join(strict.Join(path, "headers"), name)
-		switch {
-		case !headerName(name):
-			d.Fail(d.At(key), key, "%s.headers: %q cannot be a header's name", path, strict.Clip(name))
-		case strings.ContainsFunc(withoutUserTexts(value), func(r rune) bool { return control(r) && r != '\t' }):
-			d.Fail(d.At(key), key, "%s.headers.%s holds a line break or another control character", path, name)
-		}
-	}
-}
-
-func headerName(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
 }
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }

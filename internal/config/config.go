@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
+	"github.com/weir-mcp/weir/internal/config/otlp"
 )
 
 // Config is the whole configuration. Each field's doc tag is its documentation, in the JSON Schema
@@ -66,7 +67,7 @@ type Config struct {
 	Log           Log                 `key:"log" doc:"weir's own log, on standard error."`
 	Events        Events              `key:"events" doc:"What happens, for operators: never arguments, queries or results."`
 
-	OTLP OTLP `key:"otlp" doc:"Spans of requests, for OpenTelemetry collectors: never arguments or results."`
+	OTLP otlp.Section `key:"otlp" doc:"Spans of requests, for OpenTelemetry collectors: never arguments or results."`
 
 	Audit Audit `key:"audit" safety:"true" doc:"The audit log: who called what, when and with which outcome, in files that show a change."`
 

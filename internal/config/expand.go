@@ -12,9 +12,6 @@ import (
 	"github.com/weir-mcp/weir/internal/json/strict"
 )
 
-// maxNested bounds ${A:-${B:-…}}.
-const maxNested = 16
-
 // resolved holds the ports and answers of one reading for the next reading of the same file. So a
 // reload neither moves a port nor asks a question again.
 type resolved struct {
@@ -67,88 +64,37 @@ func (e *expander) active() bool              { return e.inside }
 // text expands one text. With secret set, the result and every value in it are
 // noted as secrets.
 func (e *expander) text(text string, secret bool) (string, error) {
-	out, err := e.run(text, secret, 0)
+	out, err := strict.Variables{
+		Lookup:   e.opts.LookupEnv,
+		Other:    func(ref string) (string, bool, error) { return e.other(ref, secret) },
+		Others:   ", ${secret:NAME}, ${user:NAME}, ${input:id}, ${weir:exe} and ${weir:port}",
+		Resolved: func(name, value string) { e.noteVariable(name, value, secret) },
+	}.Expand(text)
 	if err == nil && secret && !mcpserver.HasUserText(strict.Secret(out)) {
 		e.hidden.note(out)
 	}
 	return out, err
 }
 
-func (e *expander) run(text string, secret bool, depth int) (string, error) {
-	if depth > maxNested {
-		return "", fmt.Errorf("defaults are nested more than %d deep", maxNested)
-	}
-	var out strings.Builder
-	for {
-		i := strings.Index(text, "${")
-		if i < 0 {
-			out.WriteString(text)
-			return out.String(), nil
-		}
-		if i > 0 && text[i-1] == '$' {
-			out.WriteString(text[:i-1] + "${")
-			text = text[i+2:]
-			continue
-		}
-		out.WriteString(text[:i])
-		end := closing(text[i+2:])
-		if end < 0 {
-			return "", errors.New("${ without a closing }; write $${ for the characters themselves")
-		}
-		value, err := e.one(text[i+2:i+2+end], secret, depth)
-		if err != nil {
-			return "", err
-		}
-		out.WriteString(value)
-		text = text[i+2+end+1:]
+func (e *expander) noteVariable(name, value string, secret bool) {
+	switch {
+	case tellingName(name):
+		e.hidden.certain(value)
+	case secret:
+		e.hidden.note(value)
 	}
 }
 
 // noteReferences remembers the references in the text at a path, each as far as it names its source:
 // ${HOME} for ${HOME:-/root}.
 func (e *expander) noteReferences(path, text string) {
-	var found []string
-	for {
-		i := strings.Index(text, "${")
-		if i < 0 {
-			break
-		}
-		end := closing(text[i+2:])
-		if end < 0 {
-			break
-		}
-		if i == 0 || text[i-1] != '$' {
-			name, _, _ := strings.Cut(text[i+2:i+2+end], ":-")
-			if one := "${" + name + "}"; !slices.Contains(found, one) {
-				found = append(found, one)
-			}
-		}
-		text = text[i+2+end+1:]
-	}
-	if len(found) > 0 {
+	if found := strict.References(text); len(found) > 0 {
 		e.from[path] = found
 	}
 }
 
-// closing returns the offset of the } that ends a reference. Its ${ was just read.
-func closing(text string) int {
-	open := 0
-	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] == '$' && i+1 < len(text) && text[i+1] == '{':
-			open++
-			i++
-		case text[i] == '}' && open == 0:
-			return i
-		case text[i] == '}':
-			open--
-		}
-	}
-	return -1
-}
-
-// one returns the value of one reference.
-func (e *expander) one(ref string, secret bool, depth int) (string, error) {
+// other returns the value of a reference that is no variable of the environment.
+func (e *expander) other(ref string, secret bool) (value string, known bool, err error) {
 	if id, ok := strings.CutPrefix(ref, "input:"); ok {
 		value, password, err := e.input(id)
 		switch {
@@ -157,41 +103,21 @@ func (e *expander) one(ref string, secret bool, depth int) (string, error) {
 		case err == nil && secret:
 			e.hidden.note(value)
 		}
-		return value, err
+		return value, true, err
 	}
 	if name, ok := strings.CutPrefix(ref, "secret:"); ok {
-		return e.secret(name)
+		value, err := e.secret(name)
+		return value, true, err
 	}
 	if name, ok := strings.CutPrefix(ref, "user:"); ok {
-		return e.user(name, secret)
+		value, err := e.user(name, secret)
+		return value, true, err
 	}
 	if what, ok := strings.CutPrefix(ref, "weir:"); ok {
-		return e.own(what)
+		value, err := e.own(what)
+		return value, true, err
 	}
-	if value, known, err := e.editor(ref); known {
-		return value, err
-	}
-	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(ref, "env:"), ":-")
-	if !variableName(name) {
-		return "", fmt.Errorf("%q is not a variable: known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${secret:NAME}, ${user:NAME}, ${input:id}, ${weir:exe} and ${weir:port}; write $${ for the characters themselves", strict.Clip("${"+ref+"}"))
-	}
-	value, found := "", false
-	if e.opts.LookupEnv != nil {
-		value, found = e.opts.LookupEnv(name)
-	}
-	if hasFallback && (!found || value == "") {
-		return e.run(fallback, secret, depth+1)
-	}
-	if !found {
-		return "", fmt.Errorf("the environment variable %s is not set; set it, or give a default with ${%s:-default}", name, name)
-	}
-	switch {
-	case tellingName(name):
-		e.hidden.certain(value)
-	case secret:
-		e.hidden.note(value)
-	}
-	return value, nil
+	return e.editor(ref)
 }
 
 // sealingKey is the secret with which weir seals the sign-ins of a person.
@@ -199,7 +125,7 @@ const sealingKey = "WEIR_CREDENTIALS_KEY"
 
 // secret returns the value of a secret that weir keeps.
 func (e *expander) secret(name string) (string, error) {
-	if !variableName(name) {
+	if !strict.VariableName(name) {
 		return "", fmt.Errorf("%q names no secret: use letters, digits and _, with no digit first", strict.Clip("${secret:"+name+"}"))
 	}
 	if e.opts.LookupSecret == nil {
@@ -359,17 +285,6 @@ func InputVariable(id string) string {
 		}
 		return '_'
 	}, id)
-}
-
-// variableName reports whether shells can set a variable with this name.
-func variableName(name string) bool {
-	for i, r := range name {
-		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // tellingName reports whether a variable's name says that it holds a secret.

@@ -130,12 +130,12 @@ func checkOn(d *decoder, h *Hook, key string) {
 
 func checkHookURL(d *decoder, h *Hook, path string) {
 	key := strict.Join(path, "url")
-	d.checkHeaders(h.Headers, path)
+	d.CheckHeaders(h.Headers, path, Secret.Reveal)
 	d.expand.hidden.url(h.URL)
 	if d.Bad(key) {
 		return
 	}
-	u := d.checkURL(h.URL, key)
+	u := d.CheckURL(h.URL, key)
 	if u == nil {
 		return
 	}
@@ -144,7 +144,7 @@ func checkHookURL(d *decoder, h *Hook, path string) {
 		d.Fail(d.At(key), key, "%s must have no user or password; use %s.headers: {Authorization: ${VAR}}", key, path)
 	case u.Fragment != "":
 		d.Fail(d.At(key), key, "%s must have no fragment", key)
-	case u.Scheme == "http" && known && public(ip):
+	case u.Scheme == "http" && known && !address.Private(ip):
 		d.Fail(d.At(key), key, "%s leads to the public address %s without TLS; use https", key, ip)
 	}
 }

@@ -141,7 +141,7 @@ func (d *decoder) checkHubs(c *Config) {
 		if r.URL == "" {
 			d.Fail(d.At(at), at, "%s has no url", at)
 		} else {
-			d.checkURL(r.URL, at+".url")
+			d.CheckURL(r.URL, at+".url")
 		}
 		if !isHubNamespace(r.Namespace) {
 			d.Fail(d.At(at+".namespace"), at+".namespace", noHubNamespace, at+".namespace", strict.Clip(r.Namespace))

@@ -206,7 +206,7 @@ func checkIssuerURL(d *decoder, text, path string, needed bool) {
 		}
 		return
 	}
-	u := d.checkURL(text, path)
+	u := d.CheckURL(text, path)
 	if u != nil && u.Scheme != "https" && !address.Loopback(u.Hostname()) {
 		d.Fail(d.At(path), path, "%s must be https: a program that changes the answer on its way could call as any user", path)
 	}

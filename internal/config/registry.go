@@ -12,7 +12,7 @@ func checkRegistry(d *decoder, c *Config) {
 	if c.Registry.URL == "" {
 		return
 	}
-	if u := d.checkURL(c.Registry.URL, key); u != nil && (u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+	if u := d.CheckURL(c.Registry.URL, key); u != nil && (u.User != nil || u.RawQuery != "" || u.Fragment != "") {
 		d.Fail(d.At(key), key, "%s must have no user, no query and no fragment, such as https://registry.example.com", key)
 	}
 }

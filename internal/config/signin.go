@@ -173,7 +173,7 @@ func checkFromCaller(d *decoder, s *Server, fail func(part, format string, args 
 
 // checkAuthorizationServer checks the URL of an authorization server.
 func checkAuthorizationServer(d *decoder, issuer, key string) {
-	if u := d.checkURL(issuer, key); u != nil && (u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Scheme != "https" && !localIssuer(u)) {
+	if u := d.CheckURL(issuer, key); u != nil && (u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Scheme != "https" && !localIssuer(u)) {
 		d.Fail(d.At(key), key, "%s must be the https URL of an authorization server without a query, such as https://login.example.com", key)
 	}
 }

@@ -81,8 +81,9 @@ var places = []place{
 
 	// contracts: what is configured and what can be called
 	{"agentserver", contracts, []string{"internal/catalog"}, "an MCP server made of commands, skills and functions"},
-	{"internal/config", contracts, []string{"internal/config/mcpserver"}, "reads the configuration; imports nothing that it configures"},
+	{"internal/config", contracts, []string{"internal/config/mcpserver", "internal/config/otlp"}, "reads the configuration; imports nothing that it configures"},
 	{"internal/config/mcpserver", contracts, nil, "one entry of mcpServers; reads no file and knows no other part of the configuration"},
+	{"internal/config/otlp", contracts, nil, "where spans go; a section that a Computer has, too"},
 	{"internal/catalog", contracts, nil, "what can be called; is given lists, fetches nothing"},
 	{"internal/lockfile", contracts, []string{"internal/catalog"}, "judges listings by weir.lock, between upstreams and the catalog; is given listings and the mode of each server, and starts nothing"},
 	{"internal/part", contracts, []string{"internal/config"}, "the life of a part of a gateway; is given configurations, and knows no part"},

@@ -43,7 +43,7 @@ var foundations = map[string][]string{
 	"agentserver":       {"internal/catalog", "internal/host/child", "internal/net/guard", "internal/protocol/invocation", "internal/protocol/listchange", "internal/host/place", "internal/json/rawjson", "internal/text/redact", "internal/json/strict", "internal/queue", "internal/store", "internal/text", "internal/text/uritemplate", "internal/limit/work"},
 	"agentclient":       {"internal/json/rawjson"},
 	"smcp/agent":        {"internal/office/a2c", "internal/office/member", "internal/json/rawjson"},
-	"smcp/computer":     {"internal/office/a2c", "internal/bridge", "internal/catalog", "internal/config", "internal/config/mcpserver", "internal/office/member", "internal/host/place", "internal/json/rawjson", "internal/text/redact", "internal/json/strict", "internal/observe/trace", "internal/upstream"},
+	"smcp/computer":     {"internal/office/a2c", "internal/bridge", "internal/catalog", "internal/config/mcpserver", "internal/config/otlp", "internal/office/member", "internal/host/place", "internal/json/rawjson", "internal/text/redact", "internal/json/strict", "internal/observe/trace", "internal/upstream"},
 	"smcp/hub":          {"internal/office/a2c", "internal/net/address", "internal/limit/memory", "internal/ownership", "internal/json/rawjson", "internal/office/roster", "internal/text/visible"},
 	"socketio":          {"internal/json/rawjson"},
 	"socketio/engineio": {"internal/limit/memory"},

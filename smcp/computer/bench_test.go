@@ -13,7 +13,6 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/testkit/wsbench"
 	"github.com/weir-mcp/weir/mcp"
@@ -43,7 +42,7 @@ func benchmarkToolCall(b *testing.B, local bool) {
 		b.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	cfg := &config.Server{Name: "mem", Namespace: "mem", Type: mcpserver.TransportStdio}
+	cfg := &mcpserver.Server{Name: "mem", Namespace: "mem", Type: mcpserver.TransportStdio}
 	c.mu.Lock()
 	c.servers, c.applied["mem"] = []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: ApplyAll}}}, cfg
 	c.mu.Unlock()

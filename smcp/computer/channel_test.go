@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -86,7 +85,7 @@ func openScripted(t *testing.T, s *scripted, back mcp.Handler) (conn *mcp.Conn, 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { close(s.out); _ = c.Close(context.Background()) })
-	cfg := &config.Server{Name: "mem", Namespace: "mem", Type: mcpserver.TransportStdio}
+	cfg := &mcpserver.Server{Name: "mem", Namespace: "mem", Type: mcpserver.TransportStdio}
 	c.mu.Lock()
 	c.servers, c.applied["mem"] = []*Server{{Name: "mem", Default: &ToolMeta{AutoApply: ApplyAll}}}, cfg
 	c.mu.Unlock()

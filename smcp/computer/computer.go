@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -108,7 +108,7 @@ type Computer struct {
 	mu      sync.Mutex // guards below
 	closed  bool
 	servers []*Server // in order
-	applied map[string]*config.Server
+	applied map[string]*mcpserver.Server
 	failed  map[string]string // errors of servers that could not be configured
 	book    toolBook
 }
@@ -136,7 +136,7 @@ func New(o Options) (*Computer, error) {
 		}
 	}
 	c := &Computer{
-		o: o, log: o.Logger, applied: map[string]*config.Server{}, failed: map[string]string{},
+		o: o, log: o.Logger, applied: map[string]*mcpserver.Server{}, failed: map[string]string{},
 	}
 	c.book = toolBook{c: c, listings: map[string]*listing{}, tools: &toolset{}}
 	c.office = office{c: c, channels: map[string]*channel{}, changes: map[string]bool{}}
@@ -238,8 +238,8 @@ func (c *Computer) replace(ctx context.Context, servers []*Server) error {
 	if err := checkServers(servers); err != nil {
 		return err
 	}
-	applied, failed := map[string]*config.Server{}, map[string]string{}
-	var order []*config.Server
+	applied, failed := map[string]*mcpserver.Server{}, map[string]string{}
+	var order []*mcpserver.Server
 	var errs []error
 	for _, s := range servers {
 		if s.Disabled {

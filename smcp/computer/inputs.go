@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
+	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/text/redact"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -331,9 +331,9 @@ func (r *rendering) named(key string, texts map[string]string) map[string]string
 }
 
 // render returns the configuration of a server for the supervisor, with the values of its inputs.
-func (c *Computer) render(ctx context.Context, s *Server) (*config.Server, error) {
+func (c *Computer) render(ctx context.Context, s *Server) (*mcpserver.Server, error) {
 	r := &rendering{ctx: ctx, in: c.inputs}
-	cfg := &config.Server{
+	cfg := &mcpserver.Server{
 		Name: s.Name, Namespace: "mcp", PerSession: s.PerSession, Start: mcpserver.StartBoot, Timeout: s.Timeout, IdleTimeout: max(c.o.IdleTimeout, 0),
 		Command: r.text("command", s.Command), Args: r.texts("args", s.Args), Cwd: absolute(c.o.Dir, r.text("cwd", s.Cwd)),
 		URL: r.text("url", s.URL), Env: r.secrets(r.named("env", s.Env)), Headers: r.secrets(r.named("headers", s.Headers)),
@@ -373,10 +373,10 @@ func (in *inputs) hideAll(texts []string, certain bool) {
 }
 
 // secrets converts values into secrets that are never logged.
-func (r *rendering) secrets(m map[string]string) map[string]config.Secret {
-	out := make(map[string]config.Secret, len(m))
+func (r *rendering) secrets(m map[string]string) map[string]strict.Secret {
+	out := make(map[string]strict.Secret, len(m))
 	for key, text := range m {
-		out[key] = config.Secret(text)
+		out[key] = strict.Secret(text)
 		r.in.hideAll([]string{text}, redact.Telling(key))
 		r.in.hideAll(redact.InURL(text), true)
 	}

@@ -6,25 +6,19 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/config/otlp"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 )
 
-// sendSpans applies the section otlp of a configuration, nil if it has none. It is read as weir.yaml
-// is, with variables of the environment in place of ${NAME}.
-func sendSpans(by *trace.Tracer, otlp json.RawMessage, lookupEnv func(string) (string, bool)) error {
+// sendSpans applies the section otlp of a configuration, nil if it has none.
+func sendSpans(by *trace.Tracer, section json.RawMessage, lookupEnv func(string) (string, bool)) error {
 	var to trace.Settings
-	if otlp != nil {
-		read, _, err := config.Parse("weir.yaml", rawjson.Object("otlp", otlp), config.Options{LookupEnv: lookupEnv})
+	if section != nil {
+		read, err := otlp.Read(section, lookupEnv)
 		if err != nil {
 			return fmt.Errorf("spans are not sent: %w", err)
 		}
-		o := &read.OTLP
-		to = trace.Settings{URL: o.URL, Headers: map[string]string{}, Service: o.ServiceName, Sample: o.Sample, Timeout: o.Timeout}
-		for name, value := range o.Headers {
-			to.Headers[name] = value.Reveal()
-		}
+		to = read.Settings()
 	}
 	return by.Configure(to)
 }
