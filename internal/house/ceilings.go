@@ -51,21 +51,20 @@ var (
 
 	// testedElsewhere are packages whose tests are in others, with the reason.
 	testedElsewhere = map[string]string{
-		"internal/setup/bundle":          "tests of the packages that use it",
-		"internal/config":                "cases in testdata",
-		"internal/setup":                 "tests of package cli run the commands",
-		"internal/house":                 "TestModule applies every rule to the module",
-		"internal/setup/machine":         "tests of packages weir and cli change the files of gateways",
-		"internal/setup/mcpregistry":     "tests of the packages that use it",
-		"internal/office/roster":         "tests of the packages that use it",
-		"internal/search":                "tests of the packages that use it",
-		"internal/json/splice":           "cases in testdata",
-		"internal/store":                 "tests of the packages that use it",
-		"internal/json/strict":           "tests of the packages that use it",
-		"internal/upstream/subscription": "tests of the packages that use it",
-		"s2sp/table":                     "tests of the packages that use it",
-		"smcp":                           "tests of hub, agent and computer",
-		"smcp/agent":                     "tests of the packages that use it",
+		"internal/setup/bundle":      "tests of the packages that use it",
+		"internal/config":            "cases in testdata",
+		"internal/setup":             "tests of package cli run the commands",
+		"internal/house":             "TestModule applies every rule to the module",
+		"internal/setup/machine":     "tests of packages weir and cli change the files of gateways",
+		"internal/setup/mcpregistry": "tests of the packages that use it",
+		"internal/office/roster":     "tests of the packages that use it",
+		"internal/search":            "tests of the packages that use it",
+		"internal/json/splice":       "cases in testdata",
+		"internal/store":             "tests of the packages that use it",
+		"internal/json/strict":       "tests of the packages that use it",
+		"s2sp/table":                 "tests of the packages that use it",
+		"smcp":                       "tests of hub, agent and computer",
+		"smcp/agent":                 "tests of the packages that use it",
 	}
 
 	// wordCeilings are the rates of fancy in 1,000 lines of comments, by folder.
