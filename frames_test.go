@@ -19,8 +19,8 @@ import (
 
 // Ceilings of the stack of a call, from the HTTP face to the wire of its server. They only fall.
 const (
-	maxFrames = 56 // functions of weir
-	maxHops   = 5  // adapters that only hand on: Serve, Dispatch or ServeHTTP of a function type
+	maxFrames = 48 // functions of weir
+	maxHops   = 0  // adapters that only hand on: Serve, Dispatch or ServeHTTP of a function type
 )
 
 // TestFramesOfACall: a reader of a stack dump sees the way of a call.

@@ -369,59 +369,6 @@ func (e *Engine) Down() []metatool.Missing { return down(e.manager, e.live) }
 // Snapshot implements metatool.Upstreams.
 func (e *Engine) Snapshot() *metatool.Snapshot { return e.live.Snapshot() }
 
-// Front returns the Handler of /mcp for a configuration: the handshake and the gateway behind it.
-// Several fronts may share one Engine.
-func (e *Engine) Front(c *config.Config) mcp.Handler {
-	mode, _ := metatool.ParseMode(string(c.Mode)) // the configuration has checked it
-	return e.front(c, mode)
-}
-
-// ShellFront returns a front for a shell command; it always uses mode gateway.
-func (e *Engine) ShellFront(c *config.Config) mcp.Handler { return e.front(c, metatool.ModeGateway) }
-
-func (e *Engine) front(c *config.Config, mode metatool.Mode) mcp.Handler {
-	opts := metatool.Options{
-		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
-		Caller: callerNow, Configured: configured(e.config.Load, e.manager),
-		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
-		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
-		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate, CheckHeaders: checkHeaders,
-	}
-	if c.Console.Capture {
-		opts.Capture = captureOf(opts.Redactor)
-	}
-	opts.Own = callersLists(e, c)
-	controls(c, &opts)
-	opts.Screen = ScreenOf(c)
-	opts.Leaks, opts.Hooks = leaksOf(c, e.conceal.tokens), e.hooks.configure(c)
-	opts.Operators.Room = e.Operator.Approvals
-	opts.Memory, opts.Cache.Room = e.Memory, e.Memory.Account("cache")
-	if c.Browse.Format == config.BrowseJSON {
-		opts.Format = result.FormatJSON
-	}
-	g := metatool.New(opts)
-	e.direct.Store(g.DirectCalls())
-	capabilities := func(ctx context.Context) json.RawMessage {
-		if e.firsts.over() {
-			return g.Capabilities(ctx)
-		}
-		return g.CapabilitiesOfStart(ctx)
-	}
-	life := &mcp.Lifecycle{ServerInfo: Identity(e.Version), Next: telemetry.TraceContext(e.rounds.Wrap(g), streamable.Header)}
-	return e.Trace.Handler("", &startupWait{engine: e, mode: g.Mode, names: g.Names, view: g.View, next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if r.Modern() {
-			upstream.StandsForPrincipal(r.Session)
-		}
-		if r.Method != "initialize" && r.Method != "server/discover" {
-			return life.Serve(ctx, r)
-		}
-		greeting := *life
-		greeting.Instructions = g.Instructions(ctx)
-		greeting.Capabilities = func(*mcp.Request) json.RawMessage { return capabilities(ctx) }
-		return greeting.Serve(ctx, r)
-	})})
-}
-
 // callerNow is the Caller of metatool.Options.
 func callerNow(ctx context.Context) (context.Context, error) {
 	id, err := guard.Again(ctx)

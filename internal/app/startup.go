@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -28,32 +27,23 @@ var (
 	noWait   = startupLimit{}
 )
 
-// A startupWait delays requests that read the catalog until the catalog is filled.
-type startupWait struct {
-	engine *Engine
-	mode   func(ctx context.Context) metatool.Mode      // of a request
-	names  func(ctx context.Context, name string) bool  // whether a tool can be called by a name now
-	view   func(ctx context.Context) *metatool.Snapshot // what exists for the caller of a request
-	next   mcp.Handler
-}
-
-// Serve implements mcp.Handler.
-func (p *startupWait) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	if !p.engine.firsts.over() && !p.engine.listings.full.Load() { // full: the catalog of before the restart
-		if limit := p.limitOf(ctx, r); limit != noWait {
-			p.engine.firsts.await(ctx, limit)
-		}
+// await delays a request that reads the catalog until the catalog is filled.
+func (s *surface) await(ctx context.Context, r *mcp.Request) {
+	if s.engine.firsts.over() || s.engine.listings.full.Load() { // full: the catalog of before the restart
+		return
 	}
-	return p.next.Serve(ctx, r)
+	if limit := s.limitOf(ctx, r); limit != noWait {
+		s.engine.firsts.await(ctx, limit)
+	}
 }
 
 // limitOf returns how long r may wait. The limit depends on the servers that are not listed yet.
-func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit {
+func (s *surface) limitOf(ctx context.Context, r *mcp.Request) startupLimit {
 	switch r.Method {
 	case "initialize", "server/discover":
 		return forShape
 	case "tools/list":
-		if p.mode(ctx) != metatool.ModeGateway {
+		if s.gateway.Mode(ctx) != metatool.ModeGateway {
 			return forCatalog
 		}
 		return forShape
@@ -75,13 +65,13 @@ func (p *startupWait) limitOf(ctx context.Context, r *mcp.Request) startupLimit 
 	case metatool.PromptGet:
 		id = rawjson.Text(rawjson.Get(arguments, "prompt_id"))
 	default:
-		if p.mode(ctx) == metatool.ModeGateway || p.names(ctx, name) {
+		if s.gateway.Mode(ctx) == metatool.ModeGateway || s.gateway.Names(ctx, name) {
 			return noWait
 		}
 		return forCatalog
 	}
 	// An entry that is hidden from the caller is one that does not exist: it takes as long.
-	if _, there := p.view(ctx).Catalog.Lookup(id); there {
+	if _, there := s.gateway.View(ctx).Catalog.Lookup(id); there {
 		return noWait
 	}
 	return forCatalog

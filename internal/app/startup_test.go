@@ -52,7 +52,8 @@ mcpServers:
 			}
 		}
 	}
-	front := e.Front(c)
+	front := NewFront(e)
+	front.Apply(c)
 	waits := func(id string, patience time.Duration) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

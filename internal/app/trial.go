@@ -49,8 +49,10 @@ func Try(ctx context.Context, c *config.Config, o Options) (*Trial, error) {
 
 // listed counts the tokens of the tools that an agent is shown.
 func listed(ctx context.Context, e *Engine, c *config.Config) (tokens int, err error) {
+	front := NewFront(e)
+	front.Apply(c)
 	here, there := mcp.Pipe()
-	server := mcp.NewConn(there, mcp.ConnOptions{Name: "a trial", Handler: e.Front(c), Logger: e.log, Session: mcp.NewSession("", guard.Principal(ctx))})
+	server := mcp.NewConn(there, mcp.ConnOptions{Name: "a trial", Handler: front, Logger: e.log, Session: mcp.NewSession("", guard.Principal(ctx))})
 	defer server.Close()
 	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway on trial", Client: true, Logger: e.log})
 	defer conn.Close()

@@ -15,21 +15,21 @@ import (
 func ExampleRounds() {
 	rounds := bridge.NewRounds(bridge.Options{})
 	defer rounds.Close()
-	handler := rounds.Wrap(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	handler := mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		answer, err := r.Peer.Call(ctx, "elicitation/create", json.RawMessage(`{"message":"Delete it?"}`), nil)
 		if err != nil {
 			return nil, err
 		}
 		return json.RawMessage(`{"content":[{"type":"text","text":` + string(rawjson.Get(answer, "action")) + `}]}`), nil
-	}))
+	})
 
 	agent := mcp.NewSession("", "ann")
 	call := func(more string) json.RawMessage {
 		params := `{"name":"delete"` + more + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 			`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}`
-		result, err := handler.Serve(context.Background(), &mcp.Request{
+		result, err := rounds.Serve(context.Background(), &mcp.Request{
 			ID: "1", Method: "tools/call", Params: json.RawMessage(params), Version: mcp.V20260728, Session: agent, Peer: mcp.NoPeer,
-		})
+		}, handler)
 		if err != nil {
 			fmt.Println(err)
 		}

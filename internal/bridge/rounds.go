@@ -115,31 +115,28 @@ func (x *Rounds) Close() {
 	x.wg.Wait()
 }
 
-// Wrap returns next behind x, so that it can ask agents of both eras. Requests that cannot be
-// answered with questions pass unchanged. So do requests of legacy agents, whose transports can
-// ask.
-func (x *Rounds) Wrap(next mcp.Handler) mcp.Handler {
-	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if !r.Modern() || r.IsNotification() || !MayAsk(r.Method) {
-			return next.Serve(ctx, r)
-		}
-		p := r.Fields()
-		meta, err := p.Meta()
-		if err != nil || p.Unique("requestState") != nil {
-			return next.Serve(ctx, r) // its readers report the fault
-		}
-		if state := rawjson.Text(p.RequestState); x.seal.owns(state) {
-			return x.resume(ctx, r, next, state, meta.ProgressToken)
-		}
-		if !canBeAsked(meta.ClientCapabilities) {
-			q := *r
-			peer := &unaskable{Peer: r.Peer}
-			q.Peer = peer
-			result, err := next.Serve(ctx, &q)
-			return result, peer.refused.complete(err)
-		}
-		return x.begin(ctx, r, next, meta.ClientCapabilities, meta.ProgressToken, yes{})
-	})
+// Serve serves a request with next, which can ask agents of both eras. Requests that cannot be
+// answered with questions pass unchanged. So do requests of legacy agents, whose transports can ask.
+func (x *Rounds) Serve(ctx context.Context, r *mcp.Request, next mcp.Handler) (json.RawMessage, error) {
+	if !r.Modern() || r.IsNotification() || !MayAsk(r.Method) {
+		return next.Serve(ctx, r)
+	}
+	p := r.Fields()
+	meta, err := p.Meta()
+	if err != nil || p.Unique("requestState") != nil {
+		return next.Serve(ctx, r) // its readers report the fault
+	}
+	if state := rawjson.Text(p.RequestState); x.seal.owns(state) {
+		return x.resume(ctx, r, next, state, meta.ProgressToken)
+	}
+	if !canBeAsked(meta.ClientCapabilities) {
+		q := *r
+		peer := &unaskable{Peer: r.Peer}
+		q.Peer = peer
+		result, err := next.Serve(ctx, &q)
+		return result, peer.refused.complete(err)
+	}
+	return x.begin(ctx, r, next, meta.ClientCapabilities, meta.ProgressToken, yes{})
 }
 
 // unaskable is the Peer of a modern client without a capability to answer questions.

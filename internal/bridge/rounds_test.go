@@ -69,8 +69,13 @@ func answer(t *testing.T, result json.RawMessage, answers string) string {
 	return `,"requestState":` + string(rawjson.Get(result, "requestState")) + `,"inputResponses":` + answers
 }
 
+// behind returns h behind x.
+func behind(x *Rounds, h mcp.Handler) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) { return x.Serve(ctx, r, h) })
+}
+
 func newAgent(t *testing.T, x *Rounds, h mcp.HandlerFunc) *agent {
-	return &agent{t: t, handler: x.Wrap(h), session: mcp.NewSession("", "ann"), caps: bothCaps}
+	return &agent{t: t, handler: behind(x, h), session: mcp.NewSession("", "ann"), caps: bothCaps}
 }
 
 func kindOf(err error) mcp.Kind {
@@ -489,7 +494,7 @@ func TestRoundsPass(t *testing.T) {
 	x := NewRounds(Options{})
 	defer x.Close()
 	var got *mcp.Request
-	h := x.Wrap(mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
+	h := behind(x, mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 		got = r
 		return nil, nil
 	}))
@@ -532,7 +537,7 @@ func TestRoundsHammer(t *testing.T) {
 func BenchmarkWrap(b *testing.B) {
 	x := NewRounds(Options{})
 	defer x.Close()
-	h := x.Wrap(mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) { return json.RawMessage("{}"), nil }))
+	h := behind(x, mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) { return json.RawMessage("{}"), nil }))
 	session := mcp.NewSession("", "ann")
 	run := func(caps string, n int) time.Duration {
 		params := fmt.Appendf(nil, `{"name":"t","arguments":{"text":%q},"_meta":{%q:%q,%q:%s}}`, strings.Repeat("x", 100), mcp.MetaVersion, mcp.V20260728, mcp.MetaClientCapabilities, caps)

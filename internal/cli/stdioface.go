@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
@@ -22,19 +21,17 @@ import (
 type stdioFace struct {
 	engine *app.Engine
 	log    *app.Log
-	front  atomic.Pointer[mcp.Handler]
+	front  *app.Front
 	calls  *interruptible
 	input  *stoppable
 	conn   *mcp.Conn
 }
 
 func newStdioFace(e *app.Engine, c *config.Config, a *process, log *app.Log, profile string) *stdioFace {
-	f := &stdioFace{engine: e, log: log}
+	f := &stdioFace{engine: e, log: log, front: app.NewFront(e)}
 	e.Plane.StandAlone()
 	f.Apply(nil, c)
-	within := app.WithinProfile(e, mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		return (*f.front.Load()).Serve(ctx, r)
-	}))
+	within := app.WithinProfile(e, f.front)
 	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if profile != "" {
 			ctx = app.AtProfile(ctx, profile)
@@ -55,10 +52,7 @@ func (f *stdioFace) Start() {
 
 func (f *stdioFace) Done() <-chan struct{} { return f.conn.Done() }
 
-func (f *stdioFace) Apply(_, c *config.Config) {
-	front := f.engine.Front(c)
-	f.front.Store(&front)
-}
+func (f *stdioFace) Apply(_, c *config.Config) { f.front.Apply(c) }
 
 func (f *stdioFace) Shutdown(ctx context.Context) error {
 	f.input.stop()

@@ -342,7 +342,9 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		closeEngine(e)
 		return nil, err
 	}
-	front := e.ShellFront(c)
+	front, shell := app.NewFront(e), *c
+	shell.Mode = config.ModeGateway // the commands call its tools
+	front.Apply(&shell)
 	here, there := mcp.Pipe()
 	server := mcp.NewConn(there, mcp.ConnOptions{Name: "the shell", Handler: front, Logger: logger.Logger, Session: mcp.NewSession("", guard.Principal(ctx))})
 	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway of " + path, Client: true, Logger: logger.Logger})

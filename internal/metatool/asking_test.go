@@ -94,7 +94,7 @@ func ask(t *testing.T, server, version string, mode Mode, method, params string)
 	}}
 	rounds := bridge.NewRounds(bridge.Options{})
 	defer rounds.Close()
-	out, err := rounds.Wrap(h.g).Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: h.Session, Peer: p, Params: json.RawMessage(call + `}`)})
+	out, err := rounds.Serve(t.Context(), &mcp.Request{ID: "1", Method: "tools/call", Version: version, Session: h.Session, Peer: p, Params: json.RawMessage(call + `}`)}, h.g)
 	if requests := rawjson.Get(out, "inputRequests"); requests != nil {
 		_ = rawjson.EachMember(requests, func(m rawjson.Member) bool {
 			asked = string(rawjson.Get(m.Value, "params"))

@@ -54,10 +54,12 @@ func BenchmarkTraced(b *testing.B) {
 		if t != nil {
 			u.peer = &followed{Peer: peer, by: t, to: trace.Server{Name: "up"}}
 		}
-		h := t.Handler("", New(Options{Upstreams: u, Artifacts: store}))
+		g := New(Options{Upstreams: u, Artifacts: store})
 		return func() {
 			r := mcp.Request{ID: "1", Method: "tools/call", Version: mcp.V20251125, Session: session, Peer: mcp.NoPeer, Params: params}
-			if _, err := h.Serve(b.Context(), &r); err != nil {
+			ctx, op := t.Receive(b.Context(), "", &r)
+			out, err := g.Serve(ctx, &r)
+			if op.End(out, err); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -67,7 +67,7 @@ func newWorld(t *testing.T, opts metatool.Options, servers ...*config.Server) *w
 	g := metatool.New(opts)
 	rounds := bridge.NewRounds(bridge.Options{})
 	server := streamable.NewServer(streamable.ServerOptions{Handler: &mcp.Lifecycle{
-		ServerInfo: json.RawMessage(`{"name":"weir","version":"1"}`), Capabilities: func(*mcp.Request) json.RawMessage { return g.Capabilities(t.Context()) }, Instructions: g.Instructions(context.Background()), Next: rounds.Wrap(g)}})
+		ServerInfo: json.RawMessage(`{"name":"weir","version":"1"}`), Capabilities: func(*mcp.Request) json.RawMessage { return g.Capabilities(t.Context()) }, Instructions: g.Instructions(context.Background()), Next: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) { return rounds.Serve(ctx, r, g) })}})
 	front := httptest.NewServer(server)
 	w.url = front.URL
 	t.Cleanup(func() {

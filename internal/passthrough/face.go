@@ -2,6 +2,7 @@ package passthrough
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -50,7 +51,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 		}
 	}
 	o := streamable.ServerOptions{
-		Handler: rt.o.Trace.Handler(name, telemetry.TraceContext(f.pass, streamable.Header)), Sessionless: true, ErrorStatus: status,
+		Handler: traced{rt.o.Trace, f.pass}, Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
 		MaxBody: rt.o.MaxBody, Memory: rt.o.Memory, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, OnSession: rt.o.OnSession,
 		Logger: rt.log,
@@ -64,6 +65,20 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	}
 	f.server = streamable.NewServer(o)
 	return f
+}
+
+// traced serves the requests to a passthrough as operations.
+type traced struct {
+	tracer *trace.Tracer
+	pass   *passthrough
+}
+
+// Serve implements mcp.Handler.
+func (t traced) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	ctx, op := t.tracer.Receive(ctx, t.pass.name, r)
+	result, err := t.pass.Serve(ctx, telemetry.WithTrace(r, streamable.Header(ctx)))
+	op.End(result, err)
+	return result, err
 }
 
 // close ends the goroutines that belong to no request.

@@ -3,7 +3,6 @@ package passthrough
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"sync/atomic"
 
@@ -70,7 +69,7 @@ func (x *exchange) recordOne(m jsonrpc.Message) error {
 		session = mcp.NewSession(id, guard.Principal(x.r.Context()))
 	}
 	r := &mcp.Request{ID: m.ID, Method: m.Method, Params: json.RawMessage(m.Params), Session: session, Peer: mcp.NoPeer}
-	to, err := x.fw.o.Audit.Begin(x.trace.Context(x.r.Context()), x.f.name, withHeaders(x.r.Context(), r, x.r.Header))
+	to, err := x.fw.o.Audit.Begin(x.trace.Context(x.r.Context()), x.f.name, telemetry.WithTrace(r, x.r.Header))
 	if err != nil || to == nil {
 		return err
 	}
@@ -80,21 +79,6 @@ func (x *exchange) recordOne(m jsonrpc.Message) error {
 	}
 	s.open = append(s.open, recordedID{m.ID, to})
 	return nil
-}
-
-// withHeaders returns the request with the context of a trace that its HTTP request states, as
-// requests have it that weir reads.
-func withHeaders(ctx context.Context, r *mcp.Request, h http.Header) *mcp.Request {
-	if len(h["Traceparent"]) == 0 && len(h["Baggage"]) == 0 {
-		return r
-	}
-	out := r
-	keep := mcp.HandlerFunc(func(_ context.Context, q *mcp.Request) (json.RawMessage, error) {
-		out = q
-		return nil, nil
-	})
-	_, _ = telemetry.TraceContext(keep, func(context.Context) http.Header { return h }).Serve(ctx, r)
-	return out
 }
 
 // cancelled notes that x cancels a request: its server may end it without an answer. The ids of

@@ -20,7 +20,7 @@ type passthrough struct {
 	sessionless principalSessions
 	// rounds holds the calls during which modern agents are asked.
 	rounds *bridge.Rounds
-	asking mcp.Handler // serve behind rounds
+	asking mcp.Handler // serve, behind rounds
 	tasks  taskOwners
 	judge  Judge   // may be nil
 	audit  Auditor // may be nil
@@ -36,7 +36,7 @@ type passthrough struct {
 func newPassthrough(name string, up Upstream, nodes *bridge.Nodes, log *slog.Logger) *passthrough {
 	p := &passthrough{name: name, up: up, rounds: bridge.NewRounds(bridge.Options{Nodes: nodes, Logger: log})}
 	p.relay = bridge.Relay{Name: name, Server: up, Tells: p.tellsOf, Failure: failedToReach, Logger: log}
-	p.asking = p.rounds.Wrap(mcp.HandlerFunc(p.serve))
+	p.asking = mcp.HandlerFunc(p.serve)
 	return p
 }
 
@@ -50,7 +50,7 @@ func (p *passthrough) close() {
 
 // Serve implements mcp.Handler.
 func (p *passthrough) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	return p.asking.Serve(ctx, r)
+	return p.rounds.Serve(ctx, r, p.asking)
 }
 
 // serve serves requests of agents that can be asked, in both eras.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -59,7 +58,7 @@ type Server struct {
 	listener *Listener // nil if the caller listens
 	base     string    // URL without a path
 
-	front  atomic.Pointer[mcp.Handler]
+	front  *app.Front
 	routes atomic.Pointer[http.Handler] // behind the guards
 	quiet  atomic.Pointer[func()]       // ends the streams of viewers and operators
 
@@ -101,17 +100,17 @@ func NewHandler(e *app.Engine, c *config.Config, base string, m api.Machine, log
 }
 
 func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Machine, log *slog.Logger) *Server {
-	f := &Server{engine: e, machine: m, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
+	f := &Server{engine: e, front: app.NewFront(e), machine: m, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
-	f.attached = &attached{handler: app.WithinProfile(e, f.MCP()), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
+	f.attached = &attached{handler: app.WithinProfile(e, f.front), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
 	at := func(path string) *endpoint {
 		return newEndpoint(e.Store, path, streamable.ServerOptions{
-			Handler: f.MCP(), SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
+			Handler: f.front, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
 			MaxSessions: c.HTTP.MaxSessions, OnSession: e.Sessions.On,
 		})
 	}
 	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
-	old := sse.ServerOptions{Handler: app.WithinProfile(e, f.MCP()), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
+	old := sse.ServerOptions{Handler: app.WithinProfile(e, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	opts.MaxSessions = c.HTTP.MaxSessions
@@ -134,11 +133,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 }
 
 // MCP returns the Handler of /mcp; each request uses the current configuration.
-func (f *Server) MCP() mcp.Handler {
-	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		return (*f.front.Load()).Serve(ctx, r)
-	})
-}
+func (f *Server) MCP() mcp.Handler { return f.front }
 
 // keepAlive converts the configured interval of stream comments. In the configuration zero disables
 // them; in the transports zero means the default.
@@ -197,8 +192,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Apply implements app.Face: it rebuilds everything that depends on the configuration.
 func (f *Server) Apply(old, c *config.Config) {
-	surface := f.engine.Front(c)
-	f.front.Store(&surface)
+	f.front.Apply(c)
 	auth := c.Auth
 	if old != nil && !auth.Required() && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		// The new configuration was validated with its own listen address, but the old listener is

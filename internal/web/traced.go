@@ -2,8 +2,6 @@ package web
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 
@@ -31,7 +29,7 @@ func traced(next http.Handler) http.Handler {
 			guard.WriteError(w, kind.Info().HTTP, guard.RequestID(err), err)
 			return
 		}
-		body = withTrace(r.Context(), body, r.Header)
+		body = withTrace(body, r.Header)
 		next.ServeHTTP(w, withBody(r, body))
 	})
 }
@@ -45,7 +43,7 @@ func withBody(r *http.Request, body []byte) *http.Request {
 
 // withTrace returns a message with the trace context of headers in its _meta. What is no request stays
 // as it is: the reader of the message reports errors.
-func withTrace(ctx context.Context, body []byte, h http.Header) []byte {
+func withTrace(body []byte, h http.Header) []byte {
 	if _, err := jsonrpc.CheckText(body); err != nil || rawjson.IsArray(body) {
 		return body
 	}
@@ -53,13 +51,11 @@ func withTrace(ctx context.Context, body []byte, h http.Header) []byte {
 	if err != nil || m.Kind() != jsonrpc.Request {
 		return body
 	}
-	out := body
-	keep := mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if edited, err := rawjson.Set(body, "params", r.Params); err == nil && len(r.Params) > 0 {
-			out = edited
+	r := &mcp.Request{ID: m.ID, Method: m.Method, Params: m.Params}
+	if r = telemetry.WithTrace(r, h); len(r.Params) > 0 {
+		if edited, err := rawjson.Set(body, "params", r.Params); err == nil {
+			return edited
 		}
-		return nil, nil
-	})
-	_, _ = telemetry.TraceContext(keep, func(context.Context) http.Header { return h }).Serve(ctx, &mcp.Request{ID: m.ID, Method: m.Method, Params: m.Params})
-	return out
+	}
+	return body
 }

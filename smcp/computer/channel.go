@@ -85,7 +85,7 @@ func (o *office) open(req smcp.MCPRequest) error {
 
 // run serves the channel until it ends.
 func (ch *channel) run() {
-	ch.conn = mcp.NewConn(ch, mcp.ConnOptions{Name: "the agent", Handler: ch.c.trace.Handler(ch.server.Name, ch), Session: ch.session, Drain: time.Millisecond, Logger: ch.c.log})
+	ch.conn = mcp.NewConn(ch, mcp.ConnOptions{Name: "the agent", Handler: ch, Session: ch.session, Drain: time.Millisecond, Logger: ch.c.log})
 	<-ch.conn.Done()
 	_ = ch.conn.Close() // the stream's error is known
 	ch.mu.Lock()
@@ -181,7 +181,13 @@ func (ch *channel) Close() error {
 
 // Serve implements mcp.Handler: it applies the Computer's rules for tools and then calls the Relay.
 func (ch *channel) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-	ctx = mcp.WithCaller(ctx, ch.session)
+	ctx, op := ch.c.trace.Receive(mcp.WithCaller(ctx, ch.session), ch.server.Name, r)
+	result, err := ch.serve(ctx, r)
+	op.End(result, err)
+	return result, err
+}
+
+func (ch *channel) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.IsNotification() {
 		return ch.relay.Serve(ctx, r)
 	}

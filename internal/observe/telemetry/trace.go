@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -20,24 +19,21 @@ const (
 	maxBaggage    = 8192
 )
 
-// TraceContext copies the trace context and baggage from a request's HTTP headers to its _meta.
-// From there they reach the MCP server over every transport, so that an agent's trace continues
-// there. It keeps what _meta already has and ignores malformed headers. header returns the headers
-// of ctx's request, or nil.
-func TraceContext(next mcp.Handler, header func(ctx context.Context) http.Header) mcp.Handler {
-	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		h := header(ctx)
-		if r.IsNotification() || h.Get("Traceparent") == "" && h.Get("Baggage") == "" {
-			return next.Serve(ctx, r)
-		}
-		params, err := traced(r.Params, r.Fields().RawMeta, h)
-		if err != nil {
-			return next.Serve(ctx, r) // the reader of the params reports the error
-		}
-		out := *r
-		out.Params = params
-		return next.Serve(ctx, &out)
-	})
+// WithTrace returns a request with the trace context and the baggage of its HTTP headers in its _meta.
+// From there they reach the MCP server over every transport, so that an agent's trace continues there.
+// It keeps the trace that _meta already has and ignores malformed headers. A request without such
+// headers is returned as it is; h may be nil.
+func WithTrace(r *mcp.Request, h http.Header) *mcp.Request {
+	if r.IsNotification() || h.Get("Traceparent") == "" && h.Get("Baggage") == "" {
+		return r
+	}
+	params, err := traced(r.Params, r.Fields().RawMeta, h)
+	if err != nil {
+		return r // the reader of the params reports the error
+	}
+	out := *r
+	out.Params = params
+	return &out
 }
 
 // traced returns params with the headers in their _meta.

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -10,7 +9,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-func TestTraceContext(t *testing.T) {
+func TestWithTrace(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	long := strings.Repeat("k=v,", 2100)
 	for _, c := range []struct{ name, parent, state, id, params, want, baggage string }{
@@ -28,25 +27,18 @@ func TestTraceContext(t *testing.T) {
 		{"too much baggage", "", "", "1", `{"a":1}`, `{"a":1}`, long},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var got string
-			h := TraceContext(mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
-				got = string(r.Params)
-				return nil, nil
-			}), func(context.Context) http.Header {
-				h := http.Header{}
-				for name, value := range map[string]string{"Traceparent": c.parent, "Tracestate": c.state, "Baggage": c.baggage} {
-					if value != "" {
-						h.Set(name, value)
-					}
+			h := http.Header{}
+			for name, value := range map[string]string{"Traceparent": c.parent, "Tracestate": c.state, "Baggage": c.baggage} {
+				if value != "" {
+					h.Set(name, value)
 				}
-				return h
-			})
+			}
 			r := &mcp.Request{Method: "tools/call", Params: json.RawMessage(c.params), Session: mcp.NewSession("", "p"), Peer: mcp.NoPeer}
 			if c.id != "" {
 				r.ID = "1"
 			}
-			if _, err := h.Serve(t.Context(), r); err != nil || got != c.want {
-				t.Errorf("got %s, %v\nwant %s", got, err, c.want)
+			if got := string(WithTrace(r, h).Params); got != c.want {
+				t.Errorf("got %s\nwant %s", got, c.want)
 			}
 			if string(r.Params) != c.params {
 				t.Errorf("the caller's params became %s", r.Params)

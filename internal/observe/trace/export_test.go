@@ -66,7 +66,7 @@ func started(t *testing.T, e *endpoint) (*traced, *strings.Builder) {
 // one makes one span.
 func (x *traced) one(t *testing.T) {
 	t.Helper()
-	_, err := x.Handler("", nothing).Serve(t.Context(), request("ping", ""))
+	_, err := receiving(x.Tracer, nothing).Serve(t.Context(), request("ping", ""))
 	if err != nil {
 		t.Error(err)
 	}

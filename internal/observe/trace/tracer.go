@@ -138,29 +138,38 @@ func (t *Tracer) Spans() telemetry.SpanFigures {
 	return telemetry.SpanFigures{Sent: t.counts.sent.Load(), Dropped: t.counts.dropped.Load(), Failed: t.counts.failed.Load(), Rejected: t.counts.rejected.Load()}
 }
 
-// Handler returns next with an operation for each request. server is the name of the MCP server
-// whose endpoint the agent calls, "" for the endpoint of all of them.
-func (t *Tracer) Handler(server string, next mcp.Handler) mcp.Handler {
-	if t == nil {
-		return next
+// Receiving is the operation of a received request. The zero value records nothing.
+type Receiving struct {
+	tracer  *Tracer
+	span    *span // nil: the trace is not sampled
+	request *mcp.Request
+	began   time.Time
+}
+
+// Receive starts the operation of a request. server is the name of the MCP server whose endpoint the agent
+// calls, "" for the endpoint of all of them. The request is served with the returned context. A nil Tracer
+// records nothing.
+func (t *Tracer) Receive(ctx context.Context, server string, r *mcp.Request) (context.Context, Receiving) {
+	if t == nil || r.IsNotification() || Lasts(r.Method) {
+		return ctx, Receiving{}
 	}
-	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if r.IsNotification() || Lasts(r.Method) {
-			return next.Serve(ctx, r)
-		}
-		began := time.Now()
-		s := t.accept(ctx, server, r, began)
-		if s != nil {
-			ctx = context.WithValue(ctx, spanKey{}, s)
-		}
-		result, err := next.Serve(ctx, r)
-		o := outcomeOf(r.Method, result, err)
-		if err != nil && o.status == "" {
-			o = answered(err, r.Version)
-		}
-		t.ended(s, Operation{Method: r.Method, ErrorType: o.errorType}, o, began)
-		return result, err
-	})
+	o := Receiving{tracer: t, request: r, began: time.Now()}
+	if o.span = t.accept(ctx, server, r, o.began); o.span != nil {
+		ctx = context.WithValue(ctx, spanKey{}, o.span)
+	}
+	return ctx, o
+}
+
+// End ends the operation with the answer to its request.
+func (o Receiving) End(result json.RawMessage, err error) {
+	if o.tracer == nil {
+		return
+	}
+	became := outcomeOf(o.request.Method, result, err)
+	if err != nil && became.status == "" {
+		became = answered(err, o.request.Version)
+	}
+	o.tracer.ended(o.span, Operation{Method: o.request.Method, ErrorType: became.errorType}, became, o.began)
 }
 
 // answered returns the outcome of a request that weir answers with an error: its code. A cancelled

@@ -64,11 +64,21 @@ func request(method, params string) *mcp.Request {
 	return &mcp.Request{ID: `"req-1"`, Method: method, Version: mcp.V20251125, Session: mcp.NewSession("the-secret-session", "ann"), Peer: mcp.NoPeer, Params: json.RawMessage(params)}
 }
 
+// receiving returns next with an operation for each request.
+func receiving(t *Tracer, next mcp.Handler) mcp.Handler {
+	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		ctx, op := t.Receive(ctx, "", r)
+		result, err := next.Serve(ctx, r)
+		op.End(result, err)
+		return result, err
+	})
+}
+
 // through serves a request whose handler asks a server, and returns what the server gets.
 func (x *traced) through(t testing.TB, r *mcp.Request, result string, failure error) (sent string) {
 	t.Helper()
 	to := Server{Name: "files", Address: "files.example.com", Port: 443}
-	h := x.Handler("", mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	h := receiving(x.Tracer, mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		call, params := x.Begin(ctx, &to, r.Method, r.Params)
 		sent = string(params)
 		call.End(json.RawMessage(result), failure)
@@ -208,7 +218,7 @@ func TestOff(t *testing.T) {
 		t.Errorf("%s", sent)
 	}
 	next := mcp.HandlerFunc(func(context.Context, *mcp.Request) (json.RawMessage, error) { return nil, nil })
-	if _, err := none.Handler("", next).Serve(t.Context(), request("ping", "")); err != nil {
+	if _, err := receiving(none, next).Serve(t.Context(), request("ping", "")); err != nil {
 		t.Error(err)
 	}
 }
@@ -216,7 +226,7 @@ func TestOff(t *testing.T) {
 // TestNotOperations: notifications and subscriptions are no operations.
 func TestNotOperations(t *testing.T) {
 	x := newTraced(t, 1)
-	h := x.Handler("", mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	h := receiving(x.Tracer, mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if ID(ctx) != "" {
 			t.Errorf("%s has a span", r.Method)
 		}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/mcp/streamable"
+)
+
+// Front serves /mcp with the newest configuration of its Apply. Several Fronts may share one Engine.
+//
+//	request ─▶ span ─▶ wait for the first catalog ─▶ mcp.Lifecycle ─▶ trace context ─▶ bridge.Rounds ─▶ metatool.Gateway
+//	                                                  └ handshake, ping
+type Front struct {
+	engine *Engine
+	now    atomic.Pointer[surface]
+}
+
+// surface is what a Front serves with one configuration.
+type surface struct {
+	engine  *Engine
+	gateway *metatool.Gateway
+	life    mcp.Lifecycle // for all requests except greetings
+}
+
+// NewFront returns a Front. It serves after its first Apply.
+func NewFront(e *Engine) *Front { return &Front{engine: e} }
+
+// Apply makes a configuration count for requests from now on.
+func (f *Front) Apply(c *config.Config) {
+	s := &surface{engine: f.engine, gateway: metatool.New(f.engine.gatewayOptions(c))}
+	s.life = mcp.Lifecycle{ServerInfo: Identity(f.engine.Version), Next: asking{s}}
+	f.engine.direct.Store(s.gateway.DirectCalls())
+	f.now.Store(s)
+}
+
+// Steps returns the ways of the calls of all tools in a mode other than auto, for operators.
+func (f *Front) Steps(mode metatool.Mode) []metatool.Way { return f.now.Load().gateway.Steps(mode) }
+
+// Serve implements mcp.Handler.
+func (f *Front) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	s := f.now.Load()
+	ctx, op := f.engine.Trace.Receive(ctx, "", r)
+	s.await(ctx, r)
+	if r.Modern() {
+		upstream.StandsForPrincipal(r.Session)
+	}
+	life := &s.life
+	if r.Method == "initialize" || r.Method == "server/discover" {
+		life = s.greeting(ctx)
+	}
+	result, err := life.Serve(ctx, r)
+	op.End(result, err)
+	return result, err
+}
+
+// greeting returns the Lifecycle for a request that asks who serves.
+func (s *surface) greeting(ctx context.Context) *mcp.Lifecycle {
+	life := s.life
+	life.Instructions = s.gateway.Instructions(ctx)
+	life.Capabilities = func(*mcp.Request) json.RawMessage {
+		if s.engine.firsts.over() {
+			return s.gateway.Capabilities(ctx)
+		}
+		return s.gateway.CapabilitiesOfStart(ctx)
+	}
+	return &life
+}
+
+// asking serves the requests behind the handshake. It can ask agents of both eras.
+type asking struct{ of *surface }
+
+// Serve implements mcp.Handler.
+func (a asking) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	return a.of.engine.rounds.Serve(ctx, telemetry.WithTrace(r, streamable.Header(ctx)), a.of.gateway)
+}
+
+// gatewayOptions returns the options of the gateway for a configuration.
+func (e *Engine) gatewayOptions(c *config.Config) metatool.Options {
+	mode, _ := metatool.ParseMode(string(c.Mode)) // the configuration has checked it
+	opts := metatool.Options{
+		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
+		Caller: callerNow, Configured: configured(e.config.Load, e.manager),
+		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
+		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
+		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate, CheckHeaders: checkHeaders,
+	}
+	if c.Console.Capture {
+		opts.Capture = captureOf(opts.Redactor)
+	}
+	opts.Own = callersLists(e, c)
+	controls(c, &opts)
+	opts.Screen = ScreenOf(c)
+	opts.Leaks, opts.Hooks = leaksOf(c, e.conceal.tokens), e.hooks.configure(c)
+	opts.Operators.Room = e.Operator.Approvals
+	opts.Cache.Room = e.Memory.Account("cache")
+	if c.Browse.Format == config.BrowseJSON {
+		opts.Format = result.FormatJSON
+	}
+	return opts
+}
