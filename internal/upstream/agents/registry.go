@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/net/hop"
 	"github.com/weir-mcp/weir/internal/ownership"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -96,8 +97,7 @@ type Registry struct {
 	log  *slog.Logger
 	ways transports
 
-	keeper *keeper // nil: registrations end with the process. Set before the first use
-	sharer *sharer // nil: no other node has agents. Set before the first use
+	kept *registrations
 
 	mu     sync.Mutex // guards below
 	routes []Route
@@ -137,7 +137,12 @@ func New(o Options) *Registry {
 	}
 	r := &Registry{o: o, log: o.Logger, leases: map[string]Agent{}, lost: map[string]bool{}, unused: map[string]bool{}}
 	r.ways = transports{r: r, byName: map[string]*hop.Transport{}}
-	r.restore(o.Kept)
+	r.kept = &registrations{
+		r: r, docs: store.NewMemory(store.MemoryOptions{}), stop: func() {}, wake: make(chan struct{}, 1), pending: map[string]store.Doc{}, late: map[string]bool{},
+	}
+	if o.Kept != nil {
+		r.kept.restore(o.Kept)
+	}
 	return r
 }
 
@@ -253,9 +258,9 @@ func (r *Registry) Run(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			r.expire(now)
-			r.keeper.sweep()
-		case <-r.sharer.changes():
-			if r.sharer.apply() {
+			r.kept.sweep()
+		case <-r.kept.wake:
+			if r.kept.apply() {
 				r.o.Changed()
 			}
 		}
@@ -267,15 +272,14 @@ func (r *Registry) expire(now time.Time) {
 	var gone []Agent
 	r.mu.Lock()
 	for name, l := range r.leases {
-		if now.After(l.Until.Add(r.sharer.grace())) {
+		if now.After(l.Until.Add(r.kept.grace())) {
 			r.dropLocked(name)
 			gone = append(gone, l)
 		}
 	}
 	r.mu.Unlock()
 	for _, l := range gone {
-		r.keeper.sync(l.Name)
-		r.sharer.expired(l.Name)
+		r.kept.ended(l.Name)
 		r.ways.forget(l.Name)
 		r.log.Warn("an agent stopped renewing its registration and is forgotten", "agent", l.Name, "url", l.URL)
 	}
@@ -324,20 +328,20 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 		err = taken(fmt.Errorf("the name %q belongs to routing.json", a.Name))
 	case !live && len(r.leases) >= r.o.Max:
 		err = mcp.Errorf(mcp.KindOverloaded, "%d agents are registered, which is the bound; operators raise agents.max", len(r.leases))
-	case !live, r.sharer != nil: // its document decides
+	case !live, r.kept.shared: // its document decides
 	default:
 		err = conflict(old, a)
 	}
 	if err == nil { // last: a name that is claimed is not given back
 		err = taken(r.o.Claim(a))
 	}
-	if r.sharer != nil && err == nil {
+	if err == nil {
 		r.mu.Unlock()
-		a, err = r.sharer.renew(ctx, a, old, live)
+		a, err = r.kept.renew(ctx, a, old, live)
 		r.mu.Lock()
 	}
 	changed, newer := false, false
-	if err == nil && r.sharer != nil { // another node may have been heard of meanwhile
+	if err == nil { // another request, or another node, may have been heard of meanwhile
 		now, there := r.leases[a.Name]
 		newer = there && now.rev > a.rev || live && !there && a.rev == old.rev // the agent has left, and nothing was written
 	}
@@ -352,7 +356,6 @@ func (r *Registry) register(ctx context.Context, a Agent) error {
 	if err != nil {
 		return err
 	}
-	r.keeper.sync(a.Name)
 	if !live || old.Instance != a.Instance {
 		r.log.Info("an agent has registered", "agent", a.Name, "url", a.URL, "principal", a.Principal)
 	}
@@ -401,9 +404,7 @@ var errTaken = fmt.Errorf("registry: the name is taken")
 
 // leave removes an agent. If its instance has changed, the agent stays.
 func (r *Registry) leave(principal, name, instance string) {
-	if r.sharer != nil { // the agent may not be known here yet
-		r.sharer.leave(principal, name, instance)
-	}
+	r.kept.leave(principal, name, instance) // also of an agent that is not known here yet
 	r.mu.Lock()
 	l, ok := r.leases[name]
 	mine := ok && l.Principal == principal && l.Instance == instance
@@ -412,7 +413,6 @@ func (r *Registry) leave(principal, name, instance string) {
 	}
 	r.mu.Unlock()
 	if mine {
-		r.keeper.sync(name)
 		r.ways.forget(name)
 		r.log.Info("an agent has left", "agent", name, "url", l.URL)
 		r.o.Changed()

@@ -221,7 +221,7 @@ func TestSharedInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		post(a, "2")
-		a.sharer.follow(old)
+		a.kept.follow(old)
 		synctest.Wait()
 		if got := a.Instance("a"); got != "2" {
 			t.Errorf("after a change of before: instance %q, want 2", got)
