@@ -180,8 +180,7 @@ func assign(v reflect.Value, k Kind, text, tag string) outcome {
 	case KindDuration:
 		if number {
 			d, ok := parseSeconds(text)
-			v.SetInt(int64(d))
-			return when(ok)
+			return setInt(v, int64(d), ok)
 		}
 		d, ok := ParseDuration(text)
 		if !ok && tag == "" {
@@ -191,14 +190,12 @@ func assign(v reflect.Value, k Kind, text, tag string) outcome {
 			return noUnit
 		}
 		if tag == "!!str" || tag == "" {
-			v.SetInt(int64(d))
-			return when(ok)
+			return setInt(v, int64(d), ok)
 		}
 	case KindBytes:
 		if tag == "!!str" || tag == "!!int" || tag == "" {
 			b, ok := parseBytes(strings.ReplaceAll(text, "_", ""))
-			v.SetInt(int64(b))
-			return when(ok)
+			return setInt(v, int64(b), ok)
 		}
 	default:
 		v.SetString(text)
@@ -207,11 +204,13 @@ func assign(v reflect.Value, k Kind, text, tag string) outcome {
 	return wrongForm
 }
 
-func when(ok bool) outcome {
-	if ok {
-		return assigned
+// setInt sets v if a text was read, so that a wrong value keeps its default.
+func setInt(v reflect.Value, n int64, ok bool) outcome {
+	if !ok {
+		return wrongForm
 	}
-	return wrongForm
+	v.SetInt(n)
+	return assigned
 }
 
 // IsNull reports whether a value is null or nothing at all.
