@@ -361,7 +361,7 @@ func (b *bulky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "resources/list":
 		result = `{"resources":[{"uri":"mem://text","name":"text"},{"uri":"mem://blob","name":"blob"}]}`
 	case "resources/templates/list":
-		result = `{"resourceTemplates":[]}`
+		result = `{"resourceTemplates":[{"uriTemplate":"mem://parts/{part}","name":"parts"}]}`
 	case "prompts/list":
 		result = `{"prompts":[{"name":"prompt","arguments":[{"name":"text"}]}]}`
 	case "resources/read":

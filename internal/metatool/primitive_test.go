@@ -125,6 +125,9 @@ func TestTemplateLists(t *testing.T) {
 	if e := calltest.Failure(t, h.Tool(t, ResourceRead, `{"resource_id":"`+id+`","args":{"tag":[["a"]]}}`)); e.Error != "ARGS_INVALID" {
 		t.Errorf("a list of lists: %+v", e)
 	}
+	if e := calltest.Failure(t, h.Tool(t, ResourceRead, `{"resource_id":"`+id+`","args":{"tag":"`+strings.Repeat("x", 64<<10)+`"}}`)); e.Error != "ARGS_INVALID" || !strings.Contains(e.Message, "may have 65536") {
+		t.Errorf("a URI that is too long: %+v", e)
+	}
 }
 
 func TestResourceRead(t *testing.T) {

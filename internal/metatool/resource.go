@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/uritemplate"
@@ -76,6 +77,11 @@ func (f *finder) resource(ctx context.Context, c *dispatch.Call) error {
 	c.Arguments = understoodRead(c.Arguments)
 	if err := readArguments(c, resourceKeys, out[:]); err != nil {
 		return err
+	}
+	for i, value := range out { // both become a URI, which the session keeps
+		if len(value) > memory.Free {
+			return metaArgs(ResourceRead, "%s has %d bytes, and may have %d", resourceKeys[i], len(value), memory.Free)
+		}
 	}
 	s := f.upstreams.Snapshot()
 	c.Catalog, c.Method = s.Catalog, dispatch.MethodRead

@@ -124,8 +124,8 @@ func envelopeKey(found []byte) string {
 
 // Parse reads one message. It checks the whole input's syntax. It refuses a duplicate envelope key,
 // a key of a request that differs from an envelope key in case only, a missing or wrong "jsonrpc",
-// an id that is neither a string nor a number, and params that are neither an object nor an array
-// (MCP: an object). The error wraps ErrParse or ErrInvalid. With ErrInvalid the message has the
+// an id that is neither a string nor a number, params that are neither an object nor an array
+// (MCP: an object), and a name, a URI or a cursor of over 64 KB in params. The error wraps ErrParse or ErrInvalid. With ErrInvalid the message has the
 // parts that could be read, so that the answer can have the id.
 func Parse(data []byte) (Message, error) {
 	var m Message
@@ -214,6 +214,9 @@ func Parse(data []byte) (Message, error) {
 				return invalid("params must be an object")
 			}
 			m.Params = nil
+		}
+		if err := checkNames(m.Method, m.Params); err != nil {
+			return invalid("%v", err)
 		}
 		return m, nil
 	}
