@@ -162,9 +162,10 @@ func (r *record) again() bool {
 func (q *Queue) start(t *task) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	r := &run{holder: q.lease.Name(), cancel: cancel}
+	r := &run{cancel: cancel}
 	r.log.max = q.Places.o.LogBytes
 	q.mu.Lock()
+	r.holder = q.lease.Name() // under the lock: the end of this lease finds the run
 	t.run = r
 	id := t.rec.ID
 	q.mu.Unlock()
