@@ -49,7 +49,7 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 		lookupEnv: os.LookupEnv, environ: os.Environ, version: version,
 	}
 	if len(args) > 0 && (args[0] == "--version" || args[0] == "-v") {
-		fmt.Fprintf(a.stdout, "weir %s\n", version) // without the tree of commands, and without cobra's templates; see markup
+		fmt.Fprintf(a.stdout, "weir %s\n", version) // without the tree of commands
 		return exitOK
 	}
 	root := rootCommand(a)

@@ -173,7 +173,6 @@ var places = []place{
 	{"internal/net/hop", ground, nil, "HTTP/1.1 over plain TCP without hand-overs between goroutines; the router and the transports send by it, and it knows no MCP"},
 	{"internal/seal", ground, nil, "encrypts what weir gives away and gets back; knows none of it"},
 	{"internal/version", ground, nil, "answers weir --version before other packages are initialised; imports as little as possible"},
-	{"internal/markup", ground, nil, "pages for browsers: HTML with places for values; knows not what a page is for"},
 	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
 	{"internal/testkit/leak", ground, nil, "for tests only"},
 	{"internal/testkit/calltest", parts, []string{"internal/result"}, "servers in memory and a client of what stands before them, for tests only; knows no gateway, whose own tests use it"},
@@ -267,24 +266,7 @@ func layerRules() []Rule {
 			Reason: "its typed decoding drops fields it does not know, rounds large integers and costs several times the throughput",
 			Find:   findSDK,
 		},
-		{
-			Name:   "no template calls methods by name",
-			Reason: "with one such call in the program, the linker keeps every exported method of every type: 5 MB; internal/markup writes pages",
-			Find:   findTemplates,
-		},
 	}
-}
-
-func findTemplates(t *Tree) []string {
-	var found []string
-	for _, p := range t.Packages {
-		for _, e := range t.imports(p) {
-			if !e.Test && (e.To == "html/template" || e.To == "text/template") {
-				found = append(found, fmt.Sprintf("%s: %s imports %s: use internal/markup", e.Where, p.Path, e.To))
-			}
-		}
-	}
-	return found
 }
 
 // placeOf finds the line of a package, an exact one before a pattern.

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"io"
 	"log/slog"
 	"math"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
-	"github.com/weir-mcp/weir/internal/markup"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/text/visible"
 	"github.com/weir-mcp/weir/mcp"
@@ -23,7 +23,9 @@ import (
 //go:embed web/status.html
 var statusSource string
 
-var statusPage = sync.OnceValue(func() *markup.Page { return markup.New(statusSource) })
+var statusPage = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("status").Parse(statusSource))
+})
 
 const (
 	probeTimeout = 2 * time.Second
@@ -128,7 +130,7 @@ func (s *Status) Page(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%[1]s'; script-src 'nonce-%[1]s'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce))
-	if err := statusPage().Write(w, markup.Values{"nonce": nonce, "name": s.o.Name, "version": s.o.Version}); err != nil {
+	if err := statusPage().Execute(w, struct{ Nonce, Name, Version string }{nonce, s.o.Name, s.o.Version}); err != nil {
 		s.o.Logger.Debug("the page was not sent", "err", err)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/markup"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -16,7 +16,7 @@ import (
 //go:embed page.html
 var pageSource string
 
-var page = sync.OnceValue(func() *markup.Page { return markup.New(pageSource) })
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageSource)) })
 
 // view is the data of page.html.
 type view struct {
@@ -46,10 +46,7 @@ func write(w http.ResponseWriter, status int, v view) {
 	if u, err := url.Parse(v.Next); err == nil {
 		host = u.Host
 	}
-	var texts []markup.Values
-	for _, t := range v.Texts {
-		texts = append(texts, markup.Values{"name": t.Name, "stored": t.Stored})
-	}
+	v.Problem = text.Line(visible.Text(v.Problem), 600)
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'", nonce))
@@ -57,8 +54,8 @@ func write(w http.ResponseWriter, status int, v view) {
 		h.Set("Refresh", "0;url="+v.Next)
 	}
 	w.WriteHeader(status)
-	_ = page().Write(w, markup.Values{ // the browser may be gone
-		"nonce": nonce, "title": v.Title, "text": v.Text, "problem": text.Line(visible.Text(v.Problem), 600), "caller": v.Caller, "form": v.Form, "ask": v.Ask, "go": v.Go,
-		"texts": texts, "login": v.Login, "next": v.Next, "host": host, "again": v.Again,
-	})
+	_ = page().Execute(w, struct { // the browser may be gone
+		view
+		Nonce, Host string
+	}{v, nonce, host})
 }

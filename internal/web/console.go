@@ -185,7 +185,7 @@ func (s *viewed) Setup(context.Context) api.Setup {
 	tokens := s.engine.Config().Auth.Required()
 	out := api.Setup{URL: s.server.publicURL(), Config: s.engine.Health().Config, Lock: s.engine.Definitions.Status().Path, Tokens: tokens, Snippets: []api.Snippet{}}
 	for _, one := range snippets(out.URL, tokens) {
-		out.Snippets = append(out.Snippets, api.Snippet{Client: one.name, Where: one.where, Text: one.text})
+		out.Snippets = append(out.Snippets, api.Snippet{Client: one.Name, Where: one.Where, Text: one.Text})
 	}
 	return out
 }

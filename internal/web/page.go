@@ -6,16 +6,15 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/markup"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -23,10 +22,27 @@ import (
 //go:embed page.html
 var pageSource string
 
-var page = sync.OnceValue(func() *markup.Page { return markup.New(pageSource) })
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageSource)) })
+
+// pageValues are the values of page.html.
+type pageValues struct {
+	Nonce, Version, URL, Mode, Uptime string
+	Tokens, Local, Console            bool
+	Snippets                          []snippet
+
+	// Callers without a token see these.
+	Config, Shown string
+	Tools         int
+	Servers       []pageServer
+}
+
+type pageServer struct {
+	Name, State, Note, Transport string
+	Tools                        int
+}
 
 // A snippet is a text to copy into a client's configuration.
-type snippet struct{ name, where, text string }
+type snippet struct{ Name, Where, Text string }
 
 // servePage answers / with a page for browsers and a few facts as JSON for programs. It answers 404
 // for other paths.
@@ -46,22 +62,16 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 	}
 	h := f.engine.Health()
 	nonce := rand.Text()
-	data := markup.Values{
-		"nonce": nonce, "version": h.Version, "url": f.publicURL(), "mode": h.Mode, "tokens": tokens, "local": !tokens && onThisMachine(f.publicURL()), "console": f.engine.Config().Console.Enabled,
-		"uptime": text.Since(time.Duration(h.Uptime * float64(time.Second))),
+	data := pageValues{
+		Nonce: nonce, Version: h.Version, URL: f.publicURL(), Mode: h.Mode, Tokens: tokens, Local: !tokens && onThisMachine(f.publicURL()), Console: f.engine.Config().Console.Enabled,
+		Uptime: text.Since(time.Duration(h.Uptime * float64(time.Second))), Snippets: snippets(f.publicURL(), tokens),
 	}
-	var list []markup.Values
-	for _, s := range snippets(f.publicURL(), tokens) {
-		list = append(list, markup.Values{"name": s.name, "where": s.where, "text": s.text})
-	}
-	data["snippets"] = list
 	if !tokens {
-		servers, tools := []markup.Values{}, 0
+		data.Config, data.Shown = h.Config, shownIn(h.Mode)
 		for _, u := range h.List() {
-			servers = append(servers, markup.Values{"name": u.Name, "state": u.State, "note": cmp.Or(u.Error, u.Note), "transport": u.Transport, "tools": strconv.Itoa(u.Tools)})
-			tools += u.Tools
+			data.Servers = append(data.Servers, pageServer{u.Name, u.State, cmp.Or(u.Error, u.Note), u.Transport, u.Tools})
+			data.Tools += u.Tools
 		}
-		data["config"], data["servers"], data["tools"], data["shown"] = h.Config, servers, strconv.Itoa(tools), shownIn(h.Mode)
 	}
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -69,7 +79,7 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%[1]s'; script-src 'nonce-%[1]s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce))
-	if err := page().Write(w, data); err != nil {
+	if err := page().Execute(w, data); err != nil {
 		f.log.Debug("the page was not sent", "err", err)
 	}
 }
