@@ -29,13 +29,13 @@ const maxTask = 1 << 30
 func OpenMemory() *store.Memory { return store.NewMemory(store.MemoryOptions{MaxValue: maxTask}) }
 
 // OpenFile opens the store of tasks in a folder, which it makes if there is none. Only one process may
-// have it open. A task that was accepted, started or ended survives a crash of the machine. Tasks in the
-// log of an older build are imported once.
+// have it open. Other users may write in it, as in volumes of containers. A task that was accepted,
+// started or ended survives a crash of the machine. Tasks in the log of an older build are imported once.
 func OpenFile(dir string, log *slog.Logger) (*filestore.Store, error) {
 	if err := importLog(dir, log); err != nil {
 		return nil, fmt.Errorf("task store: %w", err)
 	}
-	s, _, err := filestore.Open(filestore.Options{Dir: dir, MaxValue: maxTask, Logger: log})
+	s, _, err := filestore.Open(filestore.Options{Dir: dir, MaxValue: maxTask, Writable: true, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("task store: %w", err)
 	}
@@ -64,7 +64,7 @@ func importLog(dir string, log *slog.Logger) error {
 	defer f.Close()
 	free, cancel := context.WithCancel(context.Background())
 	cancel() // the lock of an older build that still runs is not waited for
-	unlock, err := place.Lock(free, filepath.Join(dir, "lock"))
+	unlock, err := place.LockIn(free, filepath.Join(dir, "lock"))
 	if err != nil {
 		return fmt.Errorf("another process uses %s: give each agent a folder of its own: %w", dir, err)
 	}

@@ -263,6 +263,22 @@ func TestOneProcess(t *testing.T) {
 	}
 }
 
+// TestWritableFolder: a folder in which other users may write is taken, such as the volume of a container.
+func TestWritableFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, logName), olderLog(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := OpenFile(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
 // TestLargeResults: in a store of one process, a result may be much larger than a document of a cluster.
 func TestLargeResults(t *testing.T) {
 	docs, err := OpenFile(t.TempDir(), slog.New(slog.DiscardHandler))

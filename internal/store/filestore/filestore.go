@@ -35,6 +35,8 @@ type Options struct {
 	MaxBytes int64
 	// MaxValue bounds the value of one document. 0 is store.MaxValue.
 	MaxValue int
+	// Writable accepts a folder in which other users may write.
+	Writable bool
 	// Late confirms changes before they are on the disk. They reach it within 100 ms; the end of the
 	// process or of power before that loses them. Otherwise each change is on the disk when it is
 	// confirmed.
@@ -70,12 +72,16 @@ func Open(o Options) (s *Store, found bool, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := place.MakeFolder(o.Dir); err != nil {
+	makeFolder := place.MakeFolder
+	if o.Writable {
+		makeFolder = func(dir string) error { return os.MkdirAll(dir, 0o700) }
+	}
+	if err := makeFolder(o.Dir); err != nil {
 		return nil, false, err
 	}
 	free, cancel := context.WithCancel(context.Background())
 	cancel() // a lock that is held is not waited for
-	unlock, err := place.Lock(free, filepath.Join(o.Dir, "lock"))
+	unlock, err := place.LockIn(free, filepath.Join(o.Dir, "lock"))
 	switch {
 	case errors.Is(err, context.Canceled):
 		return nil, false, fmt.Errorf("another weir uses %s: stop it, or give this one a folder of its own", o.Dir)
