@@ -25,6 +25,7 @@ import (
 	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/protocol/invocation"
+	"github.com/weir-mcp/weir/internal/store"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -51,7 +52,7 @@ type agents struct {
 // newAgents returns an agents that knows none but those of an earlier process until start is called.
 func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error) {
 	a := &agents{engine: e, loops: passthrough.NewLoops(), masters: e.opts.Store.invocations(), end: func() {}}
-	lease, shared := c.Agents.Lease, e.Store.Cluster() != nil
+	lease, shared := c.Agents.Lease, e.Store.lasts == store.Cluster
 	if shared {
 		lease = max(lease, registry.ShareLease)
 	}

@@ -24,20 +24,12 @@ import (
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
-// Cluster returns this process as a node of a cluster, nil if the gateway is one node.
-func (s *Store) Cluster() *cluster.Node {
-	if s == nil {
-		return nil
-	}
-	return s.node
-}
+// Node returns this process as a node of the gateways that share the store.
+func (s *Store) Node() *cluster.Node { return s.node }
 
 // Link returns the listener for other nodes, and how they prove that they are nodes; nil if the gateway is
 // one node.
 func (s *Store) Link() (net.Listener, *tls.Config) {
-	if s == nil {
-		return nil, nil
-	}
 	return s.link, s.trust
 }
 
@@ -54,12 +46,11 @@ func (s *Store) describe() cluster.Self {
 
 // clusterFigures returns the figures of a node, nil if the gateway is one node.
 func (s *Store) clusterFigures() func() telemetry.ClusterFigures {
-	node := s.Cluster()
-	if node == nil {
+	if s.lasts != store.Cluster {
 		return nil
 	}
 	return func() telemetry.ClusterFigures {
-		f := cluster.Count(node)
+		f := cluster.Count(s.node)
 		return telemetry.ClusterFigures{
 			Nodes: f.Nodes, Forwarded: f.Forwarded, Adopted: f.Adopted, Broken: f.Broken, Fenced: f.Fenced, Renewals: f.Renewals, Renewing: f.Renewing, Unshared: s.unshared.Load(), Apart: f.Apart, Silence: f.Silence,
 		}
@@ -69,7 +60,7 @@ func (s *Store) clusterFigures() func() telemetry.ClusterFigures {
 // OpenSessions returns how many sessions live in this process: those with an id that outlasts it, from their
 // handshake on, and others that have used a gateway.
 func OpenSessions(e *Engine) int {
-	if e.Store == nil {
+	if e.Store.lasts == store.Process {
 		return e.state.Sessions()
 	}
 	return e.Store.ids.Open() + e.state.Others()
@@ -77,11 +68,10 @@ func OpenSessions(e *Engine) int {
 
 // states returns how agents' states name this node, nil if the gateway is one node.
 func (s *Store) states() *bridge.Nodes {
-	node := s.Cluster()
-	if node == nil {
+	if s.lasts != store.Cluster {
 		return nil
 	}
-	return &bridge.Nodes{Inc: node.Inc, Keys: s.key.Secrets("states"), Once: s.once}
+	return &bridge.Nodes{Inc: s.node.Inc, Keys: s.key.Secrets("states"), Once: s.once}
 }
 
 // onceLife is how long the use of an approval is known: longer than its state lives, whichever clock the nodes have.
@@ -113,7 +103,7 @@ func (s *Store) marks() upstream.States {
 
 // join makes this process a node of the cluster that shares a store. Ids of sessions name the node.
 func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) (err error) {
-	o.Docs, o.Self = docs, s.describe
+	s.lasts, o.Docs, o.Self = store.Cluster, docs, s.describe
 	s.bus = o.Bus
 	if s.node, err = cluster.Start(ctx, o); err != nil {
 		return err
@@ -126,11 +116,12 @@ func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o clus
 
 // leave ends the node. Other nodes take over what it owned.
 func (s *Store) leave() {
-	if s.node != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-		defer cancel()
-		s.node.Close(ctx)
+	if s.node == nil {
+		return // the store was not opened
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	s.node.Close(ctx)
 }
 
 // defaultCluster is the name of a cluster that has none.
@@ -139,10 +130,10 @@ const defaultCluster = "weir"
 // offices returns what a hub shares with those of other nodes, and the bodies of its messages and the connections for
 // them; nil if the gateway is one node. The caller closes the connections after the hub.
 func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies, *direct.Bus) {
-	node := s.Cluster()
-	if node == nil {
+	if s.lasts != store.Cluster {
 		return nil, nil, nil
 	}
+	node := s.node
 	name := cmp.Or(s.name, defaultCluster)
 	bodies := &roster.Bodies{Fetch: func(ctx context.Context, inc, path string, size int64) ([]byte, error) {
 		return fetchBody(ctx, node, inc, path, size)

@@ -196,7 +196,7 @@ func (c *nodes) start(name string) *node {
 	if c.blobs != nil {
 		app.BackUp(kept, c.blobs)
 	}
-	n.node = kept.Cluster()
+	n.node = kept.Node()
 	if n.engine, err = app.New(c.t.Context(), conf, app.Options{Version: "test", Logger: log, Store: kept}); err != nil {
 		c.t.Fatal(err)
 	}

@@ -19,16 +19,17 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // nodes returns how the results of other nodes are reached, nil if the gateway is one node.
 func (s *Store) nodes() *artifact.Nodes {
-	node := s.Cluster()
-	if node == nil {
+	if s.lasts != store.Cluster {
 		return nil
 	}
+	node := s.node
 	n := &artifact.Nodes{
 		Inc:  node.Inc,
 		Rows: func(inc, token string) artifact.Source { return &distantRows{node, inc, token} },

@@ -33,13 +33,9 @@ type DistantApprovals struct {
 	node *cluster.Node
 }
 
-// Elsewhere returns the calls that wait at other nodes, nil if the gateway is one node.
+// Elsewhere returns the calls that wait at other nodes.
 func (o *Operator) Elsewhere() *DistantApprovals {
-	node := o.engine.Store.Cluster()
-	if node == nil {
-		return nil
-	}
-	return &DistantApprovals{o.engine, node}
+	return &DistantApprovals{o.engine, o.engine.Store.node}
 }
 
 // peerDecision is the body of a decision that another node has taken.

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
@@ -28,10 +29,10 @@ const maxDispatched = 160 << 20
 
 // bodyNodes returns the nodes that keep bodies, nil if the gateway is one node.
 func (s *Store) bodyNodes() *metatool.BodyNodes {
-	if node := s.Cluster(); node != nil {
-		return distantBodies(node)
+	if s.lasts != store.Cluster {
+		return nil
 	}
-	return nil
+	return distantBodies(s.node)
 }
 
 func distantBodies(node *cluster.Node) *metatool.BodyNodes {

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/result/usage"
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // PeerStats is the path at which nodes tell each other of the cost of calls, as far as the caller may see it.
@@ -37,10 +38,10 @@ type ClusterStats struct {
 // asked, or, if own is true, of this one. Of a session that several nodes have served, the sum is one row.
 func StatsOfNodes(ctx context.Context, e *Engine, own bool) ClusterStats {
 	out := ClusterStats{Stats: e.Stats(ctx)}
-	node := e.Store.Cluster()
-	if node == nil {
+	if e.Store.lasts != store.Cluster {
 		return out
 	}
+	node := e.Store.node
 	out.Nodes = []string{node.Name()}
 	if own {
 		return out

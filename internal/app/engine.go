@@ -60,7 +60,7 @@ type Engine struct {
 	Reloads  Reloads // tells of changed configurations
 	SignIns  *SignIns
 	Auditor  *Auditor // tells the audit log, if there is one
-	Store    *Store   // keeps what outlasts this process; may be nil
+	Store    *Store
 	// Definitions compares what servers offer with weir.lock.
 	Definitions *Definitions
 
@@ -114,7 +114,7 @@ type Options struct {
 	Events *telemetry.EventLog
 	// Audit is the audit log; nil is none. The Engine closes it.
 	Audit *audit.Log
-	// Store keeps what outlasts this process; nil keeps nothing. The Engine closes it.
+	// Store keeps what outlasts a request; nil is a store in memory. The Engine closes it.
 	Store *Store
 	// Credentials keeps the tokens of sign-ins at servers; nil keeps them as long as the Engine.
 	Credentials vault.Store
@@ -136,6 +136,9 @@ const startsAtOnce = 12
 // New starts the upstreams of a configuration without waiting for them. The caller must close the
 // Engine. An error of type *SetupError says what the operator must change.
 func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
+	if o.Store == nil {
+		o.Store = memoryStore(o.Logger)
+	}
 	e, err := build(c, o)
 	if err != nil {
 		if o.Events != nil {
@@ -213,7 +216,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		return nil, errors.Join(err, held.close())
 	}
 	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
-	e.places = newPlaces(o.Store.Cluster(), o.Store.documents(), log)
+	e.places = newPlaces(o.Store.node, o.Store.docs, log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 			return e.SignIns.over(e.agents.transport)(name, of, base)

@@ -86,7 +86,7 @@ func (e *Engine) Health() *Health {
 		}
 	}
 	h.Hub = e.Offices.Health()
-	if h.Store = StoreTrouble(e.Store.Cluster()); h.Store != "" {
+	if h.Store = StoreTrouble(e.Store.node); h.Store != "" {
 		h.Status = StatusDegraded
 	}
 	for _, s := range e.manager.Status() {
@@ -96,12 +96,9 @@ func (e *Engine) Health() *Health {
 	return h
 }
 
-// StoreTrouble says why the store of a cluster is of no use to a node, and what operators do; "" if the store answers, and
-// without a node. Strangers may read it, so only the log has the cause.
+// StoreTrouble says why the store of a cluster is of no use to a node, and what operators do; "" if the store answers. Strangers
+// may read it, so only the log has the cause.
 func StoreTrouble(n *cluster.Node) string {
-	if n == nil {
-		return ""
-	}
 	joined, refused := cluster.Joined(n)
 	silence := cluster.Silence(n)
 	switch {

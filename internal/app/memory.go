@@ -38,11 +38,9 @@ func openStores(c *config.Config, outlasting *Store, log *slog.Logger) (*stores,
 	if c.Artifacts.DiskBytes > 0 {
 		po.MakeDir = func() (string, error) { return h.store.Folder() }
 		so.Dir, so.DiskBytes, so.DefaultDir = c.Artifacts.Dir, int64(c.Artifacts.DiskBytes), spillFolder
-		outlasting.results(&so)
+		so.Shelf = outlasting.shelf
 	}
-	if so.Nodes = outlasting.nodes(); so.Nodes != nil {
-		so.Secret = outlasting.key.Secret("results")
-	}
+	so.Nodes, so.Secret = outlasting.nodes(), outlasting.key.Secret("results")
 	h.pool = memory.NewPool(po)
 	so.Room = h.pool.Account("results")
 	var err error

@@ -46,7 +46,7 @@ func TestHoldingsSpill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := openStores(c, nil, slog.New(slog.DiscardHandler))
+		h, err := openStores(c, memoryStore(slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

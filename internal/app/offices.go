@@ -24,6 +24,7 @@ import (
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/ownership"
 	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/upstream/computers"
@@ -228,14 +229,14 @@ func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {
 		}
 		engine.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	node := e.Store.Cluster()
-	shared := &sharedHub{name: r.Name, node: node, gate: &hubGate{}}
-	if node != nil {
-		shared.docs = e.Store.docs
+	node := e.Store.node
+	shared := &sharedHub{name: r.Name, node: node, docs: e.Store.docs, gate: &hubGate{}}
+	several := e.Store.lasts == store.Cluster
+	if several {
 		engine.DialContext = shared.gate.dial
 	}
 	err := o.join(agent.Options{URL: r.URL, Office: r.Office, Namespace: r.Namespace, Token: r.Token.Reveal(), Keys: keys, Engine: engine}, nil, e)
-	if err != nil || node == nil {
+	if err != nil || !several {
 		return err
 	}
 	shared.fleet = o.fleets[len(o.fleets)-1]

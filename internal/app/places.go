@@ -38,7 +38,7 @@ const (
 //
 // The claim is not strict: a node that is cut off from the store may have a second program for some seconds.
 type programPlaces struct {
-	node  *cluster.Node // nil: this gateway is one node
+	node  *cluster.Node
 	docs  store.Docs
 	log   *slog.Logger
 	inner *passthrough.Router // serves other nodes; nil without a cluster
@@ -68,7 +68,7 @@ func newPlaces(node *cluster.Node, docs store.Docs, log *slog.Logger) *programPl
 
 // forManager returns the places for an upstream.Manager, nil if the gateway is one node.
 func (p *programPlaces) forManager() upstream.Places {
-	if p.node == nil {
+	if p.node.Inc() == "" {
 		return nil
 	}
 	return p
@@ -76,7 +76,7 @@ func (p *programPlaces) forManager() upstream.Places {
 
 // serve begins to serve other nodes. The manager of the engine is set.
 func (p *programPlaces) serve(e *Engine) {
-	if p.node == nil {
+	if p.node.Inc() == "" {
 		return
 	}
 	find, names := passthrough.FromManager(e.manager)

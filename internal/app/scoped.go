@@ -63,12 +63,12 @@ type scoped struct {
 
 // newScoped returns the servers with scope: cluster of an engine whose manager is set.
 func newScoped(e *Engine) *scoped {
-	s := &scoped{node: e.Store.Cluster(), manager: e.manager, changed: e.agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
+	s := &scoped{node: e.Store.node, manager: e.manager, changed: e.agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
 	s.closing, s.end = context.WithCancel(context.Background())
-	if s.node == nil {
+	if s.node.Inc() == "" {
 		return s
 	}
-	s.docs = e.Store.documents()
+	s.docs = e.Store.docs
 	find, names := passthrough.FromManager(e.manager)
 	s.inner = passthrough.New(passthrough.Options{
 		Find: func(name string) (passthrough.Upstream, bool) {
@@ -130,7 +130,7 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 		switch {
 		case c.Scope != mcpserver.ScopeCluster || c.Disabled || c.Faulty():
 			continue
-		case s.node == nil:
+		case s.node.Inc() == "":
 			local := *c
 			local.Scope = mcpserver.ScopeNode
 			out[i] = &local
@@ -196,7 +196,7 @@ func (s *scoped) outside() bool {
 // known waits until it is known which nodes hold the servers that are required, or ctx ends. While the store has not
 // answered since the start, that is not known, and not waited for.
 func (s *scoped) known(ctx context.Context, c *config.Config) {
-	if s.node != nil && s.outside() {
+	if s.outside() {
 		return
 	}
 	for _, server := range c.Servers {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,18 +39,20 @@ const storeKey = "key"
 // storeResults is the folder in it with the bytes of results that were held back.
 const storeResults = "artifacts"
 
-// A Store is what a gateway keeps beyond its process. A nil Store keeps nothing.
+// A Store is what a gateway keeps: in memory, in a folder, or with other gateways. It also has this process as a node of
+// these gateways, which is cluster.Solo for the only one.
 type Store struct {
+	lasts  store.Lasts
 	file   *filestore.Store // of file:DIR
 	docs   store.Docs
 	ids    *sessionid.Ids
 	shelf  *artifact.Shelf
 	key    *seal.Key
-	node   *cluster.Node // nil: this gateway is one node
-	bus    store.Bus     // between nodes; nil without node
-	name   string        // of the cluster
-	link   net.Listener  // for other nodes; nil without node
-	trust  *tls.Config   // of link
+	node   *cluster.Node
+	bus    store.Bus    // between nodes; nil for the only one
+	name   string       // of the cluster
+	link   net.Listener // for other nodes; nil for the only one
+	trust  *tls.Config  // of link
 	log    *slog.Logger
 	shared shared                 // with other gateways; empty for a store in files
 	events *natsstore.Events      // of all gateways; nil if they are not configured
@@ -59,19 +62,40 @@ type Store struct {
 	unshared atomic.Int64
 }
 
-// OpenStore opens the configured store; it returns nil for one in memory. The caller closes it, or
-// passes it to New.
-func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store, error) {
-	dir := c.Store.Dir()
-	if dir == "" && !c.Store.Shared() {
-		return nil, nil
+// memoryDocuments bounds the documents of a store in memory.
+const memoryDocuments = 64 << 20
+
+// memoryStore returns a store that ends with the process.
+func memoryStore(log *slog.Logger) *Store {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails
+	key, err := seal.NewKey(base64.RawURLEncoding.EncodeToString(secret))
+	if err != nil {
+		panic(err) // cannot happen: the key has its length
 	}
 	s := &Store{log: log}
+	s.alone(store.NewMemory(store.MemoryOptions{MaxBytes: memoryDocuments}), key)
+	return s
+}
+
+// alone completes a store that no other process uses.
+func (s *Store) alone(docs store.Docs, key *seal.Key) {
+	s.docs, s.key, s.ids, s.node = docs, key, sessionid.New(key, docs, s.log), cluster.Solo(docs)
+}
+
+// OpenStore opens the configured store. The caller closes it, or passes it to New.
+func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store, error) {
+	dir := c.Store.Dir()
+	s := &Store{log: log}
 	var err error
-	if dir == "" {
-		err = s.openShared(ctx, c, log)
-	} else {
+	switch {
+	case dir != "":
+		s.lasts = store.Machine
 		err = s.open(ctx, dir, c, log)
+	case c.Store.Shared():
+		err = s.openShared(ctx, c, log)
+	default:
+		return memoryStore(log), nil
 	}
 	if err == nil {
 		err = s.openEvents(c, log)
@@ -125,7 +149,7 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	if err != nil {
 		return err
 	}
-	s.docs, s.ids, s.key = docs, sessionid.New(key, docs, log), key
+	s.alone(docs, key)
 	s.shelf = &artifact.Shelf{Docs: docs, Dir: filepath.Join(dir, storeResults), Late: late}
 	if err := place.MakeFolder(s.shelf.Dir); err != nil {
 		return err
@@ -133,13 +157,8 @@ func (s *Store) open(ctx context.Context, dir string, c *config.Config, log *slo
 	return place.Usable(s.shelf.Dir)
 }
 
-// results makes artifacts with a handle outlast the process, if there is a store in files and files are
-// allowed.
-func (s *Store) results(o *artifact.Options) {
-	if s != nil && s.shelf != nil {
-		o.Shelf, o.Secret = s.shelf, s.key.Secret("results")
-	}
-}
+// Lasts returns what the store outlasts.
+func (s *Store) Lasts() store.Lasts { return s.lasts }
 
 // restoreTimeout bounds how long it takes to read what is restored at the start.
 const restoreTimeout = 30 * time.Second
@@ -151,15 +170,13 @@ const leaveTimeout = 2 * time.Second
 // of an earlier one.
 func (s *Store) restore(log *slog.Logger) (*metatool.State, *registry.Kept, error) {
 	state := metatool.NewState()
-	if s == nil {
+	switch s.lasts {
+	case store.Process:
 		return state, nil, nil
-	}
-	if s.node != nil {
+	case store.Cluster: // several nodes write what the rest keeps
 		state.Share(s.docs, func() int { return len(s.node.Peers()) }, distantTasks(s.node))
 		cluster.OnDrain(s.node, state.Yield)
 		state.ShareBodies(distantBodies(s.node))
-	}
-	if s.node != nil || s.shared.docs != nil { // what the rest keeps has one writer
 		return state, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
@@ -175,28 +192,21 @@ func (s *Store) restore(log *slog.Logger) (*metatool.State, *registry.Kept, erro
 	return state, agents, nil
 }
 
-// invocations returns the secrets of which those of registered agents are made: with a store, ones that a
-// restart does not change. The first one signs.
-func (s *Store) invocations() [][]byte {
-	if s != nil {
-		return s.key.Secrets("invocation")
-	}
-	master := make([]byte, 32)
-	_, _ = rand.Read(master) // never fails
-	return [][]byte{master}
-}
+// invocations returns the secrets of which the secrets of registered agents are made. They last as long as the store. The
+// first one signs.
+func (s *Store) invocations() [][]byte { return s.key.Secrets("invocation") }
 
-// ownDocuments returns the documents that this process alone writes, nil if other nodes share the store.
+// ownDocuments returns documents that outlast the process and that no other process writes, nil if the store has none.
 func (s *Store) ownDocuments() store.Docs {
-	if s == nil || s.node != nil || s.shared.docs != nil {
+	if s.lasts != store.Machine {
 		return nil
 	}
 	return s.docs
 }
 
-// documents returns the documents of the store, nil without one.
+// documents returns the documents of a store that outlasts the process, nil for another one.
 func (s *Store) documents() store.Docs {
-	if s == nil {
+	if s.lasts == store.Process {
 		return nil
 	}
 	return s.docs
@@ -204,9 +214,6 @@ func (s *Store) documents() store.Docs {
 
 // Close ends the store. What was confirmed stays.
 func (s *Store) Close() {
-	if s == nil {
-		return
-	}
 	s.stream.Close()
 	s.leave()
 	if s.link != nil {
@@ -219,9 +226,9 @@ func (s *Store) Close() {
 }
 
 // Sessions returns the ids of the legacy sessions at a path, from which they can be made again after
-// a restart; nil without a store.
+// a restart; nil if the store ends with the process.
 func (s *Store) Sessions(path string) *sessionid.Endpoint {
-	if s == nil {
+	if s.lasts == store.Process {
 		return nil
 	}
 	return s.ids.At(path)

@@ -23,16 +23,14 @@ func (s *Store) openEvents(c *config.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	o := telemetry.StreamOptions{Send: s.events.Append, Logger: log}
-	if s.node != nil {
-		o.Node, o.Inc = c.Cluster.Node, s.node.Inc
-	}
+	o.Node, o.Inc = c.Cluster.Node, s.node.Inc
 	s.stream = telemetry.NewEventStream(o)
 	return nil
 }
 
 // sink returns what takes events for the stream, nil without one.
 func (s *Store) sink() func(telemetry.Event) {
-	if s == nil || s.stream == nil {
+	if s.stream == nil {
 		return nil
 	}
 	return s.stream.Write
@@ -40,7 +38,7 @@ func (s *Store) sink() func(telemetry.Event) {
 
 // streamFigures returns what became of the events of the stream, nil without one.
 func (s *Store) streamFigures() func() (sent, lost int64) {
-	if s == nil || s.stream == nil {
+	if s.stream == nil {
 		return nil
 	}
 	return s.stream.Figures
@@ -48,8 +46,5 @@ func (s *Store) streamFigures() func() (sent, lost int64) {
 
 // Events returns the events of all gateways that share the store, nil without a stream of them.
 func (s *Store) Events() *natsstore.Events {
-	if s == nil {
-		return nil
-	}
 	return s.events
 }

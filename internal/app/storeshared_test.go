@@ -135,7 +135,9 @@ func TestStoreRefusesASetting(t *testing.T) {
 		}
 		began := time.Now()
 		opened, err := OpenStore(t.Context(), c, slog.New(slog.DiscardHandler))
-		opened.Close()
+		if err == nil {
+			opened.Close()
+		}
 		if !errors.Is(err, natsstore.ErrSetting) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: after %v: %v", setting, time.Since(began), err)
 		}

@@ -27,7 +27,7 @@ const (
 func Silence(n *Node) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if d := time.Since(n.heard); d > freshTime {
+	if d := time.Since(n.heard); d > freshTime && n.life.inc != "" {
 		return d
 	}
 	return 0

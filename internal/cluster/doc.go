@@ -10,6 +10,6 @@
 // An incarnation (INC) is one life of a node. Ids of what lives on a node contain the INC of their owner, so
 // there is no directory of owners.
 //
-// The package knows neither MCP sessions nor configurations. Where no cluster is configured, none of it
-// runs.
+// The package knows neither MCP sessions nor configurations. A gateway without
+// a cluster has the node that [Solo] returns: all questions have their answers, and nothing runs.
 package cluster

@@ -68,6 +68,9 @@ func Drained(n *Node) <-chan struct{} { return n.drained.Done() }
 // Retire is Drain for a node that ends. When it returns, the other nodes send it no requests, except for
 // those that do not answer until ctx ends. It reports whether there is a node that takes work.
 func Retire(ctx context.Context, n *Node) (others bool) {
+	if n.Inc() == "" {
+		return false
+	}
 	n.Drain()
 	n.retire()
 	body, _ := json.Marshal(question{Retires: n.Inc()}) // a text

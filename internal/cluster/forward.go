@@ -56,8 +56,13 @@ func Owner(ctx context.Context, n *Node, inc string) (string, error) {
 // idMark stands between the INC and the rest of an id that names its node.
 const idMark = "-"
 
-// NewID returns an id that names the node of what it is for, with 128 random bits.
-func NewID(n *Node) string { return n.Inc() + idMark + rand.Text() }
+// NewID returns an id with 128 random bits. It names its node, unless that is the only one.
+func NewID(n *Node) string {
+	if inc := n.Inc(); inc != "" {
+		return inc + idMark + rand.Text()
+	}
+	return rand.Text()
+}
 
 // IncOf returns the INC in an id, "" if it names none.
 func IncOf(id string) string {

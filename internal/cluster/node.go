@@ -160,25 +160,8 @@ func validInc(inc string) bool {
 // Start joins the cluster. It returns when the node is known to the store, or with an error when ctx ends
 // before.
 func Start(ctx context.Context, o Options) (*Node, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.proto == [2]int{} {
-		o.proto = builds
-	}
-	if o.Dial == nil {
-		o.Dial = dialer().DialContext
-	}
-	n := &Node{
-		o: o, log: o.Logger, started: time.Now(), heard: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
-		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, detours: map[string]struct{}{},
-	}
-	n.docs = hasty{o.Docs, n}
-	n.links = newLinks(o.Dial, o.TLS)
-	n.callers = newCallers()
-	n.ctx, n.end = context.WithCancel(context.Background())
-	n.drained, n.drain = context.WithCancel(n.ctx)
-	n.retired, n.retire = context.WithCancel(n.ctx)
+	n := newNode(o)
+	o = n.o
 	var err error
 	if n.life, err = n.born(); err != nil {
 		n.end()
@@ -233,6 +216,30 @@ func (n *Node) join(known <-chan struct{}) {
 			compare(n, &t)
 		},
 	})
+}
+
+// newNode returns a Node without an incarnation.
+func newNode(o Options) *Node {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.proto == [2]int{} {
+		o.proto = builds
+	}
+	if o.Dial == nil {
+		o.Dial = dialer().DialContext
+	}
+	n := &Node{
+		o: o, log: o.Logger, started: time.Now(), heard: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
+		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, detours: map[string]struct{}{},
+	}
+	n.docs = hasty{o.Docs, n}
+	n.links = newLinks(o.Dial, o.TLS)
+	n.callers = newCallers()
+	n.ctx, n.end = context.WithCancel(context.Background())
+	n.drained, n.drain = context.WithCancel(n.ctx)
+	n.retired, n.retire = context.WithCancel(n.ctx)
+	return n
 }
 
 // born makes an incarnation that listens to the other nodes.

@@ -71,6 +71,9 @@ const (
 //
 // Put it behind the guard: it tells the other node who makes the request.
 func (n *Node) Sessions(e Endpoint) http.Handler {
+	if n.Inc() == "" {
+		return e.Next
+	}
 	ids := bounded.New(bounded.Options[string, inID]{MaxCount: maxIDs, MaxBytes: maxIDs << 10, TTL: idTime})
 	s := &sessions{n: n, e: e, ids: ids, owners: map[string]string{}, taken: map[string]time.Time{}, left: map[string]string{}}
 	n.mu.Lock()

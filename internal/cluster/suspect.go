@@ -119,8 +119,8 @@ func (n *Node) Ping(ctx context.Context, inc string) error {
 // Suspect finds out whether a node that did not answer is dead, and reports it. The document of a dead node
 // is deleted, so that all nodes know at once. Callers that suspect the same node share one check.
 func (n *Node) Suspect(ctx context.Context, inc string) (dead bool) {
-	if inc == n.Inc() {
-		return false
+	if own := n.Inc(); inc == own || own == "" {
+		return inc != own
 	}
 	n.mu.Lock()
 	s := n.suspects[inc]

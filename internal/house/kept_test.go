@@ -158,7 +158,7 @@ var optional = []string{
 	"*internal/upstream.members", "*internal/app.nodeListings", "*internal/bridge.Nodes",
 }
 
-const maxNil = 125
+const maxNil = 81
 
 // TestNilStores counts comparisons of stores and nodes with nil, by their static types.
 func TestNilStores(t *testing.T) {

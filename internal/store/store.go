@@ -50,6 +50,16 @@ type Docs interface {
 	Follow(keyOrPrefix string, f func(Doc)) (stop func(), err error)
 }
 
+// Lasts says what a store outlasts. Texts and the wiring of a gateway depend on it, rooms that keep documents do not.
+type Lasts uint8
+
+// The values of Lasts.
+const (
+	Process Lasts = iota // nothing: documents end with the process
+	Machine              // the process, and no other process uses it
+	Cluster              // any process of several
+)
+
 var (
 	// ErrConflict says that the document has another revision than the one that a change named.
 	ErrConflict = errors.New("the document has changed")

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -45,7 +46,7 @@ func (f *Server) atNode(serve http.HandlerFunc) http.Handler {
 			serve(w, r)
 			return
 		}
-		if f.cluster == nil {
+		if f.engine.Store.Lasts() != store.Cluster {
 			refuse(w, api.ErrOneNode)
 			return
 		}

@@ -62,10 +62,7 @@ func newEndpoint(s *app.Store, path string, o streamable.ServerOptions) *endpoin
 	kept := ids.Around(o.Handler, nil)
 	o.Handler, o.Sessions = kept, kept
 	e := &endpoint{Server: streamable.NewServer(o)}
-	e.front = e.Server
-	if node := s.Cluster(); node != nil {
-		e.front = locating(node, o.MaxBody, o.Memory)(path, kept, e.Server)
-	}
+	e.front = locating(s.Node(), o.MaxBody, o.Memory)(path, kept, e.Server)
 	return e
 }
 
@@ -84,7 +81,7 @@ func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path st
 // goes on with a call whose state is whole, if that node ends or cannot be reached.
 func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, _, carried := cluster.Caller(r.Context()); carried || r.Method != http.MethodPost || !bridge.MayAsk(r.Header.Get(streamable.HeaderMethod)) || sessionOf(r) != "" {
+		if _, _, carried := cluster.Caller(r.Context()); carried || node.Inc() == "" || r.Method != http.MethodPost || !bridge.MayAsk(r.Header.Get(streamable.HeaderMethod)) || sessionOf(r) != "" {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -201,9 +198,6 @@ func sessionOf(r *http.Request) string { return r.Header.Get(streamable.HeaderSe
 // near sends requests with an id to the node that its INC names. next serves the ids of this node, and tells
 // the client of an id that no node has.
 func near(node *cluster.Node, log *slog.Logger, idOf func(r *http.Request) string, next http.Handler) http.Handler {
-	if node == nil {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inc := cluster.IncOf(idOf(r))
 		if _, _, carried := cluster.Caller(r.Context()); inc == "" || carried || inc == node.Inc() {
@@ -293,7 +287,7 @@ const (
 // retire makes a node of a cluster take no new work. Requests that come from then on are answered by other
 // nodes.
 func retire(ctx context.Context, n *cluster.Node) {
-	if n == nil || !cluster.Retire(ctx, n) {
+	if !cluster.Retire(ctx, n) {
 		return
 	}
 	select {

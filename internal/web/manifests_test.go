@@ -21,7 +21,7 @@ var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 func TestManifestsFitTheRouter(t *testing.T) {
 	p := startProtected(t)
 	files, err := filepath.Glob("../../examples/kubernetes/*.yaml")
-	if err != nil || len(files) < 2 {
+	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	probes := 0
@@ -57,8 +57,8 @@ func TestManifestsFitTheRouter(t *testing.T) {
 			})
 		}
 	}
-	if probes != 6 {
-		t.Errorf("%d probes, want 3 in each of two files", probes)
+	if probes != 3*len(files) {
+		t.Errorf("%d probes, want 3 in each file", probes)
 	}
 }
 

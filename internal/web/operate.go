@@ -7,6 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
 
@@ -19,7 +20,7 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 	o := api.Options{Servers: operated{f.engine.Operator}, Log: f.engine.Operator.Log, Approvals: f.engine.Operator.Approvals, Definitions: f.engine.Definitions, Key: f.engine.Operator.Key, Desk: f.desk, Operates: auth.Operates, Logger: f.log, Operated: f.engine.Auditor.Operated}
 	o.PublicURL = c.PublicURL
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Captures: func() bool { return f.engine.Config().Console.Capture }, Guard: f.wholly(closed)}
-	if f.cluster != nil {
+	if f.engine.Store.Lasts() == store.Cluster {
 		o.Cluster, o.Elsewhere = nodes{f.cluster, f.engine}, f.engine.Operator.Elsewhere()
 		o.Checked, o.Usage = fromNode, view.usage
 	}

@@ -34,7 +34,7 @@ func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
 // them, its URLs would be those of a node that is gone.
 func knownOffers(node *cluster.Node, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if node != nil && cluster.Apart(node) {
+		if cluster.Apart(node) {
 			w.Header().Set("Retry-After", "2")
 			app.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the store of this gateway does not answer, so no other gateway would know the URL; try again"})
 			return
@@ -46,9 +46,6 @@ func knownOffers(node *cluster.Node, next http.Handler) http.Handler {
 // nearRows sends requests for tables to the node that has them: it alone can make sure that a token works
 // once. next serves the tokens of this node.
 func nearRows(node *cluster.Node, log *slog.Logger, next http.Handler) http.Handler {
-	if node == nil {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, _ := strings.CutPrefix(r.URL.Path, plane.Path)
 		inc := artifact.TokenNode(token)

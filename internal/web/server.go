@@ -21,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/signin"
+	"github.com/weir-mcp/weir/internal/store"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
@@ -114,9 +115,10 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	opts.MaxSessions = c.HTTP.MaxSessions
-	if f.cluster = e.Store.Cluster(); f.cluster != nil {
+	f.cluster = e.Store.Node()
+	old.NewID = func() string { return cluster.NewID(f.cluster) }
+	if e.Store.Lasts() == store.Cluster {
 		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Memory), elsewhere(f.cluster)
-		old.NewID = func() string { return cluster.NewID(f.cluster) }
 		e.Store.Describe(func() cluster.Self { return f.self.tell(f) })
 		cluster.OnDrain(f.cluster, func() { f.streams.Drain(drainStreams) })
 	}
@@ -174,10 +176,8 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		w = newMultiplexed(w, &f.draining)
 	}
-	if f.cluster != nil {
-		defer f.self.busy(r)()
-		cluster.Strip(r.Header) // other nodes come by the peer link
-	}
+	defer f.self.busy(r)()
+	cluster.Strip(r.Header) // other nodes come by the peer link
 	if f.draining.Load() {
 		// This response is the last one on its connection. It waits until the listener is closed:
 		// otherwise the client could reconnect first and be cut off.
@@ -355,9 +355,9 @@ func (f *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case f.draining.Load():
 		answer["status"] = app.StatusStopping
-	case f.cluster != nil && f.cluster.Draining():
+	case f.cluster.Draining():
 		answer["status"] = statusDraining
-	case f.cluster != nil && !f.cluster.Ready():
+	case !f.cluster.Ready():
 		var leave bool
 		if answer["status"], leave = apart(f.cluster); !leave {
 			code = http.StatusOK
@@ -462,7 +462,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 // sent: for a second, or for linger where ctx ends before.
 func (f *Server) shutHTTP(ctx context.Context) error {
 	patience := time.Second
-	if f.cluster != nil {
+	if f.link != nil {
 		patience = time.Minute // other nodes may still answer requests that came here
 	}
 	if end, ok := ctx.Deadline(); ok {
