@@ -65,6 +65,9 @@ func TestMemoryOfTheAPI(t *testing.T) {
 		}
 		all = append(all, sent{"table" + q, next})
 	}
+	for _, format := range []string{"csv", "sheet", "json", "ndjson", "arrow"} {
+		all = append(all, sent{"a wide row as " + format, l.api("GET", "/api/v1/artifacts/"+l.wide+"/file?format="+format, nil)})
+	}
 	for _, s := range all {
 		for _, atOnce := range []int{1, 16} {
 			l.drive(s, atOnce)

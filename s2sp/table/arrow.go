@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
@@ -17,7 +18,7 @@ const ArrowEncoding = "weir:encoding"
 // Limits of one record batch.
 const (
 	batchRows  = 8192
-	batchBytes = 16 << 20
+	batchBytes = maxChunk
 )
 
 // arrowType is the narrowest column type that holds all values seen so far without loss. Each value
@@ -120,7 +121,7 @@ func widen(t arrowType, v []byte) arrowType {
 		seen = arrowBool
 	case kindString:
 		// A lone surrogate can be written in JSON only.
-		if bytes.Contains(v, []byte(`\u`)) && bytes.Contains([]byte(rawjson.Text(v)), []byte("\uFFFD")) {
+		if rawjson.HalfPair(v, 0) >= 0 {
 			return arrowJSON
 		}
 		seen = arrowString
@@ -141,6 +142,9 @@ func widen(t arrowType, v []byte) arrowType {
 }
 
 func numberType(v []byte) arrowType {
+	if len(v) > firstChunk {
+		return arrowJSON // no program computes with so many digits
+	}
 	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && string(v) != "-0" {
 		if n > exact || n < -exact {
 			return arrowNumbers
@@ -167,6 +171,9 @@ func (c *arrowColumn) append(v []byte) error {
 		c.null()
 		return nil
 	}
+	if len(v) > firstChunk && utf8.Valid(v) {
+		return c.longString(v, c.typ == arrowJSON)
+	}
 	switch c.typ {
 	case arrowBool:
 		c.bool(v[0] == 't')
@@ -183,14 +190,22 @@ func (c *arrowColumn) append(v []byte) error {
 		}
 		c.word(math.Float64bits(f))
 	case arrowJSON:
-		return c.string(bytes.ToValidUTF8(v, []byte("\uFFFD")))
+		return c.string(validText(v))
 	case arrowString:
 		if bytes.IndexByte(v, '\\') >= 0 {
-			return c.string([]byte(rawjson.Text(v)))
+			return c.string(plainText(v))
 		}
-		return c.string(bytes.ToValidUTF8(v[1:len(v)-1], []byte("\uFFFD")))
+		return c.string(validText(v[1 : len(v)-1]))
 	default:
 		return fmt.Errorf("a column of nulls has the value %.40s", v)
 	}
 	return nil
+}
+
+// validText returns a text as UTF-8, which Arrow requires.
+func validText(v []byte) []byte {
+	if utf8.Valid(v) {
+		return v
+	}
+	return bytes.ToValidUTF8(v, []byte("\uFFFD"))
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // Constants of the Arrow columnar format, from Message.fbs and Schema.fbs.
@@ -73,8 +75,8 @@ func (s *arrowStream) flush() error {
 		c := &s.cols[k]
 		nodes = append(nodes, int64(s.rows), int64(c.nulls))
 		for _, b := range c.buffers() {
-			buffers = append(buffers, size, int64(len(b)))
-			size += padded(int64(len(b)))
+			buffers = append(buffers, size, b.size())
+			size += padded(b.size())
 		}
 	}
 	if err := s.message(arrowRecordBatch, s.recordBatch(nodes, buffers), size); err != nil {
@@ -82,7 +84,10 @@ func (s *arrowStream) flush() error {
 	}
 	for k := range s.cols {
 		for _, b := range s.cols[k].buffers() {
-			if err := s.body(b); err != nil {
+			if err := b.write(s.w); err != nil {
+				return err
+			}
+			if err := s.pad(b.size()); err != nil {
 				return err
 			}
 		}
@@ -97,8 +102,13 @@ func (s *arrowStream) body(b []byte) error {
 	if _, err := s.w.Write(b); err != nil {
 		return err
 	}
+	return s.pad(int64(len(b)))
+}
+
+// pad writes the padding of a buffer of n bytes.
+func (s *arrowStream) pad(n int64) error {
 	var zeros [arrowAlign]byte
-	_, err := s.w.Write(zeros[:padded(int64(len(b)))-int64(len(b))])
+	_, err := s.w.Write(zeros[:padded(n)-n])
 	return err
 }
 
@@ -214,29 +224,75 @@ type arrowColumn struct {
 	bits  []byte // for arrowBool: one bit per row
 	ends  []byte // for text: 0, then the end of each value in data; int32
 	data  []byte // numbers, or concatenated texts
+	long  []longText
+	longs int // bytes of long
+}
+
+// A longText is a text of a column that is not copied: it stands before data[at:].
+type longText struct {
+	at    int
+	value []byte // of the table: a JSON string, or JSON as it is
+	plain bool
+}
+
+// write writes the text and returns its size.
+func (t *longText) write(w io.Writer) (int64, error) {
+	if t.plain {
+		n, err := w.Write(t.value)
+		return int64(n), err
+	}
+	out := counter{w: w}
+	err := rawjson.WriteText(&out, t.value)
+	return out.n, err
+}
+
+// An arrowBuffer is a buffer of a message.
+type arrowBuffer struct {
+	data  []byte
+	long  []longText
+	longs int
+}
+
+func (b *arrowBuffer) size() int64 { return int64(len(b.data) + b.longs) }
+
+func (b *arrowBuffer) write(w io.Writer) error {
+	from := 0
+	for i := range b.long {
+		if _, err := w.Write(b.data[from:b.long[i].at]); err != nil {
+			return err
+		}
+		from = b.long[i].at
+		if _, err := b.long[i].write(w); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(b.data[from:])
+	return err
 }
 
 // reset discards the values and keeps the memory.
 func (c *arrowColumn) reset() {
-	c.rows, c.nulls = 0, 0
+	c.rows, c.nulls, c.longs = 0, 0, 0
+	clear(c.long)
+	c.long = c.long[:0]
 	c.valid, c.bits, c.ends, c.data = c.valid[:0], c.bits[:0], c.ends[:0], c.data[:0]
 }
 
 // buffers returns the column's buffers in the order that its type requires.
-func (c *arrowColumn) buffers() [][]byte {
-	valid := c.valid
+func (c *arrowColumn) buffers() []arrowBuffer {
+	valid := arrowBuffer{data: c.valid}
 	if c.nulls == 0 {
-		valid = nil
+		valid.data = nil
 	}
 	switch c.typ {
 	case arrowNull:
 		return nil
 	case arrowBool:
-		return [][]byte{valid, c.bits}
+		return []arrowBuffer{valid, {data: c.bits}}
 	case arrowInt, arrowFloat:
-		return [][]byte{valid, c.data}
+		return []arrowBuffer{valid, {data: c.data}}
 	}
-	return [][]byte{valid, c.ends, c.data}
+	return []arrowBuffer{valid, {data: c.ends}, {data: c.data, long: c.long, longs: c.longs}}
 }
 
 // text reports whether the column's values are texts.
@@ -260,10 +316,33 @@ func (c *arrowColumn) word(v uint64) {
 
 // string appends a text, which must be UTF-8.
 func (c *arrowColumn) string(v []byte) error {
-	if len(c.data)+len(v) > math.MaxInt32 {
-		return fmt.Errorf("a value of %d bytes is too long for an Arrow column", len(v))
+	if err := c.fits(len(v)); err != nil {
+		return err
 	}
 	c.data = append(c.data, v...)
+	c.row(true, false)
+	return nil
+}
+
+func (c *arrowColumn) fits(n int) error {
+	if len(c.data)+c.longs+n > math.MaxInt32 {
+		return fmt.Errorf("a value of %d bytes is too long for an Arrow column", n)
+	}
+	return nil
+}
+
+// longString appends a text without a copy of it. value is UTF-8, and stays as it is until the batch is written.
+func (c *arrowColumn) longString(value []byte, plain bool) error {
+	t := longText{at: len(c.data), value: value, plain: plain}
+	n, err := t.write(io.Discard)
+	if err == nil {
+		err = c.fits(int(n))
+	}
+	if err != nil {
+		return err
+	}
+	c.long = append(c.long, t)
+	c.longs += int(n)
 	c.row(true, false)
 	return nil
 }
@@ -287,7 +366,7 @@ func (c *arrowColumn) row(valid, bit bool) {
 		if c.rows == 0 {
 			c.ends = append(c.ends, 0, 0, 0, 0)
 		}
-		c.ends = binary.LittleEndian.AppendUint32(c.ends, uint32(len(c.data)))
+		c.ends = binary.LittleEndian.AppendUint32(c.ends, uint32(len(c.data)+c.longs))
 	}
 	c.rows++
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -27,32 +28,37 @@ func (v View) WriteTSV(w io.Writer) (int64, error) { return v.writeSeparated(w, 
 
 // inert returns a text that spreadsheet programs do not evaluate. Some take the signs of full width for
 // ASCII signs.
-func inert(text string) string {
-	r, _ := utf8.DecodeRuneInString(text)
-	if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", r) {
-		return "'" + text
+func inert(text []byte) []byte {
+	if r, _ := utf8.DecodeRune(text); len(text) > 0 && evaluated(r) {
+		return append([]byte{'\''}, text...)
 	}
 	return text
 }
+
+// evaluated reports whether programs evaluate a text that starts with r.
+func evaluated(r rune) bool { return strings.ContainsRune("=+-@\t\r\n＝＋－＠", r) }
 
 func (v View) writeSeparated(w io.Writer, comma byte, sheet bool) (int64, error) {
 	if v.t == nil {
 		return 0, nil
 	}
-	out := &separated{comma: comma}
+	out := &separated{w: w, comma: comma}
 	outs := v.shown()
 	for k, o := range outs {
-		name := o.name
+		name := []byte(o.name)
 		if sheet {
 			name = inert(name)
 		}
-		out.field(k, name, name == "")
+		out.field(k, name, len(name) == 0)
 	}
 	out.buf = append(out.buf, '\n')
-	var written int64
 	r := v.reader(outs)
 	for i := range v.Len() {
 		for k, value := range r.load(i) {
+			if len(value) > firstChunk {
+				out.long(k, value, sheet)
+				continue
+			}
 			kind, text := kindOf(value), plainText(value)
 			if sheet && kind == kindString {
 				text = inert(text)
@@ -61,49 +67,111 @@ func (v View) writeSeparated(w io.Writer, comma byte, sheet bool) (int64, error)
 		}
 		out.buf = append(out.buf, '\n')
 		if len(out.buf) >= firstChunk {
-			n, err := w.Write(out.buf)
-			written += int64(n)
-			if err != nil {
-				return written, wrapWrite(err)
-			}
-			out.buf = out.buf[:0]
+			out.flush()
+		}
+		if out.err != nil {
+			break
 		}
 	}
-	n, err := w.Write(out.buf)
-	return written + int64(n), wrapWrite(err)
+	out.flush()
+	return out.written, wrapWrite(out.err)
 }
 
-// separated assembles lines of fields.
+// separated writes lines of fields. After an error it writes nothing.
 type separated struct {
-	comma byte
-	buf   []byte
+	w       io.Writer
+	comma   byte
+	buf     []byte
+	written int64
+	err     error
+}
+
+func (s *separated) flush() {
+	s.direct(s.buf)
+	s.buf = s.buf[:0]
 }
 
 // field appends field k of a line. It quotes an empty text, but not an empty null.
-func (s *separated) field(k int, text string, isText bool) {
+func (s *separated) field(k int, text []byte, isText bool) {
 	if k > 0 {
 		s.buf = append(s.buf, s.comma)
 	}
-	if text == "" && !isText || text != "" && !s.quotes(text) {
+	if len(text) == 0 && !isText || len(text) > 0 && !s.quotes(text) {
 		s.buf = append(s.buf, text...)
 		return
 	}
 	s.buf = append(s.buf, '"')
+	s.doubled(text)
+	s.buf = append(s.buf, '"')
+}
+
+// doubled appends a text with its quotes doubled.
+func (s *separated) doubled(text []byte) {
 	for {
-		before, after, found := strings.Cut(text, `"`)
+		before, after, found := bytes.Cut(text, []byte{'"'})
 		s.buf = append(s.buf, before...)
 		if !found {
-			break
+			return
 		}
 		s.buf = append(s.buf, `""`...)
 		text = after
 	}
-	s.buf = append(s.buf, '"')
+}
+
+// long writes a long value as field k, in quotes unless it is a number. It holds a piece of it at a time.
+func (s *separated) long(k int, value []byte, sheet bool) {
+	if k > 0 {
+		s.buf = append(s.buf, s.comma)
+	}
+	s.flush()
+	switch kindOf(value) {
+	case kindNumber:
+		s.direct(value)
+	case kindString:
+		s.buf = append(s.buf, '"')
+		if err := rawjson.WriteText(&pieces{s, sheet}, value); err != nil {
+			s.doubled(plainText(value)) // it is not UTF-8, or s.err is set
+		}
+		s.buf = append(s.buf, '"')
+	default:
+		s.buf = append(s.buf, '"')
+		_, _ = (&pieces{s, false}).Write(value) // s.err is the error
+		s.buf = append(s.buf, '"')
+	}
+}
+
+// direct writes bytes without a copy.
+func (s *separated) direct(p []byte) {
+	if s.err == nil {
+		var n int
+		n, s.err = s.w.Write(p)
+		s.written += int64(n)
+	}
+}
+
+// pieces writes the inside of a quoted field.
+type pieces struct {
+	s     *separated
+	first bool // of a sheet, nothing is written yet
+}
+
+// Write implements io.Writer.
+func (q *pieces) Write(p []byte) (int, error) {
+	if r, _ := utf8.DecodeRune(p); q.first && evaluated(r) {
+		q.s.buf = append(q.s.buf, '\'')
+	}
+	q.first = false
+	for rest := p; len(rest) > 0 && q.s.err == nil; q.s.flush() {
+		n := min(len(rest), firstChunk)
+		q.s.doubled(rest[:n])
+		rest = rest[n:]
+	}
+	return len(p), q.s.err
 }
 
 // quotes reports whether a text would be misread without quotes.
-func (s *separated) quotes(text string) bool {
-	return text[0] == ' ' || text[len(text)-1] == ' ' || strings.ContainsAny(text, "\"\r\n\t") || strings.IndexByte(text, s.comma) >= 0
+func (s *separated) quotes(text []byte) bool {
+	return text[0] == ' ' || text[len(text)-1] == ' ' || bytes.ContainsAny(text, "\"\r\n\t") || bytes.IndexByte(text, s.comma) >= 0
 }
 
 type counter struct {
@@ -117,15 +185,16 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// plainText returns a value as text: without quotes, and empty for null.
-func plainText(value []byte) string {
+// plainText returns a value as text: without quotes, and empty for null. It may share the bytes of the value.
+func plainText(value []byte) []byte {
 	switch {
 	case len(value) == 0 || value[0] == 'n':
-		return ""
+		return nil
 	case value[0] == '"':
-		return rawjson.Text(value)
+		text, _ := rawjson.Unquote(value) // indexing has validated it
+		return text
 	}
-	return string(value)
+	return value
 }
 
 // fromCSV reads comma-separated values. A column is numeric if all its non-empty fields are JSON

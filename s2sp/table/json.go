@@ -26,6 +26,16 @@ type emitter struct {
 	outs  []out
 	vals  [][]byte
 	keys  [][]byte
+	// write, if set, writes the bytes before a part of a row and the part, and returns what is appended to next.
+	write func(before, part []byte) []byte
+}
+
+// put appends a part of a row. If the row becomes long, it is written.
+func (e *emitter) put(dst, part []byte) []byte {
+	if e.write != nil && len(dst)+len(part) > 2*maxChunk {
+		return e.write(dst, part)
+	}
+	return append(dst, part...)
 }
 
 // emission is the plan for writing rows of one shape.
@@ -116,11 +126,11 @@ func (e *emitter) append(dst []byte, row int) []byte {
 	if p.whole {
 		begin, end := t.bounds(rec)
 		if !e.v.id {
-			return append(dst, e.seg.Data[begin:end]...)
+			return e.put(dst, e.seg.Data[begin:end])
 		}
 		dst, _ = e.begin(dst, row)
 		dst = append(dst, ',')
-		return append(dst, e.seg.Data[begin+1:end]...)
+		return e.put(dst, e.seg.Data[begin+1:end])
 	}
 	dst, bare := e.begin(dst, row)
 	for _, part := range p.parts {
@@ -134,7 +144,7 @@ func (e *emitter) append(dst []byte, row int) []byte {
 			continue
 		}
 		begin, end := s.value(rec, int(part.field))
-		dst = append(dst, e.seg.Data[begin:end]...)
+		dst = e.put(dst, e.seg.Data[begin:end])
 	}
 	return append(dst, '}')
 }
@@ -165,7 +175,7 @@ func (e *emitter) appendLoose(dst []byte, row int, data []byte) []byte {
 		}
 		bare = false
 		dst = append(append(dst, key...), ':')
-		dst = append(dst, value...)
+		dst = e.put(dst, value)
 	}
 	if e.v.outs == nil {
 		for _, col := range order {
@@ -299,37 +309,59 @@ func (v View) write(w io.Writer, open, between, closing string, oneLine bool) (i
 		k, err := io.WriteString(w, open+closing)
 		return int64(k), wrapWrite(err)
 	}
-	var written int64
+	out := counter{w: w}
 	chunk := firstChunk
 	buf := make([]byte, 0, chunk+4<<10)
 	buf = append(buf, open...)
 	e := newEmitter(v)
+	start := 0 // of the row in buf
+	var failed error
+	flush := func(p []byte) {
+		if failed == nil {
+			_, failed = out.Write(p)
+		}
+	}
+	e.write = func(before, part []byte) []byte {
+		if oneLine {
+			before = rawjson.StripNewlines(before[:start], before[start:])
+		}
+		start = 0
+		flush(before)
+		for oneLine && len(part) > 0 {
+			n := min(len(part), maxChunk)
+			before = rawjson.StripNewlines(before[:0], part[:n])
+			part = part[n:]
+			flush(before)
+		}
+		flush(part)
+		return before[:0]
+	}
 	for i := range n {
 		if i > 0 {
 			buf = append(buf, between...)
 		}
-		start := len(buf)
+		start = len(buf)
 		buf = e.append(buf, v.rowAt(i))
 		if oneLine {
 			if row := buf[start:]; bytes.IndexByte(row, '\n') >= 0 || bytes.IndexByte(row, '\r') >= 0 {
 				buf = rawjson.StripNewlines(buf[:start], row)
 			}
 		}
+		if failed != nil {
+			return out.n, wrapWrite(failed)
+		}
 		if len(buf) >= chunk {
-			k, err := w.Write(buf)
-			written += int64(k)
-			if err != nil {
-				return written, wrapWrite(err)
+			if _, err := out.Write(buf); err != nil {
+				return out.n, wrapWrite(err)
 			}
 			chunk = min(2*chunk, maxChunk)
-			if buf = buf[:0]; cap(buf) < chunk || cap(buf) > 4*maxChunk { // the last chunk, or one long row
+			if buf = buf[:0]; cap(buf) < chunk { // the last chunk
 				buf = make([]byte, 0, chunk+4<<10)
 			}
 		}
 	}
-	buf = append(buf, closing...)
-	k, err := w.Write(buf)
-	return written + int64(k), wrapWrite(err)
+	_, err := out.Write(append(buf, closing...))
+	return out.n, wrapWrite(err)
 }
 
 func wrapWrite(err error) error {

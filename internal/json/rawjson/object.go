@@ -339,9 +339,8 @@ func Unquote(raw []byte) ([]byte, error) {
 }
 
 // WriteText writes the text of a JSON string to w in pieces: the result of Unquote, without a copy
-// of all of it. It returns errors of w. If raw is no string, or holds invalid UTF-8 or half a
-// surrogate pair, which Unquote replaces, the error is ErrType or ErrSyntax; then w may have got a
-// part.
+// of all of it. It returns errors of w. If raw is no string, or holds invalid UTF-8 or an escape
+// that JSON does not know, the error is ErrType or ErrSyntax; then w may have got a part.
 func WriteText(w io.Writer, raw []byte) error {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return fmt.Errorf("%w: not a string", ErrType)
@@ -353,7 +352,10 @@ func WriteText(w io.Writer, raw []byte) error {
 	piece, ok := make([]byte, 0, 2*textPiece), true
 	for len(body) > 0 {
 		if piece, body, ok = unescape(piece[:0], body, textPiece); !ok {
-			return fmt.Errorf("%w: a bad escape in a string", ErrSyntax)
+			if len(body) < 6 || body[1] != 'u' || !isHex(body[2:6]) {
+				return fmt.Errorf("%w: a bad escape in a string", ErrSyntax)
+			}
+			piece, body = append(piece, "\uFFFD"...), body[6:] // half of a surrogate pair
 		}
 		if _, err := w.Write(piece); err != nil {
 			return err
@@ -369,7 +371,8 @@ const textPiece = 64 << 10
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unescape appends the text of the inside of a JSON string until dst has about most bytes, and
-// returns the rest of body. It fails for invalid escapes and for halves of surrogate pairs.
+// returns the rest of body. It fails at invalid escapes and at halves of surrogate pairs, which the
+// rest then begins with.
 func unescape(dst, body []byte, most int) (out, rest []byte, ok bool) {
 	for len(body) > 0 && len(dst) < most {
 		window := body[:min(len(body), most)]
@@ -393,21 +396,21 @@ func unescape(dst, body []byte, most int) (out, rest []byte, ok bool) {
 		if err != nil || utf16.IsSurrogate(rune(r)) && len(body) < 12 {
 			return dst, body, false
 		}
-		body = body[6:]
 		if !utf16.IsSurrogate(rune(r)) {
 			dst = utf8.AppendRune(dst, rune(r))
+			body = body[6:]
 			continue
 		}
-		if body[0] != '\\' || body[1] != 'u' || !isHex(body[2:6]) {
+		if body[6] != '\\' || body[7] != 'u' || !isHex(body[8:12]) {
 			return dst, body, false
 		}
-		low, err := strconv.ParseUint(string(body[2:6]), 16, 32)
+		low, err := strconv.ParseUint(string(body[8:12]), 16, 32)
 		pair := utf16.DecodeRune(rune(r), rune(low))
 		if err != nil || pair == utf8.RuneError {
 			return dst, body, false
 		}
 		dst = utf8.AppendRune(dst, pair)
-		body = body[6:]
+		body = body[12:]
 	}
 	return dst, body, true
 }

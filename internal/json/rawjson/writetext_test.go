@@ -9,7 +9,7 @@ import (
 
 // WriteText writes what Unquote returns, wherever its pieces end.
 func TestWriteText(t *testing.T) {
-	for _, unit := range []string{`a`, `\n`, `\\`, `a\"`, `\ud83d\ude00`, `x\u00e9\ud83d\ude00`, "é", strings.Repeat("plain ", 20_000) + `\t`} {
+	for _, unit := range []string{`a`, `\n`, `\\`, `a\"`, `\ud83d\ude00`, `x\u00e9\ud83d\ude00`, `\ud83d`, `\ude00x`, `\ud83d\u0041`, `\ud83d\n`, "é", strings.Repeat("plain ", 20_000) + `\t`} {
 		for lead := range 13 {
 			raw := []byte(`"` + strings.Repeat("-", lead) + strings.Repeat(unit, 3*textPiece/len(unit)+1) + `"`)
 			want, err := Unquote(raw)
@@ -25,7 +25,7 @@ func TestWriteText(t *testing.T) {
 	for _, tt := range []struct {
 		raw  string
 		want error
-	}{{`""`, nil}, {`1`, ErrType}, {``, ErrType}, {`"`, ErrType}, {`"\ud83d"`, ErrSyntax}, {"\"\xff\"", ErrSyntax}, {`"\x"`, ErrSyntax}} {
+	}{{`""`, nil}, {`1`, ErrType}, {``, ErrType}, {`"`, ErrType}, {`"\ud83d"`, nil}, {`"\ud83d\ud8"`, ErrSyntax}, {"\"\xff\"", ErrSyntax}, {`"\x"`, ErrSyntax}} {
 		if err := WriteText(&bytes.Buffer{}, []byte(tt.raw)); !errors.Is(err, tt.want) {
 			t.Errorf("WriteText(%q) = %v, want %v", tt.raw, err, tt.want)
 		}
