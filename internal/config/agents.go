@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
-	"github.com/weir-mcp/weir/internal/net/address"
-
 	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -221,14 +220,14 @@ func (d *decoder) checkAgents(c *Config) {
 	case len(given) < 32:
 		d.Fail(d.At(secret), secret, "%s needs 32 characters or more; make one with: openssl rand -hex 32", secret)
 	}
-	d.checkHosts("agents.hosts", a.Hosts)
+	checkHosts(d.Decoder, "agents.hosts", a.Hosts)
 	for i, name := range a.Headers {
 		if !strict.HeaderName(name) {
 			d.Fail(d.At("agents.headers"), "agents.headers", "agents.headers[%d] must be the name of a header such as X-Tenant, not %q", i, strict.Clip(name))
 		}
 	}
 	for i, t := range c.Auth.Tokens {
-		d.checkHosts("auth.tokens["+strconv.Itoa(i)+"].register_hosts", t.RegisterHosts)
+		checkHosts(d.Decoder, "auth.tokens["+strconv.Itoa(i)+"].register_hosts", t.RegisterHosts)
 		for key, patterns := range map[string][]string{"agents": t.Agents, "register": t.Register} {
 			path := "auth.tokens[" + strconv.Itoa(i) + "]." + key
 			if slices.Contains(patterns, "") {
@@ -239,7 +238,7 @@ func (d *decoder) checkAgents(c *Config) {
 }
 
 // checkHosts checks a list of hosts and host:port.
-func (d *decoder) checkHosts(path string, hosts []string) {
+func checkHosts(d *strict.Decoder, path string, hosts []string) {
 	for i, host := range hosts {
 		if _, err := address.NewList([]string{host}); err != nil {
 			d.Fail(d.At(path), path, "%s[%d]: %v", path, i, err)

@@ -13,32 +13,31 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
-	"github.com/weir-mcp/weir/internal/net/address"
-
 	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/net/address"
 )
 
 // check applies the rules about several values together, and fills in derived values.
 func (d *decoder) check(c *Config) {
 	checkTLS(d, c)
-	d.checkListen(c)
-	d.checkAuth(c)
-	checkIssuers(d, c)
-	d.checkInputs(c)
-	d.checkHTTP(c)
+	checkListen(d.Decoder, c)
+	checkAuth(d.Decoder, c)
+	checkIssuers(d.Decoder, c)
+	checkInputs(d.Decoder, c)
+	checkHTTP(d.Decoder, c)
 	d.checkControls(c)
-	d.checkPin(c)
+	checkPin(d.Decoder, c)
 	d.checkAgents(c)
 	checkScopes(d, c)
 	d.checkHubs(c)
 	d.checkTables(c)
 	checkCredentials(d, c)
-	checkRegistry(d, c)
+	checkRegistry(d.Decoder, c)
 	d.checkServers(c)
 	checkForwarding(d, c)
 	inheritTrust(c)
-	checkProfiles(d, c)
-	d.checkSearch(c)
+	checkProfiles(d.Decoder, c)
+	checkSearch(d.Decoder, c)
 	c.OTLP.Check(d.Decoder)
 	checkHooks(d, c)
 	checkStore(d, c)
@@ -50,14 +49,14 @@ func (d *decoder) check(c *Config) {
 	if d.Set("expose_hydrate") && d.Set("browse.expose_hydrate") && c.ExposeHydrate != c.Browse.ExposeHydrate {
 		d.Fail(d.At("browse.expose_hydrate"), "browse.expose_hydrate", "expose_hydrate is %t but browse.expose_hydrate is %t; keep one of them", c.ExposeHydrate, c.Browse.ExposeHydrate)
 	}
-	checkStrict(d, c)
+	checkStrict(d.Decoder, c)
 	c.ExposeHydrate = c.ExposeHydrate || c.Browse.ExposeHydrate
 	c.Browse.ExposeHydrate = c.ExposeHydrate
 }
 
 // checkStrict gives the keys that the published text decides the value that it wants, and refuses
 // another one (spec/gateway §7).
-func checkStrict(d *decoder, c *Config) {
+func checkStrict(d *strict.Decoder, c *Config) {
 	if !c.Strict {
 		return
 	}
@@ -73,7 +72,7 @@ func checkStrict(d *decoder, c *Config) {
 	c.Log.Unredacted = true
 }
 
-func (d *decoder) checkListen(c *Config) {
+func checkListen(d *strict.Decoder, c *Config) {
 	const key = "listen"
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -93,7 +92,7 @@ func (d *decoder) checkListen(c *Config) {
 	}
 }
 
-func (d *decoder) checkAuth(c *Config) {
+func checkAuth(d *strict.Decoder, c *Config) {
 	names, hashes := map[string]int{}, map[string]int{}
 	for i := range c.Auth.Tokens {
 		t := &c.Auth.Tokens[i]
@@ -133,7 +132,7 @@ func (d *decoder) checkAuth(c *Config) {
 	}
 }
 
-func (d *decoder) checkSearch(c *Config) {
+func checkSearch(d *strict.Decoder, c *Config) {
 	const key = "search.embedding"
 	e := &c.Search.Embedding
 	switch {
@@ -152,7 +151,7 @@ func (d *decoder) checkSearch(c *Config) {
 	}
 }
 
-func (d *decoder) checkInputs(c *Config) {
+func checkInputs(d *strict.Decoder, c *Config) {
 	seen := map[string]int{}
 	for i, in := range c.Inputs {
 		path := "inputs[" + strconv.Itoa(i) + "]"
@@ -176,7 +175,7 @@ func (d *decoder) checkInputs(c *Config) {
 	}
 }
 
-func (d *decoder) checkHTTP(c *Config) {
+func checkHTTP(d *strict.Decoder, c *Config) {
 	for i, origin := range c.HTTP.AllowedOrigins {
 		u, err := url.Parse(origin)
 		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "") {
@@ -215,7 +214,7 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	path := d.paths[s]
 	at := d.At(path)
 	d.checkName(s, path, at, names)
-	d.checkNamespace(s, path)
+	checkNamespace(d.Decoder, s, path)
 	if s.Disabled {
 		s.Type = effectiveType(s)
 		return
@@ -228,14 +227,14 @@ func (d *decoder) checkServer(s *Server, names, spaces map[string]*Server) {
 	}
 	readEnvFile(d, s, path)
 	d.expand.noteServer(s)
-	d.checkTransport(s, path, at)
+	checkTransport(d.Decoder, s, path, at)
 	d.checkCommand(s, path)
 	d.CheckHeaders(s.Headers, path, withoutUserTexts)
 	checkOAuth(d, s, path)
-	checkPerPrincipal(d, s, path)
-	checkLists(d, s, path)
-	checkUserTexts(d, s, path)
-	d.checkPatterns(s, path)
+	checkPerPrincipal(d.Decoder, s, path)
+	checkLists(d.Decoder, s, path)
+	checkUserTexts(d.Decoder, s, path)
+	checkPatterns(d.Decoder, s, path)
 	if d.startable != nil && s.Command != "" && len(d.Faults(path)) == 0 {
 		if err := d.startable(s); err != nil {
 			key := strict.Join(path, "command")
@@ -290,7 +289,7 @@ func mapRunes(text string, legal func(rune) bool) string {
 
 // checkNamespace checks a configured namespace, or makes one from the name
 // (spec/gateway §1.1: [a-z][a-z0-9_-]{0,63}).
-func (d *decoder) checkNamespace(s *Server, path string) {
+func checkNamespace(d *strict.Decoder, s *Server, path string) {
 	if s.Namespace == "" {
 		s.Namespace = namespaceOf(s.Name)
 		return
@@ -324,7 +323,7 @@ func effectiveType(s *Server) mcpserver.Transport {
 	return mcpserver.TransportStdio
 }
 
-func (d *decoder) checkTransport(s *Server, path string, at *yaml.Node) {
+func checkTransport(d *strict.Decoder, s *Server, path string, at *yaml.Node) {
 	typeKey := strict.Join(path, "type")
 	asked := s.Type
 	s.Type = effectiveType(s)
@@ -396,7 +395,7 @@ func firstOf(a, b string) string {
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
 
-func (d *decoder) checkPatterns(s *Server, path string) {
+func checkPatterns(d *strict.Decoder, s *Server, path string) {
 	for _, list := range []struct {
 		key   string
 		texts []string

@@ -46,7 +46,7 @@ func isPort(text string, least uint64) bool {
 }
 
 // checkCluster checks the keys of a cluster and fills in those that follow from others.
-func checkCluster(d *decoder, c *Config) {
+func checkCluster(d *strict.Decoder, c *Config) {
 	k := &c.Cluster
 	if !c.Store.Shared() {
 		if d.Set("cluster") {
@@ -81,7 +81,7 @@ func isWord(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
 }
 
-func checkClusterKeys(d *decoder, k *Cluster) {
+func checkClusterKeys(d *strict.Decoder, k *Cluster) {
 	if k.Key == "" {
 		if !d.Bad("cluster.key") { // a variable without a value has been reported
 			d.Fail(cmp.Or(d.At("cluster.key"), d.At("store")), "cluster.key", "store is shared and cluster.key is missing: all nodes need one secret; make it with: openssl rand -base64 32, and write cluster: {key: \"${secret:CLUSTER_KEY}\"}")
@@ -99,7 +99,7 @@ func checkClusterKeys(d *decoder, k *Cluster) {
 	}
 }
 
-func checkClusterAddresses(d *decoder, k *Cluster) {
+func checkClusterAddresses(d *strict.Decoder, k *Cluster) {
 	host, port, err := net.SplitHostPort(k.Listen)
 	if err != nil || !isPort(port, 0) {
 		d.Fail(d.At("cluster.listen"), "cluster.listen", "cluster.listen must be an address and a port such as 0.0.0.0:8090, not %q", strict.Clip(k.Listen))

@@ -105,11 +105,11 @@ const (
 var retryable = []string{"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "UPSTREAM_ERROR", "RATE_LIMITED", "AUTH_FAILED", "PERMISSION_DENIED"}
 
 func (d *decoder) checkControls(c *Config) {
-	d.checkRetry(&c.Retry)
-	checkTasks(d, &c.Tasks)
-	d.checkLimits(&c.RateLimits)
-	d.checkCache(&c.Cache)
-	d.checkPolicy(&c.Policy)
+	checkRetry(d.Decoder, &c.Retry)
+	checkTasks(d.Decoder, &c.Tasks)
+	checkLimits(d.Decoder, &c.RateLimits)
+	checkCache(d.Decoder, &c.Cache)
+	checkPolicy(d.Decoder, &c.Policy)
 	checkAudit(d, c)
 	if c.Events.Stream && (c.Store.At == storeMemory || strings.HasPrefix(c.Store.At, storeFile)) {
 		d.Fail(d.At("events.stream"), "events.stream", "events.stream needs a store that gateways share: write store: nats://HOST:PORT, or events.file for the events of one gateway")
@@ -126,7 +126,7 @@ const (
 	maxTasks    = 1024
 )
 
-func checkTasks(d *decoder, t *Tasks) {
+func checkTasks(d *strict.Decoder, t *Tasks) {
 	if t.Wait > maxTaskWait {
 		d.Fail(d.At("tasks.wait"), "tasks.wait", "tasks.wait must be at most %s, not %s: clients give up on a call before", maxTaskWait, t.Wait)
 	}
@@ -138,7 +138,7 @@ func checkTasks(d *decoder, t *Tasks) {
 	}
 }
 
-func (d *decoder) checkRetry(r *Retry) {
+func checkRetry(d *strict.Decoder, r *Retry) {
 	if r.MaxAttempts > maxAttempts {
 		d.Fail(d.At("retry.max_attempts"), "retry.max_attempts", "retry.max_attempts must be at most %d, not %d", maxAttempts, r.MaxAttempts)
 	}
@@ -166,7 +166,7 @@ func (d *decoder) checkRetry(r *Retry) {
 	}
 }
 
-func (d *decoder) checkLimits(l *RateLimits) {
+func checkLimits(d *strict.Decoder, l *RateLimits) {
 	bound := func(path string, perMinute int) {
 		if key := strict.Join(path, "max_calls_per_minute"); perMinute > maxPerMinute {
 			d.Fail(d.At(key), key, "%s must be at most %d; leave it out for no limit", key, maxPerMinute)
@@ -177,7 +177,7 @@ func (d *decoder) checkLimits(l *RateLimits) {
 	}
 	for _, t := range l.PerTool {
 		path := strict.Join("rate_limits.per_tool", t.ToolID)
-		d.checkToolID(t.ToolID, path)
+		checkToolID(d, t.ToolID, path)
 		bound(path, t.MaxCallsPerMinute)
 		if t.MaxCallsPerMinute == 0 && t.MaxCallsPerSession == 0 && !d.Set(strict.Join(path, "max_calls_per_minute")) && !d.Set(strict.Join(path, "max_calls_per_session")) {
 			d.Fail(d.At(path), path, "%s sets no limit; give max_calls_per_minute or max_calls_per_session", path)
@@ -186,16 +186,16 @@ func (d *decoder) checkLimits(l *RateLimits) {
 }
 
 // checkToolID refuses a text that cannot be a tool_id (spec/gateway §1.1).
-func (d *decoder) checkToolID(id, path string) {
+func checkToolID(d *strict.Decoder, id, path string) {
 	namespace, name, ok := strings.Cut(id, ":")
 	if !ok || namespace == "" || name == "" || len(id) > 240 {
 		d.Fail(d.At(path), path, "%s: %q is no tool_id; one looks like files:read_file@1 or files:read_file#85b56782 (weir ls prints them)", path, strict.Clip(id))
 	}
 }
 
-func (d *decoder) checkCache(c *Cache) {
+func checkCache(d *strict.Decoder, c *Cache) {
 	for _, id := range c.Allow {
-		d.checkToolID(id, "cache.allow")
+		checkToolID(d, id, "cache.allow")
 	}
 	if len(c.Allow) > 0 && !c.ReadOnly {
 		d.Warn(d.At("cache.allow"), "cache.allow", "cache.allow has no effect without cache.read_only: true")

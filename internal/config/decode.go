@@ -36,7 +36,8 @@ type Warning Problem
 func (w Warning) String() string { return Problem(w).String() }
 
 // decoder reads a file into a Config. Package strict reads it by the tags. The decoder adds weir's
-// own part: the variables, and the keys of other clients' files.
+// own part: the variables, and the keys of other clients' files. Checks of values that need none of
+// that take only the strict.Decoder.
 type decoder struct {
 	*strict.Decoder
 	foreign bool

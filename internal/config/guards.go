@@ -103,7 +103,7 @@ func checkHooks(d *decoder, c *Config) {
 			d.Fail(d.At(key), key, "%s: another hook is called %q", key, h.Name)
 		}
 		names[h.Name] = true
-		checkOn(d, h, strict.Join(path, "on"))
+		checkOn(d.Decoder, h, strict.Join(path, "on"))
 		switch hasURL, hasCommand := d.Set(strict.Join(path, "url")), d.Set(strict.Join(path, "command")); {
 		case hasURL == hasCommand:
 			d.Fail(at, path, "%s needs either url or command", path)
@@ -116,7 +116,7 @@ func checkHooks(d *decoder, c *Config) {
 }
 
 // checkOn makes of no list both kinds.
-func checkOn(d *decoder, h *Hook, key string) {
+func checkOn(d *strict.Decoder, h *Hook, key string) {
 	if !d.Set(key) {
 		h.On = []string{OnCall, OnResult}
 		return

@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/ownership"
-
 	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/ownership"
 )
 
 // Hub is the A2C-SMCP server that runs with weir. Computers and Agents meet there in offices.
@@ -105,7 +104,7 @@ func (d *decoder) checkHubs(c *Config) {
 			d.Fail(d.At(at), at+".sha256", "%s.sha256 is the hash of no token at all", at)
 		}
 		seen[t.Name] = true
-		d.checkOffices(t.Offices, at)
+		checkOffices(d.Decoder, t.Offices, at)
 	}
 	for i, entry := range h.Issuers {
 		at := fmt.Sprintf("hub.issuers[%d]", i)
@@ -115,7 +114,7 @@ func (d *decoder) checkHubs(c *Config) {
 		case !known:
 			d.Fail(d.At(at+".issuer"), at+".issuer", "%s.issuer: auth.issuers has no %q; add it there", at, strict.Clip(entry.Issuer))
 		}
-		d.checkOffices(entry.Offices, at)
+		checkOffices(d.Decoder, entry.Offices, at)
 	}
 	folded := map[string]string{}
 	for _, comp := range h.Computers {
@@ -124,11 +123,11 @@ func (d *decoder) checkHubs(c *Config) {
 			d.Fail(d.At(at), at, "%s: the names %q and %q count as one; give one of the Computers another", at, strict.Clip(other), strict.Clip(comp.Name))
 		}
 		folded[ownership.Fold(comp.Name)] = comp.Name
-		d.checkNamesOf(c, comp.Name)
+		checkNamesOf(d.Decoder, c, comp.Name)
 		if err := publicKey(comp.Key); err != nil {
 			d.Fail(d.At(at), at+".key", "%s.key: %v", at, err)
 		}
-		d.checkOffices(comp.Offices, at)
+		checkOffices(d.Decoder, comp.Offices, at)
 	}
 	if (h.TLS.Cert == "") != (h.TLS.Key == "") {
 		d.Fail(d.At("hub.tls"), "hub.tls", "hub.tls needs both cert and key")
@@ -160,7 +159,7 @@ func (d *decoder) checkHubs(c *Config) {
 
 // checkNamesOf warns of servers that have the names of a Computer's servers. The configuration
 // comes first, so the Computer's servers are left out.
-func (d *decoder) checkNamesOf(c *Config, computer string) {
+func checkNamesOf(d *strict.Decoder, c *Config, computer string) {
 	own := ownership.Fold(computer)
 	for _, s := range c.Servers {
 		name := ownership.Fold(s.Name)
@@ -184,7 +183,7 @@ func (d *decoder) absolute(file string) string {
 	return filepath.Join(d.dir, file)
 }
 
-func (d *decoder) checkOffices(patterns []string, at string) {
+func checkOffices(d *strict.Decoder, patterns []string, at string) {
 	for i, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
 			key := fmt.Sprintf("%s.offices[%d]", at, i)

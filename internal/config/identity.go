@@ -103,7 +103,7 @@ func parseDay(text string) (time.Time, error) {
 // same principal.
 var issuerName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-func checkIssuers(d *decoder, c *Config) {
+func checkIssuers(d *strict.Decoder, c *Config) {
 	for n, t := range c.Auth.Tokens {
 		if c.Auth.vouched(t.Name) {
 			path := "auth.tokens[" + strconv.Itoa(n) + "].name"
@@ -156,7 +156,7 @@ func checkIssuers(d *decoder, c *Config) {
 }
 
 // checkLogin checks auth.login.
-func checkLogin(d *decoder, auth *Auth) {
+func checkLogin(d *strict.Decoder, auth *Auth) {
 	const at = "auth.login"
 	if !d.Set(at) {
 		return
@@ -182,7 +182,7 @@ func checkLogin(d *decoder, auth *Auth) {
 
 // checkPrefix checks that at most one issuer is asked about a token: others could use a token that they
 // are shown. taken has the issuers of the prefixes before.
-func checkPrefix(d *decoder, i *Issuer, taken map[string]string) {
+func checkPrefix(d *strict.Decoder, i *Issuer, taken map[string]string) {
 	at, prefix := "auth.issuers."+i.Name, i.Introspection.Prefix
 	path := strict.Join(at, "introspection.prefix")
 	if strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -199,7 +199,7 @@ func checkPrefix(d *decoder, i *Issuer, taken map[string]string) {
 }
 
 // checkIssuerURL checks a URL that weir asks about callers: over https, or on this machine.
-func checkIssuerURL(d *decoder, text, path string, needed bool) {
+func checkIssuerURL(d *strict.Decoder, text, path string, needed bool) {
 	if text == "" {
 		if needed {
 			d.Fail(d.At(path), path, "%s is missing; write the URL of the issuer", path)
@@ -212,7 +212,7 @@ func checkIssuerURL(d *decoder, text, path string, needed bool) {
 	}
 }
 
-func checkExpiry(d *decoder, t *Token, path string) {
+func checkExpiry(d *strict.Decoder, t *Token, path string) {
 	if _, err := parseDay(t.Expires); err != nil {
 		path = strict.Join(path, "expires")
 		d.Fail(d.At(path), path, "%s must be a day such as 2027-01-01 (it ends at 0:00 UTC) or a time such as 2027-01-01T08:00:00Z, not %q", path, strict.Clip(t.Expires))

@@ -22,7 +22,7 @@ const (
 	PinStrict PinMode = "strict"
 )
 
-func (d *decoder) checkPin(c *Config) {
+func checkPin(d *strict.Decoder, c *Config) {
 	const key = "pin.expected_hash"
 	sum, err := hex.DecodeString(c.Pin.ExpectedHash)
 	switch {

@@ -49,7 +49,7 @@ type PolicyRule struct {
 	Reason     string   `key:"reason" doc:"Shown to the agent, and to the person who is asked."`
 }
 
-func (d *decoder) checkPolicy(p *Policy) {
+func checkPolicy(d *strict.Decoder, p *Policy) {
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		path := "policy.rules[" + strconv.Itoa(i) + "]"
@@ -77,7 +77,7 @@ func (d *decoder) checkPolicy(p *Policy) {
 }
 
 // checkCondition refuses conditions that could never hold, and warns of those that trust a server.
-func checkCondition(d *decoder, r *PolicyRule, path string) {
+func checkCondition(d *strict.Decoder, r *PolicyRule, path string) {
 	for key, texts := range map[string][]string{"groups": r.Groups, "principals": r.Principals, "roles": r.Roles, "scopes": r.Scopes} {
 		if key = strict.Join(path, key); slices.ContainsFunc(texts, func(s string) bool { return s == "" || strings.ContainsFunc(s, control) }) {
 			d.Fail(d.At(key), key, "%s holds an empty text or a control character", key)

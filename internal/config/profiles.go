@@ -31,7 +31,7 @@ var profileName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func IsProfileName(name string) bool { return profileName().MatchString(name) }
 
 // checkProfiles checks the profiles, and the rules of the policy that name them.
-func checkProfiles(d *decoder, c *Config) {
+func checkProfiles(d *strict.Decoder, c *Config) {
 	for _, p := range c.Profiles {
 		at := "profiles." + p.Name
 		switch server := slices.IndexFunc(c.Servers, func(s *Server) bool { return strings.EqualFold(s.Name, p.Name) }); {

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/weir-mcp/weir/internal/json/strict"
+
 // Registry is the key registry. The gateway does not use it: weir add and weir import read it each
 // time, so a change of it needs no reload.
 type Registry struct {
@@ -7,7 +9,7 @@ type Registry struct {
 }
 
 // checkRegistry checks the key registry.
-func checkRegistry(d *decoder, c *Config) {
+func checkRegistry(d *strict.Decoder, c *Config) {
 	const key = "registry.url"
 	if c.Registry.URL == "" {
 		return

@@ -29,7 +29,7 @@ func (c SignIns) Folder() string {
 }
 
 // checkLists checks whose lists callers see.
-func checkLists(d *decoder, s *Server, path string) {
+func checkLists(d *strict.Decoder, s *Server, path string) {
 	key := strict.Join(path, "lists")
 	switch {
 	case s.Lists == "" || s.PerPrincipal():
@@ -70,7 +70,7 @@ func checkCredentials(d *decoder, c *Config) {
 }
 
 // checkPerPrincipal checks whose credential weir shows a server.
-func checkPerPrincipal(d *decoder, s *Server, path string) {
+func checkPerPrincipal(d *strict.Decoder, s *Server, path string) {
 	key := strict.Join(path, "credentials")
 	switch {
 	case s.Credentials == mcpserver.CredentialsForward:
@@ -89,7 +89,7 @@ func checkPerPrincipal(d *decoder, s *Server, path string) {
 }
 
 // checkForward checks a server that gets the tokens of callers.
-func checkForward(d *decoder, s *Server, path string) {
+func checkForward(d *strict.Decoder, s *Server, path string) {
 	key := strict.Join(path, "credentials")
 	o := s.OAuth
 	unnamed := o.Resource == mcpserver.ResourceNone && o.Audience == ""
@@ -110,7 +110,7 @@ func checkForward(d *decoder, s *Server, path string) {
 }
 
 // checkResource checks how a server is named to authorization servers.
-func checkResource(d *decoder, s *Server, path string) {
+func checkResource(d *strict.Decoder, s *Server, path string) {
 	o := &s.OAuth
 	key := strict.Join(strict.Join(path, "oauth"), "resource")
 	if o.Resource != "" && o.Resource != mcpserver.ResourceNone {
@@ -167,12 +167,12 @@ func checkFromCaller(d *decoder, s *Server, fail func(part, format string, args 
 	case idp.ClientSecret != "" && idp.PrivateKey != "":
 		fail("idp", "has client_secret and private_key; remove one of them")
 	case idp.Issuer != "":
-		checkAuthorizationServer(d, idp.Issuer, strict.Join(d.paths[s], "oauth.idp.issuer"))
+		checkAuthorizationServer(d.Decoder, idp.Issuer, strict.Join(d.paths[s], "oauth.idp.issuer"))
 	}
 }
 
 // checkAuthorizationServer checks the URL of an authorization server.
-func checkAuthorizationServer(d *decoder, issuer, key string) {
+func checkAuthorizationServer(d *strict.Decoder, issuer, key string) {
 	if u := d.CheckURL(issuer, key); u != nil && (u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Scheme != "https" && !localIssuer(u)) {
 		d.Fail(d.At(key), key, "%s must be the https URL of an authorization server without a query, such as https://login.example.com", key)
 	}
@@ -198,7 +198,7 @@ func checkOAuth(d *decoder, s *Server, path string) {
 	case s.Authorized():
 		fail("", "and headers.Authorization exclude each other; remove one of them")
 	}
-	checkResource(d, s, path)
+	checkResource(d.Decoder, s, path)
 	checkFromCaller(d, s, fail)
 	o.AssertionFile = d.absolute(o.AssertionFile)
 	proofs := 0
@@ -234,7 +234,7 @@ func checkOAuth(d *decoder, s *Server, path string) {
 		fail("", "has the secret of a client and no issuer, the authorization server that it goes to; write its URL, such as issuer: https://login.example.com")
 	}
 	if o.Issuer != "" {
-		checkAuthorizationServer(d, o.Issuer, strict.Join(key, "issuer"))
+		checkAuthorizationServer(d.Decoder, o.Issuer, strict.Join(key, "issuer"))
 	}
 	for name := range o.Params {
 		for _, own := range reserved {

@@ -55,12 +55,12 @@ func checkStore(d *decoder, c *Config) {
 	elsewhere := strings.HasPrefix(s.At, "nats://") || strings.HasPrefix(s.At, "tls://")
 	switch {
 	case s.At == storeMemory:
-		idle(d, s.At, "store.sync", "store.max_bytes", "store.replicas")
+		idle(d.Decoder, s.At, "store.sync", "store.max_bytes", "store.replicas")
 	case inFile && folder != "":
-		idle(d, s.At, "store.replicas")
+		idle(d.Decoder, s.At, "store.replicas")
 		s.dir = storeFolder(d, s.At, folder)
 	case elsewhere:
-		idle(d, "nats://…", "store.sync")
+		idle(d.Decoder, "nats://…", "store.sync")
 		checkNATS(d, s)
 	case strings.HasPrefix(s.At, "cluster:"): // of builds with NATS servers of their own
 		d.Fail(at, key, "store: %s is gone: gateways keep no documents for each other; run NATS servers with JetStream, and write store: nats://HOST:4222,… (docs/cluster.md shows both)", strict.Clip(s.At))
@@ -74,16 +74,16 @@ func checkStore(d *decoder, c *Config) {
 		return
 	}
 	if !elsewhere {
-		idle(d, s.At, "store.creds", "store.ca", "store.cert", "store.key")
+		idle(d.Decoder, s.At, "store.creds", "store.ca", "store.cert", "store.key")
 	}
 	if s.Replicas == 2 || s.Replicas == 4 {
 		d.Fail(d.At("store.replicas"), "store.replicas", "store.replicas must be 1, 3 or 5, not %d: with an even number, no more servers may fail", s.Replicas)
 	}
-	checkCluster(d, c)
+	checkCluster(d.Decoder, c)
 }
 
 // idle warns of keys that a store does not read.
-func idle(d *decoder, at string, keys ...string) {
+func idle(d *strict.Decoder, at string, keys ...string) {
 	for _, key := range keys {
 		if d.Set(key) {
 			d.Warn(d.At(key), key, "%s has no effect with store: %s", key, strict.Clip(at))

@@ -45,7 +45,7 @@ func checkTLS(d *decoder, c *Config) {
 		d.Fail(d.At("tls.acme.domains"), "tls.acme.domains", "tls.acme.domains must be host names such as weir.example.com")
 	}
 	if t.ACME.Directory != "" {
-		checkIssuerURL(d, t.ACME.Directory, "tls.acme.directory", false)
+		checkIssuerURL(d.Decoder, t.ACME.Directory, "tls.acme.directory", false)
 	}
 	for _, file := range []*string{&t.Cert, &t.Key, &t.ClientCA, &t.ACME.Dir} {
 		if *file != "" && !filepath.IsAbs(*file) && d.dir != "" {

@@ -35,7 +35,7 @@ func (d *decoder) unknown(p strict.Pair, path string, t reflect.Type) {
 		return
 	}
 	if d.InSafety() {
-		d.Fail(p.Key, here, "unknown key %q%s%s", strict.Clip(key), strict.In(path), d.suggestStrict(key, t))
+		d.Fail(p.Key, here, "unknown key %q%s%s", strict.Clip(key), strict.In(path), suggestStrict(d.Decoder, key, t))
 		return
 	}
 	hint := d.suggest(key, t)
@@ -62,11 +62,11 @@ func (d *decoder) suggest(key string, t reflect.Type) string {
 	if d.foreign {
 		return "; it is ignored"
 	}
-	return d.suggestStrict(key, t)
+	return suggestStrict(d.Decoder, key, t)
 }
 
 // suggestStrict is suggest for a key that is an error in a foreign file as well.
-func (d *decoder) suggestStrict(key string, t reflect.Type) string {
+func suggestStrict(d *strict.Decoder, key string, t reflect.Type) string {
 	if near := strict.Nearest(key, strict.Keys(t)); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}

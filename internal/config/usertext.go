@@ -36,7 +36,7 @@ func withoutUserTexts(s Secret) string {
 }
 
 // checkUserTexts checks the references to credentials of callers.
-func checkUserTexts(d *decoder, s *Server, path string) {
+func checkUserTexts(d *strict.Decoder, s *Server, path string) {
 	for _, part := range []struct {
 		key   string
 		texts map[string]Secret
