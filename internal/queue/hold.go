@@ -172,7 +172,7 @@ func (q *Queue) start(t *task) {
 	if rec, ok := q.claim(t, id, r); ok {
 		job := &Job{ID: id, Owner: rec.Owner, Name: rec.Name, Payload: rec.Payload, tail: &r.log}
 		result, err := q.Places.run(ctx, job, q.limit(rec.Timeout))
-		q.finish(t, id, r, result, err)
+		q.finish(t, rec, r, result, err)
 	} else {
 		q.giveBack()
 	}
@@ -219,7 +219,8 @@ func (q *Queue) claim(t *task, id string, r *run) (rec document, ok bool) {
 }
 
 // finish writes the end of a task until the store has it, or the task is no longer this process's.
-func (q *Queue) finish(t *task, id string, r *run, result json.RawMessage, err error) {
+func (q *Queue) finish(t *task, claimed document, r *run, result json.RawMessage, err error) {
+	id := claimed.ID
 	end, deadline := outcomeOf(err), time.Now().Add(saveLimit)
 	for {
 		q.mu.Lock()
@@ -229,7 +230,7 @@ func (q *Queue) finish(t *task, id string, r *run, result json.RawMessage, err e
 			return // its document says how it ended, or others say so
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), max(time.Until(deadline), lease.RenewEvery))
-		_, failed := q.change(ctx, id, func(d *document) bool {
+		_, failed := q.changeSeen(ctx, id, claimed, func(d *document) bool {
 			switch {
 			case !d.heldBy(r.holder):
 				return false

@@ -104,6 +104,8 @@ type document struct {
 	V int `json:"v"`
 	record
 	Holder string `json:"holder,omitempty"`
+
+	rev uint64 // of the document
 }
 
 // heldBy reports whether the task runs at a holder.
@@ -285,13 +287,22 @@ func (q *Queue) bound() {
 // change writes a task anew. f changes the newest record and returns false if nothing is to be done,
 // also because an earlier attempt was applied. change returns the record that is there at the end.
 func (q *Queue) change(ctx context.Context, id string, f func(*document) bool) (rec document, err error) {
-	doc, err := store.Change(ctx, q.o.Docs, q.key(id), func(d store.Doc) ([]byte, time.Duration, error) {
-		if d.Rev == 0 {
-			return nil, 0, ErrNotFound
-		}
+	return q.changeSeen(ctx, id, document{}, f)
+}
+
+// changeSeen is change with a record that may be the newest, which saves reading it.
+func (q *Queue) changeSeen(ctx context.Context, id string, seen document, f func(*document) bool) (rec document, err error) {
+	doc, err := store.ChangeSeen(ctx, q.o.Docs, store.Doc{Key: q.key(id), Rev: seen.rev}, func(d store.Doc) ([]byte, time.Duration, error) {
 		var err error
-		if rec, err = read(d); err != nil {
-			return nil, 0, err
+		switch {
+		case d.Rev == 0:
+			return nil, 0, ErrNotFound
+		case d.Rev == seen.rev:
+			rec = seen
+		default:
+			if rec, err = read(d); err != nil {
+				return nil, 0, err
+			}
 		}
 		if !f(&rec) {
 			return nil, 0, store.ErrKeep
@@ -299,7 +310,7 @@ func (q *Queue) change(ctx context.Context, id string, f func(*document) bool) (
 		value, ttl, err := rec.encode()
 		return value, ttl, err
 	})
-	if err == nil {
+	if rec.rev = doc.Rev; err == nil {
 		q.saw(doc.Rev, rec)
 	}
 	return rec, err
