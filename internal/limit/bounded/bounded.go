@@ -13,7 +13,7 @@ type Options[K comparable, V any] struct {
 	TTL      time.Duration // age of an entry since Put
 
 	// KeepUsed orders entries by use, so that Get makes an entry the last to be evicted. Without it
-	// the order is that of Put.
+	// entries are ordered by Put.
 	KeepUsed bool
 
 	Now func() time.Time // the clock; nil is time.Now
@@ -48,7 +48,7 @@ func New[K comparable, V any](opts Options[K, V]) *Map[K, V] {
 }
 
 // Put stores a value of size bytes under key, in the place of an earlier one, and evicts until all
-// bounds hold. It returns false, and changes nothing, if size alone is over MaxBytes.
+// bounds hold. It returns false, and changes nothing, if size by itself is over MaxBytes.
 func (m *Map[K, V]) Put(key K, value V, size int64) bool {
 	if m.opts.MaxBytes > 0 && size > m.opts.MaxBytes {
 		return false

@@ -39,7 +39,7 @@ func (p *Pool) own(name string, n int64) bool {
 		return false
 	}
 	if o.used > 0 {
-		p.leave(o) // what is held has one reference together
+		p.leave(o) // all held blocks have one reference together
 	}
 	o.used += n
 	return true

@@ -40,8 +40,8 @@ func (a *Account) NewBuffer(ctx context.Context, limit int64) *Buffer {
 // Len returns the number of bytes so far.
 func (b *Buffer) Len() int64 { return b.size }
 
-// Write appends p. An error is ErrTooLarge, an *Error or that of the context. After it the Buffer
-// accepts no more.
+// Write appends p. An error is ErrTooLarge, an *Error or the error of the context. After it the
+// Buffer accepts no more.
 func (b *Buffer) Write(p []byte) (n int, err error) {
 	for ; err == nil && len(p) > fileBytes; p = p[fileBytes:] { // so that a file takes no more of the heap
 		var part int
@@ -72,7 +72,7 @@ func (b *Buffer) append(p []byte) (int, error) {
 }
 
 // Fill reads all of r. expect is the announced number of bytes; -1 is unknown. Memory grows with
-// the received bytes, not with the announced number. Errors are those of r and of Write.
+// the received bytes, not with the announced number. It returns the errors of r and of Write.
 func (b *Buffer) Fill(r io.Reader, expect int64) error {
 	for b.err == nil {
 		if len(b.mem) == cap(b.mem) {

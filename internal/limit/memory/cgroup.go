@@ -60,7 +60,7 @@ func hasWord(list, word string) bool {
 	return false
 }
 
-// unlimited is what version 1 says where there is no limit, or more.
+// unlimited is the limit, or less, that version 1 gives where there is no limit.
 const unlimited = 1 << 60
 
 func readLimit(root fs.FS, name string) int64 {

@@ -65,7 +65,7 @@ func (s *spill) Write(p []byte) (int, error) {
 	if err := s.fs.reserve(int64(len(p))); err != nil {
 		return 0, err
 	}
-	s.size += int64(len(p)) // also of what is not written whole: drop gives it back
+	s.size += int64(len(p)) // also of a partly written file: drop gives it back
 	n, err := s.f.Write(p)
 	if err != nil {
 		s.fs.log.Warn("a large message cannot be written to its file", "file", s.f.Name(), "err", err)
@@ -102,7 +102,7 @@ func (s *spill) open(size int64) ([]byte, error) {
 	return data, nil
 }
 
-// drop gives the file up. What was mapped stays readable for Options.Linger.
+// drop gives the file up. Mapped bytes stay readable for Options.Linger.
 func (s *spill) drop() {
 	fs := s.fs
 	closeFile(s.f) // the mapping outlives it

@@ -11,7 +11,7 @@ import (
 func unname(*os.File) error { return nil }
 
 func closeFile(f *os.File) {
-	_ = f.Close() // what is in it is not needed any more
+	_ = f.Close() // its content is not needed any more
 	_ = os.Remove(f.Name())
 }
 

@@ -12,7 +12,7 @@ import (
 // ends.
 func unname(f *os.File) error { return os.Remove(f.Name()) }
 
-func closeFile(f *os.File) { _ = f.Close() } // what is in it is not needed any more
+func closeFile(f *os.File) { _ = f.Close() } // its content is not needed any more
 
 // mapFile maps a file into memory, to be read only.
 func mapFile(f *os.File, size int64) ([]byte, error) {
@@ -27,9 +27,9 @@ func mapFile(f *os.File, size int64) ([]byte, error) {
 
 func unmapFile(data []byte) {
 	if len(data) > 0 {
-		_ = syscall.Munmap(data) // fails for what was not mapped only
+		_ = syscall.Munmap(data) // fails only for bytes that were not mapped
 	}
 }
 
-// mapsFiles says that what mapFile returns is no memory of the heap.
+// mapsFiles says that the bytes of mapFile are no memory of the heap.
 const mapsFiles = true

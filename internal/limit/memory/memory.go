@@ -158,7 +158,7 @@ func (p *Pool) share(n int64) int64 { return min(n, p.mostOpen()) }
 
 // Error says that there is no room for a message.
 type Error struct {
-	Size  int64 // of what has no room; 0 where it is not known
+	Size  int64 // the size of the refused bytes; 0 where it is not known
 	Limit int64 // of memory
 	Disk  error // why it is not in a file; nil where it is, and cannot be opened
 	// Unmade says that a call has not made the bytes: no message is lost.
@@ -230,8 +230,8 @@ func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) erro
 
 func (p *Pool) fits(n int64) bool { return p.open+n <= p.mostOpen() && p.leaves(n, p.toCalls()) }
 
-// leaves reports whether n more bytes that no call makes leave so many to calls. Messages that wait for what
-// their calls make would otherwise take the room of it. The caller holds mu.
+// leaves reports whether n more bytes that no call makes leave so many to calls. Messages that wait for
+// copies of their calls would otherwise take the room of these copies. The caller holds mu.
 func (p *Pool) leaves(n, toCalls int64) bool {
 	return p.used+n <= p.o.Limit && p.used-p.made+n <= p.o.Limit-toCalls
 }
@@ -241,16 +241,16 @@ func (p *Pool) take(n int64) {
 	p.open += n
 }
 
-// collect frees what a call has made of a block of size bytes, if the block had a
-// turn of its own. Without it, the copy of the block before is still on the heap
-// while the next one is made: the collector sees one large allocation too late.
+// collect frees the copies that a call has made of a block of size bytes, if the block had a turn
+// of its own. Without it, the copy of the block before is still on the heap while the next one is
+// made: the collector sees one large allocation too late.
 func (p *Pool) collect(size int64) {
 	if size >= p.mostOpen() {
 		debug.FreeOSMemory()
 	}
 }
 
-// giveOpen returns what wait took for size bytes.
+// giveOpen returns the bytes that wait took for size bytes.
 func (p *Pool) giveOpen(size int64) {
 	n := p.share(size)
 	p.mu.Lock()

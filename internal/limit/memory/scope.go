@@ -8,9 +8,8 @@ import (
 	"unsafe"
 )
 
-// Scope holds the Blocks whose bytes one call uses, and what the call has taken for bytes that it makes. It
-// releases both at its end.
-// The zero value is ready for use. It is safe for concurrent use.
+// Scope holds the Blocks whose bytes one call uses, and the bytes that the call has taken for copies. It
+// releases both at its end. The zero value is ready for use. It is safe for concurrent use.
 type Scope struct {
 	mu     sync.Mutex // guards below
 	ended  bool
@@ -101,9 +100,9 @@ func (s *Scope) Ends(data []byte) bool {
 
 // Make returns the bytes that write writes for the call of ctx, which come from other bytes. If those are in a
 // file of the Scope, or if there is no room on the heap, the bytes are in such a file as well, and valid until
-// the Scope's end: what comes out of a large message takes no more of the heap than the message itself. Bytes
-// on the heap are counted until then. Without a Scope that counts, there is no bound. The error is an *Error,
-// or that of write or of ctx.
+// the Scope's end: a part of a large message takes no more of the heap than the message itself. Bytes on the
+// heap are counted until then. Without a Scope that counts, there is no bound. The error is an *Error, or the
+// error of write or of ctx.
 func Make(ctx context.Context, from []byte, write func(io.Writer) error) ([]byte, error) {
 	s := FromContext(ctx)
 	a := s.accountOf(from)
@@ -146,8 +145,8 @@ func (s *Scope) accountOf(data []byte) *Account {
 	return nil
 }
 
-// Hand moves the Blocks of the Scope to that of ctx, which keeps data valid, and ends the Scope. If
-// ctx has none, Hand returns a copy of data if it is in a file.
+// Hand moves the Blocks of the Scope to the Scope of ctx, which keeps data valid, and ends the
+// Scope. If ctx has none, Hand returns a copy of data if it is in a file.
 func (s *Scope) Hand(ctx context.Context, data []byte) []byte {
 	s.mu.Lock()
 	blocks, made := s.blocks, s.made

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// taken is what a call has taken for bytes that it makes.
+// taken are the bytes that a call has taken for copies that it makes.
 type taken struct {
 	p          *Pool  // nil: nothing is counted
 	kind, name string // of the owner
 	n          int64  // of the bytes that there are, or are about to be
-	held       int64  // counted in the Pool: the most that n was, and what is reserved
+	held       int64  // counted in the Pool: the highest n so far, and the reserved bytes
 }
 
 // Count makes the call of the Scope take the bytes that it makes from a Pool, on behalf of an owner of some
@@ -60,9 +60,9 @@ func Owner(ctx context.Context) *Account {
 func Take(ctx context.Context, n int64) error { return FromContext(ctx).take(ctx, n, 0) }
 
 // TakeShare is Take for bytes that have to be made however many they are, such as another form of a result. It
-// returns what it counts, for Give: as many of n as one owner may have, if they are free. Otherwise it waits for
-// the part that kept results and open messages leave to calls. More may never be free: the message of the result
-// is in the account until the call ends, and kept results stay.
+// returns the counted bytes, for Give: as many of n as one owner may have, if they are free. Otherwise it waits
+// for the part that kept results and open messages leave to calls. More may never be free: the message of the
+// result is in the account until the call ends, and kept results stay.
 func TakeShare(ctx context.Context, n int64) (int64, error) {
 	s := FromContext(ctx)
 	if s == nil {
@@ -81,9 +81,9 @@ func TakeShare(ctx context.Context, n int64) (int64, error) {
 	return least, s.take(ctx, least, 0)
 }
 
-// Reserve makes sure that Take of n more bytes in total does not have to wait. What takes bytes in several
-// steps reserves all of them before the first: two calls that each hold a part and wait for the rest of it
-// would wait for each other.
+// Reserve makes sure that Take of n more bytes in total does not have to wait. A call that takes bytes in
+// several steps reserves all of them before the first: two calls that each hold a part and wait for the
+// rest of it would wait for each other.
 func Reserve(ctx context.Context, n int64) error { return FromContext(ctx).take(ctx, 0, n) }
 
 // Give says that n bytes of Take are garbage now. The same call can take them again.
@@ -134,7 +134,7 @@ func (s *Scope) patience() time.Duration {
 	return s.made.p.o.Wait
 }
 
-// tryTake is take without waiting. The error is for what never has room.
+// tryTake is take without waiting. The error is for bytes that never have room.
 func (s *Scope) tryTake(n, reserved int64) (ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,11 +155,11 @@ func (s *Scope) tryTake(n, reserved int64) (ok bool, err error) {
 	return true, nil
 }
 
-// owner has a share of its own, apart from messages in reception: what a call makes of a message must not
-// wait for the messages that wait for it.
+// owner has a share of its own, apart from messages in reception: the copies of a call must not wait for
+// the messages that wait for the call.
 func (m *taken) owner() string { return "calls of " + m.kind + m.name }
 
-// release returns what is counted. It may be called more than once.
+// release returns the counted bytes. It may be called more than once.
 func (m *taken) release() {
 	if m.held > 0 {
 		m.p.giveMade(m.owner(), m.held)

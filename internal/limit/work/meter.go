@@ -18,7 +18,7 @@ const (
 	share = 2_000_000
 )
 
-// Errors of Spend, in addition to that of the context.
+// Errors of Spend, in addition to the error of the context.
 var (
 	// ErrLimit: the computation exceeds its limit of units.
 	ErrLimit = errors.New("too much to compute")

@@ -21,13 +21,12 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("has %d instructions, and at most %d are taken", e.Instructions, maxInstructions)
 }
 
-// Pattern is a regular expression (RE2) whose matching is counted. Go's engine
-// takes time linear in the text for every pattern, and linear in the pattern as
-// well: what it can cost is the product of both. It is safe for concurrent use,
-// with a Meter for each computation.
+// Pattern is a regular expression (RE2) whose matching is counted. Go's engine takes time linear in
+// the text for every pattern, and linear in the pattern as well: its cost is at most the product of
+// both. It is safe for concurrent use, with a Meter for each computation.
 type Pattern struct {
 	re           *regexp.Regexp
-	prefix       string // what every match starts with, or ""
+	prefix       string // the prefix of every match, or ""
 	whole        bool   // prefix is the pattern
 	instructions int64
 }
@@ -52,7 +51,7 @@ func parse(expr string) (*syntax.Regexp, int64, error) {
 	return parsed, n, nil
 }
 
-// Compile compiles a pattern. The errors are those of Instructions.
+// Compile compiles a pattern. It returns the errors of Instructions.
 func Compile(expr string) (*Pattern, error) {
 	parsed, n, err := parse(expr)
 	if err != nil {
@@ -78,11 +77,11 @@ func (p *Pattern) Instructions() int64 { return p.instructions }
 // handed to the engine character by character, so that matching can end anywhere.
 const piece = Small
 
-// few is what any match costs.
+// few is the cost of any match.
 const few = 10
 
 // Find returns the byte at which the first match in s starts, or -1. It matches s as a whole: ^, $
-// and \b mean what they do without a Meter. An error is the Meter's, and there is no answer then.
+// and \b mean the same as without a Meter. An error is the Meter's, and there is no answer then.
 func (p *Pattern) Find(m *Meter, s string) (int, error) {
 	without := 0 // bytes that hold no match
 	if p.prefix != "" {
@@ -109,7 +108,7 @@ func (p *Pattern) Find(m *Meter, s string) (int, error) {
 }
 
 // Count returns how many matches s has. It is exact unless s is so long that matching has to be able
-// to end within it; then at least one match is counted for what there are. An error is the Meter's.
+// to end within it; then at least one match is counted if there are any. An error is the Meter's.
 func (p *Pattern) Count(m *Meter, s string) (n int, exact bool, err error) {
 	if p.whole && p.prefix != "" {
 		return strings.Count(s, p.prefix), true, m.Spend(few + int64(len(s))/16)
@@ -145,8 +144,8 @@ func (p *Pattern) Match(m *Meter, s string) (bool, error) {
 	return at >= 0, err
 }
 
-// runes hands a text to the engine and counts what that costs. After an error of
-// the Meter the text ends, and so does the engine.
+// runes hands a text to the engine and counts the cost of that. After an error of the Meter the
+// text ends, and so does the engine.
 type runes struct {
 	s    string
 	at   int
@@ -175,7 +174,7 @@ func (r *runes) ReadRune() (rune, int, error) {
 	return c, n, nil
 }
 
-// settle spends what is owed.
+// settle spends the owed steps.
 func (r *runes) settle() error {
 	if r.err == nil {
 		r.err = r.m.Spend(r.owed)
@@ -184,7 +183,7 @@ func (r *runes) settle() error {
 	return r.err
 }
 
-// manyInstructions is what size returns for programs beyond counting.
+// manyInstructions is the result of size for programs beyond counting.
 const manyInstructions = 1 << 40
 
 // size counts the instructions that a parsed pattern is compiled to.
