@@ -13,14 +13,14 @@ const Local = "local"
 // Identity is who made a request. It must not change once it is in a context; many requests share
 // one.
 type Identity struct {
-	// Principal owns what the caller makes. It is never empty.
+	// Principal owns everything that the caller makes. It is never empty.
 	Principal string
 	// Issuer is the configured name of the issuer that vouches for the caller; "" for static
 	// tokens, certificates and the local principal.
 	Issuer string
 	// Client is the OAuth client that the caller used, or "".
 	Client string
-	// Groups, Roles and Scopes are what the caller has; each is sorted and without duplicates.
+	// Groups, Roles and Scopes belong to the caller; each is sorted and without duplicates.
 	Groups, Roles, Scopes []string
 	// Needed are the scopes that every token of the issuer must have here.
 	Needed []string
@@ -52,9 +52,9 @@ func (i *Identity) WithoutCredential() *Identity {
 	return &out
 }
 
-// Grant names what the issuer has granted: the client and its scopes. Two tokens of a principal with
-// one grant differ only in their times. A token must not stand for one of another grant: the client of
-// the latter may be trusted less.
+// Grant names the grant of the issuer: the client and its scopes. Two tokens of a principal with one
+// grant differ only in their times. A token must not stand for one of another grant: the client of the
+// latter may be trusted less.
 func (i *Identity) Grant() string { return i.Client + "\x00" + strings.Join(i.Scopes, " ") }
 
 // Secret is a text that prints as "[secret]".

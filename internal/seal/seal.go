@@ -13,13 +13,13 @@ import (
 // keyBytes is the length of the key.
 const keyBytes = 32
 
-// maxSealed bounds what Open looks at. Texts come from strangers.
+// maxSealed bounds the texts that Open looks at. Unauthenticated clients send them.
 const maxSealed = 16 << 10
 
 // Key seals and opens. It is safe for concurrent use.
 type Key struct {
 	secret []byte
-	former []*Key // open what they have sealed
+	former []*Key // open texts that they have sealed
 
 	mu    sync.Mutex // guards below
 	aeads map[string]cipher.AEAD
@@ -34,7 +34,8 @@ func NewKey(text string) (*Key, error) {
 	return &Key{secret: secret, aeads: map[string]cipher.AEAD{}}, nil
 }
 
-// With returns a key that also opens what former keys have sealed. It never seals with one of them.
+// With returns a key that also opens texts that former keys have sealed. It never seals with one of
+// them.
 func (k *Key) With(former ...*Key) *Key {
 	return &Key{secret: k.secret, former: former, aeads: map[string]cipher.AEAD{}}
 }
@@ -42,8 +43,8 @@ func (k *Key) With(former ...*Key) *Key {
 // Secret returns 32 bytes for a purpose that is no sealing, the same ones each time.
 func (k *Key) Secret(purpose string) []byte { return k.derive("weir/secret/" + purpose) }
 
-// Secrets returns the secret of k for a purpose, and then those of the former keys. What the latter are for may
-// still be in use; new things take the first one.
+// Secrets returns the secret of k for a purpose, and then the secrets of the former keys. Things of the latter
+// may still be in use; new things take the first one.
 func (k *Key) Secrets(purpose string) [][]byte {
 	all := [][]byte{k.Secret(purpose)}
 	for _, old := range k.former {
@@ -85,7 +86,7 @@ func (k *Key) Seal(purpose string, plain, context []byte) string {
 	return base64.RawURLEncoding.EncodeToString(k.aead(purpose).Seal(nil, nil, plain, context))
 }
 
-// Open decrypts what Seal has made. It reports whether the text is one.
+// Open decrypts a text of Seal. It reports whether the text is one.
 func (k *Key) Open(purpose, sealed string, context []byte) (plain []byte, ok bool) {
 	if len(sealed) > maxSealed {
 		return nil, false
