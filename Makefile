@@ -1,30 +1,9 @@
-# One command for each thing a contributor does. CI runs exactly these (.ci/run).
-#
-#   make build     the weir binary in bin/
-#   make test      format, vet, staticcheck, tests with -race, fuzz seeds, the simulation, each benchmark once
-#   make simulation   clusters in a time of their own, broken by SEEDS seeds from SEED on (make chaos takes others)   SEEDS=1000 SEED=1
-#   make vet-systems   vet for Windows and macOS, tests included
-#   make interop   foreign MCP clients, servers and the official conformance suite (Node 20+, Python 3.11+)
-#   make clients   weir connect with the six programs of interop/hosts (npm, 1.5 GB), each in a HOME of its own
-#   make transcript  docs/transcript.txt and docs/transcript-go.txt, recorded anew
-#   make packages  the packages of a release for this machine (Linux), installed into empty places: many minutes at first
-#   make dist-check   GoReleaser's own check of .goreleaser.yaml: many minutes at first
-#   make bench     all numbers: bench-go, bench-load, bench-scale and bench-start
-#   make bench-go  the packages' benchmarks                   BENCH=regexp PKG=./internal/metatool/... COUNT=5 BENCHTIME=1s
-#   make bench-load   weir under load, beside httputil.ReverseProxy, with the targets  LOAD='-rounds 3 -strict'; -peers measures nginx and haproxy as well
-#   make bench-scale  a catalog of 1,000, 10,000 and 100,000 tools: build, browse, search, refresh
-#   make bench-cluster  1 to 8 gateways that act as one: a call at another node, adoption, memory   CLUSTER='1000 1 2 4 8'
-#   make bench-start  the version, shell commands and the first browse of 10,000 tools, from the start of the process
-#   make bench-context   what tools cost a model in tokens       CONTEXT='-data DIR'
-#   make chaos     a gateway with store: file:DIR, killed KILLS times while clients work, then clusters that are broken for
-#                  CHAOS by a seed that is printed, and upgraded from BEFORE, then 10,000 seeds of the simulation
-#                  KILLS=100 CHAOS=10m SEED=0 BEFORE=
-#   make fuzz      every fuzz target, FUZZTIME each           FUZZTIME=30s PKG=./mcp/jsonrpc/...
+# One command for each thing a contributor does; make help lists them. CI runs exactly these (.ci/run).
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build images transcript test fmt vet vet-systems staticcheck race simulation bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
+.PHONY: help build images transcript test fmt vet vet-systems staticcheck race simulation bench-once interop clients package-files dist-check packages release-notes bench bench-go bench-load bench-scale bench-cluster bench-start bench-context chaos fuzz clean
 
 GO          ?= go
 GORELEASER  ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
@@ -45,53 +24,56 @@ SEEDS       ?= 1000
 BEFORE      ?=
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-build:
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## the weir binary, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X github.com/weir-mcp/weir/internal/version.Linked=$(VERSION)' -o bin/weir ./cmd/weir
 
 # The cheap checks come first: a formatting slip is known in a second, not after the race tests.
-test: fmt vet staticcheck race simulation bench-once
+test: fmt vet staticcheck race simulation bench-once ## format, vet, staticcheck, tests with the race detector, fuzz seeds, the simulation, each benchmark once
 
-fmt:
+fmt: ## only the check of the format
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted, run: gofmt -w" $$bad; exit 1; fi
 
-vet:
+vet: ## only go vet
 	$(GO) vet ./...
 
 # Everything builds on the other systems, tests included: minutes at first, so CI runs it and make test does not.
-vet-systems:
+vet-systems: ## vet for Windows and macOS, tests included
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 
-staticcheck:
+staticcheck: ## only staticcheck
 	$(STATICCHECK) ./...
 
 # Fuzz seeds are part of this: go test runs every seed of every Fuzz function as a test. Tests that fail, five at most,
 # run once more by themselves: what passes then is named in the output, and is a fault of the test that wants mending.
 # A data race, a panic and a test without an end are not tried again. make vet ran before.
-race:
+race: ## only the tests, with the race detector
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race \
 	  --packages ./... -- -race -vet=off -timeout 12m
 
 # The race detector makes it six times slower, so make race takes a few seeds and this step takes many: the same each
 # time, so that a change is judged by what it does. make chaos looks for new ones.
-simulation:
+simulation: ## clusters in a time of their own, broken by SEEDS seeds from SEED on: SEEDS=1000 SEED=1
 	$(GO) test ./internal/testkit/simulation -run 'TestSimulation$$' -v -simulations $(SEEDS) -seed $(if $(filter 0,$(SEED)),1,$(SEED)) -timeout 30m | grep -v '^ *[-=][-=]'
 
 # Each benchmark runs once, so that a broken one is found here and not on the day somebody needs its number. Packages
 # without one are not linked a second time.
-bench-once:
+bench-once: ## each benchmark once
 	$(GO) test -vet=off -run '^$$' -bench . -benchtime 1x -timeout 10m $$(grep -rl --include='*_test.go' --exclude-dir=node_modules --exclude-dir=.work '^func Benchmark' . | xargs -n1 dirname | sort -u) \
 	  | sed -e '/^PASS$$/d' -e '/^goos:/d' -e '/^goarch:/d' -e '/^cpu:/d'
 
-interop: build
+interop: build ## foreign MCP clients, servers and the official conformance suite (Node 20, Python 3.11)
 	node interop/run.mjs --weir bin/weir
 
 # make interop runs two of the six. What is installed stays in interop/hosts until make clean.
-clients: build
+clients: build ## weir connect with the six programs of interop/hosts (npm, 1.5 GB)
 	node interop/hosts.mjs --weir bin/weir
 
 # What packages hold in addition to the program, made by the program itself. gzip -n leaves out the time.
-package-files:
+package-files: ## the manual pages and the completions of packages
 	rm -rf build/man build/completions
 	mkdir -p build/completions
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/weir-mcp/weir/internal/version.Linked=$(VERSION)' -o build/weir ./cmd/weir
@@ -102,7 +84,7 @@ package-files:
 	build/weir completion fish > build/completions/weir.fish
 	build/weir completion powershell > build/completions/weir.ps1
 
-dist-check:
+dist-check: ## GoReleaser's own check of .goreleaser.yaml: many minutes at first
 	$(GORELEASER) check
 
 # GoReleaser takes the commit's time only from a repository with a remote, which the variables of git name here.
@@ -110,7 +92,7 @@ SNAPSHOT = GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALU
 	$(GORELEASER) release -f build/goreleaser.yaml --snapshot --clean --skip=docker,sign,homebrew,scoop,winget
 
 # The release of .goreleaser.yaml for one platform, made twice, and what can be installed of it here.
-packages: build
+packages: build ## the packages of a release for this machine (Linux), built twice, compared and installed
 	mkdir -p build
 	sed -e 's/^    goos: .*/    goos: [linux]/' -e 's/^    goarch: .*/    goarch: ['$$($(GO) env GOARCH)']/' .goreleaser.yaml > build/goreleaser.yaml
 	rm -rf build/first build/packages
@@ -121,53 +103,53 @@ packages: build
 	node interop/packages.mjs --weir bin/weir --release dist --same build/first
 
 # The section of CHANGELOG.md for a version, without its heading: make release-notes VERSION=v0.1.0
-release-notes:
+release-notes: ## the section of CHANGELOG.md for VERSION=v0.1.0
 	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md | sed '1{/^$$/d}' | grep . -q \
 	  || { echo "CHANGELOG.md has no section $(VERSION:v%=%)" >&2; exit 1; }
 	@awk -v v='## $(VERSION:v%=%) ' 'index($$0 " ", v) == 1 {on=1; next} /^## / {on=0} on' CHANGELOG.md
 
 # What weir prints on a fresh machine, with the seconds that it took. make test runs the same commands.
-transcript:
+transcript: ## records docs/transcript.txt and docs/transcript-go.txt again
 	$(GO) test ./internal/cli -run '^TestTranscript(OfGo)?$$' -count=1 -transcript
 
 # The pictures of README.md, taken of the console in a browser.
-images: build
+images: build ## the pictures of README.md
 	node interop/shots.mjs --weir bin/weir
 
 # One after the other: two things measured at once measure each other.
-bench:
+bench: ## all numbers: bench-go, bench-load, bench-scale and bench-start
 	@$(MAKE) --no-print-directory bench-go
 	@$(MAKE) --no-print-directory bench-load
 	@$(MAKE) --no-print-directory bench-scale
 	@$(MAKE) --no-print-directory bench-start
 
-bench-go:
+bench-go: ## the packages' benchmarks: BENCH=regexp PKG=./internal/metatool/... COUNT=5 BENCHTIME=1s
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -timeout 90m -p 1 $(PKG) \
 	  | sed -e '/^PASS$$/d' -e '/no test files/d' -e '/^goos:/d' -e '/^goarch:/d' -e '/^cpu:/d'
 
-bench-load: build
+bench-load: build ## weir under load next to httputil.ReverseProxy: LOAD='-rounds 3 -strict'; -peers adds nginx and haproxy
 	CGO_ENABLED=0 $(GO) build -o bin/bench ./bench
 	bin/bench -weir bin/weir $(LOAD)
 
-bench-scale:
+bench-scale: ## a catalog of 1,000, 10,000 and 100,000 tools: build, browse, search, refresh
 	$(GO) run ./bench/scale
 
-bench-cluster:
+bench-cluster: ## 1 to 8 gateways that act as one: CLUSTER='1000 1 2 4 8'
 	$(GO) run ./bench/cluster $(CLUSTER)
 
-bench-start: build
+bench-start: build ## the version, shell commands and the first browse of 10,000 tools, from the start of the process
 	$(GO) run ./bench/start
 
-bench-context:
+bench-context: ## what tools cost a model in tokens: CONTEXT='-data DIR'
 	$(GO) run ./bench/context $(CONTEXT)
 
-chaos:
+chaos: ## a gateway killed KILLS=100 times, clusters broken for CHAOS=10m by SEED=0 and upgraded from BEFORE=, 10,000 simulations
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
 	$(GO) test ./internal/testkit/clustertest -v -chaos $(CHAOS) -seed $(SEED) -before "$(BEFORE)" -timeout 120m
 	$(GO) test ./internal/testkit/simulation -run 'TestSimulation$$' -simulations 10000 -seed $(SEED) -timeout 60m
 
 # go test takes one fuzz target of one package at a time, so ask each package for its targets.
-fuzz:
+fuzz: ## every fuzz target of PKG for FUZZTIME=20s each
 	@pkgs=$$($(GO) list $(PKG)); for pkg in $$pkgs; do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 	    echo "== $$pkg $$target ($(FUZZTIME))"; \
@@ -175,5 +157,5 @@ fuzz:
 	  done; \
 	done
 
-clean:
+clean: ## removes everything that the others have made
 	rm -rf bin build dist interop/.work interop/node_modules interop/hosts/*/node_modules
