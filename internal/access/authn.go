@@ -18,7 +18,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Bounds of tokens and of what is kept about them (spec/identity §2 and §4).
+// Bounds of tokens and of the facts that are kept about them (spec/identity §2 and §4).
 const (
 	maxToken   = 16 << 10
 	maxCached  = 10_000
@@ -51,7 +51,7 @@ type Token struct {
 
 // Issuer is one authorization server whose tokens are accepted.
 type Issuer struct {
-	// Name begins the principals of its tokens.
+	// Name is the prefix of the principals of its tokens.
 	Name string
 	// Issuer is the claim iss, and where metadata is found. JWKS is the URL of the keys; the
 	// metadata names it where empty.
@@ -63,7 +63,7 @@ type Issuer struct {
 	Subject, Groups string
 	// Require are claims with the value that each must have or contain.
 	Require map[string]string
-	// Scopes are what each token must have.
+	// Scopes are the scopes that each token must have.
 	Scopes []string
 	// Introspection is asked about tokens that are no JWTs; nil asks nothing.
 	Introspection *Introspection
@@ -75,7 +75,7 @@ type Role struct {
 	Principals, Groups []string
 }
 
-// Options are what an Authenticator works with.
+// Options is the configuration of an Authenticator.
 type Options struct {
 	// Client makes requests to hosts that the Policy names. Nil is a client with bounds of its own.
 	Client *http.Client
@@ -96,8 +96,8 @@ type Authenticator struct {
 	state atomic.Pointer[state]
 }
 
-// state is what belongs to one Policy. Apply replaces it, so nothing that an earlier Policy allowed
-// stays in a cache.
+// state belongs to one Policy. Apply replaces it, so nothing that an earlier Policy allowed stays
+// in a cache.
 type state struct {
 	policy   Policy
 	static   []*identity.Identity // of policy.Tokens
@@ -275,8 +275,8 @@ func (a *Authenticator) verify(ctx context.Context, s *state, bearer string, sum
 	return v, nil
 }
 
-// admit checks what depends on the request: the audience, the certificate that a token is bound to,
-// and then the scopes.
+// admit checks the parts that depend on the request: the audience, the certificate that a token is
+// bound to, and then the scopes.
 func (s *state) admit(r *http.Request, v *verified) error {
 	if !s.audienceFits(r, v) {
 		return unauthorized("the token is for another audience; ask the issuer for a token with the resource %s", s.policy.PublicURL+resourcePath(r.URL.Path))

@@ -6,7 +6,7 @@
 //	no token ─▶ certificate                                                                            ▼
 //	                                                              audience of the path ─▶ *identity.Identity
 //
-// What it promises is in docs/spec/identity.md. It fetches only from issuers of the configuration,
-// never from what a token names. It knows nothing of MCP except its errors, and decides nothing
-// about calls: roles and groups are handed on.
+// Its promises are in docs/spec/identity.md. It fetches only from issuers of the configuration,
+// never from a URL that a token names. It knows nothing of MCP except its errors, and decides
+// nothing about calls: roles and groups are handed on.
 package access

@@ -40,15 +40,15 @@ func newClient() *http.Client {
 	}}
 }
 
-// source makes requests to an issuer and to what its metadata name (spec/identity §4).
+// source makes requests to an issuer and to the URLs of its metadata (spec/identity §4).
 type source struct {
 	zone   *egress.Zone
 	client *http.Client
 }
 
-// source returns what makes requests to the issuer at a URL. Hosts of the configured URLs are asked by
-// the client of the options, which may use a proxy. All others have to be public, and are dialed at an
-// address that was checked.
+// source returns the client for requests to the issuer at a URL. Hosts of the configured URLs are
+// asked by the client of the options, which may use a proxy. All others have to be public, and are
+// dialed at an address that was checked.
 func (o Options) source(issuer string, configured ...string) source {
 	s := source{zone: o.Network.Zone(issuer, configured...)}
 	client := *o.Client
@@ -125,8 +125,8 @@ func (s source) discover(ctx context.Context, issuer string) (found string, err 
 	return found, err
 }
 
-// metadata hands an issuer's metadata to read: that of RFC 8414, then that of OpenID Connect in both
-// of its places, until read accepts one.
+// metadata hands an issuer's metadata to read: the metadata of RFC 8414, then of OpenID Connect in
+// both of its places, until read accepts one.
 func (s source) metadata(ctx context.Context, issuer string, read func(raw []byte) error) error {
 	places := issuers.Documents(issuer)
 	if places == nil {

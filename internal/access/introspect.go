@@ -25,7 +25,7 @@ const maxQuestions = 256
 // Introspection is an endpoint of RFC 7662.
 type Introspection struct {
 	URL string
-	// Prefix is how the issuer's tokens begin; "" fits all tokens.
+	// Prefix is how the issuer's tokens start; "" fits all tokens.
 	Prefix                 string
 	ClientID, ClientSecret string
 }

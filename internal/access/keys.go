@@ -151,7 +151,7 @@ func (s *keySet) refresh(ctx context.Context) error {
 	return nil
 }
 
-// start begins a fetch in the background, unless one runs. The caller holds mu.
+// start starts a fetch in the background, unless one runs. The caller holds mu.
 func (s *keySet) start() {
 	if s.running != nil {
 		return
@@ -166,7 +166,7 @@ func (s *keySet) start() {
 	}
 }
 
-// end notes what a fetch brought. Keys that are there stay if it failed.
+// end notes the result of a fetch. Keys that are there stay if it failed.
 func (s *keySet) end(keys []publicKey, age time.Duration, err error, done chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

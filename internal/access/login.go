@@ -27,7 +27,7 @@ type Login struct {
 	Scopes []string
 }
 
-// loginMetadata is what a login needs of an issuer's metadata.
+// loginMetadata is the part of an issuer's metadata that a login needs.
 type loginMetadata struct {
 	Issuer     string   `json:"issuer"`
 	Authorize  string   `json:"authorization_endpoint"`
@@ -59,7 +59,7 @@ const loginMetadataTime = 5 * time.Minute
 type BeganLogin struct {
 	// Address is where the browser goes, and State the text with which it comes back.
 	Address, State string
-	// Memo is what FinishLogin needs to know. The browser must not be able to read or to choose it.
+	// Memo is the state for FinishLogin. The browser must not be able to read or to choose it.
 	Memo identity.Secret
 }
 
@@ -70,7 +70,7 @@ type memo struct {
 
 var errNoLogin = errors.New("this gateway has no login for browsers (auth.login)")
 
-// BeginLogin begins a login of a browser that comes back to redirect. The caller binds State to the
+// BeginLogin starts a login of a browser that comes back to redirect. The caller binds State to the
 // browser. The errors are of mcp.KindIdentityUnavailable if the issuer cannot be asked.
 func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*BeganLogin, error) {
 	l := a.state.Load().login
@@ -105,7 +105,7 @@ func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*Began
 }
 
 // FinishLogin ends a login with its Memo and the query with which the browser came back, whose state the
-// caller has compared. The identity has no scopes and no bearer token: an ID token is for weir alone.
+// caller has compared. The identity has no scopes and no bearer token: an ID token is only for weir.
 func (a *Authenticator) FinishLogin(ctx context.Context, text identity.Secret, q url.Values) (*identity.Identity, error) {
 	s := a.state.Load()
 	l := s.login
@@ -168,7 +168,7 @@ func (l *login) metadata(ctx context.Context) (*loginMetadata, error) {
 	return l.meta, nil
 }
 
-// start begins a fetch in the background. The caller holds mu.
+// start starts a fetch in the background. The caller holds mu.
 func (l *login) start(now time.Time) {
 	done := make(chan struct{})
 	l.tried, l.running = now, done

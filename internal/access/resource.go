@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// WhoamiPath is the path that tells a caller who it is. A token for any path of the gateway opens
-// it, because it tells nothing of the gateway.
+// WhoamiPath is the path of a caller's own identity. A token for any path of the gateway opens it,
+// because it reveals nothing of the gateway.
 const WhoamiPath = "/whoami"
 
 // MetadataPath is the path of the metadata of RFC 9728. The path of the resource follows it.
@@ -28,7 +28,7 @@ func resourcePath(path string) string {
 	return ""
 }
 
-// Challenge returns what WWW-Authenticate says of a request; it is a guard.Options.Challenge.
+// Challenge returns the WWW-Authenticate header of a request; it is a guard.Options.Challenge.
 func (a *Authenticator) Challenge(r *http.Request) (metadata string, scopes []string) {
 	s := a.state.Load()
 	if len(s.issuers) == 0 {
@@ -38,7 +38,7 @@ func (a *Authenticator) Challenge(r *http.Request) (metadata string, scopes []st
 }
 
 // ServeMetadata answers MetadataPath and the paths below it. It needs no token. An unknown server
-// or profile has metadata, too: the answer shows nothing of what exists.
+// or profile also has metadata: the answer does not show which ones exist.
 func (a *Authenticator) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
@@ -73,7 +73,7 @@ func (a *Authenticator) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 	document.Scopes = slices.DeleteFunc(slices.Clone(s.scopes), func(scope string) bool { return scope == "offline_access" })
 	body, err := json.Marshal(document)
 	if err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError) // cannot happen: texts alone
+		http.Error(w, "internal error", http.StatusInternalServerError) // cannot happen: only texts
 		return
 	}
 	h.Set("Content-Type", "application/json")

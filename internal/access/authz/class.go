@@ -8,7 +8,7 @@ import (
 )
 
 // Classes puts callers into classes: conditions that do not look at parts of a call have the same
-// value for all callers of a class. It looks only at what some condition looks at, so that
+// value for all callers of a class. It looks only at values that some condition looks at, so that
 // callers share a class where they can.
 type Classes struct {
 	conditions []*Condition

@@ -32,7 +32,7 @@ func (t Truth) String() string {
 	return [...]string{No: "no", NotYes: "no or failed", Failed: "failed", Unknown: "unknown", Yes: "yes"}[t]
 }
 
-// Condition is what a rule asks of the caller and of the request. All parts that are set must hold.
+// Condition is a rule's condition on the caller and the request. All parts that are set must hold.
 // A nil Condition always holds. A Condition must not change while it is in use.
 type Condition struct {
 	// Groups holds if the caller is in one of them.

@@ -10,7 +10,7 @@
 //	             Failed   an expression failed: a key is missing, a type is wrong, it costs too much
 //	             NotYes   one part is unknown and another failed
 //
-// What a rule with the value Unknown or Failed does is for the caller to say. Where a call is
+// The caller decides the effect of a rule with the value Unknown or Failed. Where a call is
 // admitted, it matches if it denies or asks, and never if it allows. Where a list is made, Unknown
 // is the other way round, so that all entries are listed that some arguments could call.
 //

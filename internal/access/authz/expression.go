@@ -19,7 +19,7 @@ const (
 	maxSource = 4096
 )
 
-// variables are what an expression may look at.
+// variables are the variables of expressions.
 var variables = []struct {
 	name string
 	of   *cel.Type
@@ -80,7 +80,7 @@ type Expression struct {
 	tracked cel.Program // counts the cost; nil if the cost is proven for requests within sizes
 }
 
-// A SyntaxError says what is wrong with an expression, and where.
+// A SyntaxError is a mistake in an expression, with its place.
 type SyntaxError struct {
 	Line, Column int // in the expression; both start at 1
 	Message      string
@@ -211,7 +211,7 @@ func (x *Expression) evalPartial(in *Input, unknown Parts) (Truth, error) {
 	return Unknown, errUnknown
 }
 
-// maxReason bounds what is said of a failed evaluation. Its text may quote keys of arguments.
+// maxReason bounds the text of a failed evaluation. Its text may quote keys of arguments.
 const maxReason = 200
 
 func cleaned(err error) error {

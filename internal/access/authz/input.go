@@ -25,7 +25,7 @@ const (
 	Server
 	ToolID    // id of the tool
 	ToolName  // its name at its server
-	ToolHints // its tags and what its server says that a call does
+	ToolHints // its tags and the effect of a call by its server
 	ToolSpace // its namespace
 	Args
 	Method
@@ -45,7 +45,7 @@ type Tool struct {
 	ReadOnly, Destructive, Idempotent, OpenWorld bool
 }
 
-// Input is what conditions look at. An Input serves one goroutine.
+// Input has the values that conditions look at. An Input serves one goroutine.
 type Input struct {
 	Identity *identity.Identity // never nil
 	Server   string
@@ -110,7 +110,7 @@ func (in *Input) decodeArgs() (args any, ok bool) {
 }
 
 // numbers replaces the numbers of decoded JSON by integers and floats, and with an input also the
-// objects by those that note in it what an expression looks for.
+// objects by objects that note in it the names that an expression looks for.
 func numbers(v any, in *Input) any {
 	switch v := v.(type) {
 	case json.Number:

@@ -14,8 +14,8 @@ import (
 // know which servers do. So an expression that looks for a member, and meets one that differs only in
 // case, has looked at a value that is not known.
 
-// object is an object among the arguments. It notes in its input what an expression looks for and
-// some readers find elsewhere.
+// object is an object among the arguments. It notes in its input the names that an expression looks
+// for and some readers find elsewhere.
 type object struct {
 	traits.Mapper
 	in      *Input
