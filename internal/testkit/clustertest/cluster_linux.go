@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Options says what runs.
+// Options describes the cluster.
 type Options struct {
 	Weir   string   // the program; "" starts none: the test is the nodes, with StoreURL
 	Nodes  int      // 0: three
@@ -40,7 +40,7 @@ const (
 	natsHost   = 250
 )
 
-// clusters counts those of this process: each has a network of its own.
+// clusters counts the clusters of this process: each has a network of its own.
 var clusters atomic.Uint32
 
 // Key is the secret that the nodes share. Key2 is another one, for nodes whose key changes.
@@ -51,8 +51,8 @@ const (
 
 // Cluster is some weirs over one NATS server.
 type Cluster struct {
-	// URL is that of the balancer, without a path. It takes the nodes in turn, and the next one where a node
-	// cannot be reached.
+	// URL is the URL of the balancer, without a path. It takes the nodes in turn, and the next one where a
+	// node cannot be reached.
 	URL   string
 	Nodes []*Node
 	NATS  *NATS // the first of Servers
@@ -69,8 +69,8 @@ type Cluster struct {
 // Node is one weir.
 type Node struct {
 	process
-	// Name is n0, n1 and so on. URL is that of the node itself, without a path. StoreURL is that of the NATS servers,
-	// behind the link of the node.
+	// Name is n0, n1 and so on. URL is the URL of the node itself, without a path. StoreURL is the URL of the NATS
+	// servers, behind the link of the node.
 	Name, URL, StoreURL string
 
 	c       *Cluster
@@ -204,7 +204,7 @@ func (c *Cluster) proxyStores(t testing.TB) (all []*proxy) {
 	return all
 }
 
-// Link returns what one node sends to another one.
+// Link returns the link from one node to another one.
 func (c *Cluster) Link(from, to *Node) *Link { return c.links[[2]*Node{from, to}] }
 
 // Heal opens all links.
@@ -217,10 +217,10 @@ func (c *Cluster) Heal() {
 	}
 }
 
-// Store returns what the node sends to the NATS server.
+// Store returns the link from the node to the NATS server.
 func (n *Node) Store() *Link { return n.store }
 
-// Log returns the end of what the node has written to standard error.
+// Log returns the end of the node's standard error.
 func (n *Node) Log() string { return n.log.String() }
 
 // startTime bounds the start of a node.
@@ -235,7 +235,7 @@ func (n *Node) Start() error {
 	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := client.Get(n.URL + "/readyz")
 		if err == nil {
-			body, _ := io.ReadAll(resp.Body) // what it is without its store
+			body, _ := io.ReadAll(resp.Body) // its role without its store
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK && !strings.Contains(string(body), `"degraded"`) {
 				return nil

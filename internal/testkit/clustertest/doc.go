@@ -7,6 +7,6 @@
 // All that nodes send to each other and to NATS goes through links, which a test cuts, stalls or opens in one
 // direction only. The balancer takes the nodes in turn, as balancers do that know nothing of sessions.
 //
-// The package runs on Linux alone: it needs a loopback address for each node, and finds out from /proc which
-// node makes a connection. It knows nothing of promises: tests say what must hold.
+// The package runs only on Linux: it needs a loopback address for each node, and finds out from /proc which
+// node makes a connection. It knows nothing of promises: tests state the promises.
 package clustertest

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// State is what a link does with bytes.
+// State is the treatment of bytes on a link.
 type State int
 
 // The states.
@@ -20,13 +20,13 @@ const (
 	Open     State = iota
 	Cut            // connections break, and new ones too
 	Stalled        // bytes stay where they are until the link is open again
-	HalfOpen       // what the caller sends arrives, and nothing comes back; connections break when the state changes
+	HalfOpen       // bytes of the caller arrive, and nothing comes back; connections break when the state changes
 )
 
 // String returns the name of a state.
 func (s State) String() string { return [...]string{"open", "cut", "stalled", "half-open"}[s] }
 
-// Link is what one node sends to another one, or to the NATS server, over connections that it makes.
+// Link is the connections that one node makes to another one, or to the NATS server.
 type Link struct {
 	mu      sync.Mutex // guards below
 	state   State

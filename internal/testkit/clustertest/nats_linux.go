@@ -85,7 +85,7 @@ type NATS struct {
 	more         []string // the arguments of one of several
 }
 
-// Start starts the server again after Kill. It has what it had stored.
+// Start starts the server again after Kill. It has its stored data.
 func (s *NATS) Start() error {
 	cmd := exec.Command(os.Args[0], append([]string{asNATS, s.address, s.dir}, s.more...)...)
 	cmd.Stderr = &s.log

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// maxLog bounds what is kept of the log of a process.
+// maxLog bounds the kept part of the log of a process.
 const maxLog = 256 << 10
 
-// tail keeps the end of what is written.
+// tail keeps the end of the written text.
 type tail struct {
 	mu  sync.Mutex // guards below
 	buf []byte
@@ -26,7 +26,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what is kept.
+// String returns the kept text.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Epoch counts what was done to the process, and says whether it runs: it was neither paused nor asked to end. A
+// Epoch counts the faults of the process, and says whether it runs: it was neither paused nor asked to end. A
 // process whose epoch is the same before and after a request, and that runs, was there all the time.
 func (p *process) Epoch() (epoch int, runs bool) {
 	p.mu.Lock()

@@ -1,6 +1,6 @@
 // Package fakeidp is an identity provider for tests: an OAuth 2.0 authorization server that signs
-// tokens of any kind, also those that must be refused, and that fails on demand. It signs with the
-// standard library alone and shares no code with what it tests.
+// tokens of any kind, also those that must be refused, and that fails on demand. It signs only with
+// the standard library and shares no code with the tested packages.
 //
 //	test ──Token, Sign, Opaque──▶ tokens
 //	client ─▶ /.well-known/…   discovery (RFC 8414, OpenID Connect)

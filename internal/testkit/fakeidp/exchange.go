@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Trust makes the provider take tokens and assertions of another one, as those of its own.
+// Trust makes the provider take tokens and assertions of another one, like its own.
 func (p *Provider) Trust(other *Provider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

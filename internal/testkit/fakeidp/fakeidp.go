@@ -23,8 +23,8 @@ type Options struct {
 	Now func() time.Time
 	// CacheControl is the header of the answers with keys; none where empty.
 	CacheControl string
-	// ClientID and ClientSecret are what introspection and the token endpoint expect by HTTP Basic
-	// or in the form; all clients are admitted where ClientID is empty.
+	// ClientID and ClientSecret are the credentials that introspection and the token endpoint
+	// expect by HTTP Basic or in the form; all clients are admitted where ClientID is empty.
 	ClientID, ClientSecret string
 	// OpenIDOnly leaves out the metadata of RFC 8414, as many providers do.
 	OpenIDOnly bool

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A grant is what a code or a refresh token stands for.
+// A grant is the meaning of a code or a refresh token.
 type grant struct {
 	client, redirect, challenge, resource, scope, nonce string
 }

@@ -77,7 +77,7 @@ func (p *Provider) published() []map[string]any {
 }
 
 // NewSigner returns a signer that no Provider publishes, with a new key. Its algorithm may be HS256
-// too, for tests that sign with what is public.
+// too, for tests that sign with a public key.
 func NewSigner(alg string) *Signer {
 	s := &Signer{KeyID: "k-" + random()[:8], Alg: alg}
 	var err error

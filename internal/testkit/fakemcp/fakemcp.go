@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// Init says what the server does when it is asked to initialize or to describe itself.
+// Init is the behavior of the server when it is asked to initialize or to describe itself.
 type Init string
 
-// The ways to begin a connection.
+// The ways to start a connection.
 const (
 	InitNormal       Init = ""              // answers
 	InitHang         Init = "hang"          // answers neither initialize nor server/discover
@@ -51,8 +51,8 @@ const (
 	maxTools    = 100_000
 )
 
-// Config says what the server offers and how it misbehaves. The zero value is a well-behaved
-// server with the tools that the package brings along and no others.
+// Config is the offer of the server and its faults. The zero value is a well-behaved server with
+// the tools that the package brings along and no others.
 type Config struct {
 	Name     string   // in serverInfo; "fakemcp" if empty
 	Versions []string // protocol versions spoken, newest first; nil means all of Versions
@@ -167,7 +167,7 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// Events lists what happened so far, oldest first, the last 1,000 at most:
+// Events lists the events so far, oldest first, the last 1,000 at most:
 //
 //	initialize VERSION · discover · session ID · session lost ID · session deleted ID
 //	sleeping CALL · cancelled CALL · disconnected CALL · finished CALL · spawned PID · input closed
@@ -250,7 +250,7 @@ func (s *Server) subscribe(sub *subscription) (cancel func()) {
 	}
 }
 
-// announce tells every subscription that the list of tools changed.
+// announce notifies every subscription that the list of tools changed.
 func (s *Server) announce() {
 	s.mu.Lock()
 	subs := make([]*subscription, 0, len(s.subs))

@@ -321,7 +321,7 @@ func newEvents(w http.ResponseWriter) *events {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.WriteHeader(http.StatusOK)
 	e := &events{w: w}
-	// What cannot be flushed now is written with the first event.
+	// Bytes that cannot be flushed now are written with the first event.
 	_ = http.NewResponseController(w).Flush()
 	return e
 }
@@ -346,7 +346,7 @@ func (e *events) event(name string, msgs ...[]byte) error {
 	return http.NewResponseController(e.w).Flush()
 }
 
-// get holds the stream of a session open and sends what belongs to no call.
+// get holds the stream of a session open and sends messages that belong to no call.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	c := s.find(r.Header.Get(sessionHeader))
 	if c == nil {
@@ -358,7 +358,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.attached.Store(false)
-	// What changes once the client knows that it listens is told.
+	// Changes are announced once the client knows that it listens.
 	defer s.subscribe(&subscription{send: func(msg []byte) {
 		select {
 		case c.push <- msg:

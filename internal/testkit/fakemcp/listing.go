@@ -87,7 +87,7 @@ func (s *Server) list(c *call, dst []byte) ([]byte, *rpcError) {
 	return dst, nil
 }
 
-// setTools changes the number of further tools and tells who wants to know.
+// setTools changes the number of further tools and notifies subscribers.
 func (s *Server) setTools(n int) {
 	s.listing.Store(newListing(s.cfg, n))
 	s.announce()

@@ -66,7 +66,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 			// A read of a terminal or a pipe may be stuck for good; it ends with the process.
 		}
 	}
-	// No Close: what was spawned is meant to survive, and the process ends here.
+	// No Close: spawned processes are meant to survive, and the process ends here.
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1

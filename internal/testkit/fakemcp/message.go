@@ -1,7 +1,7 @@
 package fakemcp
 
-// message is a JSON-RPC message with what the server needs to know of it. All values are
-// raw JSON in slices of the input, nil where absent.
+// message is a JSON-RPC message with the fields that the server needs. All values are raw JSON in
+// slices of the input, nil where absent.
 type message struct {
 	id, method     []byte // method without its quotes
 	result, fault  []byte // of a response

@@ -15,7 +15,7 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// skipString gives the index behind the string that begins at b[i], or -1.
+// skipString gives the index behind the string that starts at b[i], or -1.
 func skipString(b []byte, i int) int {
 	for i++; ; i++ {
 		n := bytes.IndexByte(b[min(i, len(b)):], '"')
@@ -33,8 +33,8 @@ func skipString(b []byte, i int) int {
 	}
 }
 
-// skipValue gives the index behind the value that begins at b[i], or -1. It looks for where
-// the value ends, not whether it is one.
+// skipValue gives the index behind the value that starts at b[i], or -1. It looks for where the
+// value ends, not whether it is one.
 func skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// client is what the server keeps of one client: an HTTP session or one connection. In the
-// modern era over HTTP, all clients are one.
+// client is the server's state of one client: an HTTP session or one connection. In the modern era
+// over HTTP, all clients are one.
 type client struct {
 	counter     atomic.Int64
 	calls       atomic.Int64 // tools/call so far
@@ -102,8 +102,8 @@ type call struct {
 	resultType string // of a modern result; "complete" if empty
 }
 
-// read reads one message. A server that speaks no modern version does not know what one
-// would write into _meta.
+// read reads one message. A server that speaks no modern version does not know the modern members
+// of _meta.
 func (s *Server) read(b []byte) (m message, ok bool) {
 	m, ok = parse(b)
 	if m.version != nil && !s.speaks(Modern) {
@@ -184,7 +184,7 @@ func appendError(dst, id []byte, e *rpcError) []byte {
 	return append(dst, "}}"...)
 }
 
-// errSilent is what a method returns that answers nothing: it was cancelled, or it hangs.
+// errSilent is the error of a method that answers nothing: it was cancelled, or it hangs.
 var errSilent = &rpcError{message: "no answer"}
 
 // method appends the members of the result.
@@ -236,7 +236,7 @@ func (s *Server) versions() string { return `["` + strings.Join(s.cfg.Versions, 
 
 const capabilities = `"capabilities":{"tools":{"listChanged":true},"logging":{}}`
 
-// beginning does what Config has set for the first request of a connection.
+// beginning applies Config to the first request of a connection.
 func (s *Server) beginning(ctx context.Context, c *call) *rpcError {
 	discover := string(c.method) == "server/discover"
 	switch {

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// junk is what a chatty server writes between its messages: text, the begin of a message,
-// JSON that is no message, an empty line, bytes that are no text.
+// junk is the output of a chatty server between its messages: text, the begin of a message, JSON
+// that is no message, an empty line, bytes that are no text.
 func junk() [][]byte {
 	return [][]byte{
 		[]byte("Loading model weights… done.\n"),
@@ -114,7 +114,7 @@ func (c *conn) answer(ctx context.Context, m *message, release func()) {
 // reply sends a response; it fails silently, because a client that is gone needs none.
 func (c *conn) reply(msg []byte) { _ = c.send(msg) }
 
-// close ends what the connection still does and waits for it.
+// close ends the running work of the connection and waits for it.
 func (c *conn) close() {
 	c.gate.Lock()
 	c.closed = true

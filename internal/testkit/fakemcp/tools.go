@@ -151,7 +151,7 @@ func appendText(dst, text []byte) []byte {
 	return append(append(dst, text...), `}]`...)
 }
 
-// orEmpty gives a JSON string, or the empty one for what is none.
+// orEmpty gives a JSON string, or the empty one for anything else.
 func orEmpty(value []byte) []byte {
 	if len(value) == 0 || value[0] != '"' {
 		return []byte(`""`)
@@ -183,7 +183,7 @@ func echo(_ context.Context, _ *Server, c *call, dst []byte) ([]byte, *rpcError)
 			size--
 			continue
 		}
-		n := min(size, len(dst)-from) // double what is there
+		n := min(size, len(dst)-from) // double the present ones
 		dst = append(dst, dst[from:from+n]...)
 		size -= n
 	}
@@ -206,8 +206,8 @@ func millis(args []byte, name string) time.Duration {
 	return time.Duration(number(member(args, name), 0)) * time.Millisecond
 }
 
-// sleep records what became of it. A legacy client that goes away has not cancelled: the
-// call runs on, as the specification says.
+// sleep records its fate. A legacy client that goes away has not cancelled: the call runs on, as
+// the specification says.
 func sleep(ctx context.Context, s *Server, c *call, dst []byte) ([]byte, *rpcError) {
 	timer := time.NewTimer(millis(c.args, "sleep_ms"))
 	defer timer.Stop()
@@ -266,8 +266,8 @@ func logMessages(_ context.Context, _ *Server, c *call, dst []byte) ([]byte, *rp
 	return appendText(dst, fmt.Appendf(nil, `"%d lines"`, n)), nil
 }
 
-// halfMessage is what crash leaves behind when it is told to. Senders write it without what
-// ends a message.
+// halfMessage is the text that crash leaves behind if asked. Senders write it without the end of a
+// message.
 const halfMessage = `{"jsonrpc":"2.0","id":`
 
 func crash(_ context.Context, s *Server, c *call, dst []byte) ([]byte, *rpcError) {

@@ -32,7 +32,7 @@ var expected = []string{
 	"crypto/internal/fips140/drbg.init.", // self tests of the standard library
 }
 
-// Runner is what Main needs of a *testing.M.
+// Runner is the part of *testing.M that Main needs.
 type Runner interface{ Run() int }
 
 // Main runs the tests of a package and exits the process: with the tests' own code if they failed, with 1 if they passed but

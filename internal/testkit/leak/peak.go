@@ -8,7 +8,7 @@ import (
 )
 
 // Peak runs f and returns by how many bytes the heap grew at most meanwhile. The collector runs often,
-// so what f has dropped counts little. Nothing else may run at the same time.
+// so bytes that f has dropped count little. Nothing else may run at the same time.
 func Peak(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	heap := func() int64 {

@@ -16,13 +16,14 @@ const Never = int64(1) << 62
 type Operation struct {
 	// Part is the thing that it is about, such as an office. Parts are judged one by one.
 	Part string
-	// Input and Output are those of the model. They are not changed after Add.
+	// Input and Output belong to the model. They are not changed after Add.
 	Input, Output any
 	// Call and Return are stamps of the History, or Never.
 	Call, Return int64
 }
 
-// History is what clients saw. The zero value is empty. It is safe for concurrent use.
+// History has the operations that clients saw. The zero value is empty. It is safe for concurrent
+// use.
 type History struct {
 	clock atomic.Int64
 
@@ -56,7 +57,7 @@ type Model struct {
 }
 
 // Check returns an error that names a part whose operations have no order in which the model gives the same
-// answers. It gives up after a time, which is an error, too.
+// answers. It gives up after a time, which is an error as well.
 func (h *History) Check(m Model, most time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 // Join is the input of an operation with which a member wants a place of an office.
 type Join struct {
-	// Place is what one member alone has: the name of a Computer, or Agent.
+	// Place is held by at most one member: the name of a Computer, or Agent.
 	Place string
 	// Who names the membership.
 	Who string

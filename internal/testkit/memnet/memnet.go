@@ -1,7 +1,7 @@
 // Package memnet is a network in memory, for tests only: a Listener whose connections are pipes.
 // Unlike sockets, pipes may be used inside a testing/synctest bubble, so that tests of heartbeats
 // and time-outs take no time. A Cut connection behaves like a network that has gone away without a
-// word: what is written to it vanishes, and nothing comes out of it.
+// word: bytes that are written to it vanish, and nothing comes out of it.
 //
 //	client ─▶ Listener.DialContext ─▶ pipe ─▶ Listener.Accept ─▶ server
 //	                                    │
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A Listener accepts what its own DialContext dials. It may be used by any goroutine.
+// A Listener accepts the connections of its own DialContext. It may be used by any goroutine.
 type Listener struct {
 	incoming chan net.Conn
 	done     chan struct{}
@@ -134,7 +134,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Close tells the other end, unless the network is cut.
+// Close notifies the other end, unless the network is cut.
 func (c *conn) Close() error {
 	if c.isCut() {
 		// Reads of this end must return, but the other end may not learn of it: its deadline is how it would find out.

@@ -1,7 +1,6 @@
 // Package oauthtest is an MCP server behind an authorization server, for tests: discovery,
 // registration, authorization with PKCE, devices, client credentials, rotating refresh tokens and
-// revocation. It checks strictly: what a standard demands of a client is a [Server.Problems] entry if
-// it is missing.
+// revocation. It checks strictly: a missing demand of a standard is an entry of [Server.Problems].
 //
 //	GET  /mcp                 401 with a challenge, or "welcome" to a token
 //	GET  /authorize           agrees at once and redirects with a code

@@ -112,7 +112,7 @@ func New() *Server {
 // Close ends the server.
 func (s *Server) Close() { s.http.Close() }
 
-// Problems returns what clients did wrong.
+// Problems returns the mistakes of clients.
 func (s *Server) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// An answer is what the function of an Ask got.
+// An answer is the result of an Ask.
 type answer struct {
 	m   store.Message
 	err error

@@ -12,16 +12,16 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// A Fault is what happens to one request to a store.
+// A Fault is the fate of one request to a store.
 type Fault uint8
 
 // The faults.
 const (
 	None            Fault = iota
 	Delay                 // the request takes Faults.Wait longer
-	Drop                  // nothing is done, and the caller is told that the store does not answer
-	ApplyThenFail         // it is done, and the caller is told that the store does not answer
-	ConflictFalsely       // nothing is done, and the caller is told of a conflict
+	Drop                  // nothing is done, and the caller gets the error that the store does not answer
+	ApplyThenFail         // it is done, and the caller gets the error that the store does not answer
+	ConflictFalsely       // nothing is done, and the caller gets a conflict
 )
 
 // Faults is a store between a room and another store. Its faults are those that Next says, one for
@@ -36,7 +36,7 @@ type Faults struct {
 	follows map[*follower]struct{}
 }
 
-// follower is a Follow, and what its function is to hear when the store is connected again.
+// follower is a Follow, with the changes that its function hears when the store is connected again.
 type follower struct {
 	faults *Faults
 	f      func(store.Doc)
@@ -100,7 +100,7 @@ func (h *follower) see(d store.Doc) {
 	h.f(d)
 }
 
-// catchUp tells of the last change of each document that was held back.
+// catchUp delivers the last change of each document that was held back.
 func (h *follower) catchUp() {
 	h.calls.Lock()
 	defer h.calls.Unlock()

@@ -22,7 +22,7 @@ func wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A view is what a follower knows.
+// A view is the state of a follower.
 type view struct {
 	t       *testing.T
 	mu      sync.Mutex // guards below
@@ -68,12 +68,12 @@ func follow(t *testing.T, d store.Docs, what string) (*view, func()) {
 }
 
 // Follow tests that writer's changes reach followers at reader. Both may be one. The store has no
-// documents whose keys begin with "f.".
+// documents whose keys start with "f.".
 func Follow(t *testing.T, writer, reader store.Docs) {
 	ctx := t.Context()
 	set := func(key, value string, rev uint64, ttl time.Duration) uint64 {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // busy servers elect anew
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // busy servers elect again
 			now, err := writer.Set(ctx, key, []byte(value), rev, ttl)
 			if err == nil {
 				return now

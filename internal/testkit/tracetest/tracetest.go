@@ -1,6 +1,6 @@
 // Package tracetest is a collector of OpenTelemetry for tests: it takes spans as OTLP over HTTP in
 // JSON, and refuses everything that the specification of OTLP does not allow. It shares no code with
-// what it tests.
+// the tested package.
 //
 //	POST /v1/traces ─▶ gunzip ─▶ strict decoding ─▶ Spans
 package tracetest
@@ -63,7 +63,7 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	c.spans, c.bodies, c.header = append(c.spans, spans...), append(c.bodies, body), r.Header.Clone()
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"partialSuccess":{}}`) // the test sees what is missing
+	_, _ = io.WriteString(w, `{"partialSuccess":{}}`) // the test sees the missing spans
 }
 
 // Spans returns the spans so far.
@@ -87,9 +87,9 @@ func (c *Collector) Header() http.Header {
 	return c.header
 }
 
-// The types below are those of OTLP's JSON: members in lowerCamelCase, ids in hexadecimal, 64-bit
-// numbers as texts, enumerations as numbers. Unknown members are an error here, so that a misspelt
-// one is found; a collector would ignore it.
+// The types below are the types of OTLP's JSON: members in lowerCamelCase, ids in hexadecimal,
+// 64-bit numbers as texts, enumerations as numbers. Unknown members are an error here, so that a
+// misspelt one is found; a collector would ignore it.
 type (
 	request struct {
 		ResourceSpans []struct {

@@ -1,4 +1,4 @@
-// Package wsbench is what benchmarks of protocols over WebSocket are measured against, for tests only: a bare echo server of
+// Package wsbench is the baseline of benchmarks of protocols over WebSocket, for tests only: a bare echo server of
 // gorilla/websocket, the least that a round trip can cost with that library.
 //
 //	b ─▶ Compare ─┬─▶ ours   ─ frame ─▶ server under test ─▶ answer     b.N times

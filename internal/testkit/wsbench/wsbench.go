@@ -78,8 +78,8 @@ func repeat(b *testing.B, ws *websocket.Conn, frame []byte) time.Duration {
 }
 
 // InTurn measures ours against theirs, one call of each in turn, so that other load slows both. It
-// reports the time and the CPU time of ours (ns/call, cpu-ns/call), and how many times as much they
-// are as those of theirs (x_baseline, x_cpu).
+// reports the time and the CPU time of ours (ns/call, cpu-ns/call), and their ratios to the
+// baseline (x_baseline, x_cpu).
 func InTurn(b *testing.B, ours, theirs func()) {
 	b.Helper()
 	b.ReportAllocs()
@@ -103,7 +103,7 @@ func InTurn(b *testing.B, ours, theirs func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// cost is what calls took.
+// cost is the time and the CPU time of calls.
 type cost struct{ wall, cpu time.Duration }
 
 // moment is a point in time, by the clock and by the CPU time of this process.
