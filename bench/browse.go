@@ -18,7 +18,7 @@ const (
 	maxBrowseP99 = 5 * time.Millisecond
 )
 
-// queries are what an agent looks for, short and long.
+// queries are texts that an agent looks for, short and long.
 func queries() []string {
 	return []string{
 		"list issues", "create a calendar entry", "delete customer", "export metrics as a report", "watch deployments",
@@ -78,8 +78,7 @@ func measureBrowse(ctx context.Context, st *stage, set settings, out *report) er
 	return nil
 }
 
-// manyCalls makes so many calls of the tools of a gateway with many, and returns what memory it has
-// then.
+// manyCalls makes so many calls of the tools of a gateway with many, and returns its memory then.
 func manyCalls(ctx context.Context, gateway *process, calls int) (memory, error) {
 	e := legacyAt(gateway.host, "/mcp")
 	var execute []func(session string) []byte

@@ -17,9 +17,8 @@ import (
 // patience bounds every wait for an answer.
 const patience = 20 * time.Second
 
-// conn is a keep-alive HTTP/1.1 connection that reads no more of a response
-// than it has to: a generator that shares two cores with what it measures must
-// not be what is measured.
+// conn is a keep-alive HTTP/1.1 connection that reads no more of a response than it has to: a
+// generator that shares two cores with the measured program must not be measured itself.
 type conn struct {
 	tcp  net.Conn
 	in   *bufio.Reader
@@ -203,7 +202,7 @@ type caller struct {
 	nonceAt  []int    // where the nonce stands, -1 where there is none
 	nonce    int
 	id       int
-	payload  []byte // what each answer has to hold; nil: any that is no error
+	payload  []byte // the text that each answer has to hold; nil: any answer that is no error
 	payAt    int
 }
 
@@ -211,8 +210,8 @@ type caller struct {
 // each of them would let the callers before it wait until the gateway closes their connections.
 const firstCalls = 16
 
-// newCaller connects to e and makes first calls, so that everything on the way
-// is there and what it answers is known. n tells callers of one system apart.
+// newCaller connects to e and makes first calls, so that everything on the way is there and its
+// answer is known. n distinguishes callers of one system.
 func newCaller(ctx context.Context, e endpoint, calls []func(session string) []byte, payload []byte, n int) (*caller, error) {
 	c, err := dial(ctx, e.host)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/net/hop"
 )
 
-// maxBare bounds what the bare hop reads of a request and of a response.
+// maxBare bounds the bytes that the bare hop reads of a request and of a response.
 const maxBare = 64 << 20
 
 // serveHop is the floor of a gateway in Go: net/http's server in front, weir's client behind, and

@@ -65,7 +65,7 @@ func modernAt(host, path string) endpoint {
 	return endpoint{host: host, path: path, modern: true}
 }
 
-// systems are what is measured, in the order of the tables.
+// systems are the measured systems, in the order of the tables.
 func systems() []system {
 	none := func(int) bool { return false }
 	pass := func(size int) float64 {
@@ -288,7 +288,7 @@ func measure(ctx context.Context, set settings, stdout io.Writer) (missed int, e
 	out.heading(set)
 	memory := func() error { return nil }
 	if set.calls > 0 {
-		// The gateway is left alone while others are measured.
+		// The gateway is idle while others are measured.
 		if memory, err = measureMemory(ctx, st, set, out); err != nil {
 			return 0, err
 		}

@@ -19,14 +19,14 @@ const memoryUpstreams = 10
 // through the passthrough of each server over HTTP.
 const memoryCallers = 16
 
-// memory is what a process has resident. The private part is what only its end gives back: pages
+// memory is the resident memory of a process. The private part comes back only at its end: pages
 // that it has written. Pages of the program file are not in it: the kernel shares them with other
 // processes of the program, and can drop them. It calls them private as well, as long as one
 // process has them mapped, so Private_* of a gateway changes by the size of the program when
 // another one starts or ends.
 type memory struct{ rss, private int } // KiB
 
-// readMemory asks the kernel for the process alone, without its children.
+// readMemory asks the kernel only for the process, without its children.
 func readMemory(pid int) (memory, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

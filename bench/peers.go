@@ -43,7 +43,7 @@ func peerFlag(into *[]peer) func(string) error {
 	}
 }
 
-// system is what a table shows of the peer.
+// system is the row of the peer in a table.
 func (p peer) system() system {
 	return system{
 		name: p.name, baseline: proxyLegacy, peer: true, tool: p.tool,
@@ -52,8 +52,8 @@ func (p peer) system() system {
 	}
 }
 
-// A proxyProgram is a well-known reverse proxy that is measured where it is installed. Its configuration is
-// what its documentation recommends for kept connections in both directions.
+// A proxyProgram is a well-known reverse proxy that is measured where it is installed. Its configuration
+// follows the recommendations of its documentation for kept connections in both directions.
 type proxyProgram struct {
 	name   string
 	config func(dir, listen, upstream string) string
@@ -170,7 +170,7 @@ func startAt(ctx context.Context, name, addr, program string, args ...string) (*
 	}
 }
 
-// peers prints what weir's systems reach of each peer.
+// peers prints the ratio of weir's systems to each peer.
 func (r *report) peers(list []*contender) {
 	w := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', 0)
 	for _, p := range list {

@@ -101,7 +101,7 @@ func (p *process) stop() {
 	p.cancel()
 	_ = p.stdin.Close()
 	<-p.read
-	_ = p.cmd.Wait() // it was told to end: how it did does not matter
+	_ = p.cmd.Wait() // it had to end: how it did does not matter
 }
 
 // tail keeps the last bytes written to it.

@@ -10,5 +10,5 @@ import (
 // endWithParent does nothing: only Linux can be asked for it.
 func endWithParent(*exec.Cmd) {}
 
-// processorTime returns 0: only Linux tells it of other processes here.
+// processorTime returns 0: only Linux has it for other processes here.
 func processorTime(int) time.Duration { return 0 }

@@ -25,7 +25,7 @@ func toServer() *http.Transport {
 	}
 }
 
-// reverseProxy returns an httputil.ReverseProxy, given what it needs to be as fast as it can be.
+// reverseProxy returns an httputil.ReverseProxy, configured to be as fast as it can be.
 func reverseProxy(target *url.URL) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target) },

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// report prints what was measured, each figure with its target.
+// report prints the measurements, each figure with its target.
 type report struct {
 	w       io.Writer
 	targets int
@@ -138,7 +138,7 @@ func (r *report) memory(set settings, before, loaded, after memory) {
 		before, set.calls, loaded, r.bound(loaded, maxPrivateKiB), set.idle, after, r.bound(after, maxPrivateKiB))
 }
 
-// many reports what the gateway with many tools has after as many calls.
+// many reports the memory of the gateway with many tools after as many calls.
 func (r *report) many(set settings, loaded memory) {
 	fmt.Fprintf(r.w, "  private memory after %d calls of 100 B %s  %s\n", set.calls, loaded, r.bound(loaded, maxManyKiB))
 }

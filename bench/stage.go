@@ -14,8 +14,8 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 )
 
-// openThreshold is a firewall's threshold that lets every result of the
-// benchmark pass, so that the bytes are those of the other systems.
+// openThreshold is a firewall's threshold that lets every result of the benchmark pass, so that all
+// systems send the same bytes.
 const openThreshold = 100_000_000
 
 // stage is everything that runs while something is measured.
@@ -26,7 +26,7 @@ type stage struct {
 	processes []*process
 
 	upstream, proxy string // hosts
-	bare            string // a proxy with what every gateway on net/http needs
+	bare            string // a proxy with the minimum of every gateway on net/http
 	gateway, open   string
 	controls        string // a gateway with every control on
 	peers           []peer
@@ -104,7 +104,7 @@ func (s *stage) serveWeir(ctx context.Context, name string, config map[string]an
 	return s.start(ctx, "weir ("+name+")", s.weir, "serve", "--config", file)
 }
 
-// startSystems starts what load needs in addition to the upstream. measured is for how
+// startSystems starts the systems that load needs in addition to the upstream. measured is for how
 // long each caller will call.
 func (s *stage) startSystems(ctx context.Context, measured time.Duration) error {
 	servers := func() map[string]any {
@@ -130,8 +130,8 @@ func (s *stage) startSystems(ctx context.Context, measured time.Duration) error 
 	return err
 }
 
-// maxMinute is for how long one caller can be measured before it may have made
-// more calls in a minute than weir can be told to allow.
+// maxMinute is for how long one caller can be measured before it may have made more calls in a
+// minute than weir can be configured to allow.
 const maxMinute = 8 * time.Second
 
 // controlled adds every control of the dispatch path to a configuration, none of
@@ -159,8 +159,8 @@ func controlled(config map[string]any, measured time.Duration) map[string]any {
 // url is where the upstream is the server of this name.
 func (s *stage) url(name string) string { return "http://" + s.upstream + "/" + name + "/mcp" }
 
-// toolIDs are the ids that weir gives to tools of a server of this name, sorted:
-// echo's is the first of those of toolDefs.
+// toolIDs are the ids that weir gives to tools of a server of this name, sorted: the id of echo is
+// the first of the ids of toolDefs.
 func toolIDs(server string, defs []json.RawMessage) []string {
 	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: server, Namespace: server, Tools: defs})
 	var ids []string

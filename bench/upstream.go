@@ -76,8 +76,8 @@ func manyDefs(server string) []json.RawMessage {
 	return defs
 }
 
-// upstream answers MCP messages with as little work as possible. It reads only
-// what this program and weir send: compact JSON with the method before params.
+// upstream answers MCP messages with as little work as possible. It reads only the form that this
+// program and weir send: compact JSON with the method before params.
 type upstream struct {
 	tools []byte // the tools/list result without its closing brace
 }
@@ -99,8 +99,7 @@ func rawBytes(msgs []json.RawMessage) [][]byte {
 	return out
 }
 
-// between is what follows after in b up to the next end, nil where there is no
-// such place.
+// between is the part of b from after to the next end, nil where there is no such place.
 func between(b []byte, after, end string) []byte {
 	_, b, ok := bytes.Cut(b, []byte(after))
 	if !ok {
@@ -113,7 +112,7 @@ func between(b []byte, after, end string) []byte {
 	return b[:n]
 }
 
-// answer appends what a server of this name answers to msg, and returns dst as it was for a
+// answer appends the answer of a server of this name to msg, and returns dst as it was for a
 // notification. status is the HTTP status.
 func (u *upstream) answer(dst, msg []byte, server string) (out []byte, status int) {
 	modern := server == modernName

@@ -16,8 +16,9 @@ const maxAgents = 1000
 // beatEvery is how often agents that are there send a heartbeat while others register: thrice in a lease of a cluster.
 const beatEvery = 20 * time.Second
 
-// enlisted is what agents that register cost the nodes of a cluster and the store in their process. An agent is the
-// server behind all nodes under a name of its own, so the memory has both ends of each node's connection to it.
+// enlisted is the cost of agents that register, for the nodes of a cluster and the store in their process. An agent
+// is the server behind all nodes under a name of its own, so the memory has both ends of each node's connection to
+// it.
 type enlisted struct {
 	count          int
 	register, cpu  time.Duration    // of one: median, and over all nodes until all of them list its tools

@@ -22,20 +22,20 @@ import (
 )
 
 // asComputers is the argument that makes this program some Computers: a process of their own, so that the figures of
-// this one are those of the nodes. Their number, the Computers in an office and the URLs of the nodes follow. It says
+// this one belong to the nodes. Their number, the Computers in an office and the URLs of the nodes follow. It says
 // when it is done with a step, and waits for a line before the next one.
 const asComputers = "computers"
 
 const (
 	officeSize = 20  // Computers in an office
-	maxOffices = 200 // of one Computer each, which tell what an office costs
+	maxOffices = 200 // of one Computer each, which show the cost of an office
 	together   = 16  // joins at a time
 	connecting = 32  // connections that are made at a time
 )
 
-// growth is what Computers cost the nodes of a cluster and the store in their process.
+// growth is the cost of Computers for the nodes of a cluster and the store in their process.
 type growth struct {
-	join       time.Duration // of one alone, median
+	join       time.Duration // of a single one, median
 	cpu        time.Duration // of one of many, over all nodes and the store
 	rate       float64       // joins in a second
 	heap       float64       // bytes of memory a Computer
@@ -218,7 +218,7 @@ func rule(head string) string {
 }
 
 // officeCost returns the columns of an office, from Computers in offices of officeSize and others in offices of their
-// own: both have the cost of a Computer, and a part of that of an office.
+// own: both have the cost of a Computer, and a part of the cost of an office.
 func officeCost(many, single growth) string {
 	part := 1 - 1.0/officeSize
 	return fmt.Sprintf(" %.1f KB | %.0f B |", (single.heap-many.heap)/part/1024, (single.stored-many.stored)/part)

@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// Sizes of what is measured.
+// Sizes of the measurements.
 const (
 	warmUp   = 50
 	turn     = 10  // calls at a node before it is the other one's turn
@@ -314,7 +314,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// keep measures what sessions cost: writes to the store, without those of the nodes themselves, and memory.
+// keep measures the cost of sessions: writes to the store, without the writes of the nodes
+// themselves, and memory.
 func (g *gateways) keep() (writes, bytes float64, err error) {
 	nodes := float64(len(g.nodes))
 	before, size, began := uint64(0), heap(), time.Now()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// measured is what was measured of a cluster of one size.
+// measured has the measurements of a cluster of one size.
 type measured struct {
 	nodes     int
 	ratios    [4]float64    // time at another node, of that at the same one: without a session, ping, tool_execute, 10 KB
@@ -46,7 +46,7 @@ var figures = []figure{
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// verdicts returns a table of the figures: what was measured with each number of nodes, and whether all of that is
+// verdicts returns a table of the figures: the measurements with each number of nodes, and whether all of them are
 // within the target.
 func verdicts(all []measured) string {
 	const head = "| figure | target | measured (nodes) | verdict |"
@@ -87,7 +87,7 @@ const (
 	agentWrite = 20
 )
 
-// paper returns what the figures of a size say of larger ones, if they grow as measured.
+// paper projects the figures of a size to larger ones, if they grow as measured.
 func (m measured) paper() string {
 	const mb = 1 << 20
 	c, lost := m.computers, float64(paperComputers/paperNodes)

@@ -44,7 +44,7 @@ func (a *agent) turn() {
 	a.turns++
 }
 
-// call has the model call a tool and read what comes back.
+// call has the model call a tool and read its result.
 func (a *agent) call(ctx context.Context, name, arguments string) (json.RawMessage, error) {
 	a.turn()
 	params := fmt.Sprintf(`{"name":%s,"arguments":%s}`, rawjson.Quote(name), arguments)
@@ -57,8 +57,8 @@ func (a *agent) call(ctx context.Context, name, arguments string) (json.RawMessa
 	return result, nil
 }
 
-// resultTokens are what a model reads of a result: its text, and blocks of other
-// kinds than media as their JSON.
+// resultTokens are the tokens that a model reads of a result: its text, and blocks of other kinds
+// than media as their JSON.
 func resultTokens(result []byte) int {
 	n := 0
 	// A result that is no object has no content either.
@@ -86,7 +86,7 @@ func textOf(result []byte) string {
 	return b.String()
 }
 
-// cost is what one mode came to.
+// cost is the cost of one mode.
 type cost struct {
 	definitions int
 	browse      int // definitions and one browse; 0 where there is none to do
@@ -207,8 +207,8 @@ func (a *agent) executed(ctx context.Context, id string, args []byte) (json.RawM
 	return result, err
 }
 
-// runGateway browses for each tool and views what was held back. With stumble,
-// the first call of each tool has no arguments and is refused with the schema.
+// runGateway browses for each tool and views the held-back parts. With stumble, the first call of
+// each tool has no arguments and is refused with the schema.
 func runGateway(ctx context.Context, s *stage, stumble bool) (cost, error) {
 	a, end, err := connect(ctx, s, metatool.Options{})
 	if err != nil {

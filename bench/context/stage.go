@@ -110,7 +110,7 @@ func names(servers []*config.Server) []string {
 	return list
 }
 
-// canned is a peer whose tools answer what their step has for them.
+// canned is a peer whose tools answer with the texts of their step.
 type canned map[string]string
 
 // Call implements mcp.Peer.
@@ -133,8 +133,8 @@ func (c canned) Call(_ context.Context, _ string, params json.RawMessage, _ mcp.
 // Notify implements mcp.Peer.
 func (canned) Notify(context.Context, string, json.RawMessage) error { return nil }
 
-// cannedStage is a stage over definitions alone. Its task calls two tools of
-// them; the first answers a table, the second a short text.
+// cannedStage is a stage over only definitions. Its task calls two tools of them; the first answers
+// a table, the second a short text.
 func cannedStage(title string, servers map[string][]json.RawMessage) (*stage, error) {
 	snapshot := metatool.NewSnapshot(catalog.Limits{})
 	order := make([]string, 0, len(servers))

@@ -1,7 +1,7 @@
 // Scale measures a gateway's catalog of growing size, in its own process and without a network: the
 // time to build it, of a browse by path, of a search, and of a refresh, which is the change of one
-// server's list. The refresh of the same server alone is measured as well, because it is what a
-// refresh should cost.
+// server's list. The refresh of a catalog of only this server is measured as well, because a
+// refresh should cost no more.
 //
 //	tools ─▶ catalog and index ─▶ gateway ─▶ tool_browse
 //	             ▲

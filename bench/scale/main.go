@@ -125,8 +125,8 @@ func ask(g *metatool.Gateway, arguments ...string) (took []time.Duration, err er
 	return took, nil
 }
 
-// refreshes measures changes of one server's list: with what the next search needs, what operators
-// are told of the change, and the figures of the catalog.
+// refreshes measures changes of one server's list: with the work of the next search, the report of
+// the change to operators, and the figures of the catalog.
 func refreshes(s *metatool.Snapshot) (took []time.Duration) {
 	state := metatool.NewState()
 	defer state.Close(context.Background())

@@ -13,7 +13,7 @@
 //
 //	go run ./bench/socketio [-seconds 3] [-rounds 3] [-only echo|broadcast|memory]
 //
-// The two take turns for some rounds, and the best of each counts: what else runs on the machine costs both something, but not
+// The two take turns for some rounds, and the best of each counts: other programs on the machine cost both something, but not
 // the same at every moment.
 //
 // The client speaks WebSocket by hand, so that it costs little of the cores it shares with the server. It knows nothing of

@@ -252,7 +252,7 @@ func measureBroadcast(ctx context.Context, s *server, n, inFlight int, length ti
 	return count / took, err
 }
 
-// listen counts what is delivered, and lets the next broadcast go for each n.
+// listen counts the deliveries, and lets the next broadcast go for each n.
 func (p *peer) listen(deliveries *atomic.Int64, n int64, sender io.Writer, news []byte) {
 	for {
 		frame, err := p.read()
@@ -270,8 +270,8 @@ func (p *peer) listen(deliveries *atomic.Int64, n int64, sender io.Writer, news 
 	}
 }
 
-// measureMemory looks at what n idle connections to a namespace add, after the server has collected its garbage: how much of
-// that lies around at a moment says more about when one looks than about the server.
+// measureMemory looks at the memory that n idle connections to a namespace add, after the server has collected its garbage:
+// how much of that lies around at a moment says more about when one looks than about the server.
 func measureMemory(ctx context.Context, s *server, namespace string, n int) (float64, error) {
 	few, err := connectAll(ctx, s.address, namespace, 50) // So that code and pools are there.
 	defer closeAll(few)

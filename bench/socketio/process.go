@@ -77,7 +77,7 @@ func (s *server) cpu() (time.Duration, error) {
 }
 
 // settled is the private memory of the process when its connections have been idle for a moment and its garbage is collected.
-// What a pool holds takes two collections to go.
+// Buffers of a pool take two collections to go.
 func (s *server) settled(ctx context.Context) (int, error) {
 	for range 2 {
 		if err := wait(ctx, time.Second); err != nil {

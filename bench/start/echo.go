@@ -38,7 +38,7 @@ func newEcho() *echo {
 func (e *echo) config() []byte {
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"echo": map[string]string{"url": e.http.URL + "/mcp"}}})
 	if err != nil {
-		panic(err) // cannot happen: it has texts alone
+		panic(err) // cannot happen: it has only texts
 	}
 	return text
 }

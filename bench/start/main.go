@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 type bench struct {
 	ctx     context.Context
 	program string
-	dir     string // HOME of what is started
+	dir     string // HOME of the started programs
 	tools   int
 	rounds  int
 	out     io.Writer
@@ -177,7 +177,7 @@ func (b *bench) serve() (*gateway, error) {
 	return g, nil
 }
 
-// address is what the gateway says of its listener.
+// address is the address of the gateway's listener.
 var address = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
 
 // end kills the process. It may be called more than once.
