@@ -38,7 +38,7 @@ type (
 	}
 )
 
-// registry makes server.json. It leaves out the container image. The image holds weir alone, and
+// registry makes server.json. It leaves out the container image. The image holds only weir, and
 // most servers of a client's file need npx, uvx or programs of the machine.
 func (r *Release) registry(bundle File) (File, error) {
 	arguments := []registryArgument{

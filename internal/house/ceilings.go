@@ -1,7 +1,7 @@
 package house
 
-// What is above a bound today. A ceiling only falls: a finding tells when it can. A new line needs a
-// reason that a reader accepts.
+// Figures that are above a bound today. A ceiling only falls: a finding says when it can. A new line
+// needs a reason that a reader accepts.
 var (
 	methodCeilings = map[string]int{
 		"internal/app.Engine":           122,

@@ -22,7 +22,7 @@ func citationRules() []Rule {
 }
 
 // findCitations checks the clauses that comments cite: spec/gateway §4.4 must be a heading of docs/spec/gateway.md. It does not
-// check clauses of an RFC. A number alone belongs to the source before it in the comment.
+// check clauses of an RFC. A number without a source belongs to the source before it in the comment.
 func findCitations(t *Tree) []string {
 	clauses := map[string]bool{}
 	for _, doc := range t.Documents {

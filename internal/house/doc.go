@@ -1,5 +1,5 @@
 // Package house keeps the rules of this module: the layers its packages are in, and the few habits that a reviewer would
-// otherwise have to look for in every change. It knows nothing of what the packages do; it reads their source.
+// otherwise have to look for in every change. It knows nothing of the work of packages; it reads their source.
 //
 //	fs.FS of the module ─▶ Load ─▶ Tree ─▶ each Rule ─▶ findings, each with its file and line
 //	                               (packages, imports,

@@ -13,7 +13,7 @@ var (
 	quoted = regexp.MustCompile("`([A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*/?)`")
 	// A Markdown link with a relative target, without its anchor.
 	link = regexp.MustCompile(`\]\(([^)#:?\s]+)(?:#[^)\s]*)?\)`)
-	// A line of a drawn layout: a folder, then what it is for.
+	// A line of a drawn layout: a folder, then its purpose.
 	layout = regexp.MustCompile(`^\s{2,}([a-z0-9._-]+(?:/[a-z0-9._-]+)*/)\s{2,}\S`)
 )
 
@@ -31,7 +31,7 @@ func findDangling(t *Tree) []string {
 	var found []string
 	for _, doc := range t.Documents {
 		if strings.HasSuffix(doc.Name, "CHANGELOG.md") {
-			continue // It tells the past.
+			continue // It describes the past.
 		}
 		fenced := false
 		for i, line := range doc.Lines {

@@ -163,7 +163,7 @@ type edge struct {
 	Where string // file:line
 }
 
-// imports returns what a package imports, each path as often as it is written.
+// imports returns the imports of a package, each path as often as it is written.
 func (t *Tree) imports(p *Package) []edge {
 	var edges []edge
 	for _, file := range p.Files {

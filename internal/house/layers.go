@@ -29,11 +29,11 @@ type place struct {
 	path   string
 	layer  layer
 	beside []string // packages of its own layer that it may import
-	reason string   // what makes it belong there, and why it may import from its own layer
+	reason string   // why it belongs there, and why it may import from its own layer
 }
 
-// places is the table of packages, from the top down. Within a layer a package may import only what its line names, so that a
-// new arrow is a recorded decision. "x/*" stands for every package below x.
+// places is the table of packages, from the top down. Within a layer a package may import only the packages that its line
+// names, so that a new arrow is a recorded decision. "x/*" stands for every package below x.
 var places = []place{
 	// programs: programs, and what they are built of
 	{".", programs, nil, "what programs import that serve a gateway of their own"},
@@ -316,10 +316,10 @@ func findUpward(t *Tree) []string {
 	return found
 }
 
-// findIdle names what a line of places allows and no package of that line imports.
+// findIdle names imports that a line of places allows and no package of that line has.
 func findIdle(t *Tree) []string {
 	there := map[string]bool{}   // lines that have a package
-	used := map[[2]string]bool{} // the line, what is imported
+	used := map[[2]string]bool{} // the line, the import
 	for _, p := range t.Packages {
 		from, _ := placeOf(p.Path)
 		there[from.path] = true

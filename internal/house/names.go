@@ -27,7 +27,7 @@ var shown = map[use]string{
 }
 
 // foundations are the internal packages that public packages may import, with what those import
-// themselves. They are what a program of others gets in addition to the public package.
+// themselves. A program of others gets them in addition to the public package.
 var foundations = map[string][]string{
 	".":                 {"internal/app", "internal/web", "internal/config", "internal/host/secret", "internal/setup/machine"},
 	"mcp":               {"internal/identity", "internal/limit/memory", "internal/json/rawjson"},
@@ -124,7 +124,7 @@ func receiverOf(f *ast.FuncDecl) string {
 type declaration struct {
 	Name     string // Dial, or Session.Close for a method
 	Pos      token.Pos
-	Mentions []ast.Node // what a user of the name sees: the signature, exported fields, the type
+	Mentions []ast.Node // the parts that a user of the name sees: the signature, exported fields, the type
 	Group    *ast.GenDecl
 }
 
@@ -181,8 +181,8 @@ func exportedIn(group *ast.GenDecl, spec ast.Spec) []declaration {
 	return out
 }
 
-// visibleParts returns what users of a type see of it: type parameters and, of a struct, exported
-// and embedded fields; of anything else all.
+// visibleParts returns the parts of a type that its users see: type parameters and, of a struct,
+// exported and embedded fields; of anything else all.
 func visibleParts(s *ast.TypeSpec) []ast.Node {
 	var parts []ast.Node
 	if s.TypeParams != nil {
@@ -318,7 +318,8 @@ func findUnused(t *Tree) []string {
 	return found
 }
 
-// spread marks what the used declarations of a package show, and reports whether it marked any.
+// spread marks the names that the used declarations of a package show, and reports whether it
+// marked any.
 func spread(p *Package, declared []declaration, used map[use]bool) bool {
 	more := false
 	mark := func(name string) {
@@ -369,7 +370,7 @@ func findTooMany(t *Tree) []string {
 	return []string{fmt.Sprintf("%d exported names in public packages (%s)", total, strings.Join(counts, ", "))}
 }
 
-// findLeaks looks for types of internal packages in what a public package exports.
+// findLeaks looks for types of internal packages in the exported names of a public package.
 func findLeaks(t *Tree) []string {
 	var found []string
 	for _, p := range t.Packages {

@@ -32,7 +32,7 @@ func findUndrawn(t *Tree) []string {
 	for _, p := range t.Packages {
 		line, ok := placeOf(p.Path)
 		if !ok || p.Path == "." || inside(outside, p.Path) || floors[line.layer.String()][p.Path] {
-			continue // findUnplaced tells of packages in no layer; the root is drawn as its file
+			continue // findUnplaced reports packages in no layer; the root is drawn as its file
 		}
 		where := "not at all"
 		for name, drawn := range floors {

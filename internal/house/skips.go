@@ -109,8 +109,8 @@ func skipCalls(file *ast.File) (calls []*ast.CallExpr) {
 	return calls
 }
 
-// reasonOf returns the line of the table that a call of Skip has. If there is none, the reason is what
-// the call has as a text.
+// reasonOf returns the line of the table that a call of Skip has. If there is none, the reason is the
+// text of the call.
 func reasonOf(call *ast.CallExpr) (s skip, known bool) {
 	if len(call.Args) == 1 {
 		if text, ok := call.Args[0].(*ast.BasicLit); ok {

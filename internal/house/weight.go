@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bounds on the weight of a type and of a room. What is above them today has a ceiling in ceilings.go.
+// Bounds on the weight of a type and of a room. Figures above them have a ceiling in ceilings.go.
 const (
 	maxMethods = 50  // true methods of a type
 	maxFields  = 20  // fields of a struct with methods
@@ -94,7 +94,7 @@ type shape struct {
 
 func (s *shape) weight() int { return s.methods + s.first + s.wrapped + s.parts }
 
-// types returns the types of product code by package and name, with what counts as their methods.
+// types returns the types of product code by package and name, with their true methods.
 func (t *Tree) types() map[string]*shape {
 	all := map[string]*shape{}
 	for _, p := range t.Packages {

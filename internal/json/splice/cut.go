@@ -143,8 +143,8 @@ func (d *document) nearby(pieces []Piece) ([]patch, bool) {
 
 var errNoPlace = errors.New("the place cannot be found")
 
-// place returns the offset of the one place that looks as that of a piece did: both sides, the left
-// side, or the right side.
+// place returns the offset of the one place that looks as the place of a piece did: both sides, the
+// left side, or the right side.
 func (d *document) place(p Piece) (int, error) {
 	for _, side := range []struct{ left, right []byte }{{p.Left, p.Right}, {p.Left, nil}, {nil, p.Right}} {
 		text := bytes.Join([][]byte{side.left, p.Put, side.right}, nil)

@@ -10,7 +10,7 @@ type span struct{ start, end int }
 type bracket struct {
 	open, close int // of the brackets themselves
 	items       []span
-	comments    func(src []byte, at int) int // the end of the comment at a place, -1 if none begins there
+	comments    func(src []byte, at int) int // the end of the comment at a place, -1 if none starts there
 }
 
 // slashComment ends a comment of JSON.

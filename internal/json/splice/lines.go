@@ -7,7 +7,7 @@ import (
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// lineStart returns where the line of a place begins.
+// lineStart returns the start of the line of a place.
 func lineStart(src []byte, at int) int { return bytes.LastIndexByte(src[:at], '\n') + 1 }
 
 // lineEnd returns where the line of a place ends, before its line end.
@@ -22,7 +22,8 @@ func lineEnd(src []byte, at int) int {
 	return at + i
 }
 
-// beforeLine returns the end of the line before the one that begins at start: start without a line end.
+// beforeLine returns the end of the line before the one that starts at start: start without a line
+// end.
 func beforeLine(src []byte, start int) int {
 	if start > 0 && src[start-1] == '\n' {
 		start--
@@ -33,7 +34,7 @@ func beforeLine(src []byte, start int) int {
 	return start
 }
 
-// indentOf returns the blanks that the line of a place begins with.
+// indentOf returns the blanks that the line of a place starts with.
 func indentOf(src []byte, at int) string {
 	start := lineStart(src, at)
 	end := start
@@ -48,8 +49,8 @@ func isFirst(src []byte, at int) bool {
 	return len(bytes.Trim(src[lineStart(src, at):at], " \t")) == 0
 }
 
-// unitOf returns one step of the file's indentation: that of the first line that is indented deeper
-// than the line before it, two blanks if there is none.
+// unitOf returns one step of the file's indentation: the step of the first line that is indented
+// deeper than the line before it, two blanks if there is none.
 func unitOf(src []byte) string {
 	last := ""
 	for line := range bytes.Lines(src) {
@@ -66,7 +67,7 @@ func unitOf(src []byte) string {
 	return "  "
 }
 
-// afterLine returns where the next line begins, for the end of a line.
+// afterLine returns the start of the next line, for the end of a line.
 func afterLine(src []byte, end int) int {
 	for end < len(src) && src[end] == '\r' {
 		end++

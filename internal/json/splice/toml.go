@@ -128,7 +128,7 @@ func (r *tomlReader) keyValue(table *node, e *unstable.Node) *node {
 	return value
 }
 
-// value returns the node of a value that begins at start.
+// value returns the node of a value that starts at start.
 func (r *tomlReader) value(v *unstable.Node, start int) *node {
 	n := &node{start: start, end: start + int(v.Raw.Length)}
 	trivia := &bracket{comments: hashComment}

@@ -25,7 +25,7 @@ func (d *document) tomlKeysTo(n int) []string {
 	return keys
 }
 
-// body returns the last expression of the section that begins with expression i, -1 for the root.
+// body returns the last expression of the section that starts with expression i, -1 for the root.
 func (d *document) body(i int) int {
 	all := d.root.toml.all
 	for i+1 < len(all) && !all[i+1].header {
@@ -85,7 +85,7 @@ func (tomlLanguage) add(d *document, at *node, rest Path, v any) ([]patch, error
 	return d.tomlLine(at, line), nil
 }
 
-// dotted reports whether a table is made of dotted keys alone.
+// dotted reports whether a table is made only of dotted keys.
 func (d *document) dotted(n *node) bool {
 	exprs := n.exprs()
 	return len(exprs) > 0 && !slices.ContainsFunc(exprs, func(i int) bool { return d.root.toml.all[i].header })
@@ -107,7 +107,7 @@ func (d *document) tomlLine(at *node, line string) []patch {
 	return []patch{{ins: line + d.eol + d.eol}}
 }
 
-// tomlAppend plans a section after those of a table, or at the end of the document.
+// tomlAppend plans a section after the sections of a table, or at the end of the document.
 func (d *document) tomlAppend(at *node, section string) []patch {
 	exprs := at.exprs()
 	if at == d.root || len(exprs) == 0 {

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlLanguage edits YAML. The library says where nodes begin; where they end is found here.
+// yamlLanguage edits YAML. The library says where nodes start; where they end is found here.
 type yamlLanguage struct{}
 
 // A yamlPlace says where a block node hangs.
@@ -25,7 +25,7 @@ type yamlPlace struct {
 // A yamlReader makes the tree of a document.
 type yamlReader struct {
 	src   []byte
-	lines []int // where each line begins, as the library counts them
+	lines []int // where each line starts, as the library counts them
 	made  map[*yaml.Node]*node
 	later []func()
 }
@@ -82,7 +82,8 @@ func (r *yamlReader) at(n *yaml.Node) int {
 	return min(i, len(r.src))
 }
 
-// node makes the tree of a node that ends before limit. Column is that of the key or dash before it.
+// node makes the tree of a node that ends before limit. Column is the column of the key or dash
+// before it.
 func (r *yamlReader) node(y *yaml.Node, limit, column int) *node {
 	n := &node{start: r.at(y), flow: y.Style&yaml.FlowStyle != 0}
 	n.yaml.column = y.Column - 1
@@ -119,7 +120,8 @@ func (r *yamlReader) node(y *yaml.Node, limit, column int) *node {
 	return n
 }
 
-// yamlScalar returns the value of a scalar. What is neither text nor a truth value stays as it is written.
+// yamlScalar returns the value of a scalar. A value that is neither text nor a truth value stays as
+// it is written.
 func yamlScalar(y *yaml.Node) any {
 	switch y.ShortTag() {
 	case "!!null":
