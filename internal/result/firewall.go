@@ -61,8 +61,8 @@ type Firewall struct {
 	Redact func(text string) string
 }
 
-// Keeper stores held-back bytes: artifact.Place.PutDigested for one principal. A
-// nil digest has not begun.
+// Keeper stores held-back bytes: artifact.Place.PutDigested for one principal. A nil digest has not
+// started.
 type Keeper func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error)
 
 // errBadResult is returned if an upstream's result is not a tool result.
@@ -503,7 +503,7 @@ func runeCount(b []byte) int {
 			b = b[8:]
 			continue
 		}
-		// A character may begin in these bytes and end after them.
+		// A character may start in these bytes and end after them.
 		for range 8 {
 			_, size := utf8.DecodeRune(b)
 			if size == 0 {

@@ -139,7 +139,7 @@ func (p *pathParser) term() (pathFilter, error) {
 	return pathFilter{op: filterExists, left: left}, nil
 }
 
-// operand parses a literal or a path that begins with "@" or "$".
+// operand parses a literal or a path that starts with "@" or "$".
 func (p *pathParser) operand() (filterValue, error) {
 	rest := p.text[p.at:]
 	if rest == "" {

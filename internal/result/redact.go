@@ -198,7 +198,7 @@ func (r *Redactor) LargeResults(raw []byte, make Maker) ([]byte, error) {
 var errFound = errors.New("there is a secret")
 
 // eachClean calls f with each string of a JSON value, from the start of one on, that has a secret, and its text
-// without the secret. If f fails, from is where eachClean begins again.
+// without the secret. If f fails, from is where eachClean starts again.
 func (r *Redactor) eachClean(raw []byte, at int, make Maker, f func(start, end int, clean []byte) error) (from int, err error) {
 	named := false // the next string is the value of a credential
 	for from = at; at < len(raw); {

@@ -25,7 +25,7 @@ type searchUnits struct {
 type jsonPlace struct {
 	step    string // from the parent
 	parent  int    // among the places; -1 for the root
-	valueAt int    // where the value begins in its text
+	valueAt int    // where the value starts in its text
 }
 
 // shown is unit n as it is shown, as a match, of which byte at is in sight, or as what stands around

@@ -19,7 +19,7 @@ type heading struct {
 	line  int // at which it stands
 }
 
-// headingsOf returns the headings of Markdown with their lines: those that begin with # and those
+// headingsOf returns the headings of Markdown with their lines: those that start with # and those
 // that are underlined. Blocks of code have none. It returns nil for a text without any.
 func headingsOf(content string) (found []heading) {
 	fence := "" // of the block of code around
@@ -60,7 +60,7 @@ func headingsOf(content string) (found []heading) {
 	return found
 }
 
-// fenceOf returns the marks that begin or end a block of code, "" for other lines.
+// fenceOf returns the marks that start or end a block of code, "" for other lines.
 func fenceOf(line string) string {
 	for _, mark := range []string{"`", "~"} {
 		if n := len(line) - len(strings.TrimLeft(line, mark)); n >= 3 {
@@ -70,7 +70,7 @@ func fenceOf(line string) string {
 	return ""
 }
 
-// hashHeading returns the level of a heading that begins with #, 0 for other lines.
+// hashHeading returns the level of a heading that starts with #, 0 for other lines.
 func hashHeading(line string) (level int, title string) {
 	rest := strings.TrimLeft(line, "#")
 	level = len(line) - len(rest)

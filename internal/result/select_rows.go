@@ -160,8 +160,8 @@ func (v *viewing) rowRange(list *valueList, start, end, total int, again []byte,
 	return v.finish(list.text(), list.told(fmt.Sprintf("rows %d to %d of %d", start, at, total), "row", start, more), next)
 }
 
-// csvRows returns the artifact as a table of comma-separated values, nil where it
-// is none: where its media type says so, or where it begins as one.
+// csvRows returns the artifact as a table of comma-separated values, nil where it is none: where
+// its media type says so, or where it starts as one.
 func (v *viewing) csvRows() *tables.Table {
 	mediaType, _, _ := strings.Cut(v.artifact.MediaType, ";")
 	if mediaType != mediaCSV && !beginsAsCSV(v.data) {

@@ -99,7 +99,7 @@ func (q *searching) group(m *work.Meter, units *searchUnits, n, at, shownTo int,
 // Meter's.
 func (v *viewing) searched() (*searchUnits, error) {
 	opts := TableOptions(v.artifact.MediaType, func() []byte { return v.data })
-	opts.CSV, opts.Inside = false, false // what stands around rows is searched, too
+	opts.CSV, opts.Inside = false, false // what stands around rows is searched as well
 	opts.Options.Grow = growing(v.meter).Grow
 	if t, err := tables.Detect(v.data, opts); err == nil && t.Len() > 0 {
 		return rowUnits(v.meter, t)

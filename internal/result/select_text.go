@@ -118,7 +118,7 @@ func (v *viewing) lineRange(kind string, of span, numbers bool) (View, error) {
 // lineWriter writes lines while there is room. Of a line that is longer than maxLineChars it writes
 // the beginning.
 type lineWriter struct {
-	numbers bool // each line begins with its number, as those that search finds
+	numbers bool // each line starts with its number, as those that search finds
 	room    int  // characters left
 
 	out      strings.Builder
@@ -210,7 +210,7 @@ func unifyBreaks(data []byte) []byte {
 	return out
 }
 
-// lineOffset returns the byte at which line n begins.
+// lineOffset returns the byte at which line n starts.
 func lineOffset(text string, n int) int {
 	at := 0
 	for ; n > 0; n-- {

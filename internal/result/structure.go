@@ -38,7 +38,7 @@ type doc struct {
 	summary   string   // of text: its first paragraph
 	facts     []string
 	lead      []string // of text: its first lines or sentences
-	named     []string // of text that begins with sentences: the facts behind them
+	named     []string // of text that starts with sentences: the facts behind them
 	outline   []string // of Markdown: its headings
 	ending    []string // of text: its last lines
 	views     [][]byte
@@ -448,7 +448,7 @@ func describeValue(v []byte) string {
 	return typeNamesOf(typeOf(v)) + " " + text.Cut(string(v), maxNameChars)
 }
 
-// countLines counts lines; a line break at the very end begins no new one.
+// countLines counts lines; a line break at the very end starts no new one.
 func countLines(data string) int {
 	n := strings.Count(data, "\n")
 	if len(data) > 0 && data[len(data)-1] != '\n' {

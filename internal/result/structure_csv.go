@@ -19,7 +19,7 @@ const (
 var errLargeCSV = errors.New("a table of comma-separated values that is too large")
 
 // csvTable returns text as a table of comma-separated values. It returns nil if that is not certain:
-// lines of a log and of prose have commas, too, but do not begin with a line of names. configured
+// lines of a log and of prose have commas as well, but do not start with a line of names. configured
 // says that the server is known to answer in CSV; then all that Detect accepts is certain. tool_view
 // accepts it always, because its caller knows what it asks for.
 func csvTable(data []byte, configured bool) *tables.Table {

@@ -23,12 +23,12 @@ const (
 )
 
 // describeText tells of a text: its first and its last lines with their numbers, and the headings of
-// Markdown. Of a text that begins with a paragraph in one line, it tells the first sentences and the
+// Markdown. Of a text that starts with a paragraph in one line, it tells the first sentences and the
 // lines that state something by name, each name once. flat is content with LF at the end of each
 // line, and breaks their number. A text can be long, so each pass over all of it counts.
 func (d *doc) describeText(content, flat string, breaks int) {
 	lines := breaks
-	if len(flat) > 0 && flat[len(flat)-1] != '\n' { // a line break at the very end begins no new line
+	if len(flat) > 0 && flat[len(flat)-1] != '\n' { // a line break at the very end starts no new line
 		lines++
 	}
 	d.headline = "text: " + text.Plural(d.chars, "character") + ", " + text.Plural(lines, "line")
@@ -57,7 +57,7 @@ func (d *doc) describeText(content, flat string, breaks int) {
 	d.views = append(d.views, d.textViews(content, lines, from)...)
 }
 
-// hasPrefix reports whether a string begins with the prefix.
+// hasPrefix reports whether a string starts with the prefix.
 func hasPrefix(all []string, prefix string) bool {
 	for _, s := range all {
 		if strings.HasPrefix(s, prefix) {

@@ -38,7 +38,7 @@ func (r *Refusals) Tell(token, reason string) {
 	}
 }
 
-// watch begins to record for a call. end returns the last reason, "" if no fetch was refused.
+// watch starts to record for a call. end returns the last reason, "" if no fetch was refused.
 func (r *Refusals) watch(token string) (end func() string) {
 	w := &watch{}
 	r.mu.Lock()

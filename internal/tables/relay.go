@@ -74,8 +74,8 @@ type relayed struct {
 }
 
 // replaceText replaces URLs in the raw text of a result, without parsing it. That works in all
-// forms of a document that do not escape slashes. If a URL occurs elsewhere, too, or values must be
-// repaired, ok is false. So a large result is copied once, instead of once per nested document.
+// forms of a document that do not escape slashes. If a URL occurs elsewhere as well, or values must
+// be repaired, ok is false. So a large result is copied once, instead of once per nested document.
 func replaceText(result []byte, found map[string]*relayed) (out []byte, ok bool) {
 	if rawjson.Contains(result, "NaN") || rawjson.Contains(result, "Infinity") {
 		return nil, false

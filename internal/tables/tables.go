@@ -62,10 +62,10 @@ const (
 	// ReachNever is for upstreams that not even this machine reaches, such as one behind NAT. The
 	// upstream is called in mode sync, and the gateway stores the rows.
 	ReachNever
-	// ReachKeep is for upstreams that only this machine reaches, too. The upstream is called in mode
-	// sync as with ReachNever: a plane that loses rows which its JSON writer refuses, such as NaN
-	// and timestamps, is not asked for them. A resource_url that comes in spite of it is replaced
-	// as with ReachRelay.
+	// ReachKeep is for upstreams that only this machine reaches as well. The upstream is called in
+	// mode sync as with ReachNever: a plane that loses rows which its JSON writer refuses, such as
+	// NaN and timestamps, is not asked for them. A resource_url that comes in spite of it is
+	// replaced as with ReachRelay.
 	ReachKeep
 )
 

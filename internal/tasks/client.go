@@ -174,7 +174,7 @@ func (k *Client) tooMany(c *dispatch.Call) error {
 		"%s runs as a task, and %d tasks of yours run already (tasks.max); nothing was run: wait for one, or cancel one", c.Entry.ID, k.opts.Max)}
 }
 
-// unkept ends a task that gets no handle, because of why. The server has begun it, and it may have ended while the
+// unkept ends a task that gets no handle, because of why. The server has started it, and it may have ended while the
 // store was waited for: the agent gets the result then. Otherwise the error says that the task may have run, so that the
 // agent does not run it twice.
 func (w *watch) unkept(ctx context.Context, why, kind string, cause error) (json.RawMessage, error) {

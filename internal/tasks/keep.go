@@ -17,7 +17,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// keyPrefix begins the keys of the documents, one for each task.
+// keyPrefix starts the keys of the documents, one for each task.
 const keyPrefix = "t.gw."
 
 // keepTime bounds the write of one task.
@@ -192,7 +192,7 @@ func (r *Registry) resolve(t *task, c *catalog.Catalog) error {
 }
 
 // replace drops the older tasks with the id of a new one that belong to another owner: the server has
-// begun anew and counts its tasks again. Tasks stay apart where the server tells owners apart.
+// started again and counts its tasks again. Tasks stay apart where the server tells owners apart.
 func (r *Registry) replace(by *task, at Place) {
 	if !at.Shared || by.agent { // an agent server may name a task that exists
 		return

@@ -22,7 +22,7 @@ import (
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
-// handlePrefix begins every handle.
+// handlePrefix starts every handle.
 const handlePrefix = "task_"
 
 // maxAll bounds the tasks of all principals together.
@@ -77,7 +77,7 @@ type task struct {
 	inc              string // the node of a cluster whose program has the task, "" for a server that all nodes ask
 	sole             bool   // the id names one task of the server
 	modern           bool
-	agent            bool // an agent server made it; modern is set, too
+	agent            bool // an agent server made it; modern is set as well
 	entryID          string
 	entry            *catalog.Entry // nil in a restored task until an agent asks for it; guarded by Registry.mu then
 	created, expires time.Time

@@ -38,7 +38,7 @@ type Question struct {
 	Agent    bool            `json:"agent,omitempty"`
 }
 
-// idPrefix begins the keys of the documents that say which handle has the id of a server's task.
+// idPrefix starts the keys of the documents that say which handle has the id of a server's task.
 const idPrefix = "t.gwid."
 
 // maxHandle bounds the handles for which the store is asked.
@@ -72,7 +72,7 @@ func (r *Registry) elsewhere(t *task) bool {
 // kept reports whether a task has a document, if there is a store.
 func (t *task) kept() bool { return t.server != "" || t.inc != "" }
 
-// look is get, which finds the tasks of other nodes, too.
+// look is get, which finds the tasks of other nodes as well.
 func (r *Registry) look(ctx context.Context, by owner, handle string) (*task, error) {
 	t := r.get(by, handle)
 	if r.nodes == nil || t != nil && t.inc == r.nodes.Inc() {

@@ -47,7 +47,7 @@ type StreamOptions struct {
 //	Write ─▶ filling ─▶ full batches, up to streamRoom ─▶ one goroutine ─▶ Send
 type EventStream struct {
 	o    StreamOptions
-	id   string        // begins the ids of batches
+	id   string        // starts the ids of batches
 	more chan struct{} // capacity 1: a batch has its first event
 	full chan struct{} // capacity 1: a batch is full
 	done chan struct{} // closed when the goroutine has ended

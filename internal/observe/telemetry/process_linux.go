@@ -70,7 +70,7 @@ func readProcess() processFigures {
 	return p
 }
 
-// lineOf returns the numbers behind the prefix of the line of a file that begins with it.
+// lineOf returns the numbers behind the prefix of the line of a file that starts with it.
 func lineOf(path, prefix string) (numbers []float64) {
 	data, err := os.ReadFile(path)
 	if err != nil {

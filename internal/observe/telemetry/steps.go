@@ -14,7 +14,7 @@ const (
 	StepCheck Step = iota
 	// StepPolicy applies policy, quotas and hooks, and waits for the yes of a person.
 	StepPolicy
-	// StepPrepare looks into the cache, fills in tables, writes the begin to the audit log and waits between
+	// StepPrepare looks into the cache, fills in tables, writes the start to the audit log and waits between
 	// attempts.
 	StepPrepare
 	// StepConnect gets a connection to the server, and starts the server if necessary.

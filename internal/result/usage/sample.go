@@ -32,7 +32,7 @@ const (
 
 	samples      = 12
 	sampleBytes  = 340
-	maxWordBytes = 32 // how far a sample is moved to begin with a word
+	maxWordBytes = 32 // how far a sample is moved to start with a word
 )
 
 // TextsOf returns the texts of a result. Those before a syntax error count, even if the rest is
@@ -100,7 +100,7 @@ func (t Texts) estimate(tokens func(string) int) int {
 	place := func(n int) int { return n*stride + n*7%samples*(stride-sampleBytes)/samples }
 	counted, read := 0, 0
 	at, n := 0, 0 // the offset of the part, and the next sample
-	room := 0     // of the sample that the last part began
+	room := 0     // of the sample that the last part started
 	for _, p := range t.parts {
 		take := func(from int) {
 			piece, size, rest := p.sample(from, room)
@@ -144,7 +144,7 @@ func (p part) count(tokens func(string) int, piece []byte) int {
 }
 
 // sample returns a piece of the part of about so many bytes from the offset at, with an escape as one
-// of them. It begins with a word where there are words, and neither begins nor ends inside a
+// of them. It starts with a word where there are words, and neither starts nor ends inside a
 // character or an escape. size is that of the piece; rest reports whether the part goes on after it.
 func (p part) sample(at, room int) (piece []byte, size int, rest bool) {
 	body := p.raw
@@ -171,7 +171,8 @@ func (p part) sample(at, room int) (piece []byte, size int, rest bool) {
 	return body[at:end], size, end < len(body)
 }
 
-// boundary returns the next offset at which a sample may begin: that of a space if there is one near.
+// boundary returns the next offset at which a sample may start: that of a space if there is one
+// near.
 func (p part) boundary(body []byte, at int) int {
 	if space := bytes.IndexByte(body[at:min(at+maxWordBytes, len(body))], ' '); space >= 0 {
 		return at + space
