@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,6 +85,7 @@ func TestFramesOfACall(t *testing.T) {
 	if text == nil {
 		t.Fatal("no goroutine was seen that waits for the server")
 	}
+	checkWalk(t, *text)
 	frames, hops := 0, 0
 	for line := range strings.SplitSeq(*text, "\n") {
 		if strings.Contains(line, "\tgithub.com/weir-mcp/weir") {
@@ -98,6 +100,40 @@ func TestFramesOfACall(t *testing.T) {
 	}
 	if frames < maxFrames || hops < maxHops {
 		t.Errorf("%d frames of weir and %d adapters: lower maxFrames and maxHops", frames, hops)
+	}
+}
+
+// walked matches a function in the first walk of docs/design.md, behind its file.
+var walked = regexp.MustCompile("`([a-z0-9/_]+\\.go)`|`([A-Za-z]+)`")
+
+// checkWalk compares the first walk of docs/design.md with the stack of a call.
+func checkWalk(t *testing.T, stack string) {
+	t.Helper()
+	design, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, walk, _ := strings.Cut(string(design), "## Two walks\n")
+	_, walk, _ = strings.Cut(walk, "\n1. ")
+	walk, rest, ok := strings.Cut(walk, "\nAnd back")
+	if !ok || rest == "" {
+		t.Fatal("docs/design.md has no first walk")
+	}
+	lines := strings.Split(stack, "\n")
+	slices.Reverse(lines) // the wire is on top
+	file := ""
+	for _, m := range walked.FindAllStringSubmatch(walk, -1) {
+		if m[1] != "" {
+			file = m[1]
+			continue
+		}
+		name := regexp.MustCompile(`\.` + m[2] + `[.+].*/` + regexp.QuoteMeta(file) + ":")
+		at := slices.IndexFunc(lines, name.MatchString)
+		if at < 0 {
+			t.Errorf("%s of %s is not on the stack behind what the walk names before:\n%s", m[2], file, stack)
+			return
+		}
+		lines = lines[at+1:]
 	}
 }
 

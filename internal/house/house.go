@@ -25,7 +25,7 @@ type Rule struct {
 
 // Rules returns all rules, those about the shape of the module first.
 func Rules() []Rule {
-	return slices.Concat(layerRules(), nameRules(), sourceRules(), documentRules(), proseRules(), packageDocRules(), citationRules(), skipRules(), pictureRules(), weightRules())
+	return slices.Concat(layerRules(), nameRules(), sourceRules(), documentRules(), proseRules(), packageDocRules(), citationRules(), skipRules(), pictureRules(), walkRules(), weightRules())
 }
 
 // A Tree is the source of a module, parsed.

@@ -125,7 +125,7 @@ func TestRules(t *testing.T) {
 
 		{"dangling link", "documents name what exists", map[string]string{"README.md": "[x](docs/none.md)\n```\n[y](z.md)\n```\n", "CHANGELOG.md": "`gone/`"}, []string{`README.md:1: "docs/none.md" does not exist`}},
 	}
-	for _, test := range slices.Concat(tests, nameTests(), packageDocTests(), skipTests(), pictureTests(), weightTests()) {
+	for _, test := range slices.Concat(tests, nameTests(), packageDocTests(), skipTests(), pictureTests(), walkTests(), weightTests()) {
 		t.Run(test.rule+"/"+test.name, func(t *testing.T) {
 			fsys := fstest.MapFS{}
 			for name, text := range test.files {
