@@ -190,6 +190,38 @@ func TestNilStores(t *testing.T) {
 	}
 }
 
+// maxLasts is how often code asks what a store outlasts. The number only falls: texts may depend on it, and
+// what a gateway does may not.
+const maxLasts = 3
+
+// TestLasts counts calls of Lasts outside the store and what opens it.
+func TestLasts(t *testing.T) {
+	var places []string
+	for _, p := range typedPackages(t) {
+		if within(p.path, "internal/store") {
+			continue
+		}
+		for _, file := range p.files {
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				if s, ok := call.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Lasts" && types.TypeString(p.info.TypeOf(call), nil) == Module+"/internal/store.Lasts" {
+					places = append(places, typedFset.Position(call.Pos()).String())
+				}
+				return true
+			})
+		}
+	}
+	if len(places) > maxLasts {
+		t.Errorf("%d places ask what the store outlasts, at most %d:\n%s", len(places), maxLasts, strings.Join(places, "\n"))
+	}
+	if len(places) < maxLasts {
+		t.Errorf("%d places ask what the store outlasts: lower maxLasts of %d", len(places), maxLasts)
+	}
+}
+
 // foreign are the packages of others that come with a public package, at most.
 var foreign = map[string]int{
 	".":                 128,

@@ -57,6 +57,11 @@ func TestCeilings(t *testing.T) {
 			}
 		}
 	}
+	for name := range methodCeilings {
+		if methodReasons[name] == "" {
+			t.Errorf("methodReasons of ceilings.go has no reason for %s", name)
+		}
+	}
 	rooms := map[string]bool{}
 	for _, p := range tree.Packages {
 		rooms[room(p.Path)] = true
