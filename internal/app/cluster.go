@@ -94,21 +94,21 @@ func (s *Store) once(ctx context.Context, id string) error {
 
 // marks returns what names this node in the states of server programs, nil if the gateway is one node.
 func (s *Store) marks() upstream.States {
-	nodes := s.states()
-	if nodes == nil {
+	if s.lasts != store.Cluster {
 		return nil
 	}
-	return bridge.NewMarks(nodes)
+	return bridge.NewMarks(s.states())
 }
 
 // join makes this process a node of the cluster that shares a store. Ids of sessions name the node.
-func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) (err error) {
+func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) error {
 	s.lasts, o.Docs, o.Self = store.Cluster, docs, s.describe
 	s.bus = o.Bus
-	if s.node, err = cluster.Start(ctx, o); err != nil {
+	node, err := cluster.Start(ctx, o)
+	if err != nil {
 		return err
 	}
-	s.docs, s.key = cluster.Docs(s.node), key
+	s.node, s.docs, s.key = node, cluster.Docs(node), key
 	s.ids = sessionid.New(key, s.docs, o.Logger)
 	s.ids.In(s.node.Inc)
 	return nil
@@ -116,9 +116,6 @@ func (s *Store) join(ctx context.Context, docs store.Docs, key *seal.Key, o clus
 
 // leave ends the node. Other nodes take over what it owned.
 func (s *Store) leave() {
-	if s.node == nil {
-		return // the store was not opened
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	s.node.Close(ctx)

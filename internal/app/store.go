@@ -86,7 +86,7 @@ func (s *Store) alone(docs store.Docs, key *seal.Key) {
 // OpenStore opens the configured store. The caller closes it, or passes it to New.
 func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store, error) {
 	dir := c.Store.Dir()
-	s := &Store{log: log}
+	s := memoryStore(log)
 	var err error
 	switch {
 	case dir != "":
@@ -94,8 +94,6 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store,
 		err = s.open(ctx, dir, c, log)
 	case c.Store.Shared():
 		err = s.openShared(ctx, c, log)
-	default:
-		return memoryStore(log), nil
 	}
 	if err == nil {
 		err = s.openEvents(c, log)

@@ -78,6 +78,9 @@ func NewRounds(o Options) *Rounds {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Nodes == nil {
+		o.Nodes = soleNode()
+	}
 	x := &Rounds{o: o, seal: newSealer(o.Nodes), parked: map[parkID]*parkedCall{}, count: map[string]int{}}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	return x
@@ -223,7 +226,7 @@ func (x *Rounds) resume(ctx context.Context, r *mcp.Request, next mcp.Handler, s
 	case h == nil && whole:
 		x.mu.Unlock()
 		return x.goesOn(ctx, r, next, yes{asked, given[approvalFirst]})
-	case h == nil && x.o.Nodes != nil && StateNode(state) != x.o.Nodes.Inc():
+	case h == nil && StateNode(state) != x.o.Nodes.Inc():
 		x.mu.Unlock()
 		return nil, mcp.Errorf(mcp.KindInvalidParams, "the node that waited for these answers is gone; make the call again without requestState")
 	case h == nil:

@@ -23,32 +23,33 @@ type parkID [16]byte
 
 // sealer writes and reads the states that agents carry:
 //
-//	weir1.NODE.PAYLOAD.MAC    PAYLOAD: parkID, expiry in Unix seconds
+//	weir1-TAG.PAYLOAD.MAC    PAYLOAD: parkID, expiry in Unix seconds
 //
-// MAC is an HMAC-SHA256 under a key of this process over everything before it, the principal, the
-// profile and the request. NODE names the process: a state with another node belongs to another weir further
-// along the way.
+// MAC is an HMAC-SHA256 under a key over everything before it, the principal, the profile and the
+// request. TAG names the key, which the process has made: a state with another tag belongs to another
+// weir further along the way.
 //
 // In a cluster the key is the cluster's, and a state names the node that has the call:
 //
-//	weir2.INC-TAG.PAYLOAD.MAC    TAG: names the cluster
+//	weir2.INC-TAG.PAYLOAD.MAC
 //
 // PAYLOAD then ends with a digest of the question if the state is whole: see IsWhole.
 type sealer struct {
-	prefix string // "weir1.NODE."; in a cluster it has the length of one
-	nodes  *Nodes // nil: there is one process
+	kind   string // solePrefix or clusterPrefix
+	length int    // of a state up to PAYLOAD
+	nodes  *Nodes
 	keys   []stateKey
 }
 
 // stateKey is a key of states. The first one of a sealer writes, all of them open.
 type stateKey struct {
-	tag string // "-TAG."; "" if there is one process
+	tag string // "-TAG."
 	key [32]byte
 }
 
 // Nodes makes the states of a Rounds known to the other nodes of a cluster.
 type Nodes struct {
-	Inc func() string // the incarnation of this node: incChars letters and digits
+	Inc func() string // the incarnation of this node: incChars letters and digits, "" for the only node
 	// Keys are the cluster's keys, the current one first. States of the others open, so that a new key
 	// ends no call that waits.
 	Keys [][]byte
@@ -59,6 +60,7 @@ type Nodes struct {
 }
 
 const (
+	solePrefix    = "weir1"
 	clusterPrefix = "weir2."
 	incChars      = 6
 )
@@ -86,50 +88,39 @@ const (
 	wholeLen   = payloadLen + len(digest{})
 )
 
+// soleNode returns the Nodes of a Rounds that no other process knows.
+func soleNode() *Nodes {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return &Nodes{Inc: func() string { return "" }, Keys: [][]byte{key}}
+}
+
 func newSealer(nodes *Nodes) sealer {
-	s := sealer{nodes: nodes}
-	if nodes != nil {
-		for _, key := range nodes.Keys {
-			tag := sha256.Sum256(append([]byte("state tag\x00"), key...))
-			s.keys = append(s.keys, stateKey{"-" + hex.EncodeToString(tag[:4]) + ".", sha256.Sum256(append([]byte("state key\x00"), key...))})
-		}
-		s.prefix = s.begin()
-		return s
+	s := sealer{kind: solePrefix, nodes: nodes}
+	if nodes.Inc() != "" {
+		s.kind = clusterPrefix
 	}
-	s.keys = make([]stateKey, 1)
-	var node [8]byte
-	_, _ = rand.Read(node[:]) // never fails
-	_, _ = rand.Read(s.keys[0].key[:])
-	s.prefix = "weir1." + hex.EncodeToString(node[:]) + "."
+	for _, key := range nodes.Keys {
+		tag := sha256.Sum256(append([]byte("state tag\x00"), key...))
+		s.keys = append(s.keys, stateKey{"-" + hex.EncodeToString(tag[:4]) + ".", sha256.Sum256(append([]byte("state key\x00"), key...))})
+	}
+	s.length = len(s.begin())
 	return s
 }
 
 // begin returns the start of a new state.
-func (s *sealer) begin() string {
-	if s.nodes == nil {
-		return s.prefix
-	}
-	return clusterPrefix + s.nodes.Inc() + s.keys[0].tag
-}
+func (s *sealer) begin() string { return s.kind + s.nodes.Inc() + s.keys[0].tag }
 
 // owns reports whether a state names this process, or a node of its cluster. It may still be forged.
-func (s *sealer) owns(state string) bool {
-	if s.nodes == nil {
-		return strings.HasPrefix(state, s.prefix)
-	}
-	return s.keyOf(state) != nil
-}
+func (s *sealer) owns(state string) bool { return s.keyOf(state) != nil }
 
 // keyOf returns the key that a state names; nil if it is no key of this sealer.
 func (s *sealer) keyOf(state string) *stateKey {
-	if s.nodes == nil {
-		return &s.keys[0]
-	}
-	if nodeIn(state, clusterPrefix) == "" {
+	if len(state) < s.length || !strings.HasPrefix(state, s.kind) {
 		return nil
 	}
 	for i := range s.keys {
-		if strings.HasPrefix(state[len(clusterPrefix)+incChars:], s.keys[i].tag) {
+		if strings.HasSuffix(state[:s.length], s.keys[i].tag) {
 			return &s.keys[i]
 		}
 	}
@@ -152,7 +143,7 @@ func (s *sealer) close(ctx context.Context, id parkID, r *mcp.Request, expires t
 func (s *sealer) open(ctx context.Context, state string, r *mcp.Request, now time.Time) (id parkID, asked digest, err error) {
 	wrong := mcp.Errorf(mcp.KindInvalidParams, "requestState is not for this request: it was changed, or came with another request, at another profile or for another principal; make the call again without it")
 	at := strings.LastIndexByte(state, '.')
-	if at < len(s.prefix) {
+	if at < s.length {
 		return id, asked, wrong
 	}
 	given, err := base64.RawURLEncoding.DecodeString(state[at+1:])
@@ -160,8 +151,8 @@ func (s *sealer) open(ctx context.Context, state string, r *mcp.Request, now tim
 	if err != nil || !ok || !hmac.Equal(given, mac) {
 		return id, asked, wrong
 	}
-	payload, err := base64.RawURLEncoding.DecodeString(state[len(s.prefix):at])
-	if err != nil || len(payload) != payloadLen && (s.nodes == nil || len(payload) != wholeLen) {
+	payload, err := base64.RawURLEncoding.DecodeString(state[s.length:at])
+	if err != nil || len(payload) != payloadLen && len(payload) != wholeLen {
 		return id, asked, wrong
 	}
 	copy(id[:], payload)

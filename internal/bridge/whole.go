@@ -92,7 +92,7 @@ func withoutAnswers(params json.RawMessage) (json.RawMessage, error) {
 // answers to a server is none of theirs: its repeated request has not these answers any more.
 func (h *parkedCall) whole() digest {
 	n := h.rounds.o.Nodes
-	if n == nil || n.Once == nil || rawjson.Get(h.params, "requestState") != nil || rawjson.Get(h.params, "inputResponses") != nil {
+	if n.Once == nil || rawjson.Get(h.params, "requestState") != nil || rawjson.Get(h.params, "inputResponses") != nil {
 		return digest{}
 	}
 	h.mu.Lock()

@@ -158,7 +158,7 @@ var optional = []string{
 	"*internal/upstream.members", "*internal/app.nodeListings", "*internal/bridge.Nodes",
 }
 
-const maxNil = 81
+const maxNil = 72
 
 // TestNilStores counts comparisons of stores and nodes with nil, by their static types.
 func TestNilStores(t *testing.T) {

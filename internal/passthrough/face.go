@@ -46,7 +46,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	f.pass.judge, f.pass.audit, f.pass.observer = rt.o.Judge, rt.o.Audit, rt.o.Observer
 	if rt.o.Docs != nil {
 		f.pass.tasks.docs = &taskDocs{docs: rt.o.Docs, log: rt.log, name: name, target: up.Target}
-		if rt.o.Nodes != nil && rt.o.Elsewhere != nil {
+		if rt.o.Elsewhere != nil {
 			f.pass.tasks.docs.inc = rt.o.Nodes.Inc
 		}
 	}
