@@ -72,7 +72,7 @@ type cacheKey struct {
 	principal, toolID string
 	args              [sha256.Size]byte // of the canonical arguments
 	// definition is a hash of the definition of an entry that is not in the catalog of the cache,
-	// because its server has listed it for the principal alone.
+	// because its server has listed it only for the principal.
 	definition [sha256.Size]byte
 }
 
@@ -200,8 +200,8 @@ func Cacheable(result json.RawMessage) bool {
 	return (isError == "" || isError == "false" || isError == "null") && (kind == "" || kind == `"complete"`)
 }
 
-// followLocked empties the cache if the catalog has changed, and reports whether a call that began
-// with catalog of may use the cache.
+// followLocked empties the cache if the catalog has changed, and reports whether a call that
+// started with catalog of may use the cache.
 func (k *Cache) followLocked(of *catalog.Catalog) bool {
 	now := k.current()
 	if k.of != now {

@@ -14,8 +14,8 @@ import (
 //	first ──▶ upstream ─────────▶ result ─▶ land ─┬─▶ first
 //	equal ──▶ wait ───────────────────────────────┴─▶ equal, a cache hit
 //
-// A waiting caller gets no progress, as with any answer of the cache, and may give up alone. If the
-// first call has no result to share (it failed, or the server asked its agent something), the
+// A waiting caller gets no progress, as with any answer of the cache, and may give up by itself. If
+// the first call has no result to share (it failed, or the server asked its agent something), the
 // others make their own calls. If the first caller disconnects, another caller becomes the first.
 type flights struct {
 	mu     sync.Mutex // guards below, and the flights' waiting

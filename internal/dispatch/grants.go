@@ -15,8 +15,8 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// Grants make quotas outlast the process. Nodes of a cluster share those of principals, in a document for
-// each principal and scope:
+// Grants make quotas outlast the process. Nodes of a cluster share the quotas of principals, in a
+// document for each principal and scope:
 //
 //	call ─▶ share ─ a lease lets it through ─▶ pass
 //	          └─ no lease: compare-and-set of q.PRINCIPAL.SCOPE ─▶ a lease, while the leases of all nodes fit the limit
@@ -37,7 +37,7 @@ type Grants struct {
 	end    chan struct{}
 	run    sync.WaitGroup
 
-	ctx    context.Context // of what is given back; ends with that of Close
+	ctx    context.Context // of returned calls; ends with the context of Close
 	cancel context.CancelFunc
 }
 
@@ -48,7 +48,7 @@ func (o *outage) begin()    { o.until.Store(time.Now().Add(leaseWait).UnixNano()
 func (o *outage) now() bool { return time.Now().UnixNano() < o.until.Load() }
 
 // NewGrants returns the grants of a store. nodes returns the number of the nodes that share it; with nil,
-// this process alone uses it. The caller closes them.
+// only this process uses it. The caller closes them.
 func NewGrants(docs store.Docs, nodes func() int) *Grants {
 	g := &Grants{docs: docs, nodes: nodes, away: new(outage), open: map[*principalShare]struct{}{}, end: make(chan struct{})}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -178,7 +178,7 @@ func (g *granted) lets(now time.Time) bool { return g != nil && g.left > 0 && no
 type grantRecord struct {
 	V      int     `json:"v"`
 	Scope  string  `json:"scope"`
-	Total  int     `json:"total,omitempty"` // calls in all, where they are limited; those of leases count
+	Total  int     `json:"total,omitempty"` // calls in all, where they are limited; calls of leases count
 	Grants []grant `json:"grants,omitempty"`
 }
 
@@ -196,7 +196,8 @@ const (
 	grantSingle = 8
 	// grantMost is the most calls of a lease.
 	grantMost = 1 << 20
-	// grantMerge bounds the calls that a document tells apart; beyond it, those of one second are one entry.
+	// grantMerge bounds the calls that a document tells apart; beyond it, calls of one second are
+	// one entry.
 	grantMerge = 64
 	// grantTTL is the life of a document without a limit in all.
 	grantTTL = 2 * time.Minute

@@ -41,7 +41,8 @@ func (c *Controls) askOfCall(ctx context.Context, a *Act, s Subject) error {
 	return c.askHooks(ctx, a, s, q)
 }
 
-// AdmitResult asks the hooks about what a server has answered to an act. The error is that of Admit.
+// AdmitResult asks the hooks about the answer of a server to an act. It returns the errors of
+// Admit.
 func (c *Controls) AdmitResult(ctx context.Context, a *Act, answer json.RawMessage) error {
 	if !c.Hooks.Asks(hook.Result) {
 		return nil

@@ -75,7 +75,7 @@ type scopeRecord struct {
 const leaseVersion = 1
 
 // load returns the buckets that the document describes, unless it has been loaded. Calls of a later
-// version are not known: the holder begins anew, and replaces the document.
+// version are not known: the holder starts again, and replaces the document.
 func (k *Leases) load(now time.Duration, buckets map[string]*bucket) (map[string]*bucket, error) {
 	if k.loaded {
 		return buckets, nil
@@ -240,7 +240,7 @@ func (k *Leases) end(buckets map[string]*bucket) {
 		s.giveBack(now)
 	}
 	if err := k.write(now, buckets); err != nil && !errors.Is(err, store.ErrConflict) {
-		k.away.begin() // other holders that end now do not wait, too
+		k.away.begin() // other holders that end now do not wait as well
 	}
 	k.loaded = false
 }

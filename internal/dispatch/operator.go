@@ -67,7 +67,7 @@ func (o Operators) ask(ctx context.Context, a *Act, s Subject, v verdict, q ques
 const WaitsForYes = "waits for a yes of an operator: weir approve "
 
 // keepAlive returns a function that tells the agent of the wait as progress, nil if the agent wants
-// none. The progress stays below 1, because that of the server follows and must be higher.
+// none. The progress stays below 1, because the server's progress follows and must be higher.
 func keepAlive(ctx context.Context, r *mcp.Request) func(id string, waited time.Duration) {
 	meta, err := r.Fields().Meta()
 	if err != nil || meta.ProgressToken == nil || r.Peer == nil {

@@ -15,7 +15,7 @@ type Pin struct {
 	// possible, so that the difference can be inspected.
 	Strict bool
 	// Seen refuses to execute, read or render an entry whose definition contains invisible text. A
-	// strict pin with a Hash does so, too.
+	// strict pin with a Hash does so as well.
 	Seen bool
 }
 

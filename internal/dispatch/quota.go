@@ -84,7 +84,7 @@ type breach struct {
 // Ledger counts the calls of one session. The zero value is empty. It is safe for
 // concurrent use.
 type Ledger struct {
-	Started time.Time // when the session began; set before the first use
+	Started time.Time // when the session started; set before the first use
 	// Leases make the counts of quotas outlast the process; nil: they end with it. Set before the
 	// first use.
 	Leases *Leases

@@ -38,7 +38,7 @@ func Spellings(uri string) []Spelling {
 }
 
 // matchSpelled reports whether a pattern that an operator wrote matches a URI, as it is written or in
-// normal form. A lenient spelling is also compared with that of the pattern.
+// normal form. A lenient spelling is also compared with the pattern's.
 func matchSpelled(pattern string, uri Spelling) bool {
 	if matchPattern(pattern, uri.URI) {
 		return true

@@ -87,7 +87,8 @@ func (j judgement) digest() string {
 	return string(h.Sum(nil))
 }
 
-// still judges an act once more, and returns the controls by which it was. The error is that of Admit.
+// still judges an act once more, and returns the controls by which it was. It returns the errors of
+// Admit.
 func (c *Controls) still(ctx context.Context, a *Act, was judgement) (*Controls, error) {
 	now, first := c, orNone(was.about)[0]
 	if c.present.Controls != nil {
@@ -152,7 +153,7 @@ func same(was, now []Subject) bool {
 	})
 }
 
-// Holds judges once more, for a pass that is older than a moment. The error is that of Admit.
+// Holds judges once more, for a pass that is older than a moment. It returns the errors of Admit.
 func (p pass) Holds(ctx context.Context) error {
 	if p.still == nil || time.Since(p.at) < holdsFor {
 		return nil
@@ -160,6 +161,6 @@ func (p pass) Holds(ctx context.Context) error {
 	return p.still(ctx)
 }
 
-// Kept returns the pass for a call that has begun and lasts, such as a task. It does not hold on to the
-// arguments and the catalog of the call.
+// Kept returns the pass for a call that has started and lasts, such as a task. It does not hold on to
+// the arguments and the catalog of the call.
 func (p pass) Kept() pass { return pass{granted: p.granted} }

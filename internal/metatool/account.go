@@ -138,8 +138,9 @@ func (c *answerCost) count() (n usage.Count) {
 	return n
 }
 
-// countList counts the definitions that tools/list returns, against those of all tools. It counts
-// once per session in the legacy era, and each time in the modern era, which has no sessions.
+// countList counts the definitions that tools/list returns, against the definitions of all tools.
+// It counts once per session in the legacy era, and each time in the modern era, which has no
+// sessions.
 func (a *accounts) countList(r *mcp.Request, st *sessionState, of *catalog.Catalog, list []byte) {
 	st.mu.Lock()
 	again := st.defined

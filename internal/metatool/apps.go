@@ -78,7 +78,7 @@ func (g *Gateway) listsPages(ctx context.Context) bool {
 }
 
 // writeForHosts writes the members of a tool that clients show to people. The page is left out where
-// its URI is that of another server's page, which would stand for this tool otherwise. The member
+// its URI is the URI of another server's page, which would stand for this tool otherwise. The member
 // execution is left out because /mcp has no methods of tasks.
 func writeForHosts(w *rawjson.Writer, e *catalog.Entry, s *Snapshot) {
 	if icons := dispatch.ShownSchema(e, rawjson.Get(e.Raw, "icons")); rawjson.IsArray(icons) && len(icons) <= maxForHosts {

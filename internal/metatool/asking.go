@@ -12,8 +12,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// asks returns what makes the questions of a server those of the server. The client of a gateway shows
-// one name for all servers, and a person would take them for questions of the gateway:
+// asks returns the function that marks the questions of a server as the server's. The client of a
+// gateway shows one name for all servers, and a person would take them for questions of the gateway:
 //
 //	server ── elicitation/create "Allow pay?" ──▶ "Server evil asks: Allow pay?" ──▶ agent
 //
@@ -51,7 +51,7 @@ func (a *caller) asks(upstream string) func(method string, params json.RawMessag
 	}
 }
 
-// Findings returns the servers that asked questions such as weir's own, since this State began.
+// Findings returns the servers that asked questions such as weir's own, since this State started.
 func (s *State) Findings() (all []catalog.Finding) {
 	s.mimics.Range(func(upstream, _ any) bool {
 		all = append(all, catalog.Finding{Kind: catalog.FoundMimic, Upstream: upstream.(string), Name: upstream.(string), Message: "a question of this server begins as those of the gateway do; people see who asks, and its owner should say why"})
@@ -65,7 +65,7 @@ func (s *State) Findings() (all []catalog.Finding) {
 type asking struct {
 	head  string
 	said  bool // a text has the head
-	mimic bool // a text begins as a question of weir's own does
+	mimic bool // a text starts as a question of weir's own does
 }
 
 // elicit makes a question to a person.
@@ -169,7 +169,7 @@ func (q *asking) prompt(text string) string {
 	return strings.TrimSpace(q.head + "\n" + text)
 }
 
-// look notes a text that begins as a question of weir's own does.
+// look notes a text that starts as a question of weir's own does.
 func (q *asking) look(text string) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	for _, own := range []string{"allow ", "server ", "the server ", "weir"} {

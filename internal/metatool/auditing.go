@@ -38,7 +38,7 @@ func (a auditing) steps() []dispatch.Step {
 	}}}
 }
 
-// start records the begin of a call, once.
+// start records the start of a call, once.
 func (a auditing) start(ctx context.Context, c *dispatch.Call) (err error) {
 	if a.to == nil || c.Audited != nil {
 		return nil
@@ -107,7 +107,7 @@ func (a auditing) outcome(ctx context.Context, c *dispatch.Call, shown json.RawM
 	}
 }
 
-// end records the end of a call that has begun.
+// end records the end of a call that has started.
 func (a auditing) end(c *dispatch.Call, err error) {
 	outcome := outcomeOf(err, c.IsError)
 	if err == nil && c.Task != "" {

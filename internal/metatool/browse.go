@@ -132,7 +132,8 @@ func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, 
 	return cards, weak, err
 }
 
-// Why explains the rank of an entry among those of its kind that fit a query, as Search ranks them.
+// Why explains the rank of an entry among the entries of its kind that fit a query, as Search ranks
+// them.
 func (s *Snapshot) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
 	kind := e.Kind
 	if kind == catalog.KindTemplate {

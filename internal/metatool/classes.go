@@ -15,8 +15,8 @@ import (
 
 // Where entries may be hidden, each class of callers has a Gateway of its own over a part of the
 // catalog, at each profile another one. All that finds or lists something looks at that part, so a
-// hidden entry is unknown everywhere. Sessions, quotas, caches and the controls are those of the
-// whole Gateway, and the controls look at the whole catalog.
+// hidden entry is unknown everywhere. Sessions, quotas, caches and the controls belong to the whole
+// Gateway, and the controls look at the whole catalog.
 //
 //	request ─▶ Gateway ─▶ classes: profile, identity ─▶ Gateway of the class ─▶ part ─▶ Upstreams
 //
@@ -24,13 +24,13 @@ import (
 // the direct way.
 
 // maxClasses bounds the classes that are kept. A class beyond it takes the place of the one that was
-// not used for the longest time, and its lists are made anew when it comes back.
+// not used for the longest time, and its lists are made again when it comes back.
 const maxClasses = 64
 
 // classes are the gateways of the classes of callers. It is safe for concurrent use.
 type classes struct {
 	whole   *Gateway
-	callers *authz.Classes // nil: the policy hides nothing, and profiles alone divide the catalog
+	callers *authz.Classes // nil: the policy hides nothing, and only profiles divide the catalog
 	mu      sync.Mutex     // so that one class is made once
 	of      *bounded.Map[viewClass, *Gateway]
 }

@@ -13,10 +13,10 @@ type comparer struct {
 	mu         sync.Mutex // guards below
 	running    bool
 	all        bool                // all followers are to be compared
-	principals map[string]struct{} // or those of these
+	principals map[string]struct{} // or the ones of these
 }
 
-// ask makes work compare all followers, or those of one principal.
+// ask makes work compare all followers, or the followers of one principal.
 func (c *comparer) ask(all bool, principal string, work func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *comparer) take() (fits func(by viewer) bool, any bool) {
 	}, c.running
 }
 
-// compareLater compares all followers, or those of one principal, in the background.
+// compareLater compares all followers, or the followers of one principal, in the background.
 func (s *State) compareLater(all bool, principal string) {
 	s.comparer.ask(all, principal, func() {
 		s.fan.Run(func(ctx context.Context) {

@@ -15,10 +15,10 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Where the policy hides entries, it hides them from direct calls, too: a server's lists lose the
-// entries that the caller could not call, and calls of those get the answer for an unknown name.
-// A tool or prompt that the catalog does not list at a server counts as unknown there: the server's
-// own answer would tell an unknown name from a hidden one.
+// Where the policy hides entries, it hides them from direct calls as well: a server's lists lose
+// the entries that the caller could not call, and calls of those get the answer for an unknown
+// name. A tool or prompt that the catalog does not list at a server counts as unknown there: the
+// server's own answer would tell an unknown name from a hidden one.
 
 // listed are the methods whose results list entries: the member with the list, the kind of the
 // entries and the member that names one.

@@ -42,8 +42,8 @@ func WithMode(ctx context.Context, m Mode) context.Context {
 	return context.WithValue(ctx, modeKey{}, m)
 }
 
-// Mode returns the mode of a request: what its agent asks for, otherwise that of the profile or of
-// the gateway.
+// Mode returns the mode of a request: the mode that its agent asks for, otherwise the mode of the
+// profile or of the gateway.
 func (g *Gateway) Mode(ctx context.Context) Mode {
 	if m, ok := ctx.Value(modeKey{}).(Mode); ok {
 		return m

@@ -50,12 +50,13 @@ type Options struct {
 	// AutoTokens is the number of tokens below which all definitions together make ModeAuto plain; 0 is
 	// defaultAutoTokens.
 	AutoTokens int
-	// ProxyFirewall applies the firewall to results in proxy mode, too, and lists tool_view there.
+	// ProxyFirewall applies the firewall to results in proxy mode as well, and lists tool_view
+	// there.
 	ProxyFirewall bool
 	// Names selects the form of tool ids in the tools/list of proxy mode.
 	Names NameForm
 	// Strict gives the letter of the published text where the gateway departs from it by default
-	// (spec/gateway §7): proxy mode calls tools with tool_execute alone, and every part of a resource
+	// (spec/gateway §7): proxy mode calls tools only with tool_execute, and every part of a resource
 	// or prompt is kept.
 	Strict bool
 	// ExposeHydrate lists tool_hydrate in gateway mode.
@@ -99,8 +100,8 @@ type Options struct {
 	// CheckHeaders compares the HTTP headers of a modern request that calls a tool by its name with its
 	// arguments, as the schema that tools/list shows wants it. Nil compares nothing.
 	CheckHeaders func(ctx context.Context, inputSchema, params json.RawMessage) error
-	// Turns limits how many expensive validations and views run at a time. Nil means a limit for
-	// this gateway alone.
+	// Turns limits how many expensive validations and views run at a time. Nil means a limit only
+	// for this gateway.
 	Turns *work.Turns
 	// State is the data that survives this gateway; nil means a new State.
 	State *State

@@ -27,10 +27,10 @@ import (
 type Place struct {
 	Upstream  string // its configured name
 	Namespace string // the namespace of its entries
-	// Prefix is the prefix of its tools' names if they are listed with those of other servers.
+	// Prefix is the prefix of its tools' names if they are listed with the tools of other servers.
 	Prefix string
 	// Renamed means that tools may have other names there than in the catalog. A name that the
-	// catalog lacks is then judged by its place alone.
+	// catalog lacks is then judged only by its place.
 	Renamed bool
 }
 

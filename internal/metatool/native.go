@@ -18,8 +18,8 @@ import (
 )
 
 // Clients use the methods of MCP for resources and prompts: a person picks one from a list, and the
-// client reads it and subscribes to changes. Definitions and contents are those of the upstreams.
-// They cost a model nothing until the client adds them to the context.
+// client reads it and subscribes to changes. Definitions and contents come from the upstreams. They
+// cost a model nothing until the client adds them to the context.
 
 // resourcePage is the number of entries in one page of a list.
 const resourcePage = 500

@@ -26,8 +26,8 @@ import (
 // Entries of others are not in it, so ids, ranks, errors and notices cannot tell of them. Callers
 // whose listings are equal share one.
 
-// OwnLists knows what servers list for single principals. Its methods are called concurrently. The
-// principal and its grant are those of the identity in ctx.
+// OwnLists knows the lists of servers for single principals. Its methods are called concurrently.
+// The principal and its grant come from the identity in ctx.
 type OwnLists interface {
 	// OwnLists returns the lists of a principal. It does not wait: it starts to fetch those that are
 	// missing.
@@ -124,7 +124,7 @@ type ownListing struct {
 	docs indexes // made by the first search
 }
 
-// indexes returns indexes of the entries alone, with the options of other ones.
+// indexes returns indexes of only the entries, with the options of other ones.
 func (l *ownListing) indexes(like indexes) indexes {
 	l.once.Do(func() {
 		s := &Snapshot{Catalog: l.catalog, Index: like.tools.Empty(), Resources: like.resources.Empty(), Prompts: like.prompts.Empty()}

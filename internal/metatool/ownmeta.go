@@ -38,7 +38,7 @@ func withoutOwnMeta(result json.RawMessage) json.RawMessage {
 }
 
 // mayHoldOwnMeta reports whether result may contain a key of weir, possibly with escapes. It
-// searches for rare bytes, because the word alone occurs in many texts.
+// searches for rare bytes, because the word by itself occurs in many texts.
 func mayHoldOwnMeta(result []byte) bool {
 	for rest := result; ; {
 		at := bytes.IndexByte(rest, '/')

@@ -7,9 +7,9 @@ import (
 )
 
 // assignOwn names the tools of a catalog of one principal. Entries that all callers share have the
-// names of common. The name of any other tool follows from that tool and from common alone, so it
-// does not tell what servers list for others, or have listed: it is server__tool if that text is legal
-// as it is and no two tools can have it, else one with a hash.
+// names of common. The name of any other tool follows only from that tool and from common, so it does
+// not reveal the lists of others, or have listed: it is server__tool if that text is legal as it is
+// and no two tools can have it, else one with a hash.
 func assignOwn(common *naming, c *catalog.Catalog) *naming {
 	tools := toolsOf(c)
 	out := &naming{of: c, names: make(map[*catalog.Entry]string, len(tools)), ids: make(map[string]string, len(tools))}
@@ -40,7 +40,7 @@ func assignOwn(common *naming, c *catalog.Catalog) *naming {
 	return out
 }
 
-// isOwnName reports whether a name without a hash can be that of no other tool of the namespaces.
+// isOwnName reports whether no other tool of the namespaces can have a name without a hash.
 func isOwnName(k toolKey, name string) bool {
 	return len(name) <= maxListedName && name == k.namespace+"__"+k.tool && k.namespace != "" && !strings.Contains(k.namespace, "__") && !strings.HasSuffix(k.namespace, "_")
 }

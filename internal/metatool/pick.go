@@ -7,7 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// repair returns the only offered tool whose id differs from id in case alone, or nil. A prefix is
+// repair returns the only offered tool whose id differs from id only in case, or nil. A prefix is
 // never accepted: after refund@1 has been removed, it must not run refund@10.
 func (st *sessionState) repair(from *catalog.Catalog, id string) (*catalog.Entry, *result.Selection) {
 	if len(id) > 2*maxIDChars {

@@ -22,7 +22,7 @@ const (
 	plainPageBytes = 1 << 20
 )
 
-// cursorPrefix begins the cursors of plain mode; what follows is the id of the last tool of the
+// cursorPrefix starts the cursors of plain mode; what follows is the id of the last tool of the
 // page. So a walk goes on at the right place when the catalog has changed in between.
 const cursorPrefix = "after:"
 
@@ -30,7 +30,7 @@ const cursorPrefix = "after:"
 type plainList struct {
 	of    *catalog.Catalog
 	all   json.RawMessage // the tools/list result if it had one page
-	head  int             // where the definitions of tools begin in all
+	head  int             // where the definitions of tools start in all
 	tools []plainTool
 }
 

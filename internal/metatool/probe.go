@@ -83,7 +83,7 @@ func (p *part) refusal(whole *Snapshot, e *catalog.Entry, name string) (action, 
 
 // wish is what a request asks for by name.
 type wish struct {
-	kind catalog.Kind // KindTool, KindPrompt or KindResource, which is also that of templates
+	kind catalog.Kind // KindTool, KindPrompt or KindResource, which is also the kind of templates
 	name string       // "" if the request names nothing
 	args json.RawMessage
 }

@@ -16,11 +16,11 @@ import (
 type Profile struct {
 	Name string
 	// Include and Exclude are patterns SERVER:TOOL, with "*" for any text and "?" for one character.
-	// SERVER is the name of a server or its namespace, TOOL the server's name for a tool or the
-	// name in its id. SERVER:* stands for all entries of a server, other patterns for tools alone.
-	// An entry belongs to the profile if Include is empty or has it, and Exclude has it not.
+	// SERVER is the name of a server or its namespace, TOOL the server's name for a tool or the name
+	// in its id. SERVER:* stands for all entries of a server, other patterns only for tools. An
+	// entry belongs to the profile if Include is empty or has it, and Exclude has it not.
 	Include, Exclude []string
-	// Mode is the mode for agents that ask for none; nil is that of the gateway.
+	// Mode is the mode for agents that ask for none; nil is the mode of the gateway.
 	Mode *Mode
 }
 

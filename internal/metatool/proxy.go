@@ -147,7 +147,7 @@ func (l *listing) idOf(name string) string {
 	return id
 }
 
-// knows reports whether a name is that of a listed tool, or its id.
+// knows reports whether a name is the name of a listed tool, or its id.
 func (l *listing) knows(name string) bool {
 	e, known := l.upstreams.Snapshot().Catalog.Lookup(name)
 	return known && e.Kind == catalog.KindTool || l.idOf(name) != ""

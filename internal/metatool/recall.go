@@ -27,7 +27,7 @@ const (
 	// recallBytes bounds a document: the frozen cards go first, then all.
 	recallBytes = 256 << 10
 	// maxRecallsDirty bounds the documents that are still to be written. With more, because the store does
-	// not answer, those of sessions that end are forgotten.
+	// not answer, documents of sessions that end are forgotten.
 	maxRecallsDirty = 4096
 )
 
@@ -49,8 +49,8 @@ type recalls struct {
 	run    sync.WaitGroup
 }
 
-// recall is one document, and the sessions that share it: those of a principal at several endpoints, and at other
-// nodes of a cluster.
+// recall is one document, and the sessions that share it: the sessions of a principal at several endpoints, and
+// at other nodes of a cluster.
 //
 //	session ─▶ mark ─▶ merge into p.HASH ─▶ Follow at the other nodes ─▶ arrive ─▶ apply ─▶ sessions
 type recall struct {
@@ -122,7 +122,7 @@ func (m *recalls) join(r *mcp.Request, st *sessionState) {
 	defer wait.Stop()
 	select {
 	case <-k.ready:
-	case <-wait.C: // it begins without
+	case <-wait.C: // it starts without
 	}
 	of.OnClose(func() { m.leave(st) })
 }

@@ -20,7 +20,7 @@ const (
 // that a write may be repeated.
 type tally struct {
 	self   string // the name of the counter of this process
-	base   int64  // what it had when this process began
+	base   int64  // what it had when this process started
 	told   int64  // what the ledger has of the document: base, and others
 	others int64  // the sum of the other counters
 	wrote  int64  // the counter in the document, as far as known
@@ -32,7 +32,7 @@ type tally struct {
 func (t *tally) notice(r recallRecord) (mine int64) {
 	mine, there := r.By[t.self]
 	if !there && r.Calls >= t.folded+t.wrote {
-		t.folded += t.wrote // else the document has ended, and begins anew
+		t.folded += t.wrote // else the document has ended, and starts again
 	}
 	t.wrote = mine
 	return mine
@@ -187,7 +187,7 @@ func (st *sessionState) absorb(r recallRecord) {
 	}
 }
 
-// add adds what another record says was shown. Cards of the record stay; those of another catalog replace them if the
+// add adds what another record says was shown. Cards of the record stay; cards of another catalog replace them if the
 // record has none.
 func (r *recallRecord) add(more recallRecord) {
 	r.V, r.Listed = 1, r.Listed || more.Listed

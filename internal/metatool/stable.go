@@ -8,7 +8,7 @@ import (
 )
 
 // cacheBreakpointID is the id of the card between seen and new cards (spec/gateway §5.1). No
-// tool_id begins with "_".
+// tool_id starts with "_".
 const cacheBreakpointID = "__cache_breakpoint__"
 
 // markerTokens is the minimum number of tokens in that card's line.
@@ -17,7 +17,7 @@ const markerTokens = 12
 // stablePrefix holds the cards that a session has seen, as it first saw them, for cache-stable
 // browsing. It belongs to one catalog.
 type stablePrefix struct {
-	of   *catalog.Catalog       // nil: that of before a restart, which tag says
+	of   *catalog.Catalog       // nil: the catalog before a restart, which tag names
 	tag  string                 // of the catalog: another one with equal entries is the same
 	seen map[string]*frozenCard // nil values: hydrated, and in no answer yet
 }

@@ -55,7 +55,7 @@ type State struct {
 	follow   map[*follower]struct{}
 	closed   bool
 	sessions map[*sessionState]func()              // open sessions; the function cancels the wait for their end
-	bodied   map[string]map[*sessionState]struct{} // those of sessions that keep, or have kept, bodies for other nodes, by principal
+	bodied   map[string]map[*sessionState]struct{} // sessions that keep, or have kept, bodies for other nodes, by principal
 	others   int                                   // of sessions, those whose id does not outlast the process
 	moved    []movedBodies                         // of sessions at other nodes
 }
@@ -65,8 +65,8 @@ func NewState() *State {
 	return &State{started: time.Now(), key: new(sessionKey), sessions: map[*sessionState]func(){}, bodied: map[string]map[*sessionState]struct{}{}, follow: map[*follower]struct{}{}, tasks: tasks.NewRegistry(nil), links: newLinks()}
 }
 
-// Keep makes handles of tasks and quotas outlast the process, and restores those of an earlier one.
-// It must be called before the State is used. The logger gets what the store does not keep.
+// Keep makes handles of tasks and quotas outlast the process, and restores the ones of an earlier
+// one. It must be called before the State is used. The logger gets what the store does not keep.
 func (s *State) Keep(ctx context.Context, docs store.Docs, log *slog.Logger) error {
 	s.ledgers.grants, s.recalls.docs, s.recalls.log = dispatch.NewGrants(docs, nil), docs, log
 	return s.tasks.Keep(ctx, docs)
@@ -85,7 +85,7 @@ type BodyNodes struct {
 // moved. It must be called before the State is used.
 func (s *State) ShareBodies(of *BodyNodes) { s.bodies = of }
 
-// Share makes quotas outlast the process, and counts those of principals over all nodes of a cluster. nodes
+// Share makes quotas outlast the process, and counts the quotas of principals over all nodes of a cluster. nodes
 // returns how many there are. Handles of tasks work at all of them, and what a principal in the modern era was shown is
 // known at all of them a second later. It must be called before the State is used.
 func (s *State) Share(docs store.Docs, nodes func() int, of *tasks.Nodes) {
@@ -292,7 +292,7 @@ func (st *sessionState) end() {
 	}
 }
 
-// newSessionState returns the data of a session that begins.
+// newSessionState returns the data of a session that starts.
 func newSessionState(of *mcp.Session) *sessionState {
 	return &sessionState{tag: telemetry.SessionTag(of.ID()), principal: of.Principal()}
 }
@@ -311,8 +311,8 @@ func (s *State) session(r *mcp.Request) *sessionState {
 	return st
 }
 
-// count gives the data of a request's session its ledger: that of the principal in the modern era,
-// else one of its own.
+// count gives the data of a request's session its ledger: the ledger of the principal in the modern
+// era, else one of its own.
 func (s *State) count(r *mcp.Request, st *sessionState) {
 	st.of, st.bodies = s, s.bodies
 	if !r.Modern() {
@@ -366,8 +366,8 @@ func (s *State) Sessions() int {
 	return len(s.sessions)
 }
 
-// Others returns the number of open sessions that have used a gateway and whose ids do not outlast the process: those
-// of principals, and of connections.
+// Others returns the number of open sessions that have used a gateway and whose ids do not outlast the process:
+// sessions of principals, and of connections.
 func (s *State) Others() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -158,7 +158,7 @@ func (p Place) unlisted(kind catalog.Kind, name string) dispatch.Subject {
 }
 
 // keys finds entries of a snapshot by the upstreams' own names. The first use of an upstream's names
-// reads the entries of that upstream alone, so a change of one list does not cost all of them.
+// reads only the entries of that upstream, so a change of one list does not cost all of them.
 type keys struct {
 	upstreams sync.Map // from name to *upstreamKeys
 	pages     pages

@@ -13,8 +13,8 @@ import (
 // maxListedName is how long a name may be that every model provider accepts.
 const maxListedName = 64
 
-// maxToolNames bounds the names that are remembered. A tool beyond the bound gets its name anew with
-// each catalog, by the same rules.
+// maxToolNames bounds the names that are remembered. A tool beyond the bound gets its name again
+// with each catalog, by the same rules.
 const maxToolNames = 1 << 16
 
 // toolNames gives tools names that every model provider accepts, [A-Za-z0-9_-]{1,64}: server__tool,
@@ -148,7 +148,7 @@ func toolsOf(c *catalog.Catalog) []*catalog.Entry {
 	return tools
 }
 
-// isMetaTool reports whether a name is that of a meta-tool.
+// isMetaTool reports whether a meta-tool has a name.
 func isMetaTool(name string) bool {
 	for _, m := range metaTools {
 		if m.name == name {

@@ -133,7 +133,7 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 }
 
 // standsIn reports whether the text of structuredContent is the content of a result: there is no other,
-// and it passes. Clients that show content alone would show nothing. A longer one is described.
+// and it passes. Clients that show only content would show nothing. A longer one is described.
 func (f Firewall) standsIn(content, structured []byte) bool {
 	if len(structured) == 0 || string(structured) == "null" || content != nil && !rawjson.IsEmptyArray(content) {
 		return false

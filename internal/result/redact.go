@@ -25,7 +25,8 @@ type secretPattern struct {
 	fold  bool
 }
 
-// secretShapes match secrets by their own form, anywhere, in addition to those of [redact.Shapes].
+// secretShapes match secrets by their own form, anywhere, in addition to the shapes of
+// [redact.Shapes].
 var secretShapes = []secretPattern{
 	{lazy.Pattern(`(?i)\b(?:bearer|basic)\s+([a-z0-9._~+/=-]{8,})`), []string{"bearer", "basic"}, true},
 	{lazy.Pattern(`://([^/\s:@"]*:[^/\s@"]+)@`), []string{"://"}, false},

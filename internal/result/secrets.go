@@ -20,7 +20,7 @@ type place struct {
 	there      bool
 }
 
-// secrets returns the secrets of a text, with those of more patterns.
+// secrets returns the secrets of a text, with the matches of more patterns.
 func (r *Redactor) secrets(text string, more []secretPattern) secretsOf {
 	s := secretsOf{r: r, text: text, patterns: [2][]secretPattern{secretShapes, more}}
 	for i := range s.at {

@@ -85,10 +85,9 @@ type ViewOptions struct {
 	Screen Screen
 }
 
-// Select applies a selector to an artifact's bytes (spec/gateway §4.2; the
-// selectors are those of tool_view). Every failure is an *Error of code ViewFailed
-// whose message names the parameter, one of RateLimited that has the error of Room as its cause, or
-// ctx's error.
+// Select applies a selector to an artifact's bytes (spec/gateway §4.2; the selectors of tool_view).
+// Every failure is an *Error of code ViewFailed whose message names the parameter, one of
+// RateLimited that has the error of Room as its cause, or ctx's error.
 func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
 	view, err := selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, opts)
 	return opts.Screen.view(view), opts.Screen.viewError(err)

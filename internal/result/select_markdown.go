@@ -97,8 +97,8 @@ func underline(line string) int {
 	return 0
 }
 
-// sectionEnd returns the line at which the section of heading i ends: that of the next heading of
-// its level or above.
+// sectionEnd returns the line at which the section of heading i ends: the line of the next heading
+// of its level or above.
 func sectionEnd(all []heading, i, lines int) int {
 	for _, h := range all[i+1:] {
 		if h.level <= all[i].level {

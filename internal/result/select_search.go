@@ -175,7 +175,7 @@ func (v *viewing) search() (View, error) {
 	return v.finish(content, fmt.Sprintf("the first %d of %ss that match, with %s, in %s", f.shown, strconv.Itoa(f.units)+" "+unit, f.count(), where), q.again(f.next)), nil
 }
 
-// tooCostly is the error of a search whose first line or row alone is too much.
+// tooCostly is the error of a search whose first line or row is already too much.
 func (v *viewing) tooCostly(ended error, q *searching, units []string, unit string) error {
 	if !errors.Is(ended, work.ErrLimit) {
 		return ended

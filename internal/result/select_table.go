@@ -95,7 +95,7 @@ func (v *viewing) tableQuery(change func(*tables.Query)) (a answered, err error)
 
 // Rows returns the rows that a selector of type table selects; without a limit in it, all of them.
 // data and read are of the artifact: its bytes, and these as a table. The rows are invalid when the
-// bytes are. Errors are those of Select.
+// bytes are. It returns the errors of Select.
 func Rows(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (rows tables.View, err error) {
 	err = within(ctx, len(data), opts, func(m *work.Meter) error {
 		v, err := newViewing(m, ctx, a, data, read, selector, opts.MaxChars)

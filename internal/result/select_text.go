@@ -170,7 +170,7 @@ func (w *lineWriter) write(content string, start, end int) {
 	}
 }
 
-// lineText is text with LF for each CR that ends a line alone, at the same offset.
+// lineText is text with LF for each CR that ends a line by itself, at the same offset.
 func (v *viewing) lineText() string {
 	text := v.text()
 	data := unsafe.Slice(unsafe.StringData(text), len(text)) // read only

@@ -15,7 +15,7 @@ import (
 )
 
 // Refusals tells calls of consumer tools why the data plane has refused the rows of their
-// resource_url. A consumer often reports the HTTP status alone. The zero value is ready to use. It is
+// resource_url. A consumer often reports only the HTTP status. The zero value is ready to use. It is
 // safe for concurrent use.
 //
 //	call with resource_url ─▶ watch ─▶ consumer ─▶ POST /s2sp/data/{token} ─▶ refused: Tell

@@ -95,7 +95,7 @@ type Tables struct {
 // New returns Tables.
 func New(around Surroundings, opts Options) *Tables { return &Tables{around, opts} }
 
-// Steps returns all steps, those of one phase in their order.
+// Steps returns all steps; steps of one phase are in their order.
 func (t *Tables) Steps() []dispatch.Step {
 	steps := []dispatch.Step{
 		t.Columns(),

@@ -70,7 +70,7 @@ type Place struct {
 }
 
 // Client waits for the tasks that calls become. It is safe for concurrent use and has no goroutines
-// but those of the requests that wait.
+// but the goroutines of waiting requests.
 type Client struct {
 	Surroundings
 	opts Options

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Nodes connects the Registry with those of the other gateways of a cluster.
+// Nodes connects the Registry with the Registries of the other gateways of a cluster.
 //
 //	server with a url     any node asks it for the task
 //	program of a gateway  the node of the program asks it for the others

@@ -145,7 +145,8 @@ func (p part) count(tokens func(string) int, piece []byte) int {
 
 // sample returns a piece of the part of about so many bytes from the offset at, with an escape as one
 // of them. It starts with a word where there are words, and neither starts nor ends inside a
-// character or an escape. size is that of the piece; rest reports whether the part goes on after it.
+// character or an escape. size is the size of the piece; rest reports whether the part goes on after
+// it.
 func (p part) sample(at, room int) (piece []byte, size int, rest bool) {
 	body := p.raw
 	if p.quoted {
@@ -171,8 +172,8 @@ func (p part) sample(at, room int) (piece []byte, size int, rest bool) {
 	return body[at:end], size, end < len(body)
 }
 
-// boundary returns the next offset at which a sample may start: that of a space if there is one
-// near.
+// boundary returns the next offset at which a sample may start: the offset of a space if there is
+// one near.
 func (p part) boundary(body []byte, at int) int {
 	if space := bytes.IndexByte(body[at:min(at+maxWordBytes, len(body))], ' '); space >= 0 {
 		return at + space

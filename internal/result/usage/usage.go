@@ -16,8 +16,8 @@ type Tokens struct {
 	Raw  int64 `json:"raw"`
 }
 
-// Usage is the cost of a session, or of all sessions. Token counts are exact, except those of
-// estimated results; those of pending results are added later.
+// Usage is the cost of a session, or of all sessions. Token counts are exact, except for estimated
+// results; counts of pending results are added later.
 type Usage struct {
 	Calls  int64 `json:"calls"`
 	Failed int64 `json:"failed"` // answered with an error of the gateway
@@ -46,7 +46,7 @@ type SessionUsage struct {
 	Usage
 }
 
-// Stats are the usage since the State's start and that of each open session.
+// Stats are the usage since the State's start and the usage of each open session.
 type Stats struct {
 	Since    time.Time      `json:"since"`
 	Encoding string         `json:"encoding"` // of the tokens
@@ -103,7 +103,8 @@ func (u *Counters) Read() Usage {
 	return out
 }
 
-// maxNative bounds the lists whose tokens are kept: those of as many modes and classes of callers.
+// maxNative bounds the lists whose tokens are kept: the lists of as many modes and classes of
+// callers.
 const maxNative = 32
 
 // nativeTokens caches the token costs of the definitions of the newest catalogs.
