@@ -104,7 +104,7 @@ func (a *added) merge(l *catalog.Listing) {
 	}
 }
 
-// adds reports whether the lists of the connection add to those of the shared one.
+// adds reports whether the lists of the connection add to the lists of the shared one.
 func (s *slot) adds() bool {
 	session := s.key.session
 	return session != nil && (session.Principal() == "" || session.Principal() == identity.Local) && !s.key.modern && !s.u.cfg.PerPrincipal() && s.u.lists.own == nil

@@ -127,7 +127,7 @@ func (a *admission) move() {
 }
 
 // wait returns when the state changes, after retry if that is not 0, or with over set when the
-// budget is spent. The error is that of ctx. The caller holds mu, which is free meanwhile.
+// budget is spent. It returns the error of ctx. The caller holds mu, which is free meanwhile.
 func (a *admission) wait(ctx context.Context, retry time.Duration, budget <-chan time.Time) (over bool, err error) {
 	changed := a.changed
 	a.mu.Unlock()

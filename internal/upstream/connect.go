@@ -307,7 +307,7 @@ func dial(ctx context.Context, srv *server, s *slot, version, url string, wrap f
 }
 
 // wrap returns a function that applies Options.Transport to the transport of a slot's connection, or replaces it
-// by that of Options.Way, nil if neither is set.
+// by the transport of Options.Way, nil if neither is set.
 func (srv *server) wrap(s *slot) func(http.RoundTripper) http.RoundTripper {
 	if srv.opts.Way != nil {
 		if way := srv.opts.Way(srv.cfg); way != nil {

@@ -254,8 +254,8 @@ func addModern(params json.RawMessage, version string, info, capabilities json.R
 	return params, nil
 }
 
-// capabilities returns weir's declared capabilities: for a session's own connection those of its
-// client, else all that clients may have.
+// capabilities returns weir's declared capabilities: for a session's own connection the
+// capabilities of its client, else all that clients may have.
 func (s *slot) capabilities() json.RawMessage {
 	if s.key.session == nil {
 		return sharedCapabilities

@@ -74,8 +74,8 @@ type Options struct {
 	Conceal func(catalog.Listing) catalog.Listing
 	Judge   func(*catalog.Listing) catalog.Listing
 	// ListsChanged is called after what the servers that list for each principal list for one has
-	// changed; see Manager.OwnLists. grant is that of Owner. It is called from goroutines of the
-	// upstreams and must not block for long. Nil is not called.
+	// changed; see Manager.OwnLists. grant is the Grant of Owner. It is called from goroutines of
+	// the upstreams and must not block for long. Nil is not called.
 	ListsChanged func(principal, grant string)
 	// Memory counts the bytes of servers' messages; nil sets no bound.
 	Memory *memory.Pool
@@ -110,7 +110,7 @@ type Options struct {
 	// included. One that takes longer than 5 seconds does not count any more. Zero sets no bound.
 	Starting int
 
-	// turns are those of Starting.
+	// turns are the turns of Starting.
 	turns *turns
 	// open replaces the start of a program, for tests without processes.
 	open func(*mcpserver.Server) (mcp.Stream, error)
@@ -321,7 +321,7 @@ func (m *Manager) freeOf(name string) <-chan struct{} {
 }
 
 // Close ends all upstreams and waits for all of their goroutines and programs. Programs may end by
-// themselves until ctx ends, and are killed then. The error is that of ctx if it ended first.
+// themselves until ctx ends, and are killed then. It returns the error of ctx if it ended first.
 func (m *Manager) Close(ctx context.Context) error {
 	m.close()
 	m.mu.Lock()

@@ -97,8 +97,8 @@ func refusedHeaders(l *link, method string, err error) bool {
 
 // relearn lists the tools again after a call was refused for its headers: the tools have not been
 // listed yet, or have changed without a notification (2026-07-28). It reports whether the rules for
-// the tool differ from sent, those of the refused call. At a server that lists one principal's account
-// for all callers it only requests new lists, because link l is that of another principal.
+// the tool differ from sent, the rules of the refused call. At a server that lists one principal's
+// account for all callers it only requests new lists, because link l belongs to another principal.
 func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, sent *toolRules) bool {
 	tool := rawjson.Text(rawjson.Get(params, "name"))
 	if ls.own != nil {

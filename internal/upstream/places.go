@@ -42,8 +42,9 @@ const placeTries = 3
 // principalKey is where a session keeps that it stands for its principal.
 type principalKey struct{}
 
-// StandsForPrincipal notes that a session has the calls of all clients of its principal, as that of the modern era
-// has. Where Options.Places is set, all such sessions of a principal have one program of a server with per_session.
+// StandsForPrincipal notes that a session has the calls of all clients of its principal, as a session of the modern
+// era has. Where Options.Places is set, all such sessions of a principal have one program of a server with
+// per_session.
 func StandsForPrincipal(session *mcp.Session) {
 	if session != nil {
 		session.Value(principalKey{}, func() any { return true })

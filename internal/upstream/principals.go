@@ -35,7 +35,7 @@ type Credentials interface {
 	Holder(server, after string) string
 	// Text returns the credential that the configuration of a server names as ${user:NAME}, of the
 	// principal of a connection. The error for a missing one says how to store it. It names the
-	// principal only if the connection serves that principal alone.
+	// principal only if the connection serves only that principal.
 	Text(ctx context.Context, server, name string, of Owner) (string, error)
 	// Shown returns why the token that the caller of ctx showed weir gives no credential at a server
 	// that takes it from there; nil if it gives one.
@@ -49,8 +49,8 @@ type Credentials interface {
 type Owner struct {
 	Session   *mcp.Session // the only session that uses the connection; nil if several may
 	Principal string       // whose credential requests carry; "" for the one that all callers share
-	// Grant is that of the tokens whose requests the connection serves, where the credential comes from
-	// the token of the caller (identity.Identity.Grant); else "".
+	// Grant is the grant of the tokens whose requests the connection serves, where the credential comes
+	// from the token of the caller (identity.Identity.Grant); else "".
 	Grant string
 	// Lists says that the connection only lists, for all callers, with the credential of Principal.
 	// What it tells must not name that principal.

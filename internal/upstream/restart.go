@@ -7,8 +7,8 @@ import (
 )
 
 // Restart ends a server and starts it again with the same configuration. Calls in flight continue for the drain time of its entry
-// and fail then; new calls wait for the new start. The old entries stay listed until the server has been listed again, except
-// those of single principals. Restart does not wait: the returned Upstream's Settled does. The error is an *mcp.Error of
+// and fail then; new calls wait for the new start. The old entries stay listed until the server has been listed again, except the
+// entries of single principals. Restart does not wait: the returned Upstream's Settled does. The error is an *mcp.Error of
 // KindNotFound or KindUpstreamUnavailable if no such server can run.
 func (m *Manager) Restart(name string) (*Upstream, error) {
 	m.mu.Lock()

@@ -30,7 +30,7 @@ type server struct {
 	header     http.Header  // of the configuration, canonical
 	traced     trace.Server // the server in spans
 	noModern   atomic.Bool  // this HTTP server does not speak the modern era
-	viaSSE     atomic.Bool  // the URL turned out to be that of an HTTP+SSE server
+	viaSSE     atomic.Bool  // the URL turned out to belong to an HTTP+SSE server
 	tasks      atomic.Bool  // the server declares tasks, of either era
 	asksSignIn atomic.Bool  // the server refused a connection without a sign-in
 	junkLogged atomic.Int64 // lines; see junk

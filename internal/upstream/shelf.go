@@ -171,7 +171,7 @@ func (s *shelf) all() []*shelved {
 	return slices.Collect(maps.Values(s.listings))
 }
 
-// again judges all listings again. It returns those of which something else is served now.
+// again judges all listings again. It returns the listings of which something else is served now.
 func (s *shelf) again() (changed map[*shelved]bool) {
 	s.judging.Lock()
 	defer s.judging.Unlock()

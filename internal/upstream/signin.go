@@ -34,7 +34,7 @@ func (ls *lists) offerSignIn() {
 	ls.out.tell(func() { ls.srv.opts.Sink.Update(l) })
 }
 
-// signIn returns the listing that has signInTool alone.
+// signIn returns the listing that has only signInTool.
 func (ls *lists) signIn() catalog.Listing {
 	tool := rawjson.AppendString([]byte(`{"name":"`+signInTool+`","title":`), "Sign in at "+ls.srv.name)
 	tool = rawjson.AppendString(append(tool, `,"description":`...), "The server "+ls.srv.name+" wants a person to sign in before its tools can be listed. This tool says how; tell the person, and call it again afterwards.")

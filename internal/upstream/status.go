@@ -37,8 +37,8 @@ type Status struct {
 	ServerInfo json.RawMessage `json:"server_info,omitempty"`
 	Pid        int             `json:"pid,omitempty"` // of its program while it runs
 
-	// OwnLists says that the server lists for each principal. Listed is true then, and the numbers are
-	// those of no principal: see Manager.OwnLists.
+	// OwnLists says that the server lists for each principal. Listed is true then, and the numbers
+	// belong to no principal: see Manager.OwnLists.
 	OwnLists  bool `json:"own_lists,omitempty"`
 	Listed    bool `json:"listed"`
 	Tools     int  `json:"tools"`

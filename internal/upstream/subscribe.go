@@ -24,7 +24,7 @@ func (u *Upstream) Subscribe(ctx context.Context, fn func(method string, params 
 // SubscribeResource calls fn for each update of a resource, over the connection for calls of the
 // session mcp.Caller(ctx). It subscribes at the server for the first subscription to a resource,
 // and unsubscribes after the last was stopped. After a lost connection it subscribes again. fn is
-// as with Subscribe. stop does not wait. The errors are those of a call.
+// as with Subscribe. stop does not wait. It returns the errors of a call.
 func (u *Upstream) SubscribeResource(ctx context.Context, uri string, fn func(params json.RawMessage)) (stop func(), err error) {
 	w := &watch{session: mcp.Caller(ctx), uri: uri, fn: fn}
 	err = w.begin(ctx, u)
@@ -41,7 +41,7 @@ func (u *Upstream) SubscribeResource(ctx context.Context, uri string, fn func(pa
 // SetLogLevel sets the log level of the session mcp.Caller(ctx), until the session ends; ""
 // disables messages. Sessions that share a connection get the most verbose level of all of them:
 // the caller filters the messages for its session. A server that is down or idle gets the level
-// when it is back, a modern one with each call. The error is that of the server.
+// when it is back, a modern one with each call. It returns the error of the server.
 func (u *Upstream) SetLogLevel(ctx context.Context, level string) error {
 	return u.subs.SetLogLevel(ctx, mcp.Caller(ctx), level)
 }
@@ -102,8 +102,8 @@ func (u *Upstream) grantOf(session *mcp.Session) (grant string, known bool) {
 // ListChanged implements subscription.Server. It makes the lists be read again, over the shared
 // connection, and over the session's own that sent the notification. The shared connection ignores a
 // notification of a session's own in its first second, because many servers send one to each new
-// client. At a server that lists for each principal, the listing of the principal of the connection
-// alone is fetched again.
+// client. At a server that lists for each principal, only the listing of the principal of the
+// connection is fetched again.
 func (s listeningServer) ListChanged(from *subscription.Line) {
 	if own := s.u.lists.own; own != nil {
 		if key, ok := s.keyOf(from); ok {

@@ -99,7 +99,7 @@ func maskFragment(text string) string {
 	return inURL
 }
 
-// maskUser masks NAME:PASSWORD to NAME:x. A name alone is treated as a token.
+// maskUser masks NAME:PASSWORD to NAME:x. A name without a password is treated as a token.
 func maskUser(text string) string {
 	literal := placeholder.ReplaceAllString(text, "")
 	name, password, ok := strings.Cut(literal, ":")

@@ -78,10 +78,10 @@ func (r *Registry) Close() {
 }
 
 // Subscribe calls fn for each notification that belongs to no call and is not an update of a
-// resource. A session gets those of the Line for its calls; on a shared Line, those that concern
-// its principal. For each Line, fn is called in order, for one notification at a time. It must not
-// block, and must clone the params that it keeps. It may be called once more while stop runs. With
-// too many subscriptions Subscribe logs that and never calls fn.
+// resource. A session gets the notifications of the Line for its calls; on a shared Line, the ones
+// that concern its principal. For each Line, fn is called in order, for one notification at a time.
+// It must not block, and must clone the params that it keeps. It may be called once more while stop
+// runs. With too many subscriptions Subscribe logs that and never calls fn.
 func (r *Registry) Subscribe(session *mcp.Session, fn func(method string, params json.RawMessage)) (stop func()) {
 	stop, err := r.add(&subscriber{session: session, fn: fn})
 	if err != nil {
@@ -182,7 +182,7 @@ type wantedLevel struct {
 // SetLogLevel sets the log level of a session, until the session ends; "" disables messages. The
 // server gets the most verbose level of all sessions of the Line: the caller filters messages for
 // its session. A server that is down or idle gets the level when it is back, a modern one with each
-// call. The error is that of the server.
+// call. It returns the error of the server.
 func (r *Registry) SetLogLevel(ctx context.Context, session *mcp.Session, level string) error {
 	if level != "" && mcp.LogSeverity(level) < 0 {
 		return mcp.Errorf(mcp.KindInvalidParams, "%q is no log level", level)
