@@ -76,7 +76,7 @@ func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, erro
 }
 
 // Take makes this node the owner of a document whose owner is gone or drains, or that is not there, and returns the
-// owner's INC: this node's, or that of a node that is there. The document ends after ttl. In a partition two
+// owner's INC: this node's, or the INC of a node that is there. The document ends after ttl. In a partition two
 // nodes may count as the owner for some seconds.
 func (n *Node) Take(ctx context.Context, key string, ttl time.Duration) (inc string, err error) {
 	_, inc, err = n.take(ctx, n.current(), taking{key: key, ttl: ttl, drained: true})
@@ -84,7 +84,7 @@ func (n *Node) Take(ctx context.Context, key string, ttl time.Duration) (inc str
 }
 
 // takeSeen is Take for a caller that has just read the document. It returns the document in whose place the one of
-// this node is, too.
+// this node is as well.
 func takeSeen(ctx context.Context, n *Node, doc store.Doc, key string, ttl time.Duration) (inc string, was store.Doc, err error) {
 	_, inc, err = n.take(ctx, n.current(), taking{key: key, ttl: ttl, drained: true, seen: &doc, was: &was})
 	return inc, was, err

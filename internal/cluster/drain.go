@@ -31,7 +31,7 @@ func (n *Node) Drain() {
 	n.lease.Renew()
 }
 
-// OnDrain calls f in a goroutine of its own when a node begins to drain, or drains already, as soon as another node
+// OnDrain calls f in a goroutine of its own when a node starts to drain, or drains already, as soon as another node
 // takes work. stop ends that.
 func OnDrain(n *Node, f func()) (stop func() bool) {
 	ctx, cancel := context.WithCancel(n.ctx)
@@ -62,7 +62,7 @@ func taken(n *Node) bool {
 	return slices.ContainsFunc(n.Peers(), func(p Peer) bool { return p.Inc != n.Inc() && p.State == stateUp })
 }
 
-// Drained returns a channel that is closed when a node begins to drain, or ends.
+// Drained returns a channel that is closed when a node starts to drain, or ends.
 func Drained(n *Node) <-chan struct{} { return n.drained.Done() }
 
 // Retire is Drain for a node that ends. When it returns, the other nodes send it no requests, except for
@@ -96,7 +96,7 @@ func retires(n *Node, inc string) {
 }
 
 // over reports whether n knows that a node is gone or drains. Both are for good, so the store need not be asked:
-// the document of a node that has just begun to drain may still say that it is up.
+// the document of a node that has just started to drain may still say that it is up.
 func over(n *Node, inc string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,8 +119,8 @@ func DrainNode(ctx context.Context, n *Node, inc string) error {
 	return err
 }
 
-// streaming returns a request whose context ends soon after the node begins to drain, if it asks for a stream
-// that clients open again. A stream that begins later is at another node, and ends when this one retires.
+// streaming returns a request whose context ends soon after the node starts to drain, if it asks for a stream
+// that clients open again. A stream that starts later is at another node, and ends when this one retires.
 func streaming(n *Node, r *http.Request) (out *http.Request, end func()) {
 	if r.Method != http.MethodGet {
 		return r, func() {}

@@ -130,8 +130,8 @@ type watchedConn struct {
 	io.Writer
 }
 
-// dropHop deletes the headers of a request that belong to its connection alone, with those that its
-// Connection header names (RFC 9110 §7.6.1). Those of MCP stay.
+// dropHop deletes the headers of a request that belong only to its connection, with the headers
+// that its Connection header names (RFC 9110 §7.6.1). Headers of MCP stay.
 func dropHop(h http.Header) {
 	for _, v := range h["Connection"] {
 		for name := range strings.SplitSeq(v, ",") {
@@ -145,7 +145,7 @@ func dropHop(h http.Header) {
 	}
 }
 
-// Forward sends a request of a client to a node and copies the response, streams and upgrades, too. It
+// Forward sends a request of a client to a node and copies the response, streams and upgrades as well. It
 // returns an error if it has written nothing; NotSent says whether the request may be sent again. Call it
 // behind the guard: it tells the other node who makes the request.
 func Forward(n *Node, inc string, w http.ResponseWriter, r *http.Request) error {

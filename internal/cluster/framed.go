@@ -12,7 +12,8 @@ import (
 	"github.com/weir-mcp/weir/internal/framed"
 )
 
-// pathExchange is where another node begins a connection for small requests, and exchangeProtocol what is spoken there.
+// pathExchange is where another node starts a connection for small requests, and exchangeProtocol
+// what is spoken there.
 const (
 	pathExchange     = "/peer/v1/exchange"
 	exchangeProtocol = "weir-exchange/1"

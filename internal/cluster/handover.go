@@ -34,7 +34,8 @@ const (
 	leaving = 16
 	// leaveTries bounds how often a document is read again after another change of it.
 	leaveTries = 3
-	// maxLeft bounds the bytes that wait for their sessions to be made anew. Beyond it, sessions go on without them.
+	// maxLeft bounds the bytes that wait for their sessions to be made again. Beyond it, sessions
+	// go on without them.
 	maxLeft = 16 << 20
 )
 
@@ -152,7 +153,8 @@ func (x *exchange) partOf(doc store.Doc) bool {
 }
 
 // inherit keeps what another node has left of the session, from the document that said so, until the session is made
-// anew here. Requests that come at one time do not know which of them makes it, and a client may give its request up.
+// again here. Requests that come at one time do not know which of them makes it, and a client may give its request
+// up.
 func (x *exchange) inherit(was store.Doc) {
 	var left owner
 	if x.s.e.Handed == nil || was.Rev == 0 || json.Unmarshal(was.Value, &left) != nil || left.State == "" {

@@ -19,8 +19,8 @@ const (
 // reached: with a stream without events. It ends soon after the store has answered this node again, which is 3 seconds
 // at a store that works, and the client opens the next one. It returns false for all other requests.
 //
-// An error in its place would end the session for most clients: those of the Go SDK give it up after one refusal of a
-// stream, others receive nothing of it after two. A stream that ends is opened again by all of them.
+// An error in its place would end the session for most clients: clients of the Go SDK give it up after one refusal of
+// a stream, others receive nothing of it after two. A stream that ends is opened again by all of them.
 func (x *exchange) opensLater() bool {
 	if x.r.Method != http.MethodGet || !strings.Contains(x.r.Header.Get("Accept"), "text/event-stream") {
 		return false

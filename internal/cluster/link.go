@@ -158,7 +158,7 @@ func unsent(dial func(ctx context.Context, network, address string) (net.Conn, e
 
 // RoundTrip sends a request to the node with an INC. An error that is errNotSent says that the node has got
 // nothing. A node that lives and cannot be dialled is reached through a third one. The body of r is closed
-// if nothing was sent, too.
+// if nothing was sent as well.
 func (n *Node) RoundTrip(inc string, r *http.Request) (*http.Response, error) {
 	own := r.WithContext(r.Context())
 	own.Header = maps.Clone(r.Header)
@@ -554,7 +554,7 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 		switch name {
 		case "Connection", "Keep-Alive", "Transfer-Encoding", headerOwner, headerUnreached:
 			continue
-		case "Vary": // with those of this node
+		case "Vary": // with the ones of this node
 			h[name] = append(h[name], values...)
 			continue
 		}

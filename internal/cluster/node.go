@@ -21,7 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// Times of the documents of nodes; those of n.INC are the lease's.
+// Times of the documents of nodes; the times of n.INC are the lease's.
 const (
 	renewEvery = lease.RenewEvery
 	nodeTTL    = lease.TTL
@@ -103,7 +103,7 @@ type Node struct {
 
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
-	work   sync.WaitGroup // all goroutines but that of the lease
+	work   sync.WaitGroup // all goroutines but the goroutine of the lease
 	unwind []func()       // of Follow and Listen
 	lease  *lease.Holder  // of n.INC
 

@@ -25,8 +25,8 @@ import (
 type Endpoint struct {
 	// Path names the endpoint.
 	Path string
-	// Next serves the sessions of this node, and all requests without a session. It makes a session anew
-	// whose id it does not have.
+	// Next serves the sessions of this node, and all requests without a session. It makes a session
+	// again whose id it does not have.
 	Next http.Handler
 	// ID returns the session that a request names, "" if it names none.
 	ID func(r *http.Request) string
@@ -96,7 +96,7 @@ type sessions struct {
 	mu     sync.Mutex           // guards below
 	owners map[string]string    // by id of the session: its owner, if that did not make it
 	taken  map[string]time.Time // by id: when this node last said that the session is its own
-	left   map[string]string    // by id: what another node has left of a session that is not made anew yet
+	left   map[string]string    // by id: what another node has left of a session that is not made again yet
 	size   int                  // bytes of left
 }
 

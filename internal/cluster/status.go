@@ -47,7 +47,7 @@ func (s NodeStatus) Skewed() bool { return s.Skew.Abs() > maxSkew }
 func (p Peer) Draining() bool { return p.State == stateDraining }
 
 // Status returns the nodes of the cluster as n sees them, sorted by name. While n is apart, its own State is "apart", and
-// that of each other node is what the node answers over the peer link, "unknown" if it does not answer.
+// the State of each other node is its answer over the peer link, "unknown" if it does not answer.
 func Status(n *Node) []NodeStatus {
 	apart := Apart(n)
 	n.mu.Lock()

@@ -67,7 +67,7 @@ func (n *Node) listen(inc string) (stop func(), err error) {
 		}
 		if q.Retires != "" {
 			retires(n, q.Retires)
-			_ = m.Reply(nil, []byte("{}")) // the document says it, too
+			_ = m.Reply(nil, []byte("{}")) // the document says it as well
 			return
 		}
 		if q.Drain {
@@ -301,7 +301,7 @@ func (n *Node) agreed(ctx context.Context, inc string) bool {
 }
 
 // watch pings a node while requests to it are in flight, and until the next ping is due: a busy node is watched once,
-// not anew for each short request.
+// not again for each short request.
 type watch struct {
 	users map[*watcher]struct{} // guarded by Node.mu
 	over  bool                  // the node is silent or gone; guarded by Node.mu

@@ -301,7 +301,7 @@ func (x *conn) fill(n int) error {
 	return nil
 }
 
-// next takes the begin of a frame, and returns its kind and the length of the rest.
+// next takes the start of a frame, and returns its kind and the length of the rest.
 func (x *conn) next() (kind byte, n int, err error) {
 	if err := x.fill(frameHead); err != nil {
 		return 0, 0, err

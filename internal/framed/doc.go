@@ -6,7 +6,7 @@
 //
 // A connection carries one exchange at a time, in the goroutine of the caller and in one goroutine of the
 // server, so there is no hand-over between goroutines, no window and no order between exchanges. The server
-// of net/http has a goroutine and a read for each request, to see a client that leaves: here that begins
+// of net/http has a goroutine and a read for each request, to see a client that leaves: here that starts
 // after a moment, and most exchanges are over by then. Text is parsed nowhere.
 //
 // A request is one frame, and its body is in memory, at most [MaxBody]. It runs if that frame has arrived

@@ -44,7 +44,7 @@ var errFrame = errors.New("framed: a frame cannot be read")
 // begin appends the begin of a frame, whose length is set by end.
 func begin(b []byte, kind byte) []byte { return append(b, kind, 0, 0, 0) }
 
-// end sets the length of the frame that begins at a place of b.
+// end sets the length of the frame that starts at a place of b.
 func end(b []byte, at int) {
 	size := len(b) - at - frameHead
 	b[at+1], b[at+2], b[at+3] = byte(size>>16), byte(size>>8), byte(size)
@@ -165,8 +165,8 @@ const (
 	maxValue = 1 << 10
 )
 
-// memo has the texts of the last exchange of a connection. Most are those of the next one, which need not be
-// allocated again.
+// memo has the texts of the last exchange of a connection. The next one has most of them as well, so they
+// need not be allocated again.
 type memo struct{ lines map[string]*line }
 
 // line is a name of a header with its last value.

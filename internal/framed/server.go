@@ -175,7 +175,7 @@ func (c *served) write(b []byte) error {
 	return err
 }
 
-// bound sets the deadline of the exchange's writes, and that of one under way.
+// bound sets the deadline of the exchange's writes, and the deadline of one under way.
 func (c *served) bound(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,7 +310,7 @@ func (c *served) handle(h head, rest []byte) (again bool) {
 	return again
 }
 
-// content is the body of a request. It ends with Close: its bytes are those of the next request then.
+// content is the body of a request. It ends with Close: the next request uses its bytes then.
 type content struct {
 	mu   sync.Mutex // guards below
 	left []byte
@@ -414,7 +414,7 @@ type writer struct {
 	status int // 0 before WriteHeader
 	lines  int // in the frame of the head
 	sent   bool
-	opened bool // the body has begun
+	opened bool // the body has started
 	err    error
 }
 
@@ -437,7 +437,7 @@ func bodyless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
-// open begins the body, of which the first bytes are given.
+// open starts the body, of which the first bytes are given.
 func (w *writer) open(p string) {
 	w.opened = true
 	_, typed := w.header["Content-Type"]

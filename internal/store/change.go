@@ -10,7 +10,7 @@ import (
 const (
 	// changeTime bounds all attempts of a Change. The election of a leader fits in.
 	changeTime = 12 * time.Second
-	// The wait between attempts begins with the first of these and doubles up to the second.
+	// The wait between attempts starts with the first of these and doubles up to the second.
 	firstWait, longestWait = 2 * time.Millisecond, time.Second
 )
 
@@ -18,7 +18,7 @@ const (
 var ErrKeep = errors.New("the document stays")
 
 // Change replaces a document by what f makes of it: a value and its life, or a nil value for none.
-// It begins anew with the newest document after a conflict, and after a write whose outcome is not
+// It starts again with the newest document after a conflict, and after a write whose outcome is not
 // known. So f must recognise its own effect, for which it returns ErrKeep. Change ends with an error
 // of f, or after 12 seconds, and returns the document as it is then. It waits between attempts, each
 // time longer and never as long as others.

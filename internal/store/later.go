@@ -112,7 +112,7 @@ func (l *LateBlobs) Delete(ctx context.Context, name string) error {
 // followAgain is the wait between attempts of FollowLater.
 const followAgain = 500 * time.Millisecond
 
-// FollowLater is Docs.Follow for a caller that can begin without the documents. While the store does not answer, it tries
+// FollowLater is Docs.Follow for a caller that can start without the documents. While the store does not answer, it tries
 // again until stop is called, and f is not called. The channel is closed when f has heard of the state at the beginning:
 // before FollowLater returns, if the store answers. Other errors of the first attempt are returned.
 func FollowLater(d Docs, keyOrPrefix string, f func(Doc)) (stop func(), began <-chan struct{}, err error) {

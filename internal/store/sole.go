@@ -10,7 +10,7 @@ import (
 // soleTries bounds how often a Sole repeats a write whose outcome it does not know.
 const soleTries = 3
 
-// Sole is a document that one party alone writes. It knows the revision, and finds out about writes
+// Sole is a document that only one party writes. It knows the revision, and finds out about writes
 // that may have been made. It is for one goroutine at a time.
 type Sole struct {
 	docs Docs

@@ -38,7 +38,7 @@ type Docs interface {
 	Set(ctx context.Context, key string, value []byte, rev uint64, ttl time.Duration) (uint64, error)
 	// Delete removes a document of revision rev.
 	Delete(ctx context.Context, key string, rev uint64) error
-	// List yields the documents whose keys begin with a prefix, which ends with a dot, in no order.
+	// List yields the documents whose keys start with a prefix, which ends with a dot, in no order.
 	// It yields documents that change meanwhile once, and ends with the first error.
 	List(ctx context.Context, prefix string) iter.Seq2[Doc, error]
 	// Follow calls f with the state of a key, or with the documents of a prefix, before it returns,

@@ -21,8 +21,8 @@ const (
 	skew = time.Hour
 )
 
-// Authority issues the certificates of one node and checks those of others. It is safe for concurrent
-// use.
+// Authority issues the certificates of one node and checks the certificates of others. It is safe for
+// concurrent use.
 type Authority struct {
 	key  *Key
 	node string

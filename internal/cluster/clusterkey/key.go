@@ -70,7 +70,7 @@ func (k *Key) certify() error {
 }
 
 // Seal returns the key that seals what the cluster's nodes give away and any of them gets back. What one of the
-// old keys has sealed opens, too.
+// old keys has sealed opens as well.
 func (k *Key) Seal(old ...*Key) *seal.Key {
 	former := make([]*seal.Key, len(old))
 	for i, one := range old {

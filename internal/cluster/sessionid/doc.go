@@ -13,9 +13,9 @@
 // In a cluster the id is w1.INC.ID.SEAL and names the node that has the session.
 //
 // A session costs no record while it lives, unless it sets a log level or subscribes to resources. The
-// documents of a principal are bounded: where one is full, its oldest sessions count as ended.
-// An id is sealed with the key of the store, so that only weir can make one, and it is adopted for its
-// principal alone, at its endpoint.
+// documents of a principal are bounded: where one is full, its oldest sessions count as ended. An id
+// is sealed with the key of the store, so that only weir can make one, and it is adopted only for its
+// principal, at its endpoint.
 //
 // The package knows no transport: package app hands its endpoints over.
 package sessionid

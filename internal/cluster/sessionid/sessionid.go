@@ -170,7 +170,8 @@ func (e *Endpoint) unseal(id string) (plain []byte, name string, ok bool) {
 	return plain, name, ok
 }
 
-// cutNode returns the node in the name of a session, "" for that of a gateway of one node, and the session's own id.
+// cutNode returns the node in the name of a session, "" for a session of a gateway of one node, and
+// the session's own id.
 func cutNode(name string) (node, own string) {
 	if i := strings.IndexAny(name, nodeMark+oldNodeMark); i >= 0 {
 		return name[:i], name[i+1:]

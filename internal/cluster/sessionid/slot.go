@@ -134,7 +134,7 @@ func (s *slot) raise() {
 
 // size returns how many bytes the record has in its slot.
 func (r *record) size() int {
-	value, _ := json.Marshal(r) // texts and numbers alone
+	value, _ := json.Marshal(r) // only texts and numbers
 	return len(value)
 }
 

@@ -40,7 +40,8 @@ var errBroken = fmt.Errorf("%w: the connection ended before the answer", store.E
 type Options struct {
 	// Bus carries all other messages. It stays open.
 	Bus store.Bus
-	// Process returns the process that listens to a subject, or "" for a subject of the other Bus alone.
+	// Process returns the process that listens to a subject, or "" for a subject of only the other
+	// Bus.
 	Process func(subject string) string
 	// Dial connects to the Accept of the Bus of a process.
 	Dial func(ctx context.Context, process string) (net.Conn, error)
@@ -58,7 +59,7 @@ type Bus struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu      sync.Mutex // guards below; taken after that of a peer
+	mu      sync.Mutex // guards below; taken after the lock of a peer
 	closed  bool
 	streams map[*stream]struct{}
 

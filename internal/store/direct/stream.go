@@ -403,7 +403,7 @@ func (r *reader) header() store.Header {
 		r.failed = true
 		return nil
 	}
-	// One copy has all names and values: each of them alone would be an allocation.
+	// One copy has all names and values: each of them by itself would be an allocation.
 	begin := r.b
 	for range 2 * n {
 		r.skip()

@@ -16,10 +16,10 @@ const (
 	longestUnanswered = time.Second
 )
 
-// again makes a read, within a time if ctx has no end of its own. It sends the request once more after
-// each such wait, and returns the first answer. Without that, a read that comes while the servers elect
-// their leader waits until its end, although they have had a leader for seconds: they do not answer what came
-// before. The requests of a server that is slow stay under way, so their answers count, too.
+// again makes a read, within a time if ctx has no end of its own. It sends the request once more after each
+// such wait, and returns the first answer. Without that, a read that comes while the servers elect their
+// leader waits until its end, although they have had a leader for seconds: they do not answer what came
+// before. The requests of a server that is slow stay under way, so their answers count as well.
 func again[T any](ctx context.Context, within time.Duration, read func(ctx context.Context) (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc

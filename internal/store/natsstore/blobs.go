@@ -75,7 +75,7 @@ func OpenBlobs(ctx context.Context, conn *nats.Conn, o Options) (*Blobs, error) 
 const orphanAge = time.Hour
 
 // sweep removes the parts of blobs whose Put has ended without a description, such as with its process. They
-// cost room alone, so a failure is left to the next start.
+// only cost room, so a failure is left to the next start.
 func (b *Blobs) sweep(ctx context.Context, age time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -226,7 +226,7 @@ func (b *Blobs) settle(ctx context.Context, d description, ttl time.Duration) er
 	return nil
 }
 
-// drop removes the parts of a blob. They cost room alone, so a failure is none of the caller.
+// drop removes the parts of a blob. They only cost room, so a failure is none of the caller.
 func (b *Blobs) drop(ctx context.Context, d description) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -248,7 +248,7 @@ func (b *Blobs) describe(ctx context.Context, name string) (d description, there
 	return d, true, nil
 }
 
-// Open implements store.Blobs. Reads end with ctx, too.
+// Open implements store.Blobs. Reads end with ctx as well.
 func (b *Blobs) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err := store.CheckKey(name, false); err != nil {
 		return nil, err

@@ -96,8 +96,8 @@ func Dial(ctx context.Context, s Servers) (*nats.Conn, error) {
 }
 
 // DialLater is Dial that asks each server once, and returns a connection that comes later if none has taken the client.
-// Servers that refuse the client are asked again, too: operators may mend that there. See Reason. An error is one of the
-// client's own files and URLs.
+// Servers that refuse the client are asked again as well: operators may mend that there. See Reason. An error is one of
+// the client's own files and URLs.
 func DialLater(s Servers) (*nats.Conn, error) {
 	o, err := s.options()
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 type Options struct {
 	// Bucket is the name of the key-value bucket.
 	Bucket string
-	// Changes is what begins the subjects, before a dot and the key, on which the server tells of
+	// Changes is what starts the subjects, before a dot and the key, on which the server tells of
 	// changes. Default: the bucket's name and ".d".
 	Changes string
 	// Replicas is the number of servers that keep each document: 1, 3 or 5. Zero keeps the number of
-	// a bucket that exists; a new one has 3, or 1 at a server that is alone.
+	// a bucket that exists; a new one has 3, or 1 at a single server.
 	Replicas int
 	// MaxBytes bounds the documents. At the bound, changes fail with store.ErrFull.
 	MaxBytes int64
@@ -57,7 +57,7 @@ const (
 const (
 	codeWrongLast           = 10071
 	codeWrongLastReplicated = 10164
-	codeAlone               = 10074 // replicas at a server that is alone
+	codeAlone               = 10074 // replicas at a single server
 	codeNoResources         = 10023
 	codeNoStorage           = 10047
 	codeStoreFailed         = 10077 // "maximum bytes exceeded", among others

@@ -107,7 +107,7 @@ func (w *follow) message(m *nats.Msg) {
 }
 
 // see tells f of a state that is newer than the one that it knows. The Rev of a document that has
-// gone is that of its marker.
+// gone is the Rev of its marker.
 func (w *follow) see(d store.Doc, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
