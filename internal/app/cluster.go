@@ -16,7 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
-	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/store"
@@ -45,13 +45,13 @@ func (s *Store) describe() cluster.Self {
 }
 
 // clusterFigures returns the figures of a node, nil if the gateway is one node.
-func (s *Store) clusterFigures() func() telemetry.ClusterFigures {
+func (s *Store) clusterFigures() func() metrics.ClusterFigures {
 	if s.lasts != store.Cluster {
 		return nil
 	}
-	return func() telemetry.ClusterFigures {
+	return func() metrics.ClusterFigures {
 		f := cluster.Count(s.node)
-		return telemetry.ClusterFigures{
+		return metrics.ClusterFigures{
 			Nodes: f.Nodes, Forwarded: f.Forwarded, Adopted: f.Adopted, Broken: f.Broken, Fenced: f.Fenced, Renewals: f.Renewals, Renewing: f.Renewing, Unshared: s.unshared.Load(), Apart: f.Apart, Silence: f.Silence,
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/result/usage"
@@ -92,7 +93,7 @@ func OpenEvents(c *config.Config, stderr io.Writer, log *slog.Logger) (*telemetr
 
 // observe creates the engine's metrics and connects its events.
 func (e *Engine) observe(events *telemetry.EventLog) {
-	e.Metrics = telemetry.NewMetrics(telemetry.Totals{
+	e.Metrics = metrics.NewMetrics(metrics.Totals{
 		Version: e.Version,
 		Tokens: func() (read, raw int64) {
 			u := e.state.Stats("").Total
@@ -104,10 +105,10 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 			u := e.Results.UsageOfAll()
 			return u.Count, u.Bytes
 		},
-		Upstreams: func() map[string]telemetry.UpstreamFigures {
-			figures := map[string]telemetry.UpstreamFigures{}
+		Upstreams: func() map[string]metrics.UpstreamFigures {
+			figures := map[string]metrics.UpstreamFigures{}
 			for _, s := range e.manager.Status() {
-				figures[s.Name] = telemetry.UpstreamFigures{State: string(s.State), Restarts: s.Restarts}
+				figures[s.Name] = metrics.UpstreamFigures{State: string(s.State), Restarts: s.Restarts}
 			}
 			return figures
 		},

@@ -24,6 +24,7 @@ import (
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/observe/history"
+	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/internal/part"
@@ -52,7 +53,7 @@ type Engine struct {
 	Results  *artifact.Local // stores results that were held back
 	Turns    *work.Turns     // limits computations for agents and the console
 	History  history.Book    // the most recent events
-	Metrics  *telemetry.Metrics
+	Metrics  *metrics.Metrics
 	Trace    *trace.Tracer // follows operations; sends spans if the configuration says where
 	Plane    *Plane        // serves tables to other servers
 	Offices  *Offices      // nil in a shell command, or if no hub is configured

@@ -1,11 +1,11 @@
-// Package telemetry informs operators: events as JSON lines, Prometheus metrics, and logs without
-// secrets. It knows nothing of gateways or configuration files, and of MCP only how to forward a
+// Package telemetry informs operators: events as JSON lines, and logs without
+// secrets; metrics has counters. It knows nothing of gateways or configuration files, and of MCP only how to forward a
 // trace ([TraceContext]). Other packages describe what happened as an [Event] and pass it to a
 // function.
 //
 //	gateway ─┐                       ┌─▶ EventLog ─▶ a file or standard error, one JSON object a line
 //	upstream ┴─ Event ─▶ func(Event) ┼─▶ EventStream ─▶ batches for a stream of the store
-//	                                 ├─▶ Metrics  ─▶ GET /metrics
+//	                                 ├─▶ metrics.Metrics ─▶ GET /metrics
 //	                     (Fan)       └─▶ whatever a program hooks in
 //
 //	slog records ─▶ RedactLog(redact) ─▶ the operator's log

@@ -4,13 +4,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 )
 
 // Events go to a log and to the metrics.
 func Example() {
 	log := telemetry.NewEventLog(os.Stdout, nil)
-	metrics := telemetry.NewMetrics(telemetry.Totals{})
+	metrics := metrics.NewMetrics(metrics.Totals{})
 	tell := telemetry.Fan(log.Write, metrics.Observe)
 	tell(telemetry.Event{
 		Time: time.Date(2026, 7, 28, 10, 0, 0, 0, time.UTC), Name: telemetry.ExecuteCompleted, MetaTool: "tool_execute",

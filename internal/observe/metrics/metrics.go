@@ -1,4 +1,4 @@
-package telemetry
+package metrics
 
 import (
 	"cmp"
@@ -7,6 +7,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 )
 
 // maxLabels bounds the distinct values of labels from outside (tool ids, names of upstreams).
@@ -37,7 +43,7 @@ type Totals struct {
 	// Tools returns how many tools can be called.
 	Tools func() int
 	// Spans returns what became of the spans of traces.
-	Spans func() SpanFigures
+	Spans func() telemetry.SpanFigures
 	// Stream returns how many events the stream of the store has taken, and how many were lost; nil without one.
 	Stream func() (sent, lost int64)
 	// Cluster returns the figures of this node in its cluster; nil for a gateway of one node.
@@ -66,18 +72,17 @@ type UpstreamFigures struct {
 
 // Metrics counts events for Prometheus. Several can live in one process. All methods are safe for concurrent use.
 type Metrics struct {
-	totals   Totals
-	families []*family
-	calls    *family
-	errors   *family
-	duration *family
-	attempts *family
-	hits     *family
-	dryRuns  *family
-	breaches *family
-	refresh  *family
-	inFlight *family
-	took     *family
+	registry *prometheus.Registry
+	calls    *prometheus.CounterVec
+	errors   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	attempts *prometheus.CounterVec
+	hits     prometheus.Counter
+	dryRuns  prometheus.Counter
+	breaches *prometheus.CounterVec
+	refresh  *prometheus.CounterVec
+	inFlight *prometheus.GaugeVec
+	took     *prometheus.HistogramVec
 
 	tools, upstreams labels
 	operations       operations
@@ -86,59 +91,69 @@ type Metrics struct {
 // NewMetrics returns a Metrics that also reports totals, the program's version, and figures of the
 // Go runtime and the process.
 func NewMetrics(totals Totals) *Metrics {
-	m := &Metrics{totals: totals, operations: newOperations()}
-	m.families = append(m.families, m.operations.server, m.operations.client)
-	add := func(k kind, name, help string, labels ...string) *family {
-		f := &family{name: "weir_" + name, help: help, kind: k, labels: labels}
-		m.families = append(m.families, f)
-		if len(labels) == 0 {
-			f.add(0) // visible from the start
-		}
-		return f
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		calls:    counters("calls_total", "Calls of tools, through tool_execute and /mcps/NAME/mcp, by tool without its version or hash, upstream and how they ended (ok, tool_error, cache_hit, dry_run, unread for an answer that was handed on byte by byte, or the error's code).", "outcome", "tool", "upstream"),
+		errors:   counters("errors_total", "Errors that the gateway answered, by meta-tool and code.", "code", "meta_tool"),
+		duration: times("request_duration_seconds", "Time from a request of a meta-tool to its answer.", "meta_tool", .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60),
+		attempts: counters("upstream_attempts_total", "How often upstreams were asked to run a tool, retries included.", "upstream"),
+		hits:     prometheus.NewCounter(prometheus.CounterOpts{Name: "weir_cache_hits_total", Help: "Calls answered from the response cache."}),
+		dryRuns:  prometheus.NewCounter(prometheus.CounterOpts{Name: "weir_dry_runs_total", Help: "Calls that were checked and not run."}),
+		breaches: counters("quota_breaches_total", "Calls refused for a quota, by meta-tool and window.", "meta_tool", "window"),
+		refresh:  counters("catalog_refreshes_total", "Changes of the catalog, by upstream where it is one.", "upstream"),
+		inFlight: gauges("upstream_requests_in_flight", "Requests that an upstream has not answered yet.", "upstream"),
+		took:     times("upstream_request_duration_seconds", "Time from a request to an upstream to its answer, time to start it included.", "upstream", .005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60),
+
+		operations: newOperations(),
 	}
-	m.calls = add(counter, "calls_total", "Calls of tools, through tool_execute and /mcps/NAME/mcp, by tool without its version or hash, upstream and how they ended (ok, tool_error, cache_hit, dry_run, unread for an answer that was handed on byte by byte, or the error's code).", "outcome", "tool", "upstream")
-	m.errors = add(counter, "errors_total", "Errors that the gateway answered, by meta-tool and code.", "code", "meta_tool")
-	m.duration = add(histogram, "request_duration_seconds", "Time from a request of a meta-tool to its answer.", "meta_tool")
-	m.duration.buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-	m.attempts = add(counter, "upstream_attempts_total", "How often upstreams were asked to run a tool, retries included.", "upstream")
-	m.hits = add(counter, "cache_hits_total", "Calls answered from the response cache.")
-	m.dryRuns = add(counter, "dry_runs_total", "Calls that were checked and not run.")
-	m.breaches = add(counter, "quota_breaches_total", "Calls refused for a quota, by meta-tool and window.", "meta_tool", "window")
-	m.refresh = add(counter, "catalog_refreshes_total", "Changes of the catalog, by upstream where it is one.", "upstream")
-	m.inFlight = add(gauge, "upstream_requests_in_flight", "Requests that an upstream has not answered yet.", "upstream")
-	m.took = add(histogram, "upstream_request_duration_seconds", "Time from a request to an upstream to its answer, time to start it included.", "upstream")
-	m.took.buckets = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-	add(gauge, "build_info", "1, with the versions of weir and of Go.", "goversion", "version").set(1, runtime.Version(), totals.Version)
+	build := gauges("build_info", "1, with the versions of weir and of Go.", "goversion", "version")
+	build.WithLabelValues(runtime.Version(), totals.Version).Set(1)
+	m.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector{&totals, &m.upstreams}, build,
+		m.calls, m.errors, m.duration, m.attempts, m.hits, m.dryRuns, m.breaches, m.refresh, m.inFlight, m.took, m.operations.server, m.operations.client,
+	)
 	return m
 }
 
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weir_" + name, Help: help}, labels)
+}
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "weir_" + name, Help: help}, labels)
+}
+
+func times(name, help, label string, buckets ...float64) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weir_" + name, Help: help, Buckets: buckets}, []string{label})
+}
+
 // Observe counts an event.
-func (m *Metrics) Observe(e Event) {
-	if e.Name == CatalogRefresh {
+func (m *Metrics) Observe(e telemetry.Event) {
+	if e.Name == telemetry.CatalogRefresh {
 		upstream := ""
 		if e.Upstream != "" {
 			upstream = m.upstreams.bound(e.Upstream)
 		}
-		m.refresh.add(1, upstream)
+		m.refresh.WithLabelValues(upstream).Inc()
 		return
 	}
-	if e.Name == PassthroughCompleted || e.Name == PassthroughFailed {
+	if e.Name == telemetry.PassthroughCompleted || e.Name == telemetry.PassthroughFailed {
 		m.passed(&e)
 		return
 	}
 	if e.MetaTool == "" {
 		return
 	}
-	m.duration.observe(e.Duration.Seconds(), e.MetaTool)
+	m.duration.WithLabelValues(e.MetaTool).Observe(e.Duration.Seconds())
 	if e.Code != "" {
-		m.errors.add(1, e.Code, e.MetaTool)
+		m.errors.WithLabelValues(e.Code, e.MetaTool).Inc()
 	}
 	if e.Scope != "" {
 		window := "minute"
 		if strings.HasSuffix(e.Scope, "/session") {
 			window = "session"
 		}
-		m.breaches.add(1, e.MetaTool, window)
+		m.breaches.WithLabelValues(e.MetaTool, window).Inc()
 	}
 	if !strings.HasPrefix(e.Name, "execute.") {
 		return
@@ -147,12 +162,12 @@ func (m *Metrics) Observe(e Event) {
 	switch {
 	case e.Code != "":
 		outcome = e.Code
-	case e.Name == ExecuteCacheHit:
+	case e.Name == telemetry.ExecuteCacheHit:
 		outcome = "cache_hit"
-		m.hits.add(1)
-	case e.Name == ExecuteDryRun:
+		m.hits.Inc()
+	case e.Name == telemetry.ExecuteDryRun:
 		outcome = "dry_run"
-		m.dryRuns.add(1)
+		m.dryRuns.Inc()
 	case e.IsError:
 		outcome = "tool_error"
 	}
@@ -160,14 +175,14 @@ func (m *Metrics) Observe(e Event) {
 	if e.ToolID != "" { // only tools of the catalog, not arbitrary text of an agent
 		tool, upstream = m.tools.bound(withoutHash(e.ToolID)), m.upstreams.bound(e.Upstream)
 	}
-	m.calls.add(1, outcome, tool, upstream)
+	m.calls.WithLabelValues(outcome, tool, upstream).Inc()
 	if e.Attempts > 0 {
-		m.attempts.add(float64(e.Attempts), upstream)
+		m.attempts.WithLabelValues(upstream).Add(float64(e.Attempts))
 	}
 }
 
 // passed counts a tool call that used no meta-tool.
-func (m *Metrics) passed(e *Event) {
+func (m *Metrics) passed(e *telemetry.Event) {
 	if e.Method != "tools/call" {
 		return
 	}
@@ -184,7 +199,7 @@ func (m *Metrics) passed(e *Event) {
 	if e.ToolID != "" {
 		tool = m.tools.bound(withoutHash(e.ToolID))
 	}
-	m.calls.add(1, outcome, tool, m.upstreams.bound(e.Upstream))
+	m.calls.WithLabelValues(outcome, tool, m.upstreams.bound(e.Upstream)).Inc()
 }
 
 // withoutHash returns a tool_id without version and hash, so that a tool's series continues when
@@ -198,14 +213,14 @@ func withoutHash(id string) string {
 
 // RequestStarted counts a request to an upstream.
 func (m *Metrics) RequestStarted(upstream string) {
-	m.inFlight.add(1, m.upstreams.bound(upstream))
+	m.inFlight.WithLabelValues(m.upstreams.bound(upstream)).Inc()
 }
 
 // RequestEnded counts a request for which RequestStarted was called.
 func (m *Metrics) RequestEnded(upstream string, took time.Duration) {
 	label := m.upstreams.bound(upstream)
-	m.inFlight.add(-1, label)
-	m.took.observe(took.Seconds(), label)
+	m.inFlight.WithLabelValues(label).Add(-1)
+	m.took.WithLabelValues(label).Observe(took.Seconds())
 }
 
 // maxScrapes bounds concurrent scrapes.
@@ -213,29 +228,7 @@ const maxScrapes = 4
 
 // Handler serves the metrics in the text format of Prometheus.
 func (m *Metrics) Handler() http.Handler {
-	free := make(chan struct{}, maxScrapes)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case free <- struct{}{}:
-			defer func() { <-free }()
-			serve(w, r, m.page())
-		default:
-			http.Error(w, "four others read the metrics now; try again later", http.StatusServiceUnavailable)
-		}
-	})
-}
-
-// page returns all metrics, those of the runtime and the process first.
-func (m *Metrics) page() []byte {
-	e := &exposition{}
-	writeRuntime(e)
-	writeProcess(e)
-	families := append(m.totals.families(&m.upstreams), m.families...)
-	sortFamilies(families)
-	for _, f := range families {
-		f.write(e)
-	}
-	return e.out
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, ErrorHandling: promhttp.ContinueOnError})
 }
 
 // labels is a bounded set of label values.
@@ -246,8 +239,9 @@ type labels struct {
 	seen map[string]struct{}
 }
 
-// bound returns value, or "other" if there are too many distinct values.
+// bound returns value as UTF-8, or "other" if there are too many distinct values.
 func (l *labels) bound(value string) string {
+	value = strings.ToValidUTF8(value, "\uFFFD")
 	l.mu.RLock()
 	_, known := l.seen[value]
 	full := len(l.seen) >= cmp.Or(l.most, maxLabels)
@@ -270,12 +264,21 @@ func (l *labels) bound(value string) string {
 	return value
 }
 
-// families reads the totals.
-func (t *Totals) families(upstreams *labels) (all []*family) {
-	add := func(k kind, name, help string, n float64) {
-		f := &family{name: "weir_" + name, help: help, kind: k}
-		f.set(n)
-		all = append(all, f)
+// scrape reads the totals for each scrape.
+type collector struct {
+	*Totals
+	upstreams *labels
+}
+
+// Describe implements prometheus.Collector. Which totals there are depends on the gateway.
+func (s collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (s collector) Collect(to chan<- prometheus.Metric) {
+	t := s.Totals
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	add := func(of prometheus.ValueType, name, help string, n float64) {
+		to <- prometheus.MustNewConstMetric(prometheus.NewDesc("weir_"+name, help, nil, nil), of, n)
 	}
 	if t.Tokens != nil {
 		read, raw := t.Tokens()
@@ -302,22 +305,27 @@ func (t *Totals) families(upstreams *labels) (all []*family) {
 		add(gauge, "tools", "Tools that can be called.", float64(t.Tools()))
 	}
 	if t.Spans != nil {
-		all = append(all, t.Spans().family())
+		spans, figures := counters("spans_total", "Spans of sampled traces, by what became of them: sent, dropped for want of room, failed to be sent, rejected by the collector.", "outcome"), t.Spans()
+		spans.WithLabelValues("sent").Add(float64(figures.Sent))
+		spans.WithLabelValues("dropped").Add(float64(figures.Dropped))
+		spans.WithLabelValues("failed").Add(float64(figures.Failed))
+		spans.WithLabelValues("rejected").Add(float64(figures.Rejected))
+		spans.Collect(to)
 	}
 	if t.Stream != nil {
-		f := &family{name: "weir_stream_events_total", help: "Events for the stream of the store (events.stream), by what became of them: sent, lost for want of room or of a confirmation.", kind: counter, labels: []string{"outcome"}}
+		events := counters("stream_events_total", "Events for the stream of the store (events.stream), by what became of them: sent, lost for want of room or of a confirmation.", "outcome")
 		sent, lost := t.Stream()
-		f.add(float64(sent), "sent")
-		f.add(float64(lost), "lost")
-		all = append(all, f)
+		events.WithLabelValues("sent").Add(float64(sent))
+		events.WithLabelValues("lost").Add(float64(lost))
+		events.Collect(to)
 	}
 	if t.Cluster != nil {
 		c := t.Cluster()
-		nodes := &family{name: "weir_cluster_nodes", help: "Nodes of the cluster that this one sees, by state.", kind: gauge, labels: []string{"state"}}
+		nodes := gauges("cluster_nodes", "Nodes of the cluster that this one sees, by state.", "state")
 		for state, n := range c.Nodes {
-			nodes.add(float64(n), state)
+			nodes.WithLabelValues(state).Set(float64(n))
 		}
-		all = append(all, nodes)
+		nodes.Collect(to)
 		apart := 0.0
 		if c.Apart {
 			apart = 1
@@ -333,14 +341,15 @@ func (t *Totals) families(upstreams *labels) (all []*family) {
 		add(counter, "cluster_listings_left_out_total", "Listings that other nodes do not get, because they have over 512 KB when compressed.", float64(c.Unshared))
 	}
 	if t.Upstreams == nil {
-		return all
+		return
 	}
-	state := &family{name: "weir_upstream_state", help: "1 for the state an upstream is in.", kind: gauge, labels: []string{"state", "upstream"}}
-	restarts := &family{name: "weir_upstream_restarts_total", help: "How often an upstream was started again after its connection was lost.", kind: counter, labels: []string{"upstream"}}
+	state := gauges("upstream_state", "1 for the state an upstream is in.", "state", "upstream")
+	restarts := counters("upstream_restarts_total", "How often an upstream was started again after its connection was lost.", "upstream")
 	for name, f := range t.Upstreams() {
-		label := upstreams.bound(name)
-		state.add(1, f.State, label)
-		restarts.add(float64(f.Restarts), label)
+		label := s.upstreams.bound(name)
+		state.WithLabelValues(f.State, label).Inc()
+		restarts.WithLabelValues(label).Add(float64(f.Restarts))
 	}
-	return append(all, state, restarts)
+	state.Collect(to)
+	restarts.Collect(to)
 }

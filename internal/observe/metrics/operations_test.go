@@ -1,16 +1,20 @@
-package telemetry
+package metrics
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 )
 
 // TestOperations: both histograms have the buckets of the conventions, and labels that agents and
 // servers cannot make many of.
 func TestOperations(t *testing.T) {
-	m := NewMetrics(Totals{Spans: func() SpanFigures { return SpanFigures{Sent: 5, Dropped: 4, Failed: 3, Rejected: 2} }})
+	m := NewMetrics(Totals{Spans: func() telemetry.SpanFigures {
+		return telemetry.SpanFigures{Sent: 5, Dropped: 4, Failed: 3, Rejected: 2}
+	}})
 	m.Operated(false, "tools/call", "", 30*time.Millisecond)
 	m.Operated(false, "tools/call", "tool_error", 400*time.Second)
 	m.Operated(true, "tools/call", "upstream_timeout", time.Second)

@@ -1,4 +1,4 @@
-package telemetry
+package metrics
 
 import (
 	"encoding/json"
@@ -10,19 +10,21 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 )
 
 // everyFamily returns the names of all series that a busy gateway shows.
 func everyFamily(t *testing.T) map[string]bool {
 	t.Helper()
 	m := NewMetrics(Totals{Version: "v1",
-		Tokens: func() (int64, int64) { return 1, 2 }, Uncounted: func() int64 { return 0 }, Sessions: func() int { return 1 }, HTTPSessions: func() (int64, int64) { return 1, 1 }, Tools: func() int { return 1 }, Spans: func() SpanFigures { return SpanFigures{} },
+		Tokens: func() (int64, int64) { return 1, 2 }, Uncounted: func() int64 { return 0 }, Sessions: func() int { return 1 }, HTTPSessions: func() (int64, int64) { return 1, 1 }, Tools: func() int { return 1 }, Spans: func() telemetry.SpanFigures { return telemetry.SpanFigures{} },
 		Stream:    func() (sent, lost int64) { return 1, 1 },
 		Cluster:   func() ClusterFigures { return ClusterFigures{Nodes: map[string]int{"up": 3, "draining": 1}} },
 		Artifacts: func() (int, int64) { return 1, 1 }, Upstreams: func() map[string]UpstreamFigures { return map[string]UpstreamFigures{"a": {"ready", 1}} },
 	})
-	m.Observe(Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1, Duration: time.Second})
-	m.Observe(Event{Name: ExecuteFailed, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
+	m.Observe(telemetry.Event{Name: telemetry.ExecuteCompleted, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1, Duration: time.Second})
+	m.Observe(telemetry.Event{Name: telemetry.ExecuteFailed, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
 	m.Operated(false, "tools/call", "", time.Second)
 	m.Operated(true, "tools/call", "tool_error", time.Second)
 	m.RequestStarted("a")

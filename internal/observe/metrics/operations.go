@@ -1,8 +1,10 @@
-package telemetry
+package metrics
 
 import (
 	"strconv"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -20,16 +22,16 @@ const otherMethod = "_OTHER"
 // operations measures requests of agents and requests to servers, in the series of OpenTelemetry's
 // conventions.
 type operations struct {
-	server, client *family
+	server, client *prometheus.HistogramVec
 	known          map[string]bool // error types of weir's own, which always have a series
 	errorTypes     labels          // the others
 }
 
 func newOperations() operations {
-	of := func(side, help string) *family {
-		return &family{
-			name: "mcp_" + side + "_operation_duration_seconds", help: help, kind: histogram, labels: []string{"error_type", "mcp_method_name"}, buckets: operationBuckets,
-		}
+	of := func(side, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "mcp_" + side + "_operation_duration_seconds", Help: help, Buckets: operationBuckets,
+		}, []string{"error_type", "mcp_method_name"})
 	}
 	return operations{
 		server:     of("server", "Time from a request of an agent to its answer, by method and type of error: tool_error, the code of the JSON-RPC error, or empty."),
@@ -58,7 +60,7 @@ func (m *Metrics) Operated(client bool, method, errorType string, took time.Dura
 	if errorType != "" && !m.operations.known[errorType] {
 		errorType = m.operations.errorTypes.bound(errorType)
 	}
-	f.observe(took.Seconds(), errorType, knownMethod(method))
+	f.WithLabelValues(errorType, knownMethod(method)).Observe(took.Seconds())
 }
 
 // knownMethod returns the label of a method.
@@ -70,22 +72,4 @@ func knownMethod(method string) string {
 		return method
 	}
 	return otherMethod
-}
-
-// SpanFigures say what became of spans.
-type SpanFigures struct {
-	Sent     int64 // the collector took them
-	Dropped  int64 // they found no room in the queue
-	Failed   int64 // the collector was not reached, or refused the request
-	Rejected int64 // the collector refused single spans
-}
-
-// family returns the series of spans.
-func (s SpanFigures) family() *family {
-	f := &family{name: "weir_spans_total", help: "Spans of sampled traces, by what became of them: sent, dropped for want of room, failed to be sent, rejected by the collector.", kind: counter, labels: []string{"outcome"}}
-	f.add(float64(s.Sent), "sent")
-	f.add(float64(s.Dropped), "dropped")
-	f.add(float64(s.Failed), "failed")
-	f.add(float64(s.Rejected), "rejected")
-	return f
 }

@@ -1,4 +1,4 @@
-package telemetry
+package metrics
 
 import (
 	"compress/gzip"
@@ -17,6 +17,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/weir-mcp/weir/internal/observe/telemetry"
 )
 
 func scrape(t testing.TB, m *Metrics) string {
@@ -36,33 +38,33 @@ func TestMetrics(t *testing.T) {
 			return map[string]UpstreamFigures{"a": {"ready", 2}, "b": {"failed", 0}}
 		},
 	})
-	execute := func(e Event) {
+	execute := func(e telemetry.Event) {
 		e.MetaTool = "tool_execute"
 		m.Observe(e)
 	}
-	execute(Event{Name: ExecuteCompleted, ToolID: "a:x@1", Upstream: "a", Attempts: 3, Duration: 20 * time.Millisecond})
-	execute(Event{Name: ExecuteCompleted, ToolID: "a:x@1", Upstream: "a", Attempts: 1, IsError: true})
-	execute(Event{Name: ExecuteCacheHit, ToolID: "a:x@1", Upstream: "a"})
-	execute(Event{Name: ExecuteDryRun, ToolID: "a:x@1", Upstream: "a"})
-	execute(Event{Name: ExecuteFailed, ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
-	execute(Event{Name: ExecuteFailed, ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool:a:x@1/session"})
-	execute(Event{Name: ExecuteFailed, Code: "HYDRATE_FAILED"})
-	passed := func(e Event) {
-		e.Name, e.Method, e.Upstream = PassthroughCompleted, "tools/call", "a"
+	execute(telemetry.Event{Name: telemetry.ExecuteCompleted, ToolID: "a:x@1", Upstream: "a", Attempts: 3, Duration: 20 * time.Millisecond})
+	execute(telemetry.Event{Name: telemetry.ExecuteCompleted, ToolID: "a:x@1", Upstream: "a", Attempts: 1, IsError: true})
+	execute(telemetry.Event{Name: telemetry.ExecuteCacheHit, ToolID: "a:x@1", Upstream: "a"})
+	execute(telemetry.Event{Name: telemetry.ExecuteDryRun, ToolID: "a:x@1", Upstream: "a"})
+	execute(telemetry.Event{Name: telemetry.ExecuteFailed, ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
+	execute(telemetry.Event{Name: telemetry.ExecuteFailed, ToolID: "a:x@1", Upstream: "a", Code: "RATE_LIMITED", Scope: "tool:a:x@1/session"})
+	execute(telemetry.Event{Name: telemetry.ExecuteFailed, Code: "HYDRATE_FAILED"})
+	passed := func(e telemetry.Event) {
+		e.Name, e.Method, e.Upstream = telemetry.PassthroughCompleted, "tools/call", "a"
 		m.Observe(e)
 	}
-	passed(Event{ToolID: "a:x#0badcafe"})
-	passed(Event{ToolID: "a:x@1#0badcafe", IsError: true})
-	passed(Event{ToolID: "a:x#0badcafe", Unread: true})
-	passed(Event{Code: "UPSTREAM_TIMEOUT"})
-	m.Observe(Event{Name: PassthroughCompleted, Method: "resources/read", Upstream: "a"})
+	passed(telemetry.Event{ToolID: "a:x#0badcafe"})
+	passed(telemetry.Event{ToolID: "a:x@1#0badcafe", IsError: true})
+	passed(telemetry.Event{ToolID: "a:x#0badcafe", Unread: true})
+	passed(telemetry.Event{Code: "UPSTREAM_TIMEOUT"})
+	m.Observe(telemetry.Event{Name: telemetry.PassthroughCompleted, Method: "resources/read", Upstream: "a"})
 	m.RequestStarted("a")
 	m.RequestStarted("a")
 	m.RequestEnded("a", 3*time.Second)
-	m.Observe(Event{Name: "browse.failed", MetaTool: "tool_browse", Code: "PATH_INVALID"})
-	m.Observe(Event{Name: CatalogRefresh, Upstream: "a"})
-	m.Observe(Event{Name: CatalogLoaded})
-	m.Observe(Event{Name: "something.else"})
+	m.Observe(telemetry.Event{Name: "browse.failed", MetaTool: "tool_browse", Code: "PATH_INVALID"})
+	m.Observe(telemetry.Event{Name: telemetry.CatalogRefresh, Upstream: "a"})
+	m.Observe(telemetry.Event{Name: telemetry.CatalogLoaded})
+	m.Observe(telemetry.Event{Name: "something.else"})
 	got := scrape(t, m)
 	for _, want := range []string{
 		`weir_calls_total{outcome="ok",tool="a:x",upstream="a"} 2`, `weir_calls_total{outcome="tool_error",tool="a:x",upstream="a"} 2`,
@@ -93,7 +95,7 @@ func TestMetricsBoundLabels(t *testing.T) {
 	}
 	m := NewMetrics(Totals{Version: "v1", Upstreams: func() map[string]UpstreamFigures { return upstreams }})
 	for i := range 3 * maxLabels {
-		m.Observe(Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: fmt.Sprint("a:t", i), Upstream: fmt.Sprint("u", i)})
+		m.Observe(telemetry.Event{Name: telemetry.ExecuteCompleted, MetaTool: "tool_execute", ToolID: fmt.Sprint("a:t", i), Upstream: fmt.Sprint("u", i)})
 	}
 	got := scrape(t, m)
 	if n := strings.Count(got, "weir_calls_total{"); n > maxLabels+1 {
@@ -110,8 +112,8 @@ func TestMetricsPassTheLint(t *testing.T) {
 		Tokens: func() (int64, int64) { return 10, 1000 }, Uncounted: func() int64 { return 1 }, Sessions: func() int { return 2 }, Tools: func() int { return 3 },
 		Artifacts: func() (int, int64) { return 4, 5000 }, Upstreams: func() map[string]UpstreamFigures { return map[string]UpstreamFigures{"a": {"ready", 1}} },
 	})
-	m.Observe(Event{Name: ExecuteCacheHit, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1, Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
-	m.Observe(Event{Name: CatalogRefresh, Upstream: "a"})
+	m.Observe(telemetry.Event{Name: telemetry.ExecuteCacheHit, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1, Code: "RATE_LIMITED", Scope: "tool_execute/minute"})
+	m.Observe(telemetry.Event{Name: telemetry.CatalogRefresh, Upstream: "a"})
 	m.RequestStarted("a")
 	m.RequestEnded("a", time.Second)
 	problems, err := promlint.New(strings.NewReader(scrape(t, m))).Lint()
@@ -130,7 +132,7 @@ func TestMetricsPassTheLint(t *testing.T) {
 func TestToolLabelOutlivesItsSchema(t *testing.T) {
 	m := NewMetrics(Totals{Version: "v1"})
 	for i := range 100 {
-		m.Observe(Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: fmt.Sprintf("a:x#%08x", i), Upstream: "a"})
+		m.Observe(telemetry.Event{Name: telemetry.ExecuteCompleted, MetaTool: "tool_execute", ToolID: fmt.Sprintf("a:x#%08x", i), Upstream: "a"})
 	}
 	if got := scrape(t, m); !strings.Contains(got, `weir_calls_total{outcome="ok",tool="a:x",upstream="a"} 100`) || strings.Count(got, "weir_calls_total{") != 1 {
 		t.Error("each schema has a series of its own")
@@ -207,7 +209,7 @@ func TestMetricsCompressed(t *testing.T) {
 
 func BenchmarkObserve(b *testing.B) {
 	m := NewMetrics(Totals{Version: "v1"})
-	e := Event{Name: ExecuteCompleted, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1}
+	e := telemetry.Event{Name: telemetry.ExecuteCompleted, MetaTool: "tool_execute", ToolID: "a:x@1", Upstream: "a", Attempts: 1}
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Observe(e)
