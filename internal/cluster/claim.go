@@ -58,7 +58,7 @@ func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, erro
 	if Apart(n) { // the others would find that the holder is gone, and the holder would not fence itself
 		return nil, fmt.Errorf("%s cannot be claimed before this node is in the cluster: %w", key, store.ErrUnavailable)
 	}
-	rev, by, err := n.take(ctx, l, taking{key: key, strict: strict})
+	rev, by, err := n.take(ctx, l, claimOptions{key: key, strict: strict})
 	switch {
 	case err != nil:
 		return nil, err
@@ -79,19 +79,19 @@ func (n *Node) Claim(ctx context.Context, key string, strict bool) (*Claim, erro
 // owner's INC: this node's, or the INC of a node that is there. The document ends after ttl. In a partition two
 // nodes may count as the owner for some seconds.
 func (n *Node) Take(ctx context.Context, key string, ttl time.Duration) (inc string, err error) {
-	_, inc, err = n.take(ctx, n.current(), taking{key: key, ttl: ttl, drained: true})
+	_, inc, err = n.take(ctx, n.current(), claimOptions{key: key, ttl: ttl, drained: true})
 	return inc, err
 }
 
 // takeSeen is Take for a caller that has just read the document. It returns the document in whose place the one of
 // this node is as well.
 func takeSeen(ctx context.Context, n *Node, doc store.Doc, key string, ttl time.Duration) (inc string, was store.Doc, err error) {
-	_, inc, err = n.take(ctx, n.current(), taking{key: key, ttl: ttl, drained: true, seen: &doc, was: &was})
+	_, inc, err = n.take(ctx, n.current(), claimOptions{key: key, ttl: ttl, drained: true, seen: &doc, was: &was})
 	return inc, was, err
 }
 
-// taking says what take takes, and from which nodes.
-type taking struct {
+// claimOptions are the arguments of take.
+type claimOptions struct {
 	key     string
 	ttl     time.Duration
 	strict  bool       // waits until the holder has fenced itself
@@ -101,7 +101,7 @@ type taking struct {
 }
 
 // take makes an incarnation the owner of a document.
-func (n *Node) take(ctx context.Context, l *life, t taking) (rev uint64, by string, err error) {
+func (n *Node) take(ctx context.Context, l *life, t claimOptions) (rev uint64, by string, err error) {
 	mine, err := json.Marshal(owner{V: 1, Inc: l.inc})
 	if err != nil {
 		return 0, "", err

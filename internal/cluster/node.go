@@ -196,7 +196,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 
 // join holds a lease for the node once known is closed and no node that is present is foreign.
 func (n *Node) join(known <-chan struct{}) {
-	var t told
+	var t loggedState
 	n.lease = lease.Hold(lease.Options{
 		Docs: n.o.Docs, Prefix: "n.", Value: n.document, Held: n.held, Lost: n.fence, Logger: n.log.With("node", n.o.Name),
 		Name: func(context.Context) string {

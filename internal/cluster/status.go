@@ -89,16 +89,17 @@ func Differing(all []NodeStatus) map[string][]string {
 	return by
 }
 
-// told is what the log was told of other nodes. The goroutine of run owns it.
-type told struct {
+// loggedState remembers what was logged about other nodes, so that it is logged once. Only the
+// goroutine of run uses it.
+type loggedState struct {
 	skewed  map[string]bool // by INC
 	differs time.Time       // since when configurations differ
-	configs string          // the difference that was told
+	configs string          // the difference that was logged
 	writes  int             // the version in which documents are written
 }
 
-// compare tells the log of nodes that do not agree with each other.
-func compare(n *Node, t *told) {
+// compare logs nodes that do not agree with each other.
+func compare(n *Node, t *loggedState) {
 	all := Status(n)
 	if now := written(n); now != t.writes {
 		if t.writes != 0 {

@@ -27,9 +27,9 @@ type frozenCard struct {
 	scored bool
 }
 
-// shown holds cards in the order of the answer. Those that a query found when they were first seen
+// shownCards holds cards in the order of the answer. Those that a query found when they were first seen
 // have a score in JSON.
-type shown struct {
+type shownCards struct {
 	cards  []catalog.Card
 	scored []bool
 }
@@ -69,7 +69,7 @@ func (p *stablePrefix) put(id string, f *frozenCard) {
 // arrange puts cards into cache-stable order (spec/gateway §5.1): seen cards with the bytes of
 // their first answer, then the marker, then new cards, both parts by ascending id. It keeps all
 // cards. The marker appears only between two non-empty parts.
-func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, scored bool) shown {
+func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, scored bool) shownCards {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	p := &st.stable
@@ -96,7 +96,7 @@ func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, score
 	byID := func(a, b *frozenCard) int { return strings.Compare(a.card.ID, b.card.ID) }
 	slices.SortFunc(old, byID)
 	slices.SortFunc(fresh, byID)
-	out := shown{make([]catalog.Card, 0, len(cards)+1), make([]bool, 0, len(cards)+1)}
+	out := shownCards{make([]catalog.Card, 0, len(cards)+1), make([]bool, 0, len(cards)+1)}
 	add := func(list []*frozenCard) {
 		for i := range list {
 			out.cards, out.scored = append(out.cards, list[i].card), append(out.scored, list[i].scored)
