@@ -267,14 +267,14 @@ func tryPlan(a *process, ctx context.Context, m *setup.Machine, p *setup.Plan, n
 	opts.Dir = filepath.Dir(m.Config)
 	opts.Omit = app.OmitItself(a.environ(), false)
 	conf, warnings, err := config.Parse(m.Config, doc, opts)
-	a.warn(warnings)
+	warn(a.stderr, warnings)
 	if err != nil {
 		return nil, err
 	}
 	if names != nil {
 		conf.Servers = slices.DeleteFunc(conf.Servers, func(s *config.Server) bool { return !slices.Contains(names, s.Name) })
 	}
-	lineage, err := descend(a, m.Config)
+	lineage, err := descend(a.lookupEnv, m.Config)
 	if err != nil {
 		return nil, err
 	}

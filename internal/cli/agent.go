@@ -109,7 +109,7 @@ func runAgent(a *process, ctx context.Context, f agentFlags) error {
 	if f.quiet {
 		level = "warn"
 	}
-	o.Logger = a.newEventLog(&config.Config{Log: config.Log{Level: level, Format: config.LogAuto}}).Logger
+	o.Logger = newEventLog(a.stderr, &config.Config{Log: config.Log{Level: level, Format: config.LogAuto}}).Logger
 	o.Connect = func(q agentserver.QueueConfig) (any, func(), error) { return sharedTasks(q, o.Logger) }
 	ready := false
 	o.Ready = func(at net.Addr) {
@@ -167,17 +167,17 @@ func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 	}
 	var err error
 	if o.Concurrency == 0 {
-		if o.Concurrency, err = numberVariable(a, "AGENT_CONCURRENCY", 1, 10_000, 0); err != nil {
+		if o.Concurrency, err = numberVariable(a.lookupEnv, "AGENT_CONCURRENCY", 1, 10_000, 0); err != nil {
 			return o, err
 		}
 	}
-	if o.Addr, err = agentAddr(a, f, &o); err != nil {
+	if o.Addr, err = agentAddr(a.lookupEnv, f, &o); err != nil {
 		return o, err
 	}
 	o.RouterToken, _ = a.lookupEnv("AGENT_TOKEN")
 	switch {
 	case f.router == noValue:
-		o.Router = routerURL(a)
+		o.Router = routerURL(a.lookupEnv)
 	case f.router != "":
 		u, err := url.Parse(f.router)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -185,7 +185,7 @@ func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 		}
 		o.Router = strings.TrimSuffix(strings.TrimSuffix(f.router, "/"), "/mcp")
 	}
-	if o.InvocationKey, err = invocationKey(a, f); err != nil {
+	if o.InvocationKey, err = invocationKey(a.lookupEnv, f); err != nil {
 		return o, err
 	}
 	host, _, err := net.SplitHostPort(o.Addr)
@@ -199,7 +199,7 @@ func agentOptions(a *process, f agentFlags) (agentserver.Options, error) {
 }
 
 // agentAddr returns the address that the agent listens on.
-func agentAddr(a *process, f agentFlags, o *agentserver.Options) (string, error) {
+func agentAddr(lookupEnv func(string) (string, bool), f agentFlags, o *agentserver.Options) (string, error) {
 	if f.listen != "" {
 		if f.port != noPort {
 			return "", failf(exitUsage, "--listen and --port: keep one of them")
@@ -209,7 +209,7 @@ func agentAddr(a *process, f agentFlags, o *agentserver.Options) (string, error)
 	port := f.port
 	if port == noPort {
 		var err error
-		if port, err = numberVariable(a, "AGENT_PORT", 0, 65535, portOf(o)); err != nil {
+		if port, err = numberVariable(lookupEnv, "AGENT_PORT", 0, 65535, portOf(o)); err != nil {
 			return "", err
 		}
 	}
@@ -226,8 +226,8 @@ func portOf(o *agentserver.Options) int {
 }
 
 // numberVariable reads an environment variable that holds a number.
-func numberVariable(a *process, name string, least, most, absent int) (int, error) {
-	text, ok := a.lookupEnv(name)
+func numberVariable(lookupEnv func(string) (string, bool), name string, least, most, absent int) (int, error) {
+	text, ok := lookupEnv(name)
 	if !ok || strings.TrimSpace(text) == "" {
 		return absent, nil
 	}
@@ -239,9 +239,9 @@ func numberVariable(a *process, name string, least, most, absent int) (int, erro
 }
 
 // routerURL returns the router that ROUTER_HOST and ROUTER_PORT name.
-func routerURL(a *process) string {
-	host, _ := a.lookupEnv("ROUTER_HOST")
-	port, _ := a.lookupEnv("ROUTER_PORT")
+func routerURL(lookupEnv func(string) (string, bool)) string {
+	host, _ := lookupEnv("ROUTER_HOST")
+	port, _ := lookupEnv("ROUTER_PORT")
 	if host == "" {
 		host = "localhost"
 	}
@@ -252,8 +252,8 @@ func routerURL(a *process) string {
 }
 
 // invocationKey reads the router's public key or secret; it returns nil if none is given.
-func invocationKey(a *process, f agentFlags) (any, error) {
-	secret, _ := a.lookupEnv("AGENT_INVOCATION_SECRET")
+func invocationKey(lookupEnv func(string) (string, bool), f agentFlags) (any, error) {
+	secret, _ := lookupEnv("AGENT_INVOCATION_SECRET")
 	switch {
 	case f.key != "":
 		public, err := app.ReadKey(f.key, x509.ParsePKIXPublicKey)

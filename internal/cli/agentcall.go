@@ -87,7 +87,7 @@ func routerOf(a *process, ctx context.Context, t target) (base, token string, er
 		}
 	}
 	if at == "" {
-		return routerURL(a), token, nil
+		return routerURL(a.lookupEnv), token, nil
 	}
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -22,11 +22,11 @@ const maxAnswer = 64 << 10
 func askInputs(a *process, ctx context.Context) func(config.Input) (string, bool, error) {
 	q, ok := newQuestions(a)
 	if !ok {
-		return func(in config.Input) (string, bool, error) { return answerInput(a, ctx, in) }
+		return func(in config.Input) (string, bool, error) { return answerInput(ctx, in) }
 	}
 	return func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
-			return answerInput(a, ctx, in)
+			return answerInput(ctx, in)
 		}
 		return q.ask(ctx, in)
 	}

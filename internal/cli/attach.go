@@ -71,7 +71,7 @@ func runAttach(a *process, ctx context.Context, f attachFlags) error {
 	if err != nil {
 		return err
 	}
-	if _, err := descend(a, c.path); err != nil {
+	if _, err := descend(a.lookupEnv, c.path); err != nil {
 		return err
 	}
 	header := http.Header{}
@@ -88,7 +88,7 @@ func runAttach(a *process, ctx context.Context, f attachFlags) error {
 // findForAttach returns the configuration of weir attach. Clients start it in any folder, so a file
 // there without an agreement does not keep it from the person's own configuration.
 func findForAttach(a *process, named string) (*foundConfig, error) {
-	c, err := findConfig(a, named)
+	c, err := findConfig(a.lookupEnv, named)
 	if err != nil {
 		return nil, err
 	}

@@ -214,7 +214,7 @@ end is shown as "no end". At most the last 10,000 calls are shown.`,
 				a.note("no call of %s is in the log", args[0])
 				return nil
 			}
-			return printCalls(a, rows)
+			return printCalls(a.stdout, rows)
 		},
 	}
 	cmd.Flags().StringVar(&configPath, "config", "", "configuration (default: the one of this folder, else yours)")
@@ -268,7 +268,7 @@ func callsOf(path, name string, since time.Duration) (rows []auditRecord, err er
 }
 
 // printCalls prints calls as a table.
-func printCalls(a *process, list []auditRecord) error {
+func printCalls(stdout terminal, list []auditRecord) error {
 	var rows [][]cell
 	for _, r := range list {
 		outcome := r.Outcome
@@ -287,7 +287,7 @@ func printCalls(a *process, list []auditRecord) error {
 			{"", r.Time.Local().Format(time.DateTime)}, {"", r.Principal}, {"", r.what()}, {"", r.Method}, {style, outcome}, {"", took}, {dim, r.IP},
 		})
 	}
-	return printTable(a.stdout, []column{{"TIME", whole}, {"PRINCIPAL", between}, {"WHAT", between}, {"METHOD", spare}, {"OUTCOME", whole}, {"MS", whole}, {"FROM", spare}}, rows)
+	return printTable(stdout, []column{{"TIME", whole}, {"PRINCIPAL", between}, {"WHAT", between}, {"METHOD", spare}, {"OUTCOME", whole}, {"MS", whole}, {"FROM", spare}}, rows)
 }
 
 func auditTailCommand(a *process) *cobra.Command {
@@ -311,7 +311,7 @@ in the files.`,
 			}
 			var failed error
 			err = audit.Tail(cmd.Context(), path, n, follow, func(raw []byte) bool {
-				failed = printRecord(a, raw, asJSON)
+				failed = printRecord(a.stdout, raw, asJSON)
 				return failed == nil
 			})
 			return errors.Join(err, failed)
@@ -325,10 +325,10 @@ in the files.`,
 }
 
 // printRecord prints a record as one line.
-func printRecord(a *process, raw []byte, asJSON bool) error {
+func printRecord(stdout terminal, raw []byte, asJSON bool) error {
 	var r auditRecord
 	if asJSON || json.Unmarshal(raw, &r) != nil {
-		_, err := fmt.Fprintln(a.stdout, a.stdout.clean(string(raw)))
+		_, err := fmt.Fprintln(stdout, stdout.clean(string(raw)))
 		return err
 	}
 	words := []string{r.Time.Local().Format(time.DateTime), fmt.Sprintf("%-10s", r.Kind)}
@@ -340,6 +340,6 @@ func printRecord(a *process, raw []byte, asJSON bool) error {
 	if r.MS > 0 {
 		words = append(words, strconv.FormatFloat(r.MS, 'f', 1, 64)+" ms")
 	}
-	_, err := fmt.Fprintln(a.stdout, a.stdout.clean(strings.Join(words, "  ")))
+	_, err := fmt.Fprintln(stdout, stdout.clean(strings.Join(words, "  ")))
 	return err
 }

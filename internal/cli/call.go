@@ -214,7 +214,7 @@ func execute(a *process, ctx context.Context, c *client, r *callRequest, out *re
 		if err = c.person.explain(err); !r.output.program() {
 			return c.withParameters(ctx, err)
 		}
-		return refuse(a, err, true)
+		return refuse(a.stdout, err, true)
 	}
 	err = out.write(answer)
 	switch handles := answer.handles(); {
@@ -231,10 +231,10 @@ func execute(a *process, ctx context.Context, c *client, r *callRequest, out *re
 }
 
 // refuse returns err. If output is JSON, it first prints the gateway's error.
-func refuse(a *process, err error, asJSON bool) error {
+func refuse(stdout terminal, err error, asJSON bool) error {
 	var refused *gatewayError
 	if asJSON && errors.As(err, &refused) {
-		if printed := printJSON(a.stdout, refused.raw); printed != nil {
+		if printed := printJSON(stdout, refused.raw); printed != nil {
 			return printed
 		}
 	}

@@ -90,7 +90,7 @@ func (o callOutput) open(a *process) (w *resultWriter, done func(error) error, e
 	if o.file == "" {
 		return w, func(err error) error { return err }, nil
 	}
-	file, finish, err := createFile(a, o.file, o.force)
+	file, finish, err := createFile(a.stdout, o.file, o.force)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -281,7 +281,7 @@ func (w *resultWriter) saveNext(n int, p piece) error {
 		if _, err := os.Lstat(name); err == nil && !w.output.force {
 			continue
 		}
-		out, finish, err := createFile(w.a, name, w.output.force)
+		out, finish, err := createFile(w.a.stdout, name, w.output.force)
 		if err != nil {
 			return err
 		}

@@ -270,10 +270,10 @@ func (c *client) allCards(ctx context.Context) (*browsed, error) {
 }
 
 // printCards prints cards: as a table on a screen, otherwise in the form that agents read.
-func printCards(a *process, cards []card) error {
-	if !a.stdout.screen() {
+func printCards(stdout terminal, cards []card) error {
+	if !stdout.screen() {
 		for _, c := range cards {
-			if _, err := fmt.Fprintln(a.stdout, c.render()); err != nil {
+			if _, err := fmt.Fprintln(stdout, c.render()); err != nil {
 				return err
 			}
 		}
@@ -287,5 +287,5 @@ func printCards(a *process, cards []card) error {
 		}
 		rows[i] = []cell{{cyan, c.ID}, {"", text}}
 	}
-	return printTable(a.stdout, []column{{"ID", between}, {"DESCRIPTION", ending}}, rows)
+	return printTable(stdout, []column{{"ID", between}, {"DESCRIPTION", ending}}, rows)
 }

@@ -108,7 +108,7 @@ until it is told to end.`,
 }
 
 func runComputer(a *process, ctx context.Context, f computerFlags) error {
-	key, err := computerKey(a, f)
+	key, err := computerKey(a.stdout, f)
 	if err != nil || f.showKey {
 		return err
 	}
@@ -120,7 +120,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 	if err != nil {
 		return err
 	}
-	hub, err := computerHub(a, f)
+	hub, err := computerHub(a.lookupEnv, f)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 			return failf(exitUsage, "this machine has no name (%w); pass one with --name", err)
 		}
 	}
-	log := a.newEventLog(&config.Config{Log: config.Log{Level: "info", Format: config.LogAuto}})
+	log := newEventLog(a.stderr, &config.Config{Log: config.Log{Level: "info", Format: config.LogAuto}})
 	interactive := !f.batch && (f.interactive || onTerminal(a))
 	if interactive {
 		log.Level.Set(slog.LevelWarn)
@@ -139,7 +139,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 		Name: f.name, Key: key, LookupEnv: a.lookupEnv, BaseEnv: app.Inherited(a.environ()), Dir: filepath.Dir(path), Skills: f.skills, Landing: f.uploads,
 		ClientInfo: app.Identity(a.version), Logger: log.Logger, RunCommand: runInputCommand,
 	}
-	lineage, err := descend(a, path)
+	lineage, err := descend(a.lookupEnv, path)
 	if err != nil {
 		return err
 	}
@@ -235,10 +235,10 @@ func introduceComputer(a *process, ctx context.Context, c *computer.Computer, f 
 }
 
 // computerHub returns the hub to join.
-func computerHub(a *process, f computerFlags) (computer.Hub, error) {
+func computerHub(lookupEnv func(string) (string, bool), f computerFlags) (computer.Hub, error) {
 	token := f.token
 	if token == "" {
-		token, _ = a.lookupEnv(tokenVariable)
+		token, _ = lookupEnv(tokenVariable)
 	}
 	h := computer.Hub{URL: f.hub, Office: f.office, Namespace: f.namespace, Token: token, Version: f.version, KeepTrying: true}
 	if f.tokenFile != "" {
@@ -288,7 +288,7 @@ func tokenIn(file string) (string, error) {
 }
 
 // computerKey reads the private key. If the file does not exist, it generates a key.
-func computerKey(a *process, f computerFlags) (ed25519.PrivateKey, error) {
+func computerKey(stdout terminal, f computerFlags) (ed25519.PrivateKey, error) {
 	if f.key == "" {
 		if f.showKey {
 			return nil, failf(exitUsage, "--show-key needs --key FILE")
@@ -312,7 +312,7 @@ func computerKey(a *process, f computerFlags) (ed25519.PrivateKey, error) {
 		return nil, failf(exitUsage, "--key: %s holds no Ed25519 private key; openssl genpkey -algorithm ed25519 makes one", f.key)
 	}
 	if f.showKey {
-		fmt.Fprintln(a.stdout, smcp.EncodeKey(key.Public().(ed25519.PublicKey)))
+		fmt.Fprintln(stdout, smcp.EncodeKey(key.Public().(ed25519.PublicKey)))
 	}
 	return key, nil
 }

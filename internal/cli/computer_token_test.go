@@ -11,7 +11,7 @@ import (
 // anything else than one token is refused.
 func TestTokenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	hub, err := computerHub(&process{lookupEnv: func(string) (string, bool) { return "", false }}, computerFlags{hub: defaultHub, tokenFile: file})
+	hub, err := computerHub(func(string) (string, bool) { return "", false }, computerFlags{hub: defaultHub, tokenFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestTokenFile(t *testing.T) {
 			t.Errorf("%.20q: %q, %v", tt.text, got, err)
 		}
 	}
-	if _, err := computerHub(&process{lookupEnv: os.LookupEnv}, computerFlags{hub: defaultHub, token: "x", tokenFile: file}); err == nil {
+	if _, err := computerHub(os.LookupEnv, computerFlags{hub: defaultHub, token: "x", tokenFile: file}); err == nil {
 		t.Error("--token and --token-file together are accepted")
 	}
 }

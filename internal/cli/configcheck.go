@@ -24,7 +24,7 @@ func configCommand(a *process) *cobra.Command {
 		Args:  positional(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(configCheckCommand(a), configShowCommand(a), configSchemaCommand(a))
+	cmd.AddCommand(configCheckCommand(a), configShowCommand(a), configSchemaCommand(a.stdout))
 	return cmd
 }
 
@@ -70,18 +70,18 @@ func asProblemJSON(p config.Problem) problemJSON {
 }
 
 func checkConfig(a *process, ctx context.Context, path string, strict, asJSON bool) error {
-	found, err := findConfig(a, path)
+	found, err := findConfig(a.lookupEnv, path)
 	if err != nil {
 		return err
 	}
 	path = found.path
 	opts := configOptions(a, ctx)
-	opts.Strict, opts.Check, opts.Omit = strict, func(s *config.Server) error { return checkStart(a, s) }, app.OmitItself(a.environ(), true)
+	opts.Strict, opts.Check, opts.Omit = strict, func(s *config.Server) error { return checkStart(a.environ, s) }, app.OmitItself(a.environ(), true)
 	opts.Inputs = func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
 			return "unknown", true, nil // a check must not run programs
 		}
-		return answerInput(a, ctx, in)
+		return answerInput(ctx, in)
 	}
 	c, warnings, err := config.Load(path, opts)
 	if of := ofAgent(path, err); of != nil {
@@ -122,7 +122,7 @@ func checkConfig(a *process, ctx context.Context, path string, strict, asJSON bo
 		}
 		return nil
 	}
-	a.warn(warnings)
+	warn(a.stderr, warnings)
 	if err != nil {
 		return err
 	}
@@ -175,8 +175,8 @@ func faulty(c *config.Config) (names []string) {
 
 // checkStart implements config.Options.Check: it looks for a server's program in the same way as
 // starting it would.
-func checkStart(a *process, s *config.Server) error {
-	env := app.Inherited(a.environ())
+func checkStart(environ func() []string, s *config.Server) error {
+	env := app.Inherited(environ())
 	for name, value := range s.Env {
 		env = append(env, name+"="+value.Reveal())
 	}
@@ -231,13 +231,13 @@ func ofAgent(path string, err error) error {
 }
 
 // warn prints the warnings of a configuration.
-func (a *process) warn(warnings []config.Warning) {
+func warn(stderr terminal, warnings []config.Warning) {
 	for _, w := range warnings {
-		fmt.Fprintln(a.stderr, a.stderr.paint(yellow, "warning: ")+a.stderr.clean(w.String()))
+		fmt.Fprintln(stderr, stderr.paint(yellow, "warning: ")+stderr.clean(w.String()))
 	}
 }
 
-func configSchemaCommand(a *process) *cobra.Command {
+func configSchemaCommand(stdout terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of weir.yaml",
@@ -248,7 +248,7 @@ written. With the YAML language server, put this in the file's first line:
 		Example: "  weir config schema > weir.schema.json",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.stdout.Write(config.Schema())
+			_, err := stdout.Write(config.Schema())
 			return err
 		},
 	}
@@ -258,7 +258,7 @@ written. With the YAML language server, put this in the file's first line:
 func configOptions(a *process, ctx context.Context) config.Options {
 	opts := withSecrets(a, config.System())
 	opts.FreePort = freePort
-	opts.Inputs = func(in config.Input) (string, bool, error) { return answerInput(a, ctx, in) }
+	opts.Inputs = func(in config.Input) (string, bool, error) { return answerInput(ctx, in) }
 	return opts
 }
 
@@ -267,7 +267,7 @@ const inputTimeout = 30 * time.Second
 
 // answerInput runs the command of an input. It never asks a person: weir may run without a
 // terminal, and its standard input may carry MCP. askInputs asks people.
-func answerInput(a *process, ctx context.Context, in config.Input) (string, bool, error) {
+func answerInput(ctx context.Context, in config.Input) (string, bool, error) {
 	if in.Type != config.InputCommand || in.Command == "" {
 		return "", false, nil
 	}
@@ -281,7 +281,7 @@ func answerInput(a *process, ctx context.Context, in config.Input) (string, bool
 }
 
 // descend returns the lineage of this process when it serves the configuration at path.
-func descend(a *process, path string) (app.Lineage, error) {
-	text, _ := a.lookupEnv(app.ParentVariable)
+func descend(lookupEnv func(string) (string, bool), path string) (app.Lineage, error) {
+	text, _ := lookupEnv(app.ParentVariable)
 	return app.Descend(text, path)
 }

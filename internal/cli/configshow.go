@@ -37,7 +37,7 @@ command of inputs runs.`,
 }
 
 func showConfig(a *process, ctx context.Context, path string, keys []string, set, origins, asJSON bool) error {
-	found, err := findConfig(a, path)
+	found, err := findConfig(a.lookupEnv, path)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func showConfig(a *process, ctx context.Context, path string, keys []string, set
 	if of := ofAgent(found.path, err); of != nil {
 		warnings, err = nil, of
 	}
-	a.warn(warnings)
+	warn(a.stderr, warnings)
 	if err != nil {
 		return err
 	}

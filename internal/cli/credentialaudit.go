@@ -37,7 +37,7 @@ func newCredentialLog(a *process, c *config.Config, named, command string) (*cre
 	if c == nil || c.Audit.Dir == "" {
 		return l, nil
 	}
-	found, err := findConfig(a, named)
+	found, err := findConfig(a.lookupEnv, named)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func credentialsOf(a *process, c *config.Config) (*vault.File, error) {
 // chosenCredentials returns the sign-ins that a command works on: those of a configuration, if one is
 // named or found, else those of this user. The log tells of what the command changes in them.
 func chosenCredentials(a *process, ctx context.Context, path, command string) (*vault.File, *credentialLog, error) {
-	if _, err := findConfig(a, path); path == "" && errors.Is(err, config.ErrNotFound) {
+	if _, err := findConfig(a.lookupEnv, path); path == "" && errors.Is(err, config.ErrNotFound) {
 		store, err := personalCredentials(a)
 		return store, &credentialLog{}, err
 	}
@@ -85,7 +85,7 @@ func ofKinds(ctx context.Context, store vault.Store, kinds ...vault.Kind) ([]vau
 // configuredServers returns how to find a server of the configuration by its name, for a sign-out. It
 // is nil if there is no configuration: sign-ins of this user outlive it.
 func configuredServers(a *process, ctx context.Context, path string) func(name string) (*oauth.Server, bool) {
-	if _, err := findConfig(a, path); err != nil {
+	if _, err := findConfig(a.lookupEnv, path); err != nil {
 		return nil
 	}
 	c, err := configForLogin(a, ctx, path)
@@ -118,7 +118,7 @@ func personalCredentials(a *process) (*vault.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := openSecrets(a)
+	secrets, err := openSecrets(a.lookupEnv)
 	if err != nil {
 		return nil, err
 	}

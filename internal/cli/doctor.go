@@ -115,7 +115,7 @@ func (d *examination) prepare(ctx context.Context, named string) error {
 	}
 	s.Machine, s.How, s.Journal = m.Env, m.How, m.Journal
 	s.Service = serviceForDoctor(a)
-	found, err := findConfig(a, named)
+	found, err := findConfig(a.lookupEnv, named)
 	if errors.Is(err, config.ErrNotFound) {
 		return nil
 	}
@@ -202,7 +202,7 @@ func repair(a *process, ctx context.Context, list []doctor.Finding) error {
 			fmt.Fprintf(a.stdout, "     weir undo %d takes it back\n", operation)
 		}
 		if err != nil {
-			a.complain(fmt.Errorf("%s: %w", f.Thing, err))
+			complain(a.stderr, fmt.Errorf("%s: %w", f.Thing, err))
 			left++
 			continue
 		}

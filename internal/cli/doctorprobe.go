@@ -33,7 +33,7 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 	if d.setup.Distrust != nil {
 		return doctor.Report{}, d.setup.Distrust
 	}
-	lineage, err := descend(d.a, d.setup.Path)
+	lineage, err := descend(d.a.lookupEnv, d.setup.Path)
 	if err != nil {
 		return doctor.Report{}, err
 	}

@@ -77,7 +77,7 @@ func printEvents(ctx context.Context, a *process, o *operator, query url.Values,
 		if asJSON {
 			_, err = fmt.Fprintf(a.stdout, "%s\n", lines.Bytes())
 		} else {
-			err = printEvent(a, lines.Bytes())
+			err = printEvent(a.stdout, lines.Bytes())
 		}
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ func printEvents(ctx context.Context, a *process, o *operator, query url.Values,
 }
 
 // printEvent prints an event as a line for people.
-func printEvent(a *process, line []byte) error {
+func printEvent(stdout terminal, line []byte) error {
 	var e struct {
 		Time      time.Time `json:"time"`
 		Name      string    `json:"event"`
@@ -116,7 +116,7 @@ func printEvent(a *process, line []byte) error {
 	if json.Unmarshal(line, &e) != nil {
 		return failf(exitUnavailable, "the gateway sent a line that is no JSON")
 	}
-	out := a.stdout
+	out := stdout
 	text := out.paint(dim, e.Time.Local().Format(time.DateTime))
 	what := e.Tool
 	if what == "" {

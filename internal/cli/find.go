@@ -74,7 +74,7 @@ func findTools(a *process, cmd *cobra.Command, t target, args browseArgs, asJSON
 	}
 	found, err := c.browse(cmd.Context(), args)
 	if err != nil {
-		return refuse(a, err, asJSON)
+		return refuse(a.stdout, err, asJSON)
 	}
 	switch {
 	case asJSON:
@@ -84,7 +84,7 @@ func findTools(a *process, cmd *cobra.Command, t target, args browseArgs, asJSON
 	case len(found.cards) == 0:
 		a.note("There is nothing here.")
 	default:
-		err = printCards(a, found.cards)
+		err = printCards(a.stdout, found.cards)
 	}
 	noteMissed(a, found)
 	return err

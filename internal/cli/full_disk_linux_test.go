@@ -36,7 +36,7 @@ func TestTableKeepsWhatIsThere(t *testing.T) {
 	a := &process{}
 	write := func(name, text string, force bool) error {
 		t.Helper()
-		out, finish, err := createFile(a, name, force)
+		out, finish, err := createFile(a.stdout, name, force)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func TestTableKeepsWhatIsThere(t *testing.T) {
 	// One that comes while the rows are on their way stays, too, and so does a link's.
 	for _, come := range []func(string) error{func(name string) error { return os.WriteFile(name, []byte("mine"), 0o600) }, func(name string) error { return os.Symlink(file, name) }} {
 		late := filepath.Join(dir, "late")
-		out, finish, err := createFile(a, late, false)
+		out, finish, err := createFile(a.stdout, late, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestTableHeedsTheUmask(t *testing.T) {
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
 	name := filepath.Join(t.TempDir(), "rows.csv")
-	_, finish, err := createFile(&process{}, name, false)
+	_, finish, err := createFile(terminal{}, name, false)
 	if err != nil {
 		t.Fatal(err)
 	}

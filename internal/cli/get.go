@@ -75,7 +75,7 @@ func getArtifact(a *process, ctx context.Context, t target, handle, name string,
 			return failf(exitUsage, "%s is %s, and this is a screen: name a file with -o, or send standard output to a pipe", handle, mediaText(body.Header.Get("Content-Type"), body.ContentLength))
 		}
 	}
-	out, finish, err := createFile(a, name, force)
+	out, finish, err := createFile(a.stdout, name, force)
 	if err != nil {
 		return err
 	}

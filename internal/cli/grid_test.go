@@ -22,13 +22,13 @@ func TestTablesFit(t *testing.T) {
 		"fine": {State: "ready", Transport: "stdio", Tools: 3, Protocol: "2025-11-25", Server: "a-server-with-a-long-name 1.2.3"},
 	}}
 	tables := map[string]func(a *process) error{
-		"ls": func(a *process) error { return printUpstreams(a, health) },
+		"ls": func(a *process) error { return printUpstreams(a.stdout, health) },
 		"undo": func(a *process) error {
 			return printTable(a.stdout, []column{{"N", whole}, {"WHEN", whole}, {"STATE", whole}, {"WHAT", wrapped}},
 				[][]cell{{{cyan, "12"}, {"", "01-02 15:04"}, {"", "undone by 13"}, {"", sentence}}, {{cyan, "1"}, {"", "01-02 15:04"}, {"", "done"}, {"", "start-x-end"}}})
 		},
 		"search": func(a *process) error {
-			return printCards(a, []card{{ID: long, Description: sentence}, {ID: "fine:x#1", Description: "short"}})
+			return printCards(a.stdout, []card{{ID: long, Description: sentence}, {ID: "fine:x#1", Description: "short"}})
 		},
 		"clients": func(a *process) error {
 			return printTable(a.stdout, []column{{"CLIENT", between}, {"STATE", whole}, {"SERVERS", whole}, {"FILE", between}},
@@ -87,7 +87,7 @@ func TestPipesShowHiddenText(t *testing.T) {
 	var out bytes.Buffer
 	a := &process{stdout: terminal{Writer: &out}}
 	health := &app.Health{Upstreams: map[string]app.UpstreamHealth{"odd": {State: "ready", Server: hidden}}}
-	if err := printUpstreams(a, health); err != nil {
+	if err := printUpstreams(a.stdout, health); err != nil {
 		t.Fatal(err)
 	}
 	schema, err := json.Marshal(map[string]any{"properties": map[string]any{hidden: map[string]any{"type": "string", "default": hidden, "enum": []string{hidden}}}})

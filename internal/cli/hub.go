@@ -64,7 +64,7 @@ func hubConfig(a *process, ctx context.Context, f hubFlags) (*config.Config, err
 	} else {
 		c, _, err = config.Parse("weir.yaml", []byte("hub: {}\n"), opts)
 	}
-	a.warn(warnings)
+	warn(a.stderr, warnings)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func runHub(a *process, ctx context.Context, f hubFlags) error {
 	if err != nil {
 		return err
 	}
-	logger := a.newEventLog(c)
+	logger := newEventLog(a.stderr, c)
 	h, err := app.OpenHub(ctx, c, a.version, logger.Logger)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func runHub(a *process, ctx context.Context, f hubFlags) error {
 	watching, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer func() { stop(); beside.Wait() }()
-	beside.Go(func() { keepMemory(a, watching) })
+	beside.Go(func() { keepMemory(a.lookupEnv, watching) })
 	if f.config != "" {
 		beside.Go(func() { followHub(a, watching, f, c, h, logger) })
 	}

@@ -57,7 +57,7 @@ into the store, and weir.yaml names them as ${secret:NAME}. Nothing is started.`
   weir import cursor ./mcp.json
   weir import docker-mcp
   weir import ./files.mcpb --set allowed_directories=/home/me/notes`,
-		ValidArgsFunction: a.completeClients(true),
+		ValidArgsFunction: completeClients(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.words = args
 			m, err := a.machine(c.config)
@@ -174,15 +174,15 @@ func (c *changing) carryOut(a *process, ctx context.Context, m *setup.Machine, p
 		return err
 	}
 	if !c.asJSON {
-		return showDone(a, p, r)
+		return showDone(a.stdout, p, r)
 	}
 	out.add(r)
 	return printJSON(a.stdout, out)
 }
 
 // showDone tells a person what was done, and what is left to do.
-func showDone(a *process, p *setup.Plan, r setup.Result) error {
-	t := a.stdout
+func showDone(stdout terminal, p *setup.Plan, r setup.Result) error {
+	t := stdout
 	places := map[string][]string{}
 	for _, s := range r.Secrets {
 		places[s.Where] = append(places[s.Where], s.Name)
@@ -198,14 +198,14 @@ func showDone(a *process, p *setup.Plan, r setup.Result) error {
 			fmt.Fprintf(t, "  export %s=%s\n", s.Name, t.clean(s.String()))
 		}
 	}
-	showAdvice(a, p)
+	showAdvice(stdout, p)
 	item(t, green, "✓", "done", p.Summary)
 	_, err := fmt.Fprintln(t, "To take it back: weir undo")
 	return err
 }
 
 // showAdvice says what to do in each client whose file has changed.
-func showAdvice(a *process, p *setup.Plan) {
+func showAdvice(stdout terminal, p *setup.Plan) {
 	told := map[string]bool{}
 	for _, f := range p.Files {
 		if f.Client == nil || told[f.Client.ID] {
@@ -213,7 +213,7 @@ func showAdvice(a *process, p *setup.Plan) {
 		}
 		told[f.Client.ID] = true
 		if f.Client.Reload != clients.Live {
-			fmt.Fprintf(a.stdout, "  %s: %s\n", f.Client.Name, f.Client.Reload.Advice())
+			fmt.Fprintf(stdout, "  %s: %s\n", f.Client.Name, f.Client.Reload.Advice())
 		}
 	}
 }
@@ -241,7 +241,7 @@ With --print nothing is written: what to paste, and a link if the client has one
   weir connect cursor --profile frontend
   weir connect zed --print`,
 		Args:              positional(cobra.MinimumNArgs(1)),
-		ValidArgsFunction: a.completeClients(false),
+		ValidArgsFunction: completeClients(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, word := range args {
 				if _, ok := clients.ByID(word); !ok {
@@ -338,7 +338,7 @@ func disconnectCommand(a *process) *cobra.Command {
 		Long: `Take weir's entry out of the file of an MCP client, and put the servers back that
 "weir connect" took out, byte by byte. They stay in weir.yaml as well.`,
 		Args:              positional(cobra.MinimumNArgs(1)),
-		ValidArgsFunction: a.completeClients(false),
+		ValidArgsFunction: completeClients(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := a.machine(c.config)
 			if err != nil {
@@ -423,7 +423,7 @@ func printSources(a *process, sources []setup.Source, asJSON bool) error {
 }
 
 // completeClients completes ids of clients; it reads no file of a client.
-func (a *process) completeClients(files bool) cobra.CompletionFunc {
+func completeClients(files bool) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var out []string
 		for _, c := range clients.All() {

@@ -337,7 +337,7 @@ func (r *initRun) finish(done setup.Result) error {
 	}
 	r.offer.show(r.a)
 	r.showMenu()
-	return showDone(r.a, r.plan, done)
+	return showDone(r.a.stdout, r.plan, done)
 }
 
 // showMenu shows how many tokens the definitions of tools cost, before and now.

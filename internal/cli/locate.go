@@ -23,7 +23,7 @@ func runningURL(a *process, ctx context.Context, t target) (at, token string, er
 	if at != "" {
 		return at, token, nil
 	}
-	c, err := findConfig(a, "")
+	c, err := findConfig(a.lookupEnv, "")
 	switch {
 	case errors.Is(err, config.ErrNotFound):
 		return defaultURL, token, nil
@@ -46,7 +46,7 @@ func runningURL(a *process, ctx context.Context, t target) (at, token string, er
 func locateByRecord(a *process, ctx context.Context, path, token string) (at string, err error) {
 	if f := readRunFile(a.lookupEnv, path); f != nil {
 		if f.runs(ctx) {
-			return f.URL, checkToken(a, ctx, f.URL, token)
+			return f.URL, checkToken(ctx, f.URL, token)
 		}
 		if err := f.remove(); err != nil {
 			a.note("%s tells of a gateway that has ended, and cannot be removed: %v", f.path, err)
@@ -91,7 +91,7 @@ func locateByAddress(a *process, ctx context.Context, path, token string) (strin
 }
 
 // checkToken returns an error if the gateway at an MCP URL refuses the token.
-func checkToken(a *process, ctx context.Context, at, token string) error {
+func checkToken(ctx context.Context, at, token string) error {
 	asking, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()
 	if _, err := fetchHealth(asking, at, token); refusedToken(err) {

@@ -79,7 +79,7 @@ const inputUnasked = "unknown"
 
 // configForLogin reads the configuration without asking for inputs: servers with a sign-in need none.
 func configForLogin(a *process, ctx context.Context, path string) (*config.Config, error) {
-	found, err := findConfig(a, path)
+	found, err := findConfig(a.lookupEnv, path)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 	case server.Flow.Alone():
 		err = client.Machine(ctx, server, principal)
 	case r.other || server.Flow == oauth.FlowDevice && !r.noBrowser:
-		err = client.Device(ctx, server, principal, func(code oauth.Code) error { return showCode(a, code) })
+		err = client.Device(ctx, server, principal, func(code oauth.Code) error { return showCode(a.stderr, code) })
 	default:
 		err = loginByBrowser(a, ctx, client, server, principal, r.noBrowser)
 	}
@@ -174,12 +174,12 @@ func callerOf(c *config.Config, as string) (principal string, err error) {
 }
 
 // showCode tells a person what to enter at another device.
-func showCode(a *process, code oauth.Code) error {
+func showCode(stderr terminal, code oauth.Code) error {
 	at := code.URL
 	if code.Complete != "" {
 		at = code.Complete
 	}
-	_, err := fmt.Fprintf(a.stderr, "Open %s and enter the code %s within %s.\n", a.stderr.clean(at), a.stderr.clean(code.User), code.Life.Round(time.Minute))
+	_, err := fmt.Fprintf(stderr, "Open %s and enter the code %s within %s.\n", stderr.clean(at), stderr.clean(code.User), code.Life.Round(time.Minute))
 	return err
 }
 
@@ -207,7 +207,7 @@ func loginByBrowser(a *process, ctx context.Context, client *oauth.Client, serve
 		}
 		<-served
 	}()
-	if quiet || openBrowser(a, at) != nil {
+	if quiet || openBrowser(a.lookupEnv, at) != nil {
 		fmt.Fprintf(a.stderr, "Open this address in a browser of this machine:\n\n  %s\n\n", at)
 	} else {
 		u, _ := url.Parse(at) // Begin made it
@@ -275,9 +275,9 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // openBrowser opens an address in the person's browser: the program of $BROWSER, or the system's.
-func openBrowser(a *process, at string) error {
+func openBrowser(lookupEnv func(string) (string, bool), at string) error {
 	var cmd *exec.Cmd
-	named, _ := a.lookupEnv("BROWSER")
+	named, _ := lookupEnv("BROWSER")
 	switch {
 	case named != "":
 		cmd = exec.Command(named, at)
@@ -286,8 +286,8 @@ func openBrowser(a *process, at string) error {
 	case runtime.GOOS == "windows":
 		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", at)
 	default:
-		if display, _ := a.lookupEnv("DISPLAY"); display == "" {
-			if wayland, _ := a.lookupEnv("WAYLAND_DISPLAY"); wayland == "" {
+		if display, _ := lookupEnv("DISPLAY"); display == "" {
+			if wayland, _ := lookupEnv("WAYLAND_DISPLAY"); wayland == "" {
 				return errors.New("there is no screen")
 			}
 		}

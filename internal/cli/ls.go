@@ -45,14 +45,14 @@ time (2026-07-28T10:00:00Z), for a duration (24h), or since you looked last
 			if hash || changes || since != "" {
 				var from time.Time
 				if since != "" {
-					if from, err = sinceTime(a, since, c.where, time.Now()); err != nil {
+					if from, err = sinceTime(a.lookupEnv, since, c.where, time.Now()); err != nil {
 						return err
 					}
 				}
 				asked := time.Now()
 				info, err := c.catalog(cmd.Context(), from)
 				if err == nil && !hash {
-					looked(a, c.where, asked)
+					looked(a.lookupEnv, c.where, asked)
 				}
 				switch {
 				case err != nil:
@@ -60,9 +60,9 @@ time (2026-07-28T10:00:00Z), for a duration (24h), or since you looked last
 				case asJSON:
 					return printJSON(a.stdout, info)
 				case since != "":
-					return printRecent(a, info, from)
+					return printRecent(a.stdout, info, from)
 				case changes:
-					return printChanges(a, info)
+					return printChanges(a.stdout, info)
 				}
 				switch {
 				case len(info.Partial) > 0:
@@ -82,7 +82,7 @@ time (2026-07-28T10:00:00Z), for a duration (24h), or since you looked last
 				if asJSON {
 					return printJSON(a.stdout, orEmpty(all.cards))
 				}
-				return printCards(a, all.cards)
+				return printCards(a.stdout, all.cards)
 			}
 			h, err := c.health(cmd.Context())
 			if err != nil {
@@ -91,7 +91,7 @@ time (2026-07-28T10:00:00Z), for a duration (24h), or since you looked last
 			if asJSON {
 				return printJSON(a.stdout, h.List())
 			}
-			return printUpstreams(a, h)
+			return printUpstreams(a.stdout, h)
 		},
 	}
 	t.flags(cmd)
@@ -114,10 +114,10 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func printUpstreams(a *process, h *app.Health) error {
+func printUpstreams(stdout terminal, h *app.Health) error {
 	list := h.List()
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "No upstreams are configured. Add one to mcpServers.")
+		_, err := fmt.Fprintln(stdout, "No upstreams are configured. Add one to mcpServers.")
 		return err
 	}
 	rows := make([][]cell, len(list))
@@ -125,14 +125,14 @@ func printUpstreams(a *process, h *app.Health) error {
 	for i, u := range list {
 		server := strings.TrimSpace(u.Server + " " + u.Version)
 		if note := cmp.Or(u.Error, u.Note); note != "" {
-			if notes[i] = note; !a.stdout.screen() {
+			if notes[i] = note; !stdout.screen() {
 				server = note // one line per server, for grep
 			}
 		}
 		tools := strconv.Itoa(u.Tools)
 		rows[i] = []cell{{cyan, u.Name}, {stateStyle(u.State), u.State}, {"", u.Transport}, {"", tools}, {"", u.Protocol}, {"", server}}
 	}
-	return printNotedTable(a.stdout, []column{{"NAME", between}, {"STATE", whole}, {"TRANSPORT", spare}, {"TOOLS", whole}, {"PROTOCOL", spare}, {"SERVER", ending}}, rows, notes)
+	return printNotedTable(stdout, []column{{"NAME", between}, {"STATE", whole}, {"TRANSPORT", spare}, {"TOOLS", whole}, {"PROTOCOL", spare}, {"SERVER", ending}}, rows, notes)
 }
 
 func stateStyle(state string) string {
@@ -148,13 +148,13 @@ func stateStyle(state string) string {
 }
 
 // printChanges prints how definitions changed since servers were first listed.
-func printChanges(a *process, info *app.CatalogInfo) error {
+func printChanges(stdout terminal, info *app.CatalogInfo) error {
 	if len(info.Changes) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "Nothing has changed since the servers were listed first.")
+		_, err := fmt.Fprintln(stdout, "Nothing has changed since the servers were listed first.")
 		return err
 	}
 	for _, c := range info.Changes {
-		if err := printChange(a, "", c); err != nil {
+		if err := printChange(stdout, "", c); err != nil {
 			return err
 		}
 	}
@@ -162,8 +162,8 @@ func printChanges(a *process, info *app.CatalogInfo) error {
 }
 
 // printChange prints one change after a text.
-func printChange(a *process, before string, c catalog.Change) error {
-	if _, err := fmt.Fprintln(a.stdout, before+c.String()); err != nil {
+func printChange(stdout terminal, before string, c catalog.Change) error {
+	if _, err := fmt.Fprintln(stdout, before+c.String()); err != nil {
 		return err
 	}
 	for _, field := range c.Fields {
@@ -171,7 +171,7 @@ func printChange(a *process, before string, c catalog.Change) error {
 			if side.value == "" {
 				continue
 			}
-			if _, err := fmt.Fprintf(a.stdout, "  %s %s: %s\n", side.sign, field.Field, side.value); err != nil {
+			if _, err := fmt.Fprintf(stdout, "  %s %s: %s\n", side.sign, field.Field, side.value); err != nil {
 				return err
 			}
 		}

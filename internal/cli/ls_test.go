@@ -17,7 +17,7 @@ func TestWhyAnUpstreamHasNoTools(t *testing.T) {
 		var out bytes.Buffer
 		a := &process{stdout: terminal{Writer: &out}}
 		h := &app.Health{Upstreams: map[string]app.UpstreamHealth{"files": u}}
-		if err := printUpstreams(a, h); err != nil || !strings.Contains(out.String(), u.Error+u.Note) {
+		if err := printUpstreams(a.stdout, h); err != nil || !strings.Contains(out.String(), u.Error+u.Note) {
 			t.Errorf("%+v: %v, %s", u, err, out.String())
 		}
 	}
@@ -55,7 +55,7 @@ func TestReasonIsNeverCut(t *testing.T) {
 	for _, width := range []int{40, 60, 80, 100, 200} {
 		var out bytes.Buffer
 		a := &process{stdout: terminal{Writer: &out, width: width}}
-		if err := printUpstreams(a, h); err != nil {
+		if err := printUpstreams(a.stdout, h); err != nil {
 			t.Fatal(err)
 		}
 		joined := strings.NewReplacer("\n", "", " ", "").Replace(out.String())

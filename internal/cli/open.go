@@ -37,7 +37,7 @@ a minute, in a browser of this machine.`,
 			if asJSON {
 				return printJSON(a.stdout, map[string]string{"url": page})
 			}
-			if noBrowser || openBrowser(a, page) != nil {
+			if noBrowser || openBrowser(a.lookupEnv, page) != nil {
 				_, err = fmt.Fprintln(a.stdout, page)
 			} else {
 				_, err = fmt.Fprintf(a.stdout, "%s is open in your browser.\n", page)

@@ -26,19 +26,19 @@ func operatorCommands(a *process) []*cobra.Command {
 
 // operatorKey returns the key that a starting gateway takes from operators. A gateway on standard
 // input and output has none: there is no path to show it at.
-func operatorKey(a *process, ctx context.Context, stdio bool) (string, error) {
+func operatorKey(lookupEnv func(string) (string, bool), ctx context.Context, stdio bool) (string, error) {
 	if stdio {
 		return "", nil
 	}
-	path, err := operatorKeyPath(a)
+	path, err := operatorKeyPath(lookupEnv)
 	if err != nil {
 		return "", err
 	}
 	return place.MakeKey(ctx, path)
 }
 
-func operatorKeyPath(a *process) (string, error) {
-	state, err := places(a.lookupEnv).State()
+func operatorKeyPath(lookupEnv func(string) (string, bool)) (string, error) {
+	state, err := places(lookupEnv).State()
 	return filepath.Join(state, place.OperatorKey), err
 }
 
@@ -88,12 +88,12 @@ func findOperator(a *process, ctx context.Context, t target) (*operator, error) 
 			return nil, err
 		}
 		o := &operator{base: strings.TrimSuffix(base, "/"), node: t.node, bearer: t.token}
-		if f := announced(a, ctx, o.base); f != nil && !named {
+		if f := announced(a.lookupEnv, ctx, o.base); f != nil && !named {
 			o.useKey(a)
 		}
 		return o, nil
 	}
-	c, err := findConfig(a, t.config)
+	c, err := findConfig(a.lookupEnv, t.config)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func findOperator(a *process, ctx context.Context, t target) (*operator, error) 
 
 // useKey takes the operator's key instead of a token, if there is a key.
 func (o *operator) useKey(a *process) {
-	path, err := operatorKeyPath(a)
+	path, err := operatorKeyPath(a.lookupEnv)
 	if err != nil {
 		return
 	}
@@ -129,8 +129,8 @@ func (o *operator) useKey(a *process) {
 
 // announced returns the run file of the gateway at a URL without a path, nil if none of this user's
 // gateways has announced itself there.
-func announced(a *process, ctx context.Context, base string) *runFile {
-	state, err := places(a.lookupEnv).State()
+func announced(lookupEnv func(string) (string, bool), ctx context.Context, base string) *runFile {
+	state, err := places(lookupEnv).State()
 	if err != nil {
 		return nil
 	}
@@ -253,7 +253,7 @@ func (a *process) completeConfigured(file *string, most int) cobra.CompletionFun
 		}
 		path := *file
 		if path == "" {
-			c, err := findConfig(a, "")
+			c, err := findConfig(a.lookupEnv, "")
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}

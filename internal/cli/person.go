@@ -122,7 +122,7 @@ func (p *person) elicit(ctx context.Context, params json.RawMessage) elicited {
 	if err != nil {
 		fmt.Fprintln(p.a.stderr)
 		if !errors.Is(err, io.EOF) && ctx.Err() == nil {
-			p.a.complain(err)
+			complain(p.a.stderr, err)
 		}
 		return elicited{Action: actionCancel}
 	}

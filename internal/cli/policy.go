@@ -127,7 +127,7 @@ type policyFile struct {
 }
 
 func readPolicy(a *process, ctx context.Context, path string) (*policyFile, error) {
-	found, err := findConfig(a, path)
+	found, err := findConfig(a.lookupEnv, path)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 	}
 	var quiet errQuiet
 	if !errors.As(err, &quiet) {
-		a.complain(err)
+		complain(a.stderr, err)
 	}
 	if code == exitUsage && !a.running {
 		fmt.Fprintf(a.stderr, "Run '%s --help' to see what there is.\n", asked.CommandPath())
@@ -79,15 +79,15 @@ func run(ctx context.Context, version string, args []string, stdin io.Reader, st
 }
 
 // complain prints an error with the program's name before each line.
-func (a *process) complain(err error) {
+func complain(stderr terminal, err error) {
 	var broken *config.Error
 	if errors.As(err, &broken) {
 		for _, p := range broken.Problems {
-			fmt.Fprintln(a.stderr, a.stderr.paint(red, "error: ")+a.stderr.clean(p.String()))
+			fmt.Fprintln(stderr, stderr.paint(red, "error: ")+stderr.clean(p.String()))
 		}
 		return
 	}
-	fmt.Fprintln(a.stderr, a.stderr.paint(red, "weir: ")+a.stderr.clean(err.Error()))
+	fmt.Fprintln(stderr, stderr.paint(red, "weir: ")+stderr.clean(err.Error()))
 }
 
 // note prints a message for people on stderr.
@@ -130,7 +130,7 @@ the parts it wants of a result that is too long to read.`,
 	root.AddCommand(backgroundCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
-	root.AddCommand(helpTopics(a)...)
+	root.AddCommand(helpTopics()...)
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" { // weir help NAME fails for unknown names
@@ -189,7 +189,7 @@ func noteRunning(a *process, cmd *cobra.Command) {
 }
 
 // helpTopics returns help texts that are not commands: weir help exit-codes.
-func helpTopics(a *process) []*cobra.Command {
+func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "files", Short: "Where weir keeps its files", Long: filesHelp},
 		{Use: "exit-codes", Short: "Exit codes of commands", Long: "Exit codes of commands:\n\n" + exitCodeText()},

@@ -208,7 +208,7 @@ func (r *roster) summary() string {
 func (r *roster) await(ctx context.Context, a *process) {
 	limit := time.NewTimer(rosterStart)
 	defer limit.Stop()
-	defer a.spinText(func() string { return "starting " + strings.Join(r.open(), ", ") })()
+	defer spinText(a.stderr, func() string { return "starting " + strings.Join(r.open(), ", ") })()
 	select {
 	case <-r.settled:
 	case <-limit.C:

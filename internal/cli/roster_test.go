@@ -30,7 +30,7 @@ func newBoard(t *testing.T, width int, level string) *board {
 		t.Fatal(err)
 	}
 	var lines *screenLines
-	b.log, lines = a.newLog(c, "")
+	b.log, lines = newLog(a.stderr, c, "")
 	if lines == nil {
 		t.Fatal("a terminal gets no lines for people")
 	}

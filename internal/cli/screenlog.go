@@ -24,16 +24,16 @@ const (
 // newLog returns the log of a gateway. It is for people if the format is auto and stderr is a
 // terminal: then lines is where it goes, otherwise lines is nil. format replaces log.format unless
 // it is empty.
-func (a *process) newLog(c *config.Config, format string) (log *app.Log, lines *screenLines) {
-	if !a.forPeople(c, format) {
+func newLog(stderr terminal, c *config.Config, format string) (log *app.Log, lines *screenLines) {
+	if !forPeople(stderr, c, format) {
 		if format != "" {
 			other := *c
 			other.Log.Format = format
 			c = &other
 		}
-		return app.NewLog(a.stderr.Writer, c), nil
+		return app.NewLog(stderr.Writer, c), nil
 	}
-	lines = &screenLines{out: a.stderr}
+	lines = &screenLines{out: stderr}
 	return app.NewLogOf(c, func(level slog.Leveler) slog.Handler {
 		return &screenLog{lines: lines, level: level}
 	}), lines
@@ -41,8 +41,8 @@ func (a *process) newLog(c *config.Config, format string) (log *app.Log, lines *
 
 // newEventLog is newLog for a program whose records of the level info are all of use to a person, such
 // as a Computer that joins. At a terminal each line has its time.
-func (a *process) newEventLog(c *config.Config) *app.Log {
-	log, lines := a.newLog(c, "")
+func newEventLog(stderr terminal, c *config.Config) *app.Log {
+	log, lines := newLog(stderr, c, "")
 	if lines != nil {
 		lines.timed.Store(true)
 		lines.all.Store(true)
@@ -51,8 +51,8 @@ func (a *process) newEventLog(c *config.Config) *app.Log {
 }
 
 // forPeople reports whether the log of a gateway is for people. See newLog.
-func (a *process) forPeople(c *config.Config, format string) bool {
-	return cmp.Or(format, c.Log.Format) == config.LogAuto && a.stderr.screen()
+func forPeople(stderr terminal, c *config.Config, format string) bool {
+	return cmp.Or(format, c.Log.Format) == config.LogAuto && stderr.screen()
 }
 
 // screenLines are lines for a person, each with a mark before it. They are safe for concurrent use.

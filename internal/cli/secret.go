@@ -34,18 +34,18 @@ keyring, or no terminal. A running gateway takes a new value at once.`,
 }
 
 // openSecrets returns the secrets of this user.
-func openSecrets(a *process) (*secret.Store, error) {
-	dir, err := config.Folder(a.lookupEnv)
+func openSecrets(lookupEnv func(string) (string, bool)) (*secret.Store, error) {
+	dir, err := config.Folder(lookupEnv)
 	if err != nil {
 		return nil, err
 	}
-	return secret.System(dir, a.lookupEnv), nil
+	return secret.System(dir, lookupEnv), nil
 }
 
 // withSecrets lets a configuration name the secrets of this user. Without a folder for them there
 // are none.
 func withSecrets(a *process, opts config.Options) config.Options {
-	if store, err := openSecrets(a); err == nil {
+	if store, err := openSecrets(a.lookupEnv); err == nil {
 		opts.LookupSecret, opts.SecretsFile = store.Lookup, store.Path()
 	}
 	return opts
@@ -64,7 +64,7 @@ name is replaced.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return setSecret(a, cmd.Context(), args[0], secret.Place(place), piped, asJSON)
 		},
-		ValidArgsFunction: completeSecrets(a),
+		ValidArgsFunction: completeSecrets(a.lookupEnv),
 	}
 	cmd.Flags().BoolVar(&piped, "stdin", false, "read the value from standard input")
 	cmd.Flags().StringVar(&place, "store", string(secret.Auto), "auto, keyring or file; auto takes the keyring if there is a terminal and the keyring works")
@@ -86,7 +86,7 @@ func setSecret(a *process, ctx context.Context, name string, place secret.Place,
 	default:
 		return failf(exitUsage, "--store is auto, keyring or file, not %q", place)
 	}
-	store, err := openSecrets(a)
+	store, err := openSecrets(a.lookupEnv)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func secretLsCommand(a *process) *cobra.Command {
 		Long:  "List the names of secrets, where each is kept and when it was stored. Values are never shown.",
 		Args:  positional(cobra.NoArgs),
 		RunE: func(_ *cobra.Command, _ []string) error {
-			store, err := openSecrets(a)
+			store, err := openSecrets(a.lookupEnv)
 			if err != nil {
 				return err
 			}
@@ -181,7 +181,7 @@ func secretRmCommand(a *process) *cobra.Command {
 		Short: "Remove secrets",
 		Args:  positional(cobra.MinimumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			store, err := openSecrets(a)
+			store, err := openSecrets(a.lookupEnv)
 			if err != nil {
 				return err
 			}
@@ -206,16 +206,16 @@ func secretRmCommand(a *process) *cobra.Command {
 			}
 			return errors.Join(append(failed, err)...)
 		},
-		ValidArgsFunction: completeSecrets(a),
+		ValidArgsFunction: completeSecrets(a.lookupEnv),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
 // completeSecrets completes names of secrets.
-func completeSecrets(a *process) cobra.CompletionFunc {
+func completeSecrets(lookupEnv func(string) (string, bool)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		store, err := openSecrets(a)
+		store, err := openSecrets(lookupEnv)
 		if err != nil || cmd.Name() == "set" && len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

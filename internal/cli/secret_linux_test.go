@@ -37,7 +37,7 @@ func TestSecretIsAsked(t *testing.T) {
 	if err != nil || strings.Contains(screen.String()+stdout.String(), "s3cret") || !strings.Contains(stdout.String(), "KEY is stored in "+home) {
 		t.Errorf("%v\nstdout: %s\nscreen: %s", err, &stdout, screen)
 	}
-	store, err := openSecrets(a)
+	store, err := openSecrets(a.lookupEnv)
 	if err != nil {
 		t.Fatal(err)
 	}

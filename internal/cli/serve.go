@@ -137,14 +137,14 @@ func loadConfig(a *process, ctx context.Context, r serveRequest, opts *config.Op
 		if err == nil {
 			return "", c, nil
 		}
-		a.warn(warnings)
+		warn(a.stderr, warnings)
 		return "", nil, err
 	}
-	found, err := findConfig(a, path)
+	found, err := findConfig(a.lookupEnv, path)
 	if err == nil {
 		// First, so that a weir that was started by a weir of this file says that, and not that the
 		// file needs an agreement.
-		_, err = descend(a, found.path)
+		_, err = descend(a.lookupEnv, found.path)
 	}
 	if err == nil {
 		err = found.agree(a, ctx, ask)
@@ -161,10 +161,10 @@ func loadConfig(a *process, ctx context.Context, r serveRequest, opts *config.Op
 	if of := ofAgent(found.path, err); of != nil {
 		return found.path, nil, of
 	}
-	if err == nil && a.forPeople(c, r.logFormat) {
+	if err == nil && forPeople(a.stderr, c, r.logFormat) {
 		warnings = untold(c, warnings)
 	}
-	a.warn(warnings)
+	warn(a.stderr, warnings)
 	return found.path, c, err
 }
 
@@ -183,7 +183,7 @@ type serveRequest struct {
 func runServe(a *process, ctx context.Context, r serveRequest) error {
 	snapshot, opts, stdio, idle := r.snapshot, r.opts, r.stdio, r.idle
 	opts.Omit = app.OmitItself(a.environ(), !stdio)
-	key, keyErr := operatorKey(a, ctx, stdio)
+	key, keyErr := operatorKey(a.lookupEnv, ctx, stdio)
 	opts.Secrets = []string{key}
 	path, c, err := loadConfig(a, ctx, r, &opts)
 	if err != nil {
@@ -192,7 +192,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	if r.profile != "" && !app.OpensProfile(c, r.profile, identity.From(ctx)) {
 		return failf(exitUsage, "--profile: %w", app.NoProfile(r.profile))
 	}
-	lineage, err := descend(a, path)
+	lineage, err := descend(a.lookupEnv, path)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	if err != nil {
 		return err
 	}
-	logger, lines := a.newLog(c, r.logFormat)
+	logger, lines := newLog(a.stderr, c, r.logFormat)
 	if keyErr != nil {
 		logger.Warn("weir restart, logs and approve cannot reach this gateway: it has no operator's key", "err", keyErr)
 	}
@@ -280,7 +280,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	if path != "" {
 		background.Go(func() { e.Follow(watching, opts, f, logger) })
 	}
-	background.Go(func() { keepMemory(a, watching) })
+	background.Go(func() { keepMemory(a.lookupEnv, watching) })
 	if !stdio {
 		defer announceGateway(a, path, listener, e.Instance, token, logger.Logger)()
 		end.tell = tellManager(a, logger.Logger)
@@ -289,7 +289,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 			servers.await(ctx, a)
 			headline = "weir is running, " + servers.summary()
 		}
-		welcome(a, c, headline, listener, path, snapshot)
+		welcome(a.stdout, c, headline, listener, path, snapshot)
 	}
 	select {
 	case <-ctx.Done():
@@ -329,8 +329,8 @@ func listenFor(ctx context.Context, c *config.Config, flag string, background bo
 }
 
 // keepMemory limits the memory of this process until ctx ends.
-func keepMemory(a *process, ctx context.Context) {
-	if _, set := a.lookupEnv("GOMEMLIMIT"); !set {
+func keepMemory(lookupEnv func(string) (string, bool), ctx context.Context) {
+	if _, set := lookupEnv("GOMEMLIMIT"); !set {
 		app.BoundHeap()
 	}
 	app.ReturnMemory(ctx)
@@ -390,8 +390,8 @@ type face interface {
 
 // welcome tells a person how to use the gateway. Programs search its output for the line with the
 // URL, which comes first.
-func welcome(a *process, c *config.Config, headline string, listener *web.Listener, path, snapshot string) {
-	out := a.stdout
+func welcome(stdout terminal, c *config.Config, headline string, listener *web.Listener, path, snapshot string) {
+	out := stdout
 	base := listener.URL()
 	line := func(label, text string) { fmt.Fprintf(out, "  %-10s %s\n", label, text) }
 	fmt.Fprintf(out, "\n%s\n\n", out.paint(bold, headline))

@@ -139,7 +139,7 @@ func (c *serviceChange) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.other = gatewayBesideService(ctx, c.a, c.service, settings.Config)
+	c.other = gatewayBesideService(ctx, c.a.lookupEnv, c.service, settings.Config)
 	plan, err := c.service.Plan(service.Installing, settings)
 	if err != nil {
 		return err

@@ -88,8 +88,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // gatewayBesideService returns the running gateway of a configuration if the service does not run
 // it, nil without one.
-func gatewayBesideService(ctx context.Context, a *process, s *service.Service, conf string) *runFile {
-	f := readRunFile(a.lookupEnv, conf)
+func gatewayBesideService(ctx context.Context, lookupEnv func(string) (string, bool), s *service.Service, conf string) *runFile {
+	f := readRunFile(lookupEnv, conf)
 	if f == nil || !f.runs(ctx) || f.PID == 0 {
 		return nil
 	}

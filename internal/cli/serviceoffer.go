@@ -75,7 +75,7 @@ func (o *serviceOffer) into(p *setup.Plan, m *setup.Machine) {
 		m.How.Known, m.How.URL = append(m.How.Known, o.url), o.url
 	}
 	p.Service = &setup.ServiceChange{Before: o.before, Install: func(ctx context.Context) error {
-		if err := stopOther(ctx, gatewayBesideService(ctx, o.a, o.service, o.settings.Config)); err != nil {
+		if err := stopOther(ctx, gatewayBesideService(ctx, o.a.lookupEnv, o.service, o.settings.Config)); err != nil {
 			return err
 		}
 		return o.service.Install(ctx, o.settings)

@@ -15,9 +15,9 @@ import (
 const lastLook = "last"
 
 // sinceTime returns the time that --since names, of a gateway.
-func sinceTime(a *process, text, gateway string, now time.Time) (time.Time, error) {
+func sinceTime(lookupEnv func(string) (string, bool), text, gateway string, now time.Time) (time.Time, error) {
 	if text == lastLook {
-		path, err := lookFile(a, gateway)
+		path, err := lookFile(lookupEnv, gateway)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -42,31 +42,31 @@ func sinceTime(a *process, text, gateway string, now time.Time) (time.Time, erro
 }
 
 // looked remembers a look at the changes of a gateway. It is a convenience: a failure is not reported.
-func looked(a *process, gateway string, at time.Time) {
-	path, err := lookFile(a, gateway)
+func looked(lookupEnv func(string) (string, bool), gateway string, at time.Time) {
+	path, err := lookFile(lookupEnv, gateway)
 	if err == nil && place.MakeFolder(filepath.Dir(path)) == nil {
 		_ = place.Write(path, []byte(at.UTC().Format(time.RFC3339Nano)+"\n"))
 	}
 }
 
 // lookFile returns the file with the time of the last look at a gateway.
-func lookFile(a *process, gateway string) (string, error) {
-	state, err := places(a.lookupEnv).State()
+func lookFile(lookupEnv func(string) (string, bool), gateway string) (string, error) {
+	state, err := places(lookupEnv).State()
 	return filepath.Join(state, "looks", store.Hash(gateway)), err
 }
 
 // printRecent prints the changes since a time.
-func printRecent(a *process, info *app.CatalogInfo, from time.Time) error {
+func printRecent(stdout terminal, info *app.CatalogInfo, from time.Time) error {
 	when := "since " + from.Local().Format("2006-01-02 15:04")
 	if from.Unix() == 1 {
 		when = "as far as the gateway remembers"
 	}
 	if len(info.Recent) == 0 {
-		_, err := fmt.Fprintf(a.stdout, "Nothing has changed %s.\n", when)
+		_, err := fmt.Fprintf(stdout, "Nothing has changed %s.\n", when)
 		return err
 	}
 	for _, c := range info.Recent {
-		if err := printChange(a, c.Time.Local().Format("2006-01-02 15:04  "), c.Change); err != nil {
+		if err := printChange(stdout, c.Time.Local().Format("2006-01-02 15:04  "), c.Change); err != nil {
 			return err
 		}
 	}

@@ -14,12 +14,14 @@ const spinnerDelay = 300 * time.Millisecond
 
 // spin shows on stderr that work is in progress, if that is a terminal. The returned function
 // removes the line; it may be called twice.
-func (a *process) spin(what string) (stop func()) { return a.spinText(func() string { return what }) }
+func (a *process) spin(what string) (stop func()) {
+	return spinText(a.stderr, func() string { return what })
+}
 
 // spinText is spin with a text that may change.
-func (a *process) spinText(what func() string) (stop func()) {
-	line, ok := a.stderr.Writer.(*statusLine)
-	if !ok || a.stderr.dumb {
+func spinText(stderr terminal, what func() string) (stop func()) {
+	line, ok := stderr.Writer.(*statusLine)
+	if !ok || stderr.dumb {
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -40,7 +42,7 @@ func (a *process) spinText(what func() string) (stop func()) {
 			if t := time.Since(began); t > 2*time.Second {
 				shown += " " + text.Since(t)
 			}
-			line.show(a.stderr.paint(dim, cut(shown, a.stderr.width-1)))
+			line.show(stderr.paint(dim, cut(shown, stderr.width-1)))
 			timer.Reset(100 * time.Millisecond)
 		}
 	})

@@ -115,7 +115,7 @@ func runTable(a *process, ctx context.Context, t target, r tableRequest) error {
 	if err != nil {
 		return err
 	}
-	out, finish, err := createFile(a, r.out, r.force)
+	out, finish, err := createFile(a.stdout, r.out, r.force)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func resourceURL(a *process, ctx context.Context, t target, what string) (string
 	if err != nil {
 		return "", err
 	}
-	data, err := postJSON(a, ctx, u, token, nil, "", func(resp *http.Response) ([]byte, error) {
+	data, err := postJSON(ctx, u, token, nil, "", func(resp *http.Response) ([]byte, error) {
 		return io.ReadAll(io.LimitReader(resp.Body, maxHealth))
 	})
 	if err != nil {
@@ -180,7 +180,7 @@ func siblingURL(mcpURL, name string) (string, error) {
 }
 
 // postJSON sends a request and passes a successful response to read.
-func postJSON(a *process, ctx context.Context, to, token string, body []byte, accept string, read func(*http.Response) ([]byte, error)) ([]byte, error) {
+func postJSON(ctx context.Context, to, token string, body []byte, accept string, read func(*http.Response) ([]byte, error)) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		return nil, failf(exitUsage, "%q is no URL", to)
@@ -228,7 +228,7 @@ func fetchTable(a *process, ctx context.Context, from string, body []byte, colum
 	if accept == "" {
 		accept = plane.TypeJSON
 	}
-	_, err = postJSON(a, ctx, from, "", body, accept, func(resp *http.Response) ([]byte, error) {
+	_, err = postJSON(ctx, from, "", body, accept, func(resp *http.Response) ([]byte, error) {
 		bar := newBar(a, resp.ContentLength)
 		defer bar.end()
 		in := io.TeeReader(resp.Body, bar)

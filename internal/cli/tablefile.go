@@ -47,9 +47,9 @@ func formatOfFile(name string) (string, error) {
 // existing one is replaced only with force and keeps its permissions. Devices and pipes
 // (/dev/stdout) are written directly. Other symbolic links are refused: otherwise the author of a
 // link could choose the file to overwrite.
-func createFile(a *process, name string, force bool) (out io.Writer, finish func(error) error, err error) {
+func createFile(stdout terminal, name string, force bool) (out io.Writer, finish func(error) error, err error) {
 	if name == "" {
-		return a.stdout.Writer, func(err error) error { return err }, nil
+		return stdout.Writer, func(err error) error { return err }, nil
 	}
 	if strings.HasPrefix(filepath.Clean(name), "/dev/") {
 		return openDevice(name)

@@ -125,7 +125,7 @@ func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 	case t.url != "":
 		return dialGateway(a, ctx, t, t.url)
 	}
-	c, err := findConfig(a, "")
+	c, err := findConfig(a.lookupEnv, "")
 	if err != nil && !errors.Is(err, config.ErrNotFound) {
 		return nil, err
 	}
@@ -314,15 +314,15 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	opts.Omit = app.OmitItself(a.environ(), false)
 	opts.Mode = config.ModeGateway
 	c, warnings, err := config.Load(path, opts)
-	a.warn(warnings)
+	warn(a.stderr, warnings)
 	var lineage app.Lineage
 	if err == nil {
-		lineage, err = descend(a, path)
+		lineage, err = descend(a.lookupEnv, path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	logger, _ := a.newLog(c, "")
+	logger, _ := newLog(a.stderr, c, "")
 	logger.Set(ownLog(c.Log))
 	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
 	// events.file belongs to the running gateway.

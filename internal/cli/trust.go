@@ -28,11 +28,11 @@ type foundConfig struct {
 
 // findConfig returns the configuration of a command. named is the value of --config, "" if absent.
 // If there is no file, the error wraps config.ErrNotFound.
-func findConfig(a *process, named string) (*foundConfig, error) {
+func findConfig(lookupEnv func(string) (string, bool), named string) (*foundConfig, error) {
 	if named != "" {
 		return &foundConfig{path: named, ours: true}, nil
 	}
-	own, noOwn := places(a.lookupEnv).Config()
+	own, noOwn := places(lookupEnv).Config()
 	path, err := config.Find(".")
 	if errors.Is(err, config.ErrNotFound) {
 		if info, failed := os.Stat(own); noOwn == nil && failed == nil && info.Mode().IsRegular() {
@@ -49,7 +49,7 @@ func findConfig(a *process, named string) (*foundConfig, error) {
 	if noOwn == nil && sameFile(path, own) {
 		return &foundConfig{path: path, ours: true}, nil
 	}
-	store, err := trustStore(a)
+	store, err := trustStore(lookupEnv)
 	return &foundConfig{path: path, store: store}, err
 }
 
@@ -61,8 +61,8 @@ func sameFile(one, two string) bool {
 }
 
 // trustStore returns where agreements are kept.
-func trustStore(a *process) (*trust.Store, error) {
-	state, err := places(a.lookupEnv).State()
+func trustStore(lookupEnv func(string) (string, bool)) (*trust.Store, error) {
+	state, err := places(lookupEnv).State()
 	if err != nil {
 		return nil, err
 	}
@@ -129,15 +129,15 @@ func (f *foundConfig) agree(a *process, ctx context.Context, ask bool) error {
 	if !errors.As(refused, &failed) {
 		return refused
 	}
-	if err := askAgreement(a, ctx, keyboard, f.path, starts); err != nil {
+	if err := askAgreement(a.stderr, ctx, keyboard, f.path, starts); err != nil {
 		return err
 	}
 	return f.store.Agree(f.path, data)
 }
 
 // askAgreement asks the person about a file. It returns an error unless the answer is yes.
-func askAgreement(a *process, ctx context.Context, keyboard *questions, path string, starts []string) error {
-	screen := a.stderr
+func askAgreement(stderr terminal, ctx context.Context, keyboard *questions, path string, starts []string) error {
+	screen := stderr
 	fmt.Fprintln(screen, screen.paint(bold, screen.clean(absolutePath(path)+" may have come with this folder. It starts:")))
 	for _, line := range starts {
 		fmt.Fprintln(screen, "  "+screen.clean(oneLine(line)))
@@ -237,7 +237,7 @@ the servers of a configuration offer.`,
 			if err != nil {
 				return err
 			}
-			store, err := trustStore(a)
+			store, err := trustStore(a.lookupEnv)
 			if err != nil {
 				return err
 			}
@@ -272,7 +272,7 @@ func runTrust(a *process, ctx context.Context, store *trust.Store, path string, 
 	switch {
 	case yes:
 	case person:
-		if err := askAgreement(a, ctx, keyboard, path, starts); err != nil {
+		if err := askAgreement(a.stderr, ctx, keyboard, path, starts); err != nil {
 			return err
 		}
 	default:

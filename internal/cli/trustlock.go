@@ -55,7 +55,7 @@ func openDefinitions(a *process, ctx context.Context, t target) (from definition
 	if !errors.As(err, &failed) || failed.code != exitUnavailable || t.url != "" {
 		return nil, nil, err
 	}
-	c, err := findConfig(a, t.config)
+	c, err := findConfig(a.lookupEnv, t.config)
 	if err == nil {
 		err = c.agree(a, ctx, true)
 	}
@@ -129,7 +129,7 @@ The exit code is 1 if something differs.`,
 						return err
 					}
 				} else {
-					printLockStatus(a, status, findings)
+					printLockStatus(a.stdout, status, findings)
 				}
 				if status.Error != "" || slices.ContainsFunc(status.Servers, func(s lockfile.ServerStatus) bool { return len(s.Differences) > 0 }) {
 					return errQuiet(exitTool)
@@ -160,8 +160,8 @@ func lockedServer(s *lockfile.Status, name string) (lockfile.ServerStatus, error
 }
 
 // printLockStatus prints how servers differ from the lock.
-func printLockStatus(a *process, status *lockfile.Status, findings bool) {
-	out := a.stdout
+func printLockStatus(stdout terminal, status *lockfile.Status, findings bool) {
+	out := stdout
 	if status.Error != "" {
 		fmt.Fprintln(out, out.paint(red, out.clean(status.Error)))
 	}
@@ -175,7 +175,7 @@ func printLockStatus(a *process, status *lockfile.Status, findings bool) {
 		}
 		fmt.Fprintln(out, out.paint(bold, out.clean(head)))
 		for _, d := range s.Differences {
-			printDifference(a, d)
+			printDifference(stdout, d)
 		}
 		for _, f := range s.Findings {
 			if !findings {
@@ -191,8 +191,8 @@ func printLockStatus(a *process, status *lockfile.Status, findings bool) {
 }
 
 // printDifference prints one definition with its findings and its changed members.
-func printDifference(a *process, d lockfile.Difference) {
-	out := a.stdout
+func printDifference(stdout terminal, d lockfile.Difference) {
+	out := stdout
 	signs := map[catalog.ChangeKind]struct{ sign, style string }{catalog.EntryAdded: {"+", green}, catalog.EntryRemoved: {"-", red}, catalog.EntryChanged: {"~", yellow}}
 	head := fmt.Sprintf("  %s %s", signs[d.Change].sign, strings.ReplaceAll(string(d.Kind), "_", " "))
 	if d.Name != "" {

@@ -55,12 +55,12 @@ What is no tool's name is a query; without either it lists what there is.`,
 
 // tryTool finds a tool, asks for its arguments, and runs it.
 func tryTool(a *process, ctx context.Context, c *client, words string, dry bool) error {
-	tool, err := chooseTool(a, ctx, c, words)
+	tool, err := chooseTool(a.stderr, ctx, c, words)
 	if err != nil {
 		return err
 	}
 	params := paramsOf(tool.InputSchema)
-	if err := printSignature(a, tool, params); err != nil {
+	if err := printSignature(a.stderr, tool, params); err != nil {
 		return err
 	}
 	given, err := askArguments(ctx, c.person, params)
@@ -83,15 +83,15 @@ func tryTool(a *process, ctx context.Context, c *client, words string, dry bool)
 }
 
 // printSignature shows a tool in two lines.
-func printSignature(a *process, tool *app.Tool, params []param) error {
+func printSignature(stderr terminal, tool *app.Tool, params []param) error {
 	about, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
-	_, err := fmt.Fprintf(a.stderr, "%s\n%s\n", a.stderr.paint(bold, a.stderr.clean(signature(tool.Name, params))), a.stderr.paint(dim, a.stderr.clean(about)))
+	_, err := fmt.Fprintf(stderr, "%s\n%s\n", stderr.paint(bold, stderr.clean(signature(tool.Name, params))), stderr.paint(dim, stderr.clean(about)))
 	return err
 }
 
 // chooseTool returns the tool that the words name, or lets the person choose among those that they
 // find.
-func chooseTool(a *process, ctx context.Context, c *client, words string) (*app.Tool, error) {
+func chooseTool(stderr terminal, ctx context.Context, c *client, words string) (*app.Tool, error) {
 	if words != "" && !strings.Contains(words, " ") {
 		list, err := c.findTool(ctx, app.ToolQuery{Name: words, Definitions: true})
 		if err == nil && len(list.Tools) == 1 {
@@ -107,17 +107,17 @@ func chooseTool(a *process, ctx context.Context, c *client, words string) (*app.
 	}
 	for i, found := range offered {
 		about, _, _ := strings.Cut(found.Description, "\n")
-		fmt.Fprintf(a.stderr, "  %d  %s\n", i+1, cut(a.stderr.clean(found.ID+"  "+about), a.stderr.width-6))
+		fmt.Fprintf(stderr, "  %d  %s\n", i+1, cut(stderr.clean(found.ID+"  "+about), stderr.width-6))
 	}
 	for {
-		answer, err := c.person.keyboard.line(ctx, a.stderr.paint(bold, "Which one?")+" [1]", false)
+		answer, err := c.person.keyboard.line(ctx, stderr.paint(bold, "Which one?")+" [1]", false)
 		if err != nil {
 			return nil, err
 		}
 		n := 1
 		if answer = strings.TrimSpace(answer); answer != "" {
 			if n, err = strconv.Atoi(answer); err != nil || n < 1 || n > len(offered) {
-				fmt.Fprintln(a.stderr, "That is none of the numbers.")
+				fmt.Fprintln(stderr, "That is none of the numbers.")
 				continue
 			}
 		}

@@ -41,7 +41,7 @@ else in it stays. An undo can be taken back by its own number.`,
 				return err
 			}
 			if list {
-				return listOperations(a, m, c.asJSON)
+				return listOperations(a.stdout, m, c.asJSON)
 			}
 			return runUndo(a, cmd.Context(), &c, m, n)
 		},
@@ -62,16 +62,16 @@ func stateOf(r journal.Record) string {
 	return "done"
 }
 
-func listOperations(a *process, m *setup.Machine, asJSON bool) error {
+func listOperations(stdout terminal, m *setup.Machine, asJSON bool) error {
 	all, err := m.Journal.List()
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return printJSON(a.stdout, operationsJSON(all))
+		return printJSON(stdout, operationsJSON(all))
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "weir has changed nothing yet.")
+		_, err := fmt.Fprintln(stdout, "weir has changed nothing yet.")
 		return err
 	}
 	slices.Reverse(all)
@@ -83,7 +83,7 @@ func listOperations(a *process, m *setup.Machine, asJSON bool) error {
 		}
 		rows = append(rows, []cell{{cyan, strconv.Itoa(r.N)}, {"", r.Time.Local().Format("01-02 15:04")}, {style, stateOf(r)}, {style, r.Kind + ": " + r.Summary}})
 	}
-	return printTable(a.stdout, []column{{"N", whole}, {"WHEN", whole}, {"STATE", whole}, {"WHAT", wrapped}}, rows)
+	return printTable(stdout, []column{{"N", whole}, {"WHEN", whole}, {"STATE", whole}, {"WHAT", wrapped}}, rows)
 }
 
 // operationJSON is an operation for programs, without the bytes that it cut.

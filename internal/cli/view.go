@@ -84,7 +84,7 @@ where the handles of the calls at that profile work, as for its clients.
 			r, err := c.ask(cmd.Context(), metatool.ToolView, viewArgs{args[0], selector}, format, nil)
 			switch {
 			case err != nil:
-				return refuse(a, err, asJSON)
+				return refuse(a.stdout, err, asJSON)
 			case asJSON:
 				return printJSON(a.stdout, r.forPrograms())
 			}

@@ -37,7 +37,7 @@ scopes and roles that rules look at. The token is that of WEIR_TOKEN or --token.
 			if asJSON {
 				return printJSON(a.stdout, me)
 			}
-			printWhoami(a, me)
+			printWhoami(a.stdout, me)
 			return nil
 		},
 	}
@@ -46,10 +46,10 @@ scopes and roles that rules look at. The token is that of WEIR_TOKEN or --token.
 	return cmd
 }
 
-func printWhoami(a *process, me web.Whoami) {
+func printWhoami(stdout terminal, me web.Whoami) {
 	line := func(label, value string) {
 		if value != "" {
-			fmt.Fprintf(a.stdout, "%-10s %s\n", label, text.Line(value, 2000))
+			fmt.Fprintf(stdout, "%-10s %s\n", label, text.Line(value, 2000))
 		}
 	}
 	line("principal", me.Principal)

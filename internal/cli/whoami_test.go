@@ -15,7 +15,7 @@ func TestWhoamiOfMissingGroups(t *testing.T) {
 			me.Groups = []string{groups}
 		}
 		var out strings.Builder
-		printWhoami(&process{stdout: terminal{Writer: &out}}, me)
+		printWhoami(terminal{Writer: &out}, me)
 		if !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "principal  corp:u1\n") {
 			t.Errorf("weir whoami says %q", out.String())
 		}
