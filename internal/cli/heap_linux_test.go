@@ -64,6 +64,7 @@ func TestMemoryOfBlobs(t *testing.T) {
 				{"an image of 5 MB", l.run("image", `,"args":{}`)},
 				{"a blob of a resource", l.call("resource_read", `{"uri":"mem://blob"}`)},
 				{"a text of 20 MB", l.run("text", `,"args":{}`)},
+				{"a structured result of 20 MB", l.run("structured", `,"args":{}`)},
 				{"a kept text", l.api("GET", "/artifacts/"+l.kept("text"), nil)},
 				{"a kept text with a secret", l.api("GET", "/artifacts/"+l.kept("secret"), nil)},
 				{"its lines", l.call("tool_view", fmt.Sprintf(`{"handle":%q,"selector":{"search":"words"}}`, l.kept("secret")))},
@@ -352,7 +353,7 @@ func (b *bulky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "tools/list":
 		const any = `{"type":"object","properties":{"text":{"type":"string"},"rows":{"type":"array"}}}`
 		var tools []string
-		for _, name := range []string{"take", "rows", "text", "wide", "blob", "image", "secret"} {
+		for _, name := range []string{"take", "rows", "text", "wide", "blob", "image", "secret", "structured"} {
 			tools = append(tools, fmt.Sprintf(`{"name":%q,"description":"The tool %s.","inputSchema":%s}`, name, name, any))
 		}
 		tools = append(tools, `{"name":"divided","description":"The tool divided.","inputSchema":{"type":"object","properties":{"abstract_domains":{"type":"string"},"mode":{"type":"string"}}}}`,
@@ -387,6 +388,8 @@ func (b *bulky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			text = `[{"id":0,"a":"` + strings.Repeat(`x\"`, 1_000_000) + `","t":""}]`
 		case "divided":
 			text = `{"abstract":[{"_row_id":0}],"resource_url":"` + b.URL + `/s2sp/data/long","columns":["a"]}`
+		case "structured":
+			result = `{"content":[{"type":"text","text":"short"}],"structuredContent":{"text":` + quoted(b.text) + `}}`
 		case "secret":
 			text = b.text + "ghp_" + strings.Repeat("a1", 18)
 		case "image":

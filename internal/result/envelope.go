@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -235,22 +236,28 @@ func (s *stats) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// withEnvelope returns the change of a result that adds the envelope to meta, its member _meta, which may be nil.
+func withEnvelope(meta, envelope []byte) (rawjson.Change, error) {
+	if !rawjson.IsObject(meta) { // null or not an object: a member cannot be added to it
+		meta = []byte("{}")
+	}
+	inner, err := rawjson.Edit(meta, rawjson.Change{Key: MetaEnvelope, Value: rawjson.Parts{envelope}})
+	return rawjson.Change{Key: "_meta", Value: inner}, err
+}
+
 // spliceMeta returns result, a valid JSON object, with envelope added to its _meta. meta is that
 // member's value as a slice of result, or nil. All other bytes of result stay the same.
-func spliceMeta(result, meta, envelope []byte) ([]byte, error) {
-	if meta != nil && rawjson.IsObject(meta) {
-		inner, err := rawjson.Set(meta, MetaEnvelope, envelope)
+func (s *shaper) spliceMeta(result, meta, envelope []byte) ([]byte, error) {
+	if meta != nil || len(result) > memory.Free {
+		with, err := withEnvelope(meta, envelope)
 		if err != nil {
 			return nil, err
 		}
-		return rawjson.Set(result, "_meta", inner)
-	}
-	if meta != nil { // null or not an object: a member cannot be added to it
-		inner, err := rawjson.Set(nil, MetaEnvelope, envelope)
+		out, err := rawjson.Edit(result, with)
 		if err != nil {
 			return nil, err
 		}
-		return rawjson.Set(result, "_meta", inner)
+		return s.Make(result, out.WriteParts)
 	}
 	end := bytes.LastIndexByte(result, '}')
 	empty := rawjson.SkipSpace(result, rawjson.SkipSpace(result, 0)+1) == end

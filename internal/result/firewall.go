@@ -122,13 +122,13 @@ func (f Firewall) Shape(result []byte, from *Provenance, format Format, keep Kee
 		env := s.passEnvelope(status)
 		s.keepPassed(&env)
 		buf := env.appendJSON(make([]byte, 0, 512), true)
-		out, err := spliceMeta(result, meta, buf)
+		out, err := s.spliceMeta(result, meta, buf)
 		if s.texts == len(s.blocks) && s.texts > 0 {
 			about.Tokens = env.stats.originalTokens
 		}
 		return out, about, err
 	}
-	out, err := s.rebuild(result, content, status)
+	out, err := s.rebuild(result, status)
 	return out, about, err
 }
 

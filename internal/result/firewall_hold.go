@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ const (
 )
 
 // rebuild writes a result with held-back parts, or a result in JSON.
-func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) {
+func (s *shaper) rebuild(result []byte, status string) ([]byte, error) {
 	e := envelope{status: status, summary: []byte(`""`), provenance: s.from, stats: stats{
 		strategy: strategyPassthrough, thresholdChars: s.ThresholdChars,
 		originalChars: s.joinedChars(), originalTokens: -1, summaryTokens: -1}}
@@ -35,30 +36,45 @@ func (s *shaper) rebuild(result, content []byte, status string) ([]byte, error) 
 	out := h.content()
 	if s.holdsStructured() {
 		if note := h.describeStructured(); note != "" {
-			out = AppendText(out, note)
+			out = append(out, AppendText(nil, note))
 		}
 	}
 	h.finish()
 	s.keepPassed(&e)
 	doc := e.appendJSON(make([]byte, 0, 1024), s.format != FormatJSON)
 	if s.format == FormatJSON {
-		out = append(AppendText(nil, string(doc)), s.media()...)
+		out = append(rawjson.Parts{AppendText(nil, string(doc))}, s.media()...)
 	}
-	out = append(append([]byte{'['}, out...), ']')
-
-	next, err := rawjson.SetChecked(result, "content", out)
+	changes := []rawjson.Change{{Key: "content", Value: append(append(rawjson.Parts{{'['}}, separated(out)...), []byte{']'})}}
+	if s.format == FormatJSON {
+		changes = append(changes, rawjson.Change{Key: "structuredContent", Value: rawjson.Parts{doc}})
+	} else {
+		if s.holdsStructured() {
+			changes = append(changes, rawjson.Change{Key: "structuredContent"})
+		}
+		with, err := withEnvelope(rawjson.Get(result, "_meta"), doc)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, with)
+	}
+	next, err := rawjson.Edit(result, changes...)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case s.format == FormatJSON:
-		return rawjson.Set(next, "structuredContent", doc)
-	case s.holdsStructured():
-		if next, err = rawjson.Delete(next, "structuredContent"); err != nil {
-			return nil, err
+	return s.Make(result, next.WriteParts)
+}
+
+// separated puts commas between values.
+func separated(values rawjson.Parts) rawjson.Parts {
+	out := make(rawjson.Parts, 0, 2*len(values))
+	for i, v := range values {
+		if i > 0 {
+			out = append(out, []byte{','})
 		}
+		out = append(out, v)
 	}
-	return spliceMeta(next, rawjson.Get(next, "_meta"), doc)
+	return out
 }
 
 // keepPassed stores the parts that the agent has whole, if all parts are kept. A part that cannot be
@@ -104,7 +120,8 @@ func (s *shaper) isCopy() bool {
 	text, _ := finiteText(whole)
 	same := func(v []byte) bool {
 		if len(v) > 0 && v[0] == '"' {
-			return rawjson.Text(v) == string(text)
+			own, err := s.Make.view(v)
+			return err == nil && bytes.Equal(own, text)
 		}
 		return sameJSON(v, text)
 	}
@@ -173,12 +190,11 @@ func (s *shaper) label(part string) string {
 	return strings.TrimPrefix(name+" "+part, " ")
 }
 
-// media returns the media blocks that pass, each preceded by a comma.
-func (s *shaper) media() []byte {
-	var out []byte
+// media returns the media blocks that pass.
+func (s *shaper) media() (out rawjson.Parts) {
 	for i := range s.blocks {
 		if b := &s.blocks[i]; b.data != nil && !b.hold {
-			out = append(append(out, ','), b.raw...)
+			out = append(out, b.raw)
 		}
 	}
 	return out
@@ -197,9 +213,9 @@ type holder struct {
 	views [][]byte
 }
 
-// content writes the content blocks without the enclosing brackets.
-func (h *holder) content() []byte {
-	var out, rest, links []byte
+// content returns the content blocks.
+func (h *holder) content() (out rawjson.Parts) {
+	var rest, links rawjson.Parts
 	textDone, together := false, 0
 	for i := range h.blocks {
 		if h.blocks[i].hold && h.blocks[i].kind == "resource_link" {
@@ -210,28 +226,18 @@ func (h *holder) content() []byte {
 		b := &h.blocks[i]
 		switch {
 		case !b.hold:
-			out = AppendBlock(out, b.raw)
+			out = append(out, b.raw)
 		case b.text != nil && textDone:
 		case b.text != nil:
 			textDone = true
-			out = AppendText(out, h.describeText())
+			out = append(out, AppendText(nil, h.describeText()))
 		case b.kind == "resource_link" && together > 1:
 			// A list: its links are rows of one table.
-			if links == nil {
-				links = []byte{'['}
-			} else {
-				links = append(links, ",\n"...)
-			}
-			links = append(links, b.raw...)
+			links = append(links, b.raw)
 		case h.parts >= maxDescribed:
-			if rest == nil {
-				rest = []byte{'['}
-			} else {
-				rest = append(rest, ',')
-			}
-			rest = append(rest, b.raw...)
+			rest = append(rest, b.raw)
 		default:
-			out = AppendText(out, h.describeBlock(b))
+			out = append(out, AppendText(nil, h.describeBlock(b)))
 		}
 	}
 	if links != nil {
@@ -239,12 +245,33 @@ func (h *holder) content() []byte {
 		if together < h.linksAll() {
 			name = strconv.Itoa(together) + " more resource links"
 		}
-		out = AppendText(out, h.describePart(name, "application/json", h.label("resource links"), append(links, ']'), h.texts == 0))
+		out = append(out, AppendText(nil, h.describeList(name, h.label("resource links"), links, h.texts == 0)))
 	}
 	if rest != nil {
-		out = AppendText(out, h.describePart("the other content blocks", "application/json", h.label("other blocks"), append(rest, ']'), false))
+		out = append(out, AppendText(nil, h.describeList("the other content blocks", h.label("other blocks"), rest, false)))
 	}
 	return out
+}
+
+// describeList stores several blocks as one array and returns its description.
+func (h *holder) describeList(name, label string, blocks rawjson.Parts, main bool) string {
+	whole, err := h.Make(blocks[0], func(w io.Writer) error {
+		for i, b := range blocks {
+			begin := ",\n"
+			if i == 0 {
+				begin = "["
+			}
+			if err := (rawjson.Parts{[]byte(begin), b}).WriteParts(w); err != nil {
+				return err
+			}
+		}
+		_, err := w.Write([]byte{']'})
+		return err
+	})
+	if err != nil {
+		return h.note(h.lost(name, err))
+	}
+	return h.describePart(name, "application/json", label, whole, main)
 }
 
 // linksAll counts the resource links, including those that pass.

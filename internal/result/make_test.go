@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 )
@@ -48,7 +49,7 @@ func TestTextInFile(t *testing.T) {
 	if allocated := after.TotalAlloc - before.TotalAlloc; !scope.Ends(text) || allocated > uint64(len(want)/4) {
 		t.Errorf("%d bytes of text took %d of the heap", len(want), allocated)
 	}
-	// A half of a surrogate pair is replaced, which only the copy on the heap does.
+	// A half of a surrogate pair is replaced.
 	long := strings.Repeat("x", memory.Free)
 	if text, err = make.text([]byte(`"\ud83d and \n` + long + `"`)); err != nil || string(text) != "\uFFFD and \n"+long {
 		t.Errorf("%.20q, %v", text, err)
@@ -56,6 +57,52 @@ func TestTextInFile(t *testing.T) {
 	scope.End()
 	if u := pool.Usage(); u.Memory != 0 || u.Disk != 0 {
 		t.Errorf("in the end there is %+v", u)
+	}
+}
+
+// TestShapeInFile: the parts of a result that are not held back are not copied on the heap.
+func TestShapeInFile(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 16 << 20, SpillAt: 1 << 20, Dir: t.TempDir(), Linger: -1})
+	defer pool.Close()
+	long := strings.Repeat("words ", 1<<20)
+	for name, test := range map[string]struct{ raw, want string }{
+		"a large structuredContent": {`{"content":[{"type":"text","text":"short"}],"structuredContent":{"a":"` + long + `"},"x":1}`, `"x":1`},
+		"a large _meta":             {`{"content":[{"type":"text","text":"short"}],"_meta":{"a":"` + long + `"}}`, long},
+		"media":                     {`{"content":[{"type":"text","text":"` + long + `"},{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("QUJD", 1<<20) + `"}]}`, "QUJD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, scope := memory.WithScope(t.Context())
+			defer scope.End()
+			scope.Count(pool, "principal ", "ann")
+			f := Firewall{ThresholdChars: 1000, MaxMediaBytes: 8 << 20,
+				Make: func(from []byte, write func(io.Writer) error) ([]byte, error) { return memory.Make(ctx, from, write) }}
+			keep := func(string, string, []byte, *artifact.Digest) (artifact.Artifact, error) {
+				return artifact.Artifact{Handle: "art_1"}, nil
+			}
+			raw := []byte(test.raw)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			out, _, err := f.Shape(raw, nil, FormatText, keep)
+			runtime.ReadMemStats(&after)
+			if err != nil || rawjson.Valid(out) != nil || !strings.Contains(string(out), test.want) {
+				t.Fatalf("%.300s, %v", out, err)
+			}
+			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 4<<20 {
+				t.Errorf("%d bytes took %d of the heap", len(raw), allocated)
+			}
+		})
+	}
+}
+
+// TestHeadOf: the beginning of a text ends between two characters.
+func TestHeadOf(t *testing.T) {
+	for _, unit := range []string{"x", "é", `\n`, `\\`, `\"`, `\u00e9`, `ab\\\"`} {
+		for lead := range 7 {
+			raw := `"` + strings.Repeat("-", lead) + strings.Repeat(unit, maxHead) + `"`
+			if whole, head := rawjson.Text([]byte(raw)), headOf([]byte(raw)); len(head) < maxHead/8 || !strings.HasPrefix(whole, head) {
+				t.Errorf("%q after %d: %d bytes of %d", unit, lead, len(head), len(whole))
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,6 +318,30 @@ func (d *doc) sample(row []byte) string {
 	return string(append(b, '}'))
 }
 
+// headOf returns the text of a JSON string, or its beginning. It is far longer than what is shown, so that no half
+// of a secret is shown.
+func headOf(v []byte) string {
+	if len(v) <= maxHead {
+		return rawjson.Text(v)
+	}
+	var h head
+	_ = rawjson.WriteText(&h, v) // what it has written by then is the beginning
+	return string(h)
+}
+
+const maxHead = 32 << 10
+
+// head keeps what is written until it has maxHead bytes.
+type head []byte
+
+// Write implements io.Writer.
+func (h *head) Write(p []byte) (int, error) {
+	if *h = append(*h, p...); len(*h) >= maxHead {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
 // shorten renders a value in at most limit characters or a little more.
 func (d *doc) shorten(v []byte, limit int) string {
 	if len(v) <= limit {
@@ -324,7 +349,7 @@ func (d *doc) shorten(v []byte, limit int) string {
 	}
 	switch v[0] {
 	case '"':
-		return string(rawjson.Quote(text.Line(d.clean(rawjson.Text(v)), limit)))
+		return string(rawjson.Quote(text.Line(d.clean(headOf(v)), limit)))
 	case '{':
 		return "{…}"
 	case '[':
@@ -409,11 +434,10 @@ func (d *doc) describeArray(body []byte) {
 func describeValue(v []byte) string {
 	switch v[0] {
 	case '"':
-		s := rawjson.Text(v)
-		if n := utf8.RuneCountInString(s); n > maxNameChars {
+		if n := stringChars(v); n > maxNameChars {
 			return "string of " + strconv.Itoa(n) + " characters"
 		}
-		return "string " + string(rawjson.Quote(s))
+		return "string " + string(rawjson.Quote(rawjson.Text(v)))
 	case '{':
 		n := 0
 		var keys []string

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/protocol/mcptask"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
@@ -248,17 +249,11 @@ func (w *watch) answered(ctx context.Context, a answer) (json.RawMessage, error)
 func (w *watch) result(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	raw = mcp.WithContent(raw)
 	if rawjson.MayHold(raw, relatedTask) && rawjson.GetPath(raw, "_meta", relatedTask) != nil {
-		if meta, err := rawjson.Delete(rawjson.Get(raw, "_meta"), relatedTask); err == nil {
-			var out []byte
-			if rawjson.IsEmptyObject(meta) {
-				out, err = rawjson.Delete(raw, "_meta")
-			} else {
-				out, err = rawjson.Set(raw, "_meta", meta)
-			}
-			if err == nil {
-				raw = out
-			}
+		without, err := withoutTask(ctx, raw)
+		if err != nil {
+			return nil, dispatch.Classify(ctx, w.task.upstream, mcp.NoRoom("the result of the task", err))
 		}
+		raw = without
 	}
 	w.task.set(mcptask.State{ID: w.task.id, Status: "completed", Modern: w.task.modern}, "")
 	clean, err := w.Clean(ctx, raw)
@@ -266,6 +261,22 @@ func (w *watch) result(ctx context.Context, raw json.RawMessage) (json.RawMessag
 		return nil, dispatch.Classify(ctx, w.task.upstream, err)
 	}
 	return clean, nil
+}
+
+// withoutTask returns a result without the id of its task in _meta.
+func withoutTask(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	meta, err := rawjson.Edit(rawjson.Get(raw, "_meta"), rawjson.Change{Key: relatedTask})
+	if err != nil {
+		return raw, nil // a key stands twice
+	}
+	if meta.Len() <= len("{}") {
+		meta = nil
+	}
+	out, err := rawjson.Edit(raw, rawjson.Change{Key: "_meta", Value: meta})
+	if err != nil {
+		return raw, nil
+	}
+	return memory.Make(ctx, raw, out.WriteParts)
 }
 
 // await sends tasks/result, if it is not sent, in a goroutine that ends before run does. The

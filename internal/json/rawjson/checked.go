@@ -75,11 +75,6 @@ func CheckedFields(obj []byte, keys []string, out [][]byte) error {
 	return fields(obj, keys, out, true)
 }
 
-// SetChecked is Set for a checked object.
-func SetChecked(obj []byte, key string, value []byte) ([]byte, error) {
-	return set(obj, key, value, true)
-}
-
 // valueEnd returns the index behind the checked value that starts at i, and i if there is none.
 func valueEnd(data []byte, i int) int {
 	if i >= len(data) {

@@ -66,16 +66,6 @@ func TestCheckedFields(t *testing.T) {
 	}
 }
 
-func TestSetChecked(t *testing.T) {
-	for _, input := range checkedInputs {
-		want, err := Set([]byte(input), "a", []byte("7"))
-		got, again := SetChecked([]byte(input), "a", []byte("7"))
-		if string(got) != string(want) || (err == nil) != (again == nil) {
-			t.Errorf("%.100s: %.100s and %v, checked %.100s and %v", input, want, err, got, again)
-		}
-	}
-}
-
 // Values that are valid are read the same by both; others must not panic.
 func FuzzChecked(f *testing.F) {
 	for _, input := range checkedInputs {

@@ -211,10 +211,6 @@ func GetPath(obj []byte, path ...string) []byte {
 // else as the last member. An empty obj counts as {}. If obj is not a valid object, Set returns an
 // error.
 func Set(obj []byte, key string, value []byte) ([]byte, error) {
-	return set(obj, key, value, false)
-}
-
-func set(obj []byte, key string, value []byte, checked bool) ([]byte, error) {
 	if len(bytes.TrimSpace(obj)) == 0 {
 		obj = []byte("{}")
 	}
@@ -229,12 +225,7 @@ func set(obj []byte, key string, value []byte, checked bool) ([]byte, error) {
 		}
 		return true
 	}
-	var err error
-	if checked {
-		err = EachCheckedMember(obj, take)
-	} else {
-		err = EachMember(obj, take)
-	}
+	err := EachMember(obj, take)
 	switch {
 	case err != nil:
 		return nil, err
