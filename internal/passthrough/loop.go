@@ -61,17 +61,15 @@ func (l *Loops) seen(h http.Header, upstream string) bool {
 // maxLoopBody bounds the bytes read of a refused request to find its id.
 const maxLoopBody = 64 << 10
 
-// Refuse wraps a handler that reaches all upstreams, such as a gateway. It refuses every request
-// that this process has sent.
-func (l *Loops) Refuse(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if l.seen(r.Header, "") {
-			l.tell(w.Header())
-			refuse(w, r, maxLoopBody, nil, errLoop("this server"))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// Pass refuses, before a handler that reaches all upstreams, such as a gateway, every request that this
+// process has sent. ok is false for a refused request, which is answered.
+func (l *Loops) Pass(w http.ResponseWriter, r *http.Request) (passed *http.Request, ok bool) {
+	if l.seen(r.Header, "") {
+		l.tell(w.Header())
+		refuse(w, r, maxLoopBody, nil, errLoop("this server"))
+		return nil, false
+	}
+	return r, true
 }
 
 // errLoop returns the error for an upstream that is this process.

@@ -41,15 +41,13 @@ type attached struct {
 	conns map[*mcp.Conn]bool
 }
 
-// wrap serves upgrades and passes other requests on.
-func (a *attached) wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.EqualFold(r.Header.Get("Upgrade"), attach.Protocol) {
-			next.ServeHTTP(w, r)
-			return
-		}
+// pass is the gate that serves upgrades itself.
+func (a *attached) pass(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	if strings.EqualFold(r.Header.Get("Upgrade"), attach.Protocol) {
 		a.serve(w, r)
-	})
+		return nil, false
+	}
+	return r, true
 }
 
 // serve serves one client until it or the gateway ends.

@@ -190,9 +190,6 @@ func (s *self) busy(r *http.Request) (end func()) {
 	return func() { s.calls.Add(-1) }
 }
 
-// ServeHTTP implements http.Handler.
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.front.ServeHTTP(w, r) }
-
 func sessionOf(r *http.Request) string { return r.Header.Get(streamable.HeaderSession) }
 
 // near sends requests with an id to the node that its INC names. next serves the ids of this node, and tells

@@ -15,31 +15,28 @@ const (
 	modeQuery  = "mode"
 )
 
-// inMode serves requests in the mode that they ask for. A request for a mode that does not exist, or
-// for two, is answered with 400.
-func inMode(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked := r.Header.Values(modeHeader)
-		if r.URL.RawQuery != "" {
-			asked = append(asked[:len(asked):len(asked)], r.URL.Query()[modeQuery]...)
+// inMode is the gate that makes a request one of the mode that it asks for. A request for a mode that
+// does not exist, or for two, is answered with 400.
+func inMode(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	asked := r.Header.Values(modeHeader)
+	if r.URL.RawQuery != "" {
+		asked = append(asked[:len(asked):len(asked)], r.URL.Query()[modeQuery]...)
+	}
+	if len(asked) == 0 {
+		return r, true
+	}
+	for _, name := range asked {
+		if name != asked[0] {
+			refuseMode(w, r, "the request asks for two modes, %q and %q: Weir-Mode and ?mode= must say the same", asked[0], name)
+			return nil, false
 		}
-		if len(asked) == 0 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		for _, name := range asked {
-			if name != asked[0] {
-				refuseMode(w, r, "the request asks for two modes, %q and %q: Weir-Mode and ?mode= must say the same", asked[0], name)
-				return
-			}
-		}
-		mode, ok := metatool.ParseMode(asked[0])
-		if !ok {
-			refuseMode(w, r, "the mode %q (Weir-Mode or ?mode=) must be auto, plain, gateway or proxy", asked[0])
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(metatool.WithMode(r.Context(), mode)))
-	})
+	}
+	mode, ok := metatool.ParseMode(asked[0])
+	if !ok {
+		refuseMode(w, r, "the mode %q (Weir-Mode or ?mode=) must be auto, plain, gateway or proxy", asked[0])
+		return nil, false
+	}
+	return r.WithContext(metatool.WithMode(r.Context(), mode)), true
 }
 
 // refuseMode answers 400. The format has a place for each of the names, which are the client's.

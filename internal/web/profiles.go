@@ -83,9 +83,9 @@ func (p *profiles) find(name string) *endpoint {
 	return p.of[name]
 }
 
-// serve serves a path with the name of a profile. at returns the endpoint of a profile, and next answers
-// for profiles that do not exist for the caller.
-func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, at func(s *endpoint) http.Handler, next http.Handler) http.Handler {
+// serve serves a path with the name of a profile. at serves requests to the endpoint of a profile, and next
+// answers for profiles that do not exist for the caller.
+func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, at func(s *endpoint, w http.ResponseWriter, r *http.Request), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("profile")
 		s := p.find(name)
@@ -93,7 +93,9 @@ func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, at
 			next.ServeHTTP(w, r)
 			return
 		}
-		inMode(at(s)).ServeHTTP(w, r.WithContext(app.AtProfile(r.Context(), name)))
+		if r, ok := inMode(w, r.WithContext(app.AtProfile(r.Context(), name))); ok {
+			at(s, w, r)
+		}
 	})
 }
 
@@ -131,8 +133,13 @@ func (f *Server) mountProfiles(mux *http.ServeMux, front, closed *guard.Guard, c
 	opens := func(id *identity.Identity, name string) bool {
 		return !c.Auth.Scoped(id.Principal) && app.OpensProfile(c, name, id)
 	}
-	attachable := func(s *endpoint) http.Handler { return f.attached.wrap(s) }
-	mux.Handle(profilePath, f.engine.Loops().Refuse(front.Wrap(f.profiles.serve(opens, attachable, f.router))))
-	overSSE := func(*endpoint) http.Handler { return f.sse }
-	mux.Handle(ssePath, f.engine.Loops().Refuse(closed.Wrap(f.profiles.serve(opens, overSSE, http.NotFoundHandler()))))
+	attachable := func(s *endpoint, w http.ResponseWriter, r *http.Request) {
+		if r, ok := f.attached.pass(w, r); ok {
+			s.front.ServeHTTP(w, r)
+		}
+	}
+	loop := gate{"loop", f.engine.Loops().Pass}
+	mux.Handle(profilePath, &gated{[]gate{loop, {"guard", front.Pass}}, f.profiles.serve(opens, attachable, f.router)})
+	overSSE := func(_ *endpoint, w http.ResponseWriter, r *http.Request) { f.sse.ServeHTTP(w, r) }
+	mux.Handle(ssePath, &gated{[]gate{loop, {"guard", closed.Pass}}, f.profiles.serve(opens, overSSE, http.NotFoundHandler())})
 }

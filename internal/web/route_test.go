@@ -14,7 +14,7 @@ func TestLocated(t *testing.T) {
 		when, header, want string
 	}{{`source == "x"`, "", "192.0.2.1"}, {`source == "x"`, "X-Forwarded-For", ""}, {`principal == "x"`, "", ""}} {
 		got := "none"
-		h := located(&config.Policy{Rules: []config.PolicyRule{{When: tt.when}}}, false, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = identity.RouteOf(r.Context()).Source }))
+		h := &paths{located: asksSource(&config.Policy{Rules: []config.PolicyRule{{When: tt.when}}}), agents: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = identity.RouteOf(r.Context()).Source })}
 		r := httptest.NewRequest("POST", "/mcp", nil)
 		if tt.header != "" {
 			r.Header.Set(tt.header, "10.0.0.1")
@@ -36,7 +36,7 @@ func TestCalls(t *testing.T) {
 		"/mcp/": "mux", "/mcp/team": "mux", "/mcps": "mux", "/mcps//mcp": "mux", "/mcps/../mcp": "mux", "/mcps/%2e%2e/mcp": "mux", "/mcps/a/./mcp": "mux", "/": "mux",
 	} {
 		var got string
-		calls(says("all", &got), says("each", &got), says("mux", &got)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", path, nil))
+		(&paths{agents: says("all", &got), routed: says("each", &got), mux: says("mux", &got)}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", path, nil))
 		if got != want {
 			t.Errorf("%s: %q instead of %q", path, got, want)
 		}

@@ -216,14 +216,14 @@ func (f *Server) Apply(old, c *config.Config) {
 	front := guard.New(attachable(pages, f.token))
 	f.attached.follow(front, auth)
 	f.mountProfiles(mux, front, behind, c)
-	agents := f.agentFront(front)
+	agents := &gated{f.agentGates(front), f.stream.front}
 	mux.Handle("/mcp", agents)
 	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.Metrics.Handler()))
 	metadata := f.metadata(c)
 	mux.Handle(access.MetadataPath, metadata)
 	mux.Handle(access.MetadataPath+"/", metadata)
 	f.streams.Follow(admits(front, auth))
-	routes := located(&c.Policy, f.engine.Auditor.Enabled(), calls(agents, behind.Wrap(f.router), mux))
+	var routes http.Handler = &paths{located: f.engine.Auditor.Enabled() || asksSource(&c.Policy), agents: agents, routed: &gated{[]gate{{"guard", behind.Pass}}, f.router}, mux: mux}
 	f.routes.Store(&routes)
 	if before := f.quiet.Swap(&quiet); before != nil {
 		(*before)()
@@ -259,14 +259,11 @@ func admitToAll(auth config.Auth) func(id *identity.Identity) error {
 func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	all := f.wholly(closed)
-	// An endpoint that reaches all upstreams must not be one of them. Check for the loop before the
-	// token, because weir would not have a token for itself.
-	front := func(next http.Handler) http.Handler { return f.engine.Loops().Refuse(all(next)) }
 	mux.Handle("/mcp/", closed.Wrap(f.router))
 	mux.Handle("/mcps/", closed.Wrap(f.router))
 	mountClientDocuments(mux, open, c.PublicURL)
-	mux.Handle("/sse", front(inMode(f.sse)))
-	mux.Handle("/messages", front(near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sessionId") }, traced(f.sse))))
+	mux.Handle("/sse", &gated{f.surfaces(closed, gate{"mode", inMode}), f.sse})
+	mux.Handle("/messages", &gated{f.surfaces(closed), near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sessionId") }, traced(f.sse))})
 	f.mountAgents(mux, open, closed)
 	f.mountPlane(mux, open, closed)
 	hub := near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.engine.Offices.Handler()) // it checks credentials itself
@@ -295,16 +292,6 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	mux.Handle("/health", health)
 	mux.Handle("/", open.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.servePage(w, r, tokens) })))
 	return mux
-}
-
-// wholly returns the guard of paths that reach all upstreams.
-func (f *Server) wholly(closed *guard.Guard) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler { return closed.Wrap(f.unscoped(next)) }
-}
-
-// agentFront returns the handler of /mcp behind a guard.
-func (f *Server) agentFront(g *guard.Guard) http.Handler {
-	return f.engine.Loops().Refuse(g.Wrap(f.unscoped(inMode(f.attached.wrap(f.stream)))))
 }
 
 // attachable returns guard options that take a token of this run, too, for the local principal.
@@ -513,21 +500,6 @@ func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 	mux.Handle(passthrough.TaskStatusPath, closed.Wrap(f.router))
 	mux.Handle(registry.Path, closed.Wrap(f.engine.Registry()))
 	mux.Handle(registry.Path+"/", closed.Wrap(f.engine.Registry()))
-}
-
-// unscoped refuses tokens that are limited to some agents on paths that reach all of them.
-func (f *Server) unscoped(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if principal := guard.Principal(r.Context()); f.engine.Config().Auth.Scoped(principal) {
-			guard.Refuse(w, r, http.StatusForbidden, errScoped(principal, r.URL.Path))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func errScoped(principal, path string) error {
-	return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for single agents (auth.tokens[].agents), at /mcps/NAME/mcp; %s reaches all of them", principal, path)
 }
 
 // serveCatalog answers /catalog.

@@ -108,62 +108,68 @@ func New(o Options) *Guard {
 // [Principal].
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if id := vouched(r.Context()); id != nil {
-			g.pass(w, r, id, next)
-			return
-		}
-		for _, name := range []string{"Authorization", "Origin"} {
-			// A proxy in front may see the other one of the two.
-			if len(r.Header[name]) > 1 {
-				g.refuse(w, r, http.StatusBadRequest, mcp.Errorf(mcp.KindInvalidRequest, "the request has %d %s headers; send one", len(r.Header[name]), name))
-				return
-			}
-		}
-		if err := g.CheckHost(r); err != nil {
-			g.refuse(w, r, http.StatusForbidden, err)
-			return
-		}
-		origin := r.Header.Get("Origin")
-		if err := g.CheckOrigin(r); err != nil {
-			g.refuse(w, r, http.StatusForbidden, err)
-			return
-		}
-		if origin != "" && !g.ownPages {
-			g.allowOrigin(w.Header(), origin)
-			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-				preflight(w, r)
-				return
-			}
-		}
-		if g.authenticate == nil {
-			if g.streams != nil {
-				r = r.WithContext(context.WithValue(r.Context(), challengeKey{}, challenger{g: g, r: r, lasts: begins(r), drains: g.streams.seen()}))
-			}
+		if r, ok := g.Pass(w, r); ok {
 			next.ServeHTTP(w, r)
-			return
 		}
-		id, err := g.identify(r)
-		if err != nil {
-			g.refuseCaller(w, r, err)
-			return
-		}
-		g.pass(w, r, id, next)
 	})
 }
 
-// pass calls next for a caller who is known, if the caller may pass.
-func (g *Guard) pass(w http.ResponseWriter, r *http.Request, id *identity.Identity, next http.Handler) {
+// Pass returns an admitted request with its caller; see [Principal]. ok is false if the request is not
+// admitted, or is a preflight of a browser: Pass has answered it then.
+func (g *Guard) Pass(w http.ResponseWriter, r *http.Request) (admitted *http.Request, ok bool) {
+	if id := vouched(r.Context()); id != nil {
+		return g.pass(w, r, id)
+	}
+	for _, name := range []string{"Authorization", "Origin"} {
+		// A proxy in front may see the other one of the two.
+		if len(r.Header[name]) > 1 {
+			g.refuse(w, r, http.StatusBadRequest, mcp.Errorf(mcp.KindInvalidRequest, "the request has %d %s headers; send one", len(r.Header[name]), name))
+			return nil, false
+		}
+	}
+	if err := g.CheckHost(r); err != nil {
+		g.refuse(w, r, http.StatusForbidden, err)
+		return nil, false
+	}
+	origin := r.Header.Get("Origin")
+	if err := g.CheckOrigin(r); err != nil {
+		g.refuse(w, r, http.StatusForbidden, err)
+		return nil, false
+	}
+	if origin != "" && !g.ownPages {
+		g.allowOrigin(w.Header(), origin)
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			preflight(w, r)
+			return nil, false
+		}
+	}
+	if g.authenticate == nil {
+		if g.streams != nil {
+			r = r.WithContext(context.WithValue(r.Context(), challengeKey{}, challenger{g: g, r: r, lasts: begins(r), drains: g.streams.seen()}))
+		}
+		return r, true
+	}
+	id, err := g.identify(r)
+	if err != nil {
+		g.refuseCaller(w, r, err)
+		return nil, false
+	}
+	return g.pass(w, r, id)
+}
+
+// pass returns the request of a caller who is known, if the caller may pass.
+func (g *Guard) pass(w http.ResponseWriter, r *http.Request, id *identity.Identity) (admitted *http.Request, ok bool) {
 	if g.admit != nil {
 		if err := g.admit(id); err != nil {
 			g.refuse(w, r, http.StatusForbidden, err)
-			return
+			return nil, false
 		}
 	}
 	ctx := identity.With(r.Context(), id)
 	if g.challenge != nil || g.streams != nil {
 		ctx = context.WithValue(ctx, challengeKey{}, challenger{g: g, r: r, lasts: g.challenge != nil || begins(r), drains: g.streams.seen()})
 	}
-	next.ServeHTTP(w, r.WithContext(ctx))
+	return r.WithContext(ctx), true
 }
 
 type vouchedKey struct{}
