@@ -20,7 +20,7 @@ import (
 
 // Ceilings of the stack of a call, from the HTTP face to the wire of its server. They only fall.
 const (
-	maxFrames = 48 // functions of weir
+	maxFrames = 38 // functions of weir
 	maxHops   = 0  // adapters that only hand on: Serve, Dispatch or ServeHTTP of a function type
 )
 

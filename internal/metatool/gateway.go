@@ -358,25 +358,20 @@ func capabilities(prompts, resources, pages bool) json.RawMessage {
 	return append(out, `"tools":{"listChanged":true}}`...)
 }
 
-// Serve implements mcp.Handler for the requests that an mcp.Lifecycle passes on.
-func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+// Serve implements mcp.Handler for the requests that an mcp.Lifecycle passes on. It counts their bytes.
+func (g *Gateway) Serve(ctx context.Context, r *mcp.Request) (raw json.RawMessage, err error) {
 	g.await(ctx, r)
 	seen := g.viewed(viewerOf(ctx))
-	raw, err := seen.counted(ctx, r)
-	seen.accounts.audit.probes.failed(ctx, r, err)
-	return raw, err
-}
-
-// counted serves a request whose bytes are counted, from here on.
-func (g *Gateway) counted(ctx context.Context, r *mcp.Request) (raw json.RawMessage, err error) {
 	scope := memory.FromContext(ctx)
-	if scope == nil && g.opts.Memory != nil {
+	if scope == nil && seen.opts.Memory != nil {
 		caller := ctx
 		ctx, scope = memory.WithScope(ctx)
 		defer func() { raw = scope.Hand(caller, raw) }()
 	}
-	scope.Count(g.opts.Memory, "principal ", r.Session.Principal())
-	return g.serve(ctx, r)
+	scope.Count(seen.opts.Memory, "principal ", r.Session.Principal())
+	raw, err = seen.serve(ctx, r)
+	seen.accounts.audit.probes.failed(ctx, r, err)
+	return raw, err
 }
 
 func (g *Gateway) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {

@@ -51,20 +51,19 @@ func (l *link) Call(ctx context.Context, timeout time.Duration, method string, p
 			return l.agent.call(ctx, timeout, method, params)
 		}
 	}
-	if timeout <= 0 {
-		return l.slot.line.Own(mcp.Caller(ctx), back, func(back mcp.Handler) (json.RawMessage, error) {
-			return l.peer.Call(ctx, method, params, back)
-		})
+	limited := ctx
+	if timeout > 0 {
+		var lim *timeLimit
+		limited, lim = limit(ctx, timeout, back)
+		defer lim.end()
+		if back != nil {
+			back = lim
+		}
 	}
-	limited, lim := limit(ctx, timeout, back)
-	defer lim.end()
-	if back != nil {
-		back = lim
-	}
-	result, err := l.slot.line.Own(mcp.Caller(ctx), back, func(back mcp.Handler) (json.RawMessage, error) {
-		return l.peer.Call(limited, method, params, back)
-	})
-	if err != nil && limited.Err() != nil && ctx.Err() == nil && !mcp.IsAnswer(err) {
+	back, own := l.slot.line.Own(mcp.Caller(ctx), back)
+	result, err := l.peer.Call(limited, method, params, back)
+	own.End(result, err)
+	if err != nil && timeout > 0 && limited.Err() != nil && ctx.Err() == nil && !mcp.IsAnswer(err) {
 		u := l.slot.u
 		hint := ""
 		if timeout == u.cfg.Timeout {

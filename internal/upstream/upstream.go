@@ -194,7 +194,7 @@ func (u *Upstream) public(err error) error {
 // server speaks the era.
 func (u *Upstream) Hello(ctx context.Context, modern bool) (mcp.Hello, error) {
 	var hello mcp.Hello
-	err := u.with(ctx, modern, "", func(l *link) error {
+	err := u.with(ctx, modern, func(l *link) error {
 		hello = l.hello
 		return nil
 	})
@@ -253,11 +253,13 @@ func (u *Upstream) Notify(ctx context.Context, method string, params json.RawMes
 }
 
 func (u *Upstream) call(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	result, err := u.callHere(ctx, modern, method, params, back)
-	if errors.Is(err, errMoved) {
-		return u.next.Load().call(ctx, modern, method, params, back)
+	for {
+		result, err := u.callHere(ctx, modern, method, params, back)
+		if !errors.Is(err, errMoved) {
+			return result, err
+		}
+		u = u.next.Load()
 	}
-	return result, err
 }
 
 func (u *Upstream) callHere(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (result json.RawMessage, err error) {
@@ -297,24 +299,30 @@ func (u *Upstream) callHere(ctx context.Context, modern bool, method string, par
 func (u *Upstream) ask(ctx context.Context, modern bool, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
 	u.calls.Add(1)
 	var result json.RawMessage
+	var err error
 	signIn := u.lists.isSignIn(ctx, method, params)
-	err := u.with(ctx, modern, taskOf(method, params), func(l *link) (err error) {
-		if signIn {
-			result, err = u.lists.signedIn(ctx)
-			return err
+	t := turn{u: u, modern: modern, task: taskOf(method, params)}
+	for again := true; again; {
+		var l *link
+		if l, err = t.next(ctx); err != nil {
+			break
 		}
 		sent := u.lists.rulesOf(ctx)
-		result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
-		if refusedHeaders(l, method, err) && u.lists.relearn(ctx, l, params, sent) {
+		if signIn {
+			result, err = u.lists.signedIn(ctx)
+		} else {
+			result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
+		}
+		if !signIn && refusedHeaders(l, method, err) && u.lists.relearn(ctx, l, params, sent) {
 			if err = u.lists.callable(u.lists.rulesOf(ctx), method, params); err == nil {
 				result, err = l.Call(ctx, u.timeoutOf(method), method, params, back)
 			}
 		}
-		if err == nil {
+		if !signIn && err == nil {
 			u.homes.learn(mcp.Caller(ctx), method, result, l.slot)
 		}
-		return err
-	})
+		again = t.again(ctx, l, err)
+	}
 	if err == nil && method == "tools/call" {
 		result = mcp.WithContent(result)
 	}
@@ -347,7 +355,7 @@ func (u *Upstream) timeoutOf(method string) time.Duration {
 }
 
 func (u *Upstream) notify(ctx context.Context, modern bool, method string, params json.RawMessage) error {
-	err := u.with(ctx, modern, "", func(l *link) error {
+	err := u.with(ctx, modern, func(l *link) error {
 		if method == "notifications/roots/list_changed" && l.slot.key.session == nil {
 			return nil // a shared connection has no roots
 		}
@@ -359,42 +367,69 @@ func (u *Upstream) notify(ctx context.Context, modern bool, method string, param
 	return err
 }
 
-// with runs f over a connection that is ready: if f is about a task, the one that made the task. If f
-// failed because its message certainly never reached the server, with runs f once more over another
-// connection.
-func (u *Upstream) with(ctx context.Context, modern bool, task string, f func(*link) error) error {
-	retried := false
-	for ended := 0; ; {
-		s, err := u.pick(ctx, modern, task)
+// with runs f over a connection that is ready, as a turn does.
+func (u *Upstream) with(ctx context.Context, modern bool, f func(*link) error) error {
+	t := turn{u: u, modern: modern}
+	for {
+		l, err := t.next(ctx)
 		if err != nil {
 			return err
 		}
+		if err = f(l); !t.again(ctx, l, err) {
+			return err
+		}
+	}
+}
+
+// turn is one use of a connection that is ready: if it is about a task, of the one that made the task.
+//
+//	next ─▶ connection ─▶ message ─▶ again ─▶ no: the outcome counts
+//	 ◀──────── once, if the message certainly never reached the server
+type turn struct {
+	u       *Upstream
+	modern  bool
+	task    string
+	slot    *slot
+	retried bool
+}
+
+// next waits for the connection. The caller must call again after its message.
+func (t *turn) next(ctx context.Context) (*link, error) {
+	for ended := 0; ; {
+		s, err := t.u.pick(ctx, t.modern, t.task)
+		if err != nil {
+			return nil, err
+		}
 		l, err := s.calls.acquire(ctx)
 		switch {
+		case err == nil:
+			t.slot = s
+			return l, nil
 		case errors.Is(err, errNotModern):
-			modern, task = false, ""
-			continue
+			t.modern, t.task = false, ""
 		case errors.Is(err, errSlotEnded) && ended < 3:
 			ended++ // it was idle, or its session ends
-			u.drop(s)
-			task = "" // the server may have the task although its connection has ended
-			continue
+			t.u.drop(s)
+			t.task = "" // the server may have the task although its connection has ended
 		case errors.Is(err, errSlotEnded):
-			return u.public(err)
-		case err != nil:
-			return err
+			return nil, t.u.public(err)
+		default:
+			return nil, err
 		}
-		err = f(l)
-		s.calls.release(l)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, mcp.ErrNotSent) {
-			return err
-		}
-		s.calls.lose(l, err)
-		if retried {
-			return err
-		}
-		retried = true
 	}
+}
+
+// again releases the connection after a message with an outcome, and reports whether the message is to be
+// sent again, over the connection that next returns.
+func (t *turn) again(ctx context.Context, l *link, err error) bool {
+	t.slot.calls.release(l)
+	if err == nil || ctx.Err() != nil || !errors.Is(err, mcp.ErrNotSent) {
+		return false
+	}
+	t.slot.calls.lose(l, err)
+	first := !t.retried
+	t.retried = true
+	return first
 }
 
 // pick returns the slot for a call of the caller of ctx, in an era. If the call is about a task of the

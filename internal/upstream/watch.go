@@ -38,7 +38,7 @@ func (w *watch) begin(ctx context.Context, u *Upstream) error {
 	if err != nil {
 		return err
 	}
-	err = u.with(ctx, false, "", func(l *link) error { return r.Begin(ctx, l.slot.line, l) })
+	err = u.with(ctx, false, func(l *link) error { return r.Begin(ctx, l.slot.line, l) })
 	if err != nil {
 		r.Abandon()
 		return err

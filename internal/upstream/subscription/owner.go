@@ -179,20 +179,32 @@ func (o *owners) refused(principal string, err error) {
 	})
 }
 
-// Own makes a call for a session and records that the session's principal owns the tasks and
-// elicitations that the server makes for it. The Line of a single session needs no such records.
-func (l *Line) Own(session *mcp.Session, back mcp.Handler, call func(back mcp.Handler) (json.RawMessage, error)) (json.RawMessage, error) {
+// Call is one call over a Line. Its zero value records nothing.
+type Call struct {
+	line      *Line
+	principal string
+}
+
+// Own starts a call for a session, whose principal owns the tasks and elicitations that the server makes
+// for it. It returns the back for the call; Call.End must be called with the outcome. The Line of a
+// single session needs no such records.
+func (l *Line) Own(session *mcp.Session, back mcp.Handler) (mcp.Handler, Call) {
 	if l.session != nil || session == nil {
-		return call(back)
+		return back, Call{}
 	}
 	l.owners.uses(session)
-	principal := session.Principal()
+	c := Call{l, session.Principal()}
 	if back != nil {
-		back = &ownedBack{back, l, principal}
+		back = &ownedBack{back, l, c.principal}
 	}
-	result, err := call(back)
-	l.owners.learn(principal, result, err)
-	return result, err
+	return back, c
+}
+
+// End records the owner of the tasks and elicitations that the server has made.
+func (c Call) End(result json.RawMessage, err error) {
+	if c.line != nil {
+		c.line.owners.learn(c.principal, result, err)
+	}
 }
 
 // Uses records that a session uses the Line.

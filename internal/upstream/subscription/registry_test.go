@@ -127,9 +127,8 @@ func TestNoticesReachThoseWhomTheyConcern(t *testing.T) {
 	ann, bob, again := hearing(t, r, s[0]), hearing(t, r, s[1]), hearing(t, r, s[2])
 	own := func(s *mcp.Session, result string, err error) {
 		t.Helper()
-		if _, got := line.Own(s, nil, func(mcp.Handler) (json.RawMessage, error) { return json.RawMessage(result), err }); got != err {
-			t.Fatal(got)
-		}
+		_, call := line.Own(s, nil)
+		call.End(json.RawMessage(result), err)
 	}
 	own(s[0], `{"task":{"taskId":"t1","status":"working"}}`, nil)
 	own(s[1], `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"elicitationId":"e1"}}}}`, nil)
@@ -197,27 +196,26 @@ func TestNoticesDuringACall(t *testing.T) {
 	s := sessions(t, "ann", "bob")
 	ann := hearing(t, r, s[0])
 	hearing(t, r, s[1])
-	_, _ = server.shared.Own(s[0], nil, func(mcp.Handler) (json.RawMessage, error) {
-		return json.RawMessage(`{"task":{"taskId":"t1","status":"working"}}`), nil
-	})
+	_, first := server.shared.Own(s[0], nil)
+	first.End(json.RawMessage(`{"task":{"taskId":"t1","status":"working"}}`), nil)
 	var got []string
 	back := mcp.HandlerFunc(func(_ context.Context, r *mcp.Request) (json.RawMessage, error) {
 		got = append(got, r.Method+" "+string(r.Params))
 		return json.RawMessage(`{}`), nil
 	})
-	_, err := server.shared.Own(s[1], back, func(back mcp.Handler) (json.RawMessage, error) {
-		for _, r := range []*mcp.Request{
-			{Method: methodTaskStatus, Params: json.RawMessage(`{"taskId":"t1"}`)},
-			{Method: "notifications/progress", Params: json.RawMessage(`{}`)},
-			{ID: "1", Method: methodElicit, Params: json.RawMessage(`{"elicitationId":"e1"}`)},
-			{Method: methodElicited, Params: json.RawMessage(`{"elicitationId":"e1"}`)},
-		} {
-			if _, err := back.Serve(t.Context(), r); err != nil {
-				return nil, err
-			}
+	owned, second := server.shared.Own(s[1], back)
+	var err error
+	for _, r := range []*mcp.Request{
+		{Method: methodTaskStatus, Params: json.RawMessage(`{"taskId":"t1"}`)},
+		{Method: "notifications/progress", Params: json.RawMessage(`{}`)},
+		{ID: "1", Method: methodElicit, Params: json.RawMessage(`{"elicitationId":"e1"}`)},
+		{Method: methodElicited, Params: json.RawMessage(`{"elicitationId":"e1"}`)},
+	} {
+		if _, err = owned.Serve(t.Context(), r); err != nil {
+			break
 		}
-		return nil, nil
-	})
+	}
+	second.End(nil, err)
 	want := []string{"notifications/progress {}", `elicitation/create {"elicitationId":"e1"}`, `notifications/elicitation/complete {"elicitationId":"e1"}`}
 	if err != nil || !slices.Equal(got, want) || !slices.Equal(*ann, []string{`notifications/tasks/status {"taskId":"t1"}`}) {
 		t.Errorf("%v, the caller got %q, the owner heard %q", err, got, *ann)
