@@ -41,9 +41,6 @@ func (f *Front) Apply(c *config.Config) {
 	f.now.Store(s)
 }
 
-// Steps returns the ways of the calls of all tools in a mode other than auto, for operators.
-func (f *Front) Steps(mode metatool.Mode) []metatool.Way { return f.now.Load().gateway.Steps(mode) }
-
 // Serve implements mcp.Handler.
 func (f *Front) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	s := f.now.Load()

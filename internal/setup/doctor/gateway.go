@@ -37,6 +37,14 @@ func (d *doctor) checkGateway(ctx context.Context) []Finding {
 	return []Finding{found("gateway-port", d.Listen, "%s, so weir cannot listen there", text)}
 }
 
+// checkSteps names the steps of a call.
+func (d *doctor) checkSteps(context.Context) []Finding {
+	if len(d.Steps) == 0 {
+		return nil
+	}
+	return []Finding{fine("gateway", "calls of tools", "%s", strings.Join(d.Steps, " ▶ "))}
+}
+
 // listens reports whether a program takes connections at an address.
 func (d *doctor) listens(ctx context.Context, address string) bool {
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {

@@ -41,6 +41,8 @@ type Setup struct {
 	// Probe returns the servers as a gateway sees them. It is called once and returns the known
 	// states when its context ends. nil: the servers are not looked at.
 	Probe func(context.Context) (Report, error)
+	// Steps are the names of the steps of a call, in their order; nil if there is no configuration.
+	Steps []string
 	// Records returns the files of gateways that do not run any more; may be nil.
 	Records func(context.Context) []string
 	// Machine, How and Journal tell of the clients. A nil Journal has no operations.
@@ -166,7 +168,7 @@ func (d *doctor) checks() []check {
 	}
 	return []check{
 		{"config", d.checkConfig}, {"config", d.checkModes}, {"runtime", d.checkRuntime}, {"server", d.checkServers}, {"server", d.checkProxy},
-		{"schema", d.checkSchemas}, {"gateway", d.checkGateway}, {"gateway", d.checkRecords}, {"gateway", d.checkClock}, {"store", d.checkStore},
+		{"schema", d.checkSchemas}, {"gateway", d.checkGateway}, {"gateway", d.checkRecords}, {"gateway", d.checkSteps}, {"gateway", d.checkClock}, {"store", d.checkStore},
 		{"client", d.checkClients}, {"keyring", d.checkKeyring}, {"service", d.checkService}, {"disk", d.checkDisk},
 	}
 }
