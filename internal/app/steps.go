@@ -1,23 +1,19 @@
 package app
 
 import (
-	"context"
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/audit/calls"
-	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/policy/hook"
 	"github.com/weir-mcp/weir/internal/tables"
-	"github.com/weir-mcp/weir/mcp"
 )
 
 // CallSteps returns the names of the steps of a call of a tool, as a gateway with a configuration makes it, in
-// their order on the way to the server. It opens and starts nothing.
+// their order on the way to the server. It makes a gateway without servers, and starts nothing.
 func CallSteps(c *config.Config) []string {
 	opts := metatool.Options{
-		Upstreams:    noServers{metatool.NewSnapshot(catalog.Limits{})},
 		Tables:       tables.Options{Fetches: func(string) bool { return true }, Refusals: new(tables.Refusals)},
 		CheckHeaders: checkHeaders,
 	}
@@ -39,14 +35,3 @@ func CallSteps(c *config.Config) []string {
 	}
 	return nil // cannot happen: each mode calls tools
 }
-
-// noServers is the Upstreams of a gateway without servers.
-type noServers struct{ empty *metatool.Snapshot }
-
-// Peer implements metatool.Upstreams.
-func (noServers) Peer(context.Context, string) (mcp.Peer, error) {
-	return nil, mcp.Errorf(mcp.KindUpstreamUnavailable, "there are no servers")
-}
-
-// Snapshot implements metatool.Upstreams.
-func (n noServers) Snapshot() *metatool.Snapshot { return n.empty }
