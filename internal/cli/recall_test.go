@@ -33,7 +33,7 @@ func TestKilledRecall(t *testing.T) {
 		}
 	}
 	before := browse()
-	r.keeps(t, `"calls":2`, `"seen":`)
+	r.keeps(t, `":2}`, `"seen":`)
 	r.kill(t)
 	if body := call(); strings.Contains(body, `"isError":true`) {
 		t.Errorf("the third call: %s", body)
