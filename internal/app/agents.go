@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -26,19 +27,25 @@ import (
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/protocol/invocation"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/upstream"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
-// agents manages the agent servers: upstreams that register and leave at run time, and whose
+// Agents manages the agent servers: upstreams that register and leave at run time, and whose
 // requests are signed.
 //
-//	routing.json, POST /agents ─▶ registry ─▶ agents.merge ─▶ upstream.Manager
-type agents struct {
-	engine   *Engine
+//	routing.json, POST /agents ─▶ registry ─▶ Agents.merge ─▶ upstream.Manager
+type Agents struct {
+	manager  *upstream.Manager // set before start
+	scoped   *scoped           // set before start
+	owners   *owners
+	config   func() *config.Config
+	health   func() *Health
+	log      *slog.Logger
 	registry *registry.Registry
-	loops    *passthrough.Loops
+	Loops    *passthrough.Loops                // detects requests of this gateway that come back to it
 	signer   atomic.Pointer[invocation.Signer] // nil if the configuration has no signing key
 	masters  [][]byte                          // secrets of registered agents are derived from them; the first one signs
 
@@ -49,9 +56,9 @@ type agents struct {
 	end     context.CancelFunc
 }
 
-// newAgents returns an agents that knows none but those of an earlier process until start is called.
-func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error) {
-	a := &agents{engine: e, loops: passthrough.NewLoops(), masters: e.opts.Store.invocations(), end: func() {}}
+// newAgents returns Agents that know none but those of an earlier process until start is called.
+func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*Agents, error) {
+	a := &Agents{owners: e.Catalog.owners, config: e.config.Load, health: e.Health, log: e.log, Loops: passthrough.NewLoops(), masters: e.opts.Store.invocations(), end: func() {}}
 	lease, shared := c.Agents.Lease, e.Store.lasts == store.Cluster
 	if shared {
 		lease = max(lease, registry.ShareLease)
@@ -64,7 +71,7 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error
 			}
 			return ""
 		},
-		Claim: e.owners.agent, Claims: e.owners.ledger.Version,
+		Claim: e.Catalog.owners.agent, Claims: e.Catalog.owners.ledger.Version,
 		Secrets: func(name, instance string) (all []string) {
 			if a.signer.Load() != nil {
 				return nil // these agents have the key from their operator, or use none
@@ -93,7 +100,7 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*agents, error
 }
 
 // start watches routing.json and lets leases expire.
-func (a *agents) start(c *config.Config) {
+func (a *Agents) start(c *config.Config) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.end = cancel
 	a.running.Go(func() { a.registry.Run(ctx) })
@@ -110,29 +117,29 @@ func (a *agents) start(c *config.Config) {
 	})
 }
 
-func (a *agents) routing(path string, r registry.Routing, err error) {
+func (a *Agents) routing(path string, r registry.Routing, err error) {
 	if err != nil {
-		a.engine.log.Error("the agents of routing.json cannot be read; the previous ones stay", "file", path, "err", err)
+		a.log.Error("the agents of routing.json cannot be read; the previous ones stay", "file", path, "err", err)
 		return
 	}
 	for _, p := range r.Problems {
-		a.engine.log.Error("an agent of routing.json cannot be used", "file", path, "problem", p)
+		a.log.Error("an agent of routing.json cannot be used", "file", path, "problem", p)
 	}
 	a.registry.SetRoutes(r.Routes)
 }
 
 // close stops the work that start began.
-func (a *agents) close() {
+func (a *Agents) close() {
 	a.end()
 	a.running.Wait()
 	a.registry.Close()
 }
 
 // disconnect closes idle connections to agents. No request may be sent to an agent after it.
-func (a *agents) disconnect() { a.registry.CloseIdleConnections() }
+func (a *Agents) disconnect() { a.registry.CloseIdleConnections() }
 
 // prepare implements part.Part.Prepare.
-func (a *agents) prepare(r part.Reload) (apply func(), err error) {
+func (a *Agents) prepare(r part.Reload) (apply func(), err error) {
 	signer, err := signerOf(r.Next)
 	if err != nil {
 		return nil, err
@@ -179,17 +186,20 @@ func ReadKey(path string, parse func([]byte) (any, error)) (any, error) {
 	return key, nil
 }
 
+// ServeHTTP serves the registration of agents.
+func (a *Agents) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.registry.ServeHTTP(w, r) }
+
 // merge gives the manager the configured servers and the registered agents. It leaves out an agent
 // whose name or namespace belongs to another owner. When it returns, the manager has the changes that
 // were there before the call; many agents that come at once share an update.
-func (a *agents) merge() { a.merging.run(a.update) }
+func (a *Agents) merge() { a.merging.run(a.update) }
 
 // update makes the servers that did not change no second time, because their defaults cost more than
 // all else, and the manager need not compare what is the same.
-func (a *agents) update() {
+func (a *Agents) update() {
 	known, barred := a.registry.Split()
-	a.engine.owners.leaveOut(barred)
-	servers := a.engine.scoped.place(a.engine.config.Load().Kept())
+	a.owners.leaveOut(barred)
+	servers := a.scoped.place(a.config().Kept())
 	found, last := make([]*config.Server, 0, len(known)), a.found
 	for _, agent := range known {
 		for len(last) > 0 && last[0].Name < agent.Name {
@@ -202,19 +212,19 @@ func (a *agents) update() {
 			var err error
 			if s, err = config.NewServer(agent.Name, agent.URL); err != nil {
 				// the registry has validated it already
-				a.engine.log.Error("an agent cannot be used", "agent", agent.Name, "err", err)
+				a.log.Error("an agent cannot be used", "agent", agent.Name, "err", err)
 				continue
 			}
 		}
 		found = append(found, s)
 	}
 	a.found = found
-	a.engine.manager.Apply(servers, found...)
+	a.manager.Apply(servers, found...)
 }
 
 // servers returns the addresses of the agents that are registered now. Addresses from routing.json
 // are trusted, because the operator wrote them.
-func (a *agents) servers() []plane.Peer {
+func (a *Agents) servers() []plane.Peer {
 	var list []plane.Peer
 	for _, agent := range a.registry.Agents() {
 		u, err := url.Parse(agent.URL)
@@ -227,7 +237,7 @@ func (a *agents) servers() []plane.Peer {
 			if peer.Rule.Allow, err = address.NewList([]string{peer.Server}); err != nil {
 				continue
 			}
-			peer.Rule.Private = privateNetworks(a.engine.config.Load())
+			peer.Rule.Private = privateNetworks(a.config())
 		}
 		list = append(list, peer)
 	}
@@ -235,13 +245,13 @@ func (a *agents) servers() []plane.Peer {
 }
 
 // signs reports whether requests to an upstream are signed: those to agent servers are.
-func (a *agents) signs(name string) bool {
-	u, ok := a.engine.manager.Upstream(name)
+func (a *Agents) signs(name string) bool {
+	u, ok := a.manager.Upstream(name)
 	return ok && u.Config().Agent
 }
 
 // sign implements passthrough.Options.Sign for agent servers.
-func (a *agents) sign(name, principal, tool string) (string, error) {
+func (a *Agents) sign(name, principal, tool string) (string, error) {
 	if !a.signs(name) {
 		return "", nil
 	}
@@ -268,7 +278,7 @@ func agentSecret(master []byte, name, instance string) string {
 }
 
 // transport signs requests that weir sends to an agent server on its own connection.
-func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) http.RoundTripper {
+func (a *Agents) transport(name string, s *mcp.Session, base http.RoundTripper) http.RoundTripper {
 	if guarded := a.registry.Transport(name); guarded != nil {
 		base = guarded
 	}
@@ -276,27 +286,27 @@ func (a *agents) transport(name string, s *mcp.Session, base http.RoundTripper) 
 	if s != nil {
 		principal = s.Principal()
 	}
-	return passthrough.Signed(base, a.sign, func() bool { return a.signs(name) }, a.loops, name, principal, a.engine.log)
+	return passthrough.Signed(base, a.sign, func() bool { return a.signs(name) }, a.Loops, name, principal, a.log)
 }
 
 // limits returns the router limits of an upstream.
-func (a *agents) limits(name string) passthrough.Limits {
-	c := a.engine.config.Load()
+func (a *Agents) limits(name string) passthrough.Limits {
+	c := a.config()
 	l := c.Agents.LimitsOf(name)
 	return passthrough.Limits{InFlight: l.InFlight, PerMinute: l.PerMinute, MaxBody: int64(l.MaxBodyBytes)}
 }
 
-// status lists the servers that a principal may call, with the state that is known without
+// Status lists the servers that a principal may call, with the state that is known without
 // contacting them.
-func (a *agents) status(principal string) []passthrough.AgentStatus {
+func (a *Agents) Status(principal string) []passthrough.AgentStatus {
 	sources := map[string]registry.Source{}
 	for _, agent := range a.registry.Agents() {
 		sources[agent.Name] = agent.Source
 	}
-	h := a.engine.Health()
+	h := a.health()
 	var list []passthrough.AgentStatus
-	for _, s := range a.engine.manager.Status() {
-		if s.Off() || !a.engine.Config().Auth.Reaches(principal, s.Name) {
+	for _, s := range a.manager.Status() {
+		if s.Off() || !a.config().Auth.Reaches(principal, s.Name) {
 			continue
 		}
 		up := h.Upstreams[s.Name]
@@ -310,7 +320,7 @@ func (a *agents) status(principal string) []passthrough.AgentStatus {
 		if !s.Since.IsZero() {
 			one.Uptime = math.Round(time.Since(s.Since).Seconds()*1000) / 1000
 		}
-		if u, ok := a.engine.manager.Upstream(s.Name); ok {
+		if u, ok := a.manager.Upstream(s.Name); ok {
 			one.Probe, one.ProbeHeader, one.ProbeTransport = probeURL(u.Config()), probeHeader(u.Config()), a.registry.Transport(s.Name)
 		}
 		list = append(list, one)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -32,6 +33,16 @@ func (r *KeptResult) Close() {
 		r.done()
 		r.done = nil
 	}
+}
+
+// KeptResults gives callers the results that were held back for them. It is safe for concurrent use.
+type KeptResults struct {
+	store    *artifact.Local
+	redactor func() *result.Redactor
+	redacts  func() bool // reports whether results have no secrets
+	memory   *memory.Pool
+	reads    reads
+	log      *slog.Logger
 }
 
 // maxReads bounds the kept results that a principal reads at once. Each may be a slow download, which
@@ -66,27 +77,27 @@ func (r *reads) end(principal string) {
 	}
 }
 
-// OpenArtifact opens a principal's artifact. If results are redacted, texts have no secrets. The
+// Open opens a principal's artifact. If results are redacted, texts have no secrets. The
 // error is an *artifact.Error if the principal has no such artifact, and of mcp.KindOverloaded if it
 // reads too many.
-func (e *Engine) OpenArtifact(ctx context.Context, principal, handle string) (*KeptResult, error) {
-	done, err := e.reads.begin(principal)
+func (k *KeptResults) Open(ctx context.Context, principal, handle string) (*KeptResult, error) {
+	done, err := k.reads.begin(principal)
 	if err != nil {
 		return nil, err
 	}
-	lease, err := e.Results.Open(ctx, principal, handle)
+	lease, err := k.store.Open(ctx, principal, handle)
 	if err != nil {
 		done()
 		return nil, err
 	}
 	kept := &KeptResult{Lease: lease, Data: lease.Bytes(), done: done}
-	if !redacts(e) {
+	if !k.redacts() {
 		return kept, nil
 	}
 	ctx, scope := memory.WithScope(ctx)
-	scope.Count(e.Memory, "principal ", principal)
+	scope.Count(k.memory, "principal ", principal)
 	kept.done = func() { scope.End(); done() }
-	clean, err := withoutSecrets(ctx, e.redact.Load(), kept)
+	clean, err := withoutSecrets(ctx, k.redactor(), kept)
 	if err != nil {
 		kept.Close()
 		return nil, mcp.NoRoom("the kept result without secrets", err)
@@ -108,19 +119,16 @@ func withoutSecrets(ctx context.Context, redactor *result.Redactor, r *KeptResul
 	return r.Data, nil // binary
 }
 
-// redacts reports whether results have no secrets.
-func redacts(e *Engine) bool { return e.config.Load().Artifacts.Redact || e.opts.RedactResults }
-
 // Shown returns a part of a kept result as the gateway gives it to agents: if results are redacted,
 // it has no secrets.
-func Shown(e *Engine, part string) string {
-	if !redacts(e) {
+func (k *KeptResults) Shown(part string) string {
+	if !k.redacts() {
 		return part
 	}
 	if rawjson.Valid([]byte(part)) == nil {
-		return string(e.redact.Load().Results([]byte(part)))
+		return string(k.redactor().Results([]byte(part)))
 	}
-	return e.redact.Load().Text(part)
+	return k.redactor().Text(part)
 }
 
 // Table reads the result as a table, without secrets if they were replaced. The table is invalid

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/internal/signin/vault"
+	"github.com/weir-mcp/weir/internal/upstream/credentials"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -57,7 +58,7 @@ type CommandStore struct {
 
 // Swap implements vault.Store.
 func (s CommandStore) Swap(ctx context.Context, id vault.ID, old, next vault.Record) error {
-	kind, decision := swapped(id, old, s.SignIn)
+	kind, decision := credentials.Swapped(id, old, s.SignIn)
 	return s.change(ctx, kind, decision, id, func() error { return s.Store.Swap(ctx, id, old, next) })
 }
 

@@ -19,8 +19,6 @@ import (
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/passthrough"
-	"github.com/weir-mcp/weir/internal/signin/oauth"
-	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/mcp"
 
 	"log/slog"
@@ -59,7 +57,7 @@ func openAudit(ctx context.Context, a *config.Audit, required bool, log *slog.Lo
 type Auditor struct {
 	calls *calls.Recorder // nil without a log
 	tools *toolNames
-	of    func() *Engine
+	views *Views
 
 	mu      sync.Mutex // guards the fields below
 	allowed float64    // refusals of strangers that may be recorded now
@@ -70,9 +68,8 @@ type Auditor struct {
 // Refusals of strangers that are recorded: so many at once, and one a second. The others are counted.
 const refusalBurst = 60
 
-func newAuditor(e *Engine, l *audit.Log, c *config.Config) *Auditor {
-	redact := func(raw []byte) []byte { return e.redact.Load().Results(raw) }
-	return &Auditor{calls: calls.New(l, audit.Form(c.Audit.Args), redact), tools: &toolNames{}, of: func() *Engine { return e }, allowed: refusalBurst}
+func newAuditor(l *audit.Log, c *config.Config, redact func(raw []byte) []byte, views *Views) *Auditor {
+	return &Auditor{calls: calls.New(l, audit.Form(c.Audit.Args), redact), tools: &toolNames{}, views: views, allowed: refusalBurst}
 }
 
 // Enabled reports whether there is an audit log.
@@ -97,11 +94,10 @@ func (a *Auditor) Begin(ctx context.Context, upstream string, r *mcp.Request) (p
 	if err := unambiguous(r); err != nil {
 		return nil, err
 	}
-	e := a.of()
-	about := calls.Call{Request: r, Server: observer{engine: e}.upstream(upstream)}
+	about := calls.Call{Request: r, Server: a.views.judge.upstream(upstream)}
 	switch f := r.Fields(); r.Method {
 	case "tools/call":
-		about.ToolID = a.tools.id(wholeOf(ctx, e).Catalog, about.Server, rawjson.Text(f.Name))
+		about.ToolID = a.tools.id(a.views.whole(ctx).Catalog, about.Server, rawjson.Text(f.Name))
 		if about.ToolID == "" {
 			about.ToolID = upstream + ":" + rawjson.Text(f.Name) // outside of the catalog
 		}
@@ -209,66 +205,4 @@ func (a *Auditor) close() {
 		a.calls.Log().Add(&audit.Record{Kind: audit.Refusal, Outcome: "unauthorized", Count: count, Detail: "further requests"})
 	}
 	a.calls.Log().Close()
-}
-
-// signInKey is the key of contexts in which a person signs in at a server.
-type signInKey struct{}
-
-// bySignIn reports whether a person's sign-in changes a credential.
-func bySignIn(ctx context.Context) bool { return ctx.Value(signInKey{}) != nil }
-
-// auditedStore tells the audit log of changes of credentials.
-type auditedStore struct {
-	vault.Store
-	log *audit.Log
-}
-
-// audited returns the store, with records of its changes where there is a log.
-func audited(s vault.Store, l *audit.Log) vault.Store {
-	if l == nil {
-		return s
-	}
-	if s == nil {
-		s = vault.NewMemory(nil)
-	}
-	return auditedStore{s, l}
-}
-
-// Swap implements vault.Store.
-func (s auditedStore) Swap(ctx context.Context, id vault.ID, old, next vault.Record) error {
-	err := s.Store.Swap(ctx, id, old, next)
-	if err == nil {
-		kind, decision := swapped(id, old, bySignIn(ctx))
-		s.tell(ctx, kind, decision, id)
-	}
-	return err
-}
-
-// swapped returns the kind and the decision of the record about a credential in the place of old.
-// signIn says that a person signs in.
-func swapped(id vault.ID, old vault.Record, signIn bool) (kind audit.Kind, decision string) {
-	switch {
-	case old.Data == nil && id.Kind == vault.Token:
-		return audit.SignIn, "stored"
-	case old.Data == nil:
-		return audit.Credential, "stored"
-	case signIn && id.Kind == vault.Token:
-		return audit.SignIn, "replaced"
-	}
-	return audit.Credential, "renewed"
-}
-
-// Delete implements vault.Store.
-func (s auditedStore) Delete(ctx context.Context, id vault.ID) error {
-	err := s.Store.Delete(ctx, id)
-	if err == nil {
-		s.tell(ctx, audit.Credential, "removed", id)
-	}
-	return err
-}
-
-func (s auditedStore) tell(ctx context.Context, kind audit.Kind, decision string, id vault.ID) {
-	out := calls.Caller(ctx, kind)
-	out.Decision, out.Server, out.Credential, out.Detail = decision, oauth.ServerName(id), string(id.Kind)+" "+id.Issuer, "of "+id.Principal
-	s.log.Add(out)
 }

@@ -20,6 +20,7 @@ import (
 //	tool of one server ─▶ OnToolResult ─▶ agent ─▶ OnToolCall ─▶ tool of the same or another
 type bodies struct {
 	config func() *config.Config
+	state  *metatool.State     // has the bodies of calls at /mcp
 	nodes  *metatool.BodyNodes // nil: this gateway is one node
 
 	mu     sync.Mutex // guards below
@@ -27,8 +28,8 @@ type bodies struct {
 	of     map[string]*dispatch.Dispatcher // by principal
 }
 
-func newBodies(current func() *config.Config, nodes *metatool.BodyNodes) *bodies {
-	return &bodies{config: current, nodes: nodes, of: map[string]*dispatch.Dispatcher{}}
+func newBodies(current func() *config.Config, state *metatool.State, nodes *metatool.BodyNodes) *bodies {
+	return &bodies{config: current, state: state, nodes: nodes, of: map[string]*dispatch.Dispatcher{}}
 }
 
 // wrapFind wraps Router.Find so that the upstreams it finds hold back bodies.

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
@@ -11,7 +14,32 @@ import (
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/mcp"
 )
+
+// A Catalog is what the servers of a gateway offer now. It logs changes and tells them as events, and
+// warns of contradictions to the configuration. It implements metatool.Upstreams. It is safe for
+// concurrent use.
+//
+//	upstream.Manager ─▶ upstream.Live ─▶ refreshed ─▶ sessions, events, log
+//	         --catalog ─────────┘
+type Catalog struct {
+	manager  *upstream.Manager
+	live     *upstream.Live[*metatool.Snapshot]
+	file     atomic.Pointer[metatool.SnapshotFile] // entries in addition to the upstreams'; may be nil
+	firsts   *firstListings
+	recent   recentChanges                 // of definitions
+	looked   atomic.Pointer[config.Config] // the last configuration whose names were checked
+	listings *listings
+	owners   *owners
+	state    *metatool.State
+	config   func() *config.Config
+	offices  func() *Offices
+	tell     func(telemetry.Event)
+	clean    func(text string) string
+	log      *slog.Logger
+}
 
 // maxLoggedChanges bounds the changes that are logged per refresh; /catalog has all of them.
 const maxLoggedChanges = 20
@@ -19,39 +47,39 @@ const maxLoggedChanges = 20
 // refreshed handles a new catalog: it tells agents and operators about the changes and checks the
 // pin. upstreams names the servers whose entries changed; it is empty if only the configuration
 // changed.
-func (e *Engine) refreshed(c *catalog.Catalog, upstreams []string) {
-	changes := e.state.Refresh(c)
-	e.listings.changed(changes)
+func (k *Catalog) refreshed(c *catalog.Catalog, upstreams []string) {
+	changes := k.state.Refresh(c)
+	k.listings.changed(changes)
 	for i, change := range changes {
 		if i == maxLoggedChanges {
-			e.log.Warn("more has changed", "changes", len(changes))
+			k.log.Warn("more has changed", "changes", len(changes))
 			break
 		}
-		log := e.log.Info
+		log := k.log.Info
 		if change.Change == catalog.EntryChanged {
-			log = e.log.Warn // a tool that was already approved has changed
+			log = k.log.Warn // a tool that was already approved has changed
 		}
 		log("the catalog has changed: "+change.String(), "upstream", change.Upstream, "id", change.ID)
 	}
 	for _, upstream := range upstreams {
-		e.tellCatalog(telemetry.CatalogRefresh, c, upstream, changes)
+		k.event(telemetry.CatalogRefresh, c, upstream, changes)
 	}
 	if len(upstreams) == 0 {
-		e.tellCatalog(telemetry.CatalogRefresh, c, "", changes)
+		k.event(telemetry.CatalogRefresh, c, "", changes)
 	}
-	if e.firsts.over() {
-		e.checkCatalog(c, false)
+	if k.firsts.over() {
+		k.check(c, false)
 	}
 }
 
-// tellCatalog emits a catalog event: about one upstream's entries and their changes, or, with
+// event emits a catalog event: about one upstream's entries and their changes, or, with
 // upstream "", about all entries.
-func (e *Engine) tellCatalog(name string, c *catalog.Catalog, upstream string, changes []catalog.Change) {
+func (k *Catalog) event(name string, c *catalog.Catalog, upstream string, changes []catalog.Change) {
 	if upstream != "" {
 		changes = slices.DeleteFunc(slices.Clone(changes), func(c catalog.Change) bool { return c.Upstream != upstream })
 	}
 	n := Kinds(c)
-	e.tell(telemetry.Event{
+	k.tell(telemetry.Event{
 		Time: time.Now(), Name: name, Upstream: upstream, Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
 		Findings: len(c.Findings()), Hash: c.Hash(), Detail: summary(changes),
 	})
@@ -75,28 +103,28 @@ func pinOf(c *config.Config) dispatch.Pin {
 	return dispatch.Pin{Hash: strings.ToLower(c.Pin.ExpectedHash), Strict: c.Pin.Mode == config.PinStrict, Seen: c.Guards.Unicode == config.UnicodeRefuse}
 }
 
-// checkCatalog warns the operator if the catalog contradicts the configuration. first marks the
+// check warns the operator if the catalog contradicts the configuration. first marks the
 // first complete catalog.
-func (e *Engine) checkCatalog(c *catalog.Catalog, first bool) {
-	e.checkPin(c)
-	e.checkNames(c, first)
+func (k *Catalog) check(c *catalog.Catalog, first bool) {
+	k.checkPin(c)
+	k.checkNames(c, first)
 }
 
 // checkNames warns the operator about configured names that no server offers. It runs once, after
 // all servers have been listed. It does not wait for a server that has failed by then; the warning
 // names that server.
-func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
-	conf := e.config.Load()
-	if e.looked.Load() == conf {
+func (k *Catalog) checkNames(c *catalog.Catalog, first bool) {
+	conf := k.config()
+	if k.looked.Load() == conf {
 		return // and the state of every server is not asked for
 	}
 	var absent []string
-	for _, s := range e.manager.Status() {
+	for _, s := range k.manager.Status() {
 		if !s.Listed && !s.Off() {
 			absent = append(absent, s.Name)
 		}
 	}
-	if len(absent) > 0 && !first || e.looked.Swap(conf) == conf {
+	if len(absent) > 0 && !first || k.looked.Swap(conf) == conf {
 		return
 	}
 	var o metatool.Options
@@ -104,20 +132,20 @@ func (e *Engine) checkNames(c *catalog.Catalog, first bool) {
 	own := listingPerCaller(conf)
 	for _, message := range append(metatool.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow), metatool.UnmatchedProfiles(c, o.Profiles)...) {
 		if len(absent) > 0 {
-			e.log.Warn(message+"; it may be of a server that has not come up", "servers", absent)
+			k.log.Warn(message+"; it may be of a server that has not come up", "servers", absent)
 			continue
 		}
 		if len(own) > 0 {
-			e.log.Info(message+"; it may be of a server that lists for each caller", "servers", own)
+			k.log.Info(message+"; it may be of a server that lists for each caller", "servers", own)
 			continue
 		}
-		e.log.Warn(message + "; weir ls shows what there is")
+		k.log.Warn(message + "; weir ls shows what there is")
 	}
 }
 
 // checkPin warns the operator if the catalog differs from the pinned one.
-func (e *Engine) checkPin(c *catalog.Catalog) {
-	p := pinOf(e.config.Load())
+func (k *Catalog) checkPin(c *catalog.Catalog) {
+	p := pinOf(k.config())
 	if p.Holds(c) {
 		return
 	}
@@ -125,7 +153,7 @@ func (e *Engine) checkPin(c *catalog.Catalog) {
 	if p.Strict {
 		message += ": nothing is executed"
 	}
-	e.log.Warn(message+"; look at weir ls --changes, then set pin.expected_hash", "hash", c.Hash(), "expected_hash", p.Hash)
+	k.log.Warn(message+"; look at weir ls --changes, then set pin.expected_hash", "hash", c.Hash(), "expected_hash", p.Hash)
 }
 
 // CatalogInfo is the response of /catalog: the hash of the current catalog, and its changes since
@@ -154,23 +182,78 @@ type pinInfo struct {
 	Holds        bool   `json:"holds"`
 }
 
-// CatalogInfo describes the current catalog. With a time, it has the changes since then.
-func (e *Engine) CatalogInfo(since time.Time) *CatalogInfo {
-	c := e.Snapshot().Catalog
+// Info describes the current catalog. With a time, it has the changes since then.
+func (k *Catalog) Info(since time.Time) *CatalogInfo {
+	c := k.Snapshot().Catalog
 	n := Kinds(c)
 	info := &CatalogInfo{
 		Hash: c.Hash(), Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
-		Changes: e.state.Changes(), Findings: []string{}, Partial: c.Partial(),
+		Changes: k.state.Changes(), Findings: []string{}, Partial: c.Partial(),
 	}
 	if !since.IsZero() {
-		info.Recent = e.recent.since(since)
+		info.Recent = k.recent.since(since)
 	}
-	info.Complete = e.firsts.over() && len(info.Partial) == 0
-	if pin := e.config.Load().Pin; pin.ExpectedHash != "" {
+	info.Complete = k.firsts.over() && len(info.Partial) == 0
+	if pin := k.config().Pin; pin.ExpectedHash != "" {
 		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), dispatch.Pin{Hash: strings.ToLower(pin.ExpectedHash)}.Holds(c)}
 	}
-	for _, f := range slices.Concat(c.Findings(), e.owners.findings(), e.Offices.findings(), e.state.Findings()) {
-		info.Findings = append(info.Findings, e.clean(f.String()))
+	for _, f := range slices.Concat(c.Findings(), k.owners.findings(), k.offices().findings(), k.state.Findings()) {
+		info.Findings = append(info.Findings, k.clean(f.String()))
 	}
 	return info
+}
+
+// Peer implements metatool.Upstreams.
+func (k *Catalog) Peer(ctx context.Context, name string) (mcp.Peer, error) {
+	if f := k.file.Load(); f != nil && f.Name() == name {
+		return f, nil
+	}
+	return k.manager.Peer(ctx, name)
+}
+
+// Missing returns the servers without catalog entries.
+func (k *Catalog) Missing() []metatool.Missing { return missing(k.manager, k.live) }
+
+// Down returns the upstreams whose entries are found although they cannot be called now.
+func (k *Catalog) Down() []metatool.Missing { return down(k.manager, k.live) }
+
+// Snapshot implements metatool.Upstreams.
+func (k *Catalog) Snapshot() *metatool.Snapshot { return k.live.Snapshot() }
+
+// own returns the lists that servers have for each caller, nil if no server of a configuration has any.
+func (k *Catalog) own(c *config.Config) metatool.OwnLists {
+	if len(listingPerCaller(c)) == 0 {
+		return nil
+	}
+	return k.manager
+}
+
+// MissingOwn implements metatool.Upstreams.
+func (k *Catalog) MissingOwn(servers []string) (all []metatool.Missing) {
+	k.manager.Each(func(of *config.Server, u *upstream.Upstream) {
+		if u != nil && slices.Contains(servers, of.Name) {
+			all = append(all, metatool.Missing{Upstream: of.Name, Namespace: of.Namespace, Why: "its entries for this caller are being listed"})
+		}
+	})
+	return all
+}
+
+// serveFile serves the entries of a file as well; nil is none.
+func (k *Catalog) serveFile(f *metatool.SnapshotFile) {
+	if f == nil {
+		return
+	}
+	k.file.Store(f)
+	k.live.Update(f.Listing())
+	k.owners.serves(f, k.Snapshot().Catalog)
+}
+
+// listingPerCaller returns the names of the servers that list for each caller.
+func listingPerCaller(c *config.Config) (names []string) {
+	for _, s := range c.Servers {
+		if s.ListsPerCaller() && !s.Disabled {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }

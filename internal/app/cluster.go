@@ -59,7 +59,7 @@ func (s *Store) clusterFigures() func() metrics.ClusterFigures {
 
 // OpenSessions returns how many sessions live in this process: those with an id that outlasts it, from their
 // handshake on, and others that have used a gateway.
-func OpenSessions(e *Engine) int {
+func (e *Engine) OpenSessions() int {
 	if e.Store.lasts == store.Process {
 		return e.state.Sessions()
 	}

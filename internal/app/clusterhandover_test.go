@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weir-mcp/weir/internal/app"
 )
 
 // TestHandOverOfASession: at a drain the next node of a session knows how often the session has called and what it was
@@ -24,7 +22,7 @@ func TestHandOverOfASession(t *testing.T) {
 			c := startNodesWith(t, 2, "rate_limits: {tool_browse: {max_calls_per_session: 32}}\npolicy: {rules: [{action: deny, tool: sleep, when: \"session.calls < 3\"}]}\n")
 			first := c.all[0]
 			session := c.open(first)
-			if n := app.OpenSessions(first.engine); n != 1 {
+			if n := first.engine.OpenSessions(); n != 1 {
 				t.Errorf("the node has %d sessions after a handshake", n)
 			}
 			call := func(n *node, params string) (int, string) {

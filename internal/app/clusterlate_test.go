@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/weir-mcp/weir/internal/app"
 )
 
 // look gets a path of a node with a token.
@@ -43,7 +41,7 @@ func TestNodeWithoutItsStore(t *testing.T) {
 	before := c.open(first)
 	echo := regexp.MustCompile(`up:echo#[0-9a-f]+`).FindString(c.calls(first, before, "tool_browse", `{"query":"echo"}`))
 	first.out = true
-	holder := func(n *node) string { return app.Holders(n.engine)["prog"] }
+	holder := func(n *node) string { return n.engine.Holders()["prog"] }
 	c.late = true
 	late := c.start("n1")
 	// It has heard of no node that is better off. An operator sees what is wrong, and the node itself.

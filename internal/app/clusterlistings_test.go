@@ -89,7 +89,7 @@ func listedNodes(t *testing.T, more string) (*nodes, *listed) {
 
 // describes returns the description of the tool in the catalog of a node, "" if it is not there.
 func (n *node) describes() string {
-	for _, e := range n.engine.Snapshot().Catalog.Of("s") {
+	for _, e := range n.engine.Catalog.Snapshot().Catalog.Of("s") {
 		if e.RawName == "count" {
 			return e.Description
 		}
@@ -174,7 +174,7 @@ func TestFirstDefinitionsOfACluster(t *testing.T) {
 	changed := func(n *node) {
 		t.Helper()
 		c.settles(func() (bool, string) {
-			changes := n.engine.CatalogInfo(time.Time{}).Changes
+			changes := n.engine.Catalog.Info(time.Time{}).Changes
 			text, err := json.Marshal(changes)
 			return err == nil && len(changes) == 1 && changes[0].Change == catalog.EntryChanged && strings.Contains(string(text), "sheep") && strings.Contains(string(text), "wolves"), n.name + ": " + string(text)
 		})
@@ -212,8 +212,8 @@ func TestFirstDefinitionsAreOne(t *testing.T) {
 	first := c.stored("f." + store.Hash("s"))
 	for _, n := range all {
 		c.settles(func() (bool, string) {
-			text := fmt.Sprintf("%s: %s, %+v, first %s", n.name, n.describes(), n.engine.CatalogInfo(time.Time{}).Changes, first)
-			return len(n.engine.CatalogInfo(time.Time{}).Changes) == map[bool]int{true: 0, false: 1}[strings.Contains(first, n.describes())], text
+			text := fmt.Sprintf("%s: %s, %+v, first %s", n.name, n.describes(), n.engine.Catalog.Info(time.Time{}).Changes, first)
+			return len(n.engine.Catalog.Info(time.Time{}).Changes) == map[bool]int{true: 0, false: 1}[strings.Contains(first, n.describes())], text
 		})
 	}
 }

@@ -5,24 +5,34 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/text/redact"
+	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
-// A redactor removes the configured credentials from the definitions that servers send, because
-// agents, the console and `weir ls` show them. If a reload changes a server's credentials, the
-// server is listed again. Safe for concurrent use.
-type redactor struct {
+// secrets removes secrets from texts: the configured credentials from the definitions that servers send,
+// because agents, the console and `weir ls` show them, and all secrets from results and messages. If a
+// reload changes a server's credentials, the server is listed again. It is safe for concurrent use.
+type secrets struct {
 	credentials atomic.Pointer[redact.Set]
-	tokens      *redact.Recent
+	results     atomic.Pointer[result.Redactor]
+	tokens      *redact.Recent // of sign-ins, while they are in use
 }
 
-// configure replaces the credentials with those of a configuration.
-func (c *redactor) configure(conf *config.Config) {
+// configure replaces the secrets with those of a configuration.
+func (c *secrets) configure(conf *config.Config) {
+	c.results.Store(result.NewRedactor(conf.Secrets()).With(c.tokens))
 	c.credentials.Store(redact.New(conf.Credentials()))
 }
 
+// redactor returns what removes the secrets of the current configuration.
+func (c *secrets) redactor() *result.Redactor { return c.results.Load() }
+
+// clean removes secrets and invisible characters from a server's text.
+func (c *secrets) clean(text string) string { return c.redactor().Redact(visible.Text(text)) }
+
 // listing returns l without credentials.
-func (c *redactor) listing(l catalog.Listing) catalog.Listing {
+func (c *secrets) listing(l catalog.Listing) catalog.Listing {
 	set := c.credentials.Load()
 	if set == nil && c.tokens.Len() == 0 {
 		return l

@@ -1,19 +1,16 @@
 package app
 
 import (
-	"context"
 	"io"
 	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
-	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/result"
-	"github.com/weir-mcp/weir/internal/result/usage"
 	"github.com/weir-mcp/weir/internal/tasks"
 )
 
@@ -112,24 +109,15 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 			}
 			return figures
 		},
-		Tools: func() int { return Kinds(e.Snapshot().Catalog)[catalog.KindTool] },
+		Tools: func() int { return Kinds(e.Catalog.Snapshot().Catalog)[catalog.KindTool] },
 		Spans: e.Trace.Spans, Cluster: e.Store.clusterFigures(), Stream: e.Store.streamFigures(),
 	})
 	var write func(telemetry.Event)
 	if events != nil {
 		write = events.Write
 	}
-	e.tell = telemetry.Fan(write, e.Store.sink(), e.Metrics.Observe, e.History.Observe, e.Auditor.event)
+	e.Catalog.tell = telemetry.Fan(write, e.Store.sink(), e.Metrics.Observe, e.History.Observe, e.Auditor.event)
 }
 
 // Kinds counts a catalog's entries by kind.
 func Kinds(c *catalog.Catalog) map[catalog.Kind]int { return c.Kinds() }
-
-// Stats returns the response of /stats for the caller of a request: all calls for operators and where
-// there is only one principal, otherwise the caller's own.
-func (e *Engine) Stats(ctx context.Context) usage.Stats {
-	if SeesAll(ctx, e) {
-		return e.state.Stats("")
-	}
-	return e.state.Stats(identity.From(ctx).Principal)
-}

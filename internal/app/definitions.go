@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/text/redact"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // Definitions are the servers' definitions as they are now and as weir.lock has them. Its methods are
@@ -25,7 +27,13 @@ import (
 //	    weir.lock ─▶ filewatch┘
 type Definitions struct {
 	*lockfile.Keeper
-	engine  *Engine
+	manager *upstream.Manager // set before start
+	catalog *Catalog
+	judge   *judge
+	shell   bool // of a shell command, which follows no file
+	tell    func(telemetry.Event)
+	clean   func(text string) string
+	log     *slog.Logger
 	path    string
 	running sync.WaitGroup
 
@@ -34,27 +42,24 @@ type Definitions struct {
 }
 
 func newDefinitions(e *Engine, c *config.Config) *Definitions {
-	d := &Definitions{engine: e, path: lockPath(c)}
+	d := &Definitions{catalog: e.Catalog, judge: e.Views.judge, shell: e.opts.Shell, tell: e.Catalog.tell, clean: e.secrets.clean, log: e.log, path: lockPath(c)}
 	d.Keeper = lockfile.New(lockfile.Options{
-		Path: d.path, Logger: e.log, Sink: firsts{e.listings, e.live}, Conceal: e.conceal.listing,
+		Path: d.path, Logger: e.log, Sink: firsts{e.Catalog.listings, e.Catalog.live}, Conceal: e.secrets.listing,
 		Mode:  func(server string) lockfile.Mode { return lockfile.Mode(e.config.Load().TrustOf(server)) },
-		First: e.listings.agreed, Endpoint: d.endpoint, Neighbours: d.neighbours, Changed: d.changed, Own: ownLists{e},
+		First: e.Catalog.listings.agreed, Endpoint: d.endpoint, Neighbours: d.neighbours, Changed: d.changed, Own: d,
 	})
 	return d
 }
 
-// ownLists implements lockfile.OwnLists by the Manager, which is made after the Keeper.
-type ownLists struct{ e *Engine }
-
-var _ lockfile.OwnLists = ownLists{}
+var _ lockfile.OwnLists = (*Definitions)(nil)
 
 // OwnListings implements lockfile.OwnLists.
-func (o ownLists) OwnListings(server string) []*catalog.Listing {
-	return o.e.manager.OwnListings(server)
+func (d *Definitions) OwnListings(server string) []*catalog.Listing {
+	return d.manager.OwnListings(server)
 }
 
 // JudgeOwnLists implements lockfile.OwnLists.
-func (o ownLists) JudgeOwnLists(server string) { o.e.manager.JudgeOwnLists(server) }
+func (d *Definitions) JudgeOwnLists(server string) { d.manager.JudgeOwnLists(server) }
 
 // lockPath returns the path of the lock of a configuration, "" if the configuration is no file.
 func lockPath(c *config.Config) string {
@@ -72,14 +77,14 @@ func lockPath(c *config.Config) string {
 func (d *Definitions) start(c *config.Config) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.path == "" || d.end != nil || d.engine.opts.Shell || !c.KeepsLock() {
+	if d.path == "" || d.end != nil || d.shell || !c.KeepsLock() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d.end = cancel
 	d.running.Go(func() {
 		if err := filewatch.Watch(ctx, d.path, d.Follow); err != nil {
-			d.engine.log.Warn("changes of weir.lock are not seen any more; restart weir to apply them", "err", err)
+			d.log.Warn("changes of weir.lock are not seen any more; restart weir to apply them", "err", err)
 		}
 	})
 }
@@ -107,7 +112,7 @@ func (d *Definitions) close() {
 // endpoint returns where a server is reached, without secrets. A program below the folder of the lock
 // has a relative path, so that the lock is the same on each machine.
 func (d *Definitions) endpoint(server string) lockfile.Endpoint {
-	u, ok := d.engine.manager.Upstream(server)
+	u, ok := d.manager.Upstream(server)
 	if !ok {
 		return lockfile.Endpoint{}
 	}
@@ -125,7 +130,7 @@ func (d *Definitions) endpoint(server string) lockfile.Endpoint {
 		at.URL = parsed.String()
 	}
 	secrets := redact.New(append(redact.InArgs(s.Args), redact.InURL(s.URL)...))
-	at.Command, at.URL = d.engine.clean(secrets.Replace(at.Command)), d.engine.clean(secrets.Replace(at.URL))
+	at.Command, at.URL = d.clean(secrets.Replace(at.Command)), d.clean(secrets.Replace(at.URL))
 	return at
 }
 
@@ -143,7 +148,7 @@ func relative(dir, text string) string {
 
 // neighbours returns the tools of all servers.
 func (d *Definitions) neighbours() (all []lockfile.Neighbour) {
-	for _, e := range d.engine.Snapshot().Catalog.Entries() {
+	for _, e := range d.catalog.Snapshot().Catalog.Entries() {
 		if e.Kind == catalog.KindTool {
 			all = append(all, lockfile.Neighbour{Server: e.Upstream, ID: e.Short, Name: e.RawName})
 		}
@@ -162,7 +167,7 @@ func (d *Definitions) changed(server string, fresh []lockfile.Difference) {
 		}
 		lines = append(lines, one.String())
 	}
-	d.engine.tell(telemetry.Event{Time: time.Now(), Name: telemetry.DefinitionsDiffer, Upstream: server, Detail: d.engine.clean(strings.Join(lines, "; "))})
+	d.tell(telemetry.Event{Time: time.Now(), Name: telemetry.DefinitionsDiffer, Upstream: server, Detail: d.clean(strings.Join(lines, "; "))})
 }
 
 // complete adds to the state of a server what the lock says of it.

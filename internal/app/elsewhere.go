@@ -46,8 +46,8 @@ func (s *Store) nodes() *artifact.Nodes {
 	return n
 }
 
-// PeerArtifacts is the path at which nodes give each other results; a handle follows it. The profile is in the query.
-const PeerArtifacts = "/peer/v1/artifact/"
+// peerArtifacts is the path at which nodes give each other results; a handle follows it. The profile is in the query.
+const peerArtifacts = "/peer/v1/artifact/"
 
 // headResult is the header that describes a result.
 const headResult = "Weir-Artifact"
@@ -61,7 +61,7 @@ func fetchResult(ctx context.Context, node *cluster.Node, inc, principal, place,
 	case err != nil:
 		return "", nil, fmt.Errorf("the store of this gateway cannot be asked where the result is: %w", err)
 	}
-	r, err := http.NewRequestWithContext(identity.With(ctx, &identity.Identity{Principal: principal}), http.MethodGet, "http://node"+PeerArtifacts+url.PathEscape(handle)+"?place="+url.QueryEscape(place), nil)
+	r, err := http.NewRequestWithContext(identity.With(ctx, &identity.Identity{Principal: principal}), http.MethodGet, "http://node"+peerArtifacts+url.PathEscape(handle)+"?place="+url.QueryEscape(place), nil)
 	if err != nil {
 		return "", nil, err
 	}
@@ -86,17 +86,17 @@ func fetchResult(ctx context.Context, node *cluster.Node, inc, principal, place,
 	return "", nil, fmt.Errorf("the node of the result answered with status %d", resp.StatusCode)
 }
 
-// LendResult gives a result of this node to another one, for the principal in the context of the request.
-func LendResult(e *Engine, w http.ResponseWriter, r *http.Request, principal string) {
-	handle := strings.TrimPrefix(r.URL.Path, PeerArtifacts)
-	head, lease, err := e.Results.Lend(r.Context(), principal, r.URL.Query().Get("place"), handle)
+// lend serves peerArtifacts: it gives a result of a principal to another node.
+func (k *KeptResults) lend(w http.ResponseWriter, r *http.Request, id *identity.Identity) {
+	handle := strings.TrimPrefix(r.URL.Path, peerArtifacts)
+	head, lease, err := k.store.Lend(r.Context(), id.Principal, r.URL.Query().Get("place"), handle)
 	var unknown *artifact.Error
 	switch {
 	case errors.As(err, &unknown):
 		WriteJSON(w, http.StatusNotFound, map[string]string{"error": unknown.Error()})
 		return
 	case err != nil:
-		e.log.Warn("a kept result cannot be read", "err", err)
+		k.log.Warn("a kept result cannot be read", "err", err)
 		WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the artifact store cannot be read now"})
 		return
 	}

@@ -6,19 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/policy/approval"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// PeerApprovals is the path at which nodes tell each other of the calls that wait for a yes (GET), and of the
+// peerApprovals is the path at which nodes tell each other of the calls that wait for a yes (GET), and of the
 // decisions of operators (POST).
-const PeerApprovals = "/peer/v1/approvals"
+const peerApprovals = "/peer/v1/approvals"
 
 // Bounds of a request for the calls of another node.
 const (
@@ -29,13 +31,13 @@ const (
 // DistantApprovals are the calls that wait for a yes at the other nodes of a cluster. It is safe for concurrent
 // use.
 type DistantApprovals struct {
-	e    *Engine
+	log  *slog.Logger
 	node *cluster.Node
 }
 
 // Elsewhere returns the calls that wait at other nodes.
 func (o *Operator) Elsewhere() *DistantApprovals {
-	return &DistantApprovals{o.engine, o.engine.Store.node}
+	return &DistantApprovals{o.log, o.node}
 }
 
 // peerDecision is the body of a decision that another node has taken.
@@ -61,7 +63,7 @@ func (d *DistantApprovals) List(ctx context.Context) (all []approval.Call, silen
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				d.e.log.Warn("the calls that wait for a yes at another node are not known", "node", p.Name, "err", err)
+				d.log.Warn("the calls that wait for a yes at another node are not known", "node", p.Name, "err", err)
 				silent = append(silent, p.Name)
 				return
 			}
@@ -107,7 +109,7 @@ func (d *DistantApprovals) ask(ctx context.Context, inc, method string, body, an
 			return err
 		}
 	}
-	status, raw, err := askNode(ctx, d.node, inc, method, PeerApprovals, question, maxApprovals)
+	status, raw, err := askNode(ctx, d.node, inc, method, peerApprovals, question, maxApprovals)
 	switch {
 	case err != nil:
 		return err
@@ -119,10 +121,10 @@ func (d *DistantApprovals) ask(ctx context.Context, inc, method string, body, an
 	return json.Unmarshal(raw, answer)
 }
 
-// AnswerApprovals serves PeerApprovals. The other node has checked the operator, and that all is shown.
-func AnswerApprovals(e *Engine, w http.ResponseWriter, r *http.Request) {
+// answer serves peerApprovals. The other node has checked the operator, and that all is shown.
+func (o *Operator) answer(w http.ResponseWriter, r *http.Request, _ *identity.Identity) {
 	if r.Method == http.MethodGet {
-		WriteJSON(w, http.StatusOK, e.Operator.Approvals.List())
+		WriteJSON(w, http.StatusOK, o.Approvals.List())
 		return
 	}
 	var d peerDecision
@@ -131,7 +133,7 @@ func AnswerApprovals(e *Engine, w http.ResponseWriter, r *http.Request) {
 		WriteJSON(w, http.StatusBadRequest, struct{}{})
 		return
 	}
-	c, err := e.Operator.Approvals.Decide(d.ID, approval.Answer{Approved: d.Approved, Reason: d.Reason}, func(approval.Call) error { return nil })
+	c, err := o.Approvals.Decide(d.ID, approval.Answer{Approved: d.Approved, Reason: d.Reason}, func(approval.Call) error { return nil })
 	if err != nil {
 		WriteJSON(w, http.StatusNotFound, struct{}{})
 		return

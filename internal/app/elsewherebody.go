@@ -18,11 +18,11 @@ import (
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
-// PeerDispatched is the path at which nodes give each other the bodies of sync results, once. A handle in the
+// peerDispatched is the path at which nodes give each other the bodies of sync results, once. A handle in the
 // arguments of a call names the node:
 //
 //	{"resource_url": "ddi://INC-TOKEN"} ─▶ the node of INC ─▶ {"body_data": "[…]"}
-const PeerDispatched = "/peer/v1/dispatched"
+const peerDispatched = "/peer/v1/dispatched"
 
 // maxDispatched bounds a body of another node, as JSON text in JSON. The node bounds the body itself.
 const maxDispatched = 160 << 20
@@ -77,7 +77,7 @@ func fetchDispatched(ctx context.Context, node *cluster.Node, owner, principal, 
 		return nil, err
 	}
 	ctx = identity.With(ctx, &identity.Identity{Principal: principal})
-	status, raw, err := askNode(ctx, node, owner, http.MethodPost, PeerDispatched, question, maxDispatched)
+	status, raw, err := askNode(ctx, node, owner, http.MethodPost, peerDispatched, question, maxDispatched)
 	switch {
 	case err != nil && cluster.NotSent(err):
 		return nil, fmt.Errorf("the gateway that has the body of %.60s cannot be reached; make the call again: %w", handle, err)
@@ -94,16 +94,16 @@ func fetchDispatched(ctx context.Context, node *cluster.Node, owner, principal, 
 	return body, nil
 }
 
-// GiveBody gives a body of a principal to another node, once.
-func GiveBody(e *Engine, w http.ResponseWriter, r *http.Request, principal string) {
+// give serves peerDispatched: it gives a body of a principal to another node, once.
+func (b *bodies) give(w http.ResponseWriter, r *http.Request, id *identity.Identity) {
 	args, err := io.ReadAll(io.LimitReader(r.Body, maxRefusal))
 	if err != nil || !strings.HasPrefix(rawjson.Text(rawjson.Get(args, "resource_url")), dispatch.Scheme) {
 		WriteJSON(w, http.StatusBadRequest, struct{}{})
 		return
 	}
-	filled, ok := e.state.TakeBody(principal, args)
+	filled, ok := b.state.TakeBody(id.Principal, args)
 	if !ok {
-		filled, ok = e.bodies.take(principal, args)
+		filled, ok = b.take(id.Principal, args)
 	}
 	if !ok {
 		WriteJSON(w, http.StatusNotFound, struct{}{})

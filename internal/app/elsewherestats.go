@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -12,12 +13,12 @@ import (
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/result/usage"
-	"github.com/weir-mcp/weir/internal/store"
 )
 
-// PeerStats is the path at which nodes tell each other of the cost of calls, as far as the caller may see it.
-const PeerStats = "/peer/v1/stats"
+// peerStats is the path at which nodes tell each other of the cost of calls, as far as the caller may see it.
+const peerStats = "/peer/v1/stats"
 
 // Bounds of a request for the usage of another node.
 const (
@@ -34,14 +35,32 @@ type ClusterStats struct {
 	Silent []string `json:"silent,omitempty"`
 }
 
-// StatsOfNodes returns the usage that the caller of a request may see: of all nodes of a cluster, each of which is
+// Usage tells callers what their calls cost. It is safe for concurrent use.
+type Usage struct {
+	state  *metatool.State
+	node   *cluster.Node
+	shared bool                           // node is one of several
+	all    func(ctx context.Context) bool // reports whether the caller of a request sees everything
+	log    *slog.Logger
+}
+
+// Stats returns the response of /stats for the caller of a request: all calls for operators and where
+// there is only one principal, otherwise the caller's own.
+func (u *Usage) Stats(ctx context.Context) usage.Stats {
+	if u.all(ctx) {
+		return u.state.Stats("")
+	}
+	return u.state.Stats(identity.From(ctx).Principal)
+}
+
+// OfNodes returns the usage that the caller of a request may see: of all nodes of a cluster, each of which is
 // asked, or, if own is true, of this one. Of a session that several nodes have served, the sum is one row.
-func StatsOfNodes(ctx context.Context, e *Engine, own bool) ClusterStats {
-	out := ClusterStats{Stats: e.Stats(ctx)}
-	if e.Store.lasts != store.Cluster {
+func (u *Usage) OfNodes(ctx context.Context, own bool) ClusterStats {
+	out := ClusterStats{Stats: u.Stats(ctx)}
+	if !u.shared {
 		return out
 	}
-	node := e.Store.node
+	node := u.node
 	out.Nodes = []string{node.Name()}
 	if own {
 		return out
@@ -59,7 +78,7 @@ func StatsOfNodes(ctx context.Context, e *Engine, own bool) ClusterStats {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				e.log.Warn("the cost of calls at another node is not known", "node", p.Name, "err", err)
+				u.log.Warn("the cost of calls at another node is not known", "node", p.Name, "err", err)
 				out.Silent = append(out.Silent, p.Name)
 				return
 			}
@@ -75,7 +94,7 @@ func StatsOfNodes(ctx context.Context, e *Engine, own bool) ClusterStats {
 
 // statsAt asks a node.
 func statsAt(ctx context.Context, node *cluster.Node, inc string) (s usage.Stats, err error) {
-	status, raw, err := askNode(ctx, node, inc, http.MethodGet, PeerStats, nil, maxStats)
+	status, raw, err := askNode(ctx, node, inc, http.MethodGet, peerStats, nil, maxStats)
 	switch {
 	case err != nil:
 		return s, err
@@ -107,7 +126,7 @@ func add(to *usage.Stats, s usage.Stats) {
 	}
 }
 
-// AnswerStats serves PeerStats.
-func AnswerStats(e *Engine, w http.ResponseWriter, r *http.Request, id *identity.Identity) {
-	WriteJSON(w, http.StatusOK, e.Stats(identity.With(r.Context(), id)))
+// answer serves peerStats.
+func (u *Usage) answer(w http.ResponseWriter, r *http.Request, id *identity.Identity) {
+	WriteJSON(w, http.StatusOK, u.Stats(identity.With(r.Context(), id)))
 }

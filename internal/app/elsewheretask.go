@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/protocol/mcptask"
 	"github.com/weir-mcp/weir/internal/tasks"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -18,8 +19,8 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// PeerTasks is the path at which nodes ask each other about tasks of their server programs.
-const PeerTasks = "/peer/v1/task"
+// peerTasks is the path at which nodes ask each other about tasks of their server programs.
+const peerTasks = "/peer/v1/task"
 
 // maxTaskAnswer bounds an answer of another node, which bounds results itself.
 const maxTaskAnswer = 256 << 20
@@ -56,7 +57,7 @@ func askTask(ctx context.Context, node *cluster.Node, inc, principal string, q t
 	if id == nil || id.Principal != principal {
 		id = &identity.Identity{Principal: principal}
 	}
-	status, raw, err := askNode(identity.With(ctx, id), node, owner, http.MethodPost, PeerTasks, body, maxTaskAnswer)
+	status, raw, err := askNode(identity.With(ctx, id), node, owner, http.MethodPost, peerTasks, body, maxTaskAnswer)
 	if status == 0 {
 		if ctx.Err() == nil && node.Suspect(ctx, owner) {
 			return nil, tasks.ErrNodeGone
@@ -79,9 +80,9 @@ func askTask(ctx context.Context, node *cluster.Node, inc, principal string, q t
 	return a.Result, nil
 }
 
-// AnswerTask asks a server program of this node about a task, for another node. The context of the request
-// has the principal, whose task it is.
-func AnswerTask(e *Engine, w http.ResponseWriter, r *http.Request, principal string) {
+// answerTask serves peerTasks: it asks a server program of this node about a task of a principal, for another
+// node.
+func (k *Catalog) answerTask(w http.ResponseWriter, r *http.Request, id *identity.Identity) {
 	var q tasks.Question
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxTaskAnswer))
 	known := []string{mcptask.MethodGet, mcptask.MethodResult, mcptask.MethodUpdate, mcptask.MethodCancel}
@@ -89,11 +90,11 @@ func AnswerTask(e *Engine, w http.ResponseWriter, r *http.Request, principal str
 		WriteJSON(w, http.StatusBadRequest, taskAnswer{Why: "no request about a task"})
 		return
 	}
-	session := mcp.NewSession("", principal)
+	session := mcp.NewSession("", id.Principal)
 	upstream.StandsForPrincipal(session)
 	defer session.Close()
-	ctx := mcptask.WithOffer(mcp.WithCaller(r.Context(), session), mcptask.Offer{Agent: q.Agent})
-	peer, err := e.Peer(ctx, q.Upstream)
+	ctx := mcptask.WithOffer(mcp.WithCaller(guard.Vouch(r.Context(), id), session), mcptask.Offer{Agent: q.Agent})
+	peer, err := k.Peer(ctx, q.Upstream)
 	var result json.RawMessage
 	if err == nil {
 		if server, ok := peer.(interface{ Era(modern bool) mcp.Peer }); ok {

@@ -22,18 +22,18 @@ import (
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/limit/work"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/metatool/ranking"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/observe/history"
 	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/internal/part"
-	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/signin/vault"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/text/redact"
-	"github.com/weir-mcp/weir/internal/text/visible"
 	"github.com/weir-mcp/weir/internal/upstream"
-	"github.com/weir-mcp/weir/mcp"
+	"github.com/weir-mcp/weir/internal/upstream/credentials"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
@@ -58,46 +58,34 @@ type Engine struct {
 	Plane    *Plane        // serves tables to other servers
 	Offices  *Offices      // nil in a shell command, or if no hub is configured
 	Operator *Operator
+	Catalog  *Catalog
+	Agents   *Agents
+	Views    *Views
+	Usage    *Usage
+	Kept     *KeptResults
 	Reloads  Reloads // tells of changed configurations
-	SignIns  *SignIns
+	SignIns  *credentials.SignIns
 	Auditor  *Auditor // tells the audit log, if there is one
 	Store    *Store
 	// Definitions compares what servers offer with weir.lock.
 	Definitions *Definitions
 
-	opts   Options
-	log    *slog.Logger
-	config atomic.Pointer[config.Config]
-	// the last configuration whose names were checked against the catalog
-	looked  atomic.Pointer[config.Config]
-	redact  atomic.Pointer[result.Redactor]
-	conceal redactor
+	opts    Options
+	log     *slog.Logger
+	config  atomic.Pointer[config.Config]
+	secrets secrets
 	manager *upstream.Manager
-	live    *upstream.Live[*metatool.Snapshot]
-	stores  *stores
 	bodies  *bodies         // sync result bodies that wait at /mcps/NAME/mcp
 	state   *metatool.State // quotas and session history; survives a reload
 	// Sessions counts the sessions of HTTP endpoints.
-	Sessions *SessionCount
-	rounds   *bridge.Rounds // calls that wait while a modern agent is asked something
-	// entries served in addition to the upstreams'; may be nil
-	file       atomic.Pointer[metatool.SnapshotFile]
-	direct     atomic.Pointer[metatool.DirectCalls] // of the current gateway; judges calls that bypass /mcp
-	listings   *listings
-	recent     recentChanges // of definitions
-	owners     *owners
-	agents     *agents
-	scoped     *scoped
+	Sessions   *SessionCount
+	rounds     *bridge.Rounds // calls that wait while a modern agent is asked something
 	places     *programPlaces
 	hooks      *hooks
-	embeddings *embeddings // nil if entries are ranked by words alone; never started in a shell command
-	tell       func(telemetry.Event)
-	indexing   indexing
-	reads      reads
+	ranking    *ranking.Ranking
+	nodeRoutes []nodeRoute
 
 	parts part.Table
-
-	firsts *firstListings
 }
 
 // Options are the settings of an Engine that are not in its configuration.
@@ -153,9 +141,9 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 	if o.Shell {
 		return e, nil
 	}
-	e.serveFile(o.File)
+	e.Catalog.serveFile(o.File)
 	e.Definitions.start(c)
-	e.embeddings.start(e.live)
+	e.ranking.Start(e.Catalog.live)
 	if e.Offices, err = openOffices(ctx, c, e); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
 		defer cancel()
@@ -172,7 +160,8 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	vectors, err := newEmbeddings(c, o.Store.documents(), log)
+	var e *Engine
+	searches, err := ranking.New(c, o.Store.documents(), func(s string) string { return e.secrets.redactor().Redact(s) }, log)
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}
@@ -180,58 +169,70 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}
-	e := &Engine{
+	e = &Engine{
 		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
-		Store: o.Store, Sessions: &SessionCount{log: log}, opts: o, log: log, stores: held, embeddings: vectors, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
-		firsts: newFirstListings(),
+		Store: o.Store, Sessions: &SessionCount{log: log}, opts: o, log: log, ranking: searches, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
 	}
-	e.Auditor = newAuditor(e, o.Audit, c)
+	e.config.Store(c)
+	if e.secrets.tokens = o.Tokens; o.Tokens == nil {
+		e.secrets.tokens = redact.NewRecent(maxTokensInUse)
+	}
+	e.secrets.configure(c)
+	redactResults := func() bool { return e.config.Load().Artifacts.Redact || o.RedactResults }
+	offices := func() *Offices { return e.Offices }
+	e.Catalog = &Catalog{firsts: newFirstListings(), owners: newOwners(c, log), state: state, config: e.config.Load, offices: offices, clean: e.secrets.clean, log: log}
+	e.Views = &Views{catalog: e.Catalog, judge: &judge{offices: offices}, config: e.config.Load, health: e.Health, redact: func() func([]byte) []byte {
+		if redactResults() {
+			return e.secrets.redactor().Results
+		}
+		return func(raw []byte) []byte { return raw }
+	}}
+	e.Auditor = newAuditor(o.Audit, c, func(raw []byte) []byte { return e.secrets.redactor().Results(raw) }, e.Views)
+	e.Usage = &Usage{state: state, node: e.Store.node, shared: e.Store.lasts == store.Cluster, all: e.Views.SeesAll, log: log}
+	e.Kept = &KeptResults{store: held.store, redactor: e.secrets.redactor, redacts: redactResults, memory: held.pool, log: log}
 	e.Trace = newTracer(e)
 	e.observe(o.Events)
-	e.config.Store(c)
-	if e.conceal.tokens = o.Tokens; o.Tokens == nil {
-		e.conceal.tokens = redact.NewRecent(maxTokensInUse)
-	}
-	e.redact.Store(result.NewRedactor(c.Secrets()).With(e.conceal.tokens))
-	e.conceal.configure(c)
-	if vectors != nil {
-		vectors.redact = func(s string) string { return e.redact.Load().Redact(s) }
-	}
-	e.live = upstream.NewLive(metatool.NewSnapshotWith(limitsOf(c), vectors.ranking()), upstream.LiveOptions[*metatool.Snapshot]{
-		Prepare: func(s *metatool.Snapshot) { e.indexing.prepare(s) }, Conceal: e.conceal.listing, Logger: log,
+	e.Catalog.live = upstream.NewLive(metatool.NewSnapshotWith(limitsOf(c), searches.Options()), upstream.LiveOptions[*metatool.Snapshot]{
+		Prepare: searches.Prepare, Conceal: e.secrets.listing, Logger: log,
 		Changed: func(s *metatool.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {
-				e.firsts.found()
+				e.Catalog.firsts.found()
 			}
-			e.refreshed(s.Catalog, upstreams)
-			vectors.changed()
+			e.Catalog.refreshed(s.Catalog, upstreams)
+			searches.Changed()
 		},
 	})
-	if e.listings, err = newListings(e); err != nil {
+	if e.Catalog.listings, err = newListings(e); err != nil {
 		return nil, errors.Join(err, held.close())
 	}
 	e.Definitions = newDefinitions(e, c)
-	e.owners = newOwners(c, log)
 	e.Operator = newOperator(e)
-	if e.agents, err = newAgents(e, c, kept); err != nil {
+	if e.Agents, err = newAgents(e, c, kept); err != nil {
 		return nil, errors.Join(err, held.close())
 	}
-	e.SignIns = newSignIns(audited(o.Credentials, o.Audit), e.config.Load, e.conceal.tokens.Add, log)
+	e.SignIns = credentials.New(credentials.Audited(o.Credentials, o.Audit), e.config.Load, e.secrets.tokens.Add, log)
 	e.places = newPlaces(o.Store.node, o.Store.docs, log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
-			return e.SignIns.over(e.agents.transport)(name, of, base)
-		}, Way: func(server *config.Server) http.RoundTripper { return e.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.listings, Observer: observer{engine: e}, Trace: e.Trace,
+			return e.SignIns.Over(e.Agents.transport)(name, of, base)
+		}, Way: func(server *config.Server) http.RoundTripper { return e.Agents.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Catalog.listings, Observer: observer{metrics: e.Metrics}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
-		Conceal:      e.conceal.listing, Judge: e.Definitions.Judge, States: o.Store.marks(), Places: e.places.forManager(),
-		Redact: e.clean, Hold: e.conceal.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
+		Conceal:      e.secrets.listing, Judge: e.Definitions.Judge, States: o.Store.marks(), Places: e.places.forManager(),
+		Redact: e.secrets.clean, Hold: e.secrets.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
-	e.scoped = newScoped(e)
+	for _, needs := range []**upstream.Manager{&e.Catalog.manager, &e.Definitions.manager, &e.Views.manager, &e.Views.judge.manager, &e.Operator.manager, &e.Agents.manager} {
+		*needs = e.manager // which was made of them
+	}
+	e.Agents.scoped = newScoped(e)
 	e.places.serve(e)
-	e.Plane = newPlane(held, e.Auditor, func() time.Duration { return e.config.Load().Artifacts.TokenTTL }, log)
-	e.bodies = newBodies(e.config.Load, e.Store.bodyNodes())
-	e.hooks = &hooks{env: Inherited(o.Environ), redact: func(raw []byte) []byte { return e.redact.Load().Results(raw) }, log: log}
+	e.Plane = newPlane(held, e.Auditor, e.Agents, e.config.Load, log)
+	e.bodies = newBodies(e.config.Load, state, e.Store.bodyNodes())
+	e.nodeRoutes = []nodeRoute{
+		{peerArtifacts, e.Kept.lend}, {peerApprovals, e.Operator.answer}, {peerStats, e.Usage.answer}, {peerDispatched, e.bodies.give}, {peerTasks, e.Catalog.answerTask},
+		{peerServers, e.Agents.scoped.serveNode}, {peerPrograms, e.places.serveNode},
+	}
+	e.hooks = &hooks{env: Inherited(o.Environ), redact: func(raw []byte) []byte { return e.secrets.redactor().Results(raw) }, log: log}
 	e.parts = e.table()
 	return e, nil
 }
@@ -244,18 +245,18 @@ func (e *Engine) start(c *config.Config) {
 			e.log.Info(reason)
 		}
 	}
-	e.agents.start(c)
-	e.agents.merge()
-	e.listings.fill()
-	e.listings.start()
+	e.Agents.start(c)
+	e.Agents.merge()
+	e.Catalog.listings.fill()
+	e.Catalog.listings.start()
 	e.Auditor.configured(c, nil)
 	if !e.opts.Shell { // it would wait for the collector
 		sendSpans(e.Trace, c, e.log)
 	}
-	e.firsts.follow(func(ctx context.Context) {
+	e.Catalog.firsts.follow(func(ctx context.Context) {
 		_ = e.manager.Ready(ctx) // Engine.Ready reports the error of required servers
-		e.tellCatalog(telemetry.CatalogLoaded, e.Snapshot().Catalog, "", nil)
-		e.checkCatalog(e.Snapshot().Catalog, true)
+		e.Catalog.event(telemetry.CatalogLoaded, e.Catalog.Snapshot().Catalog, "", nil)
+		e.Catalog.check(e.Catalog.Snapshot().Catalog, true)
 	})
 }
 
@@ -273,9 +274,6 @@ func (e *Engine) Config() *config.Config { return e.config.Load() }
 
 // Upstreams returns the names of the servers.
 func (e *Engine) Upstreams() []string { return e.manager.Names() }
-
-// clean removes secrets and invisible characters from a server's text.
-func (e *Engine) clean(text string) string { return e.redact.Load().Redact(visible.Text(text)) }
 
 // StopGrace is how long a program may take to exit after its standard input is closed, and again
 // after SIGTERM. Both fit into CloseTimeout.
@@ -310,7 +308,7 @@ const longWait = time.Second
 // Ready waits until all servers marked required have been listed, or one of them has failed. It
 // does not wait for others. If a required server is not available, the error names it.
 func (e *Engine) Ready(ctx context.Context) error {
-	e.scoped.known(ctx, e.config.Load())
+	e.Agents.scoped.known(ctx, e.config.Load())
 	waiting := map[string]<-chan struct{}{}
 	e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
 		if s.Required && u != nil {
@@ -355,23 +353,6 @@ const CloseTimeout = 4 * time.Second
 // Close leaves the offices, stops the upstreams, killing them when ctx ends, and discards all
 // results. No calls may be in flight.
 func (e *Engine) Close(ctx context.Context) { e.parts.Close(ctx) }
-
-// Peer implements metatool.Upstreams.
-func (e *Engine) Peer(ctx context.Context, name string) (mcp.Peer, error) {
-	if f := e.file.Load(); f != nil && f.Name() == name {
-		return f, nil
-	}
-	return e.manager.Peer(ctx, name)
-}
-
-// Missing returns the servers without catalog entries.
-func (e *Engine) Missing() []metatool.Missing { return missing(e.manager, e.live) }
-
-// Down returns the upstreams whose entries are found although they cannot be called now.
-func (e *Engine) Down() []metatool.Missing { return down(e.manager, e.live) }
-
-// Snapshot implements metatool.Upstreams.
-func (e *Engine) Snapshot() *metatool.Snapshot { return e.live.Snapshot() }
 
 // callerNow is the Caller of metatool.Options.
 func callerNow(ctx context.Context) (context.Context, error) {

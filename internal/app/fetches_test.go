@@ -39,8 +39,8 @@ func auditedPlane(t *testing.T) (p *Plane, store *artifact.Local, read func() (v
 		t.Fatal(err)
 	}
 	t.Cleanup(log.Close)
-	a := newAuditor(&Engine{}, log, &config.Config{})
-	p = newPlane(&stores{store: store}, a, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
+	a := newAuditor(log, &config.Config{}, nil, nil)
+	p = newPlane(&stores{store: store}, a, nil, func() *config.Config { return &config.Config{Artifacts: config.Artifacts{TokenTTL: time.Minute}} }, slog.New(slog.DiscardHandler))
 	return p, store, func() (views []string, all string) {
 		log.Close()
 		if err := audit.Each(dir, func(raw []byte) bool {

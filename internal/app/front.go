@@ -37,7 +37,7 @@ func NewFront(e *Engine) *Front { return &Front{engine: e} }
 func (f *Front) Apply(c *config.Config) {
 	s := &surface{engine: f.engine, gateway: metatool.New(f.engine.gatewayOptions(c))}
 	s.life = mcp.Lifecycle{ServerInfo: Identity(f.engine.Version), Next: asking{s}}
-	f.engine.direct.Store(s.gateway.DirectCalls())
+	f.engine.Views.judge.direct.Store(s.gateway.DirectCalls())
 	f.now.Store(s)
 }
 
@@ -63,7 +63,7 @@ func (s *surface) greeting(ctx context.Context) *mcp.Lifecycle {
 	life := s.life
 	life.Instructions = s.gateway.Instructions(ctx)
 	life.Capabilities = func(*mcp.Request) json.RawMessage {
-		if s.engine.firsts.over() {
+		if s.engine.Catalog.firsts.over() {
 			return s.gateway.Capabilities(ctx)
 		}
 		return s.gateway.CapabilitiesOfStart(ctx)
@@ -83,19 +83,19 @@ func (a asking) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, err
 func (e *Engine) gatewayOptions(c *config.Config) metatool.Options {
 	mode, _ := metatool.ParseMode(string(c.Mode)) // the configuration has checked it
 	opts := metatool.Options{
-		Upstreams: served{e}, Artifacts: e.Results, Tables: e.tableOptions(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
+		Upstreams: e.Catalog, Artifacts: e.Results, Tables: e.Plane.options(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Caller: callerNow, Configured: configured(e.config.Load, e.manager),
-		Redactor: e.redact.Load(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
+		Redactor: e.secrets.redactor(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.Catalog.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate, CheckHeaders: checkHeaders,
 	}
 	if c.Console.Capture {
 		opts.Capture = captureOf(opts.Redactor)
 	}
-	opts.Own = callersLists(e, c)
+	opts.Own = e.Catalog.own(c)
 	controls(c, &opts)
 	opts.Screen = ScreenOf(c)
-	opts.Leaks, opts.Hooks = leaksOf(c, e.conceal.tokens), e.hooks.configure(c)
+	opts.Leaks, opts.Hooks = leaksOf(c, e.secrets.tokens), e.hooks.configure(c)
 	opts.Operators.Room = e.Operator.Approvals
 	opts.Cache.Room = e.Memory.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {

@@ -31,10 +31,10 @@ func (d *Definitions) wrapFind(find func(string) (passthrough.Upstream, bool)) f
 
 // guards reports whether the lock may hide something of a name of the router.
 func (d *Definitions) guards(name string) bool {
-	if u, ok := d.engine.manager.Upstream(name); ok {
+	if u, ok := d.manager.Upstream(name); ok {
 		return d.Gate(u.Config().Name) != nil
 	}
-	for _, p := range (judge{d.engine}).places(name) {
+	for _, p := range d.judge.places(name) {
 		if d.Gate(p.Upstream) != nil {
 			return true
 		}
@@ -153,7 +153,7 @@ type gate struct {
 // gates waits until the servers have been listed, within bounds, and returns their gates. It returns
 // an error if nothing may be asked of them.
 func (u gatedUpstream) gates(ctx context.Context) (gates, error) {
-	places := judge{u.definitions.engine}.places(u.name)
+	places := u.definitions.judge.places(u.name)
 	ctx, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
 	var all gates
@@ -177,7 +177,7 @@ func (u gatedUpstream) gates(ctx context.Context) (gates, error) {
 // gate waits until a server has been listed, for the caller of ctx or for all of them, and returns its
 // gate. The error says why nothing may be asked of the server.
 func (d *Definitions) gate(ctx context.Context, server string) (*lockfile.Gate, error) {
-	up, ok := d.engine.manager.Upstream(server)
+	up, ok := d.manager.Upstream(server)
 	if !ok || !up.Config().ListsPerCaller() {
 		g := d.Gate(server)
 		if ok && g != nil && g.Open() != nil {
@@ -193,7 +193,7 @@ func (d *Definitions) gate(ctx context.Context, server string) (*lockfile.Gate, 
 	if g == nil {
 		return nil, nil
 	}
-	l := d.engine.manager.OwnListing(ctx, server)
+	l := d.manager.OwnListing(ctx, server)
 	if l == nil { // why there is none is what a connection of the caller fails with
 		if _, err := up.Hello(ctx, false); err != nil {
 			return g, err

@@ -73,7 +73,7 @@ func (e *Engine) Health() *Health {
 	if path, err := filepath.Abs(c.Path()); err == nil && c.Path() != "" {
 		h.Config = path
 	}
-	if f := e.file.Load(); f != nil {
+	if f := e.Catalog.file.Load(); f != nil {
 		l := f.Listing()
 		h.Upstreams[f.Name()] = UpstreamHealth{
 			Name: f.Name(), State: string(upstream.StateIdle), Transport: "file", Server: "catalog file",

@@ -76,7 +76,7 @@ func newListings(e *Engine) (*listings, error) {
 	if e.Store.ownDocuments() == nil {
 		k.shared = newNodeListings(k)
 		k.pen.large = func() { e.Store.unshared.Add(1) }
-	} else if err := e.recent.restore(ctx, k.docs); err != nil {
+	} else if err := e.Catalog.recent.restore(ctx, k.docs); err != nil {
 		return nil, err
 	}
 	first := map[string]*catalog.Catalog{}
@@ -175,7 +175,7 @@ func (k *listings) Update(l catalog.Listing) {
 		return // agents come with their registration, and the node of the server writes
 	}
 	// What is kept has no more than what is shown.
-	if doc, err := encodeListing(k.e.conceal.listing(l), k.fingerprint(u.Config())); err == nil {
+	if doc, err := encodeListing(k.e.secrets.listing(l), k.fingerprint(u.Config())); err == nil {
 		if k.shared != nil {
 			k.shared.keep(l.Upstream, doc)
 			return
@@ -335,7 +335,7 @@ func (k *listings) first(l catalog.Listing) {
 	if known {
 		return
 	}
-	if doc, err := encodeListing(k.e.conceal.listing(l), ""); err == nil {
+	if doc, err := encodeListing(k.e.secrets.listing(l), ""); err == nil {
 		k.pen.write("f."+store.Hash(l.Upstream), doc, 0)
 	}
 }
@@ -345,7 +345,7 @@ func (k *listings) changed(changes []catalog.Change) {
 	if k.over.Load() || len(changes) == 0 {
 		return
 	}
-	recent := k.e.recent.add(changes, time.Now())
+	recent := k.e.Catalog.recent.add(changes, time.Now())
 	if k.docs == nil || k.shared != nil {
 		return // each node has its own
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/result"
@@ -20,8 +21,11 @@ import (
 // observer reports router traffic and upstream requests to metrics and events, as the gateway does
 // for its own calls.
 type observer struct {
-	engine *Engine
-	tools  *toolNames
+	metrics *metrics.Metrics
+	tell    func(telemetry.Event)
+	judge   *judge
+	catalog *Catalog
+	tools   *toolNames
 }
 
 // toolNames maps the tool names of servers to tool ids. For each catalog, the first call of a server
@@ -60,17 +64,17 @@ var (
 )
 
 // RequestStarted implements passthrough.Observer and upstream.Observer.
-func (o observer) RequestStarted(upstream string) { o.engine.Metrics.RequestStarted(upstream) }
+func (o observer) RequestStarted(upstream string) { o.metrics.RequestStarted(upstream) }
 
 // RequestEnded implements passthrough.Observer and upstream.Observer.
 func (o observer) RequestEnded(upstream string, took time.Duration) {
-	o.engine.Metrics.RequestEnded(upstream, took)
+	o.metrics.RequestEnded(upstream, took)
 }
 
 // Called implements passthrough.Observer.
 func (o observer) Called(c passthrough.Call) {
 	e := telemetry.Event{
-		Time: c.Began.Add(c.Took), Name: telemetry.PassthroughCompleted, Principal: c.Principal, Method: c.Method, Upstream: o.upstream(c.Upstream),
+		Time: c.Began.Add(c.Took), Name: telemetry.PassthroughCompleted, Principal: c.Principal, Method: c.Method, Upstream: o.judge.upstream(c.Upstream),
 		Duration: c.Took, Unread: c.Unread, IsError: c.IsError,
 	}
 	if c.Session != "" {
@@ -82,21 +86,9 @@ func (o observer) Called(c passthrough.Call) {
 	if c.Tool != "" {
 		// A tool outside the catalog gets no id. Agents can send any name, and a metric label lasts
 		// for the life of the process.
-		e.ToolID = o.tools.id(o.engine.Snapshot().Catalog, e.Upstream, c.Tool)
+		e.ToolID = o.tools.id(o.catalog.Snapshot().Catalog, e.Upstream, c.Tool)
 	}
-	o.engine.tell(e)
-}
-
-// upstream returns the configured name for a router name: the two differ for servers of a Computer.
-// The name of a whole Computer stays as it is.
-func (o observer) upstream(name string) string {
-	if _, ok := o.engine.manager.Upstream(name); ok || o.engine.Offices == nil {
-		return name
-	}
-	if places := o.engine.Offices.places(o.engine.manager, name); len(places) == 1 && places[0].Prefix == "" {
-		return places[0].Upstream
-	}
-	return name
+	o.tell(e)
 }
 
 // codeOf returns the code with which the gateway would answer an error.

@@ -159,7 +159,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 	if c.Hub.TLS.Cert != "" && c.Hub.Listen == "" {
 		return setupf("hub.tls needs hub.listen: an address of the hub's own, such as 0.0.0.0:8443")
 	}
-	opts.Claim = e.owners.computer
+	opts.Claim = e.Catalog.owners.computer
 	opts.Trace = hubSpans(e.Trace)
 	opts.Shared, o.bodies, o.direct = e.Store.offices(o.log)
 	o.hub = hub.New(opts)
@@ -179,7 +179,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config, e *Engine) erro
 		Local: o.hub.Attach(), Office: c.Hub.Office, Namespace: c.Hub.Namespace, Keys: keysOf(opts.Devices),
 		// The only client that reconnects is local, so it may retry quickly.
 		Backoff: socketio.Backoff{Min: 50 * time.Millisecond, Max: time.Second},
-	}, e.owners.ledger.ComputerOf, e)
+	}, e.Catalog.owners.ledger.ComputerOf, e)
 	if err == nil {
 		o.own = o.fleets[len(o.fleets)-1]
 	}
@@ -264,7 +264,7 @@ func CertPool(file string) (*x509.CertPool, error) {
 // join makes the Computers of an office upstreams. owner looks up a Computer's owner in weir's own
 // hub; it is nil for other hubs.
 func (o *Offices) join(opts agent.Options, owner func(string) (ownership.Owner, bool), e *Engine) error {
-	f, err := computers.New(computers.Options{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.owners.ledger, Owner: owner, Logger: o.log})
+	f, err := computers.New(computers.Options{Agent: opts, Each: e.manager, Whole: o.whole, Names: &e.Catalog.owners.ledger, Owner: owner, Logger: o.log})
 	if err != nil {
 		return setupf("%w", err)
 	}

@@ -2,10 +2,14 @@ package app
 
 import (
 	"context"
+	"log/slog"
 
+	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/policy/approval"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // An Operator is what a person who operates the gateway may do with it. Its fields never change.
@@ -17,22 +21,27 @@ type Operator struct {
 	// Approvals has the calls that wait for a yes.
 	Approvals *approval.Room
 
-	engine *Engine
+	config      func() *config.Config
+	manager     *upstream.Manager // set before start
+	definitions *Definitions
+	reloads     *Reloads
+	node        *cluster.Node
+	log         *slog.Logger
 }
 
 func newOperator(e *Engine) *Operator {
-	o := &Operator{Key: e.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: e.clean}), engine: e}
+	o := &Operator{Key: e.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: e.secrets.clean}), config: e.config.Load, definitions: e.Definitions, reloads: &e.Reloads, node: e.Store.node, log: e.log}
 	o.Approvals = approval.New(approval.Options{Open: o.possible, Logger: e.log})
 	return o
 }
 
 // possible reports whether there can be an operator: there is a key, or a caller with the right.
-func (o *Operator) possible() bool { return o.Key != "" || o.engine.Config().Auth.HasOperator() }
+func (o *Operator) possible() bool { return o.Key != "" || o.config().Auth.HasOperator() }
 
 // Restart restarts a server and waits until it has been listed, or has failed, or ctx ends. It
 // returns the server's state then. The error is an *mcp.Error if the server cannot be restarted.
 func (o *Operator) Restart(ctx context.Context, name string) (UpstreamHealth, error) {
-	u, err := o.engine.manager.Restart(name)
+	u, err := o.manager.Restart(name)
 	if err != nil {
 		return UpstreamHealth{}, err
 	}
@@ -43,7 +52,7 @@ func (o *Operator) Restart(ctx context.Context, name string) (UpstreamHealth, er
 	}
 	h := &Health{Upstreams: map[string]UpstreamHealth{}}
 	h.add(u.Status())
-	o.engine.Definitions.complete(h, name)
+	o.definitions.complete(h, name)
 	return h.Upstreams[name], nil
 }
 
@@ -51,9 +60,9 @@ func (o *Operator) Restart(ctx context.Context, name string) (UpstreamHealth, er
 func (o *Operator) Servers() []UpstreamHealth {
 	h := &Health{Upstreams: map[string]UpstreamHealth{}}
 	var all []UpstreamHealth
-	for _, s := range o.engine.manager.Status() {
+	for _, s := range o.manager.Status() {
 		h.add(s)
-		o.engine.Definitions.complete(h, s.Name)
+		o.definitions.complete(h, s.Name)
 		all = append(all, h.Upstreams[s.Name])
 	}
 	return all

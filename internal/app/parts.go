@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/part"
-	"github.com/weir-mcp/weir/internal/result"
 )
 
 // table returns the parts of an engine, in the order in which a reload reaches them. They end in the
@@ -21,7 +20,8 @@ func (e *Engine) table() part.Table {
 			return []any{c.Log.Level, c.Log.Unredacted}, c.Log.Format
 		}}}},
 		{Name: "results", Keys: slices.Concat(part.AtRestart("limits"), []part.Key{artifactsKey}), Close: func(context.Context) {
-			if err := e.stores.close(); err != nil {
+			e.Memory.Close()
+			if err := e.Results.Close(); err != nil {
 				e.log.Warn("the store of results could not be closed", "err", err)
 			}
 		}},
@@ -41,36 +41,35 @@ func (e *Engine) table() part.Table {
 		{Name: "bodies", Close: func(context.Context) { e.bodies.close() }},
 		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { e.Plane.close() }},
 		{Name: "calls", Keys: callKeys, Close: func(context.Context) { e.hooks.close() }},
-		{Name: "embeddings", Keys: part.AtRestart("search"), Close: func(context.Context) { e.embeddings.close() }},
-		{Name: "indexing", Close: func(context.Context) { e.indexing.close() }},
-		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-e.firsts.all }},
+		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { e.ranking.Close() }},
+		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-e.Catalog.firsts.all }},
 		{Name: "sign-ins", Keys: part.AtRestart("credentials"), Close: func(ctx context.Context) {
-			if err := e.SignIns.close(ctx); err != nil {
+			if err := e.SignIns.Close(ctx); err != nil {
 				e.log.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
 			}
 		}},
-		{Name: "listings", Close: func(context.Context) { e.listings.close() }},
+		{Name: "listings", Close: func(context.Context) { e.Catalog.listings.close() }},
 		{Name: "ownership", Prepare: func(r part.Reload) (func(), error) {
-			return func() { e.owners.configure(r.Next) }, nil
+			return func() { e.Catalog.owners.configure(r.Next) }, nil
 		}},
-		{Name: "agents' connections", Keys: []part.Key{agentsKey}, Prepare: e.agents.prepare, Close: func(context.Context) { e.agents.disconnect() }},
-		{Name: "upstreams", Keys: part.AtOnce("mcpServers"), Prepare: func(part.Reload) (func(), error) { return e.agents.merge, nil }, Close: func(ctx context.Context) {
+		{Name: "agents' connections", Keys: []part.Key{agentsKey}, Prepare: e.Agents.prepare, Close: func(context.Context) { e.Agents.disconnect() }},
+		{Name: "upstreams", Keys: part.AtOnce("mcpServers"), Prepare: func(part.Reload) (func(), error) { return e.Agents.merge, nil }, Close: func(ctx context.Context) {
 			if err := e.manager.Close(ctx); err != nil {
 				e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 			}
 		}},
 		{Name: "definitions", Keys: part.AtOnce("trust"), Prepare: e.Definitions.prepare, Close: func(context.Context) { e.Definitions.close() }},
 		{Name: "programs' places", Close: func(ctx context.Context) { e.places.close(ctx) }},
-		{Name: "servers of the cluster", Close: func(ctx context.Context) { e.scoped.close(ctx) }},
-		{Name: "agents", Close: func(context.Context) { e.agents.close() }},
+		{Name: "servers of the cluster", Close: func(ctx context.Context) { e.Agents.scoped.close(ctx) }},
+		{Name: "agents", Close: func(context.Context) { e.Agents.close() }},
 		{Name: "trace", Keys: part.AtOnce("otlp"), Prepare: func(r part.Reload) (func(), error) {
 			return func() { sendSpans(e.Trace, r.Next, e.log) }, nil
 		}, Close: func(ctx context.Context) { spans.Go(func() { e.Trace.Close(ctx) }) }},
-		{Name: "first listings", Close: func(context.Context) { e.firsts.end() }},
+		{Name: "first listings", Close: func(context.Context) { e.Catalog.firsts.end() }},
 		{Name: "offices", Keys: slices.Concat(part.AtRestart("hubs"), []part.Key{hubKey}), Prepare: func(r part.Reload) (func(), error) {
 			return e.Offices.prepare(r.Next, e)
 		}, Close: func(ctx context.Context) { e.Offices.close(ctx) }},
-		{Name: "last listings", Close: func(context.Context) { e.listings.ending() }},
+		{Name: "last listings", Close: func(context.Context) { e.Catalog.listings.ending() }},
 		{Name: "faces", Keys: slices.Concat(part.AtOnce("auth", "public_url", "console"), part.AtRestart("listen", "tls"), []part.Key{httpKey})},
 	}
 }
@@ -78,8 +77,7 @@ func (e *Engine) table() part.Table {
 // use puts a configuration in the place of the one before.
 func (e *Engine) use(c *config.Config) {
 	e.config.Store(c)
-	e.redact.Store(result.NewRedactor(c.Secrets()).With(e.conceal.tokens))
-	e.conceal.configure(c)
+	e.secrets.configure(c)
 	e.History.KeepExchanges(c.Console.Capture)
 }
 

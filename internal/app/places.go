@@ -15,14 +15,15 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// PeerPrograms is where other nodes reach the programs that this one has for principals, over the peer link
+// peerPrograms is where other nodes reach the programs that this one has for principals, over the peer link
 // alone.
-const PeerPrograms = "/peer/v1/programs/"
+const peerPrograms = "/peer/v1/programs/"
 
 const (
 	placesFirst = time.Minute // from the start to the first look for claims of nodes that are gone
@@ -34,7 +35,7 @@ const (
 // a server runs the program until it is idle, and the other nodes call the program there:
 //
 //	slot of the principal ─▶ claim u.HASH.HASH ─┬▶ this node: the program
-//	                                            └▶ peer link ─▶ ServePlaced ─▶ router ─▶ slot of the principal there
+//	                                            └▶ peer link ─▶ serveNode ─▶ router ─▶ slot of the principal there
 //
 // The claim is not strict: a node that is cut off from the store may have a second program for some seconds.
 type programPlaces struct {
@@ -125,7 +126,7 @@ func (p *programPlaces) Place(ctx context.Context, server, principal string) (up
 			return upstream.Place{}, err
 		}
 		return upstream.Place{
-			URL: "http://" + holder + scopedHost + PeerPrograms + url.PathEscape(server), Way: &placeWay{p, key, server, principal, holder},
+			URL: "http://" + holder + scopedHost + peerPrograms + url.PathEscape(server), Way: &placeWay{p, key, server, principal, holder},
 			Moved: func(ctx context.Context) bool { return p.moved(ctx, key, holder) },
 		}, nil
 	}
@@ -264,7 +265,7 @@ func (t *placeWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, t.gone(err)
 	case resp.StatusCode == http.StatusMisdirectedRequest:
-		drop(resp)
+		oauth.Drop(resp)
 		return nil, &mcp.Error{
 			Kind: mcp.KindUpstreamUnavailable, Err: mcp.ErrNotSent,
 			Message: fmt.Sprintf("the program of upstream %q for this principal moves to another node of the cluster: call again", t.server),
@@ -287,14 +288,14 @@ func (t *placeWay) gone(err error) error {
 	return e
 }
 
-// ServePlaced serves a request of another node to the program that this one has for the principal of id.
-func ServePlaced(e *Engine, w http.ResponseWriter, r *http.Request, id *identity.Identity) {
-	name, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), PeerPrograms))
-	if p := e.places; p.inner == nil || err != nil || !p.has(name, id.Principal) {
+// serveNode serves a request of another node to the program that this one has for the principal of id.
+func (p *programPlaces) serveNode(w http.ResponseWriter, r *http.Request, id *identity.Identity) {
+	name, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), peerPrograms))
+	if p.inner == nil || err != nil || !p.has(name, id.Principal) {
 		http.Error(w, "this node does not have the program", http.StatusMisdirectedRequest)
 		return
 	}
 	inner := r.WithContext(identity.With(r.Context(), id))
 	inner.URL = &url.URL{Path: "/mcps/" + name + "/mcp", RawPath: "/mcps/" + url.PathEscape(name) + "/mcp"}
-	e.places.inner.ServeHTTP(w, inner)
+	p.inner.ServeHTTP(w, inner)
 }

@@ -32,7 +32,8 @@ import (
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 type Plane struct {
 	store   *artifact.Local
-	ttl     func() time.Duration // returns the lifetime of a resource_url
+	config  func() *config.Config
+	agents  *Agents
 	refused *tables.Refusals
 	handler http.Handler // serves /s2sp/data and /s2sp/health
 	log     *slog.Logger
@@ -45,10 +46,10 @@ type Plane struct {
 }
 
 // newPlane returns a plane without a URL. Its requests are told to a, which may be nil.
-func newPlane(h *stores, a *Auditor, ttl func() time.Duration, log *slog.Logger) *Plane {
+func newPlane(h *stores, a *Auditor, agents *Agents, config func() *config.Config, log *slog.Logger) *Plane {
 	refused := new(tables.Refusals)
 	handler := auditFetches(a, h.store, plane.Handler(h.store, plane.HandlerOptions{Refused: refused.Tell, Logger: log}))
-	return &Plane{store: h.store, ttl: ttl, refused: refused, log: log, handler: guard.Counted(h.pool, "s2sp", handler)}
+	return &Plane{store: h.store, config: config, agents: agents, refused: refused, log: log, handler: guard.Counted(h.pool, "s2sp", handler)}
 }
 
 // Handler serves /s2sp/data and /s2sp/health.
@@ -127,7 +128,7 @@ func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceUR
 	}
 	var token artifact.Token
 	if err == nil {
-		token, err = p.store.Offer(ctx, principal, handle, p.ttl())
+		token, err = p.store.Offer(ctx, principal, handle, p.config().Artifacts.TokenTTL)
 	}
 	var unknown *artifact.Error
 	switch {
@@ -140,10 +141,10 @@ func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceUR
 	return plane.URL(base, token.Value), token.Expires, nil
 }
 
-// tableOptions returns the S2SP options for a configuration.
-func (e *Engine) tableOptions(c *config.Config) tables.Options {
+// options returns the S2SP options for a configuration.
+func (p *Plane) options(c *config.Config) tables.Options {
 	o := tables.Options{
-		BaseURL: e.Plane.Base, TTL: c.Artifacts.TokenTTL, Reach: e.reach, Fetches: e.fetches, Refusals: e.Plane.refused,
+		BaseURL: p.Base, TTL: c.Artifacts.TokenTTL, Reach: p.reach, Fetches: p.fetches, Refusals: p.refused,
 		Detect: func(upstream string) table.DetectOptions {
 			s, ok := c.Server(upstream)
 			if !ok {
@@ -159,10 +160,10 @@ func (e *Engine) tableOptions(c *config.Config) tables.Options {
 			fetch.Allow = append(fetch.Allow, address.Server(u))
 		}
 	}
-	fetch.Peers = e.agents.servers
+	fetch.Peers = p.agents.servers
 	fetcher, err := plane.NewFetcher(fetch)
 	if err != nil {
-		e.log.Error("tables of other servers are not fetched", "err", err)
+		p.log.Error("tables of other servers are not fetched", "err", err)
 		return o
 	}
 	o.Fetch = fetcher
@@ -182,9 +183,9 @@ func privateNetworks(c *config.Config) []netip.Prefix {
 
 // reach says how an upstream reaches data planes. A program on this machine reaches its loopback; a
 // server on a Computer has a loopback of another machine.
-func (e *Engine) reach(name string) tables.Reach {
+func (p *Plane) reach(name string) tables.Reach {
 	at, local := "", tables.ReachKeep
-	if s, ok := e.config.Load().Server(name); ok {
+	if s, ok := p.config().Server(name); ok {
 		if s.Tables.Relay {
 			local = tables.ReachRelay
 		}
@@ -193,7 +194,7 @@ func (e *Engine) reach(name string) tables.Reach {
 		}
 		at = s.URL
 	} else {
-		for _, a := range e.agents.registry.Agents() {
+		for _, a := range p.agents.registry.Agents() {
 			if a.Name == name {
 				at = a.URL
 			}
@@ -214,11 +215,11 @@ func (e *Engine) reach(name string) tables.Reach {
 
 // fetches reports whether an upstream can reach this gateway's data plane: it is on this machine,
 // or the plane has a public address.
-func (e *Engine) fetches(name string) bool {
-	if e.reach(name).Local() {
+func (p *Plane) fetches(name string) bool {
+	if p.reach(name).Local() {
 		return true
 	}
-	base, err := e.Plane.Base()
+	base, err := p.Base()
 	if err != nil {
 		return false
 	}

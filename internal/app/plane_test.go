@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/config"
 )
 
 // TestOffersLastAsTheConfigurationSays: as it does now, not as it did at the start.
@@ -19,7 +20,7 @@ func TestOffersLastAsTheConfigurationSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlane(&stores{store: store}, nil, func() time.Duration { return time.Minute }, slog.New(slog.DiscardHandler))
+	p := newPlane(&stores{store: store}, nil, nil, func() *config.Config { return &config.Config{Artifacts: config.Artifacts{TokenTTL: time.Minute}} }, slog.New(slog.DiscardHandler))
 	p.SetBase("http://127.0.0.1:1")
 	_, expires, err := p.Offer(t.Context(), "ann", held.Handle)
 	if err != nil {

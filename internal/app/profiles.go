@@ -53,14 +53,14 @@ type ProfileInfo struct {
 	Prompts   int    `json:"prompts"`
 }
 
-// profilesSeen returns the profiles that the caller of a request may open; operators see all.
-func profilesSeen(ctx context.Context, e *Engine) (list []ProfileInfo) {
-	c, d, id := e.config.Load(), e.direct.Load(), identity.From(ctx)
+// profiles returns the profiles that the caller of a request may open; operators see all.
+func (v *Views) profiles(ctx context.Context) (list []ProfileInfo) {
+	c, d, id := v.config(), v.judge.direct.Load(), identity.From(ctx)
 	if d == nil {
 		return nil
 	}
 	for _, p := range c.Profiles {
-		if !operates(e, id) && !OpensProfile(c, p.Name, id) {
+		if !v.operates(id) && !OpensProfile(c, p.Name, id) {
 			continue
 		}
 		mode := p.Mode
@@ -85,9 +85,9 @@ func AtProfile(ctx context.Context, name string) context.Context {
 
 // WithinProfile returns a Handler for connections that carry many messages. It refuses a message at a
 // profile that the caller may not open, or not any more. Other messages go to next.
-func WithinProfile(e *Engine, next mcp.Handler) mcp.Handler {
+func WithinProfile(now func() *config.Config, next mcp.Handler) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
-		if name := identity.RouteOf(ctx).Profile; name != "" && !OpensProfile(e.Config(), name, identity.From(ctx)) {
+		if name := identity.RouteOf(ctx).Profile; name != "" && !OpensProfile(now(), name, identity.From(ctx)) {
 			return nil, NoProfile(name)
 		}
 		return next.Serve(ctx, r)

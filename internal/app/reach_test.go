@@ -20,13 +20,12 @@ func TestReach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Engine{}
-	e.config.Store(c)
+	p := &Plane{config: func() *config.Config { return c }}
 	for name, want := range map[string]tables.Reach{
 		"program": tables.ReachKeep, "loopback": tables.ReachKeep,
 		"streams": tables.ReachRelay, "loopback-streams": tables.ReachRelay, "far": tables.ReachDirect,
 	} {
-		if got := e.reach(name); got != want {
+		if got := p.reach(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}

@@ -70,7 +70,7 @@ func (e *Engine) Reload(next *config.Config, face Face, logger *Log) error {
 	for _, name := range change.Omitted {
 		logger.Info(next.Omitted(name))
 	}
-	e.refreshed(e.Snapshot().Catalog, nil) // another mode lists other tools
+	e.Catalog.refreshed(e.Catalog.Snapshot().Catalog, nil) // another mode lists other tools
 	if servers := len(change.Added) + len(change.Removed) + len(change.Changed) + len(change.Faulty) + len(change.Omitted); servers+len(applied) > 0 {
 		logger.Info(LogApplied,
 			"added", change.Added, "removed", change.Removed, "changed", change.Changed, "faulty", change.Faulty, "settings", applied)

@@ -52,7 +52,7 @@ func (r *Reloads) last() ([sha256.Size]byte, error) {
 // named servers have been listed or have failed. next is what Reloads.Next returned before the edit. It
 // returns their states, without those that are gone.
 func (o *Operator) Edited(ctx context.Context, next <-chan struct{}, sum [sha256.Size]byte, names []string) ([]UpstreamHealth, error) {
-	reloads := &o.engine.Reloads
+	reloads := o.reloads
 	for {
 		select {
 		case <-next:
@@ -69,7 +69,7 @@ func (o *Operator) Edited(ctx context.Context, next <-chan struct{}, sum [sha256
 		}
 	}
 	for _, name := range names {
-		if u, ok := o.engine.manager.Upstream(name); ok {
+		if u, ok := o.manager.Upstream(name); ok {
 			select {
 			case <-u.Settled():
 			case <-ctx.Done():

@@ -69,9 +69,9 @@ func TestWorkOfARegistration(t *testing.T) {
 		for j := range n {
 			routes = append(routes, registry.Route{Name: fmt.Sprint("agent", j), URL: silent.URL})
 		}
-		e.agents.registry.SetRoutes(routes)
+		e.Agents.registry.SetRoutes(routes)
 		first, _ := e.manager.Upstream("agent1")
-		work[i] = testing.AllocsPerRun(20, e.agents.merge)
+		work[i] = testing.AllocsPerRun(20, e.Agents.merge)
 		if again, ok := e.manager.Upstream("agent1"); !ok || again != first || len(e.manager.Names()) != n {
 			t.Fatal("an update of the same agents changed them")
 		}

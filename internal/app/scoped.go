@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -21,15 +22,15 @@ import (
 // A server with scope: cluster runs at one node of a cluster, the holder of a strict claim. The other nodes
 // have an upstream at the holder's peer link in its place:
 //
-//	claim u.HASH ─▶ the upstream of the configuration ◀─ router without policy, quotas and audit ◀─ PeerServers
-//	held by another node ─▶ an upstream at http://INC.node.invalid/peer/v1/servers/NAME ─▶ peer link ─▶ PeerServers
+//	claim u.HASH ─▶ the upstream of the configuration ◀─ router without policy, quotas and audit ◀─ peerServers
+//	held by another node ─▶ an upstream at http://INC.node.invalid/peer/v1/servers/NAME ─▶ peer link ─▶ peerServers
 //
 // So a call meets policy, quotas, audit and firewall once, at the node that the agent asked. The holder ends the
 // server's program before it gives up the claim, and within seconds when it has lost the claim: another node gets
 // it 5 seconds after that at the earliest.
 
-// PeerServers is where other nodes reach the servers that this one holds, over the peer link alone.
-const PeerServers = "/peer/v1/servers/"
+// peerServers is where other nodes reach the servers that this one holds, over the peer link alone.
+const peerServers = "/peer/v1/servers/"
 
 const (
 	// scopedHost is the end of the host in the URL of a server at another node. No such host exists; see
@@ -63,7 +64,7 @@ type scoped struct {
 
 // newScoped returns the servers with scope: cluster of an engine whose manager is set.
 func newScoped(e *Engine) *scoped {
-	s := &scoped{node: e.Store.node, manager: e.manager, changed: e.agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
+	s := &scoped{node: e.Store.node, manager: e.manager, changed: e.Agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
 	s.closing, s.end = context.WithCancel(context.Background())
 	if s.node.Inc() == "" {
 		return s
@@ -183,7 +184,7 @@ func distant(c *config.Server, holder string) *config.Server {
 	d := *c
 	d.Command, d.Args, d.Env, d.EnvFile, d.Cwd, d.Headers, d.OAuth = "", nil, nil, "", "", nil, mcpserver.OAuth{}
 	d.Type, d.Start = mcpserver.TransportHTTP, mcpserver.StartBoot
-	d.URL = "http://" + cmp.Or(holder, noHolder) + scopedHost + PeerServers + url.PathEscape(c.Name)
+	d.URL = "http://" + cmp.Or(holder, noHolder) + scopedHost + peerServers + url.PathEscape(c.Name)
 	return &d
 }
 
@@ -213,10 +214,9 @@ func (s *scoped) known(ctx context.Context, c *config.Config) {
 	}
 }
 
-// Holders returns the INCs of the nodes that hold the servers with scope: cluster, by the names of the servers. The
+// holders returns the INCs of the nodes that hold the servers with scope: cluster, by the names of the servers. The
 // INC is "" while no node is known to hold the server. A gateway that is one node has none.
-func Holders(e *Engine) map[string]string {
-	s := e.scoped
+func (s *scoped) holders() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make(map[string]string, len(s.all))
@@ -411,14 +411,14 @@ func (one *scopedServer) hold(claim *cluster.Claim) {
 	_ = claim.Release(bounded) // else it ends with the node
 }
 
-// ServeHeld serves a request of another node to a server that this one holds.
-func ServeHeld(e *Engine, w http.ResponseWriter, r *http.Request) {
-	name, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), PeerServers))
-	if s := e.scoped; s.inner == nil || err != nil || !s.holds(name) {
+// serveNode serves a request of another node to a server that this one holds.
+func (s *scoped) serveNode(w http.ResponseWriter, r *http.Request, _ *identity.Identity) {
+	name, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), peerServers))
+	if s.inner == nil || err != nil || !s.holds(name) {
 		http.Error(w, "this node does not have the server", http.StatusMisdirectedRequest)
 		return
 	}
 	inner := *r
 	inner.URL = &url.URL{Path: "/mcps/" + name + "/mcp", RawPath: "/mcps/" + url.PathEscape(name) + "/mcp"}
-	e.scoped.inner.ServeHTTP(w, &inner)
+	s.inner.ServeHTTP(w, &inner)
 }

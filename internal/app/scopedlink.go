@@ -14,6 +14,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -42,7 +43,7 @@ type scopedTransport struct {
 // KindUpstreamUnavailable if no node has the server. It is mcp.ErrNotSent if the node has got nothing.
 func (t *scopedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	inc, _ := incOfURL(r.URL.String())
-	if inc == "" || !strings.HasPrefix(r.URL.Path, PeerServers) { // a new upstream takes the place of this one, and of its calls, when there is a holder
+	if inc == "" || !strings.HasPrefix(r.URL.Path, peerServers) { // a new upstream takes the place of this one, and of its calls, when there is a holder
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
@@ -61,7 +62,7 @@ func (t *scopedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return t.answer(inc, r, resp, err)
 		}
 		if resp != nil {
-			drop(resp)
+			oauth.Drop(resp)
 		}
 		select {
 		case <-time.After(scopedPause):
@@ -105,7 +106,7 @@ func (t *scopedTransport) answer(inc string, r *http.Request, resp *http.Respons
 		t.s.suspect(t.name, inc)
 		return nil, t.gone(inc, err)
 	case resp.StatusCode == http.StatusMisdirectedRequest:
-		drop(resp)
+		oauth.Drop(resp)
 		t.s.suspect(t.name, "")
 		return nil, &mcp.Error{
 			Kind: mcp.KindUpstreamUnavailable, Err: mcp.ErrNotSent,

@@ -16,11 +16,11 @@ import (
 
 // screenFind wraps Router.Find so that definitions at /mcps/NAME/mcp have no invisible text where
 // guards.unicode asks for that. At /mcp, models never read such text.
-func screenFind(e *Engine, find func(string) (passthrough.Upstream, bool)) func(string) (passthrough.Upstream, bool) {
+func screenFind(now func() *config.Config, find func(string) (passthrough.Upstream, bool)) func(string) (passthrough.Upstream, bool) {
 	return func(name string) (passthrough.Upstream, bool) {
 		up, ok := find(name)
-		if guard := e.Config().Guards.Unicode; ok && (guard == config.UnicodeStrip || guard == config.UnicodeRefuse) {
-			return screenedUpstream{up, ScreenOf(e.Config())}, true
+		if guard := now().Guards.Unicode; ok && (guard == config.UnicodeStrip || guard == config.UnicodeRefuse) {
+			return screenedUpstream{up, ScreenOf(now())}, true
 		}
 		return up, ok
 	}

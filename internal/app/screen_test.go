@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -172,10 +173,10 @@ func TestScreenOfAnswers(t *testing.T) {
 // TestGuardOfUnicode: each value of guards.unicode applies to servers that are found from then on, and
 // flag leaves the forwarding of bytes.
 func TestGuardOfUnicode(t *testing.T) {
-	e := &Engine{}
-	find := screenFind(e, func(name string) (passthrough.Upstream, bool) { return offering{}, name == "files" })
+	var now atomic.Pointer[config.Config]
+	find := screenFind(now.Load, func(name string) (passthrough.Upstream, bool) { return offering{}, name == "files" })
 	for _, guard := range []config.UnicodeGuard{"", config.UnicodeStrip, config.UnicodeFlag, config.UnicodeRefuse} {
-		e.config.Store(&config.Config{Guards: config.Guards{Unicode: guard}})
+		now.Store(&config.Config{Guards: config.Guards{Unicode: guard}})
 		up, ok := find("files")
 		if !ok {
 			t.Fatal("the server is gone")
@@ -186,7 +187,7 @@ func TestGuardOfUnicode(t *testing.T) {
 		if _, ok := find("nothing"); ok {
 			t.Error("a server that is not there")
 		}
-		if pin := pinOf(e.config.Load()); pin.Seen != (guard == config.UnicodeRefuse) {
+		if pin := pinOf(now.Load()); pin.Seen != (guard == config.UnicodeRefuse) {
 			t.Errorf("%q: %+v", guard, pin)
 		}
 	}

@@ -174,7 +174,7 @@ func (n *nodeListings) settle(l catalog.Listing) {
 	first, late := n.late[l.Upstream]
 	n.mu.Unlock()
 	if !late { // else the store has not taken what the server listed before
-		first = k.e.conceal.listing(l)
+		first = k.e.secrets.listing(l)
 	}
 	err := n.write(first)
 	if err != nil {

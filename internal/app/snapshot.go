@@ -31,13 +31,3 @@ func OpenSnapshot(path string, c *config.Config) (*metatool.SnapshotFile, error)
 	}
 	return f, nil
 }
-
-// serveFile serves the entries of a snapshot file in addition to the upstreams'. f may be nil.
-func (e *Engine) serveFile(f *metatool.SnapshotFile) {
-	if f == nil {
-		return
-	}
-	e.file.Store(f)
-	e.live.Update(f.Listing())
-	e.owners.serves(f, e.Snapshot().Catalog)
-}

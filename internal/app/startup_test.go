@@ -46,7 +46,7 @@ mcpServers:
 	}()
 	ids := map[string]string{"none": "up:none@1"}
 	for end := time.Now().Add(20 * time.Second); len(ids) < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for _, entry := range e.Snapshot().Catalog.Entries() {
+		for _, entry := range e.Catalog.Snapshot().Catalog.Entries() {
 			if entry.Name == "refuse" || entry.Name == "echo" {
 				ids[entry.Name] = entry.ID
 			}

@@ -59,12 +59,8 @@ const (
 )
 
 // Tools returns the tools that fit a query, of those that exist for the caller of a request.
-func (e *Engine) Tools(ctx context.Context, q ToolQuery) ToolList {
-	redact := func(raw []byte) []byte { return raw }
-	if c := e.config.Load(); c.Artifacts.Redact || e.opts.RedactResults {
-		redact = e.redact.Load().Results
-	}
-	return findTools(ViewOf(ctx, e).Catalog, q, redact)
+func (v *Views) Tools(ctx context.Context, q ToolQuery) ToolList {
+	return findTools(v.Of(ctx).Catalog, q, v.redact())
 }
 
 // findTools returns the tools of c that fit q. redact removes secrets from raw JSON.

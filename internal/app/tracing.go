@@ -12,7 +12,7 @@ import (
 func newTracer(e *Engine) *trace.Tracer {
 	return trace.New(trace.Options{
 		Version: e.Version, Instance: e.Instance, Logger: e.log,
-		Redact:  func(text string) string { return e.clean(text) },
+		Redact:  func(text string) string { return e.secrets.clean(text) },
 		Observe: func(o trace.Operation) { e.Metrics.Operated(o.Client, o.Method, o.ErrorType, o.Took) },
 	})
 }

@@ -36,7 +36,7 @@ func Try(ctx context.Context, c *config.Config, o Options) (*Trial, error) {
 	}()
 	_ = e.Settled(ctx) // The health of each server has the reason.
 	t := &Trial{Servers: e.Health().List()}
-	for _, entry := range ViewOf(context.WithoutCancel(ctx), e).Catalog.Entries() {
+	for _, entry := range e.Views.Of(context.WithoutCancel(ctx)).Catalog.Entries() {
 		if entry.Kind == catalog.KindTool {
 			t.Before += token.CountBytes(entry.Raw)
 		}

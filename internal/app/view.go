@@ -6,44 +6,57 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/upstream"
 )
 
-// ViewOf returns the part of the catalog that exists for the caller of a request. Operators see all
-// that servers list for all callers and for themselves: those by role, those by token, and the user of
-// this machine where no token is needed. It waits for what servers list for the caller.
-func ViewOf(ctx context.Context, e *Engine) *metatool.Snapshot {
-	awaitOwn(ctx, e)
-	return viewNow(ctx, e)
+// Views are what the callers of a gateway see of it: of its catalog, its servers and its profiles. It is
+// safe for concurrent use.
+type Views struct {
+	catalog *Catalog
+	judge   *judge
+	manager *upstream.Manager // set before start
+	config  func() *config.Config
+	health  func() *Health
+	redact  func() func([]byte) []byte // of texts of tools
 }
 
-// viewNow is ViewOf without a wait.
-func viewNow(ctx context.Context, e *Engine) *metatool.Snapshot {
-	d := e.direct.Load()
-	if d == nil || operates(e, identity.From(ctx)) {
-		return wholeOf(ctx, e)
+// Of returns the part of the catalog that exists for the caller of a request. Operators see all
+// that servers list for all callers and for themselves: those by role, those by token, and the user of
+// this machine where no token is needed. It waits for what servers list for the caller.
+func (v *Views) Of(ctx context.Context) *metatool.Snapshot {
+	v.awaitOwn(ctx)
+	return v.now(ctx)
+}
+
+// now is Of without a wait.
+func (v *Views) now(ctx context.Context) *metatool.Snapshot {
+	d := v.judge.direct.Load()
+	if d == nil || v.operates(identity.From(ctx)) {
+		return v.whole(ctx)
 	}
 	return d.View(ctx)
 }
 
 // SeesAll reports whether the caller of a request sees the sessions, figures and events of all
 // callers. Operators do.
-func SeesAll(ctx context.Context, e *Engine) bool { return operates(e, identity.From(ctx)) }
+func (v *Views) SeesAll(ctx context.Context) bool { return v.operates(identity.From(ctx)) }
 
-func operates(e *Engine, id *identity.Identity) bool {
-	auth := &e.config.Load().Auth
+func (v *Views) operates(id *identity.Identity) bool {
+	auth := &v.config().Auth
 	return id.HasRole(RoleOperator) || auth.Operates(id.Principal) || !auth.Required()
 }
 
-// HideFrom removes from a health report the upstreams of which nothing exists for the caller of a
+// Hide removes from a health report the upstreams of which nothing exists for the caller of a
 // request, and counts of others what exists. Of a server that lists for each caller it counts what
 // this one sees. A server with a credential for each caller has the state that it has for this one.
-func HideFrom(ctx context.Context, e *Engine, h *Health) {
-	if !SeesAll(ctx, e) {
-		ownStates(e, h, identity.From(ctx).Principal)
+func (v *Views) Hide(ctx context.Context, h *Health) {
+	if !v.SeesAll(ctx) {
+		v.ownStates(h, identity.From(ctx).Principal)
 	}
-	whole, seen := wholeOf(ctx, e), viewNow(ctx, e)
+	whole, seen := v.whole(ctx), v.now(ctx)
 	for name, u := range h.Upstreams {
 		if !u.OwnLists && whole.Catalog.Len() == seen.Catalog.Len() {
 			continue
@@ -66,9 +79,9 @@ func HideFrom(ctx context.Context, e *Engine, h *Health) {
 }
 
 // ownStates replaces the states that tell of the sign-ins of others.
-func ownStates(e *Engine, h *Health, principal string) {
+func (v *Views) ownStates(h *Health, principal string) {
 	for name, u := range h.Upstreams {
-		up, ok := e.manager.Upstream(name)
+		up, ok := v.manager.Upstream(name)
 		if !ok {
 			continue
 		}
@@ -79,24 +92,24 @@ func ownStates(e *Engine, h *Health, principal string) {
 	}
 }
 
-// HealthSeen returns the health of an engine for the caller of a request, after a wait for what servers
+// Health returns the health of the gateway for the caller of a request, after a wait for what servers
 // list for that caller.
-func HealthSeen(ctx context.Context, e *Engine) *Health {
-	awaitOwn(ctx, e)
-	h := e.Health()
-	HideFrom(ctx, e, h)
+func (v *Views) Health(ctx context.Context) *Health {
+	v.awaitOwn(ctx)
+	h := v.health()
+	v.Hide(ctx, h)
 	return h
 }
 
-// CatalogSeen returns the CatalogInfo for the caller of a request: counts of what exists for the caller,
+// Catalog returns the CatalogInfo for the caller of a request: counts of what exists for the caller,
 // changes of those entries alone, and no findings if something is hidden.
-func CatalogSeen(ctx context.Context, e *Engine, since time.Time) *CatalogInfo {
-	info := e.CatalogInfo(since)
-	info.Profiles = profilesSeen(ctx, e)
-	seen := ViewOf(ctx, e).Catalog
+func (v *Views) Catalog(ctx context.Context, since time.Time) *CatalogInfo {
+	info := v.catalog.Info(since)
+	info.Profiles = v.profiles(ctx)
+	seen := v.Of(ctx).Catalog
 	n := Kinds(seen)
 	info.Tools, info.Resources, info.Prompts = n[catalog.KindTool], n[catalog.KindResource]+n[catalog.KindTemplate], n[catalog.KindPrompt]
-	if seen.Len() == wholeOf(ctx, e).Catalog.Len() {
+	if seen.Len() == v.whole(ctx).Catalog.Len() {
 		return info
 	}
 	info.Findings, info.Partial = []string{}, nil
@@ -107,4 +120,23 @@ func CatalogSeen(ctx context.Context, e *Engine, since time.Time) *CatalogInfo {
 	info.Changes = slices.DeleteFunc(info.Changes, unseen)
 	info.Recent = slices.DeleteFunc(info.Recent, func(c TimedChange) bool { return unseen(c.Change) })
 	return info
+}
+
+// ownWait bounds how long a view of the catalog waits for what servers list for its caller.
+const ownWait = 2 * time.Second
+
+// whole returns all entries that may exist for the caller of a request, whatever policy and profile
+// say: those that all callers share, and what servers list for this one.
+func (v *Views) whole(ctx context.Context) *metatool.Snapshot {
+	if d := v.judge.direct.Load(); d != nil {
+		return d.Whole(ctx)
+	}
+	return metatool.WholeOf(ctx, v.catalog, v.catalog.own(v.config()))
+}
+
+// awaitOwn waits, within ownWait, for lists of the caller of a request that are not known yet.
+func (v *Views) awaitOwn(ctx context.Context) {
+	if own := v.catalog.own(v.config()); own != nil && len(own.OwnLists(ctx).Missing) > 0 {
+		own.AwaitOwnLists(ctx, ownWait)
+	}
 }

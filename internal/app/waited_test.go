@@ -156,7 +156,7 @@ func waits(t *testing.T, entry, path, era, want string, change func(c *config.Co
 				case s.changed <- struct{}{}:
 				default:
 				}
-				e, ok := n.engine.Snapshot().Catalog.Lookup(id)
+				e, ok := n.engine.Catalog.Snapshot().Catalog.Lookup(id)
 				return !ok || strings.Contains(e.Description, "DELETES")
 			})
 		}

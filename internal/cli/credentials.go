@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/secret"
@@ -19,6 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/internal/upstream/credentials"
 )
 
 // keyName is the secret that seals the credentials of a person.
@@ -97,7 +97,7 @@ func configuredServers(a *process, ctx context.Context, path string) func(name s
 		if !ok {
 			return nil, false
 		}
-		return app.SignInServer(entry)
+		return credentials.SignInServer(entry)
 	}
 }
 

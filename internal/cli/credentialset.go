@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/signin/vault"
+	"github.com/weir-mcp/weir/internal/upstream/credentials"
 )
 
 // maxCredential bounds a text that a caller stores.
@@ -54,7 +54,7 @@ func (r *credentialRequest) open(a *process, ctx context.Context, name, command 
 	if err != nil {
 		return nil, id, err
 	}
-	return records.store(file, false), app.TextID(name, principal), nil
+	return records.store(file, false), credentials.TextID(name, principal), nil
 }
 
 func credentialsSetCommand(a *process) *cobra.Command {
@@ -78,7 +78,7 @@ gateway uses it within seconds, and a program when it is started the next time.`
 			if err != nil {
 				return err
 			}
-			if err := app.PutText(cmd.Context(), store, id, text); err != nil {
+			if err := credentials.PutText(cmd.Context(), store, id, text); err != nil {
 				return err
 			}
 			if r.asJSON {

@@ -46,8 +46,8 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 	}
 	d.end = func() { closeEngine(e) }
 	_ = e.Settled(ctx) // the states say what has failed, and what is late
-	report := machine.Report(app.HealthSeen(ctx, e), app.CatalogSeen(ctx, e, time.Time{}))
-	report.Listed = machine.ListedNames(c, e.Tools(ctx, machine.ListedQuery(c)))
+	report := machine.Report(e.Views.Health(ctx), e.Views.Catalog(ctx, time.Time{}))
+	report.Listed = machine.ListedNames(c, e.Views.Tools(ctx, machine.ListedQuery(c)))
 	log.fill(report.Servers)
 	return report, nil
 }

@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
+	"github.com/weir-mcp/weir/internal/upstream/credentials"
 )
 
 const (
@@ -99,7 +99,7 @@ func login(a *process, ctx context.Context, c *config.Config, name string, r log
 	if !ok {
 		return failf(exitUsage, "there is no server %q in the configuration; weir ls --servers lists them", name)
 	}
-	server, ok := app.SignInServer(entry)
+	server, ok := credentials.SignInServer(entry)
 	switch {
 	case entry.FromCaller():
 		return failf(exitUsage, "the server %q has no sign-in: it takes the credential from the token that each caller shows weir", name)

@@ -31,7 +31,7 @@ func newStdioFace(e *app.Engine, c *config.Config, a *process, log *app.Log, pro
 	f := &stdioFace{engine: e, log: log, front: app.NewFront(e)}
 	e.Plane.StandAlone()
 	f.Apply(nil, c)
-	within := app.WithinProfile(e, f.front)
+	within := app.WithinProfile(e.Config, f.front)
 	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if profile != "" {
 			ctx = app.AtProfile(ctx, profile)

@@ -361,11 +361,11 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		peer:   conn,
 		where:  path,
 		own:    true,
-		health: func(ctx context.Context) (*app.Health, error) { return app.HealthSeen(ctx, e), nil },
+		health: func(ctx context.Context) (*app.Health, error) { return e.Views.Health(ctx), nil },
 		catalog: func(ctx context.Context, since time.Time) (*app.CatalogInfo, error) {
-			return app.CatalogSeen(ctx, e, since), nil
+			return e.Views.Catalog(ctx, since), nil
 		},
-		tools: func(ctx context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Tools(ctx, q), nil },
+		tools: func(ctx context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Views.Tools(ctx, q), nil },
 
 		definitions: ownDefinitions{e.Definitions},
 		person:      t.person,

@@ -70,6 +70,7 @@ var places = []place{
 	{"internal/upstream", parts, []string{"internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog; a server that needs a sign-in is not asked again before there is one"},
 	{"internal/upstream/subscription", parts, nil, "what sessions hear of a server; is given connections and makes none"},
 	{"internal/upstream/agents", parts, nil, "agents that come and go; tells others, asks nobody"},
+	{"internal/upstream/credentials", parts, []string{"internal/upstream"}, "what callers and the gateway show upstreams; joins the configuration, sign-ins and the supervision, which do not know each other"},
 	{"internal/upstream/computers", parts, []string{"internal/upstream"}, "attaches the Computers of an office as upstreams; joins the protocol and the supervision, which do not know each other"},
 	{"internal/dispatch", parts, []string{"internal/result"}, "one call through checks, controls, cache and retries; fails with errors of result"},
 	{"internal/result", parts, nil, "raw results to what an agent reads; bytes to bytes"},
@@ -77,6 +78,7 @@ var places = []place{
 	{"internal/tables", parts, []string{"internal/dispatch", "internal/result"}, "links of the dispatch chain that pass rows from tool to tool; knows no meta-tool"},
 	{"internal/tasks", parts, []string{"internal/dispatch", "internal/result"}, "waits for calls that become tasks; a link of the dispatch chain, which knows no meta-tool"},
 	{"internal/metatool", parts, []string{"internal/dispatch", "internal/result", "internal/result/usage", "internal/tables", "internal/tasks"}, "meta-tools over the catalog; knows no transport"},
+	{"internal/metatool/ranking", parts, []string{"internal/metatool", "internal/upstream"}, "prepares the catalog for searches in the background; the meta-tools search, and do not know it"},
 	{"internal/passthrough", parts, []string{"internal/upstream"}, "routes to handlers; is given them"},
 
 	// contracts: what is configured and what can be called

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/store"
@@ -73,6 +72,6 @@ func refuse(w http.ResponseWriter, err error) {
 
 // usage implements api.Options.Usage.
 func (s *viewed) usage(ctx context.Context, own bool) api.UsageOfNodes {
-	stats := app.StatsOfNodes(ctx, s.engine, own)
-	return api.UsageOfNodes{Usage: usageOf(&stats.Stats, !app.SeesAll(ctx, s.engine)), Nodes: stats.Nodes, Silent: stats.Silent}
+	stats := s.engine.Usage.OfNodes(ctx, own)
+	return api.UsageOfNodes{Usage: usageOf(&stats.Stats, !s.engine.Views.SeesAll(ctx)), Nodes: stats.Nodes, Silent: stats.Silent}
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
@@ -237,32 +236,7 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 		}
 		defer f.self.busy(r)()
 		id, _, _ := cluster.Caller(r.Context())
-		if strings.HasPrefix(r.URL.Path, app.PeerArtifacts) {
-			app.LendResult(f.engine, w, r, id.Principal)
-			return
-		}
-		if r.URL.Path == app.PeerApprovals {
-			app.AnswerApprovals(f.engine, w, r)
-			return
-		}
-		if r.URL.Path == app.PeerStats {
-			app.AnswerStats(f.engine, w, r, id)
-			return
-		}
-		if r.URL.Path == app.PeerDispatched {
-			app.GiveBody(f.engine, w, r, id.Principal)
-			return
-		}
-		if r.URL.Path == app.PeerTasks {
-			app.AnswerTask(f.engine, w, r.WithContext(guard.Vouch(r.Context(), id)), id.Principal)
-			return
-		}
-		if strings.HasPrefix(r.URL.Path, app.PeerServers) {
-			app.ServeHeld(f.engine, w, r)
-			return
-		}
-		if strings.HasPrefix(r.URL.Path, app.PeerPrograms) {
-			app.ServePlaced(f.engine, w, r, id)
+		if f.engine.ServeNode(w, r, id) {
 			return
 		}
 		(*f.routes.Load()).ServeHTTP(w, r.WithContext(guard.Vouch(r.Context(), id)))

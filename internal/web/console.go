@@ -47,15 +47,15 @@ var (
 // Overview implements api.Gateway.
 func (s *viewed) Overview(ctx context.Context) api.Overview {
 	h := s.engine.Health()
-	app.HideFrom(ctx, s.engine, h)
-	n := app.Kinds(app.ViewOf(ctx, s.engine).Catalog)
-	stats := s.engine.Stats(ctx)
+	s.engine.Views.Hide(ctx, h)
+	n := app.Kinds(s.engine.Views.Of(ctx).Catalog)
+	stats := s.engine.Usage.Stats(ctx)
 	out := api.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
 		Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
-		Usage: usageOf(&stats, !app.SeesAll(ctx, s.engine)),
+		Usage: usageOf(&stats, !s.engine.Views.SeesAll(ctx)),
 	}
-	seen := app.ViewOf(ctx, s.engine).Catalog
+	seen := s.engine.Views.Of(ctx).Catalog
 	for _, u := range h.List() {
 		cards := 0
 		for _, e := range seen.Of(u.Name) {
@@ -81,7 +81,7 @@ func usageOf(s *usage.Stats, own bool) api.Usage {
 }
 
 // SeesAll implements api.Gateway.
-func (s *viewed) SeesAll(ctx context.Context) bool { return app.SeesAll(ctx, s.engine) }
+func (s *viewed) SeesAll(ctx context.Context) bool { return s.engine.Views.SeesAll(ctx) }
 
 // Offices implements api.Gateway. The members, which are of all principals, are for viewers who see all
 // callers. Others see the Computers of which something exists for them.
@@ -93,7 +93,7 @@ func (s *viewed) Offices(ctx context.Context) *api.Offices {
 	out := &api.Offices{}
 	if h := o.Health(); h != nil {
 		out.Hub = true
-		if !app.SeesAll(ctx, s.engine) {
+		if !s.engine.Views.SeesAll(ctx) {
 			h = &app.HubHealth{}
 		}
 		out.Connections = h.Connections
@@ -106,7 +106,7 @@ func (s *viewed) Offices(ctx context.Context) *api.Offices {
 	}
 	health := s.engine.Health()
 	known := maps.Clone(health.Upstreams)
-	app.HideFrom(ctx, s.engine, health)
+	s.engine.Views.Hide(ctx, health)
 	for _, f := range o.Fleets() {
 		out.Computers = append(out.Computers, computers(f, known, health.Upstreams)...)
 	}
@@ -166,18 +166,18 @@ func hostOf(name string, known map[string]*api.Computer) (host, server string, o
 // Search implements api.Catalog.
 func (s *viewed) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
 	// agents see the error; the console shows what was found
-	cards, _, _ := app.ViewOf(ctx, s.engine).Search(ctx, kind, query, n)
+	cards, _, _ := s.engine.Views.Of(ctx).Search(ctx, kind, query, n)
 	return cards
 }
 
 // Children implements api.Catalog.
 func (s *viewed) Children(ctx context.Context, kind catalog.Kind, path string) ([]catalog.Card, error) {
-	return app.ViewOf(ctx, s.engine).Catalog.ChildrenOf(kind, path)
+	return s.engine.Views.Of(ctx).Catalog.ChildrenOf(kind, path)
 }
 
 // Why implements api.Catalog.
 func (s *viewed) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
-	return app.ViewOf(ctx, s.engine).Why(ctx, query, e)
+	return s.engine.Views.Of(ctx).Why(ctx, query, e)
 }
 
 // Setup implements api.Gateway.
@@ -192,7 +192,7 @@ func (s *viewed) Setup(context.Context) api.Setup {
 
 // Entry implements api.Catalog.
 func (s *viewed) Entry(ctx context.Context, id string) (e *catalog.Entry, path string, ok bool) {
-	c := app.ViewOf(ctx, s.engine).Catalog
+	c := s.engine.Views.Of(ctx).Catalog
 	if e, ok = c.Lookup(id); ok {
 		path, _ = c.Path(id)
 	}
@@ -220,7 +220,7 @@ func (s *viewed) View(ctx context.Context, principal, handle string, selector js
 	if err != nil {
 		return api.Excerpt{}, err
 	}
-	return api.Excerpt{Text: app.Shown(s.engine, v.Text), Notice: v.Notice, Matched: v.Matched}, nil
+	return api.Excerpt{Text: s.engine.Kept.Shown(v.Text), Notice: v.Notice, Matched: v.Matched}, nil
 }
 
 // viewOptions bound a view whose bytes hold has.
@@ -230,7 +230,7 @@ func (s *viewed) viewOptions(hold *memory.Hold) result.ViewOptions {
 
 // Open implements api.Artifacts.
 func (s *viewed) Open(ctx context.Context, principal, handle string) (api.Kept, error) {
-	kept, err := s.engine.OpenArtifact(ctx, principal, handle)
+	kept, err := s.engine.Kept.Open(ctx, principal, handle)
 	if err != nil {
 		return nil, err // no Kept that is nil inside
 	}

@@ -40,7 +40,7 @@ func (f *Server) pages(g *guard.Guard) []gate {
 // one of the upstreams. The loop is looked for before the token, because weir would not have a token for
 // itself.
 func (f *Server) surfaces(g *guard.Guard, more ...gate) []gate {
-	return append(append([]gate{{"loop", f.engine.Loops().Pass}}, f.pages(g)...), more...)
+	return append(append([]gate{{"loop", f.engine.Agents.Loops.Pass}}, f.pages(g)...), more...)
 }
 
 // agentGates returns the gates of /mcp behind a guard.

@@ -32,7 +32,7 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 		now := f.engine.Config()
 		return now.Path(), Settings(now, []string{key}, set)
 	}
-	o.Calls = &gated{[]gate{{"loop", f.engine.Loops().Pass}, {"scope", f.unscoped}, {"mode", inMode}}, f.stream.front}
+	o.Calls = &gated{[]gate{{"loop", f.engine.Agents.Loops.Pass}, {"scope", f.unscoped}, {"mode", inMode}}, f.stream.front}
 	if f.engine.Auditor.Enabled() {
 		o.Audit, o.Changed = f.engine.Auditor, f.engine.Auditor.ChangedByCommand
 	}

@@ -39,7 +39,7 @@ func (s *self) tell(f *Server) cluster.Self {
 	s.at, s.cpu = now, cpu
 	return cluster.Self{
 		Version: f.engine.Version, Config: s.hash,
-		Load: cluster.Load{Calls: int(s.calls.Load()), Sessions: app.OpenSessions(f.engine), CPU: used},
+		Load: cluster.Load{Calls: int(s.calls.Load()), Sessions: f.engine.OpenSessions(), CPU: used},
 	}
 }
 
@@ -71,7 +71,7 @@ func (n nodes) Status() api.ClusterStatus {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("the clock of %s is %s: set the clocks by NTP, quotas and the ends of tokens depend on them", s.Name, ahead(s.Skew)))
 		}
 	}
-	for server, inc := range app.Holders(n.engine) {
+	for server, inc := range n.engine.Holders() {
 		if names[inc] == "" {
 			inc = "" // its node is gone
 		}

@@ -103,7 +103,7 @@ func NewHandler(e *app.Engine, c *config.Config, base string, m api.Machine, log
 func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Machine, log *slog.Logger) *Server {
 	f := &Server{engine: e, front: app.NewFront(e), machine: m, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
-	f.attached = &attached{handler: app.WithinProfile(e, f.front), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
+	f.attached = &attached{handler: app.WithinProfile(e.Config, f.front), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
 	at := func(path string) *endpoint {
 		return newEndpoint(e.Store, path, streamable.ServerOptions{
 			Handler: f.front, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
@@ -111,7 +111,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 		})
 	}
 	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
-	old := sse.ServerOptions{Handler: app.WithinProfile(e, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
+	old := sse.ServerOptions{Handler: app.WithinProfile(e.Config, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	opts.MaxSessions = c.HTTP.MaxSessions
@@ -379,7 +379,7 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 			delete(h.Upstreams, name)
 		}
 	}
-	app.HideFrom(r.Context(), f.engine, h)
+	f.engine.Views.Hide(r.Context(), h)
 	code := http.StatusOK
 	if f.draining.Load() {
 		h.Status, code = app.StatusStopping, http.StatusServiceUnavailable
@@ -394,7 +394,7 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _, carried := cluster.Caller(r.Context())
-	app.WriteJSON(w, http.StatusOK, app.StatsOfNodes(r.Context(), f.engine, carried || r.URL.Query().Has("node")))
+	app.WriteJSON(w, http.StatusOK, f.engine.Usage.OfNodes(r.Context(), carried || r.URL.Query().Has("node")))
 }
 
 // Shutdown waits for running calls until ctx ends and answers the rest with an error. It closes the
@@ -492,14 +492,14 @@ func counting(open *atomic.Int64) func(net.Conn, http.ConnState) {
 // mountAgents adds the paths for agents and for programs that call agents.
 func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 	status := passthrough.NewStatus(passthrough.StatusOptions{
-		Agents: f.engine.AgentStatus, Name: app.ServerName, Version: f.engine.Version, Started: f.engine.Started, Logger: f.log,
+		Agents: f.engine.Agents.Status, Name: app.ServerName, Version: f.engine.Version, Started: f.engine.Started, Logger: f.log,
 	})
 	mux.Handle("/status", open.Wrap(http.HandlerFunc(status.Page)))
 	mux.Handle("/status/data", closed.Wrap(http.HandlerFunc(status.Data)))
 	mux.Handle(passthrough.BrowserClientPath, open.Wrap(passthrough.BrowserClient()))
 	mux.Handle(passthrough.TaskStatusPath, closed.Wrap(f.router))
-	mux.Handle(registry.Path, closed.Wrap(f.engine.Registry()))
-	mux.Handle(registry.Path+"/", closed.Wrap(f.engine.Registry()))
+	mux.Handle(registry.Path, closed.Wrap(f.engine.Agents))
+	mux.Handle(registry.Path+"/", closed.Wrap(f.engine.Agents))
 }
 
 // serveCatalog answers /catalog.
@@ -515,7 +515,7 @@ func (f *Server) serveCatalog(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	app.WriteJSON(w, http.StatusOK, app.CatalogSeen(r.Context(), f.engine, since))
+	app.WriteJSON(w, http.StatusOK, f.engine.Views.Catalog(r.Context(), since))
 }
 
 // InstanceHeader is the header of /healthz with the id of this run of the gateway. It is not

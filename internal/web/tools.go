@@ -19,7 +19,7 @@ func (f *Server) serveTools(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	given := r.URL.Query()
-	app.WriteJSON(w, http.StatusOK, f.engine.Tools(r.Context(), app.ToolQuery{
+	app.WriteJSON(w, http.StatusOK, f.engine.Views.Tools(r.Context(), app.ToolQuery{
 		Name: given.Get("name"), Prefix: given.Get("prefix"), Definitions: given.Get("definitions") == "true",
 	}))
 }

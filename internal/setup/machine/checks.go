@@ -89,7 +89,7 @@ func (c *checkup) examine(ctx context.Context, name string, use func([]doctor.Fi
 
 // probe returns the servers as this gateway sees them.
 func (c *checkup) probe(ctx context.Context, conf *config.Config) doctor.Report {
-	report := Report(c.engine.Health(), c.engine.CatalogInfo(time.Time{}))
+	report := Report(c.engine.Health(), c.engine.Catalog.Info(time.Time{}))
 	report.Running, report.URL, report.Version = true, c.URL, c.Version
 	for i, s := range report.Servers {
 		if s.Error == "" && s.State != string(upstream.StateStarting) {
@@ -97,6 +97,6 @@ func (c *checkup) probe(ctx context.Context, conf *config.Config) doctor.Report 
 		}
 		report.Servers[i].Stderr = LastOutput(c.engine.Operator.Log.Lines(s.Name, 0, KeptLines))
 	}
-	report.Listed = ListedNames(conf, c.engine.Tools(ctx, ListedQuery(conf)))
+	report.Listed = ListedNames(conf, c.engine.Views.Tools(ctx, ListedQuery(conf)))
 	return report
 }

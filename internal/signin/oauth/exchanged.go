@@ -52,7 +52,7 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	if !ok {
 		return resp, nil
 	}
-	drop(resp)
+	Drop(resp)
 	next, err := t.tokens.Token(req.Context(), t.server, sub, token)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	if resp.StatusCode != http.StatusUnauthorized {
 		return t.sufficed(resp, next)
 	}
-	drop(resp)
+	Drop(resp)
 	return nil, (&SignInError{
 		Server: t.server.Name, Reason: "it refuses the token that weir got for it",
 		Fix: "the operator of weir checks oauth.resource, oauth.audience and oauth.scopes of the server",
@@ -78,6 +78,6 @@ func (t *exchangeTransport) sufficed(resp *http.Response, token identity.Secret)
 	if short == nil {
 		return resp, nil
 	}
-	drop(resp)
+	Drop(resp)
 	return nil, short.Refused()
 }

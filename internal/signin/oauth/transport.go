@@ -56,14 +56,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		err = told.Refused()
 	}
 	if err != nil {
-		drop(resp)
+		Drop(resp)
 		return nil, err
 	}
 	repeat, ok := again(req)
 	if !ok {
 		return resp, nil
 	}
-	drop(resp)
+	Drop(resp)
 	return t.base.RoundTrip(authorized(repeat, next))
 }
 
@@ -100,8 +100,8 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// drop closes a response that has been read far enough.
-func drop(resp *http.Response) {
+// Drop closes a response that has been read far enough.
+func Drop(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	_ = resp.Body.Close()
 }

@@ -1,6 +1,6 @@
 //go:build !race
 
-package app
+package credentials
 
 // raced says that the race detector slows the tests down.
 const raced = false

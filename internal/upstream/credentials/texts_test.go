@@ -1,4 +1,4 @@
-package app
+package credentials
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func TestTextsOfCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	store, inUse := vault.NewMemory(nil), ""
-	s := newSignIns(store, func() *config.Config { return c }, func(text string) { inUse += text + " " }, nil)
+	s := New(store, func() *config.Config { return c }, func(text string) { inUse += text + " " }, nil)
 	put := func(name, principal, text string) {
 		t.Helper()
 		if err := store.Swap(t.Context(), TextID(name, principal), vault.Record{}, vault.Record{Data: []byte(text)}); err != nil {
@@ -43,7 +43,7 @@ func TestTextsOfCallers(t *testing.T) {
 	put("jira", "", "shared")
 	var seen http.Header
 	status := http.StatusOK
-	over := s.over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
+	over := s.Over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) *http.Response {
 			seen = r.Header
 			w := httptest.NewRecorder()
@@ -121,14 +121,14 @@ func TestRefusedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := vault.NewMemory(nil)
-	s := newSignIns(store, func() *config.Config { return c }, func(string) {}, nil)
+	s := New(store, func() *config.Config { return c }, func(string) {}, nil)
 	id := TextID("corp", "ann")
 	old := vault.Record{Data: []byte("token-of-ann")}
 	if err := store.Swap(t.Context(), id, vault.Record{}, old); err != nil {
 		t.Fatal(err)
 	}
 	during := func() {}
-	over := s.over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
+	over := s.Over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(*http.Request) *http.Response {
 			during()
 			w := httptest.NewRecorder()
@@ -178,9 +178,9 @@ mcpServers: {jira: {url: "https://jira.example.com/mcp", credentials: user, head
 	if err := store.Swap(t.Context(), TextID("jira", "corp:alice"), vault.Record{}, vault.Record{Data: []byte("token-of-alice")}); err != nil {
 		t.Fatal(err)
 	}
-	s := newSignIns(store, func() *config.Config { return c }, func(string) {}, nil)
+	s := New(store, func() *config.Config { return c }, func(string) {}, nil)
 	m := upstream.New(upstream.Options{
-		Transport: s.over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
+		Transport: s.Over(func(string, *mcp.Session, http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(*http.Request) *http.Response {
 				w := httptest.NewRecorder()
 				w.WriteHeader(http.StatusUnauthorized)
@@ -190,7 +190,7 @@ mcpServers: {jira: {url: "https://jira.example.com/mcp", credentials: user, head
 		Credentials: s,
 	})
 	t.Cleanup(func() {
-		if err := errors.Join(m.Close(context.Background()), s.close(context.Background())); err != nil {
+		if err := errors.Join(m.Close(context.Background()), s.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})

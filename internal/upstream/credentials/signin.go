@@ -1,4 +1,4 @@
-package app
+package credentials
 
 import (
 	"context"
@@ -39,9 +39,9 @@ var (
 	_ upstream.Credentials = (*SignIns)(nil)
 )
 
-// newSignIns returns the sign-ins of a store; a nil store is memory. inUse gets each token that is put
-// on requests. The caller calls close.
-func newSignIns(store vault.Store, config func() *config.Config, inUse func(token string), log *slog.Logger) *SignIns {
+// New returns the sign-ins of a store; a nil store is memory. inUse gets each token that is put
+// on requests. The caller calls Close.
+func New(store vault.Store, config func() *config.Config, inUse func(token string), log *slog.Logger) *SignIns {
 	if store == nil {
 		store = vault.NewMemory(nil)
 	}
@@ -51,8 +51,8 @@ func newSignIns(store vault.Store, config func() *config.Config, inUse func(toke
 	return s
 }
 
-// close stores the tokens that could not be stored before. No request may be in progress.
-func (s *SignIns) close(ctx context.Context) error { return s.client.Close(ctx) }
+// Close stores the tokens that could not be stored before. No request may be in progress.
+func (s *SignIns) Close(ctx context.Context) error { return s.client.Close(ctx) }
 
 // Serve says that people sign in at pages below a base URL; "" says that there are none.
 func (s *SignIns) Serve(base string) { s.pages.Store(&base) }
@@ -104,7 +104,7 @@ func (s *SignIns) Begin(ctx context.Context, server, principal, redirect string)
 // Finish implements signin.SignIns.
 func (s *SignIns) Finish(ctx context.Context, principal, tail string, query url.Values) (string, error) {
 	defer s.holders.forget()
-	return s.client.Finish(context.WithValue(ctx, signInKey{}, true), principal, tail, query)
+	return s.client.Finish(withSignIn(ctx), principal, tail, query)
 }
 
 // SignInServer describes a server of the configuration to the sign-in. ok is false for servers that
@@ -270,6 +270,17 @@ func (s *SignIns) Forget() {
 	s.traded.Forget()
 }
 
+// signInKey is the key of contexts in which a person signs in at a server.
+type signInKey struct{}
+
+// withSignIn returns a context in which a person signs in at a server.
+func withSignIn(ctx context.Context) context.Context {
+	return context.WithValue(ctx, signInKey{}, true)
+}
+
+// bySignIn reports whether a credential changes because a person signs in, and not because weir renews it.
+func bySignIn(ctx context.Context) bool { return ctx.Value(signInKey{}) != nil }
+
 // missing returns the error of a call without the text that it needs. why says what is wrong with the
 // stored one, if there is one. All callers read the error of a connection that only lists, so it does
 // not tell whose text that connection has.
@@ -281,8 +292,8 @@ func (s *SignIns) missing(server, name string, of upstream.Owner, why string) er
 	return (&oauth.SignInError{Server: server, Command: command, Reason: why, URL: s.page(server)}).Refused()
 }
 
-// over returns a wrapper of transports that adds tokens to what next makes.
-func (s *SignIns) over(next func(string, *mcp.Session, http.RoundTripper) http.RoundTripper) func(string, upstream.Owner, http.RoundTripper) http.RoundTripper {
+// Over returns a wrapper of transports that adds tokens to what next makes.
+func (s *SignIns) Over(next func(string, *mcp.Session, http.RoundTripper) http.RoundTripper) func(string, upstream.Owner, http.RoundTripper) http.RoundTripper {
 	return func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 		base = next(name, of.Session, base)
 		if c, ok := s.config().Server(name); ok && len(s.textsOf(name)) > 0 {

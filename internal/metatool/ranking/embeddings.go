@@ -1,4 +1,4 @@
-package app
+package ranking
 
 import (
 	"context"
@@ -40,13 +40,13 @@ type embeddings struct {
 }
 
 // newEmbeddings returns nil if no endpoint is configured. It makes no request.
-func newEmbeddings(c *config.Config, docs store.Docs, log *slog.Logger) (*embeddings, error) {
+func newEmbeddings(c *config.Config, docs store.Docs, redact func(string) string, log *slog.Logger) (*embeddings, error) {
 	e := c.Search.Embedding
 	if e.URL == "" {
 		return nil, nil
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	b := &embeddings{log: log, wake: make(chan struct{}, 1), end: func() {}, http: &http.Client{
+	b := &embeddings{log: log, redact: redact, wake: make(chan struct{}, 1), end: func() {}, http: &http.Client{
 		Transport: transport,
 		// Never follow a redirect: the texts and the key are meant for this endpoint only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -62,14 +62,6 @@ func newEmbeddings(c *config.Config, docs store.Docs, log *slog.Logger) (*embedd
 		b.options.Embedder = b.kept
 	}
 	return b, nil
-}
-
-// ranking returns the search options of a new snapshot.
-func (b *embeddings) ranking() search.Options {
-	if b == nil {
-		return search.Options{}
-	}
-	return b.options
 }
 
 // changed signals that the catalog has changed.

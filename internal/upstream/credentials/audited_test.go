@@ -1,4 +1,4 @@
-package app
+package credentials
 
 import (
 	"context"
@@ -26,11 +26,11 @@ func TestAuditedSignIns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := audited(nil, log)
+	store := Audited(nil, log)
 	id := vault.ID{Kind: vault.Token, Server: "notes https://notes.example.com/mcp?key=hunter22"}
 	first, second, third := vault.Record{Issuer: "i", Data: []byte("1")}, vault.Record{Issuer: "i", Data: []byte("2")}, vault.Record{Issuer: "i", Data: []byte("3")}
 	renews := identity.With(t.Context(), &identity.Identity{Principal: "ann"})
-	signs := context.WithValue(renews, signInKey{}, true)
+	signs := withSignIn(renews)
 	for _, step := range []struct {
 		ctx       context.Context
 		old, next vault.Record

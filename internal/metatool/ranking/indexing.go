@@ -1,11 +1,11 @@
-package app
+package ranking
 
 import (
 	"sync"
 	"time"
 )
 
-// preparable is a snapshot as indexing sees it: *gateway.Snapshot.
+// preparable is a snapshot as indexing sees it: *metatool.Snapshot.
 type preparable interface {
 	// Pending reports whether Prepare would take long.
 	Pending() bool

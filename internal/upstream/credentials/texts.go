@@ -1,4 +1,4 @@
-package app
+package credentials
 
 import (
 	"context"
@@ -147,7 +147,7 @@ func (t *textTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
-	drop(resp)
+	oauth.Drop(resp)
 	t.signIns.texts.refuse(t.server, t.of.Principal, carried)
 	return nil, t.signIns.missing(t.server.Name, t.server.UserTexts()[0], t.of, "the server refuses the stored one")
 }

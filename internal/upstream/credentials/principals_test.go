@@ -1,4 +1,4 @@
-package app
+package credentials
 
 import (
 	"context"
@@ -114,7 +114,7 @@ func TestTokensOfPrincipals(t *testing.T) {
 		principals, rounds = 100, 2
 	}
 	store, servers, c := manyRecords{}, map[string]*tokenServer{}, &config.Config{}
-	s := newSignIns(store, func() *config.Config { return c }, func(string) {}, nil)
+	s := New(store, func() *config.Config { return c }, func(string) {}, nil)
 	for n := range rounds * atOnce {
 		name := fmt.Sprint("s", n)
 		entry, err := config.NewServer(name, "https://"+name+".example.com/mcp")
@@ -137,12 +137,12 @@ func TestTokensOfPrincipals(t *testing.T) {
 		}
 	}
 	m := upstream.New(upstream.Options{
-		Transport:   s.over(func(name string, _ *mcp.Session, _ http.RoundTripper) http.RoundTripper { return servers[name] }),
+		Transport:   s.Over(func(name string, _ *mcp.Session, _ http.RoundTripper) http.RoundTripper { return servers[name] }),
 		Credentials: s,
 		ReadyBudget: 5 * time.Minute, // all connections are made at once, on what processor there is
 	})
 	t.Cleanup(func() {
-		if err := errors.Join(m.Close(context.Background()), s.close(context.Background())); err != nil {
+		if err := errors.Join(m.Close(context.Background()), s.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package app
+package credentials
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ mcpServers:
 		t.Fatal(err)
 	}
 	store := vault.NewMemory(nil)
-	s := newSignIns(store, func() *config.Config { return c }, func(string) {}, nil)
+	s := New(store, func() *config.Config { return c }, func(string) {}, nil)
 	s.Serve("https://weir.example.com")
 	pages, ann, bob := s.Texts(), &identity.Identity{Principal: "ann"}, &identity.Identity{Principal: "bob"}
 	read := func(principal string) string {

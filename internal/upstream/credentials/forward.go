@@ -1,8 +1,7 @@
-package app
+package credentials
 
 import (
 	"context"
-	"io"
 	"net/http"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -41,13 +40,13 @@ func (t *forwardTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		return nil, err
 	}
 	if short := oauth.TooFewScopes(t.server.Name, resp, id.Bearer, "call with a token of the issuer "+id.Issuer+" that has them, too"); short != nil {
-		drop(resp)
+		oauth.Drop(resp)
 		return nil, short.Refused()
 	}
 	if resp.StatusCode != http.StatusUnauthorized {
 		return resp, nil
 	}
-	drop(resp)
+	oauth.Drop(resp)
 	return nil, (&oauth.SignInError{
 		Server: t.server.Name, Reason: "it refuses the token, although aud names it",
 		Fix: "ask its administrator to accept tokens of the issuer " + id.Issuer,
@@ -67,7 +66,7 @@ func (t *strangerTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
-	drop(resp)
+	oauth.Drop(resp)
 	return nil, (&oauth.SignInError{Server: t.server.Name, Reason: "no caller has shown weir one that serves there", Fix: "call with an access token of an issuer in auth.issuers"}).Refused()
 }
 
@@ -91,10 +90,4 @@ func (s *SignIns) fromCaller(c *config.Server, of upstream.Owner, base http.Roun
 		s.inUse(string(id.Bearer))
 		return oauth.Subject{Principal: id.Principal, Grant: id.Grant(), Issuer: id.Issuer, Token: id.Bearer}, nil
 	}, base)
-}
-
-// drop closes a response that is not read further.
-func drop(resp *http.Response) {
-	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-	_ = resp.Body.Close()
 }
