@@ -148,14 +148,14 @@ func (k *Cache) before(ctx context.Context, c *Call) error {
 	for {
 		if c.Reply = k.get(key, at.of); c.Reply != nil {
 			c.Provenance.CacheHit = true
-			return Done
+			return ErrAnswered
 		}
 		f, mine := k.flights.join(at)
 		if mine {
 			if c.Reply = k.get(key, at.of); c.Reply != nil { // it was stored just before
 				k.flights.land(f, c.Reply, false)
 				c.Provenance.CacheHit = true
-				return Done
+				return ErrAnswered
 			}
 			c.flight, c.OnAsk = f, func() { k.flights.land(f, nil, false) }
 			return nil
@@ -166,7 +166,7 @@ func (k *Cache) before(ctx context.Context, c *Call) error {
 		}
 		if result != nil {
 			c.Reply, c.Provenance.CacheHit = result, true
-			return Done
+			return ErrAnswered
 		}
 		if !again {
 			return nil

@@ -18,7 +18,7 @@ func DryRun() Step {
 			return nil
 		}
 		c.Reply = dryRunReport(c)
-		return Done
+		return ErrAnswered
 	}}
 }
 

@@ -37,8 +37,8 @@ type Step struct {
 	Phase Phase
 	// Name is the name of the step for operators.
 	Name string
-	// Before works on a call on the way to its server. If it returns Done, Call.Reply is the answer. After
-	// Done or another error, neither the later steps nor the server get the call. It may be nil.
+	// Before works on a call on the way to its server. If it returns ErrAnswered, Call.Reply is the answer. After
+	// ErrAnswered or another error, neither the later steps nor the server get the call. It may be nil.
 	Before func(ctx context.Context, c *Call) error
 	// After works on the outcome of a call whose Before has returned nil: Call.Reply, or err, with which
 	// Reply is nil. It may replace Reply, and the error that it returns takes the place of err. After also
@@ -46,8 +46,8 @@ type Step struct {
 	After func(ctx context.Context, c *Call, err error) error
 }
 
-// Done is returned by a step that has answered a call with Call.Reply.
-var Done = errors.New("the call is answered")
+// ErrAnswered says that a step has answered a call with Call.Reply. The step returns it.
+var ErrAnswered = errors.New("the call is answered")
 
 // errPanic is the outcome of a call during which a step has panicked. The panic goes on after the
 // steps have run.
@@ -108,7 +108,7 @@ func (p *Pipeline) Run(ctx context.Context, c *Call) (json.RawMessage, error) {
 	switch err {
 	case nil:
 		c.Reply, err = p.send.Send(ctx, c)
-	case Done:
+	case ErrAnswered:
 		err = nil
 	}
 	for passed > 0 {

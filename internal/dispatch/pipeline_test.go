@@ -24,7 +24,7 @@ func TestPipeline(t *testing.T) {
 		err     error
 	}{
 		{"sent", nil, false, "account find check send check:<nil> find:<nil> account:<nil>", nil},
-		{"answered", Done, false, "account find check find:<nil> account:<nil>", nil},
+		{"answered", ErrAnswered, false, "account find check find:<nil> account:<nil>", nil},
 		{"refused", failed, false, "account find check find:failed account:failed", failed},
 		{"panic", nil, true, "account find check send check:the call has panicked find:the call has panicked account:the call has panicked", nil},
 	} {

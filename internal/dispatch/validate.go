@@ -35,7 +35,7 @@ func Validate(check *Checker, store schemaStore) Step {
 		var misfit *result.Error
 		if c.DryRun && isEmpty(c.Args) && errors.As(err, &misfit) && misfit.Code == result.ArgsInvalid {
 			c.Reply = misfitReport(c, misfit)
-			return Done
+			return ErrAnswered
 		}
 		return err
 	}}

@@ -164,7 +164,7 @@ func (t *taskCalls) handles() dispatch.Step {
 			if c.Reply, err = t.view(ctx, c, handle, string(cancel) == "true"); err != nil {
 				return err
 			}
-			return dispatch.Done
+			return dispatch.ErrAnswered
 		}
 		return &result.Error{Code: result.ArgsInvalid, Message: "args of a task: cancel must be true or false, not " + text.Value(cancel)}
 	}}
