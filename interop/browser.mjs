@@ -12,7 +12,7 @@ import { Browser } from './chromium.mjs';
 import { everythingStdio, expect, expectEqual, freePort, here, main, Report, scratch, start, startWeir, stop, tail, writeConfig, Wrong } from './harness.mjs';
 import { setup } from './setup.mjs';
 
-const source = join(here, '..', 'internal', 'router', 'web', 'MCPBrowserClient.js');
+const source = join(here, '..', 'internal', 'passthrough', 'web', 'MCPBrowserClient.js');
 
 // --- a server that loses sessions and breaks off answers ---
 
