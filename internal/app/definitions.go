@@ -93,7 +93,7 @@ func (d *Definitions) start(c *config.Config) {
 func (d *Definitions) prepare(r part.Reload) (apply func(), err error) {
 	return func() {
 		d.start(r.Next)
-		if r.Now.Trust != r.Next.Trust { // servers of mcpServers start anew; agents and Computers do not
+		if r.Now.Trust != r.Next.Trust { // only servers of mcpServers start again
 			d.Again()
 		}
 	}, nil

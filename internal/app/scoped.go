@@ -29,7 +29,7 @@ import (
 // server's program before it gives up the claim, and within seconds when it has lost the claim: another node gets
 // it 5 seconds after that at the earliest.
 
-// peerServers is where other nodes reach the servers that this one holds, over the peer link alone.
+// peerServers is where other nodes reach the servers that this one holds, only over the peer link.
 const peerServers = "/peer/v1/servers/"
 
 const (

@@ -15,7 +15,6 @@ var (
 
 	// methodReasons say why a type of methodCeilings is one type.
 	methodReasons = map[string]string{
-		"internal/app.Engine":           "puts the parts of a gateway together, and some of them still reach each other by it",
 		"internal/cli.process":          "the streams and the environment of a command line, which each command takes",
 		"internal/cluster.Node":         "claims, links and handover of a node share the state of one lease",
 		"internal/office/roster.Shared": "an office as a document that hubs change together",
