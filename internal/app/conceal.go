@@ -19,7 +19,7 @@ type secrets struct {
 	tokens      *redact.Recent // of sign-ins, while they are in use
 }
 
-// configure replaces the secrets with those of a configuration.
+// configure replaces the secrets with the secrets of a configuration.
 func (c *secrets) configure(conf *config.Config) {
 	c.results.Store(result.NewRedactor(conf.Secrets()).With(c.tokens))
 	c.credentials.Store(redact.New(conf.Credentials()))

@@ -78,7 +78,7 @@ func memoryStore(log *slog.Logger) *Store {
 	return s
 }
 
-// alone completes a store that no other process uses.
+// alone completes a store that only this process uses.
 func (s *Store) alone(docs store.Docs, key *seal.Key) {
 	s.docs, s.key, s.ids, s.node = docs, key, sessionid.New(key, docs, s.log), cluster.Solo(docs)
 }
