@@ -38,15 +38,11 @@ type caller struct {
 //	            round (modern: see bridge.Rounds, which runs before the gateway)
 //	agent ── cancellation: the end of ctx ──▶ upstream
 func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, error) {
-	room := dispatch.ParamsRoom(c)
-	err := memory.Reserve(ctx, 2*room) // the message as well
-	if err == nil {
-		err = memory.Take(ctx, room)
-	}
+	give, err := takeParams(ctx, c)
 	if err != nil {
-		return nil, dispatch.Classify(ctx, c.Entry.Upstream, mcp.NoRoom("the message for server "+strconv.Quote(c.Entry.Upstream), err))
+		return nil, dispatch.Classify(ctx, c.Entry.Upstream, err)
 	}
-	defer memory.Give(ctx, room)
+	defer give()
 	params, err := dispatch.UpstreamParams(c)
 	if err != nil {
 		return nil, err
@@ -65,6 +61,20 @@ func (a *caller) call(ctx context.Context, c *dispatch.Call) (json.RawMessage, e
 		return nil, err
 	}
 	return answer, nil
+}
+
+// takeParams takes the bytes of the params of a call, and reserves the bytes of the message with them. give
+// returns the bytes of the params when the server has answered.
+func takeParams(ctx context.Context, c *dispatch.Call) (give func(), err error) {
+	room := dispatch.ParamsRoom(c)
+	err = memory.Reserve(ctx, 2*room)
+	if err == nil {
+		err = memory.Take(ctx, room)
+	}
+	if err != nil {
+		return nil, mcp.NoRoom("the message for server "+strconv.Quote(c.Entry.Upstream), err)
+	}
+	return func() { memory.Give(ctx, room) }, nil
 }
 
 // clean returns the result of a server without secrets, if results have none.

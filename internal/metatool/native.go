@@ -222,6 +222,12 @@ func (n *natives) call(ctx context.Context, call *dispatch.Call, params func(*di
 			n.event(call, failure, start)
 		}
 	}()
+	give, err := takeParams(ctx, call)
+	if err != nil {
+		failure = dispatch.Classify(ctx, call.Entry.Upstream, err)
+		return nil, err
+	}
+	defer give()
 	sent, err := params(call)
 	if err != nil {
 		failure = err

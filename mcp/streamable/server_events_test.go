@@ -1,12 +1,20 @@
 package streamable
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 func storeOf(maxEvents, maxBytes int, session, total int64) *serverStream {
@@ -198,5 +206,41 @@ func TestServerEventIDs(t *testing.T) {
 				t.Errorf("%q comes back as %q", test.id, got)
 			}
 		}
+	}
+}
+
+// TestLargeAnswerOnAStream: a large answer of the modern era arrives whole on a stream, and its memory is returned.
+func TestLargeAnswerOnAStream(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 64 << 20, Dir: t.TempDir()})
+	defer pool.Close()
+	want := `{"text":"` + strings.Repeat("x", 4<<20) + `"}`
+	server := NewServer(ServerOptions{Handler: mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		memory.FromContext(ctx).Count(pool, "", "test")
+		return json.RawMessage(want), nil
+	})})
+	front := httptest.NewServer(server)
+	defer front.Close()
+	defer func() { _ = server.Shutdown(context.WithoutCancel(t.Context())) }()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+	req.Header.Set("Mcp-Method", "tools/list")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Contains(got, []byte("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":"+want+"}\n\n")) {
+		t.Fatalf("%d bytes, %v: %.300s", len(got), err, got)
+	}
+	front.Close() // waits for the exchange
+	if used := pool.Usage().Memory + pool.Usage().Disk; used != 0 {
+		t.Errorf("%d bytes are still counted", used)
 	}
 }

@@ -60,6 +60,7 @@ type serverCall struct {
 
 	refused bool // the handler was not called
 	over    bool // answered; guarded by x.mu
+	carried bool // the answer is in memory of scope until the stream has carried it; guarded by x.mu
 }
 
 // callContext ends with the call and has the values of its HTTP request.
@@ -133,6 +134,9 @@ func (x *exchange) run() {
 		st.answered()
 		<-pumped
 	}
+	for i := range x.calls {
+		x.calls[i].scope.End() // of answers that the stream has carried
+	}
 }
 
 // serve calls the handler and answers the call.
@@ -147,7 +151,11 @@ func (c *serverCall) serve() {
 		x.answer(c, nil, err)
 		return
 	}
-	defer c.scope.End()
+	defer func() {
+		if !c.carried {
+			c.scope.End()
+		}
+	}()
 	result, err := x.srv.handle(&c.ctx, &c.req)
 	if err != nil {
 		// The cause of the context's end says more than its error.
@@ -212,7 +220,7 @@ func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 		wire = mcp.WireError(err, x.version)
 	}
 	if x.stream != nil {
-		x.stream.push(appendResponse(make([]byte, 0, len(result)+len(c.req.ID)+64), c.req.ID, result, wire))
+		x.stream.push(x.event(c, result, wire))
 		if x.left == 0 {
 			x.stream.end()
 		}
@@ -240,6 +248,25 @@ func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 	// Do not copy a large result again.
 	*buf = append(append(append((*buf)[:0], `{"jsonrpc":"2.0","id":`...), c.req.ID...), `,"result":`...)
 	x.writeJSON(status, *buf, result, []byte{'}'})
+}
+
+// event returns the response of a call for its stream. A large one for a client that cannot resume the stream is in
+// memory of the call's scope: in the file of its result, or counted. The caller holds mu.
+func (x *exchange) event(c *serverCall, result []byte, err *jsonrpc.Error) []byte {
+	if err == nil && len(result) > maxPooled && x.sess.kind != legacySession {
+		made, failed := memory.Make(context.WithoutCancel(&c.ctx), result, func(w io.Writer) error {
+			_, headErr := w.Write(append(append([]byte(`{"jsonrpc":"2.0","id":`), c.req.ID...), `,"result":`...))
+			_, bodyErr := w.Write(result)
+			_, tailErr := w.Write([]byte{'}'})
+			return errors.Join(headErr, bodyErr, tailErr)
+		})
+		if failed == nil {
+			c.carried = true
+			return made
+		}
+		err = mcp.WireError(mcp.NoRoom("the answer", failed), x.version)
+	}
+	return appendResponse(make([]byte, 0, len(result)+len(c.req.ID)+64), c.req.ID, result, err)
 }
 
 func appendResponse(dst []byte, id jsonrpc.ID, result []byte, err *jsonrpc.Error) []byte {

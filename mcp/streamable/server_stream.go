@@ -56,15 +56,16 @@ func (o *eventWriter) pump(ctx context.Context, c *serverConn) {
 	for {
 		var end bool
 		evs, end = o.st.take(c, evs[:0])
+		alive := true
 		for _, ev := range evs {
 			e := Event{Name: "message", Data: ev.data}
 			if o.ids {
 				e.ID = o.st.eventID(ev.seq)
 			}
-			o.buf = AppendEvent(o.buf, e)
+			alive = alive && o.put(e)
 		}
-		if len(o.buf) > 0 {
-			if !o.flush() {
+		if !alive || len(o.buf) > 0 {
+			if !alive || !o.flush() {
 				o.st.untake(c, evs)
 				return
 			}
@@ -87,6 +88,39 @@ func (o *eventWriter) pump(ctx context.Context, c *serverConn) {
 			o.buf = AppendComment(o.buf, "keep-alive")
 		}
 	}
+}
+
+// put appends an event to the buffer. It writes the lines of a large one without a copy, and reports whether the client
+// is still there.
+func (o *eventWriter) put(e Event) bool {
+	if len(e.Data) <= maxTakeBytes {
+		o.buf = AppendEvent(o.buf, e)
+		return true
+	}
+	data := e.Data
+	e.Data = nil
+	o.buf = AppendEvent(o.buf, e)
+	o.buf = o.buf[:len(o.buf)-1] // the blank line comes behind the data
+	for more := true; more; {
+		var line []byte
+		line, data, more = cutLine(data)
+		o.buf = append(o.buf, "data: "...)
+		if len(o.buf)+len(line) > maxTakeBytes {
+			if writeInTime(o.w, o.rc, o.buf, o.timeout) != nil {
+				return false
+			}
+			o.buf = o.buf[:0]
+		}
+		if len(line) > maxTakeBytes {
+			if writeInTime(o.w, o.rc, line, o.timeout) != nil {
+				return false
+			}
+			line = nil
+		}
+		o.buf = append(append(o.buf, line...), '\n')
+	}
+	o.buf = append(o.buf, '\n')
+	return true
 }
 
 // flush writes the buffer and reports whether the client is still there.

@@ -55,25 +55,30 @@ func AppendEvent(dst []byte, e Event) []byte {
 }
 
 func appendData(dst, data []byte) []byte {
-	for {
-		dst = append(dst, "data: "...)
-		n := bytes.IndexByte(data, '\n')
-		if cr := bytes.IndexByte(data[:max(n, 0)], '\r'); cr >= 0 {
-			n = cr
-		} else if n < 0 {
-			n = bytes.IndexByte(data, '\r')
-		}
-		if n < 0 {
-			dst = append(dst, data...)
-			return append(dst, '\n')
-		}
-		dst = append(dst, data[:n]...)
-		dst = append(dst, '\n')
-		if data[n] == '\r' && n+1 < len(data) && data[n+1] == '\n' {
-			n++
-		}
-		data = data[n+1:]
+	for more := true; more; {
+		var line []byte
+		line, data, more = cutLine(data)
+		dst = append(append(append(dst, "data: "...), line...), '\n')
 	}
+	return dst
+}
+
+// cutLine returns the first line of data, and what is behind its CR, LF or CRLF. more is false if there is none.
+func cutLine(data []byte) (line, rest []byte, more bool) {
+	n := bytes.IndexByte(data, '\n')
+	if cr := bytes.IndexByte(data[:max(n, 0)], '\r'); cr >= 0 {
+		n = cr
+	} else if n < 0 {
+		n = bytes.IndexByte(data, '\r')
+	}
+	if n < 0 {
+		return data, nil, false
+	}
+	line = data[:n]
+	if data[n] == '\r' && n+1 < len(data) && data[n+1] == '\n' {
+		n++
+	}
+	return line, data[n+1:], true
 }
 
 func appendField(dst []byte, field, value string) []byte {

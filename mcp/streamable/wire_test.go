@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -232,4 +234,20 @@ func FuzzWireEventReader(f *testing.F) {
 			t.Fatalf("the pieces matter: %q %v, %q %v", want, err, got, err2)
 		}
 	})
+}
+
+// TestLargeEventIsWrittenAsAppended: an event that is written without a copy has the bytes of AppendEvent.
+func TestLargeEventIsWrittenAsAppended(t *testing.T) {
+	long := strings.Repeat("x", maxTakeBytes+1)
+	for _, data := range []string{long, long + "\n" + long, "short\r\n" + long + "\rshort\n", strings.Repeat("line\n", maxTakeBytes), long + "\n\n"} {
+		e := Event{Name: "message", ID: "g-1", Data: []byte(data)}
+		w := httptest.NewRecorder()
+		o := &eventWriter{w: w, rc: http.NewResponseController(w), timeout: time.Second, buf: []byte(": before\n\n")}
+		if !o.put(e) || !o.flush() {
+			t.Fatal("the client is gone")
+		}
+		if want := AppendEvent([]byte(": before\n\n"), e); !bytes.Equal(w.Body.Bytes(), want) {
+			t.Errorf("%d bytes that differ from the %d of AppendEvent", w.Body.Len(), len(want))
+		}
+	}
 }
