@@ -144,9 +144,9 @@ func (g *Gateway) Instructions(ctx context.Context) string {
 	case ModePlain:
 		return "The tools of several servers, each named server__tool. Read more of a long result with tool_view."
 	case ModeAuto:
-		return "The tools of several servers. Where they are few, each is listed as server__tool. Where they are many, find one with tool_browse and run it with tool_execute. Read more of a long result with tool_view."
+		return "The tools of several servers. Where they are few, each is listed as server__tool. Where they are many, find one with tool_browse (in English: verb, object, product) and run it with tool_execute. Read more of a long result with tool_view."
 	}
-	return "Many tools of many servers are behind these: find one with tool_browse, run it with tool_execute, read more of a long result with tool_view."
+	return "Many tools of many servers are behind these: find one with tool_browse (in English: verb, object, product), run it with tool_execute, read more of a long result with tool_view."
 }
 
 // cursorOf returns the cursor of a request for a list, "" where there is none.

@@ -35,20 +35,21 @@ const (
 	MaxTopK     = 50
 )
 
-// Definitions of the meta-tools as compact JSON. Each agent pays for them in each conversation:
-// three of them have at most 900 tokens.
+// Definitions of the meta-tools as compact JSON. Each agent pays for them in each conversation: the
+// first three have at most 680 tokens. How to ask is in the definition of tool_browse, because queries
+// that are asked so find the right tool several times as often.
 const (
 	browseSchema = `{"type":"object","properties":{` +
-		`"query":{"type":"string","description":"what the tool should do, in plain words"},` +
-		`"path":{"type":"string","description":"/ lists all servers; /server or /server/group lists what is below"},` +
-		`"top_k":{"type":"integer","minimum":1,"maximum":50,"description":"most cards to return; default 10 for a query"}},` +
+		`"query":{"type":"string"},` +
+		`"path":{"type":"string","description":"/ for all servers, then /server or /server/group"},` +
+		`"top_k":{"type":"integer","minimum":1,"maximum":50,"description":"most cards"}},` +
 		`"additionalProperties":false}`
 	executeSchema = `{"type":"object","properties":{` +
 		`"tool_id":{"type":"string","description":"exact id from a card"},` +
 		`"args":{"type":"object","description":"the tool's arguments; {\"$table\":\"<handle or resource_url>\",\"row_ids\":[],\"columns\":[]} in there stands for rows of a table"},` +
 		`"abstract_domains":{"type":["string","array"],"items":{"type":"string"},"description":"of a table: columns to read, as few as possible; others wait behind a resource_url for the next tool"},` +
 		`"mode":{"type":"string","enum":["async","sync"],"description":"of abstract_domains; sync: one consumer, no fetch"},` +
-		`"dry_run":{"type":"boolean","description":"check the call, show the schema, run nothing"}},` +
+		`"dry_run":{"type":"boolean","description":"check only"}},` +
 		`"required":["tool_id","args"],"additionalProperties":false}`
 	viewSchema = `{"type":"object","properties":{` +
 		`"handle":{"type":"string","description":"from the result, art_…"},` +
@@ -74,8 +75,8 @@ const (
 	promptGetTool = `{"name":"prompt_get","description":"Render a prompt. If args do not fit, the error holds their schema.","inputSchema":` +
 		promptGetSchema + `,"annotations":{"readOnlyHint":true}}`
 
-	browseTool = `{"name":"tool_browse","description":"Find tools. Pass either query (free text, best matches first) or path (walk the catalog from /). ` +
-		`Returns one card a line: tool_id (kind) — what it does [tags]. Schemas come with dry_run of tool_execute.","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
+	browseTool = `{"name":"tool_browse","description":"Find tools. Ask by query, in English, 2 to 6 words: verb, object, product (\"create issue jira\"), or walk the catalog by path. ` +
+		`Answers one card a line: tool_id (kind) — what it does [tags]. Schemas come with dry_run of tool_execute.","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
 	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id, whole, with the part after #. Its own arguments go into args. Not sure which? dry_run true with args {} answers its schema and runs nothing.`
 	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
 	// The text for gateways without tool_view, which hold nothing back.
