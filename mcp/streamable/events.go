@@ -53,11 +53,11 @@ type serverConn struct {
 	gone chan struct{} // closed when another connection takes over the stream
 }
 
-// serverEvent is one message of a stream. Its data is never changed.
+// serverEvent is one message of a stream, which is a user of it.
 type serverEvent struct {
+	message
 	seq  int64
 	kind eventKind
-	data []byte
 }
 
 type eventKind uint8
@@ -97,14 +97,16 @@ const maxWait = 250 * time.Millisecond
 
 // notify appends a notification. If the stream is full and a connection carries it, notify waits
 // briefly for the client to read. After a wait in vain it does not wait again until something was
-// sent.
-func (s *serverStream) notify(ctx context.Context, kind eventKind, data []byte) {
+// sent. It takes over the message.
+func (s *serverStream) notify(ctx context.Context, kind eventKind, m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.coalesce(kind, data) {
+	size := len(m.data)
+	if s.coalesce(kind, m.data) {
+		m.release()
 		return
 	}
-	if s.full(len(data)) && s.conn != nil && !s.stalled && !s.ended {
+	if s.full(size) && s.conn != nil && !s.stalled && !s.ended {
 		if s.room == nil {
 			s.room = make(chan struct{})
 		}
@@ -118,20 +120,21 @@ func (s *serverStream) notify(ctx context.Context, kind eventKind, data []byte) 
 		}
 		timer.Stop()
 		s.mu.Lock()
-		s.stalled = s.full(len(data))
+		s.stalled = s.full(size)
 	}
-	if s.full(len(data)) && !s.dropOldest() {
+	if s.full(size) && !s.dropOldest() {
 		s.dropped++
+		m.release()
 		return
 	}
-	s.append(kind, data)
+	s.append(kind, m)
 }
 
-// push appends a message that must arrive: a request or a response.
-func (s *serverStream) push(data []byte) {
+// push appends a message that must arrive: a request or a response. It takes over the message.
+func (s *serverStream) push(m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.append(eventKeep, data)
+	s.append(eventKeep, m)
 }
 
 // firstUnsent returns the index of the first event past the cursor.
@@ -198,7 +201,7 @@ func (s *serverStream) unsentNotices(max int) (notes []json.RawMessage) {
 		if max -= len(ev.data); max < 0 {
 			break
 		}
-		notes = append(notes, ev.data)
+		notes = append(notes, bytes.Clone(ev.data))
 	}
 	slices.Reverse(notes)
 	return notes
@@ -210,6 +213,7 @@ func (s *serverStream) remove(i int) {
 	if s.events[i].seq > s.cursor {
 		s.unsent -= n
 	}
+	s.events[i].release()
 	if i == 0 {
 		s.events[0] = serverEvent{}
 		s.events = s.events[1:]
@@ -225,14 +229,15 @@ func (s *serverStream) account(n int) {
 	}
 }
 
-func (s *serverStream) append(kind eventKind, data []byte) {
+func (s *serverStream) append(kind eventKind, m message) {
 	if s.ended {
+		m.release()
 		return
 	}
 	s.last++
-	s.events = append(s.events, serverEvent{seq: s.last, kind: kind, data: data})
-	s.unsent += len(data)
-	s.account(len(data))
+	s.events = append(s.events, serverEvent{message: m, seq: s.last, kind: kind})
+	s.unsent += len(m.data)
+	s.account(len(m.data))
 	s.forget()
 	if s.conn != nil {
 		s.conn.signal()
@@ -331,7 +336,7 @@ const (
 	maxTakeBytes = 64 << 10
 )
 
-// take appends to dst the next events for c to send. end says that there are none and will be none.
+// take appends to dst the next events for c to send, which c releases. end says that there are none and will be none.
 func (s *serverStream) take(c *serverConn, dst []serverEvent) (evs []serverEvent, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,6 +345,7 @@ func (s *serverStream) take(c *serverConn, dst []serverEvent) (evs []serverEvent
 	}
 	size := 0
 	for i := s.firstUnsent(); i < len(s.events) && len(dst) < maxTake && size < maxTakeBytes; i++ {
+		s.events[i].retain()
 		dst = append(dst, s.events[i])
 		size += len(s.events[i].data)
 	}
@@ -408,6 +414,9 @@ func (s *serverStream) discard() (dropped int) {
 	}
 	s.ended = true
 	s.account(-s.bytes)
+	for _, ev := range s.events {
+		ev.release()
+	}
 	s.events, s.unsent = nil, 0
 	if s.conn != nil {
 		s.conn.signal()

@@ -64,76 +64,76 @@ func TestServerStreamBounds(t *testing.T) {
 	}{
 		{"sent events are forgotten first", storeOf(3, big, big, big), func(s *serverStream) {
 			c, _ := s.attach(-1)
-			s.push([]byte("a"))
-			s.push([]byte("b"))
+			s.push(message{data: []byte("a")})
+			s.push(message{data: []byte("b")})
 			s.take(c, nil)
 			s.detach(c)
-			s.push([]byte("c"))
-			s.push([]byte("d"))
+			s.push(message{data: []byte("c")})
+			s.push(message{data: []byte("d")})
 		}, "2:b | 3:c 4:d"},
 		{"then the oldest notification", storeOf(2, big, big, big), func(s *serverStream) {
-			s.push([]byte("keep"))
-			s.notify(ctx, eventNotice, []byte("n1"))
-			s.notify(ctx, eventNotice, []byte("n2"))
-			s.notify(ctx, eventNotice, []byte("n3"))
+			s.push(message{data: []byte("keep")})
+			s.notify(ctx, eventNotice, message{data: []byte("n1")})
+			s.notify(ctx, eventNotice, message{data: []byte("n2")})
+			s.notify(ctx, eventNotice, message{data: []byte("n3")})
 		}, "| 1:keep 4:n3"},
 		{"requests and responses always fit", storeOf(2, 3, 3, 3), func(s *serverStream) {
 			for _, d := range []string{"aaaa", "bbbb", "cccc"} {
-				s.push([]byte(d))
+				s.push(message{data: []byte(d)})
 			}
-			s.notify(ctx, eventNotice, []byte("n"))
+			s.notify(ctx, eventNotice, message{data: []byte("n")})
 		}, "| 1:aaaa 2:bbbb 3:cccc"},
 		{"bytes count", storeOf(9, 4, big, big), func(s *serverStream) {
-			s.notify(ctx, eventNotice, []byte("aaa"))
-			s.notify(ctx, eventNotice, []byte("bbb"))
+			s.notify(ctx, eventNotice, message{data: []byte("aaa")})
+			s.notify(ctx, eventNotice, message{data: []byte("bbb")})
 		}, "| 2:bbb"},
 		{"the session's budget empties what was sent", storeOf(9, big, 3, big), func(s *serverStream) {
 			c, _ := s.attach(-1)
-			s.push([]byte("aa"))
+			s.push(message{data: []byte("aa")})
 			s.take(c, nil)
-			s.push([]byte("bb"))
+			s.push(message{data: []byte("bb")})
 		}, "| 2:bb"},
 		{"nobody reads and memory is short", storeOf(9, big, big, 3), func(s *serverStream) {
-			s.notify(ctx, eventNotice, []byte("aa"))
-			s.notify(ctx, eventNotice, []byte("bb"))
+			s.notify(ctx, eventNotice, message{data: []byte("aa")})
+			s.notify(ctx, eventNotice, message{data: []byte("bb")})
 		}, "| 2:bb"},
 		{"a large response goes once it was sent", storeOf(9, 3, big, big), func(s *serverStream) {
 			c, _ := s.attach(-1)
-			s.push([]byte("response"))
+			s.push(message{data: []byte("response")})
 			s.take(c, nil)
 		}, ""},
 		{"the same change twice", storeOf(9, big, big, big), func(s *serverStream) {
-			s.notify(ctx, eventChanged, []byte("tools"))
-			s.notify(ctx, eventChanged, []byte("prompts"))
-			s.notify(ctx, eventChanged, []byte("tools"))
+			s.notify(ctx, eventChanged, message{data: []byte("tools")})
+			s.notify(ctx, eventChanged, message{data: []byte("prompts")})
+			s.notify(ctx, eventChanged, message{data: []byte("tools")})
 		}, "| 1:tools 2:prompts"},
 		{"a change after it was told", storeOf(9, big, big, big), func(s *serverStream) {
 			c, _ := s.attach(-1)
-			s.notify(ctx, eventChanged, []byte("tools"))
+			s.notify(ctx, eventChanged, message{data: []byte("tools")})
 			s.take(c, nil)
-			s.notify(ctx, eventChanged, []byte("tools"))
+			s.notify(ctx, eventChanged, message{data: []byte("tools")})
 		}, "1:tools | 2:tools"},
 		{"progress of a full stream, by token", storeOf(2, big, big, big), func(s *serverStream) {
 			for i, token := range []string{"1", "2", "1", "1", "2"} {
-				s.notify(ctx, eventProgress, fmt.Appendf(nil, `{"params":{"progressToken":%s,"p":%d}}`, token, i))
+				s.notify(ctx, eventProgress, message{data: fmt.Appendf(nil, `{"params":{"progressToken":%s,"p":%d}}`, token, i)})
 			}
 		}, `| 4:{"params":{"progressToken":1,"p":3}} 5:{"params":{"progressToken":2,"p":4}}`},
 		{"what was not written is taken again", storeOf(9, big, big, big), func(s *serverStream) {
 			c, _ := s.attach(-1)
-			s.push([]byte("a"))
-			s.push([]byte("b"))
+			s.push(message{data: []byte("a")})
+			s.push(message{data: []byte("b")})
 			evs, _ := s.take(c, nil)
 			s.untake(c, evs[1:])
 		}, "1:a | 2:b"},
 		{"nothing follows the end", storeOf(9, big, big, big), func(s *serverStream) {
-			s.push([]byte("a"))
+			s.push(message{data: []byte("a")})
 			s.end()
-			s.push([]byte("b"))
+			s.push(message{data: []byte("b")})
 		}, "| 1:a"},
 		{"discarded", storeOf(9, big, big, big), func(s *serverStream) {
-			s.push([]byte("a"))
+			s.push(message{data: []byte("a")})
 			s.discard()
-			s.push([]byte("b"))
+			s.push(message{data: []byte("b")})
 		}, ""},
 	}
 	for _, test := range tests {
@@ -154,10 +154,10 @@ func TestServerStreamWaitsOnce(t *testing.T) {
 		s := storeOf(1, 1<<20, 1<<20, 1<<20)
 		c, _ := s.attach(-1)
 		ctx := context.Background()
-		s.notify(ctx, eventNotice, []byte("a"))
+		s.notify(ctx, eventNotice, message{data: []byte("a")})
 		took := func(data string) time.Duration {
 			began := time.Now()
-			s.notify(ctx, eventNotice, []byte(data))
+			s.notify(ctx, eventNotice, message{data: []byte(data)})
 			return time.Since(began)
 		}
 		if d := took("b"); d != maxWait {
@@ -167,7 +167,7 @@ func TestServerStreamWaitsOnce(t *testing.T) {
 			t.Errorf("the next waited %v", d)
 		}
 		s.take(c, nil)
-		s.notify(ctx, eventNotice, []byte("d"))
+		s.notify(ctx, eventNotice, message{data: []byte("d")})
 		time.AfterFunc(maxWait/2, func() { s.take(c, nil) })
 		if d := took("e"); d != maxWait/2 {
 			t.Errorf("with a client that catches up, it waited %v, want %v", d, maxWait/2)
@@ -242,5 +242,64 @@ func TestLargeAnswerOnAStream(t *testing.T) {
 	front.Close() // waits for the exchange
 	if used := pool.Usage().Memory + pool.Usage().Disk; used != 0 {
 		t.Errorf("%d bytes are still counted", used)
+	}
+}
+
+// TestLargeMessageIsCounted: a large message is in the account of its owner as long as a stream keeps it or a connection
+// writes it, whatever becomes of it.
+func TestLargeMessageIsCounted(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 64 << 20, Dir: t.TempDir()})
+	defer pool.Close()
+	ctx, scope := memory.WithScope(t.Context())
+	defer scope.End()
+	scope.Count(pool, "", "test")
+	params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+	used := func() int64 { u := pool.Usage(); return u.Memory + u.Disk }
+	large := func() message {
+		t.Helper()
+		before := used()
+		m, err := newNotification(ctx, "notifications/message", params)
+		if err != nil || used() < before+1<<20 {
+			t.Fatalf("%v, %d bytes are counted", err, used())
+		}
+		return m
+	}
+	for name, do := range map[string]func(s *serverStream){
+		"discarded":       func(s *serverStream) { s.push(large()) },
+		"after the end":   func(s *serverStream) { s.end(); s.push(large()) },
+		"no room for it":  func(s *serverStream) { s.maxBytes = 1; s.notify(ctx, eventNotice, large()) },
+		"the same change": func(s *serverStream) { s.notify(ctx, eventChanged, large()); s.notify(ctx, eventChanged, large()) },
+		"written": func(s *serverStream) {
+			c, _ := s.attach(-1)
+			s.push(large())
+			s.maxBytes = 1
+			evs, _ := s.take(c, nil) // which forgets it
+			if len(evs) != 1 || used() < 1<<20 || !bytes.Contains(evs[0].data, params) {
+				t.Errorf("%d events, %d bytes are counted", len(evs), used())
+			}
+			evs[0].release()
+			if used() != 0 {
+				t.Errorf("%d bytes are counted after the write", used())
+			}
+		},
+		"written again": func(s *serverStream) {
+			c, _ := s.attach(-1)
+			s.push(large())
+			evs, _ := s.take(c, nil)
+			evs[0].release()
+			s.untake(c, evs)
+			evs, _ = s.take(c, nil)
+			if len(evs) != 1 || !bytes.Contains(evs[0].data, params) {
+				t.Errorf("%d events", len(evs))
+			}
+			evs[0].release()
+		},
+	} {
+		s := storeOf(9, 4<<20, 8<<20, 8<<20)
+		do(s)
+		s.discard()
+		if used() != 0 {
+			t.Errorf("%s: %d bytes are still counted", name, used())
+		}
 	}
 }

@@ -42,7 +42,7 @@ type exchange struct {
 
 	mu      sync.Mutex // guards below
 	left    int        // calls without an answer
-	answers []byte     // answers of a batch
+	answers []message  // of a batch
 	written bool       // the response is JSON and has been written
 	stream  *serverStream
 	pumped  chan struct{} // closed when the stream's first connection has ended
@@ -60,7 +60,6 @@ type serverCall struct {
 
 	refused bool // the handler was not called
 	over    bool // answered; guarded by x.mu
-	carried bool // the answer is in memory of scope until the stream has carried it; guarded by x.mu
 }
 
 // callContext ends with the call and has the values of its HTTP request.
@@ -134,9 +133,6 @@ func (x *exchange) run() {
 		st.answered()
 		<-pumped
 	}
-	for i := range x.calls {
-		x.calls[i].scope.End() // of answers that the stream has carried
-	}
 }
 
 // serve calls the handler and answers the call.
@@ -151,11 +147,7 @@ func (c *serverCall) serve() {
 		x.answer(c, nil, err)
 		return
 	}
-	defer func() {
-		if !c.carried {
-			c.scope.End()
-		}
-	}()
+	defer c.scope.End()
 	result, err := x.srv.handle(&c.ctx, &c.req)
 	if err != nil {
 		// The cause of the context's end says more than its error.
@@ -220,17 +212,16 @@ func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 		wire = mcp.WireError(err, x.version)
 	}
 	if x.stream != nil {
-		x.stream.push(x.event(c, result, wire))
+		x.stream.push(newResponse(&c.ctx, x.version, c.req.ID, result, wire))
 		if x.left == 0 {
 			x.stream.end()
 		}
 		return
 	}
 	if x.batch {
-		x.answers = appendResponse(appendSeparator(x.answers), c.req.ID, result, wire)
+		x.answers = append(x.answers, newResponse(&c.ctx, x.version, c.req.ID, result, wire))
 		if x.left == 0 {
-			x.writeJSON(http.StatusOK, append(x.answers, ']'))
-			x.answers = nil
+			x.writeAnswers(http.StatusOK)
 		}
 		return
 	}
@@ -250,23 +241,19 @@ func (x *exchange) answer(c *serverCall, result json.RawMessage, err error) {
 	x.writeJSON(status, *buf, result, []byte{'}'})
 }
 
-// event returns the response of a call for its stream. A large one for a client that cannot resume the stream is in
-// memory of the call's scope: in the file of its result, or counted. The caller holds mu.
-func (x *exchange) event(c *serverCall, result []byte, err *jsonrpc.Error) []byte {
-	if err == nil && len(result) > maxPooled && x.sess.kind != legacySession {
-		made, failed := memory.Make(context.WithoutCancel(&c.ctx), result, func(w io.Writer) error {
-			_, headErr := w.Write(append(append([]byte(`{"jsonrpc":"2.0","id":`), c.req.ID...), `,"result":`...))
-			_, bodyErr := w.Write(result)
-			_, tailErr := w.Write([]byte{'}'})
-			return errors.Join(headErr, bodyErr, tailErr)
-		})
-		if failed == nil {
-			c.carried = true
-			return made
-		}
-		err = mcp.WireError(mcp.NoRoom("the answer", failed), x.version)
+// writeAnswers writes the answers of a batch. The caller holds mu.
+func (x *exchange) writeAnswers(status int) {
+	parts := make([][]byte, 0, 2*len(x.answers)+1)
+	between := []byte{'['}
+	for _, m := range x.answers {
+		parts = append(parts, between, m.data)
+		between = []byte{','}
 	}
-	return appendResponse(make([]byte, 0, len(result)+len(c.req.ID)+64), c.req.ID, result, err)
+	x.writeJSON(status, append(parts, []byte{']'})...)
+	for _, m := range x.answers {
+		m.release()
+	}
+	x.answers = nil
 }
 
 func appendResponse(dst []byte, id jsonrpc.ID, result []byte, err *jsonrpc.Error) []byte {
@@ -440,14 +427,10 @@ func (x *exchange) upgrade() {
 		request = x.calls[0].req.ID
 	}
 	x.stream = x.sess.openStream(request, x.abandon)
-	if len(x.answers) > 0 {
-		// Finished answers of a batch go first.
-		_ = rawjson.EachElement(append(x.answers, ']'), func(v []byte) bool {
-			x.stream.push(v)
-			return true
-		})
-		x.answers = nil
+	for _, m := range x.answers { // finished ones of a batch go first
+		x.stream.push(m)
 	}
+	x.answers = nil
 	x.pumped = make(chan struct{})
 	conn, from := x.stream.attach(-1)
 	go x.pump(conn, from)
@@ -491,11 +474,14 @@ func (c *serverCall) Notify(ctx context.Context, method string, params json.RawM
 		return nil
 	}
 	if st == nil {
-		if own := c.x.sess.own; own != nil && own.attached(0) {
-			own.notify(ctx, kindOfNotice(method), encodeNotice(method, params))
+		st = c.x.sess.own
+		if st == nil || !st.attached(0) {
+			return nil
 		}
-		return nil
 	}
-	st.notify(ctx, kindOfNotice(method), encodeNotice(method, params))
-	return nil
+	m, err := newNotification(ctx, method, params)
+	if err == nil {
+		st.notify(ctx, kindOfNotice(method), m)
+	}
+	return err
 }

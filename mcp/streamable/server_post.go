@@ -381,10 +381,10 @@ func (p *post) serveBatch(body []byte) {
 	}
 	msgs := make([]jsonrpc.Message, len(raws))
 	requests := 0
-	var refused []byte // answers to invalid messages
+	var refused []message // answers to invalid messages
 	for i, raw := range raws {
 		if msgs[i], err = jsonrpc.Parse(raw); err != nil {
-			refused = jsonrpc.AppendError(appendSeparator(refused), msgs[i].ID, mcp.ParseFailure(err))
+			refused = append(refused, message{data: jsonrpc.AppendError(nil, msgs[i].ID, mcp.ParseFailure(err))})
 			msgs[i] = jsonrpc.Message{}
 			continue
 		}
@@ -429,7 +429,7 @@ func (p *post) serveBatch(body []byte) {
 	switch {
 	case requests > 0:
 	case refused != nil:
-		x.writeJSON(http.StatusBadRequest, append(refused, ']'))
+		x.writeAnswers(http.StatusBadRequest)
 		return
 	default:
 		p.w.WriteHeader(http.StatusAccepted)
@@ -439,14 +439,6 @@ func (p *post) serveBatch(body []byte) {
 		x.calls[i].start(x)
 	}
 	x.run()
-}
-
-// appendSeparator appends the text before the next element of an array.
-func appendSeparator(array []byte) []byte {
-	if len(array) == 0 {
-		return append(array, '[')
-	}
-	return append(array, ',')
 }
 
 func (p *post) refuseBatch() {

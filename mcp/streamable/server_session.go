@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"io"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
@@ -479,8 +481,9 @@ var errGone = mcp.Errorf(mcp.KindCancelled, "the client went away")
 
 // pendingAsk is a request to the client.
 type pendingAsk struct {
-	answer chan askAnswer // capacity 1
-	back   mcp.Handler    // handles the client's progress; may be nil
+	ctx    context.Context // of the call that asks, in whose memory the answer is
+	answer chan askAnswer  // capacity 1
+	back   mcp.Handler     // handles the client's progress; may be nil
 	token  json.RawMessage
 
 	mu   sync.Mutex // held while back runs
@@ -495,7 +498,7 @@ type askAnswer struct {
 // ask sends a request to the client on a stream and waits for the answer, which arrives with
 // another POST.
 func (s *serverSession) ask(ctx context.Context, st *serverStream, method string, params json.RawMessage, back mcp.Handler) (json.RawMessage, error) {
-	p := &pendingAsk{answer: make(chan askAnswer, 1), back: back}
+	p := &pendingAsk{ctx: ctx, answer: make(chan askAnswer, 1), back: back}
 	s.mu.Lock()
 	if s.closed || len(s.pending) >= maxPending {
 		closed := s.closed
@@ -529,13 +532,17 @@ func (s *serverSession) ask(ctx context.Context, st *serverStream, method string
 		p.mu.Unlock()
 	}()
 	id := jsonrpc.IntID(n)
-	st.push(jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(method)+64), id, method, params))
+	m, err := newRequest(ctx, id, method, params)
+	if err != nil {
+		return nil, err
+	}
+	st.push(m)
 	select {
 	case a := <-p.answer:
 		return a.result, a.err
 	case <-ctx.Done():
 		gone := append(append([]byte(`{"requestId":`), id...), '}')
-		st.notify(ctx, eventNotice, jsonrpc.AppendNotification(nil, "notifications/cancelled", gone))
+		st.notify(ctx, eventNotice, message{data: jsonrpc.AppendNotification(nil, "notifications/cancelled", gone)})
 		return nil, ctx.Err()
 	case <-s.ctx.Done():
 		return nil, mcp.Errorf(mcp.KindNoBackChannel, "the session ended before the client answered %s", method)
@@ -559,7 +566,11 @@ func (s *serverSession) answered(m *jsonrpc.Message) {
 	if m.Err != nil {
 		a.err = jsonrpc.ParseError(m.Err)
 	} else {
-		a.result = append(json.RawMessage(nil), m.Result...)
+		made, err := memory.Make(p.ctx, nil, func(w io.Writer) error {
+			_, err := w.Write(m.Result)
+			return err
+		})
+		a.result, a.err = made, mcp.NoRoom("the client's answer", err)
 	}
 	p.answer <- a
 }
@@ -608,10 +619,9 @@ func (p ownPeer) Call(ctx context.Context, method string, params json.RawMessage
 
 // Notify implements mcp.Peer. Without an open stream the notification is kept, within bounds.
 func (p ownPeer) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	p.s.own.notify(ctx, kindOfNotice(method), encodeNotice(method, params))
-	return nil
-}
-
-func encodeNotice(method string, params []byte) []byte {
-	return jsonrpc.AppendNotification(make([]byte, 0, len(params)+len(method)+48), method, params)
+	m, err := newNotification(ctx, method, params)
+	if err == nil {
+		p.s.own.notify(ctx, kindOfNotice(method), m)
+	}
+	return err
 }

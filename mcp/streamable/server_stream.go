@@ -63,6 +63,7 @@ func (o *eventWriter) pump(ctx context.Context, c *serverConn) {
 				e.ID = o.st.eventID(ev.seq)
 			}
 			alive = alive && o.put(e)
+			ev.release()
 		}
 		if !alive || len(o.buf) > 0 {
 			if !alive || !o.flush() {

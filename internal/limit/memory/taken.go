@@ -27,6 +27,17 @@ func (s *Scope) Count(p *Pool, kind, name string) {
 	}
 }
 
+// CountAs makes the Scope take its bytes from the Pool and on behalf of the owner of another Scope, which may be nil.
+func (s *Scope) CountAs(other *Scope) {
+	if other == nil {
+		return
+	}
+	other.mu.Lock()
+	p, kind, name := other.made.p, other.made.kind, other.made.name
+	other.mu.Unlock()
+	s.Count(p, kind, name)
+}
+
 // Limit returns the limit of the Pool from which the call of ctx takes bytes, math.MaxInt64 if there is none.
 func Limit(ctx context.Context) int64 {
 	s := FromContext(ctx)
