@@ -213,6 +213,7 @@ type browsed struct {
 	raw   json.RawMessage // the cards as received
 	// missed names the servers that were not searched, with the reasons; "" for none.
 	missed string
+	hint   string // what is wrong with a query that no tool matches well
 }
 
 // browse calls tool_browse.
@@ -224,11 +225,12 @@ func (c *client) browse(ctx context.Context, args browseArgs) (*browsed, error) 
 	var found struct {
 		Cards       json.RawMessage
 		NotSearched string `json:"not_searched"`
+		Hint        string
 	}
 	if err := json.Unmarshal(r.Structured, &found); err != nil || found.Cards == nil {
 		return nil, fmt.Errorf("%s answered %s without cards: is it a weir gateway?", c.where, metatool.ToolBrowse)
 	}
-	b := &browsed{raw: found.Cards, missed: found.NotSearched}
+	b := &browsed{raw: found.Cards, missed: found.NotSearched, hint: found.Hint}
 	if err := json.Unmarshal(found.Cards, &b.cards); err != nil {
 		return nil, fmt.Errorf("cards of %s: %w", c.where, err)
 	}

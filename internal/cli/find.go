@@ -84,6 +84,9 @@ func findTools(a *process, cmd *cobra.Command, t target, args browseArgs, asJSON
 	case len(found.cards) == 0:
 		a.note("There is nothing here.")
 	default:
+		if found.hint != "" {
+			a.note("%s; nearest:", found.hint)
+		}
 		err = printCards(a.stdout, found.cards)
 	}
 	noteMissed(a, found)

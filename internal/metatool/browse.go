@@ -1,6 +1,7 @@
 package metatool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,55 +71,56 @@ func (g *Gateway) browseQuery(ctx context.Context, c *dispatch.Call, query strin
 		topK = DefaultTopK
 	}
 	s := g.opts.Upstreams.Snapshot()
-	cards, weak, err := s.Search(ctx, browsed(c.Verb), query, topK)
+	cards, hint, err := s.Search(ctx, browsed(c.Verb), query, topK)
 	if err != nil {
 		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", sessionOf(c).tag, "err", g.opts.Redactor.Redact(err.Error()))
 	}
-	none := "No " + string(browsed(c.Verb)) + " matches. Try other words, or path \"/\" to see what there is."
-	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, weak: weak, none: none, whole: true})
+	none := cmp.Or(hint, "No "+string(browsed(c.Verb))+" matches") + `. Path "/" shows what there is.`
+	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, hint: hint, none: none, whole: true})
 }
 
 // A card is shown if its score is at least closeShare of the best score; most tools below that
 // share only a word with the query. If the best card matches less than closeFit of the query,
-// scores mean little and all cards are shown. If it matches less than weakFit, the answer says that
-// no match is close.
+// scores mean little and all cards are shown. If it matches less than weakFit, the answer says so; see
+// hintOf.
 const (
 	closeShare = .4
 	closeFit   = .4
 	weakFit    = .3
 )
 
-// noCloseMatch precedes the cards of a weak match.
-const noCloseMatch = "No close match; nearest:"
+// nearest follows the hint that precedes cards. aboveAre follows the hint that comes after them, so that a
+// cache may keep them.
+const (
+	nearest  = "; nearest:"
+	aboveAre = "; the cards are the nearest."
+)
 
-// noCloseMatchAbove follows the cards instead, so that a cache may keep them.
-const noCloseMatchAbove = "No close match: the cards are the nearest."
-
-// closest removes cards far below the best one, and reports whether the best match is weak.
-func closest(s *Snapshot, kind catalog.Kind, query string, cards []catalog.Card) (shown []catalog.Card, weak bool) {
-	if len(cards) == 0 {
-		return cards, false
+// closest removes cards far below the best one, and returns a hint if the best match is weak.
+func closest(s *Snapshot, kind catalog.Kind, query string, cards []catalog.Card) (shown []catalog.Card, hint string) {
+	var upstream, id string
+	if len(cards) > 0 {
+		if e, ok := s.Catalog.Lookup(cards[0].ID); ok {
+			upstream, id = e.Upstream, e.ID
+		}
 	}
-	e, ok := s.Catalog.Lookup(cards[0].ID)
-	if !ok {
-		return cards, false
-	}
-	fit := s.index(kind).Fit(query, e.Upstream, e.ID)
-	if fit < closeFit {
-		return cards, fit < weakFit
+	fit := s.index(kind).Fit(query, upstream, id)
+	hint = hintOf(kind, fit)
+	if fit.Share < closeFit {
+		return cards, hint
 	}
 	far := slices.IndexFunc(cards, func(c catalog.Card) bool { return c.Score < closeShare*cards[0].Score })
 	if far >= 0 {
 		cards = cards[:far]
 	}
-	return cards, false
+	return cards, hint
 }
 
 // Search returns the cards of a kind that match a query, with their scores, as the browse
 // meta-tools do: at most n, by descending score and then by id, without cards far below the best.
-// weak means that no match is close. Templates belong to the resources. An error means that an
-// Embedder failed and the ranking uses words only.
-func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, n int) (cards []catalog.Card, weak bool, err error) {
+// The hint says what is wrong with the query if no match is close. Templates belong to the resources.
+// An error means that an Embedder failed and the ranking uses words only.
+func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, n int) (cards []catalog.Card, hint string, err error) {
 	hits, err := s.index(kind).SearchContext(ctx, query, n)
 	cards = make([]catalog.Card, 0, len(hits))
 	for _, hit := range hits {
@@ -128,8 +130,8 @@ func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, 
 			cards = append(cards, card)
 		}
 	}
-	cards, weak = closest(s, kind, query, cards)
-	return cards, weak, err
+	cards, hint = closest(s, kind, query, cards)
+	return cards, hint, err
 }
 
 // Why explains the rank of an entry among the entries of its kind that fit a query, as Search ranks
@@ -170,7 +172,7 @@ type cardsAnswer struct {
 	from   *catalog.Catalog
 	cards  []catalog.Card
 	scored bool
-	weak   bool   // even the best card matches little of the query
+	hint   string // what is wrong with the query; "" if the best card matches it
 	none   string // the text without cards
 	whole  bool   // all upstreams were searched, so missing ones are reported
 }
@@ -191,9 +193,15 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 		cards, hasScore = stable.cards, func(i int) bool { return stable.scored[i] }
 	}
 	rest := ""
+	if a.hint != "" && len(cards) > 0 {
+		room -= g.opts.Firewall.CountTokens(a.hint + aboveAre)
+	}
 	if a.whole {
 		if rest = g.outages.notSearched(room); rest != "" && len(cards) == 0 {
-			a.none, _, _ = strings.Cut(a.none, ". ") // both texts must fit
+			// Both texts must fit.
+			if a.none, _, _ = strings.Cut(a.none, ". "); a.hint != "" {
+				a.none = "No " + string(browsed(c.Verb)) + " matches"
+			}
 			rest = g.outages.notSearched(room - g.opts.Firewall.CountTokens(a.none))
 		}
 	}
@@ -208,8 +216,8 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 		doc = append(doc, ']')
 		// Before 2026-07-28, structuredContent must be an object.
 		structured := append([]byte(`{"cards":`), doc...)
-		if a.weak {
-			structured = append(structured, `,"close_match":false`...)
+		if a.hint != "" {
+			structured = rawjson.AppendString(append(structured, `,"close_match":false,"hint":`...), a.hint)
 		}
 		if rest == "" {
 			return result.Texts(append(structured, '}'), string(doc))
@@ -224,8 +232,8 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 		return result.Texts(nil, a.none)
 	}
 	text := make([]byte, 0, 256*len(cards))
-	if a.weak && !g.opts.CacheStable {
-		text = append(text, noCloseMatch...)
+	if a.hint != "" && !g.opts.CacheStable {
+		text = append(append(text, a.hint...), nearest...)
 	}
 	for i := range cards {
 		if len(text) > 0 {
@@ -233,9 +241,9 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 		}
 		text = cards[i].AppendRender(text)
 	}
-	if a.weak && g.opts.CacheStable {
+	if a.hint != "" && g.opts.CacheStable {
 		// Stable cards come first, so that a cache may keep them.
-		text = append(append(text, '\n'), noCloseMatchAbove...)
+		text = append(append(append(text, '\n'), a.hint...), aboveAre...)
 	}
 	if rest != "" {
 		text = append(append(text, '\n'), rest...)

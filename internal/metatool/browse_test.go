@@ -22,7 +22,7 @@ func TestBrowse(t *testing.T) {
 		{`{"path":"/files","top_k":1}`, drop + " (tool) — Delete a file. [destructive] side-effects"},
 		{`{"path":"/files/read_file"}`, read + " (tool) — Read a file from disk. [read-only]"},
 		{`{"query":null,"path":"/files/read_file"}`, read + " (tool) — Read a file from disk. [read-only]"},
-		{`{"query":"zzzzqqqq"}`, `No tool matches. Try other words, or path "/" to see what there is.`},
+		{`{"query":"zzzzqqqq"}`, `No tool has "zzzzqqqq"; ask in English. Path "/" shows what there is.`},
 	} {
 		s := h.Tool(t, ToolBrowse, tt.arguments)
 		got := s.Content[0].Text
@@ -50,16 +50,16 @@ func TestFarCards(t *testing.T) {
 		t.Errorf("a close match is %q", got)
 	}
 	const weak = "order a spicy pizza for tonight, with olives, on file"
-	if got := text(h, weak); !strings.HasPrefix(got, "No close match; nearest:\n") || !strings.Contains(got, read) || !strings.Contains(got, drop) {
+	if got := text(h, weak); !strings.HasPrefix(got, `No tool has "order", "spicy", "pizza"; nearest:`+"\n") || !strings.Contains(got, read) || !strings.Contains(got, drop) {
 		t.Errorf("a weak match is %q", got)
 	}
 	stable := newHarness(t, Options{CacheStable: true})
-	if got := text(stable, weak); strings.HasPrefix(got, "No close") || !strings.HasSuffix(got, "\n"+noCloseMatchAbove) {
+	if got := text(stable, weak); strings.HasPrefix(got, "No tool") || !strings.HasSuffix(got, aboveAre) {
 		t.Errorf("a weak match with stable cards is %q", got)
 	}
 	asJSON := newHarness(t, Options{Format: result.FormatJSON})
 	s := asJSON.Tool(t, ToolBrowse, `{"query":"`+weak+`"}`)
-	if !strings.HasSuffix(string(s.StructuredContent), `,"close_match":false}`) || !json.Valid(s.StructuredContent) {
+	if !strings.HasSuffix(string(s.StructuredContent), `,"close_match":false,"hint":"No tool has \"order\", \"spicy\", \"pizza\""}`) || !json.Valid(s.StructuredContent) {
 		t.Errorf("structuredContent %s", s.StructuredContent)
 	}
 }

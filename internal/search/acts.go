@@ -41,8 +41,11 @@ draw: draw highlight paint paste
 pack: compress encrypt zip
 `
 
-// kindRead is the bit of the acts that change nothing.
-const kindRead = 1
+// kindRead is the bit of the acts that change nothing, kindDelete of those that delete.
+const (
+	kindRead   = 1
+	kindDelete = 4
+)
 
 // kinds maps a verb to the kinds of acts that it names, one bit each.
 var kinds = sync.OnceValue(func() map[string]uint32 {

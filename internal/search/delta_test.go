@@ -50,7 +50,7 @@ func TestDeltaFindsTheSame(t *testing.T) {
 	sameHits(t, next, ix)
 	odd := func(upstream, _ string) bool { return upstream[len(upstream)-1]%2 == 1 }
 	sameHits(t, next.Only(odd), ix.Only(odd))
-	if got, want := next.Fit("export invoice", "server0003", all["server0003"][3].ID), ix.Fit("export invoice", "server0003", all["server0003"][3].ID); got != want {
+	if got, want := next.Fit("export invoice", "server0003", all["server0003"][3].ID).Share, ix.Fit("export invoice", "server0003", all["server0003"][3].ID).Share; got != want {
 		t.Errorf("fits by %v, want %v", got, want)
 	}
 }
@@ -78,7 +78,7 @@ func TestDeltaOfOtherDocuments(t *testing.T) {
 	if hits := ix.Search("kayak fjord", 3); len(hits) > 0 && hits[0].ID == "kayak" {
 		t.Error("the earlier index has changed")
 	}
-	if fit := next.Fit("kayak", "server0005", "kayak"); fit != 1 {
+	if fit := next.Fit("kayak", "server0005", "kayak").Share; fit != 1 {
 		t.Errorf("fits by %v, want 1", fit)
 	}
 	// Many searches share their working memory with those of the earlier view.

@@ -33,8 +33,8 @@
 // thesaurus. The query is also read for the act that it asks for. A document whose name acts
 // otherwise, or acts at all where the query asks, loses a share of its score. A document that the
 // query names exactly comes first, and of two that a server offers as x and server_x one takes the
-// place. [Index.Fit] distinguishes a good best hit from a bad one, [Index.Explain] says why a
-// document stands where it does.
+// place. [Index.Fit] distinguishes a good best hit from a bad one and says which words are unmet,
+// [Index.Explain] says why a document stands where it does.
 //
 // # Embeddings
 //

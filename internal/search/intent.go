@@ -24,12 +24,14 @@ const (
 // reader takes the words of a query in reading order, stop words included, and finds the act that
 // the query asks for: the first word with a meaning may name an act, and a word may ask.
 type reader struct {
-	hash  uint32 // of all words
-	asks  bool   // a word asks for something to read
-	first int    // words with a meaning that were read
-	kinds uint32 // kinds of acts that the first of them names
-	last  []byte // the word before
-	two   []byte // scratch
+	hash uint32 // of all words
+	asks bool   // a word asks for something to read
+	// english says that a word is a function word of English, and of few other languages.
+	english bool
+	first   int    // words with a meaning that were read
+	kinds   uint32 // kinds of acts that the first of them names
+	last    []byte // the word before
+	two     []byte // scratch
 }
 
 func (r *reader) reset() { *r = reader{hash: fnvOffset, last: r.last[:0], two: r.two[:0]} }
@@ -47,6 +49,7 @@ func (r *reader) word(tok []byte) (verb string) {
 		return verb
 	}
 	r.last = append(r.last[:0], tok...)
+	r.english = r.english || englishWords()[string(tok)]
 	asks := askWords()[string(tok)]
 	r.asks = r.asks || asks
 	if asks || stopWords()[string(tok)] {

@@ -135,7 +135,7 @@ func TestFit(t *testing.T) {
 		{"delete a file", "fs", "none", 0, 0},
 		{"delete a file", "none", "fs:delete_file", 0, 0},
 	} {
-		if got := ix.Fit(c.query, c.upstream, c.id); got < c.low || got > c.high {
+		if got := ix.Fit(c.query, c.upstream, c.id).Share; got < c.low || got > c.high {
 			t.Errorf("Fit(%q, %s) = %.2f, want %.2f to %.2f", c.query, c.id, got, c.low, c.high)
 		}
 	}

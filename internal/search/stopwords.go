@@ -35,6 +35,11 @@ yes yet you your yours yourself
 like help could kindly additionally specific particular various currently available
 `)
 
+// englishWords are frequent function words of English that are rare in other languages.
+var englishWords = lazySet(wordSet, `
+and are for from has how is it my of our that the their this to what when where which who why with you your
+`)
+
 // lazySet makes a set when it is first used: most commands of a shell never search.
 func lazySet(of func(string) map[string]bool, words string) func() map[string]bool {
 	return sync.OnceValue(func() map[string]bool { return of(words) })
