@@ -16,11 +16,11 @@ import (
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -126,7 +126,7 @@ const defaultCluster = "weir"
 
 // offices returns what a hub shares with those of other nodes, and the bodies of its messages and the connections for
 // them; nil if the gateway is one node. The caller closes the connections after the hub.
-func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies, *direct.Bus) {
+func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies, *link.Messages) {
 	if s.lasts != store.Cluster {
 		return nil, nil, nil
 	}
@@ -137,10 +137,10 @@ func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies, *dire
 	}}
 	drained := make(chan struct{})
 	cluster.OnDrain(node, func() { close(drained) })
-	conns := direct.New(direct.Options{
+	conns := link.NewMessages(link.MessageOptions{
 		Bus: s.bus, Process: roster.NodeOf(name), Gone: node.Gone, Logger: log,
 		Dial: func(ctx context.Context, inc string) (net.Conn, error) {
-			return cluster.Upgrade(ctx, node, inc, messagePath, messageProtocol)
+			return node.Link().Open(ctx, inc, messagePath, messageProtocol)
 		},
 	})
 	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.bus, Direct: conns, Node: node, Admitted: func() bool { return !cluster.Apart(node) }, Drained: drained, Name: name, Bodies: bodies, Logger: log}), bodies, conns

@@ -17,8 +17,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
-	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
@@ -37,8 +37,8 @@ type nodes struct {
 	t    *testing.T
 	docs *store.Memory
 	bus  *store.MemoryBus
-	key  *clusterkey.Key
-	old  []*clusterkey.Key // opens, too, at nodes that are started
+	key  *link.Key
+	old  []*link.Key // opens, too, at nodes that are started
 	fake *fakemcp.Server
 	up   *httptest.Server // the MCP server behind all of them
 	call int              // ids of requests
@@ -148,7 +148,7 @@ func startNodesWith(t *testing.T, count int, more string) *nodes {
 	}
 	c := &nodes{fake: fake, t: t, docs: store.NewMemory(store.MemoryOptions{}), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp", more: more}
 	t.Cleanup(func() { fake.Close(); c.up.Close() })
-	if c.key, err = clusterkey.Parse(strings.Repeat("0123456789abcdef", 4)); err != nil {
+	if c.key, err = link.Parse(strings.Repeat("0123456789abcdef", 4)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range count {
@@ -174,7 +174,7 @@ func (c *nodes) start(name string) *node {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	authority := clusterkey.NewAuthority(name, c.key, c.old, nil)
+	authority := link.NewAuthority(name, c.key, c.old, nil)
 	n := &node{name: name, docs: &storetest.Faults{Docs: c.docs, Next: func() storetest.Fault { return storetest.None }}, bus: &cutBus{Bus: c.bus}}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

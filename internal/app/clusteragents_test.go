@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -18,13 +18,13 @@ func TestKeyOfACluster(t *testing.T) {
 	t.Parallel()
 	c := startNodes(t, 0)
 	former := c.key
-	next, err := clusterkey.Parse(strings.Repeat("fedcba9876543210", 4))
+	next, err := link.Parse(strings.Repeat("fedcba9876543210", 4))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.old = []*clusterkey.Key{next}
+	c.old = []*link.Key{next}
 	before := c.start("n0")
-	c.key, c.old = next, []*clusterkey.Key{former}
+	c.key, c.old = next, []*link.Key{former}
 	after := c.start("n1")
 	session, later := c.open(before), c.open(after)
 	c.works(session)

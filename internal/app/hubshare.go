@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -295,7 +296,7 @@ func (o *Offices) ServePeer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == messagePath && o.direct != nil {
-		if conn, err := cluster.TakeOver(w, r, messageProtocol); err == nil {
+		if conn, err := link.TakeOver(w, r, messageProtocol); err == nil {
 			o.direct.Accept(conn)
 		}
 		return

@@ -20,12 +20,12 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/ownership"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/upstream/computers"
 	"github.com/weir-mcp/weir/mcp"
@@ -55,7 +55,7 @@ type Offices struct {
 
 	issued *issuedPeers   // nil without a hub
 	bodies *roster.Bodies // of messages to the hubs of other nodes; nil without a cluster
-	direct *direct.Bus    // connections for these messages; nil without a cluster
+	direct *link.Messages // connections for these messages; nil without a cluster
 	shared []*sharedHub   // the hubs of hubs that one node joins for all; none without a cluster
 	ctx    context.Context
 	cancel context.CancelFunc // ends ctx

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/weir-mcp/weir/internal/cluster"
-	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 )
@@ -64,8 +64,8 @@ func (s *Store) openShared(ctx context.Context, c *config.Config, log *slog.Logg
 	copies := o
 	copies.Bucket += blobsSuffix
 	s.shared.bus = natsstore.NewBus(conn)
-	authority := clusterkey.NewAuthority(c.Cluster.Node, key, old, nil)
-	listener, err := cluster.Listen(ctx, c.Cluster.Listen)
+	authority := link.NewAuthority(c.Cluster.Node, key, old, nil)
+	listener, err := link.Listen(ctx, c.Cluster.Listen)
 	if err != nil {
 		return fmt.Errorf("cluster.listen: other nodes cannot reach this one: %w", err)
 	}

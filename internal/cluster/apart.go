@@ -15,6 +15,9 @@ const (
 	stateUnknown = "unknown" // it does not answer, or is of an older build
 )
 
+// pathPing is where a node shows that it answers other nodes.
+const pathPing = "/peer/v1/ping"
+
 // headerState has the state of a node in its answer to a ping over the peer link.
 const headerState = "Weir-State"
 
@@ -121,7 +124,7 @@ func stateOf(ctx context.Context, n *Node, inc string) string {
 	if err != nil {
 		return stateUnknown
 	}
-	resp, err := n.RoundTrip(inc, r)
+	resp, err := n.link.RoundTrip(inc, r)
 	if err != nil {
 		return stateUnknown
 	}

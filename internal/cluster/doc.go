@@ -5,7 +5,7 @@
 //	  │     no acknowledgement for 15 s: fenced; it forgets what it owned and goes on as another INC
 //	  ├─ Claim, Take ─ compare-and-set of one document ─▶ one owner of a thing
 //	  ├─ Suspect ─ 3 pings, a dial, the word of a third node ─▶ n.INC of a dead node is deleted
-//	  └─ RoundTrip ─ HTTP/1.1, or frames (package framed), both sides with certificates of the cluster ─▶ Link of another node
+//	  └─ Send, Forward, Sessions ─ package link ─▶ another node
 //
 // An incarnation (INC) is one life of a node. Ids of what lives on a node contain the INC of their owner, so
 // there is no directory of owners.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -69,7 +70,7 @@ func TestPassOnFails(t *testing.T) {
 		if address == owner.Addr().String() {
 			return nil, errors.New("refused")
 		}
-		return dialer().DialContext(ctx, network, address)
+		return link.Dialer().DialContext(ctx, network, address)
 	}
 	b := start("b", "http://"+owner.Addr().String(), nil)
 	linkB := b.Serve(owner, nil, http.NotFoundHandler())
@@ -78,7 +79,7 @@ func TestPassOnFails(t *testing.T) {
 	third := listen()
 	c := start("c", "http://"+third.Addr().String(), func(ctx context.Context, network, address string) (net.Conn, error) {
 		if breaks.Load() {
-			return dialer().DialContext(ctx, network, broken.Addr().String())
+			return link.Dialer().DialContext(ctx, network, broken.Addr().String())
 		}
 		return refuse(ctx, network, address)
 	})
@@ -91,15 +92,15 @@ func TestPassOnFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set(headerAs, asHeader(&identity.Identity{Principal: "ann"}))
-		resp, err := a.RoundTrip(b.Inc(), r)
+		link.SetCaller(r.Header, &identity.Identity{Principal: "ann"})
+		resp, err := a.link.RoundTrip(b.Inc(), r)
 		if err == nil {
 			body, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			t.Errorf("%s: %d %s", name, resp.StatusCode, body)
 			continue
 		}
-		if errors.Is(err, errNotSent) == sent {
+		if errors.Is(err, link.ErrNotSent) == sent {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -12,10 +11,9 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
-	"time"
 
-	"github.com/weir-mcp/weir/internal/framed"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -25,7 +23,7 @@ var ErrGone = errors.New("its node is gone")
 
 // smallBody is the length up to which the body of a forwarded request is kept, so that the request can go
 // through a third node. A longer one is passed on as it comes.
-const smallBody = framed.MaxBody
+const smallBody = link.MaxBody
 
 // Owner returns the node that has what an incarnation made: that node itself, or a later incarnation of its
 // process. The error is ErrGone if there is none, and the store's if it cannot be asked.
@@ -83,8 +81,8 @@ func Send(n *Node, inc string, r *http.Request) (*http.Response, error) {
 	if id == nil {
 		id = &identity.Identity{Principal: mcp.LocalPrincipal}
 	}
-	out.Header.Set(headerAs, asHeader(id))
-	resp, err := n.carry(inc, out)
+	link.SetCaller(out.Header, id)
+	resp, err := n.link.Carry(inc, out)
 	if err != nil {
 		stop()
 		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
@@ -105,7 +103,7 @@ func Send(n *Node, inc string, r *http.Request) (*http.Response, error) {
 }
 
 // NotSent reports whether an error of Send says that the node has got nothing of the request.
-func NotSent(err error) bool { return errors.Is(err, errNotSent) }
+func NotSent(err error) bool { return errors.Is(err, link.ErrNotSent) }
 
 // watchedBody is the body of a response of a node that is watched. One goroutine closes it.
 type watchedBody struct {
@@ -130,21 +128,6 @@ type watchedConn struct {
 	io.Writer
 }
 
-// dropHop deletes the headers of a request that belong only to its connection, with the headers
-// that its Connection header names (RFC 9110 §7.6.1). Headers of MCP stay.
-func dropHop(h http.Header) {
-	for _, v := range h["Connection"] {
-		for name := range strings.SplitSeq(v, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); !strings.HasPrefix(name, "Mcp-") {
-				delete(h, name)
-			}
-		}
-	}
-	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Te", "Upgrade", "Expect"} {
-		delete(h, name)
-	}
-}
-
 // Forward sends a request of a client to a node and copies the response, streams and upgrades as well. It
 // returns an error if it has written nothing; NotSent says whether the request may be sent again. Call it
 // behind the guard: it tells the other node who makes the request.
@@ -156,7 +139,7 @@ func Forward(n *Node, inc string, w http.ResponseWriter, r *http.Request) error 
 	if headerHas(out.Header, "Connection", "upgrade") {
 		upgrade = out.Header.Get("Upgrade")
 	}
-	dropHop(out.Header)
+	link.DropHop(out.Header)
 	if upgrade != "" {
 		out.Header.Set("Connection", "Upgrade")
 		out.Header.Set("Upgrade", upgrade)
@@ -178,14 +161,14 @@ func Forward(n *Node, inc string, w http.ResponseWriter, r *http.Request) error 
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		defer context.AfterFunc(n.ctx, func() { cancel(mcp.Errorf(mcp.KindShuttingDown, "weir is shutting down")) })()
-		return tunnel(ctx, w, resp)
+		return link.Tunnel(ctx, w, resp)
 	}
-	if lasts(resp) { // it ends with the credential of its request
+	if link.Lasts(resp) { // it ends with the credential of its request
 		lasting, end := guard.Lasting(ctx)
 		defer end()
 		defer context.AfterFunc(lasting, func() { cancel(context.Cause(lasting)) })()
 	}
-	if err := copyResponse(w, resp); err != nil && r.Context().Err() == nil {
+	if err := link.Copy(w, resp); err != nil && r.Context().Err() == nil {
 		panic(http.ErrAbortHandler) // a broken connection tells the client that the rest is missing
 	}
 	return nil
@@ -201,37 +184,4 @@ func headerHas(h http.Header, name, token string) bool {
 		}
 	}
 	return false
-}
-
-// tunnel copies bytes between the client and the node until one of them or ctx ends.
-func tunnel(ctx context.Context, w http.ResponseWriter, resp *http.Response) error {
-	defer func() { _ = resp.Body.Close() }()
-	far, ok := resp.Body.(io.ReadWriter)
-	if !ok {
-		return errors.New("the other node has switched protocols without a connection")
-	}
-	near, buffered, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return fmt.Errorf("the connection of the client cannot be upgraded: %w", err)
-	}
-	defer func() { _ = near.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = near.Close() })()
-	_ = near.SetDeadline(time.Time{})
-	head := bufio.NewWriter(near)
-	_, _ = fmt.Fprintf(head, "HTTP/1.1 %s\r\n", resp.Status) // Flush has the error
-	_ = resp.Header.Write(head)
-	_, _ = head.WriteString("\r\n")
-	if head.Flush() != nil {
-		return nil // the client is gone
-	}
-	back := make(chan struct{})
-	go func() { // ends when one of the two connections is closed
-		defer close(back)
-		_, _ = io.Copy(near, far)
-		_ = near.Close()
-	}()
-	_, _ = io.Copy(far, buffered.Reader)
-	_ = resp.Body.Close()
-	<-back
-	return nil
 }

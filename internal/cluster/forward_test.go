@@ -41,7 +41,7 @@ func linked(t *testing.T, handler http.Handler) (a, b *Node) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		a.links.CloseIdleConnections()
+		a.link.Close()
 		a.Close(ctx)
 		link.Shutdown(ctx)
 		b.Close(ctx)

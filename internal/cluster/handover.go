@@ -130,8 +130,7 @@ func (x *exchange) part(inc string) {
 	if err != nil {
 		return
 	}
-	address(n, inc, r)
-	resp, err := n.send(inc, r)
+	resp, err := n.link.Direct(inc, r)
 	if err != nil {
 		n.log.Debug("a node that drains was not asked for a session", "inc", inc, "err", err)
 		return

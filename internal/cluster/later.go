@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
 )
 
@@ -39,7 +40,7 @@ func (x *exchange) opensLater() bool {
 	for sign := time.Now(); ; {
 		if !time.Now().Before(sign) {
 			sign = sign.Add(laterSign)
-			_ = rc.SetWriteDeadline(time.Now().Add(writeLimit))
+			_ = rc.SetWriteDeadline(time.Now().Add(link.WriteLimit))
 			if _, err := x.w.Write([]byte(": the stream of this session is opened later\n\n")); err != nil || rc.Flush() != nil {
 				return true
 			}

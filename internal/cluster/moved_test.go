@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/memnet"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
@@ -411,7 +412,7 @@ func TestMovesTooOften(t *testing.T) {
 		t.Cleanup(func() { n.Close(context.Background()) })
 		incs[i] = n.Inc()
 		link := n.Serve(l, nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set(headerOwner, incs[1-i])
+			w.Header().Set(link.HeaderOwner, incs[1-i])
 			w.WriteHeader(http.StatusMisdirectedRequest)
 		}))
 		t.Cleanup(func() { link.Shutdown(context.Background()) })

@@ -16,8 +16,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/lease"
-	"github.com/weir-mcp/weir/internal/limit/bounded"
-	"github.com/weir-mcp/weir/internal/net/hop"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -95,11 +94,8 @@ type Node struct {
 	docs    store.Docs // Options.Docs for all but the lease
 	log     *slog.Logger
 	started time.Time
-	links   *hop.Transport
-	callers *bounded.Map[string, *caller] // by the value of headerAs
-	// exchanges carry small requests to other nodes, and links all others.
-	exchanges exchanges
-	count     counters
+	link    *link.Link
+	count   counters
 
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
@@ -125,7 +121,6 @@ type Node struct {
 	claims   map[*Claim]struct{}
 	suspects map[string]*suspicion
 	watches  map[string]*watch
-	detours  map[string]struct{}  // nodes that are reached through a third one; see detour
 	sessions map[string]*sessions // by path of an endpoint
 }
 
@@ -227,15 +222,16 @@ func newNode(o Options) *Node {
 		o.proto = builds
 	}
 	if o.Dial == nil {
-		o.Dial = dialer().DialContext
+		o.Dial = link.Dialer().DialContext
 	}
 	n := &Node{
 		o: o, log: o.Logger, started: time.Now(), heard: time.Now(), state: stateUp, peers: map[string]*peerState{}, gone: map[string]time.Time{},
-		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{}, detours: map[string]struct{}{},
+		claims: map[*Claim]struct{}{}, suspects: map[string]*suspicion{}, watches: map[string]*watch{},
 	}
 	n.docs = hasty{o.Docs, n}
-	n.links = newLinks(o.Dial, o.TLS)
-	n.callers = newCallers()
+	n.link = link.New(link.Options{
+		Inc: n.Inc, Peers: n.linkPeers, Peer: n.linkPeer, Lives: n.Ping, Answer: n.answer, Ping: pathPing, TLS: o.TLS, Dial: o.Dial, Logger: n.log,
+	})
 	n.ctx, n.end = context.WithCancel(context.Background())
 	n.drained, n.drain = context.WithCancel(n.ctx)
 	n.retired, n.retire = context.WithCancel(n.ctx)
@@ -518,6 +514,7 @@ func (n *Node) Close(ctx context.Context) {
 	n.end()
 	n.lease.Stop()
 	n.work.Wait()
+	n.link.End()
 	for _, stop := range n.unwind {
 		stop()
 	}
@@ -532,6 +529,5 @@ func (n *Node) Close(ctx context.Context) {
 		_ = c.release(ctx) // it ends with the node
 	}
 	n.lease.Close(ctx)
-	n.links.CloseIdleConnections()
-	closeExchanges(n)
+	n.link.Close()
 }

@@ -6,8 +6,9 @@ import (
 )
 
 // builds is the range of the versions of documents and peer links that this build understands. A build reads its
-// own version and the one before, so nodes are upgraded one version at a time.
-var builds = [2]int{1, 1}
+// own version and the one before, so nodes are upgraded one version at a time. Version 2 is the exception: its
+// nodes speak over connections in another form, so version 1 is not in its range.
+var builds = [2]int{2, 2}
 
 // written returns the version in which this node writes what other nodes read: the newest one that all nodes
 // present understand. It grows when the last node of an older build has left.

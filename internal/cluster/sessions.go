@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -165,7 +166,7 @@ type exchange struct {
 
 // ServeHTTP implements http.Handler.
 func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _, carried := Caller(r.Context())
+	_, _, carried := link.Caller(r.Context())
 	id := s.e.ID(r)
 	if id == "" {
 		if s.n.Draining() && !carried {
@@ -248,7 +249,7 @@ func (x *exchange) drain(carried bool) {
 
 // misdirected answers another node that the session is not this node's.
 func (x *exchange) misdirected(owner string) {
-	x.w.Header().Set(headerOwner, owner)
+	x.w.Header().Set(link.HeaderOwner, owner)
 	x.w.WriteHeader(http.StatusMisdirectedRequest)
 }
 
@@ -256,9 +257,8 @@ func (x *exchange) misdirected(owner string) {
 // ended here: a node that is apart and cannot ask for its owner leaves it to the other node.
 func (x *exchange) carried() {
 	owner, err := x.owner(false)
-	c, _ := x.r.Context().Value(callerKey{}).(carried)
 	switch {
-	case err != nil && c.misdirected && Apart(x.s.n):
+	case err != nil && link.Misdirected(x.r.Context()) && Apart(x.s.n):
 		x.misdirected("")
 	case err != nil:
 		x.unavailable(err)
@@ -446,7 +446,7 @@ func (x *exchange) routeTo(to string) {
 			}
 			to, handed = next, next == ""
 		case notSent:
-			if !around && detoured(n, to) { // it has just been found that the link does not answer
+			if !around && n.link.Detoured(to) { // it has just been found that the link does not answer
 				around = true
 				continue
 			}
@@ -488,29 +488,29 @@ func (x *exchange) forward(to string) (next string, result outcome) {
 	defer cancel(nil)
 	defer watching(n, to, func() { cancel(errSilent) })()
 	n.count.forwarded.Add(1)
-	resp, err := n.carry(to, x.outgoing(ctx))
+	resp, err := n.link.Carry(to, x.outgoing(ctx))
 	switch {
 	case err == nil:
 	case x.r.Context().Err() != nil:
 		return "", sent // the client is gone
-	case errors.Is(err, errNotSent), x.repeatable():
+	case errors.Is(err, link.ErrNotSent), x.repeatable():
 		return "", notSent
 	default:
 		x.gone(to, err)
 		return "", sent
 	}
 	if resp.StatusCode == http.StatusMisdirectedRequest {
-		if owners, ok := resp.Header[headerOwner]; ok {
+		if owners, ok := resp.Header[link.HeaderOwner]; ok {
 			_ = resp.Body.Close()
 			return strings.Join(owners, ""), moved
 		}
 	}
-	if isStream(resp) { // it ends with the credential of its request
+	if link.IsStream(resp) { // it ends with the credential of its request
 		lasting, end := guard.Lasting(ctx)
 		defer end()
 		defer context.AfterFunc(lasting, func() { cancel(context.Cause(lasting)) })()
 	}
-	if err := copyResponse(x.w, resp); err != nil && x.r.Context().Err() == nil {
+	if err := link.Copy(x.w, resp); err != nil && x.r.Context().Err() == nil {
 		x.brokenOff(to, resp, err)
 	}
 	return "", sent
@@ -521,10 +521,10 @@ var errSilent = errors.New("the node does not answer")
 // outgoing returns the request for another node.
 func (x *exchange) outgoing(ctx context.Context) *http.Request {
 	out := x.r.WithContext(ctx)
-	out.Header = make(http.Header, len(x.r.Header)+linkHeaders)
+	out.Header = make(http.Header, len(x.r.Header)+link.Headers)
 	maps.Copy(out.Header, x.r.Header) // its values are not changed
-	dropHop(out.Header)
-	out.Header[headerAs] = []string{asHeader(identity.From(x.r.Context()))}
+	link.DropHop(out.Header)
+	link.SetCaller(out.Header, identity.From(x.r.Context()))
 	out.ContentLength = int64(len(x.body))
 	out.TransferEncoding = nil
 	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
@@ -617,7 +617,7 @@ func goneError(n *Node, inc string, err error) *mcp.Error {
 // connection breaks off.
 func (x *exchange) brokenOff(inc string, resp *http.Response, err error) {
 	failed := goneError(x.s.n, inc, err)
-	if !isStream(resp) {
+	if !link.IsStream(resp) {
 		panic(http.ErrAbortHandler)
 	}
 	if x.message.Kind() != jsonrpc.Request {
@@ -625,7 +625,7 @@ func (x *exchange) brokenOff(inc string, resp *http.Response, err error) {
 	}
 	event := append([]byte("event: message\ndata: "), jsonrpc.AppendError(nil, x.message.ID, mcp.WireError(failed, ""))...)
 	rc := http.NewResponseController(x.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeLimit))
+	_ = rc.SetWriteDeadline(time.Now().Add(link.WriteLimit))
 	if _, err := x.w.Write(append(event, "\n\n"...)); err == nil {
 		_ = rc.Flush()
 	}

@@ -376,7 +376,7 @@ func stalled(ctx context.Context, n *Node, inc string) bool {
 	if err != nil {
 		return false
 	}
-	resp, err := n.RoundTrip(inc, r)
+	resp, err := n.link.RoundTrip(inc, r)
 	if err != nil {
 		return bounded.Err() != nil && ctx.Err() == nil
 	}
@@ -425,7 +425,7 @@ func (n *Node) keepWatch(ctx context.Context, inc string, w *watch) {
 			continue
 		}
 		if stalls >= pings {
-			detour(n, inc)
+			n.link.Detour(inc)
 		}
 		n.mu.Lock()
 		w.dead()

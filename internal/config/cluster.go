@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/link"
 )
 
 // Cluster configures a gateway that shares its store with others.
@@ -26,13 +26,13 @@ type Cluster struct {
 }
 
 // Keys returns the parsed key and old keys of a checked configuration; key is nil without one.
-func (c *Cluster) Keys() (key *clusterkey.Key, old []*clusterkey.Key) {
+func (c *Cluster) Keys() (key *link.Key, old []*link.Key) {
 	if c.Key == "" {
 		return nil, nil
 	}
-	key, _ = clusterkey.Parse(c.Key.Reveal())
+	key, _ = link.Parse(c.Key.Reveal())
 	for _, text := range c.OldKeys {
-		if k, err := clusterkey.Parse(text.Reveal()); err == nil {
+		if k, err := link.Parse(text.Reveal()); err == nil {
 			old = append(old, k)
 		}
 	}
@@ -93,7 +93,7 @@ func checkClusterKeys(d *strict.Decoder, k *Cluster) {
 		if i > 0 {
 			key = fmt.Sprintf("cluster.old_keys[%d]", i-1)
 		}
-		if _, err := clusterkey.Parse(text.Reveal()); err != nil {
+		if _, err := link.Parse(text.Reveal()); err != nil {
 			d.Fail(cmp.Or(d.At(key), d.At("cluster.old_keys")), key, "%s: %v", key, err)
 		}
 	}

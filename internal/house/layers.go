@@ -101,11 +101,12 @@ var places = []place{
 	{"internal/store", state, nil, "documents that outlast the process, changed by compare-and-set; knows none of their contents"},
 	{"internal/store/filestore", state, []string{"internal/store"}, "documents in one file of a folder; knows no node"},
 	{"internal/store/natsstore", state, []string{"internal/store"}, "documents, messages and blobs in NATS; knows not where the server runs"},
-	{"internal/store/direct", state, []string{"internal/store"}, "messages over connections between processes; knows neither nodes nor what the messages are for"},
+	{"internal/link", state, []string{"internal/store"}, "messages over connections between processes; knows neither nodes nor what the messages are for"},
 	{"internal/testkit/storetest", state, []string{"internal/store"}, "the contract of a store, and stores that fail, for tests only"},
-	{"internal/cluster", state, []string{"internal/lease", "internal/store"}, "several gateways over one store: who is there, who owns what, and requests to the owner; knows no configuration, and of MCP the envelope and the errors alone"},
+	{"internal/link", state, []string{"internal/store"}, "requests, connections and messages between two nodes, and how they prove that they are nodes; is told which nodes there are, and knows neither documents nor sessions"},
+	{"internal/cluster", state, []string{"internal/lease", "internal/link", "internal/store"}, "several gateways over one store: who is there, who owns what, and requests to the owner; knows no configuration, and of MCP the envelope and the errors alone"},
 	{"internal/cluster/sessionid", state, []string{"internal/observe/telemetry", "internal/store"}, "makes ids of legacy sessions that outlast weir; knows no transport, which asks it through an interface; the log names a session by the tag that events have"},
-	{"internal/cluster/clusterkey", state, nil, "what nodes of a cluster derive from their one secret; knows neither addresses nor connections"},
+	{"internal/link", state, nil, "what nodes of a cluster derive from their one secret; knows neither addresses nor connections"},
 	{"internal/lease", state, []string{"internal/store"}, "says that a process lives; knows not what it owns"},
 	{"internal/queue", state, []string{"internal/lease", "internal/store", "internal/store/filestore"}, "a bounded queue; opens the file of its own tasks; knows no protocol"},
 	{"internal/artifact", state, []string{"internal/store"}, "keeps results; a held table is asked by rows and columns"},
@@ -149,7 +150,6 @@ var places = []place{
 	{"internal/protocol/listchange", protocols, []string{"mcp", "mcp/jsonrpc"}, "tells clients of changed lists; servers of every kind have lists, and it knows none of them"},
 	{"internal/protocol/invocation", protocols, nil, "tokens between a router and its agents: both faces need it, and neither may import the other"},
 	{"internal/access/issuers", protocols, nil, "what is the same at every OAuth issuer; the issuers of callers and those of servers stand on it"},
-	{"internal/framed", protocols, nil, "small HTTP exchanges as frames over connections of their own; knows no nodes; hop looks whether an idle connection is still open"},
 
 	// ground: knows neither MCP nor weir
 	{"internal/json/rawjson", ground, nil, "JSON as slices of its own bytes"},

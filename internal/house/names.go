@@ -228,7 +228,7 @@ var forTests = map[use]string{
 	{"internal/store/natsstore", "OpenBlobs"}:     "artifacts.backup will keep copies of results with it",
 	{"internal/upstream/subscription", "AckTime"}: "tests let it pass in the time of a bubble",
 	{"internal/text/visible", "Controls"}:         "tests build texts of each class",
-	{"internal/cluster/clusterkey", "Node"}:       "the peer link needs it",
+	{"internal/link", "NodeName"}:                 "the peer link needs it",
 	{"internal/setup/doctor", "Markdown"}:         "docs/troubleshooting.md is tested against the table of findings",
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/web/api"
@@ -14,7 +15,7 @@ import (
 
 // fromNode implements api.Options.Checked: the peer link serves nodes of the cluster alone.
 func fromNode(ctx context.Context) bool {
-	_, _, carried := cluster.Caller(ctx)
+	_, _, carried := link.Caller(ctx)
 	return carried
 }
 

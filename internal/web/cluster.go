@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/mcp"
@@ -80,7 +81,7 @@ func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path st
 // goes on with a call whose state is whole, if that node ends or cannot be reached.
 func states(node *cluster.Node, maxBody int64, room *memory.Pool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, _, carried := cluster.Caller(r.Context()); carried || node.Inc() == "" || r.Method != http.MethodPost || !bridge.MayAsk(r.Header.Get(streamable.HeaderMethod)) || sessionOf(r) != "" {
+		if _, _, carried := link.Caller(r.Context()); carried || node.Inc() == "" || r.Method != http.MethodPost || !bridge.MayAsk(r.Header.Get(streamable.HeaderMethod)) || sessionOf(r) != "" {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -140,7 +141,7 @@ func draining(node *cluster.Node, inc string) bool {
 func elsewhere(node *cluster.Node) func(inc string, id jsonrpc.ID, w http.ResponseWriter, r *http.Request) error {
 	return func(inc string, id jsonrpc.ID, w http.ResponseWriter, r *http.Request) error {
 		owner, err := cluster.Owner(r.Context(), node, inc)
-		_, _, carried := cluster.Caller(r.Context())
+		_, _, carried := link.Caller(r.Context())
 		switch {
 		case errors.Is(err, cluster.ErrGone):
 			return passthrough.ErrNodeGone
@@ -196,7 +197,7 @@ func sessionOf(r *http.Request) string { return r.Header.Get(streamable.HeaderSe
 func near(node *cluster.Node, log *slog.Logger, idOf func(r *http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inc := cluster.IncOf(idOf(r))
-		if _, _, carried := cluster.Caller(r.Context()); inc == "" || carried || inc == node.Inc() {
+		if _, _, carried := link.Caller(r.Context()); inc == "" || carried || inc == node.Inc() {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -235,7 +236,7 @@ func (f *Server) Join(l net.Listener, config *tls.Config) {
 			return
 		}
 		defer f.self.busy(r)()
-		id, _, _ := cluster.Caller(r.Context())
+		id, _, _ := link.Caller(r.Context())
 		if f.engine.ServeNode(w, r, id) {
 			return
 		}
@@ -268,7 +269,7 @@ func retire(ctx context.Context, n *cluster.Node) {
 }
 
 // unlink ends the requests of other nodes.
-func unlink(ctx context.Context, l *cluster.Link) {
+func unlink(ctx context.Context, l *link.Server) {
 	if l == nil {
 		return
 	}

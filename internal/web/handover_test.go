@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/seal"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/mcp"
@@ -31,7 +32,7 @@ type leaver struct {
 	kept   *sessionid.Keeper
 	ids    *sessionid.Ids
 	front  *httptest.Server
-	link   *cluster.Link
+	link   *link.Server
 }
 
 func (l *leaver) serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
@@ -49,7 +50,7 @@ func nearRows(node *cluster.Node, log *slog.Logger, next http.Handler) http.Hand
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, _ := strings.CutPrefix(r.URL.Path, plane.Path)
 		inc := artifact.TokenNode(token)
-		if _, _, carried := cluster.Caller(r.Context()); inc == "" || carried || inc == node.Inc() || r.Method != http.MethodPost {
+		if _, _, carried := link.Caller(r.Context()); inc == "" || carried || inc == node.Inc() || r.Method != http.MethodPost {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/passthrough"
@@ -79,7 +80,7 @@ type Server struct {
 	streams  guard.Streams // end with the credentials of their callers
 
 	cluster *cluster.Node // nil: this gateway is one node
-	link    *cluster.Link // nil until other nodes can reach this one
+	link    *link.Server  // nil until other nodes can reach this one
 	self    self
 
 	draining atomic.Bool
@@ -177,7 +178,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w = newMultiplexed(w, &f.draining)
 	}
 	defer f.self.busy(r)()
-	cluster.Strip(r.Header) // other nodes come by the peer link
+	link.Strip(r.Header) // other nodes come by the peer link
 	if f.draining.Load() {
 		// This response is the last one on its connection. It waits until the listener is closed:
 		// otherwise the client could reconnect first and be cut off.
@@ -268,7 +269,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	f.mountPlane(mux, open, closed)
 	hub := near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.engine.Offices.Handler()) // it checks credentials itself
 	f.engine.Offices.Route(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cluster.Strip(r.Header) // as at the common listener
+		link.Strip(r.Header) // as at the common listener
 		hub.ServeHTTP(w, r)
 	}))
 	mux.Handle("/socket.io/", open.Wrap(hub))
@@ -393,7 +394,7 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	_, _, carried := cluster.Caller(r.Context())
+	_, _, carried := link.Caller(r.Context())
 	app.WriteJSON(w, http.StatusOK, f.engine.Usage.OfNodes(r.Context(), carried || r.URL.Query().Has("node")))
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/smcp/hub"
 )
@@ -117,11 +117,11 @@ func BenchmarkCalls(b *testing.B) {
 func newEcho(b *testing.B) func() error {
 	b.Helper()
 	const asked, answered = 400, 120 // as the frames of a call and its answer
-	key, err := clusterkey.Parse(testKey)
+	key, err := link.Parse(testKey)
 	if err != nil {
 		b.Fatal(err)
 	}
-	conf := clusterkey.NewAuthority("n", key, nil, nil).TLS()
+	conf := link.NewAuthority("n", key, nil, nil).TLS()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", conf)
 	if err != nil {
 		b.Fatal(err)

@@ -17,12 +17,11 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/weir-mcp/weir/internal/cluster"
-	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
 	"github.com/weir-mcp/weir/internal/testkit/natstest"
 	"github.com/weir-mcp/weir/smcp/hub"
@@ -57,8 +56,8 @@ type meshed struct {
 	shared *roster.Shared
 	url    string
 	server *httptest.Server
-	link   *cluster.Link // nil unless mesh.linked, as direct
-	direct *direct.Bus
+	link   *link.Server // nil unless mesh.linked, as direct
+	direct *link.Messages
 }
 
 func newMesh(t testing.TB) *mesh {
@@ -95,11 +94,11 @@ func (m *mesh) bare(o hub.Options) *meshed {
 		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			m.t.Fatal(err)
 		}
-		key, err := clusterkey.Parse(testKey)
+		key, err := link.Parse(testKey)
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		nodes.URL, nodes.TLS = "https://"+listener.Addr().String(), clusterkey.NewAuthority("n", key, nil, nil).TLS()
+		nodes.URL, nodes.TLS = "https://"+listener.Addr().String(), link.NewAuthority("n", key, nil, nil).TLS()
 	}
 	node, err := cluster.Start(m.t.Context(), nodes)
 	if err != nil {
@@ -107,15 +106,15 @@ func (m *mesh) bare(o hub.Options) *meshed {
 	}
 	n := &meshed{node: node}
 	if m.linked {
-		n.direct = direct.New(direct.Options{
+		n.direct = link.NewMessages(link.MessageOptions{
 			Bus: m.bus, Process: roster.NodeOf(shared.Name), Gone: node.Gone,
 			Dial: func(ctx context.Context, inc string) (net.Conn, error) {
-				return cluster.Upgrade(ctx, node, inc, "/messages", "messages")
+				return node.Link().Open(ctx, inc, "/messages", "messages")
 			},
 		})
 		shared.Direct = n.direct
 		n.link = node.Serve(listener, nodes.TLS, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if conn, err := cluster.TakeOver(w, r, "messages"); err == nil {
+			if conn, err := link.TakeOver(w, r, "messages"); err == nil {
 				n.direct.Accept(conn)
 			}
 		}))

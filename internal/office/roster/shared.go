@@ -44,7 +44,7 @@ type Options struct {
 	Docs store.Docs
 	Bus  store.Bus
 	// Direct carries the messages from one hub to another, in order. Nil is Bus. A Bus with a
-	// Queue, as package direct has, sends several of them at once.
+	// Queue, as link.Messages has, sends several of them at once.
 	Direct store.Bus
 	Node   Node
 	// Admitted reports whether the store knows the node. Until then it takes no members: others would find that their node

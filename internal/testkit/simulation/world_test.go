@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/queue"
 	"github.com/weir-mcp/weir/internal/store"
@@ -69,7 +70,7 @@ type node struct {
 	bus      *storetest.BusFaults
 	busy     atomic.Int64 // messages of the bus that have failed
 	listener *memnet.Listener
-	link     *cluster.Link
+	link     *link.Server
 	sessions http.Handler
 	tasks    *queue.Queue
 	hub      *hub.Hub
@@ -211,7 +212,7 @@ func (w *world) start(i int) {
 	}
 	n.serveSessions()
 	n.link = n.Serve(n.listener, nil, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		id, _, _ := cluster.Caller(r.Context())
+		id, _, _ := link.Caller(r.Context())
 		n.sessions.ServeHTTP(rw, r.WithContext(identity.With(r.Context(), id)))
 	}))
 	n.serveTasks()

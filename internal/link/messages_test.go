@@ -1,4 +1,4 @@
-package direct_test
+package link_test
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/store/direct"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
 )
 
 // pair is a sender and a receiver, with another Bus between them.
 type pair struct {
 	other store.Bus
-	a, b  *direct.Bus
+	a, b  *link.Messages
 	count *counted
 
 	mu    sync.Mutex // guards below
@@ -88,8 +88,8 @@ func newPair(t *testing.T) *pair {
 		return ""
 	}
 	gone := func(string) bool { return p.gone.Load() }
-	p.b = direct.New(direct.Options{Bus: p.other, Process: func(string) string { return "" }, Gone: gone})
-	p.a = direct.New(direct.Options{Bus: p.count, Process: process, Dial: p.dial, Gone: gone})
+	p.b = link.NewMessages(link.MessageOptions{Bus: p.other, Process: func(string) string { return "" }, Gone: gone})
+	p.a = link.NewMessages(link.MessageOptions{Bus: p.count, Process: process, Dial: p.dial, Gone: gone})
 	t.Cleanup(func() { p.a.Close(); p.b.Close() })
 	return p
 }

@@ -1,22 +1,34 @@
-package framed
+package link
 
 import (
 	"encoding/binary"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+
+	"github.com/weir-mcp/weir/internal/store"
 )
 
-// A frame is a kind, its length in three bytes, and what follows:
+// A frame is a kind, its length in three bytes, and the rest. On a connection for exchanges:
 //
-//	request  method target host header body
-//	whole    status header body    a response
-//	head     status header body    its begin
+//	request  method target host lines body
+//	whole    status lines body     a response
+//	head     status lines body     its start
 //	data     body                  more of it
 //	last     body                  its end
 //	bye                            the server ends the connection and has not run the request
 //
-// A text is its length as an unsigned varint, and its bytes. A status has two bytes. A header is the number of
-// its lines in two bytes, then name and value of each. A body is the rest.
+// On a connection for messages:
+//
+//	tell    subject header body
+//	ask     number subject header body
+//	answer  number header body
+//	absent  number                  the subject has no listener
+//
+// A number is an unsigned varint. A text is its length as a number, and its bytes. A status has two bytes. Lines are
+// their count in two bytes, then name and value of each. A header is the number of its names, then name and value of
+// each. A body is the rest.
 const (
 	kindRequest = iota + 1
 	kindWhole
@@ -24,6 +36,10 @@ const (
 	kindData
 	kindLast
 	kindBye
+	kindTell
+	kindAsk
+	kindAnswer
+	kindAbsent
 )
 
 const (
@@ -31,17 +47,21 @@ const (
 	frameHead = 4
 	// MaxBody bounds the body of a request.
 	MaxBody = 64 << 10
-	// maxFrame bounds a frame: a body, and headers of the size that a server of this program takes.
+	// maxFrame bounds a frame of an exchange: a body, and headers of the size that a server of this program takes.
 	maxFrame = MaxBody + 256<<10
+	// maxMessage bounds a frame of a message: the largest body, and the rest.
+	maxMessage = store.MaxMessage + 64<<10
 	// maxOut is the size from which the body of a response goes out before its end.
 	maxOut = 32 << 10
 	// keepBuffer bounds the buffers that are kept for the next exchange.
 	keepBuffer = 64 << 10
+	// readBuffer is the first size of the buffer of a connection.
+	readBuffer = 4 << 10
 )
 
-var errFrame = errors.New("framed: a frame cannot be read")
+var errFrame = errors.New("a frame of another node cannot be read")
 
-// begin appends the begin of a frame, whose length is set by end.
+// begin appends the head of a frame, whose length is set by end.
 func begin(b []byte, kind byte) []byte { return append(b, kind, 0, 0, 0) }
 
 // end sets the length of the frame that starts at a place of b.
@@ -86,7 +106,7 @@ func appendRequest(b []byte, r *http.Request) (out []byte, lines int) {
 	return b, n
 }
 
-// head is the begin of a request or of a response.
+// head is the start of a request or of a response.
 type head struct {
 	method, target, host string
 	status               int
@@ -97,7 +117,7 @@ type head struct {
 func readHead(kind byte, b []byte, m *memo) (h head, body []byte, err error) {
 	r := reader{b: b, m: m}
 	if kind == kindRequest {
-		h.method, h.target, h.host = r.text("\x00method"), r.text("\x00target"), r.text("\x00host")
+		h.method, h.target, h.host = r.known("\x00method"), r.known("\x00target"), r.known("\x00host")
 	} else {
 		h.status = r.short()
 	}
@@ -108,26 +128,91 @@ func readHead(kind byte, b []byte, m *memo) (h head, body []byte, err error) {
 	return h, r.b, nil
 }
 
-// reader reads a frame.
+// inbound reads the frames of a connection.
+type inbound struct {
+	nc   net.Conn
+	in   []byte // the bytes that were read
+	r, w int    // in[r:w] is not taken yet
+}
+
+// fill reads until n bytes are there that are not taken.
+func (x *inbound) fill(n int) error {
+	if x.r == x.w {
+		x.r, x.w = 0, 0
+	}
+	if len(x.in)-x.r < n {
+		in := x.in
+		if len(in) < n {
+			in = make([]byte, max(n, readBuffer))
+		}
+		x.w = copy(in, x.in[x.r:x.w])
+		x.in, x.r = in, 0
+	}
+	for x.w-x.r < n {
+		got, err := x.nc.Read(x.in[x.w:])
+		x.w += got
+		if err != nil && x.w-x.r < n {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// next takes the head of a frame, and returns its kind and the length of the rest, which is at most limit.
+func (x *inbound) next(limit int) (kind byte, n int, err error) {
+	if err := x.fill(frameHead); err != nil {
+		return 0, 0, err
+	}
+	b := x.in[x.r:]
+	x.r += frameHead
+	if n = size(b); n > limit {
+		return 0, 0, errFrame
+	}
+	return b[0], n, nil
+}
+
+// take returns a copy of the next n bytes, which belongs to the caller.
+func (x *inbound) take(n int) ([]byte, error) {
+	b := make([]byte, n)
+	had := copy(b, x.in[x.r:x.w])
+	x.r += had
+	_, err := io.ReadFull(x.nc, b[had:])
+	return b, err
+}
+
+// reader reads the rest of a frame.
 type reader struct {
 	b      []byte
-	m      *memo
+	m      *memo // of a connection for exchanges
 	failed bool
 }
 
-func (r *reader) bytes() []byte {
+func (r *reader) number() uint64 {
 	n, size := binary.Uvarint(r.b)
-	if size <= 0 || n > uint64(len(r.b)-size) {
+	if size <= 0 {
+		r.failed, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) bytes() []byte {
+	n := r.number()
+	if n > uint64(len(r.b)) {
 		r.failed, r.b = true, nil
 		return nil
 	}
-	out := r.b[size : size+int(n)]
-	r.b = r.b[size+int(n):]
+	out := r.b[:n]
+	r.b = r.b[n:]
 	return out
 }
 
-// text reads a text that often is the one under the same name before.
-func (r *reader) text(name string) string { return r.m.line([]byte(name)).take(r.bytes()) }
+// known reads a text that often is the one under the same name before.
+func (r *reader) known(name string) string { return r.m.line([]byte(name)).take(r.bytes()) }
 
 func (r *reader) short() int {
 	if len(r.b) < 2 {
@@ -155,6 +240,37 @@ func (r *reader) lines() http.Header {
 			continue
 		}
 		h[l.name] = all[i : i+1 : i+1]
+	}
+	return h
+}
+
+func (r *reader) header() store.Header {
+	n := r.number()
+	if n == 0 {
+		return nil
+	}
+	if n > uint64(len(r.b))/2 {
+		r.failed = true
+		return nil
+	}
+	// One copy has all names and values: each of them by itself would be an allocation.
+	start := r.b
+	for range 2 * n {
+		r.bytes()
+	}
+	if r.failed {
+		return nil
+	}
+	all, left := string(start[:len(start)-len(r.b)]), start
+	text := func() string {
+		size, bytes := binary.Uvarint(left)
+		out := all[bytes : bytes+int(size)]
+		left, all = left[bytes+int(size):], all[bytes+int(size):]
+		return out
+	}
+	h := make(store.Header, n)
+	for i := range h {
+		h[i] = [2]string{text(), text()}
 	}
 	return h
 }

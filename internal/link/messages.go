@@ -1,4 +1,4 @@
-package direct
+package link
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// dialTime bounds a dial, and changeTime the question before messages change to a connection.
-	dialTime   = 5 * time.Second
-	changeTime = 2 * time.Second
+	// messageDial bounds a dial, and changeTime the question before messages change to a connection.
+	messageDial = 5 * time.Second
+	changeTime  = 2 * time.Second
 	// dialPause is the wait before a process is dialled again, and before a subject tries again to change.
 	dialPause = 10 * time.Second
 	// maxStrangers bounds the processes of which it is remembered that they were sent messages before they were known.
@@ -36,14 +36,14 @@ var errLate = errors.New("no answer in time")
 // question, and may live: it is no store.ErrNobody.
 var errBroken = fmt.Errorf("%w: the connection ended before the answer", store.ErrUnavailable)
 
-// Options configures a Bus.
-type Options struct {
+// MessageOptions configures Messages.
+type MessageOptions struct {
 	// Bus carries all other messages. It stays open.
 	Bus store.Bus
 	// Process returns the process that listens to a subject, or "" for a subject of only the other
 	// Bus.
 	Process func(subject string) string
-	// Dial connects to the Accept of the Bus of a process.
+	// Dial connects to the Accept of the Messages of a process.
 	Dial func(ctx context.Context, process string) (net.Conn, error)
 	// Gone reports whether a process has ended. Nothing is kept for it then.
 	Gone func(process string) bool
@@ -51,9 +51,23 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Bus is a store.Bus. It is safe for concurrent use.
-type Bus struct {
-	o      Options
+// Messages is a store.Bus whose messages to one process go over a connection to that process, as soon as
+// there is one. Everything else goes over another Bus.
+//
+//	Tell, Ask ─┬─ to a process with a connection ─▶ frames ─▶ its listeners
+//	           └─ to all others ─▶ the other Bus
+//
+// A message over the connection is written and read once each. Over a server in between it is written and read
+// twice, and wakes four goroutines more.
+//
+// Messages of one subject arrive in order, or not at all, also where they change from the other Bus to the
+// connection: a question over the other Bus comes first, and messages that are sent before its answer wait.
+// One case is excepted: when a connection ends, its last messages may be handled after later ones, which go over the
+// other Bus. Senders to whom that matters number their messages.
+//
+// Its owner dials and accepts the connections. It is safe for concurrent use.
+type Messages struct {
+	o      MessageOptions
 	log    *slog.Logger
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -71,7 +85,7 @@ type Bus struct {
 	heard   map[string][]*listener
 }
 
-var _ store.Bus = (*Bus)(nil)
+var _ store.Bus = (*Messages)(nil)
 
 // peer is a process that messages are sent to.
 type peer struct {
@@ -118,18 +132,18 @@ func (l *listener) take(m store.Message) {
 	}
 }
 
-// New returns a Bus. The caller closes it.
-func New(o Options) *Bus {
+// NewMessages returns Messages. The caller closes them.
+func NewMessages(o MessageOptions) *Messages {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{o: o, log: o.Logger, streams: map[*stream]struct{}{}, peers: map[string]*peer{}, strangers: map[string]struct{}{}, heard: map[string][]*listener{}}
+	b := &Messages{o: o, log: o.Logger, streams: map[*stream]struct{}{}, peers: map[string]*peer{}, strangers: map[string]struct{}{}, heard: map[string][]*listener{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
 
 // Close ends all connections, fails the questions that wait for answers over them, and waits for that.
-func (b *Bus) Close() {
+func (b *Messages) Close() {
 	b.mu.Lock()
 	b.closed = true
 	all := slices.Collect(maps.Keys(b.streams))
@@ -142,14 +156,14 @@ func (b *Bus) Close() {
 }
 
 // Accept serves a connection that another process has dialled, and returns at once. It owns the connection.
-func (b *Bus) Accept(conn net.Conn) {
-	if b.begin(conn, nil) == nil {
+func (b *Messages) Accept(conn net.Conn) {
+	if b.serve(conn, nil) == nil {
 		_ = conn.Close()
 	}
 }
 
-// begin serves a connection. It returns nil after Close.
-func (b *Bus) begin(conn net.Conn, p *peer) *stream {
+// serve serves a connection. It returns nil after Close.
+func (b *Messages) serve(conn net.Conn, p *peer) *stream {
 	s := newStream(b, conn)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +188,7 @@ func (b *Bus) begin(conn net.Conn, p *peer) *stream {
 }
 
 // to returns the peer that listens to a subject, nil if messages to it go over the other Bus.
-func (b *Bus) to(subject string) *peer {
+func (b *Messages) to(subject string) *peer {
 	process := b.o.Process(subject)
 	if process == "" {
 		return nil
@@ -205,7 +219,7 @@ func (b *Bus) to(subject string) *peer {
 }
 
 // retire ends the connection to a process that is gone. The caller may hold peersMu.
-func (b *Bus) retire(p *peer) {
+func (b *Messages) retire(p *peer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -222,7 +236,7 @@ func (b *Bus) retire(p *peer) {
 }
 
 // dial connects to a peer in the background, unless that was tried a moment ago. The caller holds the peer's mu.
-func (b *Bus) dial(p *peer) {
+func (b *Messages) dial(p *peer) {
 	if p.dialing || p.stream != nil || time.Now().Before(p.again) {
 		return
 	}
@@ -233,7 +247,7 @@ func (b *Bus) dial(p *peer) {
 	}
 	p.dialing = true
 	b.work.Go(func() {
-		ctx, cancel := context.WithTimeout(b.ctx, dialTime)
+		ctx, cancel := context.WithTimeout(b.ctx, messageDial)
 		defer cancel()
 		conn, err := b.o.Dial(ctx, p.process)
 		p.mu.Lock()
@@ -243,14 +257,14 @@ func (b *Bus) dial(p *peer) {
 			b.log.Debug("messages to a node go over NATS: it takes no connection for them", "inc", p.process, "err", err)
 			return
 		}
-		if p.stream = b.begin(conn, p); p.stream == nil {
+		if p.stream = b.serve(conn, p); p.stream == nil {
 			_ = conn.Close()
 		}
 	})
 }
 
 // ended takes the messages of a peer back to the other Bus.
-func (b *Bus) ended(p *peer, s *stream) {
+func (b *Messages) ended(p *peer, s *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stream == s {
@@ -264,7 +278,7 @@ func (b *Bus) ended(p *peer, s *stream) {
 }
 
 // queue puts a message in line. f is nil for Tell. The returned stream is to be flushed; nil: the message is on its way.
-func (b *Bus) queue(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (*stream, error) {
+func (b *Messages) queue(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (*stream, error) {
 	s, err := b.choose(p, subject, h, body, timeout, f)
 	if s == nil || s.queue(subject, h, body, timeout, f) {
 		return s, err
@@ -273,7 +287,7 @@ func (b *Bus) queue(p *peer, subject string, h store.Header, body []byte, timeou
 }
 
 // elsewhere sends a message over the other Bus.
-func (b *Bus) elsewhere(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) error {
+func (b *Messages) elsewhere(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) error {
 	if f == nil {
 		return b.o.Bus.Tell(subject, h, body)
 	}
@@ -282,7 +296,7 @@ func (b *Bus) elsewhere(subject string, h store.Header, body []byte, timeout tim
 }
 
 // choose returns the connection for a message. With nil, the message has been sent over the other Bus, or waits.
-func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (*stream, error) {
+func (b *Messages) choose(p *peer, subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (*stream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, known := p.routes[subject]
@@ -316,7 +330,7 @@ func (b *Bus) choose(p *peer, subject string, h store.Header, body []byte, timeo
 
 // change sends what has waited: over the connection, or over the other Bus if the question had no answer. The messages
 // of other subjects keep the connection.
-func (b *Bus) change(p *peer, subject string, err error) {
+func (b *Messages) change(p *peer, subject string, err error) {
 	p.mu.Lock()
 	waited := p.routes[subject]
 	r := route{via: waited.next}
@@ -341,14 +355,14 @@ func (b *Bus) change(p *peer, subject string, err error) {
 }
 
 // Tell implements store.Bus.
-func (b *Bus) Tell(subject string, h store.Header, body []byte) error {
+func (b *Messages) Tell(subject string, h store.Header, body []byte) error {
 	send, err := b.Queue(subject, h, body, 0, nil)
 	send()
 	return err
 }
 
 // Ask implements store.Bus. A question whose connection ends fails with a store.ErrUnavailable, at once.
-func (b *Bus) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
+func (b *Messages) Ask(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) {
 	send, err := b.Queue(subject, h, body, timeout, f)
 	send()
 	if err != nil {
@@ -359,7 +373,7 @@ func (b *Bus) Ask(subject string, h store.Header, body []byte, timeout time.Dura
 // Queue is Ask, or Tell if f is nil, of a caller that holds a lock under which messages get their order. The message has
 // its place in the order when Queue returns, and the caller calls send without the lock: it may take as long as a write.
 // The message belongs to the caller again when Queue returns. If it returns an error, f is not called.
-func (b *Bus) Queue(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error) {
+func (b *Messages) Queue(subject string, h store.Header, body []byte, timeout time.Duration, f func(store.Message, error)) (send func(), err error) {
 	p := b.to(subject)
 	if p == nil {
 		return sent, b.elsewhere(subject, h, body, timeout, f) // an Ask there tells f of its errors
@@ -378,7 +392,7 @@ func (b *Bus) Queue(subject string, h store.Header, body []byte, timeout time.Du
 func sent() {}
 
 // Listen implements store.Bus.
-func (b *Bus) Listen(subject string, f func(store.Message)) (stop func(), err error) {
+func (b *Messages) Listen(subject string, f func(store.Message)) (stop func(), err error) {
 	l := &listener{f: f}
 	end, err := b.o.Bus.Listen(subject, func(m store.Message) {
 		if m.Reply != nil && m.Header.Get(headerChange) != "" {
@@ -408,7 +422,7 @@ func (b *Bus) Listen(subject string, f func(store.Message)) (stop func(), err er
 }
 
 // hand gives a message to the listeners of its subject, and reports whether there are any.
-func (b *Bus) hand(m store.Message) bool {
+func (b *Messages) hand(m store.Message) bool {
 	b.heardMu.RLock()
 	all := b.heard[m.Subject]
 	b.heardMu.RUnlock()

@@ -1,4 +1,4 @@
-package clusterkey
+package link
 
 import (
 	"crypto/ed25519"

@@ -1,4 +1,4 @@
-package framed
+package link
 
 import (
 	"context"
@@ -15,22 +15,20 @@ import (
 	"github.com/weir-mcp/weir/internal/net/hop"
 )
 
-// ErrNotSent says that the server has not run a request and will not.
+// ErrNotSent says that the other node has not run a request and will not, so it may be sent again.
 var ErrNotSent = errors.New("the request was not sent")
 
 const (
 	maxIdle  = 256
 	idleTime = 90 * time.Second
-	// readBuffer is the first size of the buffer of a connection.
-	readBuffer = 4 << 10
 )
 
 // past is a deadline that ends reads and writes at once.
 var past = time.Unix(1, 0)
 
-// Takes reports whether a request is one that this package carries: a POST with a small body that can be read
+// isSmall reports whether a request goes as a frame: a POST with a small body that can be read
 // at once. A response may be of any kind except an upgrade.
-func Takes(r *http.Request) bool {
+func isSmall(r *http.Request) bool {
 	if r.Method != http.MethodPost || r.ContentLength < 0 || r.ContentLength > MaxBody || len(r.TransferEncoding) > 0 || r.Trailer != nil {
 		return false
 	}
@@ -42,8 +40,8 @@ func Takes(r *http.Request) bool {
 	return !upgrades && !expects && hop.CanProbe
 }
 
-// Client carries exchanges to one server. It is safe for concurrent use.
-type Client struct {
+// exchangeClient carries exchanges to one node. It is safe for concurrent use.
+type exchangeClient struct {
 	dial func(ctx context.Context) (net.Conn, error)
 
 	mu     sync.Mutex // guards below
@@ -53,11 +51,13 @@ type Client struct {
 	armed  bool // sweep will call expire
 }
 
-// NewClient returns a Client. dial makes a connection that Server.Serve gets at its other end.
-func NewClient(dial func(ctx context.Context) (net.Conn, error)) *Client { return &Client{dial: dial} }
+// newExchangeClient returns an exchangeClient. dial makes a connection that exchangeServer.Serve gets at its other end.
+func newExchangeClient(dial func(ctx context.Context) (net.Conn, error)) *exchangeClient {
+	return &exchangeClient{dial: dial}
+}
 
 // Close closes the idle connections. Those that carry an exchange are closed after it.
-func (c *Client) Close() {
+func (c *exchangeClient) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -68,7 +68,7 @@ func (c *Client) Close() {
 }
 
 // drop closes the n connections that were idle for longest. The caller holds mu.
-func (c *Client) drop(n int) {
+func (c *exchangeClient) drop(n int) {
 	for _, old := range c.idle[:n] {
 		_ = old.nc.Close()
 	}
@@ -78,7 +78,7 @@ func (c *Client) drop(n int) {
 }
 
 // expire closes the connections that were idle for too long.
-func (c *Client) expire() {
+func (c *exchangeClient) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
@@ -91,7 +91,7 @@ func (c *Client) expire() {
 	}
 }
 
-func (c *Client) put(x *conn) {
+func (c *exchangeClient) put(x *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || len(c.idle) >= maxIdle {
@@ -112,7 +112,7 @@ func (c *Client) put(x *conn) {
 }
 
 // get returns the connection that became idle last and that the server has not closed, or a new one.
-func (c *Client) get(ctx context.Context) (*conn, error) {
+func (c *exchangeClient) get(ctx context.Context) (*conn, error) {
 	for {
 		x := c.pop()
 		if x == nil {
@@ -127,7 +127,7 @@ func (c *Client) get(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
-	x := &conn{client: c, nc: nc, probe: hop.NewProbe(nc)}
+	x := &conn{client: c, inbound: inbound{nc: nc}, probe: hop.NewProbe(nc)}
 	x.interrupt = func() {
 		x.interrupted.Store(true)
 		_ = nc.SetDeadline(past)
@@ -135,7 +135,7 @@ func (c *Client) get(ctx context.Context) (*conn, error) {
 	return x, nil
 }
 
-func (c *Client) pop() *conn {
+func (c *exchangeClient) pop() *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.idle) == 0 {
@@ -149,9 +149,9 @@ func (c *Client) pop() *conn {
 
 var frames = sync.Pool{New: func() any { b := make([]byte, 0, readBuffer); return &b }}
 
-// RoundTrip sends a request that Takes says yes to. ErrNotSent says that it does not run. After another error it may
+// RoundTrip sends a request for which isSmall says yes. ErrNotSent says that it does not run. After another error it may
 // have run. The caller closes the body of the response.
-func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c *exchangeClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	buf := frames.Get().(*[]byte)
 	defer func() {
 		if cap(*buf) <= keepBuffer {
@@ -208,17 +208,14 @@ func encode(b []byte, r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// conn is a connection of a Client. It carries one exchange at a time.
+// conn is a connection of an exchangeClient. It carries one exchange at a time.
 type conn struct {
-	client *Client
-	nc     net.Conn
+	inbound
+	client *exchangeClient
 	probe  *hop.Probe
 	memo   memo
 	used   bool      // it has carried an exchange before
 	since  time.Time // when it became idle
-
-	in   []byte // what was read
-	r, w int    // in[r:w] is not taken yet
 
 	interrupt   func() // ends the reads and writes of the exchange
 	interrupted atomic.Bool
@@ -234,7 +231,7 @@ func (x *conn) exchange(ctx context.Context, r *http.Request, frame []byte) (*ht
 		x.finish(false)
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, err) // a part of a frame does not run
 	}
-	kind, n, err := x.next()
+	kind, n, err := x.next(maxFrame)
 	if err != nil {
 		x.finish(false)
 		return nil, fmt.Errorf("no response: %w", err)
@@ -273,45 +270,6 @@ func (x *conn) exchange(ctx context.Context, r *http.Request, frame []byte) (*ht
 	}
 	resp.Body = &body{x: x, ctx: ctx, left: len(rest), last: kind == kindWhole}
 	return resp, nil
-}
-
-// fill reads until n bytes are there that are not taken.
-func (x *conn) fill(n int) error {
-	if x.r == x.w {
-		x.r, x.w = 0, 0
-	}
-	if len(x.in)-x.r < n {
-		in := x.in
-		if len(in) < n {
-			in = make([]byte, max(n, readBuffer))
-		}
-		x.w = copy(in, x.in[x.r:x.w])
-		x.in, x.r = in, 0
-	}
-	for x.w-x.r < n {
-		got, err := x.nc.Read(x.in[x.w:])
-		x.w += got
-		if err != nil && x.w-x.r < n {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-// next takes the start of a frame, and returns its kind and the length of the rest.
-func (x *conn) next() (kind byte, n int, err error) {
-	if err := x.fill(frameHead); err != nil {
-		return 0, 0, err
-	}
-	b := x.in[x.r:]
-	x.r += frameHead
-	if n = size(b); n > maxFrame {
-		return 0, 0, errFrame
-	}
-	return b[0], n, nil
 }
 
 // finish ends an exchange. The connection becomes idle if again is set and nothing is left on it; else it is closed.
@@ -385,7 +343,7 @@ func (b *body) read(p []byte) (int, error) {
 		if b.last {
 			return 0, io.EOF
 		}
-		kind, n, err := x.next()
+		kind, n, err := x.next(maxFrame)
 		if err != nil {
 			return 0, err
 		}

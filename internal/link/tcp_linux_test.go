@@ -1,4 +1,4 @@
-package cluster
+package link
 
 import (
 	"net"
@@ -14,7 +14,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	near, err := dialer().DialContext(t.Context(), "tcp", l.Addr().String())
+	near, err := Dialer().DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

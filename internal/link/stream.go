@@ -1,11 +1,9 @@
-package direct
+package link
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -13,42 +11,21 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// A frame is its length in four bytes, a kind, and what follows:
-//
-//	tell    subject header body
-//	ask     id subject header body
-//	answer  id header body
-//	absent  id                      the subject has no listener
-//
-// Numbers are unsigned varints; a text is its length and its bytes; a header is the number of its names, then each name
-// and value; a body is the rest.
 const (
-	kindTell = iota + 1
-	kindAsk
-	kindAnswer
-	kindAbsent
-)
-
-const (
-	// maxFrame bounds a frame: a message of the largest size and what stands before its body.
-	maxFrame = store.MaxMessage + 64<<10
 	// maxWaiting bounds the bytes that wait to be written. A connection that has more ends.
 	maxWaiting = 16 << 20
 	// writeTime bounds a write. The deadline is renewed when half of it is over.
 	writeTime = 8 * time.Second
-	// keepBuffer bounds the buffers that are kept for the next frames.
-	keepBuffer = 64 << 10
-	readBuffer = 16 << 10
 	// atOnce bounds the bytes that the other process may not have read yet where a caller writes itself. The buffers of
 	// a connection have room for as much, so the caller does not wait for that process.
 	atOnce = 16 << 10
+	// messageBuffer is the size of the buffer from which frames are read.
+	messageBuffer = 16 << 10
 )
-
-var errFrame = errors.New("direct: a frame cannot be read")
 
 // stream is a connection.
 type stream struct {
-	bus  *Bus
+	bus  *Messages
 	conn net.Conn
 	wake chan struct{} // capacity 1: frames wait for the goroutine of write
 	done chan struct{} // closed by end
@@ -75,7 +52,7 @@ type question struct {
 	sent    uint64 // stream.sent behind the question
 }
 
-func newStream(b *Bus, conn net.Conn) *stream {
+func newStream(b *Messages, conn net.Conn) *stream {
 	s := &stream{bus: b, conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{}), asked: map[uint64]question{}}
 	s.send = s.flush
 	return s
@@ -175,7 +152,7 @@ func (s *stream) put(kind byte, id uint64, subject string, h store.Header, body 
 		b, s.spare = s.spare, nil
 	}
 	at := len(b)
-	b = append(b, 0, 0, 0, 0, kind)
+	b = begin(b, kind)
 	if kind != kindTell {
 		b = binary.AppendUvarint(b, id)
 	}
@@ -189,13 +166,9 @@ func (s *stream) put(kind byte, id uint64, subject string, h store.Header, body 
 		}
 		b = append(b, body...)
 	}
-	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	end(b, at)
 	s.waiting = b
 	s.sent += uint64(len(b) - at)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // flush writes what waits, unless another goroutine does: here, or in the goroutine of write if the other process may not
@@ -291,37 +264,32 @@ func (s *stream) settle(id uint64, m store.Message, err error) {
 
 // read takes frames until the connection ends.
 func (s *stream) read() error {
-	in := bufio.NewReaderSize(s.conn, readBuffer)
+	in := inbound{nc: s.conn, in: make([]byte, messageBuffer)}
 	for {
-		head, err := in.Peek(4)
+		kind, n, err := in.next(maxMessage)
 		if err != nil {
 			return err
 		}
-		size := binary.BigEndian.Uint32(head)
-		if size == 0 || size > maxFrame {
-			return errFrame
-		}
-		frame := make([]byte, size)
-		_, _ = in.Discard(4) // they have been seen
-		if _, err := io.ReadFull(in, frame); err != nil {
+		frame, err := in.take(n)
+		if err != nil {
 			return err
 		}
-		if err := s.take(frame); err != nil {
+		if err := s.take(kind, frame); err != nil {
 			return err
 		}
 	}
 }
 
 // take handles a frame, which it owns.
-func (s *stream) take(frame []byte) error {
-	kind, rest := frame[0], reader{b: frame[1:]}
+func (s *stream) take(kind byte, frame []byte) error {
+	rest := reader{b: frame}
 	var id uint64
 	if kind != kindTell {
 		id = rest.number()
 	}
 	subject := ""
 	if kind == kindTell || kind == kindAsk {
-		subject = rest.text()
+		subject = string(rest.bytes())
 	}
 	m := store.Message{Subject: subject}
 	if kind != kindAbsent {
@@ -365,72 +333,4 @@ func (s *stream) answer(kind byte, id uint64, h store.Header, body []byte) error
 	s.mu.Unlock()
 	s.flushFor(true)
 	return nil
-}
-
-// reader reads a frame.
-type reader struct {
-	b      []byte
-	failed bool
-}
-
-func (r *reader) number() uint64 {
-	n, size := binary.Uvarint(r.b)
-	if size <= 0 {
-		r.failed, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[size:]
-	return n
-}
-
-func (r *reader) text() string {
-	n := r.number()
-	if n > uint64(len(r.b)) {
-		r.failed, r.b = true, nil
-		return ""
-	}
-	out := string(r.b[:n])
-	r.b = r.b[n:]
-	return out
-}
-
-func (r *reader) header() store.Header {
-	n := r.number()
-	if n == 0 {
-		return nil
-	}
-	if n > uint64(len(r.b))/2 {
-		r.failed = true
-		return nil
-	}
-	// One copy has all names and values: each of them by itself would be an allocation.
-	begin := r.b
-	for range 2 * n {
-		r.skip()
-	}
-	if r.failed {
-		return nil
-	}
-	all, left := string(begin[:len(begin)-len(r.b)]), begin
-	text := func() string {
-		size, bytes := binary.Uvarint(left)
-		out := all[bytes : bytes+int(size)]
-		left, all = left[bytes+int(size):], all[bytes+int(size):]
-		return out
-	}
-	h := make(store.Header, n)
-	for i := range h {
-		h[i] = [2]string{text(), text()}
-	}
-	return h
-}
-
-// skip skips a text.
-func (r *reader) skip() {
-	n := r.number()
-	if n > uint64(len(r.b)) {
-		r.failed, r.b = true, nil
-		return
-	}
-	r.b = r.b[n:]
 }

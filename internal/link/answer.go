@@ -1,4 +1,4 @@
-package framed
+package link
 
 import (
 	"context"
@@ -29,8 +29,8 @@ const (
 	abortTime = 2 * time.Second
 )
 
-// Server serves exchanges. It is safe for concurrent use.
-type Server struct {
+// exchangeServer serves exchanges. It is safe for concurrent use.
+type exchangeServer struct {
 	handler http.Handler
 	log     *slog.Logger
 	work    sync.WaitGroup
@@ -40,15 +40,15 @@ type Server struct {
 	ending bool
 }
 
-// NewServer returns a Server. The handler may neither hijack connections nor keep the body of a request.
-func NewServer(handler http.Handler, log *slog.Logger) *Server {
-	return &Server{handler: handler, log: log, conns: map[*served]struct{}{}}
+// newExchangeServer returns an exchangeServer. The handler may neither hijack connections nor keep the body of a request.
+func newExchangeServer(handler http.Handler, log *slog.Logger) *exchangeServer {
+	return &exchangeServer{handler: handler, log: log, conns: map[*served]struct{}{}}
 }
 
-// Serve serves a connection that a Client has made, and returns at once. It owns the connection. During Shutdown, it tells
+// Serve serves a connection that an exchangeClient has made, and returns at once. It owns the connection. During Shutdown, it tells
 // the client that nothing runs, which takes half a second at most.
-func (s *Server) Serve(nc net.Conn) {
-	c := &served{s: s, nc: nc}
+func (s *exchangeServer) Serve(nc net.Conn) {
+	c := &served{s: s, inbound: inbound{nc: nc}}
 	if !s.begin(c) {
 		c.bye()
 		_ = nc.Close()
@@ -56,7 +56,7 @@ func (s *Server) Serve(nc net.Conn) {
 }
 
 // begin serves a connection in the background. It returns false if the server ends.
-func (s *Server) begin(c *served) bool {
+func (s *exchangeServer) begin(c *served) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
@@ -74,7 +74,7 @@ func (s *Server) begin(c *served) bool {
 
 // Shutdown takes no further exchanges, waits for those that run until ctx ends, and closes the rest. It leaves a handler
 // behind that does not heed its context, as the server of net/http does: the end of the process must not wait for it.
-func (s *Server) Shutdown(ctx context.Context) {
+func (s *exchangeServer) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.ending = true
 	for c := range s.conns {
@@ -103,20 +103,18 @@ func (s *Server) Shutdown(ctx context.Context) {
 	}
 }
 
-func (s *Server) ends() bool {
+func (s *exchangeServer) ends() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ending
 }
 
-// served is a connection of a Server.
+// served is a connection of an exchangeServer.
 type served struct {
-	s     *Server
-	nc    net.Conn
+	inbound
+	s     *exchangeServer
 	base  context.Context // of all exchanges
 	memo  memo
-	in    []byte
-	r, w  int       // in[r:w] is not taken yet
 	until time.Time // the read deadline
 	out   []byte    // frames of the response that are not written yet
 
@@ -191,7 +189,7 @@ func (c *served) serve() {
 	c.watcher = time.AfterFunc(time.Hour, c.watch)
 	c.watcher.Stop()
 	for {
-		n, err := c.next()
+		n, err := c.request()
 		if err != nil {
 			if c.s.ends() || errors.Is(err, os.ErrDeadlineExceeded) {
 				c.bye()
@@ -219,22 +217,18 @@ func (c *served) bye() {
 	_, _ = io.Copy(io.Discard, c.nc)
 }
 
-// next waits for the next request and returns its length.
-func (c *served) next() (int, error) {
+// request waits for the next request and returns its length.
+func (c *served) request() (int, error) {
 	if !c.rest() {
 		return 0, net.ErrClosed
 	}
-	if c.r == c.w {
-		c.r, c.w = 0, 0
-	}
-	if err := c.fill(frameHead); err != nil {
+	kind, n, err := c.next(maxFrame)
+	if err != nil {
 		return 0, err
 	}
-	n := size(c.in[c.r:])
-	if c.in[c.r] != kindRequest || n > maxFrame {
+	if kind != kindRequest {
 		return 0, errFrame
 	}
-	c.r += frameHead
 	return n, c.fill(n)
 }
 
@@ -252,31 +246,11 @@ func (c *served) rest() bool {
 	return !gone && !c.s.ends()
 }
 
-// fill reads until n bytes are there that are not taken.
-func (c *served) fill(n int) error {
-	if len(c.in)-c.r < n {
-		in := c.in
-		if len(in) < n {
-			in = make([]byte, max(n, readBuffer))
-		}
-		c.w = copy(in, c.in[c.r:c.w])
-		c.in, c.r = in, 0
-	}
-	for c.w-c.r < n {
-		got, err := c.nc.Read(c.in[c.w:])
-		c.w += got
-		if err != nil && c.w-c.r < n {
-			return err
-		}
-	}
-	return nil
-}
-
 // handle runs an exchange, and reports whether the connection can carry another one.
 func (c *served) handle(h head, rest []byte) (again bool) {
 	ctx, cancel := context.WithCancel(c.base)
 	defer cancel()
-	r, err := c.request(ctx, h, rest)
+	r, err := c.decode(ctx, h, rest)
 	if err != nil {
 		c.s.log.Debug("a connection between nodes ends", "err", err)
 		return false
@@ -339,8 +313,8 @@ func (b *content) Close() error {
 	return nil
 }
 
-// request returns the request of an exchange.
-func (c *served) request(ctx context.Context, h head, sent []byte) (*http.Request, error) {
+// decode returns the request of an exchange.
+func (c *served) decode(ctx context.Context, h head, sent []byte) (*http.Request, error) {
 	if c.url == nil || c.target != h.target {
 		u, err := url.ParseRequestURI(h.target)
 		if err != nil {

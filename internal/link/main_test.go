@@ -1,4 +1,4 @@
-package direct_test
+package link_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package clusterkey_test
+package link_test
 
 import (
 	"bytes"
@@ -11,15 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/cluster/clusterkey"
-	"github.com/weir-mcp/weir/internal/testkit/leak"
+	"github.com/weir-mcp/weir/internal/link"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
-
-func key(t *testing.T, fill byte) *clusterkey.Key {
+func key(t *testing.T, fill byte) *link.Key {
 	t.Helper()
-	k, err := clusterkey.Parse(hex.EncodeToString(bytes.Repeat([]byte{fill}, 32)))
+	k, err := link.Parse(hex.EncodeToString(bytes.Repeat([]byte{fill}, 32)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,10 +26,10 @@ func key(t *testing.T, fill byte) *clusterkey.Key {
 // TestParse: one key in every form is one key, and errors keep the secret.
 func TestParse(t *testing.T) {
 	raw := bytes.Repeat([]byte{0xfb, 0xef}, 16)
-	var first *clusterkey.Key
+	var first *link.Key
 	for _, text := range []string{hex.EncodeToString(raw), base64.StdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw),
 		base64.RawStdEncoding.EncodeToString(raw), " " + base64.RawURLEncoding.EncodeToString(raw) + "\n"} {
-		k, err := clusterkey.Parse(text)
+		k, err := link.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +44,7 @@ func TestParse(t *testing.T) {
 		t.Error("two keys are one")
 	}
 	for _, text := range []string{"", "secret", strings.Repeat("ab", 31), strings.Repeat("secret", 8)} {
-		if _, err := clusterkey.Parse(text); err == nil || text != "" && strings.Contains(err.Error(), text) {
+		if _, err := link.Parse(text); err == nil || text != "" && strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -57,7 +54,7 @@ func TestParse(t *testing.T) {
 }
 
 // opens reports whether a key opens what another one has sealed.
-func opens(key, sealer *clusterkey.Key) bool {
+func opens(key, sealer *link.Key) bool {
 	plain, ok := key.Seal().Open("x", sealer.Seal().Seal("x", []byte("plain"), nil), nil)
 	return ok && string(plain) == "plain"
 }
@@ -78,7 +75,7 @@ func meet(t *testing.T, dialer, listener *tls.Config) (node string, err error) {
 			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 			if err = conn.(*tls.Conn).Handshake(); err == nil {
 				state := conn.(*tls.Conn).ConnectionState()
-				node = clusterkey.Node(&state)
+				node = link.NodeName(&state)
 				_, err = conn.Write([]byte("x"))
 			}
 		}
@@ -101,10 +98,10 @@ func TestTLS(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	one, two := key(t, 1), key(t, 2)
-	a := clusterkey.NewAuthority("a", one, nil, clock)
-	b := clusterkey.NewAuthority("b", one, []*clusterkey.Key{two}, clock)
-	moved := clusterkey.NewAuthority("c", two, []*clusterkey.Key{one}, clock)
-	stranger := clusterkey.NewAuthority("d", key(t, 3), nil, clock)
+	a := link.NewAuthority("a", one, nil, clock)
+	b := link.NewAuthority("b", one, []*link.Key{two}, clock)
+	moved := link.NewAuthority("c", two, []*link.Key{one}, clock)
+	stranger := link.NewAuthority("d", key(t, 3), nil, clock)
 
 	if node, err := meet(t, a.TLS(), b.TLS()); err != nil || node != "a" {
 		t.Errorf("%q, %v", node, err)

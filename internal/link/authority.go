@@ -1,4 +1,4 @@
-package clusterkey
+package link
 
 import (
 	"crypto/ed25519"
@@ -75,8 +75,8 @@ func (a *Authority) verify(s tls.ConnectionState) error {
 	return nil
 }
 
-// Node returns the name of the node at the other end of a connection.
-func Node(s *tls.ConnectionState) string {
+// NodeName returns the name of the node at the other end of a connection.
+func NodeName(s *tls.ConnectionState) string {
 	if s == nil || len(s.PeerCertificates) == 0 {
 		return ""
 	}

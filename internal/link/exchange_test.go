@@ -1,4 +1,4 @@
-package framed
+package link
 
 import (
 	"bytes"
@@ -20,19 +20,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
 
 // patience bounds what a test waits for.
 const patience = 20 * time.Second
 
-// pair is a Client and a Server with connections between them.
+// pair is an exchangeClient and an exchangeServer with connections between them.
 type pair struct {
-	*Client
-	server *Server
+	*exchangeClient
+	server *exchangeServer
 	dials  atomic.Int64
 	mu     sync.Mutex // guards below
 	last   net.Conn   // the server's end of the last connection
@@ -62,8 +58,8 @@ func newPair(t *testing.T, encrypted bool, handler http.HandlerFunc) *pair {
 			return d.DialContext(ctx, "tcp", l.Addr().String())
 		}
 	}
-	p := &pair{server: NewServer(handler, slog.New(slog.DiscardHandler))}
-	p.Client = NewClient(func(ctx context.Context) (net.Conn, error) {
+	p := &pair{server: newExchangeServer(handler, slog.New(slog.DiscardHandler))}
+	p.exchangeClient = newExchangeClient(func(ctx context.Context) (net.Conn, error) {
 		p.dials.Add(1)
 		return dial(ctx)
 	})
@@ -544,10 +540,10 @@ func TestManyCallers(t *testing.T) {
 	}
 }
 
-// TestTakes: everything that is no small POST, or waits for its client, is for HTTP.
-func TestTakes(t *testing.T) {
+// TestSmall: everything that is no small POST, or waits for its client, is for HTTP.
+func TestSmall(t *testing.T) {
 	small := post(t, t.Context(), "x")
-	if !Takes(small) {
+	if !isSmall(small) {
 		t.Error("a small POST is not taken")
 	}
 	for name, change := range map[string]func(r *http.Request){
@@ -562,7 +558,7 @@ func TestTakes(t *testing.T) {
 	} {
 		r := post(t, t.Context(), "x")
 		change(r)
-		if Takes(r) {
+		if isSmall(r) {
 			t.Errorf("%s is taken", name)
 		}
 	}

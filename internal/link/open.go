@@ -1,4 +1,4 @@
-package cluster
+package link
 
 import (
 	"bufio"
@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -16,36 +15,32 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Upgrade connects to a path of a node's peer link and makes the connection one of another protocol. The handler there
+// Open connects to a path of another node and makes the connection one of another protocol. The handler there
 // takes it with TakeOver. It goes to the node itself, never through a third one.
-func Upgrade(ctx context.Context, n *Node, inc, path, protocol string) (net.Conn, error) {
-	p, ok := n.peer(inc)
-	if !ok || p.URL == "" {
-		return nil, fmt.Errorf("%w: the node %s is gone", errNotSent, inc)
-	}
-	at, err := url.Parse(p.URL)
+func (l *Link) Open(ctx context.Context, inc, path, protocol string) (net.Conn, error) {
+	at, err := l.find(inc)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the node %s has a URL that cannot be read: %w", errNotSent, p.Name, err)
+		return nil, err
 	}
-	dial := n.o.Dial
-	if n.o.TLS != nil {
-		dial = encrypted(dial, n.o.TLS)
+	dial := l.o.Dial
+	if l.o.TLS != nil {
+		dial = encrypted(dial, l.o.TLS)
 	}
 	at.Path = path
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	address(n, inc, r)
+	address(l.o.Inc(), inc, r)
 	r.Header.Set(headerHops, strconv.Itoa(maxHops)) // no node passes it on
-	r.Header.Set(headerAs, asHeader(&identity.Identity{Principal: mcp.LocalPrincipal}))
+	SetCaller(r.Header, &identity.Identity{Principal: mcp.LocalPrincipal})
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", protocol)
 	conn, err := dial(ctx, "tcp", at.Host)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(past) })
 	err = switchTo(conn, r)
 	if !stop() && err == nil {
 		err = ctx.Err() // the deadline is set, or is about to be
@@ -79,10 +74,10 @@ func switchTo(conn net.Conn, r *http.Request) error {
 	return nil
 }
 
-// TakeOver answers a request of Upgrade and returns its connection. It refuses one for another node, or for an older
+// TakeOver answers a request of Open and returns its connection. It refuses one for another node, or for an older
 // incarnation of this one. An error has been answered.
 func TakeOver(w http.ResponseWriter, r *http.Request, protocol string) (net.Conn, error) {
-	if c, ok := r.Context().Value(callerKey{}).(carried); !ok || c.misdirected {
+	if _, _, ok := Caller(r.Context()); !ok || Misdirected(r.Context()) {
 		http.Error(w, "this connection is for another node", http.StatusMisdirectedRequest)
 		return nil, errors.New("a connection for another node")
 	}

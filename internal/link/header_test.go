@@ -1,4 +1,4 @@
-package cluster
+package link
 
 import (
 	"io"
@@ -16,14 +16,14 @@ func TestHeadersOfAConnection(t *testing.T) {
 		"Connection": {"X-Secret, mcp-session-id", "keep-alive"}, "X-Secret": {"1"}, "Keep-Alive": {"9"}, "Te": {"trailers"},
 		"Mcp-Session-Id": {"s"}, "Content-Type": {"application/json"},
 	}
-	dropHop(h)
+	DropHop(h)
 	if len(h) != 2 || h.Get("Mcp-Session-Id") != "s" || h.Get("Content-Type") == "" {
 		t.Errorf("left: %v", h)
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Vary", "Origin")
 	resp := &http.Response{StatusCode: 200, Header: http.Header{"Vary": {"Accept"}, "Connection": {"close"}}, Body: io.NopCloser(strings.NewReader("x"))}
-	if err := copyResponse(w, resp); err != nil || !slices.Equal(w.Header()["Vary"], []string{"Origin", "Accept"}) || w.Header().Get("Connection") != "" {
+	if err := Copy(w, resp); err != nil || !slices.Equal(w.Header()["Vary"], []string{"Origin", "Accept"}) || w.Header().Get("Connection") != "" {
 		t.Errorf("%v, %v", w.Header(), err)
 	}
 }
