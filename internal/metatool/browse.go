@@ -182,7 +182,7 @@ type cardsAnswer struct {
 // that a cache may keep them.
 func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 	cards := a.cards
-	sessionOf(c).offerCards(cards)
+	sessionOf(c).offerCards(a.from, cards)
 	hasScore := func(int) bool { return a.scored }
 	room := browseOverhead - 1 // 1 for a line break
 	if g.opts.CacheStable {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/artifact"
@@ -77,8 +78,9 @@ func (f *finder) tool(c *dispatch.Call, raw []byte) (*result.Selection, error) {
 }
 
 // lookup finds the tool of a tool_id in a catalog. The id must be exact: a prefix or a guess could
-// run the wrong tool. There is one exception, for tool_execute: an id that differs only in case
-// from exactly one offered id is repaired, and lookup returns the repair.
+// run the wrong tool. There are two exceptions, for tool_execute, in which lookup returns the repair: an
+// id that differs only in case from exactly one offered id, and an id that lacks only the version or
+// the hash of exactly one tool that the session was shown as it is now.
 func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*catalog.Entry, *result.Selection, error) {
 	if raw == nil {
 		return nil, nil, metaArgs(c.Verb, "tool_id is missing")
@@ -116,19 +118,21 @@ func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*c
 		if _, after, found := strings.Cut(id, "::"); found {
 			body = after
 		}
-		if one := withHash(from, body); one != "" {
-			fail.Message = "this is a part of a tool_id; call again with all of it: " + one
-			return nil, nil, fail
-		}
 		if artifact.IsHandle(id) {
 			fail.Message = fmt.Sprintf(`%s is the handle of a result and no tool_id: read it with tool_view {"handle":%[1]q,"selector":{"type":"head"}}`, text.Fit(id, 60))
 			return nil, nil, fail
 		}
-		nearest = from.Nearest(body, 5)
-		fail.Message = fmt.Sprintf("no tool has the id %q", text.Fit(id, 120))
-		if len(nearest) > 0 {
+		nearest = wholeIDs(from, body)
+		whole := len(nearest) > 0
+		if !whole {
+			nearest = from.Nearest(body, 5)
+		}
+		switch fail.Message = fmt.Sprintf("no tool has the id %q", text.Fit(id, 120)); {
+		case whole:
+			fail.Message = "part of a tool_id; call again with all of it: " + strings.Join(nearest, ", or ")
+		case len(nearest) > 0:
 			fail.Message += "; close to it: " + nearest[0]
-		} else {
+		default:
 			fail.Message += "; find tools with " + f.lists.discovery()
 		}
 	}
@@ -143,20 +147,11 @@ func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*c
 	return nil, nil, fail
 }
 
-// withHash returns the id of the one tool that an id without its hash fits, "" if there is none or
-// more than one.
-func withHash(from *catalog.Catalog, id string) string {
-	if strings.ContainsAny(id, "#@") {
-		return ""
+// wholeIDs returns the ids of tools of which an id lacks only the version or the hash, at most three.
+func wholeIDs(from *catalog.Catalog, id string) []string {
+	if id == "" {
+		return nil
 	}
-	found := ""
-	for _, near := range from.Nearest(id, 5) {
-		if bare, _, ok := strings.Cut(near, "#"); ok && bare == id {
-			if found != "" {
-				return ""
-			}
-			found = near
-		}
-	}
-	return found
+	near := slices.DeleteFunc(from.Nearest(id, 5), func(one string) bool { return !isPart(id, one) })
+	return near[:min(len(near), 3)]
 }

@@ -80,7 +80,7 @@ func TestIDWithoutItsHash(t *testing.T) {
 	h := newHarness(t, Options{})
 	id := h.ID(t, "files", "read_file")
 	s := h.Tool(t, ToolExecute, `{"tool_id":"files:read_file","args":{"path":"a"}}`)
-	if e := calltest.Failure(t, s); e.Error != "HYDRATE_FAILED" || e.Message != "this is a part of a tool_id; call again with all of it: "+id || e.Path != "files:read_file" || len(h.Called()) != 0 {
+	if e := calltest.Failure(t, s); e.Error != "HYDRATE_FAILED" || e.Message != "part of a tool_id; call again with all of it: "+id || e.Path != "files:read_file" || len(h.Called()) != 0 {
 		t.Errorf("%+v", e)
 	}
 	if n := token.Count(s.Content[0].Text); n > 60 {

@@ -137,8 +137,10 @@ func (w *wish) entries(whole *Snapshot) []*catalog.Entry {
 	}
 	switch w.kind {
 	case catalog.KindTool:
-		if e, ok := whole.Catalog.Lookup(withHash(whole.Catalog, w.name)); ok {
-			return []*catalog.Entry{e}
+		if ids := wholeIDs(whole.Catalog, w.name); len(ids) == 1 {
+			if e, ok := whole.Catalog.Lookup(ids[0]); ok {
+				return []*catalog.Entry{e}
+			}
 		}
 		return nil
 	case catalog.KindPrompt:

@@ -49,7 +49,7 @@ func (p *stablePrefix) follow(of *catalog.Catalog) {
 func (st *sessionState) hydrated(of *catalog.Catalog, id string, stable bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.offerLocked(id)
+	st.offerLocked(shownKey(of, id))
 	if !stable {
 		return
 	}

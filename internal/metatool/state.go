@@ -2,6 +2,7 @@ package metatool
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -139,7 +140,7 @@ type sessionState struct {
 	recall *recall          // what of this outlasts the process; nil: nothing. Set before the first use
 
 	mu      sync.Mutex          // guards below
-	offered map[string]struct{} // ids of tools that were browsed or hydrated
+	offered map[string]struct{} // tools that were browsed or hydrated, by shownKey
 	listed  bool                // tools/list showed them all
 	defined bool                // tools/list has been counted
 	ahead   bool                // the baseline cost was counted before the first tools/list
@@ -385,25 +386,35 @@ func (s *State) openSessions() []*sessionState {
 	return list
 }
 
-// offerCards records that tools were shown to the session.
-func (st *sessionState) offerCards(cards []catalog.Card) {
+// offerCards records that tools of a catalog were shown to the session.
+func (st *sessionState) offerCards(from *catalog.Catalog, cards []catalog.Card) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for i := range cards {
 		if cards[i].Kind == catalog.KindTool {
-			st.offerLocked(cards[i].ID)
+			st.offerLocked(shownKey(from, cards[i].ID))
 		}
 	}
 }
 
-func (st *sessionState) offerLocked(id string) {
-	if _, known := st.offered[id]; known || len(st.offered) >= maxOffered {
+// shownKey returns the id of a tool with a hash of its definition, "" for the hash of an unknown tool.
+func shownKey(from *catalog.Catalog, id string) string {
+	e, ok := from.Lookup(id)
+	if !ok {
+		return id
+	}
+	digest := e.Digest()
+	return id + "\t" + hex.EncodeToString(digest[:4])
+}
+
+func (st *sessionState) offerLocked(key string) {
+	if _, known := st.offered[key]; known || len(st.offered) >= maxOffered {
 		return
 	}
 	if st.offered == nil {
 		st.offered = make(map[string]struct{})
 	}
-	st.offered[id] = struct{}{}
+	st.offered[key] = struct{}{}
 	st.remember()
 }
 
@@ -422,5 +433,41 @@ func (st *sessionState) offeredIDs(c *catalog.Catalog) []string {
 		}
 		return ids
 	}
-	return slices.Collect(maps.Keys(st.offered))
+	ids := make([]string, 0, len(st.offered))
+	for key := range st.offered {
+		id, _, _ := strings.Cut(key, "\t")
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// offeredBare returns the tool of c whose id without its version and its hash is id, if the session was
+// shown it as it is now, and no other tool of that name at any time. Otherwise it returns nil. An id that
+// lacks only its hash may have been the whole id of another tool.
+func (st *sessionState) offeredBare(c *catalog.Catalog, id string) *catalog.Entry {
+	if strings.ContainsAny(id, "@#") {
+		return nil
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	whole, current := "", false
+	for key := range st.offered {
+		shown, digest, _ := strings.Cut(key, "\t")
+		if !isPart(id, shown) {
+			continue
+		}
+		if whole != "" && whole != shown {
+			return nil
+		}
+		whole, current = shown, current || digest != "" && shownKey(c, shown) == key
+	}
+	if e, ok := c.Lookup(whole); ok && current {
+		return e
+	}
+	return nil
+}
+
+// isPart reports whether part is an id without its version, its hash or both.
+func isPart(part, id string) bool {
+	return len(part) < len(id) && strings.HasPrefix(id, part) && (id[len(part)] == '@' || id[len(part)] == '#')
 }

@@ -96,6 +96,9 @@ const (
 	RuleStrip    Rule = "strip"     // white space around an exact id
 	RuleCaseFold Rule = "case_fold" // the only id that is equal when case is ignored
 	RulePrefix   Rule = "prefix"    // the only id that starts with it when case is ignored
+	// RuleBare is the rule of a caller that knows which definitions were shown: the only id that has a version
+	// or a hash in addition. Validate does not apply it.
+	RuleBare Rule = "bare"
 )
 
 // Reason is why a selection was rejected.
