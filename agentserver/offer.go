@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/protocol/listchange"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -69,13 +70,13 @@ func newOffer(tools []Tool, resources []Resource, prompts []Prompt) (*offer, err
 		definitions = append(definitions, raw)
 	}
 	// The catalog reads schemas within bounds and compiles them.
-	_, report := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "agent", Namespace: "agent", Tools: definitions})
+	_, report := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: "agent", Namespace: "agent", Tools: definitions})
 	for _, f := range report.Findings {
 		if f.Kind == catalog.FoundInvalid {
 			fail("tool %q: %s", f.Name, f.Message)
 		}
 	}
-	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "agent", Namespace: "agent", Tools: definitions})
+	c, _ := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: "agent", Namespace: "agent", Tools: definitions})
 	for _, e := range c.Entries() {
 		if t := o.tools[e.RawName]; t != nil {
 			t.entry = e

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // openThreshold is a firewall's threshold that lets every result of the benchmark pass, so that all
@@ -162,7 +163,7 @@ func (s *stage) url(name string) string { return "http://" + s.upstream + "/" + 
 // toolIDs are the ids that weir gives to tools of a server of this name, sorted: the id of echo is
 // the first of the ids of toolDefs.
 func toolIDs(server string, defs []json.RawMessage) []string {
-	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: server, Namespace: server, Tools: defs})
+	c, _ := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: server, Namespace: server, Tools: defs})
 	var ids []string
 	for _, e := range c.Entries() {
 		ids = append(ids, e.ID)

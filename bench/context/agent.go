@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/artifact"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/result"
@@ -112,7 +112,7 @@ func runNative(ctx context.Context, s *stage) (cost, error) {
 	list := []byte(`{"tools":[`)
 	tools := 0
 	for _, e := range s.Snapshot().Catalog.Entries() {
-		if e.Kind != catalog.KindTool {
+		if e.Kind != primitive.KindTool {
 			continue
 		}
 		if tools++; tools > 1 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -46,7 +47,7 @@ func (s *stage) close() error {
 // idOf is the tool_id of a step's tool.
 func (s *stage) idOf(st step) string {
 	for _, e := range s.Snapshot().Catalog.Of(st.Server) {
-		if e.RawName == st.Tool && e.Kind == catalog.KindTool {
+		if e.RawName == st.Tool && e.Kind == primitive.KindTool {
 			return e.ID
 		}
 	}
@@ -80,7 +81,7 @@ func startServers(ctx context.Context, file string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := upstream.NewLive(metatool.NewSnapshot(catalog.Limits{}), upstream.LiveOptions[*metatool.Snapshot]{Prepare: func(s *metatool.Snapshot) { s.Index.Prepare() }})
+	live := catalog.NewLive(metatool.NewSnapshot(catalog.Limits{}), catalog.LiveOptions[*metatool.Snapshot]{Prepare: func(s *metatool.Snapshot) { s.Index.Prepare() }})
 	m := upstream.New(upstream.Options{ClientInfo: json.RawMessage(`{"name":"context","version":"1"}`), Sink: live})
 	s := &stage{title: "real servers: " + strings.Join(names(c.Enabled()), ", "), steps: doc.Task, snapshot: live.Snapshot, peer: m.Peer}
 	s.stop = func() error {
@@ -146,7 +147,7 @@ func cannedStage(title string, servers map[string][]json.RawMessage) (*stage, er
 	for _, name := range order {
 		namespace := config.NamespaceFor(name, func(n string) bool { return taken[n] })
 		taken[namespace] = true
-		snapshot, _ = snapshot.With(catalog.Listing{Upstream: name, Namespace: namespace, Tools: servers[name]})
+		snapshot, _ = snapshot.With(primitive.Listing{Upstream: name, Namespace: namespace, Tools: servers[name]})
 	}
 	snapshot.Index.Prepare()
 	s := &stage{title: title, snapshot: func() *metatool.Snapshot { return snapshot }}
@@ -180,7 +181,7 @@ func findStep(s *metatool.Snapshot, entries []*catalog.Entry) (step, bool) {
 	for _, e := range entries {
 		words, _, _ := strings.Cut(e.Description, ".")
 		query := strings.Join(strings.Fields(strings.NewReplacer("_", " ", "-", " ").Replace(e.RawName)+" "+words), " ")
-		if len(query) > 120 || e.Kind != catalog.KindTool {
+		if len(query) > 120 || e.Kind != primitive.KindTool {
 			continue
 		}
 		args := example(e.InputSchema, 0)

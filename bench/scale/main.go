@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -48,11 +49,11 @@ func run(args []string, out io.Writer) error {
 }
 
 // listingOf makes the list of a server, with words as real ones have.
-func listingOf(server, change int) catalog.Listing {
+func listingOf(server, change int) primitive.Listing {
 	verbs := []string{"list", "get", "create", "update", "delete", "search", "export", "import", "merge", "watch"}
 	nouns := []string{"issue", "file", "invoice", "customer", "deployment", "event", "message", "request", "metric", "image", "ticket", "order", "branch", "contact", "report"}
 	name := "server" + strconv.Itoa(server)
-	l := catalog.Listing{Upstream: name, Namespace: name}
+	l := primitive.Listing{Upstream: name, Namespace: name}
 	for i := range perServer {
 		verb, noun := verbs[i%len(verbs)], nouns[(i+server)%len(nouns)]
 		l.Tools = append(l.Tools, fmt.Appendf(nil, `{"name":"%s_%s_%d","description":"%s one or more %ss of project %d and return what changed, as of %d.","inputSchema":{"type":"object","properties":{"id":{"type":"string","description":"which %s"},"project":{"type":"string"}}}}`,
@@ -70,7 +71,7 @@ func (f *fixed) Peer(context.Context, string) (mcp.Peer, error) { return nil, er
 func (f *fixed) Snapshot() *metatool.Snapshot                   { return f.snapshot }
 
 func measure(n int, out io.Writer) error {
-	var listings []catalog.Listing
+	var listings []primitive.Listing
 	for server := range n / perServer {
 		listings = append(listings, listingOf(server, 0))
 	}
@@ -141,7 +142,7 @@ func refreshes(s *metatool.Snapshot) (took []time.Duration) {
 }
 
 // refresh takes over a listing as a gateway does.
-func refresh(state *metatool.State, s *metatool.Snapshot, l catalog.Listing) *metatool.Snapshot {
+func refresh(state *metatool.State, s *metatool.Snapshot, l primitive.Listing) *metatool.Snapshot {
 	s, _ = s.With(l)
 	s.Prepare()
 	state.Refresh(s.Catalog)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -22,11 +23,11 @@ import (
 // warns of contradictions to the configuration. It implements metatool.Upstreams. It is safe for
 // concurrent use.
 //
-//	upstream.Manager ─▶ upstream.Live ─▶ refreshed ─▶ sessions, events, log
+//	upstream.Manager ─▶ catalog.Live ─▶ refreshed ─▶ sessions, events, log
 //	         --catalog ─────────┘
 type Catalog struct {
 	manager  *upstream.Manager
-	live     *upstream.Live[*metatool.Snapshot]
+	live     *catalog.Live[*metatool.Snapshot]
 	file     atomic.Pointer[metatool.SnapshotFile] // entries in addition to the upstreams'; may be nil
 	firsts   *firstListings
 	recent   recentChanges                 // of definitions
@@ -80,7 +81,7 @@ func (k *Catalog) event(name string, c *catalog.Catalog, upstream string, change
 	}
 	n := Kinds(c)
 	k.tell(telemetry.Event{
-		Time: time.Now(), Name: name, Upstream: upstream, Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Time: time.Now(), Name: name, Upstream: upstream, Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
 		Findings: len(c.Findings()), Hash: c.Hash(), Detail: summary(changes),
 	})
 }
@@ -187,7 +188,7 @@ func (k *Catalog) Info(since time.Time) *CatalogInfo {
 	c := k.Snapshot().Catalog
 	n := Kinds(c)
 	info := &CatalogInfo{
-		Hash: c.Hash(), Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Hash: c.Hash(), Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
 		Changes: k.state.Changes(), Findings: []string{}, Partial: c.Partial(),
 	}
 	if !since.IsZero() {

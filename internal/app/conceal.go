@@ -3,7 +3,7 @@ package app
 import (
 	"sync/atomic"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/text/redact"
@@ -32,7 +32,7 @@ func (c *secrets) redactor() *result.Redactor { return c.results.Load() }
 func (c *secrets) clean(text string) string { return c.redactor().Redact(visible.Text(text)) }
 
 // listing returns l without credentials.
-func (c *secrets) listing(l catalog.Listing) catalog.Listing {
+func (c *secrets) listing(l primitive.Listing) primitive.Listing {
 	set := c.credentials.Load()
 	if set == nil && c.tokens.Len() == 0 {
 		return l

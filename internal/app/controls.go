@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -109,7 +110,7 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 			}
 			return figures
 		},
-		Tools: func() int { return Kinds(e.Catalog.Snapshot().Catalog)[catalog.KindTool] },
+		Tools: func() int { return Kinds(e.Catalog.Snapshot().Catalog)[primitive.KindTool] },
 		Spans: e.Trace.Spans, Cluster: e.Store.clusterFigures(), Stream: e.Store.streamFigures(),
 	})
 	var write func(telemetry.Event)
@@ -120,4 +121,4 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 }
 
 // Kinds counts a catalog's entries by kind.
-func Kinds(c *catalog.Catalog) map[catalog.Kind]int { return c.Kinds() }
+func Kinds(c *catalog.Catalog) map[primitive.Kind]int { return c.Kinds() }

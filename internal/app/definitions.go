@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/filewatch"
 	"github.com/weir-mcp/weir/internal/lockfile"
@@ -22,7 +22,7 @@ import (
 // Definitions are the servers' definitions as they are now and as weir.lock has them. Its methods are
 // safe for concurrent use.
 //
-//	upstream.Manager ─▶ lockfile.Keeper ─▶ upstream.Live ─▶ /mcp
+//	upstream.Manager ─▶ lockfile.Keeper ─▶ catalog.Live ─▶ /mcp
 //	                          ▲      └─▶ gates ─▶ /mcps/NAME/mcp
 //	    weir.lock ─▶ filewatch┘
 type Definitions struct {
@@ -54,7 +54,7 @@ func newDefinitions(e *Engine, c *config.Config) *Definitions {
 var _ lockfile.OwnLists = (*Definitions)(nil)
 
 // OwnListings implements lockfile.OwnLists.
-func (d *Definitions) OwnListings(server string) []*catalog.Listing {
+func (d *Definitions) OwnListings(server string) []*primitive.Listing {
 	return d.manager.OwnListings(server)
 }
 
@@ -149,7 +149,7 @@ func relative(dir, text string) string {
 // neighbours returns the tools of all servers.
 func (d *Definitions) neighbours() (all []lockfile.Neighbour) {
 	for _, e := range d.catalog.Snapshot().Catalog.Entries() {
-		if e.Kind == catalog.KindTool {
+		if e.Kind == primitive.KindTool {
 			all = append(all, lockfile.Neighbour{Server: e.Upstream, ID: e.Short, Name: e.RawName})
 		}
 	}

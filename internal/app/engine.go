@@ -41,7 +41,7 @@ import (
 // weir serve and package weir serve it over HTTP or standard input, shell commands over an
 // in-process pipe.
 //
-//	config ─▶ upstream.Manager ─▶ upstream.Live (snapshot) ─▶ metatool.Gateway ─▶ mcp.Lifecycle
+//	config ─▶ upstream.Manager ─▶ catalog.Live (snapshot) ─▶ metatool.Gateway ─▶ mcp.Lifecycle
 //	              ▲ Reload                                          └─▶ artifact.Local ◀─ Plane
 //
 // The exported fields are set by New and never change.
@@ -192,7 +192,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.Kept = &KeptResults{store: held.store, redactor: e.secrets.redactor, redacts: redactResults, memory: held.pool, log: log}
 	e.Trace = newTracer(e)
 	e.observe(o.Events)
-	e.Catalog.live = upstream.NewLive(metatool.NewSnapshotWith(limitsOf(c), searches.Options()), upstream.LiveOptions[*metatool.Snapshot]{
+	e.Catalog.live = catalog.NewLive(metatool.NewSnapshotWith(limitsOf(c), searches.Options()), catalog.LiveOptions[*metatool.Snapshot]{
 		Prepare: searches.Prepare, Conceal: e.secrets.listing, Logger: log,
 		Changed: func(s *metatool.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {

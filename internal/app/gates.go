@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/lockfile"
@@ -133,13 +133,13 @@ func (u gatedUpstream) Notify(ctx context.Context, method string, params json.Ra
 // gatedLists are the lists with definitions that the lock covers, and the one of resources, which a
 // server that is refused has none of.
 var gatedLists = map[string]struct {
-	kind catalog.Kind
+	kind primitive.Kind
 	key  string
 }{
-	"tools/list":               {catalog.KindTool, "tools"},
-	"prompts/list":             {catalog.KindPrompt, "prompts"},
-	"resources/templates/list": {catalog.KindTemplate, "resourceTemplates"},
-	"resources/list":           {catalog.KindResource, "resources"},
+	"tools/list":               {primitive.KindTool, "tools"},
+	"prompts/list":             {primitive.KindPrompt, "prompts"},
+	"resources/templates/list": {primitive.KindTemplate, "resourceTemplates"},
+	"resources/list":           {primitive.KindResource, "resources"},
 }
 
 // gates are those of the servers that a name of the router stands for.
@@ -210,7 +210,7 @@ func (s gates) admit(method string, params json.RawMessage) error {
 	switch method {
 	case "tools/call":
 		name, err := soleText(params, "name")
-		if err != nil || s.allow(catalog.KindTool, name) {
+		if err != nil || s.allow(primitive.KindTool, name) {
 			return err
 		}
 		return mcp.Errorf(mcp.KindInvalidParams, "Unknown tool: %s", name)
@@ -245,7 +245,7 @@ var harmless = []string{
 // admitPrompt returns an error for a prompt that is held. named has its name.
 func (s gates) admitPrompt(named []byte) error {
 	name, err := soleText(named, "name")
-	if err != nil || s.allow(catalog.KindPrompt, name) {
+	if err != nil || s.allow(primitive.KindPrompt, name) {
 		return err
 	}
 	return mcp.Errorf(mcp.KindInvalidParams, "Unknown prompt: %s", name)
@@ -262,7 +262,7 @@ func (s gates) admitReference(ref []byte) error {
 		return s.admitPrompt(ref)
 	case "ref/resource":
 		uri, err := soleText(ref, "uri")
-		if err != nil || s.allow(catalog.KindTemplate, uri) || s.allowURI(uri) {
+		if err != nil || s.allow(primitive.KindTemplate, uri) || s.allowURI(uri) {
 			return err
 		}
 		return unknownResource(uri)
@@ -298,17 +298,17 @@ func unknownResource(uri string) error {
 }
 
 // allow reports whether a tool, prompt or template may be used.
-func (s gates) allow(kind catalog.Kind, name string) bool {
+func (s gates) allow(kind primitive.Kind, name string) bool {
 	return s.some(kind, name, func(g *lockfile.Gate, own string) bool { return g.Allows(kind, own) })
 }
 
 // some reports whether a server that may have a name answers yes, and none of them holds the name:
 // names of prompts and templates are shared where a name of the router stands for several servers.
-func (s gates) some(kind catalog.Kind, name string, yes func(g *lockfile.Gate, own string) bool) bool {
+func (s gates) some(kind primitive.Kind, name string, yes func(g *lockfile.Gate, own string) bool) bool {
 	allowed := false
 	for _, g := range s {
 		own, ours := name, true
-		if kind == catalog.KindTool {
+		if kind == primitive.KindTool {
 			own, ours = strings.CutPrefix(name, g.prefix)
 		}
 		switch {
@@ -335,7 +335,7 @@ func (s gates) allowURI(uri string) bool {
 }
 
 // filter returns the result of a list without the definitions that are held.
-func (s gates) filter(kind catalog.Kind, key string, result json.RawMessage) (json.RawMessage, error) {
+func (s gates) filter(kind primitive.Kind, key string, result json.RawMessage) (json.RawMessage, error) {
 	list, err := rawjson.Sole(result, key)
 	if err == nil && list != nil && !rawjson.IsArray(list) {
 		err = fmt.Errorf("%s is not an array", key)
@@ -374,19 +374,19 @@ func incomparable(err error) error {
 
 // shows reports whether a list may have a definition. One whose name readers may read in different
 // ways may not be in it.
-func (s gates) shows(kind catalog.Kind, raw []byte) bool {
+func (s gates) shows(kind primitive.Kind, raw []byte) bool {
 	member := "name"
 	switch kind {
-	case catalog.KindTemplate:
+	case primitive.KindTemplate:
 		member = "uriTemplate"
-	case catalog.KindResource:
+	case primitive.KindResource:
 		member = "uri"
 	}
 	name, err := soleText(raw, member)
 	if err != nil {
 		return false
 	}
-	if kind == catalog.KindResource {
+	if kind == primitive.KindResource {
 		return s.allowURI(name)
 	}
 	return s.some(kind, name, func(g *lockfile.Gate, own string) bool {

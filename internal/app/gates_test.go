@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/passthrough"
 )
@@ -14,8 +14,8 @@ import (
 // nowhere is a Sink that keeps nothing.
 type nowhere struct{}
 
-func (nowhere) Update(catalog.Listing) {}
-func (nowhere) Remove(string)          {}
+func (nowhere) Update(primitive.Listing) {}
+func (nowhere) Remove(string)            {}
 
 // heldGates returns the gates of a server in a mode. It was trusted with the tool read, the prompt p
 // and the template file:///a/{+path}; then it added the tool evil and changed the other two.
@@ -25,7 +25,7 @@ func heldGates(mode lockfile.Mode) gates {
 		Endpoint: func(string) lockfile.Endpoint { return lockfile.Endpoint{Command: "./files"} },
 	})
 	list := func(more string, tools ...json.RawMessage) {
-		k.Update(catalog.Listing{Upstream: "files", Namespace: "files", Tools: append(tools, json.RawMessage(`{"name":"read"}`)),
+		k.Update(primitive.Listing{Upstream: "files", Namespace: "files", Tools: append(tools, json.RawMessage(`{"name":"read"}`)),
 			Prompts:           []json.RawMessage{json.RawMessage(`{"name":"p"` + more + `}`)},
 			ResourceTemplates: []json.RawMessage{json.RawMessage(`{"uriTemplate":"file:///a/{+path}","name":"a"` + more + `}`)},
 			Resources:         []json.RawMessage{json.RawMessage(`{"uri":"note:1","name":"n"}`)}})
@@ -94,7 +94,7 @@ func TestGatesFilter(t *testing.T) {
 		`{"tools":{"0":{"name":"evil"}}}`:                              "",
 		`{"nextCursor":"1"}`:                                           `{"nextCursor":"1"}`,
 	} {
-		got, err := g.filter(catalog.KindTool, "tools", json.RawMessage(result))
+		got, err := g.filter(primitive.KindTool, "tools", json.RawMessage(result))
 		if string(got) != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %s, %v; want %s", result, got, err, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/lockfile"
@@ -37,7 +38,7 @@ const (
 // listings keeps what servers list, so that the catalog of the next process is filled at once, and what
 // they listed first, so that later definitions are compared with it. Without a store it only hands on.
 //
-//	upstream.Manager ─▶ listings ─▶ lockfile.Keeper ─▶ firsts ─▶ upstream.Live
+//	upstream.Manager ─▶ listings ─▶ lockfile.Keeper ─▶ firsts ─▶ catalog.Live
 //	                      ▲  └─▶ l.HASH, 24 hours        └─▶ f.HASH
 //	                     fill: what an earlier process had, unless the server has another configuration
 //
@@ -100,7 +101,7 @@ func newListings(e *Engine) (*listings, error) {
 }
 
 // catalogOf returns a catalog of one listing.
-func (k *listings) catalogOf(l catalog.Listing) *catalog.Catalog {
+func (k *listings) catalogOf(l primitive.Listing) *catalog.Catalog {
 	c, _ := catalog.New(limitsOf(k.e.config.Load())).With(l)
 	return c
 }
@@ -130,7 +131,7 @@ type keptListing struct {
 }
 
 // encodeListing returns the document of a listing; it copies the definitions.
-func encodeListing(l catalog.Listing, fingerprint string) ([]byte, error) {
+func encodeListing(l primitive.Listing, fingerprint string) ([]byte, error) {
 	return json.Marshal(keptListing{
 		V: 1, Config: fingerprint, Upstream: l.Upstream, Namespace: l.Namespace, Title: l.Title, About: l.About, Instructions: l.Instructions,
 		Found: l.Found, Tags: l.Tags, ServerInfo: l.Greeting.ServerInfo, Greeting: l.Greeting.Instructions,
@@ -138,7 +139,7 @@ func encodeListing(l catalog.Listing, fingerprint string) ([]byte, error) {
 	})
 }
 
-func decodeListing(data []byte) (l catalog.Listing, fingerprint string, err error) {
+func decodeListing(data []byte) (l primitive.Listing, fingerprint string, err error) {
 	text, err := unzip(data)
 	if err != nil {
 		return l, "", err
@@ -147,15 +148,15 @@ func decodeListing(data []byte) (l catalog.Listing, fingerprint string, err erro
 	if json.Unmarshal(text, &k) != nil || k.V != 1 || k.Upstream == "" {
 		return l, "", errors.New("it is of another version")
 	}
-	return catalog.Listing{
+	return primitive.Listing{
 		Upstream: k.Upstream, Namespace: k.Namespace, Title: k.Title, About: k.About, Instructions: k.Instructions, Found: k.Found, Tags: k.Tags,
-		Greeting: catalog.Greeting{ServerInfo: k.ServerInfo, Instructions: k.Greeting},
+		Greeting: primitive.Greeting{ServerInfo: k.ServerInfo, Instructions: k.Greeting},
 		Tools:    k.Tools, Resources: k.Resources, ResourceTemplates: k.ResourceTemplates, Prompts: k.Prompts, Cut: k.Cut,
 	}, k.Config, nil
 }
 
 // Update implements upstream.Sink.
-func (k *listings) Update(l catalog.Listing) {
+func (k *listings) Update(l primitive.Listing) {
 	if k.docs == nil {
 		k.e.Definitions.Update(l)
 		return
@@ -316,13 +317,13 @@ type firsts struct {
 }
 
 // Update implements lockfile.Sink.
-func (s firsts) Update(l catalog.Listing) {
+func (s firsts) Update(l primitive.Listing) {
 	s.Sink.Update(l)
 	s.listings.first(l)
 }
 
 // first keeps what a server lists first.
-func (k *listings) first(l catalog.Listing) {
+func (k *listings) first(l primitive.Listing) {
 	if k == nil || k.docs == nil || k.shared != nil || k.over.Load() || k.e.manager.Attached(l.Upstream) {
 		return
 	}

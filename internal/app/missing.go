@@ -22,7 +22,7 @@ func absentReason(m *upstream.Manager) func(name string) error {
 	}
 }
 
-// reports is the part of upstream.Live that missing reads.
+// reports is the part of catalog.Live that missing reads.
 type reports interface {
 	Report(upstream string) (catalog.Report, bool)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/passthrough"
@@ -48,7 +49,7 @@ func (t *toolNames) id(c *catalog.Catalog, upstream, name string) string {
 	if !known {
 		made := map[string]string{}
 		for _, e := range c.Of(upstream) {
-			if e.Kind == catalog.KindTool {
+			if e.Kind == primitive.KindTool {
 				made[e.RawName] = e.ID
 			}
 		}

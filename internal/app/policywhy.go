@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
@@ -99,7 +100,7 @@ var strictness = map[dispatch.Action]int{dispatch.Allow: 0, dispatch.RequireAppr
 func (q *Call) subject(uri string) dispatch.Subject {
 	t := &q.Tool
 	e := &catalog.Entry{
-		ID: t.ID, Kind: catalog.KindTool, Upstream: t.Server, RawName: t.Name, URI: uri,
+		ID: t.ID, Kind: primitive.KindTool, Upstream: t.Server, RawName: t.Name, URI: uri,
 		Tags: sorted(t.Tags), ReadOnly: t.ReadOnly, Destructive: t.Destructive, Idempotent: t.Idempotent, OpenWorld: t.OpenWorld,
 	}
 	namespace, name, found := strings.Cut(t.ID, ":")
@@ -116,7 +117,7 @@ func (q *Call) subject(uri string) dispatch.Subject {
 		e.Upstream = e.Namespace
 	}
 	if uri != "" {
-		e.Kind, e.RawName, e.Namespace = catalog.KindResource, uri, catalog.MapNamespace(t.Server)
+		e.Kind, e.RawName, e.Namespace = primitive.KindResource, uri, catalog.MapNamespace(t.Server)
 		e.ID = "resource::" + e.Namespace + ":" + uri
 		e.Upstream, e.Short = t.Server, ""
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -70,7 +70,7 @@ func (v *Views) profiles(ctx context.Context) (list []ProfileInfo) {
 		n := Kinds(d.View(AtProfile(ctx, p.Name)).Catalog)
 		list = append(list, ProfileInfo{
 			Name: p.Name, Path: "/mcp/" + p.Name, Mode: string(mode),
-			Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+			Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
 		})
 	}
 	return list

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/passthrough"
@@ -86,7 +86,7 @@ func screenHello(hello mcp.Hello, err error) (mcp.Hello, error) {
 	}
 	hello.Instructions = visible.Text(hello.Instructions)
 	if len(hello.ServerInfo) > 0 {
-		hello.ServerInfo = catalog.VisibleTexts(hello.ServerInfo)
+		hello.ServerInfo = primitive.VisibleTexts(hello.ServerInfo)
 	}
 	return hello, nil
 }
@@ -98,7 +98,7 @@ func screenList(key string, result json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, mcp.Errorf(mcp.KindUpstreamProtocol, "the list cannot be searched for hidden text (guards.unicode): %w", err)
 	}
-	seen := catalog.VisibleTexts(list)
+	seen := primitive.VisibleTexts(list)
 	if bytes.Equal(seen, list) {
 		return result, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
@@ -45,12 +46,12 @@ type nodeListings struct {
 	k    *listings
 	wake chan struct{} // capacity 1: a listing is due
 
-	mu    sync.Mutex                 // guards below
-	stop  func()                     // ends the Follow; nil before it has begun
-	start map[string]store.Doc       // what other nodes have listed; nil after the start
-	there map[string]string          // hashes of the documents, by key
-	mine  map[string]*nodeListing    // what this node has listed, by key
-	late  map[string]catalog.Listing // first definitions that the store has not taken, by server
+	mu    sync.Mutex                   // guards below
+	stop  func()                       // ends the Follow; nil before it has begun
+	start map[string]store.Doc         // what other nodes have listed; nil after the start
+	there map[string]string            // hashes of the documents, by key
+	mine  map[string]*nodeListing      // what this node has listed, by key
+	late  map[string]primitive.Listing // first definitions that the store has not taken, by server
 }
 
 // nodeListing is the last listing of a server at this node.
@@ -64,7 +65,7 @@ type nodeListing struct {
 
 func newNodeListings(k *listings) *nodeListings {
 	return &nodeListings{
-		k: k, wake: make(chan struct{}, 1), start: map[string]store.Doc{}, there: map[string]string{}, mine: map[string]*nodeListing{}, late: map[string]catalog.Listing{},
+		k: k, wake: make(chan struct{}, 1), start: map[string]store.Doc{}, there: map[string]string{}, mine: map[string]*nodeListing{}, late: map[string]primitive.Listing{},
 	}
 }
 
@@ -162,7 +163,7 @@ func (n *nodeListings) keep(server string, text []byte) {
 }
 
 // settle makes sure that the first definitions of a server are those that a node of the cluster saw first.
-func (n *nodeListings) settle(l catalog.Listing) {
+func (n *nodeListings) settle(l primitive.Listing) {
 	k := n.k
 	k.mu.Lock()
 	known := k.firsts[l.Upstream] || len(k.firsts) >= maxFirsts
@@ -190,7 +191,7 @@ func (n *nodeListings) settle(l catalog.Listing) {
 }
 
 // write writes the first definitions of a server, or takes those of another node.
-func (n *nodeListings) write(l catalog.Listing) error {
+func (n *nodeListings) write(l primitive.Listing) error {
 	ctx, cancel := context.WithTimeout(context.Background(), firstWait)
 	defer cancel()
 	first, err := n.first(ctx, l.Upstream)
@@ -216,7 +217,7 @@ func (n *nodeListings) write(l catalog.Listing) error {
 }
 
 // create writes the first definitions of a server. The error is store.ErrConflict if they are there.
-func (n *nodeListings) create(ctx context.Context, l catalog.Listing) error {
+func (n *nodeListings) create(ctx context.Context, l primitive.Listing) error {
 	text, err := encodeListing(l, "")
 	if err != nil {
 		return err
@@ -234,7 +235,7 @@ func (n *nodeListings) create(ctx context.Context, l catalog.Listing) error {
 }
 
 // first returns the definitions of a server that the cluster saw first, nil if there are none.
-func (n *nodeListings) first(ctx context.Context, server string) (*catalog.Listing, error) {
+func (n *nodeListings) first(ctx context.Context, server string) (*primitive.Listing, error) {
 	doc, err := n.k.docs.Get(ctx, "f."+store.Hash(server))
 	if err != nil || doc.Rev == 0 {
 		return nil, err
@@ -248,7 +249,7 @@ func (n *nodeListings) first(ctx context.Context, server string) (*catalog.Listi
 }
 
 // agreed returns the definitions of a server that the cluster saw first, nil if this gateway is one node.
-func (k *listings) agreed(server string) *catalog.Listing {
+func (k *listings) agreed(server string) *primitive.Listing {
 	if k.shared == nil || k.e.manager.Attached(server) {
 		return nil
 	}

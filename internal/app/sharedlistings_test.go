@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/store"
@@ -28,7 +28,7 @@ func TestLateFirstDefinitions(t *testing.T) {
 	n := newNodeListings(k)
 	tell := func(about string) {
 		tool := json.RawMessage(fmt.Sprintf(`{"name":"count","description":%q,"inputSchema":{"type":"object"}}`, about))
-		n.settle(catalog.Listing{Upstream: "s", Namespace: "s", Tools: []json.RawMessage{tool}})
+		n.settle(primitive.Listing{Upstream: "s", Namespace: "s", Tools: []json.RawMessage{tool}})
 	}
 	docs.Cut(true)
 	tell("sheep")

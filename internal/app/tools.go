@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -68,7 +69,7 @@ func findTools(c *catalog.Catalog, q ToolQuery, redact func([]byte) []byte) Tool
 	var tools []*catalog.Entry
 	shorts := map[string]int{}
 	for _, entry := range c.Entries() {
-		if entry.Kind == catalog.KindTool {
+		if entry.Kind == primitive.KindTool {
 			tools = append(tools, entry)
 			shorts[shortID(entry)]++
 		}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/text/token"
@@ -37,7 +37,7 @@ func Try(ctx context.Context, c *config.Config, o Options) (*Trial, error) {
 	_ = e.Settled(ctx) // The health of each server has the reason.
 	t := &Trial{Servers: e.Health().List()}
 	for _, entry := range e.Views.Of(context.WithoutCancel(ctx)).Catalog.Entries() {
-		if entry.Kind == catalog.KindTool {
+		if entry.Kind == primitive.KindTool {
 			t.Before += token.CountBytes(entry.Raw)
 		}
 	}

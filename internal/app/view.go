@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -67,12 +68,12 @@ func (v *Views) Hide(ctx context.Context, h *Health) {
 		case len(some) == 0 && len(all) > 0:
 			delete(h.Upstreams, name)
 		default:
-			n := map[catalog.Kind]int{}
+			n := map[primitive.Kind]int{}
 			for _, e := range some {
 				n[e.Kind]++
 			}
-			u.Tools, u.Prompts = n[catalog.KindTool], n[catalog.KindPrompt]
-			u.Resources = n[catalog.KindResource] + n[catalog.KindTemplate]
+			u.Tools, u.Prompts = n[primitive.KindTool], n[primitive.KindPrompt]
+			u.Resources = n[primitive.KindResource] + n[primitive.KindTemplate]
 			h.Upstreams[name] = u
 		}
 	}
@@ -108,7 +109,7 @@ func (v *Views) Catalog(ctx context.Context, since time.Time) *CatalogInfo {
 	info.Profiles = v.profiles(ctx)
 	seen := v.Of(ctx).Catalog
 	n := Kinds(seen)
-	info.Tools, info.Resources, info.Prompts = n[catalog.KindTool], n[catalog.KindResource]+n[catalog.KindTemplate], n[catalog.KindPrompt]
+	info.Tools, info.Resources, info.Prompts = n[primitive.KindTool], n[primitive.KindResource]+n[primitive.KindTemplate], n[primitive.KindPrompt]
 	if seen.Len() == v.whole(ctx).Catalog.Len() {
 		return info
 	}

@@ -5,8 +5,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/json/rawjson"
-	"github.com/weir-mcp/weir/internal/text/visible"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // Bounds of the texts about the server on its card, in characters. The rest of the card's budget
@@ -19,11 +19,11 @@ const (
 // about returns the purpose of a server in its own words: its title, and the first sentence of its
 // description or else of its instructions, as one line without a full stop. It is "" if the server
 // says nothing.
-func about(l *Listing) string {
+func about(l *primitive.Listing) string {
 	if l.Namespace == "" {
 		return "" // the entries belong to several servers
 	}
-	title := firstRunes(collapse(l.Title), maxAboutTitle)
+	title := text.Cut(collapse(l.Title), maxAboutTitle)
 	if sameName(title, l.Namespace) || sameName(title, l.Upstream) {
 		title = ""
 	}
@@ -106,7 +106,7 @@ func shortened(sentence string) string {
 	if utf8.RuneCountInString(sentence) <= maxAboutSentence {
 		return strings.TrimRight(sentence, ".。:;, ")
 	}
-	short := firstRunes(sentence, maxAboutSentence-1)
+	short := text.Cut(sentence, maxAboutSentence-1)
 	if at := strings.LastIndexByte(short, ' '); at > len(short)/2 {
 		short = short[:at]
 	}
@@ -122,19 +122,6 @@ func abbreviated(text string) bool {
 	}
 	return len(word) == 1
 }
-
-// Presented returns the listing with the texts of the handshake: the title and description in its
-// raw serverInfo object, and its instructions.
-func (l Listing) Presented(serverInfo []byte, instructions string) Listing {
-	l.Greeting = Greeting{serverInfo, instructions}
-	l.Title = visible.Text(rawjson.Text(rawjson.Get(serverInfo, "title")))
-	l.About = visible.Text(firstRunes(rawjson.Text(rawjson.Get(serverInfo, "description")), maxInstructions))
-	l.Instructions = visible.Text(firstRunes(instructions, maxInstructions))
-	return l
-}
-
-// maxInstructions bounds the kept part of a server's description and instructions, in characters.
-const maxInstructions = 1000
 
 // About returns the title, description and instructions of the server that offers the entries of an upstream, as
 // one text for a search. It is "" if the server says nothing.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 func TestAbout(t *testing.T) {
@@ -24,12 +26,12 @@ func TestAbout(t *testing.T) {
 		{"", "", "- a\n- b\n```\ncode\n```", ""},
 		{"hid\u200bden", "", "", "hidden"},
 	} {
-		l := Listing{Upstream: "github", Namespace: "github", Title: test.title, About: test.about, Instructions: test.instructions}
+		l := primitive.Listing{Upstream: "github", Namespace: "github", Title: test.title, About: test.about, Instructions: test.instructions}
 		if got := about(&l); got != strings.TrimRight(test.want, " ") {
 			t.Errorf("%+v:\n%q, want\n%q", test, got, test.want)
 		}
 	}
-	anonymous := Listing{Upstream: "github", Title: "Git hosting"}
+	anonymous := primitive.Listing{Upstream: "github", Title: "Git hosting"}
 	if got := about(&anonymous); got != "" {
 		t.Errorf("a list of several servers is %q", got)
 	}
@@ -37,7 +39,7 @@ func TestAbout(t *testing.T) {
 
 func TestCardOfServerSaysWhatItIsFor(t *testing.T) {
 	tools := []json.RawMessage{json.RawMessage(`{"name":"a","inputSchema":{}}`), json.RawMessage(`{"name":"b","inputSchema":{}}`)}
-	l := Listing{Upstream: "files", Namespace: "files", Tools: tools}
+	l := primitive.Listing{Upstream: "files", Namespace: "files", Tools: tools}
 	l = l.Presented([]byte(`{"name":"x","title":"Office files"}`), "Reads the files of an office, whose key is s3cret. And more.")
 	l = l.Concealed(func(s string) string { return strings.ReplaceAll(s, "s3cret", "***") })
 	c, _ := New(Limits{}).With(l)
@@ -52,7 +54,7 @@ func TestCardOfServerSaysWhatItIsFor(t *testing.T) {
 	if got, want := cards[0].Noted("down (no such file)").Description, "down (no such file); "+want; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	without, _ := New(Limits{}).With(Listing{Upstream: "files", Namespace: "files", Tools: tools})
+	without, _ := New(Limits{}).With(primitive.Listing{Upstream: "files", Namespace: "files", Tools: tools})
 	if without.Hash() == c.Hash() {
 		t.Error("the hash does not depend on what the card says")
 	}

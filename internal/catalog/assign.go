@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // An id names one thing for the life of the catalog and of all catalogs derived from it. The
@@ -67,7 +69,7 @@ func (a *assigner) assign(namespace string, segments []*segment) []*Entry {
 
 // listed returns an entry with its final id, or nil if the entry is left out.
 func (a *assigner) listed(e *Entry) *Entry {
-	if e.Kind == KindTool {
+	if e.Kind == primitive.KindTool {
 		return a.tool(e)
 	}
 	return a.primitive(e)
@@ -78,7 +80,7 @@ func (a *assigner) findRivals(namespace string, segments []*segment) {
 	wants := map[string]*Entry{}
 	for _, seg := range segments {
 		for _, e := range seg.namespaces[namespace] {
-			if e.Kind != KindTool || e.Version == "" {
+			if e.Kind != primitive.KindTool || e.Version == "" {
 				continue
 			}
 			first := wants[e.ID]
@@ -203,7 +205,7 @@ func (a *assigner) refuse() { a.disputes[len(a.disputes)-1].refuses = true }
 // same reports whether two entries are versions of the same thing: tools of a namespace with the
 // same raw name, or resources or prompts of one server with the same key.
 func same(a, b *Entry) bool {
-	if a.Kind == KindTool || b.Kind == KindTool {
+	if a.Kind == primitive.KindTool || b.Kind == primitive.KindTool {
 		return a.Kind == b.Kind && a.RawName == b.RawName
 	}
 	return a.Kind == b.Kind && a.Upstream == b.Upstream && a.key() == b.key()
@@ -217,7 +219,7 @@ var noFingerprint fingerprint
 
 func fingerprintOf(e *Entry) fingerprint {
 	text := string(e.Kind) + "\x00" + e.key()
-	if e.Kind != KindTool {
+	if e.Kind != primitive.KindTool {
 		text += "\x00" + e.Upstream
 	}
 	sum := sha256.Sum256([]byte(text))

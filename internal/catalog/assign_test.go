@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // versioned is a tool of version 1 without parameters.
@@ -39,7 +41,7 @@ func collision(report Report) string {
 // and the fix, and the plain id names neither of them, now and later.
 func TestCollidingNames(t *testing.T) {
 	with := func(c *Catalog, defs ...string) (*Catalog, Report) {
-		return c.With(Listing{Upstream: "srv", Namespace: "x", Tools: raws(defs...)})
+		return c.With(primitive.Listing{Upstream: "srv", Namespace: "x", Tools: raws(defs...)})
 	}
 	gone := func(t *testing.T, c *Catalog, id string, near ...string) {
 		t.Helper()
@@ -123,7 +125,7 @@ func TestCollidingNames(t *testing.T) {
 	})
 	t.Run("two servers", func(t *testing.T) {
 		c, _ := with(New(Limits{}), versioned("a b"))
-		c, report := c.With(Listing{Upstream: "two", Namespace: "x", Tools: raws(versioned("a_b"))})
+		c, report := c.With(primitive.Listing{Upstream: "two", Namespace: "x", Tools: raws(versioned("a_b"))})
 		if ids := idsOf(c); !slices.Equal(ids, []string{underscore, space}) || collision(report) == "" {
 			t.Errorf("%q, %v", ids, report.Findings)
 		}
@@ -134,7 +136,7 @@ func TestCollidingNames(t *testing.T) {
 // id keeps it, and what is said of the other is true.
 func TestHashCollision(t *testing.T) {
 	const first, second, id = `{"name":"七並上","description":"d"}`, `{"name":"三丳不","description":"d"}`, "x:___#675862a7"
-	l := Listing{Upstream: "srv", Namespace: "x", Tools: raws(first, second, tool("other"))}
+	l := primitive.Listing{Upstream: "srv", Namespace: "x", Tools: raws(first, second, tool("other"))}
 	c, report := New(Limits{}).With(l)
 	if e := mustLookup(t, c, id); e.RawName != "七並上" || c.Len() != 2 {
 		t.Errorf("%s is %q, %d entries", id, e.RawName, c.Len())
@@ -168,7 +170,7 @@ func TestHashCollision(t *testing.T) {
 // A resource whose twin is gone keeps the id that it has, so that the plain id does
 // not read another server's.
 func TestNumberedPrimitivesKeepTheirIDs(t *testing.T) {
-	l := Listing{Namespace: "shared", Resources: raws(`{"uri":"a:1","name":"x","description":"d"}`)}
+	l := primitive.Listing{Namespace: "shared", Resources: raws(`{"uri":"a:1","name":"x","description":"d"}`)}
 	c := New(Limits{})
 	for _, l.Upstream = range []string{"one", "two"} {
 		c, _ = c.With(l)
@@ -199,7 +201,7 @@ func TestIDsNameOneToolForLife(t *testing.T) {
 			if r.IntN(6) == 0 {
 				c = c.Without(upstream)
 			} else {
-				l := Listing{Upstream: upstream, Namespace: "x"}
+				l := primitive.Listing{Upstream: upstream, Namespace: "x"}
 				for _, i := range r.Perm(len(names))[:r.IntN(len(names)+1)] {
 					def := versioned(names[i])
 					if r.IntN(3) == 0 {
@@ -224,7 +226,7 @@ func TestIDsNameOneToolForLife(t *testing.T) {
 func TestPastIsBounded(t *testing.T) {
 	c := New(Limits{})
 	list := func(upstream, namespace string, from, n int) {
-		l := Listing{Upstream: upstream, Namespace: namespace}
+		l := primitive.Listing{Upstream: upstream, Namespace: namespace}
 		for i := range n {
 			l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(`{"name":"t%d","_meta":{"version":"1"}}`, from+i)))
 		}
@@ -258,7 +260,7 @@ func TestPastIsBounded(t *testing.T) {
 func TestLongerIDsOverBudget(t *testing.T) {
 	name := "Zq9_Xw4"
 	tokens := func(defs ...string) (entries []*Entry, told int) {
-		c, _ := New(Limits{}).With(Listing{Upstream: "srv", Namespace: "x", Tools: raws(defs...)})
+		c, _ := New(Limits{}).With(primitive.Listing{Upstream: "srv", Namespace: "x", Tools: raws(defs...)})
 		for _, f := range c.Findings() {
 			if f.Kind == FoundOverBudget {
 				told++

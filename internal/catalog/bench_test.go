@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // bigListings are 100 servers of 100 tools with descriptions and schemas of
 // ordinary size, no two alike.
-func bigListings() []Listing {
+func bigListings() []primitive.Listing {
 	rng := rand.New(rand.NewPCG(7, 7))
 	words := strings.Fields("the a of and in searches returns creates lists repository issue file document given name optional date filter sorted by user page with results matching query. text. range, format")
 	sentence := func(n int) string {
@@ -22,9 +24,9 @@ func bigListings() []Listing {
 		}
 		return strings.TrimSpace(b.String())
 	}
-	var listings []Listing
+	var listings []primitive.Listing
 	for i := range 100 {
-		l := Listing{Upstream: fmt.Sprintf("server%d", i), Namespace: fmt.Sprintf("server%d", i)}
+		l := primitive.Listing{Upstream: fmt.Sprintf("server%d", i), Namespace: fmt.Sprintf("server%d", i)}
 		for _, name := range namesOf(100, rng) {
 			l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(
 				`{"name":%q,"description":%q,"inputSchema":{"type":"object","properties":{"owner":{"type":"string","description":%q},"limit":{"type":"integer","minimum":1,"maximum":100},"filter":{"$ref":"#/$defs/f"},"sort":{"enum":["asc","desc"]}},"required":["owner"],"$defs":{"f":{"type":"object","properties":{"q":{"type":"string"}}}}},"annotations":{"readOnlyHint":true}}`,
@@ -35,7 +37,7 @@ func bigListings() []Listing {
 	return listings
 }
 
-func buildAll(listings []Listing) *Catalog {
+func buildAll(listings []primitive.Listing) *Catalog {
 	c := New(Limits{})
 	for _, l := range listings {
 		c, _ = c.With(l)

@@ -5,9 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -45,7 +46,7 @@ type Card struct {
 	Name        string
 	Description string // one line, cut to the budget
 	Tags        []string
-	Kind        Kind
+	Kind        primitive.Kind
 	Namespace   string
 	HasSchema   bool
 	CostHint    float64
@@ -232,26 +233,12 @@ func cardTags(tags []string) []string {
 		if len(kept) >= maxCardTags {
 			break
 		}
-		if tag = strings.TrimSpace(firstRunes(tag, maxTagLen)); !slices.Contains(kept, tag) {
+		if tag = strings.TrimSpace(text.Cut(tag, maxTagLen)); !slices.Contains(kept, tag) {
 			kept = append(kept, tag)
 		}
 	}
 	slices.Sort(kept)
 	return kept
-}
-
-// firstRunes returns the first n characters of s.
-func firstRunes(s string, n int) string {
-	if len(s) <= n || utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
 }
 
 // safetyOf returns the safety class of the tags; destructive wins.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Catalog is an immutable snapshot of everything that can be called, safe for concurrent use. New
@@ -52,8 +54,12 @@ func New(limits Limits) *Catalog {
 // With returns a catalog in which the entries of one upstream come from a listing, and a report of
 // the problems in the listing. It shares all other entries with c. A bad definition becomes a
 // finding and does not affect others. With does not retain the listing.
-func (c *Catalog) With(l Listing) (*Catalog, Report) {
-	seg := buildSegment(&l, c.limits, c.compiled)
+func (c *Catalog) With(l primitive.Listing) (*Catalog, Report) { return c.with(l, nil) }
+
+// with is With. own reads the definitions of a listing for one principal; nil: the listing is for all
+// callers.
+func (c *Catalog) with(l primitive.Listing, own *reading) (*Catalog, Report) {
+	seg := buildSegment(&l, own, c.limits, c.compiled)
 	next := c.derive()
 	var old *segment
 	for i, s := range next.segments {
@@ -117,7 +123,7 @@ func (c *Catalog) refusal(seg *segment) *Finding {
 }
 
 // refused returns the report of a listing that is not taken.
-func (c *Catalog) refused(l *Listing, seg *segment, why *Finding) Report {
+func (c *Catalog) refused(l *primitive.Listing, seg *segment, why *Finding) Report {
 	report := Report{Upstream: l.Upstream}
 	for _, e := range c.Of(l.Upstream) {
 		report.count(e)
@@ -240,11 +246,11 @@ func (c *Catalog) leaf(id string) *node {
 func (c *Catalog) Len() int { return c.kinds.all() }
 
 // Has reports whether there is an entry of a kind.
-func (c *Catalog) Has(kind Kind) bool { return c.kinds[kind.ordinal()] > 0 }
+func (c *Catalog) Has(kind primitive.Kind) bool { return c.kinds[ordinal(kind)] > 0 }
 
 // Kinds returns the number of entries of each kind.
-func (c *Catalog) Kinds() map[Kind]int {
-	n := map[Kind]int{}
+func (c *Catalog) Kinds() map[primitive.Kind]int {
+	n := map[primitive.Kind]int{}
 	for i, kind := range kinds {
 		n[kind] = c.kinds[i]
 	}
@@ -254,14 +260,14 @@ func (c *Catalog) Kinds() map[Kind]int {
 // tally is a number of entries by kind, in the order of kinds.
 type tally [4]int
 
-var kinds = [4]Kind{KindTool, KindResource, KindTemplate, KindPrompt}
+var kinds = [4]primitive.Kind{primitive.KindTool, primitive.KindResource, primitive.KindTemplate, primitive.KindPrompt}
 
 // ordinal returns the place of a kind in a tally.
-func (k Kind) ordinal() int { return slices.Index(kinds[:], k) }
+func ordinal(kind primitive.Kind) int { return slices.Index(kinds[:], kind) }
 
 func tallyOf(entries []*Entry) (t tally) {
 	for _, e := range entries {
-		t[e.Kind.ordinal()]++
+		t[ordinal(e.Kind)]++
 	}
 	return t
 }
@@ -288,7 +294,7 @@ func (t *tally) onlyTools() bool { return t.all() == t[0] }
 // Content returns a hash of the definitions and ids on a surface other than tools: of resources with their
 // templates, or of prompts. It distinguishes two catalogs of this process. Catalogs share the hashes of the
 // namespaces that they share, so it costs a step for each namespace.
-func (c *Catalog) Content(surface Kind) uint64 {
+func (c *Catalog) Content(surface primitive.Kind) uint64 {
 	sum := uint64(0)
 	if c.kinds.onlyTools() {
 		return sum
@@ -305,13 +311,13 @@ func (c *Catalog) Content(surface Kind) uint64 {
 var contentSeed = maphash.MakeSeed()
 
 func (s *space) hashContents() {
-	s.contents = map[Kind]uint64{}
+	s.contents = map[primitive.Kind]uint64{}
 	for _, e := range s.entries {
-		if e.Kind != KindTool {
+		if e.Kind != primitive.KindTool {
 			// Entries are sorted by id, and the order shows in the hash. So does the id, by which an entry is
 			// listed that shares its name with another.
 			one := maphash.Bytes(contentSeed, e.Raw)*31 + maphash.String(contentSeed, e.ID)
-			s.contents[e.Kind.surface()] = s.contents[e.Kind.surface()]*31 + one
+			s.contents[e.Kind.Surface()] = s.contents[e.Kind.Surface()]*31 + one
 		}
 	}
 }
@@ -468,13 +474,13 @@ type space struct {
 	entries  []*Entry   // sorted by id
 	kinds    tally
 	index    map[string]*node
-	trees    map[Kind]*tree // by surface
+	trees    map[primitive.Kind]*tree // by surface
 	disputes []dispute
 	most     int // see Limits.most
 	digest   [sha256.Size]byte
 
 	contentsOnce sync.Once
-	contents     map[Kind]uint64 // by surface; see Content
+	contents     map[primitive.Kind]uint64 // by surface; see Content
 
 	// later is set in a part of a space and in one of a single principal, whose index and trees are made
 	// when they are first used; nil: they are there.

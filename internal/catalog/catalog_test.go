@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/text/token"
 )
 
@@ -50,7 +51,7 @@ func TestEntryKeepsItsBytes(t *testing.T) {
 	def := `{ "zeta":12345678901234567890, "name":"t", "Name":"wrong", "inputSchema":{"type":"object","properties":{"n":{"default":1.50,"maximum":12345678901234567890}}},
 		"outputSchema":{"type":"object"}, "annotations":{"x":1,"title":"Tea"}, "description":"D", "Description":"wrong" }`
 	source := []byte(def)
-	c, report := New(Limits{}).With(Listing{Upstream: "u", Namespace: "u", Tools: []json.RawMessage{source}})
+	c, report := New(Limits{}).With(primitive.Listing{Upstream: "u", Namespace: "u", Tools: []json.RawMessage{source}})
 	for i := range source {
 		source[i] = 'x' // the catalog keeps copies
 	}
@@ -64,7 +65,7 @@ func TestEntryKeepsItsBytes(t *testing.T) {
 	if string(e.OutputSchema) != `{"type":"object"}` || string(e.Annotations) != `{"x":1,"title":"Tea"}` {
 		t.Errorf("OutputSchema = %s, Annotations = %s", e.OutputSchema, e.Annotations)
 	}
-	if e.RawName != "t" || e.Description != "D" || e.Title != "Tea" || e.Upstream != "u" || e.Namespace != "u" || e.Kind != KindTool {
+	if e.RawName != "t" || e.Description != "D" || e.Title != "Tea" || e.Upstream != "u" || e.Namespace != "u" || e.Kind != primitive.KindTool {
 		t.Errorf("entry = %+v", e)
 	}
 	if len(report.Findings) != 0 || report.Tools != 1 {
@@ -91,7 +92,7 @@ func TestIDsOfEntries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, _ := New(Limits{}).With(Listing{Upstream: "u", Namespace: tt.namespace, Tools: raws(tt.def)})
+			c, _ := New(Limits{}).With(primitive.Listing{Upstream: "u", Namespace: tt.namespace, Tools: raws(tt.def)})
 			e := only(t, c)
 			if e.ID != tt.want || e.Card.ID != tt.want {
 				t.Errorf("ID = %q, card %q, want %q", e.ID, e.Card.ID, tt.want)
@@ -107,30 +108,30 @@ func TestFindings(t *testing.T) {
 	const ok = `{"type":"object"}`
 	tests := []struct {
 		name    string
-		listing Listing
+		listing primitive.Listing
 		want    FindingKind
 		entries int
 		message string // part of
 	}{
-		{"not JSON", Listing{Tools: raws(`{"name":`)}, FoundInvalid, 0, "not valid JSON"},
-		{"no object", Listing{Tools: raws(`["t"]`)}, FoundInvalid, 0, "array"},
-		{"no name", Listing{Tools: raws(`{"Name":"t"}`)}, FoundInvalid, 0, "without a name"},
-		{"no uri", Listing{Resources: raws(`{"name":"r"}`)}, FoundInvalid, 0, "without a URI"},
-		{"duplicate tool", Listing{Tools: raws(tool("t"), tool("t"))}, FoundDuplicate, 1, `server "web" offers the tool "t" twice`},
-		{"duplicate resource", Listing{Resources: raws(`{"uri":"a:b","name":"x"}`, `{"uri":"a:b","name":"y"}`)}, FoundDuplicate, 1, "twice"},
-		{"mapped name", Listing{Tools: raws(`{"name":"do it","description":"d","inputSchema":{}}`)}, FoundMapped, 1, `"do it" is not legal in an id and becomes "do_it"`},
-		{"mapped namespace", Listing{Namespace: "My Web", Tools: raws(tool("t"))}, FoundMapped, 1, `"my_web": set mcpServers.web.namespace`},
-		{"illegal version", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{},"_meta":{"version":"a b"}}`)}, FoundVersion, 1, "ignored"},
-		{"no schema", Listing{Tools: raws(`{"name":"t","description":"d"}`)}, FoundNoSchema, 1, "any object"},
-		{"schema is no schema", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":"x"}`)}, FoundSchema, 1, "SCHEMA_INVALID"},
-		{"broken schema", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"type":"objekt"}}`)}, FoundSchema, 1, `inputSchema of tool "t" of server "web" is invalid (/type must be one of "array",`},
-		{"broken output schema", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{},"outputSchema":{"required":"a"}}`)}, FoundSchema, 1, "outputSchema"},
-		{"remote reference", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"$ref":"http://127.0.0.1:1/x.json"}}`)}, FoundSchema, 1, "not followed"},
-		{"reference to a file", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"$ref":"file:///etc/hostname"}}`)}, FoundSchema, 1, "not followed"},
-		{"unchecked pattern", Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"properties":{"p":{"type":"string","pattern":"^(?=.*\\d).+$"}}}}`)}, FoundPattern, 1, "left to the server"},
-		{"tags", Listing{Tags: []string{"https://10.0.0.1/x"}, Tools: raws(tool("t"))}, FoundTags, 1, "left out"},
-		{"no description", Listing{Tools: raws(`{"name":"t","inputSchema":{}}`)}, FoundNoText, 1, "no description"},
-		{"over budget", Listing{Namespace: strings.Repeat("xq", 32), Tools: raws(`{"name":"` + strings.Repeat("Zq9_", 31) + `","description":"d","inputSchema":{}}`)}, FoundOverBudget, 1, "tokens"},
+		{"not JSON", primitive.Listing{Tools: raws(`{"name":`)}, FoundInvalid, 0, "not valid JSON"},
+		{"no object", primitive.Listing{Tools: raws(`["t"]`)}, FoundInvalid, 0, "array"},
+		{"no name", primitive.Listing{Tools: raws(`{"Name":"t"}`)}, FoundInvalid, 0, "without a name"},
+		{"no uri", primitive.Listing{Resources: raws(`{"name":"r"}`)}, FoundInvalid, 0, "without a URI"},
+		{"duplicate tool", primitive.Listing{Tools: raws(tool("t"), tool("t"))}, FoundDuplicate, 1, `server "web" offers the tool "t" twice`},
+		{"duplicate resource", primitive.Listing{Resources: raws(`{"uri":"a:b","name":"x"}`, `{"uri":"a:b","name":"y"}`)}, FoundDuplicate, 1, "twice"},
+		{"mapped name", primitive.Listing{Tools: raws(`{"name":"do it","description":"d","inputSchema":{}}`)}, FoundMapped, 1, `"do it" is not legal in an id and becomes "do_it"`},
+		{"mapped namespace", primitive.Listing{Namespace: "My Web", Tools: raws(tool("t"))}, FoundMapped, 1, `"my_web": set mcpServers.web.namespace`},
+		{"illegal version", primitive.Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{},"_meta":{"version":"a b"}}`)}, FoundVersion, 1, "ignored"},
+		{"no schema", primitive.Listing{Tools: raws(`{"name":"t","description":"d"}`)}, FoundNoSchema, 1, "any object"},
+		{"schema is no schema", primitive.Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":"x"}`)}, FoundSchema, 1, "SCHEMA_INVALID"},
+		{"broken schema", primitive.Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"type":"objekt"}}`)}, FoundSchema, 1, `inputSchema of tool "t" of server "web" is invalid (/type must be one of "array",`},
+		{"broken output schema", primitive.Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{},"outputSchema":{"required":"a"}}`)}, FoundSchema, 1, "outputSchema"},
+		{"remote reference", primitive.Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"$ref":"http://127.0.0.1:1/x.json"}}`)}, FoundSchema, 1, "not followed"},
+		{"reference to a file", primitive.Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"$ref":"file:///etc/hostname"}}`)}, FoundSchema, 1, "not followed"},
+		{"unchecked pattern", primitive.Listing{Tools: raws(`{"name":"t","description":"d","inputSchema":{"properties":{"p":{"type":"string","pattern":"^(?=.*\\d).+$"}}}}`)}, FoundPattern, 1, "left to the server"},
+		{"tags", primitive.Listing{Tags: []string{"https://10.0.0.1/x"}, Tools: raws(tool("t"))}, FoundTags, 1, "left out"},
+		{"no description", primitive.Listing{Tools: raws(`{"name":"t","inputSchema":{}}`)}, FoundNoText, 1, "no description"},
+		{"over budget", primitive.Listing{Namespace: strings.Repeat("xq", 32), Tools: raws(`{"name":"` + strings.Repeat("Zq9_", 31) + `","description":"d","inputSchema":{}}`)}, FoundOverBudget, 1, "tokens"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -178,7 +179,7 @@ func TestLimits(t *testing.T) {
 			t.Run(tt.name+" "+string(mode), func(t *testing.T) {
 				limits := tt.limits
 				limits.OnInvalid = mode
-				c, report := New(limits).With(Listing{Upstream: "u", Namespace: "u",
+				c, report := New(limits).With(primitive.Listing{Upstream: "u", Namespace: "u",
 					Tools: raws(`{"name":"t","description":"d","inputSchema":`+tt.schema+`}`, tool("good"))})
 				want := map[OnInvalid]int{flagInvalid: 2, rejectInvalid: 1}[mode]
 				if c.Len() != want || report.Has(FoundRejected) != (mode == rejectInvalid) || len(report.Findings) == 0 {
@@ -188,7 +189,7 @@ func TestLimits(t *testing.T) {
 		}
 		t.Run(tt.name+" within", func(t *testing.T) {
 			_, report := New(Limits{SchemaBytes: 250, SchemaDepth: 7, SchemaProperties: 6, OnInvalid: rejectInvalid}).With(
-				Listing{Upstream: "u", Namespace: "u", Tools: raws(`{"name":"t","description":"d","inputSchema":` + tt.schema + `}`)})
+				primitive.Listing{Upstream: "u", Namespace: "u", Tools: raws(`{"name":"t","description":"d","inputSchema":` + tt.schema + `}`)})
 			if len(report.Findings) > 0 && tt.name != "broken" {
 				t.Errorf("findings %q", report.Findings)
 			}
@@ -216,8 +217,8 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestConflictBetweenUpstreams(t *testing.T) {
-	web := Listing{Upstream: "web", Namespace: "shared", Tools: raws(tool("search"), tool("fetch"))}
-	files := Listing{Upstream: "files", Namespace: "shared", Tools: raws(tool("search"), tool("read"))}
+	web := primitive.Listing{Upstream: "web", Namespace: "shared", Tools: raws(tool("search"), tool("fetch"))}
+	files := primitive.Listing{Upstream: "files", Namespace: "shared", Tools: raws(tool("search"), tool("read"))}
 	c0 := New(Limits{})
 	c1, _ := c0.With(web)
 	c2, report := c1.With(files)
@@ -265,7 +266,7 @@ func TestFoundOrder(t *testing.T) {
 	for _, names := range [][]string{{"a", "b", "c"}, {"c", "a", "b"}, {"b", "c", "a"}} {
 		c := New(Limits{})
 		for _, name := range names {
-			c, _ = c.With(Listing{Upstream: name, Namespace: name, Order: 3, Found: true, Tools: raws(tool("read"))})
+			c, _ = c.With(primitive.Listing{Upstream: name, Namespace: name, Order: 3, Found: true, Tools: raws(tool("read"))})
 		}
 		if got := c.Upstreams(); !slices.Equal(got, []string{"a", "b", "c"}) {
 			t.Errorf("those that came as %q are %q", names, got)
@@ -274,7 +275,7 @@ func TestFoundOrder(t *testing.T) {
 }
 
 func TestPrimitives(t *testing.T) {
-	l := Listing{
+	l := primitive.Listing{
 		Upstream:          "docs",
 		Resources:         raws(`{"uri":"file:///docs/readme.md","name":"README","mimeType":"text/markdown"}`),
 		ResourceTemplates: raws(`{"uriTemplate":"file:///{path}","name":"any file"}`),
@@ -286,11 +287,11 @@ func TestPrimitives(t *testing.T) {
 		t.Errorf("report %+v", report)
 	}
 	readme := mustLookup(t, c, "resource::file:README#a8c506b1")
-	if readme.Card.Kind != KindResource || readme.Card.SideEffects || readme.URI != "file:///docs/readme.md" {
+	if readme.Card.Kind != primitive.KindResource || readme.Card.SideEffects || readme.URI != "file:///docs/readme.md" {
 		t.Errorf("readme %+v", readme)
 	}
 	prompt := mustLookup(t, c, "prompt::mcp:summarize_pr#d72fe684")
-	if !prompt.Card.HasSchema || prompt.Card.Kind != KindPrompt || prompt.Card.SideEffects {
+	if !prompt.Card.HasSchema || prompt.Card.Kind != primitive.KindPrompt || prompt.Card.SideEffects {
 		t.Errorf("prompt card %+v", prompt.Card)
 	}
 	want := `{"type":"object","properties":{"repo":{"type":"string","description":"where"},"pr":{"type":"string"}},"required":["repo"]}`
@@ -300,20 +301,20 @@ func TestPrimitives(t *testing.T) {
 	if err := prompt.Validate(json.RawMessage(`{"pr":"1"}`)); err == nil {
 		t.Error("a prompt without its required argument is valid")
 	}
-	for kind, paths := range map[Kind]int{KindTool: 1, KindResource: 1, KindPrompt: 1} {
+	for kind, paths := range map[primitive.Kind]int{primitive.KindTool: 1, primitive.KindResource: 1, primitive.KindPrompt: 1} {
 		cards, err := c.ChildrenOf(kind, "/")
 		if err != nil || len(cards) != paths {
 			t.Errorf("%s: %d cards at /, %v", kind, len(cards), err)
 		}
 	}
-	cards, err := c.ChildrenOf(KindTemplate, "/file")
+	cards, err := c.ChildrenOf(primitive.KindTemplate, "/file")
 	if err != nil || len(cards) != 2 {
 		t.Errorf("resources at /file: %v, %v", cards, err)
 	}
 }
 
 func TestPrimitivesWithOneIDAreNumbered(t *testing.T) {
-	l := Listing{Namespace: "shared", Resources: raws(`{"uri":"a:1","name":"x","description":"d"}`)}
+	l := primitive.Listing{Namespace: "shared", Resources: raws(`{"uri":"a:1","name":"x","description":"d"}`)}
 	c := New(Limits{})
 	for _, upstream := range []string{"one", "two", "three"} {
 		l.Upstream = upstream
@@ -330,15 +331,15 @@ func TestPrimitivesWithOneIDAreNumbered(t *testing.T) {
 	if _, err := ParseToolID(body); err == nil {
 		t.Error("a numbered key parses as a canonical id")
 	}
-	if cards, err := c.ChildrenOf(KindResource, "/shared"); err != nil || len(cards) != 3 {
+	if cards, err := c.ChildrenOf(primitive.KindResource, "/shared"); err != nil || len(cards) != 3 {
 		t.Errorf("%d cards, %v", len(cards), err)
 	}
 }
 
 func TestWithSharesTheRest(t *testing.T) {
-	c1, _ := New(Limits{}).With(Listing{Upstream: "a", Namespace: "a", Tools: raws(tool("x"))})
-	c2, _ := c1.With(Listing{Upstream: "b", Namespace: "b", Tools: raws(tool("y"))})
-	c3, _ := c2.With(Listing{Upstream: "b", Namespace: "b", Tools: raws(tool("z"))})
+	c1, _ := New(Limits{}).With(primitive.Listing{Upstream: "a", Namespace: "a", Tools: raws(tool("x"))})
+	c2, _ := c1.With(primitive.Listing{Upstream: "b", Namespace: "b", Tools: raws(tool("y"))})
+	c3, _ := c2.With(primitive.Listing{Upstream: "b", Namespace: "b", Tools: raws(tool("z"))})
 	x := only(t, c1)
 	if got := mustLookup(t, c3, x.ID); got != x {
 		t.Error("the entry of another upstream was built again")
@@ -352,10 +353,10 @@ func TestWithSharesTheRest(t *testing.T) {
 }
 
 func TestHashIsOfTheContent(t *testing.T) {
-	a := Listing{Upstream: "a", Namespace: "a", Tools: raws(tool("x"), tool("y"))}
-	swapped := Listing{Upstream: "a", Namespace: "a", Tools: raws(tool("y"), tool("x"))}
-	b := Listing{Upstream: "b", Namespace: "b", Prompts: raws(`{"name":"p"}`)}
-	build := func(ls ...Listing) *Catalog {
+	a := primitive.Listing{Upstream: "a", Namespace: "a", Tools: raws(tool("x"), tool("y"))}
+	swapped := primitive.Listing{Upstream: "a", Namespace: "a", Tools: raws(tool("y"), tool("x"))}
+	b := primitive.Listing{Upstream: "b", Namespace: "b", Prompts: raws(`{"name":"p"}`)}
+	build := func(ls ...primitive.Listing) *Catalog {
 		c := New(Limits{})
 		for _, l := range ls {
 			c, _ = c.With(l)
@@ -364,13 +365,13 @@ func TestHashIsOfTheContent(t *testing.T) {
 	}
 	want := build(a, b).Hash()
 	for name, c := range map[string]*Catalog{
-		"other order": build(b, a), "other order of tools": build(swapped, b), "a refresh": build(a, b, a), "a detour": build(b, a, Listing{Upstream: "c"}).Without("c"),
+		"other order": build(b, a), "other order of tools": build(swapped, b), "a refresh": build(a, b, a), "a detour": build(b, a, primitive.Listing{Upstream: "c"}).Without("c"),
 	} {
 		if c.Hash() != want {
 			t.Errorf("%s: another hash", name)
 		}
 	}
-	prose := Listing{Upstream: "a", Namespace: "a", Tools: raws(tool("x"), strings.Replace(tool("y"), "Does", "Did", 1))}
+	prose := primitive.Listing{Upstream: "a", Namespace: "a", Tools: raws(tool("x"), strings.Replace(tool("y"), "Does", "Did", 1))}
 	for name, c := range map[string]*Catalog{"less": build(a), "other prose": build(prose, b), "empty": build()} {
 		if c.Hash() == want {
 			t.Errorf("%s: the same hash", name)
@@ -379,9 +380,9 @@ func TestHashIsOfTheContent(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	c, _ := New(Limits{}).With(Listing{Upstream: "github", Namespace: "github", Prompts: raws(`{"name":"create_issue"}`), Tools: raws(
+	c, _ := New(Limits{}).With(primitive.Listing{Upstream: "github", Namespace: "github", Prompts: raws(`{"name":"create_issue"}`), Tools: raws(
 		tool("create_issue"), tool("create_issues_bulk"), tool("close_issue"), tool("list_pull_requests"), tool("delete_repository"))})
-	c, _ = c.With(Listing{Upstream: "gitlab", Namespace: "gitlab", Tools: raws(tool("create_issue"))})
+	c, _ = c.With(primitive.Listing{Upstream: "gitlab", Namespace: "gitlab", Tools: raws(tool("create_issue"))})
 	id := func(ns, name string) string {
 		return ns + ":" + name + "#" + hashTool(name, json.RawMessage(`{"properties":{"a":{}}}`))
 	}
@@ -415,7 +416,7 @@ func TestNearest(t *testing.T) {
 
 func TestCardBudgets(t *testing.T) {
 	long := strings.Repeat("Searches the documents of the whole company for words, dates and people. ", 20)
-	c, _ := New(Limits{}).With(Listing{Upstream: "u", Namespace: "docs", Tools: raws(
+	c, _ := New(Limits{}).With(primitive.Listing{Upstream: "u", Namespace: "docs", Tools: raws(
 		fmt.Sprintf(`{"name":"search","description":%q,"annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}`, long),
 		fmt.Sprintf(`{"name":"endless","description":%q,"inputSchema":{}}`, strings.Repeat("word ", 500)),
 		`{"name":"lines","description":"  one\n\ttwo \u0000 three\u00a0four  ","inputSchema":{}}`,
@@ -492,7 +493,7 @@ func TestCardForms(t *testing.T) {
 			if def == tt.def {
 				def = strings.TrimSuffix(def, "}") + `,"_meta":{"version":"1"}}`
 			}
-			c, _ := New(Limits{}).With(Listing{Upstream: "u", Namespace: "n", Tags: tt.tags, Tools: raws(def)})
+			c, _ := New(Limits{}).With(primitive.Listing{Upstream: "u", Namespace: "n", Tags: tt.tags, Tools: raws(def)})
 			card := only(t, c).Card
 			if got := card.Render(); got != tt.rendered {
 				t.Errorf("rendered %q, want %q", got, tt.rendered)
@@ -514,7 +515,7 @@ func TestCardForms(t *testing.T) {
 }
 
 func TestParams(t *testing.T) {
-	c, _ := New(Limits{}).With(Listing{Upstream: "u", Namespace: "n", Tools: raws(
+	c, _ := New(Limits{}).With(primitive.Listing{Upstream: "u", Namespace: "n", Tools: raws(
 		`{"name":"t","inputSchema":{"properties":{"z":{"description":"last"},"a":{"type":"string","enum":["x",1,"y"]}},"required":["z"]}}`)})
 	want := []Param{{Name: "z", Description: "last", Required: true}, {Name: "a", Values: []string{"x", "y"}}}
 	if got := only(t, c).Params(); !reflect.DeepEqual(got, want) {
@@ -523,7 +524,7 @@ func TestParams(t *testing.T) {
 }
 
 func TestReportIsBounded(t *testing.T) {
-	var l Listing
+	var l primitive.Listing
 	for range maxFindings + 10 {
 		l.Tools = append(l.Tools, json.RawMessage(`1`))
 	}

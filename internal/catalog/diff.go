@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
@@ -23,11 +24,11 @@ const (
 // Change is one entry that differs between two listings of its upstream. Operators see changes
 // because a server that was trusted for its first definitions can change them later.
 type Change struct {
-	Change   ChangeKind `json:"change"`
-	Kind     Kind       `json:"kind"`
-	Upstream string     `json:"upstream"`
-	Name     string     `json:"name"` // raw name, or the URI of a resource
-	ID       string     `json:"id"`   // current id; of a removed entry, the last one
+	Change   ChangeKind     `json:"change"`
+	Kind     primitive.Kind `json:"kind"`
+	Upstream string         `json:"upstream"`
+	Name     string         `json:"name"` // raw name, or the URI of a resource
+	ID       string         `json:"id"`   // current id; of a removed entry, the last one
 	// WasID is the previous id if it differs: the arguments or the version changed, so calls with
 	// the old id fail.
 	WasID string `json:"was_id,omitempty"`
@@ -55,15 +56,10 @@ func (c Change) String() string {
 // maxChangedChars bounds a value in a FieldChange.
 const maxChangedChars = 2000
 
-// Key identifies an entry over time, independent of its definition.
-type Key struct {
-	Upstream string
-	Kind     Kind
-	Name     string // raw name, or the URI of a resource
-}
-
 // Key returns the key of the entry.
-func (e *Entry) Key() Key { return Key{e.Upstream, e.Kind, e.key()} }
+func (e *Entry) Key() primitive.Key {
+	return primitive.Key{Upstream: e.Upstream, Kind: e.Kind, Name: e.key()}
+}
 
 // Compare returns the change from one entry to another; either may be nil. ok is false if there is
 // none.
@@ -124,7 +120,7 @@ func fields(before, after []byte) []FieldChange {
 // diff compares the entries of an upstream before and after a listing. It returns at most
 // maxFindings changes.
 func diff(before, after []*Entry) []Change {
-	old := make(map[Key]*Entry, len(before))
+	old := make(map[primitive.Key]*Entry, len(before))
 	for _, e := range before {
 		old[e.Key()] = e
 	}

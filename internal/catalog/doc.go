@@ -3,9 +3,9 @@
 // browse, and validates arguments.
 //
 // It knows nothing of connections, transports, sessions or ranking: callers list the upstreams and
-// pass in the raw definitions.
+// pass in the raw definitions of package primitive.
 //
-//	Listing of one upstream (raw definitions)
+//	primitive.Listing of one upstream (raw definitions)
 //	   │ With
 //	   ▼
 //	segment: entries of that upstream ── parsed, checked, carded, once
@@ -17,7 +17,7 @@
 //	Catalog ── Lookup(id) · Children(path) · Nearest(id) · Entries() · Hash()
 //
 // A Catalog is immutable. With and Without return a new one that shares the entries of all other
-// upstreams. A caller keeps the current catalog in an atomic pointer, so that every call sees one
+// upstreams. A Live keeps the current catalog in an atomic pointer, so that every call sees one
 // complete catalog (spec/gateway §4.6). Entries are shared and must not be changed.
 //
 // Definitions keep their bytes: Entry.Raw has unknown fields, key order and 20-digit integers as

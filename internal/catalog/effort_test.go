@@ -13,6 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/limit/work"
 )
 
@@ -166,7 +167,7 @@ func TestCostlyPatterns(t *testing.T) {
 		"one":  `{"properties":{"a":{"pattern":"` + strings.Repeat("[a-f]?[g-k]?", 4500) + `"}}}`,
 		"many": `{"properties":{` + strings.Repeat(`"x":{},`, 3) + many(100, `"p%d":{"pattern":"(?:(?:a{10}){10}){9}%[1]d"}`) + `}}`,
 	} {
-		c, report := New(Limits{}).With(Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","description":"d","inputSchema":` + schema + `}`)})
+		c, report := New(Limits{}).With(primitive.Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","description":"d","inputSchema":` + schema + `}`)})
 		if !report.Has(FoundPattern) || report.Has(FoundSchema) {
 			t.Errorf("%s: %v", name, report.Findings)
 		}

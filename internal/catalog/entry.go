@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text/uritemplate"
 	"github.com/weir-mcp/weir/internal/text/visible"
@@ -19,7 +20,7 @@ import (
 type Entry struct {
 	ID        string // unique and opaque
 	Short     string // ID without the suffix that distinguishes it from equal ids
-	Kind      Kind
+	Kind      primitive.Kind
 	Upstream  string // server that offers it
 	Namespace string
 	Name      string // the name part of the id
@@ -76,50 +77,12 @@ type Entry struct {
 // Digest returns a hash of the definition.
 func (e *Entry) Digest() [32]byte { return e.digest }
 
+// maxIdentifier bounds a name or URI, in bytes. An entry with a longer one is left out, because a cut
+// identifier would name something else.
+const maxIdentifier = 8 << 10
+
 // abstractDomains is the parameter of a resource tool (spec/tables §2).
 const abstractDomains = "abstract_domains"
-
-// Listing is the result of listing one upstream: the raw bytes of its definitions, in order. With
-// copies everything that it retains.
-type Listing struct {
-	// Upstream is the configured name of the server.
-	Upstream string
-	// Namespace is the namespace of the entries, mapped to the grammar. If it is empty, the catalog
-	// is anonymous and infers namespaces from names.
-	Namespace string
-	// Order decides between upstreams that offer the same id: the lower one wins, or the first one
-	// added if equal.
-	Order int
-	// Found marks an upstream that is not configured but was found at run time. A configured server
-	// wins a shared name; see Named.
-	Found bool
-	// Tags are added to every entry.
-	Tags []string
-	// Title, About and Instructions are the server's description of itself; see Presented. The card
-	// of a namespace starts with it.
-	Title, About, Instructions string
-	// Greeting is the whole answer of the server to the handshake. The catalog does not use it.
-	Greeting Greeting
-	// Notes are remarks about entries that stand on their cards, before the description.
-	Notes map[Key]string
-
-	Tools             []json.RawMessage
-	Resources         []json.RawMessage
-	ResourceTemplates []json.RawMessage
-	Prompts           []json.RawMessage
-
-	// Cut describes the lists that were not read completely: the missing part and the reason. Each
-	// becomes a finding.
-	Cut []string
-
-	reading *reading // nil: the listing is for all callers
-}
-
-// Greeting is a server's description of itself in the handshake.
-type Greeting struct {
-	ServerInfo   json.RawMessage
-	Instructions string
-}
 
 // Param is one top-level parameter of an entry's input schema.
 type Param struct {
@@ -135,7 +98,7 @@ func (e *Entry) Params() []Param {
 	var params []Param
 	members(member(e.InputSchema, "properties"), func(key, value []byte) bool {
 		name := strings.ToValidUTF8(string(key), "\uFFFD")
-		description, _ := text(member(value, "description"))
+		description, _ := stringOf(member(value, "description"))
 		_, isRequired := slices.BinarySearch(required, name)
 		params = append(params, Param{name, description, isRequired, texts(member(value, "enum"))})
 		return true
@@ -153,19 +116,19 @@ type definition struct {
 }
 
 // readDefinition reads the known fields by their exact names.
-func readDefinition(raw []byte, kind Kind) (d definition, ok bool) {
+func readDefinition(raw []byte, kind primitive.Kind) (d definition, ok bool) {
 	uriKey := "uri"
-	if kind == KindTemplate {
+	if kind == primitive.KindTemplate {
 		uriKey = "uriTemplate"
 	}
 	ok = members(raw, func(key, value []byte) bool {
 		switch string(key) {
 		case "name":
-			d.name, d.hasName = text(value)
+			d.name, d.hasName = stringOf(value)
 		case "title":
-			d.title, _ = text(value)
+			d.title, _ = stringOf(value)
 		case "description":
-			d.description, _ = text(value)
+			d.description, _ = stringOf(value)
 		case "inputSchema":
 			d.inputSchema = value
 		case "outputSchema":
@@ -179,7 +142,7 @@ func readDefinition(raw []byte, kind Kind) (d definition, ok bool) {
 		case "execution":
 			d.execution = value
 		case uriKey:
-			d.uri, _ = text(value)
+			d.uri, _ = stringOf(value)
 		}
 		return true
 	})
@@ -195,18 +158,18 @@ type ingest struct {
 
 // readEntry makes an entry from a definition. Problems become findings; only a definition that
 // cannot be called has no entry.
-func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared *compiledSchemas) (in ingest) {
+func readEntry(raw json.RawMessage, kind primitive.Kind, l *primitive.Listing, limits Limits, shared *compiledSchemas) (in ingest) {
 	found := func(kind FindingKind, name, format string, args ...any) {
 		in.findings = append(in.findings, Finding{Kind: kind, Upstream: l.Upstream, Name: name, Message: fmt.Sprintf(format, args...)})
 	}
 	if !json.Valid(raw) {
-		found(FoundInvalid, "", "server %q lists a %s that is not valid JSON", l.Upstream, kind.surface())
+		found(FoundInvalid, "", "server %q lists a %s that is not valid JSON", l.Upstream, kind.Surface())
 		return in
 	}
-	whole, cut, longest, err := boundTexts(bytes.TrimSpace(raw))
+	whole, cut, longest, err := primitive.BoundTexts(bytes.TrimSpace(raw))
 	if err != nil {
 		in.partial = true
-		found(FoundInvalid, "", "server %q lists a %s that is left out: %v, and %d are allowed; its owner has to shorten it", l.Upstream, kind.surface(), err, maxText)
+		found(FoundInvalid, "", "server %q lists a %s that is left out: %v, and %d are allowed; its owner has to shorten it", l.Upstream, kind.Surface(), err, primitive.MaxText)
 		return in
 	}
 	if cut == 0 {
@@ -216,17 +179,17 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 	d, ok := readDefinition(raw, kind)
 	if n := max(len(d.name), len(d.uri)); n > maxIdentifier {
 		in.partial = true
-		found(FoundInvalid, clip(d.name, 140), "server %q lists a %s with a name or URI of %d bytes, which is left out: %d are allowed", l.Upstream, kind.surface(), n, maxIdentifier)
+		found(FoundInvalid, clip(d.name, 140), "server %q lists a %s with a name or URI of %d bytes, which is left out: %d are allowed", l.Upstream, kind.Surface(), n, maxIdentifier)
 		return in
 	}
 	switch {
 	case !ok:
-		found(FoundInvalid, "", "server %q lists a %s that is %s, not an object", l.Upstream, kind.surface(), kindOf(raw))
+		found(FoundInvalid, "", "server %q lists a %s that is %s, not an object", l.Upstream, kind.Surface(), kindOf(raw))
 		return in
-	case (kind == KindTool || kind == KindPrompt) && !d.hasName:
+	case (kind == primitive.KindTool || kind == primitive.KindPrompt) && !d.hasName:
 		found(FoundInvalid, "", "server %q lists a %s without a name: it cannot be called", l.Upstream, kind)
 		return in
-	case (kind == KindResource || kind == KindTemplate) && d.uri == "":
+	case (kind == primitive.KindResource || kind == primitive.KindTemplate) && d.uri == "":
 		found(FoundInvalid, d.name, "server %q lists a resource without a URI: it cannot be read", l.Upstream)
 		return in
 	}
@@ -238,11 +201,11 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 	if cut > 0 {
 		in.partial = true
 		found(FoundTextCut, key, "%d texts of %s %q of server %q are cut to %d bytes, the longest of %d; its owner has to shorten them",
-			cut, kind.surface(), clip(key, 140), l.Upstream, maxText, longest)
+			cut, kind.Surface(), clip(key, 140), l.Upstream, primitive.MaxText, longest)
 	}
-	if e.Hidden = hiddenIn(raw); e.Hidden != 0 {
+	if e.Hidden = primitive.Hidden(raw); e.Hidden != 0 {
 		found(FoundHidden, key, "the definition of %s %q of server %q holds %s: models read what nobody sees. They are left out of cards and descriptions, and under a strict pin it does not run; its owner has to take them out",
-			kind.surface(), clip(key, 140), l.Upstream, e.Hidden)
+			kind.Surface(), clip(key, 140), l.Upstream, e.Hidden)
 	}
 	if !absent(d.annotations) {
 		e.Annotations = d.annotations
@@ -252,11 +215,11 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 	}
 	e.readAnnotations(d.annotations)
 	if e.Title == "" {
-		e.Title, _ = text(member(d.annotations, "title"))
+		e.Title, _ = stringOf(member(d.annotations, "title"))
 	}
 	e.readMeta(d.meta, func(version string) {
 		found(FoundVersion, key, "_meta.version of %s %q of server %q is %s, not a number or a string of [A-Za-z0-9._-]{1,32}, and is ignored: the id has a hash in its place",
-			kind.surface(), clip(key, 140), l.Upstream, clip(collapse(version), 60))
+			kind.Surface(), clip(key, 140), l.Upstream, clip(collapse(version), 60))
 	})
 	e.readCost(d.meta, d.annotations)
 	e.tag(l.Tags, d.annotations, d.meta, func(dropped int) {
@@ -264,7 +227,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 	})
 
 	switch kind {
-	case KindTool:
+	case primitive.KindTool:
 		if absent(d.inputSchema) {
 			found(FoundNoSchema, key, "tool %q of server %q has no inputSchema: any object is accepted as its arguments", d.name, l.Upstream)
 		} else {
@@ -272,17 +235,17 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 			e.ResourceTool = bytes.Contains(e.InputSchema, []byte(`"`+abstractDomains+`"`)) && member(member(e.InputSchema, "properties"), abstractDomains) != nil
 		}
 		e.Hash8 = hashTool(d.name, e.InputSchema)
-		if support, _ := text(member(d.execution, "taskSupport")); support == "required" || support == "optional" {
+		if support, _ := stringOf(member(d.execution, "taskSupport")); support == "required" || support == "optional" {
 			e.TaskSupport = support
 		}
 		e.Page = pageOf(d.meta)
-	case KindPrompt:
+	case primitive.KindPrompt:
 		var names []string
 		e.InputSchema, names = promptSchema(d.arguments)
 		e.Hash8 = hashPrompt(d.name, names)
 	default:
 		e.Hash8 = hashResource(d.uri)
-		if kind == KindTemplate {
+		if kind == primitive.KindTemplate {
 			if e.InputSchema, err = templateSchema(d.uri); err != nil {
 				e.problem = err
 				found(FoundSchema, key, "the URI template %q of server %q cannot be read (%v): reading it fails with SCHEMA_INVALID until its owner mends it", clip(d.uri, 120), l.Upstream, err)
@@ -290,7 +253,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 		}
 	}
 	if reject := e.checkSchemas(limits, found); reject && limits.OnInvalid == rejectInvalid {
-		found(FoundRejected, key, "%s %q of server %q is left out: schema_limits.on_invalid is reject", kind.surface(), key, l.Upstream)
+		found(FoundRejected, key, "%s %q of server %q is left out: schema_limits.on_invalid is reject", kind.Surface(), key, l.Upstream)
 		return in
 	}
 	e.check = &validator{schema: e.InputSchema, shared: shared}
@@ -300,7 +263,7 @@ func readEntry(raw json.RawMessage, kind Kind, l *Listing, limits Limits, shared
 		found(FoundMapped, key, "%s", mapped)
 	}
 	if collapse(e.Description) == "" {
-		found(FoundNoText, key, "%s %q of server %q has no description: agents cannot tell what it does", kind.surface(), key, l.Upstream)
+		found(FoundNoText, key, "%s %q of server %q has no description: agents cannot tell what it does", kind.Surface(), key, l.Upstream)
 	}
 	e.note = l.Notes[e.Key()]
 	e.buildCard()
@@ -343,7 +306,7 @@ func (e *Entry) readAnnotations(raw []byte) {
 func (e *Entry) readMeta(meta []byte, illegal func(version string)) {
 	version := metaField(meta, "version")
 	if !absent(version) {
-		s, ok := text(version)
+		s, ok := stringOf(version)
 		if !ok && kindOf(version) == "number" {
 			s, ok = string(bytes.TrimSpace(version)), true // keep the spelling: 1.10 is not 1.1
 		}
@@ -360,9 +323,9 @@ const maxPageURI = 4 << 10
 
 // pageOf returns the URI of the page in a tool's _meta, in either of its two forms.
 func pageOf(meta []byte) string {
-	uri, _ := text(member(member(meta, "ui"), "resourceUri"))
+	uri, _ := stringOf(member(member(meta, "ui"), "resourceUri"))
 	if uri == "" {
-		uri, _ = text(member(meta, "ui/resourceUri"))
+		uri, _ = stringOf(member(meta, "ui/resourceUri"))
 	}
 	if !strings.HasPrefix(uri, "ui://") || len(uri) > maxPageURI {
 		return ""
@@ -405,7 +368,7 @@ func (e *Entry) tag(configured []string, annotations, meta []byte, onDropped fun
 	tags := slices.Clone(configured)
 	read := func(raw []byte) {
 		elements(raw, func(value []byte) bool {
-			if s, ok := text(value); ok {
+			if s, ok := stringOf(value); ok {
 				tags = append(tags, s)
 			}
 			return len(tags) < 16*maxTags
@@ -430,7 +393,7 @@ func (e *Entry) tag(configured []string, annotations, meta []byte, onDropped fun
 
 // checkSchemas checks both schemas of a tool and reports whether one is invalid or over a limit.
 func (e *Entry) checkSchemas(limits Limits, found func(FindingKind, string, string, ...any)) (bad bool) {
-	if e.Kind != KindTool {
+	if e.Kind != primitive.KindTool {
 		return false
 	}
 	for _, s := range []struct {
@@ -473,7 +436,7 @@ func (e *Entry) SchemaError() error { return e.problem }
 // the grammar, or "".
 func (e *Entry) identify(configured string) (mapped string) {
 	var namespace, name string
-	if e.Kind == KindResource || e.Kind == KindTemplate {
+	if e.Kind == primitive.KindResource || e.Kind == primitive.KindTemplate {
 		namespace, name = resourceName(e.URI, e.RawName, configured)
 	} else {
 		namespace, name = infer(e.RawName)
@@ -487,7 +450,7 @@ func (e *Entry) identify(configured string) (mapped string) {
 	}
 	// Resources and prompts are always identified by their shape: two documents may have the same
 	// version.
-	if e.Kind == KindTool && e.Version != "" {
+	if e.Kind == primitive.KindTool && e.Version != "" {
 		e.setID(e.Version, "")
 	} else {
 		e.setID("", e.Hash8)
@@ -502,7 +465,7 @@ func (e *Entry) identify(configured string) (mapped string) {
 }
 
 func (e *Entry) setID(version, hash8 string) {
-	e.ID = e.Kind.prefix() + ToolID{e.Namespace, e.Name, version, hash8}.join()
+	e.ID = prefixOf(e.Kind) + ToolID{e.Namespace, e.Name, version, hash8}.join()
 	e.Short = e.ID
 }
 
@@ -513,11 +476,11 @@ func (e *Entry) buildCard() {
 		ID:          e.ID,
 		Name:        name,
 		Tags:        cardTags(e.Tags),
-		Kind:        e.Kind.surface(),
+		Kind:        e.Kind.Surface(),
 		Namespace:   e.Namespace,
 		HasSchema:   schema != "" && schema != "{}",
 		CostHint:    e.cost,
-		SideEffects: e.Kind == KindTool && !e.ReadOnly,
+		SideEffects: e.Kind == primitive.KindTool && !e.ReadOnly,
 		Safety:      safetyOf(e.Tags),
 	}
 	description := e.Description
@@ -589,7 +552,7 @@ func promptSchema(arguments []byte) (schema json.RawMessage, names []string) {
 	required := []byte(`[`)
 	seen := map[string]bool{}
 	elements(arguments, func(value []byte) bool {
-		name, ok := text(member(value, "name"))
+		name, ok := stringOf(member(value, "name"))
 		if !ok || seen[name] {
 			return true
 		}
@@ -600,7 +563,7 @@ func promptSchema(arguments []byte) (schema json.RawMessage, names []string) {
 		names = append(names, name)
 		b = rawjson.AppendString(b, name)
 		b = append(b, `:{"type":"string"`...)
-		if description, ok := text(member(value, "description")); ok {
+		if description, ok := stringOf(member(value, "description")); ok {
 			b = append(b, `,"description":`...)
 			b = rawjson.AppendString(b, description)
 		}

@@ -5,10 +5,11 @@ import (
 	"fmt"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 func Example() {
-	c, report := catalog.New(catalog.Limits{}).With(catalog.Listing{
+	c, report := catalog.New(catalog.Limits{}).With(primitive.Listing{
 		Upstream:  "github",
 		Namespace: "github",
 		Tools: []json.RawMessage{json.RawMessage(`{

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
@@ -30,7 +31,7 @@ func TestHiddenText(t *testing.T) {
 		"nothing":              {`{"name":"t","description":"Reads.\n\tTwo lines\r\n\u00e9 👩\u200d💻 می\u200cخواهم \u2764\ufe0f"}`, 0},
 		"a pattern is no text": {`{"name":"t","description":"d","inputSchema":{"properties":{"a":{"pattern":"^[\\u200b]+$"}}}}`, 0},
 	} {
-		c0, report := New(Limits{}).With(Listing{Upstream: "web", Namespace: "web", Tools: raws(c.definition)})
+		c0, report := New(Limits{}).With(primitive.Listing{Upstream: "web", Namespace: "web", Tools: raws(c.definition)})
 		e := c0.Entries()[0]
 		if e.Hidden != c.kinds || report.Has(FoundHidden) != (c.kinds != 0) {
 			t.Errorf("%s: %s, findings %v", name, e.Hidden, report.Findings)
@@ -48,7 +49,7 @@ func TestHiddenText(t *testing.T) {
 		}
 	}
 	// Resources and prompts as well.
-	_, report := New(Limits{}).With(Listing{Upstream: "web", Namespace: "web", Resources: raws(`{"uri":"a:b","name":"n","description":"x\u200b"}`),
+	_, report := New(Limits{}).With(primitive.Listing{Upstream: "web", Namespace: "web", Resources: raws(`{"uri":"a:b","name":"n","description":"x\u200b"}`),
 		Prompts: raws(`{"name":"p","arguments":[{"name":"a","description":"\u2066x"}]}`)})
 	n := 0
 	for _, f := range report.Findings {
@@ -61,29 +62,13 @@ func TestHiddenText(t *testing.T) {
 	}
 }
 
-func TestVisibleTexts(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"description":"a\u200bb","properties":{"c\u200b":{"title" : "x\u00ady","enum":["\u200b"],"description":["\u200b"]}}}`: `{"description":"ab","properties":{"c\u200b":{"title" : "xy","enum":["\u200b"],"description":["\u200b"]}}}`,
-		`{"properties":{"description":{"type":"string","pattern":"\u200b","description":"\u202e."}},"$comment":"\u00ad"}`:       `{"properties":{"description":{"type":"string","pattern":"\u200b","description":"."}},"$comment":""}`,
-		`{"descri\u0070tion":"\u200bx"}`:        `{"descri\u0070tion":"x"}`,
-		`{"title":{"a":"\u200b"},"b":"\u200b"}`: `{"title":{"a":"\u200b"},"b":"\u200b"}`,
-		`["description","\u200b"]`:              `["description","\u200b"]`,
-		`{"description":"\u00e9 é"}`:            `{"description":"\u00e9 é"}`,
-		`{"description":"\u200b`:                `{"description":"\u200b`,
-	} {
-		if got := string(VisibleTexts([]byte(in))); got != want {
-			t.Errorf("%s:\n%s, want\n%s", in, got, want)
-		}
-	}
-}
-
 // Looking for hidden text in a definition that has none, beside reading it.
 func BenchmarkHidden(b *testing.B) {
 	raw := bigListings()[0].Tools[0]
 	b.Run("hidden", func(b *testing.B) {
 		b.SetBytes(int64(len(raw)))
 		for b.Loop() {
-			if hiddenIn(raw) != 0 {
+			if primitive.Hidden(raw) != 0 {
 				b.Fatal("hidden")
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // errToolID is wrapped by every error of ParseToolID.
@@ -79,49 +81,27 @@ func (id ToolID) check() error {
 	return nil
 }
 
-// Kind is the kind of an entry.
-type Kind string
-
-// The kinds of entries. Resource templates share the ids and cards of resources. KindInternal marks
-// cards of namespaces and clusters, which are not entries.
-const (
-	KindTool     Kind = "tool"
-	KindResource Kind = "resource"
-	KindTemplate Kind = "resource_template"
-	KindPrompt   Kind = "prompt"
-	KindInternal Kind = "internal"
-)
-
-// prefix returns the prefix of ids of this kind (spec/gateway §6.1). Tools have none. No tool id
+// prefixOf returns the prefix of ids of a kind (spec/gateway §6.1). Tools have none. No tool id
 // contains "::", so the id spaces are disjoint.
-func (k Kind) prefix() string {
-	switch k {
-	case KindResource, KindTemplate:
+func prefixOf(kind primitive.Kind) string {
+	switch kind {
+	case primitive.KindResource, primitive.KindTemplate:
 		return "resource::"
-	case KindPrompt:
+	case primitive.KindPrompt:
 		return "prompt::"
 	}
 	return ""
 }
 
-// surface returns the kind under which entries are listed and browsed: resource templates belong to
-// resources.
-func (k Kind) surface() Kind {
-	if k == KindTemplate {
-		return KindResource
-	}
-	return k
-}
-
 // splitKind returns the kind and the rest of the id of a tool, a resource or a prompt. It validates
 // neither.
-func splitKind(s string) (Kind, string) {
-	for _, kind := range []Kind{KindResource, KindPrompt} {
-		if body, ok := strings.CutPrefix(s, kind.prefix()); ok {
+func splitKind(s string) (primitive.Kind, string) {
+	for _, kind := range []primitive.Kind{primitive.KindResource, primitive.KindPrompt} {
+		if body, ok := strings.CutPrefix(s, prefixOf(kind)); ok {
 			return kind, body
 		}
 	}
-	return KindTool, s
+	return primitive.KindTool, s
 }
 
 // namespaceOf returns the namespace in an id without validating the rest.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 func TestParseToolID(t *testing.T) {
@@ -77,7 +79,7 @@ func FuzzParseToolID(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if back := kind.prefix() + id.join(); back != s {
+		if back := prefixOf(kind) + id.join(); back != s {
 			t.Errorf("%q parses to %+v and is joined to %q", s, id, back)
 		}
 	})
@@ -85,7 +87,7 @@ func FuzzParseToolID(f *testing.F) {
 
 // identified returns a tool of a server with the configured namespace, which may be "".
 func identified(rawName, configured string) Entry {
-	e := Entry{Kind: KindTool, RawName: rawName}
+	e := Entry{Kind: primitive.KindTool, RawName: rawName}
 	e.identify(configured)
 	return e
 }
@@ -213,12 +215,12 @@ func TestMappingAlwaysGivesLegalParts(t *testing.T) {
 func TestPrimitiveIDs(t *testing.T) {
 	tests := []struct {
 		in   string
-		kind Kind
+		kind primitive.Kind
 		ok   bool
 	}{
-		{"resource::fs:readme#ab12cd34", KindResource, true},
-		{"prompt::gh:summarize#deadbeef", KindPrompt, true},
-		{"gh:summarize#deadbeef", KindTool, true},
+		{"resource::fs:readme#ab12cd34", primitive.KindResource, true},
+		{"prompt::gh:summarize#deadbeef", primitive.KindPrompt, true},
+		{"gh:summarize#deadbeef", primitive.KindTool, true},
 		{"tool::gh:summarize#deadbeef", "", false},
 		{"resource::fs:readme#ab12cd34~2", "", false},
 		{"resource:fs:readme#ab12cd34", "", false},
@@ -230,7 +232,7 @@ func TestPrimitiveIDs(t *testing.T) {
 		if (err == nil) != tt.ok || tt.ok && kind != tt.kind {
 			t.Errorf("%q parses to %v, %+v, %v", tt.in, kind, id, err)
 		}
-		if back := kind.prefix() + id.join(); err == nil && back != tt.in {
+		if back := prefixOf(kind) + id.join(); err == nil && back != tt.in {
 			t.Errorf("%q parses to %+v and is joined to %q", tt.in, id, back)
 		}
 	}

@@ -181,7 +181,7 @@ func shape(schema json.RawMessage) (properties, required []string) {
 		return true
 	})
 	elements(requiredRaw, func(value []byte) bool {
-		if s, ok := text(value); ok {
+		if s, ok := stringOf(value); ok {
 			required = append(required, s)
 		}
 		return true

@@ -42,7 +42,7 @@ func member(raw []byte, name string) json.RawMessage {
 // texts returns the strings among the elements of an array; nil if raw is no array.
 func texts(raw []byte) (out []string) {
 	elements(raw, func(value []byte) bool {
-		if s, ok := text(value); ok {
+		if s, ok := stringOf(value); ok {
 			out = append(out, s)
 		}
 		return true
@@ -50,8 +50,8 @@ func texts(raw []byte) (out []string) {
 	return out
 }
 
-// text returns the string value of raw as valid UTF-8.
-func text(raw []byte) (string, bool) {
+// stringOf returns the string value of raw as valid UTF-8.
+func stringOf(raw []byte) (string, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
@@ -185,7 +185,7 @@ func (d decoder) value(raw []byte, depth int) (any, error) {
 		}
 		return array, err
 	case '"':
-		s, _ := text(clipText(raw, d.clip))
+		s, _ := stringOf(clipText(raw, d.clip))
 		return s, nil
 	case 't':
 		return true, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Clients name resources by URI and prompts by name, and several servers may list the same one. A
@@ -18,7 +20,7 @@ import (
 // template of a resource template. They are in the order of the configuration, with upstreams that
 // it does not name last. The slice is shared and must not be changed. Tools are never included,
 // because they are called by id.
-func (c *Catalog) Named(kind Kind, name string) []*Entry {
+func (c *Catalog) Named(kind primitive.Kind, name string) []*Entry {
 	return c.names().of[nameKey{kind, name}]
 }
 
@@ -48,7 +50,7 @@ func (c *Catalog) Choose(entries []*Entry) *Entry {
 func (c *Catalog) Found(upstream string) bool { return c.names().ranks[upstream].found }
 
 type nameKey struct {
-	kind Kind
+	kind primitive.Kind
 	name string
 }
 
@@ -91,7 +93,7 @@ func (c *Catalog) names() *nameIndex {
 				continue
 			}
 			for _, e := range s.entries {
-				if e.Kind != KindTool {
+				if e.Kind != primitive.KindTool {
 					key := nameKey{e.Kind, e.key()}
 					ix.of[key] = append(ix.of[key], e)
 				}

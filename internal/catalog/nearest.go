@@ -21,7 +21,7 @@ func (c *Catalog) Nearest(id string, n int) []string {
 	limit := max(2, len(name)/2) // no resemblance beyond this distance
 	for _, s := range c.spaces {
 		for _, e := range s.entries {
-			if e.Kind.surface() != kind {
+			if e.Kind.Surface() != kind {
 				continue
 			}
 			penalty := 0

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Only returns a catalog with the entries of c for which keep returns true. It shares the entries
@@ -48,7 +50,7 @@ type later struct {
 }
 
 // tree returns the path tree of a kind, or nil.
-func (s *space) tree(kind Kind) *tree {
+func (s *space) tree(kind primitive.Kind) *tree {
 	s.prepare()
 	return s.trees[kind]
 }
@@ -83,11 +85,11 @@ func (s *space) prepare() {
 
 // plant builds the trees of the entries, and their index.
 func (s *space) plant(namespace string) {
-	s.trees = map[Kind]*tree{}
+	s.trees = map[primitive.Kind]*tree{}
 	s.index = make(map[string]*node, len(s.entries))
-	surfaces := map[Kind][]*Entry{}
+	surfaces := map[primitive.Kind][]*Entry{}
 	for _, e := range s.entries {
-		surfaces[e.Kind.surface()] = append(surfaces[e.Kind.surface()], e)
+		surfaces[e.Kind.Surface()] = append(surfaces[e.Kind.Surface()], e)
 	}
 	about := ""
 	for _, seg := range s.segments {

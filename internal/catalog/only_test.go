@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // TestOnlyDescribesKeptServers: the cards of a part say nothing of a server of which no entry is
@@ -17,8 +19,8 @@ func TestOnlyDescribesKeptServers(t *testing.T) {
 	}
 	for _, order := range [][2]int{{1, 2}, {2, 1}} {
 		c := New(Limits{})
-		c, _ = c.With(Listing{Upstream: "vault", Namespace: "shared", Order: order[0], About: "Keeps the codes of the safe.", Tools: tools("open_safe", "read")})
-		c, _ = c.With(Listing{Upstream: "web", Namespace: "shared", Order: order[1], About: "Searches the web.", Tools: tools("search", "fetch")})
+		c, _ = c.With(primitive.Listing{Upstream: "vault", Namespace: "shared", Order: order[0], About: "Keeps the codes of the safe.", Tools: tools("open_safe", "read")})
+		c, _ = c.With(primitive.Listing{Upstream: "web", Namespace: "shared", Order: order[1], About: "Searches the web.", Tools: tools("search", "fetch")})
 		for _, tt := range []struct {
 			keep func(*Entry) bool
 			want string

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"weak"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // A principal's catalog is composed of the entries that all callers share and of the entries that
@@ -43,10 +45,8 @@ func (c *Catalog) Reader() *Reader {
 
 // Read returns a catalog of one listing, for Join. It does not change the listing, and retains
 // nothing of it.
-func (r *Reader) Read(l *Listing) *Catalog {
-	own := *l
-	own.reading = &reading{r, originOf(l)}
-	c, _ := New(r.limits).With(own)
+func (r *Reader) Read(l *primitive.Listing) *Catalog {
+	c, _ := New(r.limits).with(*l, &reading{r, originOf(l)})
 	return c
 }
 
@@ -57,7 +57,7 @@ type reading struct {
 }
 
 // entry returns the result of readEntry for a definition of the listing.
-func (r *reading) entry(raw json.RawMessage, kind Kind, l *Listing) *ingest {
+func (r *reading) entry(raw json.RawMessage, kind primitive.Kind, l *primitive.Listing) *ingest {
 	h := sha256.New()
 	_, _ = h.Write(r.origin[:]) // a hash does not fail
 	_, _ = h.Write([]byte(kind + "\x00"))
@@ -98,10 +98,10 @@ func (r *reading) entry(raw json.RawMessage, kind Kind, l *Listing) *ingest {
 
 // originOf returns a hash of the fields that the entries of a listing have in addition to their
 // definitions.
-func originOf(l *Listing) (key ownKey) {
+func originOf(l *primitive.Listing) (key ownKey) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q", l.Upstream, l.Namespace, l.Tags)
-	for _, at := range slices.SortedFunc(maps.Keys(l.Notes), func(a, b Key) int {
+	for _, at := range slices.SortedFunc(maps.Keys(l.Notes), func(a, b primitive.Key) int {
 		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
 	}) {
 		fmt.Fprintf(h, " %q %q", at, l.Notes[at])
@@ -114,7 +114,7 @@ func originOf(l *Listing) (key ownKey) {
 // shared catalog remembers which tool an id has named. A catalog of a principal has no memory, so an
 // id in it must name the same tool whatever else is listed.
 func (e *Entry) lengthen() {
-	if e.Kind != KindTool || e.Version == "" || e.Name == e.RawName {
+	if e.Kind != primitive.KindTool || e.Version == "" || e.Name == e.RawName {
 		return
 	}
 	e.ID = ToolID{e.Namespace, e.Name, e.Version, e.Hash8}.join()

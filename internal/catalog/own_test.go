@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 func ownTool(name, description, version string) json.RawMessage {
@@ -21,9 +23,9 @@ func ownTool(name, description, version string) json.RawMessage {
 // catalog that has it.
 func TestReaderSharesEntries(t *testing.T) {
 	r := New(Limits{}).Reader()
-	a := r.Read(&Listing{Upstream: "notes", Namespace: "notes", Tools: []json.RawMessage{ownTool("keep", "d", ""), ownTool("only_a", "d", "")}})
-	b := r.Read(&Listing{Upstream: "notes", Namespace: "notes", Tools: []json.RawMessage{ownTool("only_b", "d", ""), ownTool("keep", "d", "")}})
-	other := r.Read(&Listing{Upstream: "other", Namespace: "notes", Tools: []json.RawMessage{ownTool("keep", "d", "")}})
+	a := r.Read(&primitive.Listing{Upstream: "notes", Namespace: "notes", Tools: []json.RawMessage{ownTool("keep", "d", ""), ownTool("only_a", "d", "")}})
+	b := r.Read(&primitive.Listing{Upstream: "notes", Namespace: "notes", Tools: []json.RawMessage{ownTool("only_b", "d", ""), ownTool("keep", "d", "")}})
+	other := r.Read(&primitive.Listing{Upstream: "other", Namespace: "notes", Tools: []json.RawMessage{ownTool("keep", "d", "")}})
 	find := func(c *Catalog) *Entry {
 		for _, e := range c.Entries() {
 			if e.RawName == "keep" {
@@ -35,7 +37,7 @@ func TestReaderSharesEntries(t *testing.T) {
 	if find(a) != find(b) || find(a) == find(other) || find(other).Upstream != "other" {
 		t.Error("entries are not shared by server and definition")
 	}
-	noted := r.Read(&Listing{Upstream: "notes", Namespace: "notes", Tools: []json.RawMessage{ownTool("keep", "d", "")}, Notes: map[Key]string{{"notes", KindTool, "keep"}: "changed"}})
+	noted := r.Read(&primitive.Listing{Upstream: "notes", Namespace: "notes", Tools: []json.RawMessage{ownTool("keep", "d", "")}, Notes: map[primitive.Key]string{{Upstream: "notes", Kind: primitive.KindTool, Name: "keep"}: "changed"}})
 	if find(noted) == find(a) || find(noted).Card.Description == find(a).Card.Description {
 		t.Error("a note of one listing is on the entry of another")
 	}
@@ -55,7 +57,7 @@ func TestReaderSharesEntries(t *testing.T) {
 func TestJoinIsAFunctionOfItsParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	common := New(Limits{})
-	common, _ = common.With(Listing{Upstream: "files", Namespace: "files", Tools: []json.RawMessage{ownTool("read", "d", "1"), ownTool("wr ite", "d", "1")}})
+	common, _ = common.With(primitive.Listing{Upstream: "files", Namespace: "files", Tools: []json.RawMessage{ownTool("read", "d", "1"), ownTool("wr ite", "d", "1")}})
 	names := []string{"read", "rea d", "re-ad", "notes_read", "write", "wr ite", "wr_ite"}
 	r := common.Reader()
 	owner, ids := map[string]string{}, map[string]string{}
@@ -63,7 +65,7 @@ func TestJoinIsAFunctionOfItsParts(t *testing.T) {
 		if i%50 == 0 {
 			r = common.Reader() // one that has read nothing before
 		}
-		l := &Listing{Upstream: "notes", Namespace: "notes"}
+		l := &primitive.Listing{Upstream: "notes", Namespace: "notes"}
 		for _, at := range rng.Perm(len(names))[:1+rng.IntN(len(names))] {
 			l.Tools = append(l.Tools, ownTool(names[at], fmt.Sprint("d", rng.IntN(3)), []string{"", "1", "2"}[rng.IntN(3)]))
 			l.Prompts = append(l.Prompts, json.RawMessage(fmt.Sprintf(`{"name":%q}`, names[at])))
@@ -98,9 +100,9 @@ func TestJoinIsAFunctionOfItsParts(t *testing.T) {
 // the catalog of others, and the order of the configuration decides between equal ids.
 func TestJoinInOneNamespace(t *testing.T) {
 	common := New(Limits{})
-	common, _ = common.With(Listing{Upstream: "files", Namespace: "work", Order: 1, Tools: []json.RawMessage{ownTool("read", "of files", ""), ownTool("list", "d", "1")}})
+	common, _ = common.With(primitive.Listing{Upstream: "files", Namespace: "work", Order: 1, Tools: []json.RawMessage{ownTool("read", "of files", ""), ownTool("list", "d", "1")}})
 	before := slices.Clone(common.Entries())
-	own := common.Reader().Read(&Listing{Upstream: "notes", Namespace: "work", Order: 0, Tools: []json.RawMessage{ownTool("read", "of notes", ""), ownTool("li st", "d", "1")}})
+	own := common.Reader().Read(&primitive.Listing{Upstream: "notes", Namespace: "work", Order: 0, Tools: []json.RawMessage{ownTool("read", "of notes", ""), ownTool("li st", "d", "1")}})
 	joined := common.Join(own)
 	if got := joined.Of("notes"); len(got) != 2 || len(joined.Of("files")) != 1 {
 		t.Errorf("%d entries of notes and %d of files", len(got), len(joined.Of("files")))
@@ -108,7 +110,7 @@ func TestJoinInOneNamespace(t *testing.T) {
 	if !slices.Equal(before, common.Entries()) || common.Join().Len() != 2 {
 		t.Error("the catalog of all callers has changed")
 	}
-	if replaced := common.Join(common.Reader().Read(&Listing{Upstream: "files", Namespace: "work", Tools: []json.RawMessage{ownTool("mine", "d", "")}})); replaced.Len() != 1 || len(replaced.Upstreams()) != 1 {
+	if replaced := common.Join(common.Reader().Read(&primitive.Listing{Upstream: "files", Namespace: "work", Tools: []json.RawMessage{ownTool("mine", "d", "")}})); replaced.Len() != 1 || len(replaced.Upstreams()) != 1 {
 		t.Errorf("own entries do not replace those of the server: %d", replaced.Len())
 	}
 	part := joined.Only(func(e *Entry) bool { return e.Own })

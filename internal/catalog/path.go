@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Children returns the cards at a path of tools, sorted by id (spec/gateway §3). "/" lists the
@@ -11,7 +13,7 @@ import (
 // is ignored. The id of a namespace's or cluster's card is its path. The error is an *Error:
 // PathInvalid or PathNotFound.
 func (c *Catalog) Children(path string) ([]Card, error) {
-	return c.ChildrenOf(KindTool, path)
+	return c.ChildrenOf(primitive.KindTool, path)
 }
 
 // IsRoot reports whether a path is the one of all namespaces.
@@ -22,8 +24,8 @@ func IsRoot(path string) bool {
 
 // ChildrenOf returns the cards at a path of entries of one kind, as Children does for tools.
 // Resources include resource templates.
-func (c *Catalog) ChildrenOf(kind Kind, path string) ([]Card, error) {
-	kind = kind.surface()
+func (c *Catalog) ChildrenOf(kind primitive.Kind, path string) ([]Card, error) {
+	kind = kind.Surface()
 	segments, err := splitPath(path)
 	if err != nil {
 		return nil, err
@@ -72,7 +74,7 @@ func sortCards(cards []Card) {
 
 // nearestParent returns the longest existing prefix of a path, or the path of the server with the most
 // similar name.
-func (c *Catalog) nearestParent(kind Kind, segments []string) string {
+func (c *Catalog) nearestParent(kind primitive.Kind, segments []string) string {
 	s := c.spaces[segments[0]]
 	if s == nil || s.tree(kind) == nil {
 		near, limit := "/", max(1, len(segments[0])/3)

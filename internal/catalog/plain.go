@@ -80,7 +80,7 @@ func (p *plainCheck) keyword(key, value []byte, depth int) bool {
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
 		return plainCount().Match(value)
 	case "pattern":
-		s, ok := text(value)
+		s, ok := stringOf(value)
 		if !ok {
 			return false
 		}
@@ -178,7 +178,7 @@ func plainValue(value []byte, depth int) bool {
 
 // ref reports whether a reference points to a definition of the root.
 func (p *plainCheck) ref(value []byte) bool {
-	s, ok := text(value)
+	s, ok := stringOf(value)
 	if !ok {
 		return false
 	}
@@ -201,7 +201,7 @@ func (p *plainCheck) ref(value []byte) bool {
 }
 
 func plainDialect(value []byte) bool {
-	s, _ := text(value)
+	s, _ := stringOf(value)
 	switch strings.TrimSuffix(s, "#") {
 	case "https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema":
 		return true

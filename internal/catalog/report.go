@@ -3,6 +3,8 @@ package catalog
 import (
 	"fmt"
 	"slices"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // FindingKind is the kind of a finding.
@@ -70,9 +72,9 @@ type Report struct {
 
 func (r *Report) count(e *Entry) {
 	switch e.Kind {
-	case KindTool:
+	case primitive.KindTool:
 		r.Tools++
-	case KindPrompt:
+	case primitive.KindPrompt:
 		r.Prompts++
 	default:
 		r.Resources++

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // segment is the contribution of one upstream. It is immutable.
@@ -33,18 +35,15 @@ func (s *segment) rank() rank { return rank{s.found, s.order, s.seq, s.upstream}
 // parallelFrom is the number of definitions from which several goroutines read a listing.
 const parallelFrom = 64
 
-func buildSegment(l *Listing, limits Limits, shared *compiledSchemas) *segment {
+func buildSegment(l *primitive.Listing, own *reading, limits Limits, shared *compiledSchemas) *segment {
 	type job struct {
 		raw  json.RawMessage
-		kind Kind
+		kind primitive.Kind
 	}
 	var jobs []job
-	for _, list := range []struct {
-		kind Kind
-		raws []json.RawMessage
-	}{{KindTool, l.Tools}, {KindResource, l.Resources}, {KindTemplate, l.ResourceTemplates}, {KindPrompt, l.Prompts}} {
-		for _, raw := range list.raws {
-			jobs = append(jobs, job{raw, list.kind})
+	for kind, list := range l.Definitions() {
+		for _, raw := range *list {
+			jobs = append(jobs, job{raw, kind})
 		}
 	}
 	configured := l.Namespace
@@ -53,8 +52,8 @@ func buildSegment(l *Listing, limits Limits, shared *compiledSchemas) *segment {
 	}
 	results := make([]*ingest, len(jobs))
 	read := func(i int) {
-		if l.reading != nil {
-			results[i] = l.reading.entry(jobs[i].raw, jobs[i].kind, l)
+		if own != nil {
+			results[i] = own.entry(jobs[i].raw, jobs[i].kind, l)
 			return
 		}
 		in := readEntry(jobs[i].raw, jobs[i].kind, l, limits, shared)
@@ -97,7 +96,7 @@ func buildSegment(l *Listing, limits Limits, shared *compiledSchemas) *segment {
 		s.add(*in)
 	}
 	seg.findings, seg.omitted = report.Findings, report.Omitted
-	if l.reading != nil {
+	if own != nil {
 		seg.reads = results
 	}
 	return seg
@@ -139,6 +138,6 @@ func (s *segmentBuilder) found(in ingest) {
 func (s *segmentBuilder) duplicate(e *Entry) {
 	s.report.add(Finding{
 		Kind: FoundDuplicate, Upstream: e.Upstream, Name: e.key(), ID: e.ID,
-		Message: fmt.Sprintf("server %q offers the %s %q twice: the first one stays", e.Upstream, e.Kind.surface(), e.key()),
+		Message: fmt.Sprintf("server %q offers the %s %q twice: the first one stays", e.Upstream, e.Kind.Surface(), e.key()),
 	})
 }

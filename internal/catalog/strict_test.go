@@ -3,6 +3,8 @@ package catalog
 import (
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Where the published text wants a catalog to fail, a strict one refuses the listing and stays as it
@@ -30,7 +32,7 @@ func TestStrictRefusesAListing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := Listing{Upstream: "x", Namespace: "x"}
+			l := primitive.Listing{Upstream: "x", Namespace: "x"}
 			if c.namespace != "" {
 				l.Namespace = c.namespace
 			}
@@ -67,18 +69,18 @@ func TestStrictRefusesAListing(t *testing.T) {
 // refuse nothing: the first stays (spec/gateway §1.5).
 func TestStrictDuplicatesCollapse(t *testing.T) {
 	const tool = `{"name":"a","description":"d","inputSchema":{}}`
-	c, report := New(Limits{Strict: true}).With(Listing{Upstream: "x", Namespace: "s", Tools: raws(tool, tool)})
+	c, report := New(Limits{Strict: true}).With(primitive.Listing{Upstream: "x", Namespace: "s", Tools: raws(tool, tool)})
 	if report.Has(FoundRefused) || !report.Has(FoundDuplicate) {
 		t.Errorf("%+v", report)
 	}
-	if c, report = c.With(Listing{Upstream: "y", Namespace: "s", Tools: raws(tool, `{"name":"b","description":"d","inputSchema":{}}`)}); report.Has(FoundRefused) || len(c.Of("y")) != 1 {
+	if c, report = c.With(primitive.Listing{Upstream: "y", Namespace: "s", Tools: raws(tool, `{"name":"b","description":"d","inputSchema":{}}`)}); report.Has(FoundRefused) || len(c.Of("y")) != 1 {
 		t.Errorf("%+v", report)
 	}
 }
 
 // TestStrictPaths: a small namespace has groups, too: spec/gateway §7, row 3.3.
 func TestStrictPaths(t *testing.T) {
-	l := Listing{Upstream: "github", Namespace: "github"}
+	l := primitive.Listing{Upstream: "github", Namespace: "github"}
 	for _, name := range []string{"create_issue", "list_issues", "get_repo", "delete_repo", "whoami"} {
 		l.Tools = append(l.Tools, raws(`{"name":"`+name+`","description":"d","inputSchema":{}}`)...)
 	}

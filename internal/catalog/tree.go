@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // maxLevel is the number of children from which a level is divided into clusters; see Limits.most.
@@ -36,7 +38,7 @@ type tree struct {
 // buildTree makes the tree of entries of one kind and namespace. The result does not depend on their
 // order. The card of the namespace starts with about, which may be empty. A level of up to most
 // children is not divided.
-func buildTree(namespace, about string, kind Kind, entries []*Entry, most int) *tree {
+func buildTree(namespace, about string, kind primitive.Kind, entries []*Entry, most int) *tree {
 	leaves := make([]*node, len(entries))
 	for i, segment := range leafSegments(entries) {
 		leaves[i] = &node{segment: segment, entry: entries[i], leaves: 1}
@@ -55,7 +57,7 @@ func sortNodes(nodes []*node) {
 }
 
 // place sets the paths of all nodes below n, and n's card.
-func (n *node) place(parent, namespace string, kind Kind) {
+func (n *node) place(parent, namespace string, kind primitive.Kind) {
 	n.path = parent + "/" + n.segment
 	if n.entry != nil {
 		return
@@ -63,12 +65,12 @@ func (n *node) place(parent, namespace string, kind Kind) {
 	for _, child := range n.children {
 		child.place(n.path, namespace, kind)
 	}
-	n.card = &Card{ID: n.path, Name: n.segment, Kind: KindInternal, Namespace: namespace}
+	n.card = &Card{ID: n.path, Name: n.segment, Kind: primitive.KindInternal, Namespace: namespace}
 	n.card.fit(n.describe(kind))
 }
 
 // describe summarizes the content of a node.
-func (n *node) describe(kind Kind) string {
+func (n *node) describe(kind primitive.Kind) string {
 	const most = 12
 	var b strings.Builder
 	noun := string(kind)

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // walk visits every card from "/" down, and returns the ids of all leaves with
 // the path they were reached by.
-func walk(t *testing.T, c *Catalog, kind Kind) map[string]string {
+func walk(t *testing.T, c *Catalog, kind primitive.Kind) map[string]string {
 	t.Helper()
 	leaves := map[string]string{}
 	var visit func(path string, depth int)
@@ -28,7 +30,7 @@ func walk(t *testing.T, c *Catalog, kind Kind) map[string]string {
 			t.Errorf("%s: cards are not sorted by id", path)
 		}
 		for _, card := range cards {
-			if card.Kind != KindInternal {
+			if card.Kind != primitive.KindInternal {
 				if _, ok := leaves[card.ID]; ok {
 					t.Errorf("%s is reached twice", card.ID)
 				}
@@ -80,8 +82,8 @@ func namesOf(n int, rng *rand.Rand) []string {
 	return names
 }
 
-func listingOf(upstream string, names []string) Listing {
-	l := Listing{Upstream: upstream, Namespace: upstream}
+func listingOf(upstream string, names []string) primitive.Listing {
+	l := primitive.Listing{Upstream: upstream, Namespace: upstream}
 	for _, name := range names {
 		l.Tools = append(l.Tools, json.RawMessage(tool(name)))
 	}
@@ -95,20 +97,26 @@ func TestEveryToolIsReachable(t *testing.T) {
 	}
 	tests := []struct {
 		name     string
-		listings func(rng *rand.Rand) []Listing
+		listings func(rng *rand.Rand) []primitive.Listing
 		want     int
 	}{
-		{"100 servers of 100", func(rng *rand.Rand) (ls []Listing) {
+		{"100 servers of 100", func(rng *rand.Rand) (ls []primitive.Listing) {
 			for i := range 100 {
 				ls = append(ls, listingOf(fmt.Sprintf("server%d", i), namesOf(100, rng)))
 			}
 			return ls
 		}, 10000},
-		{"one server of 3,000", func(rng *rand.Rand) []Listing { return []Listing{listingOf("big", namesOf(3000, rng))} }, 3000},
-		{"one server of 10,000 numbers", func(*rand.Rand) []Listing { return []Listing{listingOf("big", numbered)} }, 10000},
-		{"few", func(rng *rand.Rand) []Listing { return []Listing{listingOf("few", namesOf(20, rng))} }, 20},
-		{"one too many", func(rng *rand.Rand) []Listing { return []Listing{listingOf("few", namesOf(21, rng))} }, 21},
-		{"none", func(*rand.Rand) []Listing { return nil }, 0},
+		{"one server of 3,000", func(rng *rand.Rand) []primitive.Listing {
+			return []primitive.Listing{listingOf("big", namesOf(3000, rng))}
+		}, 3000},
+		{"one server of 10,000 numbers", func(*rand.Rand) []primitive.Listing { return []primitive.Listing{listingOf("big", numbered)} }, 10000},
+		{"few", func(rng *rand.Rand) []primitive.Listing {
+			return []primitive.Listing{listingOf("few", namesOf(20, rng))}
+		}, 20},
+		{"one too many", func(rng *rand.Rand) []primitive.Listing {
+			return []primitive.Listing{listingOf("few", namesOf(21, rng))}
+		}, 21},
+		{"none", func(*rand.Rand) []primitive.Listing { return nil }, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,7 +127,7 @@ func TestEveryToolIsReachable(t *testing.T) {
 			if c.Len() != tt.want {
 				t.Fatalf("%d entries, want %d", c.Len(), tt.want)
 			}
-			leaves := walk(t, c, KindTool)
+			leaves := walk(t, c, primitive.KindTool)
 			if len(leaves) != tt.want {
 				t.Fatalf("%d leaves, want %d", len(leaves), tt.want)
 			}
@@ -168,7 +176,7 @@ func TestLeafSegments(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, _ := New(Limits{}).With(Listing{Upstream: "n", Namespace: "n", Tools: raws(tt.defs...)})
+			c, _ := New(Limits{}).With(primitive.Listing{Upstream: "n", Namespace: "n", Tools: raws(tt.defs...)})
 			if c.Len() != len(tt.defs) {
 				t.Fatalf("%d entries", c.Len())
 			}
@@ -186,9 +194,9 @@ func TestLeafSegments(t *testing.T) {
 func TestTwoVersionsOfOneTool(t *testing.T) {
 	c := New(Limits{})
 	for _, version := range []string{"1", "10"} {
-		c, _ = c.With(Listing{Upstream: "pay" + version, Namespace: "pay", Tools: raws(`{"name":"refund","_meta":{"version":"` + version + `"}}`)})
+		c, _ = c.With(primitive.Listing{Upstream: "pay" + version, Namespace: "pay", Tools: raws(`{"name":"refund","_meta":{"version":"` + version + `"}}`)})
 	}
-	if leaves := walk(t, c, KindTool); len(leaves) != 2 || leaves["pay:refund@1"] == leaves["pay:refund@10"] {
+	if leaves := walk(t, c, primitive.KindTool); len(leaves) != 2 || leaves["pay:refund@1"] == leaves["pay:refund@10"] {
 		t.Errorf("leaves %v", leaves)
 	}
 }
@@ -218,7 +226,7 @@ func TestClustersAreWords(t *testing.T) {
 	if err != nil || len(cards) != 1 || cards[0].Name != "list_issues" {
 		t.Errorf("leaf: %v, %v", cards, err)
 	}
-	if card := func() Card { cs, _ := c.Children("/"); return cs[0] }(); card.ID != "/github" || card.Kind != KindInternal ||
+	if card := func() Card { cs, _ := c.Children("/"); return cs[0] }(); card.ID != "/github" || card.Kind != primitive.KindInternal ||
 		card.Namespace != "github" || !strings.HasPrefix(card.Description, "26 tools: branch, issue, label, ping") {
 		t.Errorf("card of the namespace %+v", card)
 	}

@@ -9,11 +9,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 func entryWith(t testing.TB, schema string) *Entry {
 	t.Helper()
-	c, _ := New(Limits{}).With(Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","inputSchema":` + schema + `}`)})
+	c, _ := New(Limits{}).With(primitive.Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","inputSchema":` + schema + `}`)})
 	if c.Len() != 1 {
 		t.Fatalf("no entry for schema %s", schema)
 	}
@@ -130,7 +132,7 @@ func TestUnknownDialects(t *testing.T) {
 		`{"properties":{"a":{"prefixItems":[{"type":"string"}],"default":{"$schema":"x:y"}},"$schema":{"type":"string","enum":["x:y"]}}}`:        true,
 		`{"properties":{"a":{"prefixItems":[{"type":"string"}]},"b":{"const":{"$schema":"x:y"}}},"enum":[{"a":["x"],"b":{"$schema":"x:y"}},{}]}`: true,
 	} {
-		c, report := New(Limits{OnInvalid: rejectInvalid}).With(Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","inputSchema":` + schema + `}`)})
+		c, report := New(Limits{OnInvalid: rejectInvalid}).With(primitive.Listing{Upstream: "web", Namespace: "web", Tools: raws(`{"name":"t","inputSchema":` + schema + `}`)})
 		if c.Len() != 1 || report.Has(FoundSchema) || report.Has(FoundDialect) == known {
 			t.Errorf("%s: %v", schema, report.Findings)
 			continue
@@ -348,7 +350,7 @@ func FuzzDefinition(f *testing.F) {
 	f.Add(`{"name":"t","description":"d","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}},"_meta":{"version":"1"}}`, `{"a":"b"}`)
 	f.Add(`{"name":"\ud800","uri":"a:b","uriTemplate":"a:{b}","arguments":[{"name":"x"}]}`, `{"x":1e5}`)
 	f.Fuzz(func(t *testing.T, def, args string) {
-		l := Listing{Upstream: "u", Namespace: "u", Tools: raws(def), Resources: raws(def), ResourceTemplates: raws(def), Prompts: raws(def)}
+		l := primitive.Listing{Upstream: "u", Namespace: "u", Tools: raws(def), Resources: raws(def), ResourceTemplates: raws(def), Prompts: raws(def)}
 		c, _ := New(Limits{}).With(l)
 		for _, e := range c.Entries() {
 			_, body := splitKind(e.ID)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Compiled schemas are bounded over all tools of a catalog and of those that derive from it. A tool
@@ -15,7 +17,7 @@ func TestCompiledSchemasAreBounded(t *testing.T) {
 	const servers, tools = 16, 100
 	for server := range servers {
 		name := fmt.Sprintf("server%d", server)
-		l := Listing{Upstream: name, Namespace: name}
+		l := primitive.Listing{Upstream: name, Namespace: name}
 		for n := range tools {
 			l.Tools = append(l.Tools, fmt.Appendf(nil, `{"name":"tool%d","description":"Does it.","inputSchema":{"type":"object","properties":{"id":{"type":"string","maxLength":%d}},"required":["id"]}}`, n, n+1))
 		}

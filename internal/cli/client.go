@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
@@ -196,7 +197,7 @@ type card struct {
 
 // render returns the card in the form that agents read.
 func (c card) render() string {
-	full := catalog.Card{ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Kind: catalog.Kind(c.Kind), Namespace: c.Namespace, CostHint: c.CostHint, SideEffects: c.SideEffects}
+	full := catalog.Card{ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Kind: primitive.Kind(c.Kind), Namespace: c.Namespace, CostHint: c.CostHint, SideEffects: c.SideEffects}
 	return full.Render()
 }
 
@@ -260,7 +261,7 @@ func (c *client) allCards(ctx context.Context) (*browsed, error) {
 		}
 		for _, found := range below.cards {
 			switch {
-			case found.Kind != string(catalog.KindInternal):
+			case found.Kind != string(primitive.KindInternal):
 				all.cards = append(all.cards, found)
 			case len(found.ID) > len(path):
 				paths = append(paths, found.ID)

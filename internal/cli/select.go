@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/search/selection"
 )
@@ -102,7 +102,7 @@ func selectIDs(a *process, cmd *cobra.Command, t target, args []string, find bro
 		var ids []string
 		noteMissed(a, offered)
 		for _, found := range offered.cards {
-			if found.Kind != string(catalog.KindInternal) {
+			if found.Kind != string(primitive.KindInternal) {
 				ids = append(ids, found.ID)
 			}
 		}

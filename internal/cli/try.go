@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
@@ -144,7 +144,7 @@ func (c *client) offered(ctx context.Context, query string) ([]card, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools := slices.DeleteFunc(all.cards, func(found card) bool { return found.Kind != string(catalog.KindTool) })
+	tools := slices.DeleteFunc(all.cards, func(found card) bool { return found.Kind != string(primitive.KindTool) })
 	return tools[:min(len(tools), tryTools)], nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/policy/hook"
@@ -380,11 +381,11 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 }
 
 // VerbOf returns the meta-tool that runs or reads entries of a kind.
-func VerbOf(kind catalog.Kind) string {
+func VerbOf(kind primitive.Kind) string {
 	switch kind {
-	case catalog.KindTool:
+	case primitive.KindTool:
 		return VerbExecute
-	case catalog.KindPrompt:
+	case primitive.KindPrompt:
 		return VerbGet
 	}
 	return VerbRead

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -252,7 +252,7 @@ func TestWhatIsJudgedIsWhatRuns(t *testing.T) {
 // TestSpellingsOfURIs: a rule about a URI holds for every way to write it, at both
 // faces, and so does one about what is listed under it.
 func TestSpellingsOfURIs(t *testing.T) {
-	listing := catalog.Listing{Upstream: "disk", Namespace: "disk",
+	listing := primitive.Listing{Upstream: "disk", Namespace: "disk",
 		Resources:         calltest.Raws(`{"uri":"file:///secret/a.txt","name":"listed"}`, `{"uri":"FILE:///Odd/%7eb.txt","name":"odd"}`, `{"uri":"file:///public/ok.txt","name":"ok"}`),
 		ResourceTemplates: calltest.Raws(`{"uriTemplate":"file:///{+path}","name":"files"}`, `{"uriTemplate":"DB://{table}/{id}","name":"rows"}`)}
 	same := func(path string) []string {
@@ -313,7 +313,7 @@ func TestSpellingsOfURIs(t *testing.T) {
 // TestURIsThatServersReadDifferently: no way to write a URI that some server takes for a file of
 // another folder evades a rule, at both faces. A URI that a list has is read as it is written there.
 func TestURIsThatServersReadDifferently(t *testing.T) {
-	listing := catalog.Listing{Upstream: "disk", Namespace: "disk", Resources: calltest.Raws(`{"uri":"file:///public/b#/../c","name":"odd"}`),
+	listing := primitive.Listing{Upstream: "disk", Namespace: "disk", Resources: calltest.Raws(`{"uri":"file:///public/b#/../c","name":"odd"}`),
 		ResourceTemplates: calltest.Raws(`{"uriTemplate":"file:///{+path}","name":"files"}`)}
 	allow, deny := dispatch.PolicyRule{Action: dispatch.Allow, Tool: "file:///public/*"}, dispatch.PolicyRule{Action: dispatch.Deny, Tool: "file:///secret/*"}
 	byFolder := dispatch.PolicyRule{Action: dispatch.Allow, If: calltest.When(t, `has(args.uri) && args.uri.startsWith("file:///public/")`)}
@@ -384,7 +384,7 @@ func TestNamesThatReadLikeOthers(t *testing.T) {
 		h := metatooltest.New(t, metatool.Options{Policy: c.policy})
 		h.Add("files", calltest.Echo, calltest.ReadTool, `{"name":"drop","description":"d"}`, `{"name":"Twin","description":"d"}`, `{"name":"twin","description":"d"}`)
 		h.Mu.Lock()
-		h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "talk", Namespace: "talk", Prompts: calltest.Raws(`{"name":"drop"}`, `{"name":"Twin"}`, `{"name":"twin"}`)})
+		h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: "talk", Namespace: "talk", Prompts: calltest.Raws(`{"name":"drop"}`, `{"name":"Twin"}`, `{"name":"twin"}`)})
 		h.Mu.Unlock()
 		for _, at := range []struct{ method, upstream string }{{"tools/call", "files"}, {"prompts/get", "talk"}} {
 			err := h.Directly(t, mcp.NoPeer, at.method, `{"name":`+string(rawjson.Quote(c.tool))+`}`, metatool.Place{Upstream: at.upstream, Namespace: at.upstream, Prefix: "f__"})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -17,7 +18,7 @@ import (
 // arguments; and what Explain says is what Admit does.
 func TestPossible(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	known := sampleCatalog(t, catalog.Listing{Upstream: "bank", Namespace: "bank", Tools: []json.RawMessage{json.RawMessage(`{"name":"pay","description":"d","_meta":{"tags":["money"]},"annotations":{"destructiveHint":true}}`)}})
+	known := sampleCatalog(t, primitive.Listing{Upstream: "bank", Namespace: "bank", Tools: []json.RawMessage{json.RawMessage(`{"name":"pay","description":"d","_meta":{"tags":["money"]},"annotations":{"destructiveHint":true}}`)}})
 	entries := []*catalog.Entry{entryNamed(t, known, "files", "read_file"), entryNamed(t, known, "files", "drop"), entryNamed(t, known, "web", "search"), entryNamed(t, known, "bank", "pay")}
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	maybe := func(list ...string) []string {

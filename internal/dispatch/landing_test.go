@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/limit/work"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -49,7 +50,7 @@ func TestFlightsLand(t *testing.T) {
 
 // Checking small arguments costs what it costs without turns and timeouts.
 func BenchmarkCheck(b *testing.B) {
-	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "files", Namespace: "files", Tools: []json.RawMessage{json.RawMessage(sampleTool)}})
+	c, _ := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: "files", Namespace: "files", Tools: []json.RawMessage{json.RawMessage(sampleTool)}})
 	e := c.Entries()[0]
 	args := json.RawMessage(`{"path":"/some/where","limit":30}`)
 	b.Run("checker", func(b *testing.B) {

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 func TestPolicyDecides(t *testing.T) {
 	yes, no := true, false
-	known := sampleCatalog(t, catalog.Listing{Upstream: "bank", Namespace: "bank", Tools: []json.RawMessage{json.RawMessage(`{"name":"delete_all","description":"d","_meta":{"version":"1","tags":["money","admin"]},"annotations":{"destructiveHint":true}}`)}})
+	known := sampleCatalog(t, primitive.Listing{Upstream: "bank", Namespace: "bank", Tools: []json.RawMessage{json.RawMessage(`{"name":"delete_all","description":"d","_meta":{"version":"1","tags":["money","admin"]},"annotations":{"destructiveHint":true}}`)}})
 	for _, tt := range []struct {
 		name   string
 		policy *Policy

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -20,7 +21,7 @@ func TestPassOfACallThatWaited(t *testing.T) {
 		return NewControls(Pin{}, &Policy{Rules: []PolicyRule{{Action: action, Namespace: "bank"}}}, RateLimits{}, nil, time.Time{}, nil)
 	}
 	// An unlisted tool of another name stands for another definition: it has another digest, too.
-	tool := &catalog.Entry{ID: "bank:pay", Kind: catalog.KindTool, Upstream: "bank", Namespace: "bank", Name: "pay", RawName: "pay"}
+	tool := &catalog.Entry{ID: "bank:pay", Kind: primitive.KindTool, Upstream: "bank", Namespace: "bank", Name: "pay", RawName: "pay"}
 	another := *tool
 	another.ID = "bank:pay#2"
 	type world struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -101,11 +102,11 @@ func keepSchema(ctx context.Context, store schemaStore, c *Call, schema []byte) 
 }
 
 // IdKey returns the key of an entry's id in arguments and details.
-func IdKey(kind catalog.Kind) string {
+func IdKey(kind primitive.Kind) string {
 	switch kind {
-	case catalog.KindTool:
+	case primitive.KindTool:
 		return "tool_id"
-	case catalog.KindPrompt:
+	case primitive.KindPrompt:
 		return "prompt_id"
 	}
 	return "resource_id"
@@ -117,5 +118,5 @@ func ShownSchema(e *catalog.Entry, raw []byte) []byte {
 	if e.Hidden == 0 {
 		return raw
 	}
-	return catalog.VisibleTexts(raw)
+	return primitive.VisibleTexts(raw)
 }

@@ -2,7 +2,7 @@ package dispatch
 
 import (
 	"github.com/weir-mcp/weir/internal/access/authz"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 )
 
@@ -72,7 +72,7 @@ func (s *Sight) Refusal(verb string, about []Subject) (action, rule string) {
 // isTemplate reports whether the URI of a subject is a template, so that the URI of a call is not
 // known.
 func isTemplate(s Subject) bool {
-	return s.Entry != nil && s.Entry.Kind == catalog.KindTemplate && s.URI == s.Entry.URI
+	return s.Entry != nil && s.Entry.Kind == primitive.KindTemplate && s.URI == s.Entry.URI
 }
 
 // MayAllow reports whether a rule with a pattern for which about returns true could allow a call of

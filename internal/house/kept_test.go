@@ -235,7 +235,7 @@ var foreign = map[string]int{
 	"s2sp/plane":        6,
 	"s2sp/table":        1,
 	"smcp/agent":        1,
-	"smcp/computer":     23,
+	"smcp/computer":     9,
 	"smcp/hub":          12,
 	"socketio":          1,
 	"socketio/engineio": 1,

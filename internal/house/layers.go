@@ -78,16 +78,17 @@ var places = []place{
 	{"internal/tables", parts, []string{"internal/dispatch", "internal/result"}, "links of the dispatch chain that pass rows from tool to tool; knows no meta-tool"},
 	{"internal/tasks", parts, []string{"internal/dispatch", "internal/result"}, "waits for calls that become tasks; a link of the dispatch chain, which knows no meta-tool"},
 	{"internal/metatool", parts, []string{"internal/dispatch", "internal/result", "internal/result/usage", "internal/tables", "internal/tasks"}, "meta-tools over the catalog; knows no transport"},
-	{"internal/metatool/ranking", parts, []string{"internal/metatool", "internal/upstream"}, "prepares the catalog for searches in the background; the meta-tools search, and do not know it"},
+	{"internal/metatool/ranking", parts, []string{"internal/metatool"}, "prepares the catalog for searches in the background; the meta-tools search, and do not know it"},
 	{"internal/passthrough", parts, []string{"internal/upstream"}, "routes to handlers; is given them"},
 
 	// contracts: what is configured and what can be called
-	{"agentserver", contracts, []string{"internal/catalog"}, "an MCP server made of commands, skills and functions"},
+	{"agentserver", contracts, []string{"internal/catalog", "internal/catalog/primitive"}, "an MCP server made of commands, skills and functions"},
 	{"internal/config", contracts, []string{"internal/config/mcpserver", "internal/config/otlp"}, "reads the configuration; imports nothing that it configures"},
 	{"internal/config/mcpserver", contracts, nil, "one entry of mcpServers; reads no file and knows no other part of the configuration"},
 	{"internal/config/otlp", contracts, nil, "where spans go; a section that a Computer has, too"},
-	{"internal/catalog", contracts, nil, "what can be called; is given lists, fetches nothing"},
-	{"internal/lockfile", contracts, []string{"internal/catalog"}, "judges listings by weir.lock, between upstreams and the catalog; is given listings and the mode of each server, and starts nothing"},
+	{"internal/catalog", contracts, []string{"internal/catalog/primitive"}, "what can be called; is given lists, fetches nothing"},
+	{"internal/catalog/primitive", contracts, nil, "definitions as servers list them; a program that connects to servers needs no ids and no schemas"},
+	{"internal/lockfile", contracts, []string{"internal/catalog", "internal/catalog/primitive"}, "judges listings by weir.lock, between upstreams and the catalog; is given listings and the mode of each server, and starts nothing"},
 	{"internal/part", contracts, []string{"internal/config"}, "the life of a part of a gateway; is given configurations, and knows no part"},
 	{"internal/bridge", contracts, nil, "questions and notices of servers to agents, across the eras; both gateway and router use it"},
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -24,7 +25,7 @@ const (
 // A Difference is one definition that differs from the lock.
 type Difference struct {
 	Server string             `json:"server"`
-	Kind   catalog.Kind       `json:"kind"`
+	Kind   primitive.Kind     `json:"kind"`
 	Name   string             `json:"name"`
 	Change catalog.ChangeKind `json:"change"`
 	// Hash is the hash of the present definition, "" if it is gone. Accept takes a Difference by it,

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // TestGateUnreadableKey: the gate shows no definition of which readers may take different names.
@@ -16,9 +16,9 @@ func TestGateUnreadableKey(t *testing.T) {
 	cased := `{"name":"write_file","Name":"evil"}`
 	k.Update(files(read, twice, cased))
 	g := k.Gate("files")
-	for kind, all := range map[catalog.Kind][]string{
-		catalog.KindTool:     {twice, cased, `{"description":"x"}`, `{"name":1}`, `[]`},
-		catalog.KindTemplate: {`{"uriTemplate":"file:///{path}","uriTemplate":"x:{y}","name":"file"}`, `{"name":"file"}`},
+	for kind, all := range map[primitive.Kind][]string{
+		primitive.KindTool:     {twice, cased, `{"description":"x"}`, `{"name":1}`, `[]`},
+		primitive.KindTemplate: {`{"uriTemplate":"file:///{path}","uriTemplate":"x:{y}","name":"file"}`, `{"name":"file"}`},
 	} {
 		for _, raw := range all {
 			if g.Shows(kind, json.RawMessage(raw)) {
@@ -26,7 +26,7 @@ func TestGateUnreadableKey(t *testing.T) {
 			}
 		}
 	}
-	if !g.Shows(catalog.KindTool, json.RawMessage(read)) {
+	if !g.Shows(primitive.KindTool, json.RawMessage(read)) {
 		t.Error("a definition that is as the lock has it is not shown")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -28,7 +28,7 @@ const (
 
 // Sink takes listings, as the Sink of upstreams does.
 type Sink interface {
-	Update(l catalog.Listing)
+	Update(l primitive.Listing)
 	Remove(upstream string)
 }
 
@@ -42,7 +42,7 @@ type Options struct {
 	Endpoint func(server string) Endpoint
 	// Conceal removes texts that clients may not see, such as credentials; nil removes nothing. The
 	// lock has the remaining text.
-	Conceal func(catalog.Listing) catalog.Listing
+	Conceal func(primitive.Listing) primitive.Listing
 	// Sink gets the listings that may be served.
 	Sink Sink
 	// Own has the listings that go through Judge; nil if no server lists for each principal.
@@ -50,7 +50,7 @@ type Options struct {
 	// First returns the first listing that the nodes of a cluster got from a server that the lock does not know,
 	// without secrets; nil if there is none, so the listing of this node counts. A nil First returns nil for each
 	// server.
-	First func(server string) *catalog.Listing
+	First func(server string) *primitive.Listing
 	// Neighbours returns the tools of all servers, for findings; nil finds no shadowing.
 	Neighbours func() []Neighbour
 	// Changed is called with new differences; nil discards them. It must not block.
@@ -82,8 +82,8 @@ type watched struct {
 	name string
 	turn sync.Mutex // held while a listing is judged and handed on, so that the newest one stays
 
-	mu      sync.Mutex       // guards below
-	listing *catalog.Listing // the last one, with bytes of its own; nil before
+	mu      sync.Mutex         // guards below
+	listing *primitive.Listing // the last one, with bytes of its own; nil before
 	now     *observedServer
 	locked  *lockedServer
 	verdict verdict
@@ -100,10 +100,10 @@ func New(o Options) *Keeper {
 		o.Now = time.Now
 	}
 	if o.First == nil {
-		o.First = func(string) *catalog.Listing { return nil }
+		o.First = func(string) *primitive.Listing { return nil }
 	}
 	if o.Conceal == nil {
-		o.Conceal = func(l catalog.Listing) catalog.Listing { return l }
+		o.Conceal = func(l primitive.Listing) primitive.Listing { return l }
 	}
 	k := &Keeper{opts: o, file: newFile(), memory: map[string]*lockedServer{}, servers: map[string]*watched{}}
 	if o.Path != "" {
@@ -118,7 +118,7 @@ func New(o Options) *Keeper {
 var _ Sink = (*Keeper)(nil)
 
 // Update judges a listing and passes on the definitions that may be served.
-func (k *Keeper) Update(l catalog.Listing) {
+func (k *Keeper) Update(l primitive.Listing) {
 	w := k.turnOf(l.Upstream)
 	defer w.turn.Unlock()
 	if k.opts.Mode(l.Upstream) == off && !l.Found {
@@ -343,8 +343,8 @@ type Acceptance struct {
 	Server string `json:"server"`
 	// Kind and Name are the kind and the name of one difference. An empty Kind means everything of
 	// the server.
-	Kind catalog.Kind `json:"kind,omitempty"`
-	Name string       `json:"name,omitempty"`
+	Kind primitive.Kind `json:"kind,omitempty"`
+	Name string         `json:"name,omitempty"`
 	// Hash is the hash of the difference, or the digest of the server, that the operator has seen.
 	Hash string `json:"hash,omitempty"`
 }

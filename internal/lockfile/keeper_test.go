@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // TestMissingFileKeepsServers: the entry of a new server does not drop the entries of the others when
@@ -46,7 +46,7 @@ func TestAcceptFromMemory(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: catalog.KindTool, Name: "read_file", Hash: hashOf([]byte(changed))}); err != nil {
+	if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: primitive.KindTool, Name: "read_file", Hash: hashOf([]byte(changed))}); err != nil {
 		t.Fatal(err)
 	}
 	if got := sink.tools("files"); got != "read_file write_file" || len(k.Status().Servers[0].Differences) != 0 {
@@ -66,11 +66,11 @@ func TestAcceptWhileRead(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range 200 {
-			_ = g.Allows(catalog.KindTool, "write_file")
+			_ = g.Allows(primitive.KindTool, "write_file")
 			_ = k.Status()
 		}
 	}()
-	if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: catalog.KindTool, Name: "read_file", Hash: hashOf([]byte(changed))}); err != nil {
+	if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: primitive.KindTool, Name: "read_file", Hash: hashOf([]byte(changed))}); err != nil {
 		t.Fatal(err)
 	}
 	<-done

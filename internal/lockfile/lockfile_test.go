@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // day is the clock of the tests.
@@ -28,14 +28,14 @@ func raws(texts ...string) (all []json.RawMessage) {
 // served is a Sink that keeps the last listings.
 type served struct {
 	mu sync.Mutex
-	of map[string]catalog.Listing
+	of map[string]primitive.Listing
 }
 
-func (s *served) Update(l catalog.Listing) {
+func (s *served) Update(l primitive.Listing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
-		s.of = map[string]catalog.Listing{}
+		s.of = map[string]primitive.Listing{}
 	}
 	s.of[l.Upstream] = l
 }
@@ -51,7 +51,7 @@ func (s *served) tools(upstream string) string {
 	defer s.mu.Unlock()
 	var names []string
 	for _, raw := range s.of[upstream].Tools {
-		if k, ok := keyOf(catalog.KindTool, raw); ok {
+		if k, ok := keyOf(primitive.KindTool, raw); ok {
 			names = append(names, k.Name)
 		}
 	}
@@ -81,8 +81,8 @@ const (
 	write = `{"name":"write_file","description":"Writes a file.","inputSchema":{"type":"object"}}`
 )
 
-func files(tools ...string) catalog.Listing {
-	l := catalog.Listing{Upstream: "files", Namespace: "files", Tools: raws(tools...),
+func files(tools ...string) primitive.Listing {
+	l := primitive.Listing{Upstream: "files", Namespace: "files", Tools: raws(tools...),
 		Prompts: raws(`{"name":"greet","description":"Greets."}`), ResourceTemplates: raws(`{"uriTemplate":"file:///{path}","name":"file"}`), Resources: raws(`{"uri":"file:///a","name":"a"}`)}
 	return l.Presented([]byte(`{"name":"files-server","version":"1.0","title":"Files"}`), "Use it for files.")
 }
@@ -121,7 +121,7 @@ func TestModes(t *testing.T) {
 			if s.State != want.state || len(s.Differences) != 3 || len(fresh) != 3 {
 				t.Fatalf("%+v, %d told", s, len(fresh))
 			}
-			if note := sink.of["files"].Notes[catalog.Key{Upstream: "files", Kind: catalog.KindTool, Name: "read_file"}]; (note != "") != (mode == warn) {
+			if note := sink.of["files"].Notes[primitive.Key{Upstream: "files", Kind: primitive.KindTool, Name: "read_file"}]; (note != "") != (mode == warn) {
 				t.Errorf("the card's note is %q", note)
 			}
 			if sum := k.Summary("files"); !strings.Contains(sum.Note, "weir trust accept files") || sum.Refused != (mode == refuse) {
@@ -133,7 +133,7 @@ func TestModes(t *testing.T) {
 			}
 
 			// A stale look accepts nothing, neither of one tool nor of the server.
-			if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: catalog.KindTool, Name: "read_file", Hash: hashOf([]byte(read))}); err == nil {
+			if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: primitive.KindTool, Name: "read_file", Hash: hashOf([]byte(read))}); err == nil {
 				t.Error("another definition than the seen one is accepted")
 			}
 			if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Hash: "sha256:0"}); err == nil {
@@ -143,7 +143,7 @@ func TestModes(t *testing.T) {
 			for s.Differences[i].Name != "read_file" {
 				i++
 			}
-			if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: catalog.KindTool, Name: "read_file", Hash: s.Differences[i].Hash}); err != nil {
+			if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: primitive.KindTool, Name: "read_file", Hash: s.Differences[i].Hash}); err != nil {
 				t.Fatal(err)
 			}
 			one := map[Mode]string{warn: "read_file delete_file", hold: "read_file", refuse: ""}[mode]
@@ -204,7 +204,7 @@ func TestSecondOfAName(t *testing.T) {
 	}
 	k.Update(files(evil, read))
 	g := k.Gate("files")
-	if g.Shows(catalog.KindTool, []byte(evil)) || g.Allows(catalog.KindTool, "read_file") {
+	if g.Shows(primitive.KindTool, []byte(evil)) || g.Allows(primitive.KindTool, "read_file") {
 		t.Error("the gate lets the changed definition pass")
 	}
 }
@@ -237,7 +237,7 @@ func TestResources(t *testing.T) {
 	l := files(read)
 	l.ResourceTemplates = raws(`{"uriTemplate":"file:///{path}","name":"file","description":"new"}`)
 	k.Update(l)
-	if g := k.Gate("files"); g.AllowsURI("file:///b") || !g.AllowsURI("file:///a") || g.Allows(catalog.KindTemplate, "file:///{path}") {
+	if g := k.Gate("files"); g.AllowsURI("file:///b") || !g.AllowsURI("file:///a") || g.Allows(primitive.KindTemplate, "file:///{path}") {
 		t.Error("a resource of a held template can be read, or a listed one cannot")
 	}
 }

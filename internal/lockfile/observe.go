@@ -10,17 +10,17 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // KindServer is the kind of a server's description of itself. The other kinds are the kinds of the
 // catalog: tool, prompt and resource_template.
-const KindServer catalog.Kind = "server"
+const KindServer primitive.Kind = "server"
 
 // Key names a definition of a server.
 type Key struct {
-	Kind catalog.Kind
+	Kind primitive.Kind
 	Name string // name of a tool or prompt, URI template; "" for the server itself
 }
 
@@ -46,13 +46,13 @@ type observed struct {
 }
 
 // kinds returns the definitions of each kind.
-func (s *lockedServer) kinds() iter.Seq2[catalog.Kind, map[string]*definition] {
-	return func(yield func(catalog.Kind, map[string]*definition) bool) {
+func (s *lockedServer) kinds() iter.Seq2[primitive.Kind, map[string]*definition] {
+	return func(yield func(primitive.Kind, map[string]*definition) bool) {
 		about := map[string]*definition{}
 		if s.About != nil {
 			about[""] = s.About
 		}
-		_ = yield(KindServer, about) && yield(catalog.KindTool, s.Tools) && yield(catalog.KindPrompt, s.Prompts) && yield(catalog.KindTemplate, s.Templates)
+		_ = yield(KindServer, about) && yield(primitive.KindTool, s.Tools) && yield(primitive.KindPrompt, s.Prompts) && yield(primitive.KindTemplate, s.Templates)
 	}
 }
 
@@ -76,9 +76,9 @@ func (s *lockedServer) put(k Key, d *definition) {
 	case KindServer:
 		s.About = d
 		return
-	case catalog.KindPrompt:
+	case primitive.KindPrompt:
 		all = &s.Prompts
-	case catalog.KindTemplate:
+	case primitive.KindTemplate:
 		all = &s.Templates
 	default:
 		all = &s.Tools
@@ -108,7 +108,7 @@ func hashOf(raw []byte) string {
 }
 
 // observe reads a listing. The result keeps the bytes of the listing's definitions.
-func observe(l *catalog.Listing, at Endpoint) *observedServer {
+func observe(l *primitive.Listing, at Endpoint) *observedServer {
 	o := &observedServer{
 		Server: l.Upstream, Endpoint: at, definitions: map[Key]observed{},
 		Name: rawjson.Text(rawjson.Get(l.Greeting.ServerInfo, "name")), Version: rawjson.Text(rawjson.Get(l.Greeting.ServerInfo, "version")),
@@ -129,21 +129,21 @@ func observe(l *catalog.Listing, at Endpoint) *observedServer {
 
 // definitionsOf returns the lists of a listing that the lock covers. Resources are not covered: lists
 // of them follow the contents of a server.
-func definitionsOf(l *catalog.Listing) iter.Seq2[catalog.Kind, *[]json.RawMessage] {
-	return func(yield func(catalog.Kind, *[]json.RawMessage) bool) {
-		_ = yield(catalog.KindTool, &l.Tools) && yield(catalog.KindPrompt, &l.Prompts) && yield(catalog.KindTemplate, &l.ResourceTemplates)
+func definitionsOf(l *primitive.Listing) iter.Seq2[primitive.Kind, *[]json.RawMessage] {
+	return func(yield func(primitive.Kind, *[]json.RawMessage) bool) {
+		_ = yield(primitive.KindTool, &l.Tools) && yield(primitive.KindPrompt, &l.Prompts) && yield(primitive.KindTemplate, &l.ResourceTemplates)
 	}
 }
 
 // keyOf returns the key of a definition. ok is false for one that the catalog leaves out as well.
-func keyOf(kind catalog.Kind, raw []byte) (k Key, ok bool) {
+func keyOf(kind primitive.Kind, raw []byte) (k Key, ok bool) {
 	name, err := rawjson.String(rawjson.Get(raw, keyMember(kind)))
-	return Key{kind, name}, err == nil && (name != "" || kind != catalog.KindTemplate)
+	return Key{kind, name}, err == nil && (name != "" || kind != primitive.KindTemplate)
 }
 
 // keyMember returns the member of a definition that names it.
-func keyMember(kind catalog.Kind) string {
-	if kind == catalog.KindTemplate {
+func keyMember(kind primitive.Kind) string {
+	if kind == primitive.KindTemplate {
 		return "uriTemplate"
 	}
 	return "name"
@@ -151,7 +151,7 @@ func keyMember(kind catalog.Kind) string {
 
 // readable reports whether a definition has a key, and no second one, which another reader could
 // take, also in another case.
-func readable(kind catalog.Kind, raw []byte) bool {
+func readable(kind primitive.Kind, raw []byte) bool {
 	if _, ok := keyOf(kind, raw); !ok {
 		return false
 	}
@@ -160,7 +160,7 @@ func readable(kind catalog.Kind, raw []byte) bool {
 }
 
 // aboutOf returns a server's description of itself as one JSON object, nil if it says nothing.
-func aboutOf(g *catalog.Greeting) json.RawMessage {
+func aboutOf(g *primitive.Greeting) json.RawMessage {
 	texts := map[string]string{"instructions": g.Instructions}
 	for _, key := range []string{"title", "description"} {
 		texts[key] = rawjson.Text(rawjson.Get(g.ServerInfo, key))

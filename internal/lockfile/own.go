@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 )
@@ -24,15 +25,15 @@ import (
 type OwnLists interface {
 	// OwnListings returns the different listings of a server. They are immutable, and equal definitions
 	// share their bytes.
-	OwnListings(server string) []*catalog.Listing
+	OwnListings(server string) []*primitive.Listing
 	// JudgeOwnLists makes Judge be called again for each of them. It does not wait.
 	JudgeOwnLists(server string)
 }
 
 // ownRecord is the state of a Keeper for a server that lists for each principal.
 type ownRecord struct {
-	verdicts *bounded.Map[*catalog.Listing, verdict] // those used last
-	told     *bounded.Map[reportedDiff, struct{}]    // differences that have been reported
+	verdicts *bounded.Map[*primitive.Listing, verdict] // those used last
+	told     *bounded.Map[reportedDiff, struct{}]      // differences that have been reported
 }
 
 // reportedDiff identifies a difference that has been reported.
@@ -44,7 +45,7 @@ type reportedDiff struct {
 
 func newOwnRecord() *ownRecord {
 	return &ownRecord{
-		verdicts: bounded.New(bounded.Options[*catalog.Listing, verdict]{MaxCount: 64, KeepUsed: true}),
+		verdicts: bounded.New(bounded.Options[*primitive.Listing, verdict]{MaxCount: 64, KeepUsed: true}),
 		told:     bounded.New(bounded.Options[reportedDiff, struct{}]{MaxCount: 4096, KeepUsed: true}),
 	}
 }
@@ -62,7 +63,7 @@ func (w *watched) ownRecord() *ownRecord {
 // Judge returns the part of a server's listing for one principal that may be served. It does not
 // change the listing, which must be concealed already. The first listing of a server is written to
 // the lock.
-func (k *Keeper) Judge(l *catalog.Listing) catalog.Listing {
+func (k *Keeper) Judge(l *primitive.Listing) primitive.Listing {
 	w := k.turnOf(l.Upstream)
 	defer w.turn.Unlock()
 	if k.opts.Mode(w.name) == off {
@@ -87,7 +88,7 @@ func (k *Keeper) Judge(l *catalog.Listing) catalog.Listing {
 }
 
 // judgeOwn returns the verdict of a listing of one principal.
-func (k *Keeper) judgeOwn(own *ownRecord, server string, l *catalog.Listing) verdict {
+func (k *Keeper) judgeOwn(own *ownRecord, server string, l *primitive.Listing) verdict {
 	mode := k.opts.Mode(server)
 	k.mu.Lock()
 	locked, broken := k.lookup(server), k.broken
@@ -106,7 +107,7 @@ func (k *Keeper) judgeOwn(own *ownRecord, server string, l *catalog.Listing) ver
 
 // GateOf returns the gate of a server that lists for each principal, for the principal with a listing.
 // A nil listing is not known yet. In modes other than hold and refuse it returns nil.
-func (k *Keeper) GateOf(server string, l *catalog.Listing) *Gate {
+func (k *Keeper) GateOf(server string, l *primitive.Listing) *Gate {
 	if mode := k.opts.Mode(server); mode != hold && mode != refuse {
 		return nil
 	}

@@ -11,16 +11,17 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // rosters are the listings of principals.
 type rosters struct {
-	of     map[string]*catalog.Listing
+	of     map[string]*primitive.Listing
 	judged int // calls of JudgeOwnLists
 }
 
-func (r *rosters) OwnListings(string) (all []*catalog.Listing) {
+func (r *rosters) OwnListings(string) (all []*primitive.Listing) {
 	for _, l := range r.of {
 		all = append(all, l)
 	}
@@ -46,7 +47,7 @@ func (r *rosters) sees(k *Keeper, principal string) string {
 // ownKeeper returns a Keeper of a server that lists for each principal.
 func ownKeeper(path string, mode *Mode, fresh *[]Difference) (*Keeper, *rosters) {
 	k, _ := keeper(path, mode, fresh)
-	r := &rosters{of: map[string]*catalog.Listing{}}
+	r := &rosters{of: map[string]*primitive.Listing{}}
 	k.opts.Own = r
 	return k, r
 }
@@ -94,16 +95,16 @@ func TestVariants(t *testing.T) {
 			if len(s.Differences) != 1 || s.Differences[0].Change != catalog.EntryChanged || s.Differences[0].Held != (mode != warn) {
 				t.Fatalf("%+v", s)
 			}
-			if g := k.GateOf("files", r.of["bob"]); g.Allows(catalog.KindTool, "read_file") != (mode == warn) {
+			if g := k.GateOf("files", r.of["bob"]); g.Allows(primitive.KindTool, "read_file") != (mode == warn) {
 				t.Error("the gate of bob")
 			}
-			if g := k.GateOf("files", r.of["ann"]); !g.Allows(catalog.KindTool, "read_file") || g.Open() != nil {
+			if g := k.GateOf("files", r.of["ann"]); !g.Allows(primitive.KindTool, "read_file") || g.Open() != nil {
 				t.Error("the gate of ann")
 			}
-			if g := k.GateOf("files", r.of["bob"]); g != nil && (g.Allows(catalog.KindTool, "write_file") || g.Holds(catalog.KindTool, "write_file")) {
+			if g := k.GateOf("files", r.of["bob"]); g != nil && (g.Allows(primitive.KindTool, "write_file") || g.Holds(primitive.KindTool, "write_file")) {
 				t.Error("the gate of bob knows a tool that only ann has")
 			}
-			if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: catalog.KindTool, Name: "read_file", Hash: hashOf([]byte(read))}); err == nil {
+			if _, err := k.Accept(t.Context(), Acceptance{Server: "files", Kind: primitive.KindTool, Name: "read_file", Hash: hashOf([]byte(read))}); err == nil {
 				t.Error("another definition than the seen one is accepted")
 			}
 			acceptAll(t, k)
@@ -170,7 +171,7 @@ func TestVariantsBounded(t *testing.T) {
 	acceptAll(t, k)
 	for i := range maxVariants {
 		l := files(text(i))
-		held := k.GateOf("files", &l).Holds(catalog.KindTool, "read_file")
+		held := k.GateOf("files", &l).Holds(primitive.KindTool, "read_file")
 		if held != (i == 3) {
 			t.Errorf("definition %d is held: %t", i, held)
 		}
@@ -223,7 +224,7 @@ func TestOwnLockBroken(t *testing.T) {
 	if got := r.lists(k, "ann", read); got != "" {
 		t.Errorf("%q", got)
 	}
-	if g := k.GateOf("files", r.of["ann"]); g.Open() == nil || g.Shows(catalog.KindTool, []byte(read)) {
+	if g := k.GateOf("files", r.of["ann"]); g.Open() == nil || g.Shows(primitive.KindTool, []byte(read)) {
 		t.Error("the gate is open")
 	}
 	if g := k.GateOf("files", nil); g.Open() == nil {

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Values of ServerStatus.State.
@@ -36,8 +36,8 @@ type ServerStatus struct {
 
 // LockedFinding is a finding about a definition that is as the lock has it.
 type LockedFinding struct {
-	Kind catalog.Kind `json:"kind"`
-	Name string       `json:"name"`
+	Kind primitive.Kind `json:"kind"`
+	Name string         `json:"name"`
 	Finding
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text/uritemplate"
 	"github.com/weir-mcp/weir/mcp"
@@ -103,10 +104,10 @@ const (
 )
 
 // filter returns the part of a listing that may be served.
-func (v *verdict) filter(l catalog.Listing) catalog.Listing {
+func (v *verdict) filter(l primitive.Listing) primitive.Listing {
 	switch {
 	case v.refused():
-		return catalog.Listing{Upstream: l.Upstream, Namespace: l.Namespace, Order: l.Order, Found: l.Found}
+		return primitive.Listing{Upstream: l.Upstream, Namespace: l.Namespace, Order: l.Order, Found: l.Found}
 	case v.mode == hold:
 		for kind, list := range definitionsOf(&l) {
 			kept := make([]json.RawMessage, 0, len(*list))
@@ -118,17 +119,17 @@ func (v *verdict) filter(l catalog.Listing) catalog.Listing {
 			*list = kept
 		}
 		if v.differs(Key{Kind: KindServer}) {
-			l.Title, l.About, l.Instructions, l.Greeting = "", "", "", catalog.Greeting{}
+			l.Title, l.About, l.Instructions, l.Greeting = "", "", "", primitive.Greeting{}
 		}
 	case v.count() > 0:
 		note := cardNote
 		if v.own != nil {
 			note = ownCardNote
 		}
-		l.Notes = map[catalog.Key]string{}
+		l.Notes = map[primitive.Key]string{}
 		for _, d := range v.differences {
 			if d.Kind != KindServer && d.Change != catalog.EntryRemoved {
-				l.Notes[catalog.Key{Upstream: l.Upstream, Kind: d.Kind, Name: d.Name}] = note
+				l.Notes[primitive.Key{Upstream: l.Upstream, Kind: d.Kind, Name: d.Name}] = note
 			}
 		}
 	}
@@ -136,7 +137,7 @@ func (v *verdict) filter(l catalog.Listing) catalog.Listing {
 }
 
 // shows reports whether a definition is as the lock has it. The catalog reports one without a name.
-func (v *verdict) shows(kind catalog.Kind, raw []byte) bool {
+func (v *verdict) shows(kind primitive.Kind, raw []byte) bool {
 	if v.refused() {
 		return false
 	}
@@ -163,8 +164,8 @@ type Gate struct {
 	v       verdict
 	server  string
 	listed  bool
-	listing *catalog.Listing
-	conceal func(catalog.Listing) catalog.Listing
+	listing *primitive.Listing
+	conceal func(primitive.Listing) primitive.Listing
 }
 
 // Gate returns the gate of a server in modes hold and refuse, and nil in other modes.
@@ -196,14 +197,14 @@ func (g *Gate) Open() error {
 
 // Shows reports whether a list may have a definition of a kind that the lock covers. One without a
 // key that all readers read alike may not be in it.
-func (g *Gate) Shows(kind catalog.Kind, raw []byte) bool {
+func (g *Gate) Shows(kind primitive.Kind, raw []byte) bool {
 	if g == nil {
 		return true
 	}
 	if !readable(kind, raw) {
 		return false
 	}
-	l := catalog.Listing{Upstream: g.server}
+	l := primitive.Listing{Upstream: g.server}
 	for k, list := range definitionsOf(&l) {
 		if k == kind {
 			*list = []json.RawMessage{raw}
@@ -221,7 +222,7 @@ func (g *Gate) Shows(kind catalog.Kind, raw []byte) bool {
 // Allows reports whether a tool or prompt may be used. A held tool and one that the lock does not
 // have look alike. So does a tool that is listed only for other principals: all of them share the
 // lock.
-func (g *Gate) Allows(kind catalog.Kind, name string) bool {
+func (g *Gate) Allows(kind primitive.Kind, name string) bool {
 	if g == nil {
 		return true
 	}
@@ -233,7 +234,7 @@ func (g *Gate) Allows(kind catalog.Kind, name string) bool {
 }
 
 // Holds reports whether the server offers a tool, prompt or template that differs from the lock.
-func (g *Gate) Holds(kind catalog.Kind, name string) bool {
+func (g *Gate) Holds(kind primitive.Kind, name string) bool {
 	return g != nil && g.v.differs(Key{kind, name})
 }
 
@@ -249,7 +250,7 @@ func (g *Gate) AllowsURI(uri string) bool {
 	}
 	held := false
 	for _, raw := range g.listing.ResourceTemplates {
-		k, ok := keyOf(catalog.KindTemplate, raw)
+		k, ok := keyOf(primitive.KindTemplate, raw)
 		if !ok {
 			continue
 		}
@@ -258,7 +259,7 @@ func (g *Gate) AllowsURI(uri string) bool {
 			continue
 		}
 		if _, matches := t.Match(uri); matches {
-			if g.Allows(catalog.KindTemplate, k.Name) {
+			if g.Allows(primitive.KindTemplate, k.Name) {
 				return true
 			}
 			held = true
@@ -271,7 +272,7 @@ func (g *Gate) AllowsURI(uri string) bool {
 func (g *Gate) ShowsAbout() bool { return g == nil || !g.v.differs(Key{Kind: KindServer}) }
 
 // cloned returns a listing with bytes of its own.
-func cloned(l catalog.Listing) catalog.Listing {
+func cloned(l primitive.Listing) primitive.Listing {
 	for _, list := range []*[]json.RawMessage{&l.Tools, &l.Resources, &l.ResourceTemplates, &l.Prompts} {
 		own := make([]json.RawMessage, len(*list))
 		for i, raw := range *list {

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/result"
 )
 
@@ -46,7 +47,7 @@ func (o outages) markDown(cards []catalog.Card) {
 		return
 	}
 	for _, m := range known.Down() {
-		i := slices.IndexFunc(cards, func(c catalog.Card) bool { return c.Kind == catalog.KindInternal && c.Name == m.Namespace })
+		i := slices.IndexFunc(cards, func(c catalog.Card) bool { return c.Kind == primitive.KindInternal && c.Name == m.Namespace })
 		if i < 0 {
 			continue
 		}

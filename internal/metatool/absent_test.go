@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
@@ -134,7 +135,7 @@ func TestNotSearchedFitsItsBudget(t *testing.T) {
 			}
 		}
 	}
-	marker := catalog.Card{ID: cacheBreakpointID, Name: cacheBreakpointID, Kind: catalog.KindInternal}
+	marker := catalog.Card{ID: cacheBreakpointID, Name: cacheBreakpointID, Kind: primitive.KindInternal}
 	if n := token.Count(marker.Render() + "\n"); n > markerTokens {
 		t.Errorf("the marker has %d tokens", n)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
@@ -33,7 +34,7 @@ func (s *Snapshot) pages() map[string]*catalog.Entry {
 	p.once.Do(func() {
 		sharing := map[string][]*catalog.Entry{}
 		for _, e := range s.Catalog.Entries() {
-			if e.Page != "" && e.Kind == catalog.KindTool {
+			if e.Page != "" && e.Kind == primitive.KindTool {
 				sharing[e.Page] = append(sharing[e.Page], e)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
@@ -63,7 +63,7 @@ func TestApps(t *testing.T) {
 	}
 	// A listed resource decides whose the page is.
 	h.Mu.Lock()
-	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "thief", Namespace: "thief", Tools: []json.RawMessage{json.RawMessage(thief)},
+	h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: "thief", Namespace: "thief", Tools: []json.RawMessage{json.RawMessage(thief)},
 		Resources: []json.RawMessage{json.RawMessage(`{"uri":"ui://clock/page","name":"mine"}`)}})
 	h.Mu.Unlock()
 	if out, _ := h.Ask(t, "tools/list", "{}"); strings.Contains(string(out), `"visibility"`) || strings.Count(string(out), "ui://clock/page") != 1 {

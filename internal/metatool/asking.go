@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text/visible"
 	"github.com/weir-mcp/weir/mcp"
@@ -77,7 +78,7 @@ func (q *asking) elicit(params json.RawMessage) (json.RawMessage, error) {
 	}
 	message := visible.Escaped(rawjson.Text(rawjson.Get(params, "message")))
 	q.look(message)
-	return rawjson.Set(catalog.VisibleTexts(params), "message", rawjson.Quote(q.quoted(message)))
+	return rawjson.Set(primitive.VisibleTexts(params), "message", rawjson.Quote(q.quoted(message)))
 }
 
 // quoted puts the head before a message. Of several lines each is a quotation, so that none of them can

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/audit/calls"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -71,7 +71,7 @@ func (a auditing) about(c *dispatch.Call) calls.Call {
 	}
 	if out.Method == "" {
 		out.Method = methodCall
-		if c.Entry.Kind == catalog.KindPrompt {
+		if c.Entry.Kind == primitive.KindPrompt {
 			out.Method = dispatch.MethodGet
 		}
 	}

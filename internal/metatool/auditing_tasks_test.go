@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/audit"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
@@ -91,11 +91,11 @@ func TestAuditOfProbes(t *testing.T) {
 	resource, template, prompt := "", "", ""
 	for _, e := range h.Snapshot().Catalog.Of("vault") {
 		switch e.Kind {
-		case catalog.KindResource:
+		case primitive.KindResource:
 			resource = e.ID
-		case catalog.KindTemplate:
+		case primitive.KindTemplate:
 			template = e.ID
-		case catalog.KindPrompt:
+		case primitive.KindPrompt:
 			prompt = e.ID
 		}
 	}

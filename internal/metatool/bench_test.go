@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -38,7 +39,7 @@ func manyTools(n int) *Snapshot {
 	nouns := []string{"issue", "file", "invoice", "customer", "deployment", "calendar event", "message", "pull request", "metric", "image", "ticket", "order", "branch", "contact", "report"}
 	s := NewSnapshot(catalog.Limits{})
 	for server := 0; server*50 < n; server++ {
-		l := catalog.Listing{Upstream: fmt.Sprintf("server%d", server), Namespace: fmt.Sprintf("server%d", server)}
+		l := primitive.Listing{Upstream: fmt.Sprintf("server%d", server), Namespace: fmt.Sprintf("server%d", server)}
 		for i := range min(50, n-server*50) {
 			verb, noun := verbs[i%len(verbs)], nouns[(i+server)%len(nouns)]
 			l.Tools = append(l.Tools, fmt.Appendf(nil, `{"name":"%s_%s_%d","description":"%s one or more %ss of project %d and return what changed.","inputSchema":{"type":"object","properties":{"id":{"type":"string","description":"which %s"},"project":{"type":"string"}}}}`,

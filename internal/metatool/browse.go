@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -19,14 +20,14 @@ import (
 var browseKeys = []string{"query", "path", "top_k"}
 
 // browsed returns the kind of entries that a meta-tool finds.
-func browsed(metaTool string) catalog.Kind {
+func browsed(metaTool string) primitive.Kind {
 	switch metaTool {
 	case ResourceBrowse:
-		return catalog.KindResource
+		return primitive.KindResource
 	case PromptBrowse:
-		return catalog.KindPrompt
+		return primitive.KindPrompt
 	}
-	return catalog.KindTool
+	return primitive.KindTool
 }
 
 // browse answers tool_browse (spec/gateway §3), resource_browse and prompt_browse (§6.4). It
@@ -97,7 +98,7 @@ const (
 )
 
 // closest removes cards far below the best one, and returns a hint if the best match is weak.
-func closest(s *Snapshot, kind catalog.Kind, query string, cards []catalog.Card) (shown []catalog.Card, hint string) {
+func closest(s *Snapshot, kind primitive.Kind, query string, cards []catalog.Card) (shown []catalog.Card, hint string) {
 	var upstream, id string
 	if len(cards) > 0 {
 		if e, ok := s.Catalog.Lookup(cards[0].ID); ok {
@@ -120,7 +121,7 @@ func closest(s *Snapshot, kind catalog.Kind, query string, cards []catalog.Card)
 // meta-tools do: at most n, by descending score and then by id, without cards far below the best.
 // The hint says what is wrong with the query if no match is close. Templates belong to the resources.
 // An error means that an Embedder failed and the ranking uses words only.
-func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, n int) (cards []catalog.Card, hint string, err error) {
+func (s *Snapshot) Search(ctx context.Context, kind primitive.Kind, query string, n int) (cards []catalog.Card, hint string, err error) {
 	hits, err := s.index(kind).SearchContext(ctx, query, n)
 	cards = make([]catalog.Card, 0, len(hits))
 	for _, hit := range hits {
@@ -138,8 +139,8 @@ func (s *Snapshot) Search(ctx context.Context, kind catalog.Kind, query string, 
 // them.
 func (s *Snapshot) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
 	kind := e.Kind
-	if kind == catalog.KindTemplate {
-		kind = catalog.KindResource
+	if kind == primitive.KindTemplate {
+		kind = primitive.KindResource
 	}
 	doc := docOf(e)
 	doc.About = s.Catalog.About(e.Upstream)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
@@ -215,7 +216,7 @@ func (p *part) mayOffer(at Place) bool {
 		return false
 	}
 	at.Renamed = true
-	if p.sight().Sees(dispatch.VerbExecute, []dispatch.Subject{at.unlisted(catalog.KindTool, "")}) {
+	if p.sight().Sees(dispatch.VerbExecute, []dispatch.Subject{at.unlisted(primitive.KindTool, "")}) {
 		return true
 	}
 	return p.policy.MayAllow(p.by.id, p.by.profile, func(pattern string) bool { return reachesSpace(pattern, at.Namespace) })

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/access/authz"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
@@ -31,7 +31,7 @@ func BenchmarkHide(b *testing.B) {
 		of.Hide = hide
 		h := newHarness(b, Options{Policy: &of, Mode: ModePlain})
 		for s := range 50 {
-			l := catalog.Listing{Upstream: fmt.Sprintf("s%d", s), Namespace: fmt.Sprintf("s%d", s)}
+			l := primitive.Listing{Upstream: fmt.Sprintf("s%d", s), Namespace: fmt.Sprintf("s%d", s)}
 			for i := range 200 {
 				l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(`{"name":"do_thing_%d","description":"Does thing number %d of server %d.","inputSchema":{"type":"object","properties":{"repo":{"type":"string"}}},"annotations":{"destructiveHint":%t}}`, i, i, s, i%3 == 0)))
 			}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/access/authz"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
@@ -25,8 +25,8 @@ func hiding() *dispatch.Policy {
 }
 
 // secretListing has entries of all kinds whose names hold "secret", which only sre may call.
-func secretListing() catalog.Listing {
-	return catalog.Listing{
+func secretListing() primitive.Listing {
+	return primitive.Listing{
 		Upstream: "vault", Namespace: "vault", About: "secret things",
 		Tools:             []json.RawMessage{json.RawMessage(`{"name":"secret_read","description":"Read the secret.","inputSchema":{"type":"object"}}`)},
 		Resources:         []json.RawMessage{json.RawMessage(`{"uri":"secret://one","name":"secret_one"}`)},
@@ -37,8 +37,8 @@ func secretListing() catalog.Listing {
 
 // publicListing has entries of all kinds that every caller may call. The template makes a URI that
 // the server also lists as a resource with a tag.
-func publicListing() catalog.Listing {
-	return catalog.Listing{
+func publicListing() primitive.Listing {
+	return primitive.Listing{
 		Upstream: "web", Namespace: "web",
 		Tools:             []json.RawMessage{json.RawMessage(`{"name":"search","description":"Search the web for pages.","inputSchema":{"type":"object"}}`)},
 		Resources:         []json.RawMessage{json.RawMessage(`{"uri":"web://one","name":"one"}`)},
@@ -99,7 +99,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 		}
 		prompt := ""
 		for _, e := range hidden.Snapshot().Catalog.Entries() {
-			if e.Kind == catalog.KindPrompt && e.Upstream == "vault" {
+			if e.Kind == primitive.KindPrompt && e.Upstream == "vault" {
 				prompt = e.ID
 			}
 		}

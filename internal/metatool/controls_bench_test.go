@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
@@ -84,7 +85,7 @@ func BenchmarkControls(b *testing.B) {
 // BenchmarkCache measures calls of a read-only tool: misses, all of which are
 // kept, against a gateway without a cache, and hits against the same.
 func BenchmarkCache(b *testing.B) {
-	s, _ := NewSnapshot(catalog.Limits{}).With(catalog.Listing{Upstream: "db", Namespace: "db", Tools: []json.RawMessage{json.RawMessage(calltest.GetTool)}})
+	s, _ := NewSnapshot(catalog.Limits{}).With(primitive.Listing{Upstream: "db", Namespace: "db", Tools: []json.RawMessage{json.RawMessage(calltest.GetTool)}})
 	u := &still{snapshot: s, peer: fixed(calltest.Text(strings.Repeat("some words. ", 80)))}
 	const params = `{"name":"tool_execute","arguments":{"tool_id":"db:get@1","args":{"n":1}}}`
 	off := server(b, u, Options{})(params)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
@@ -24,13 +24,13 @@ import (
 // entries and the member that names one.
 var listed = map[string]struct {
 	key  string
-	kind catalog.Kind
+	kind primitive.Kind
 	name string
 }{
-	"tools/list":               {"tools", catalog.KindTool, "name"},
-	"prompts/list":             {"prompts", catalog.KindPrompt, "name"},
-	"resources/list":           {"resources", catalog.KindResource, "uri"},
-	"resources/templates/list": {"resourceTemplates", catalog.KindTemplate, "uriTemplate"},
+	"tools/list":               {"tools", primitive.KindTool, "name"},
+	"prompts/list":             {"prompts", primitive.KindPrompt, "name"},
+	"resources/list":           {"resources", primitive.KindResource, "uri"},
+	"resources/templates/list": {"resourceTemplates", primitive.KindTemplate, "uriTemplate"},
 }
 
 // Shown returns the result of a direct call without the entries that the policy hides from the
@@ -91,12 +91,12 @@ func (d *DirectCalls) admitResult(ctx context.Context, places []Place, r *mcp.Re
 }
 
 // shows reports whether an entry that a server lists exists for a caller.
-func (t *target) shows(sight *dispatch.Sight, kind catalog.Kind, name string) bool {
+func (t *target) shows(sight *dispatch.Sight, kind primitive.Kind, name string) bool {
 	var about []dispatch.Subject
 	switch kind {
-	case catalog.KindResource:
+	case primitive.KindResource:
 		about = t.snapshot.readable(t.places, name)
-	case catalog.KindTemplate:
+	case primitive.KindTemplate:
 		about = t.snapshot.completable(t.places, name)
 	default:
 		about = t.snapshot.called(t.places, kind, name)
@@ -115,9 +115,9 @@ func (t *target) unknown(a *dispatch.Act) bool {
 	}
 	switch a.Verb {
 	case ToolExecute:
-		return t.lists(catalog.KindTool)
+		return t.lists(primitive.KindTool)
 	case PromptGet:
-		return t.lists(catalog.KindPrompt)
+		return t.lists(primitive.KindPrompt)
 	}
 	return false
 }
@@ -133,7 +133,7 @@ func isUnlisted(about []dispatch.Subject) bool {
 }
 
 // lists reports whether the catalog lists entries of a kind at the places.
-func (t *target) lists(kind catalog.Kind) bool {
+func (t *target) lists(kind primitive.Kind) bool {
 	for _, p := range t.places {
 		for _, e := range t.snapshot.Catalog.Of(p.Upstream) {
 			if e.Kind == kind {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // maxDrift bounds the number of upstreams whose first definitions are kept.
@@ -20,7 +21,7 @@ type drift struct {
 }
 
 type drifting struct {
-	first, last map[catalog.Key]*catalog.Entry // last is nil after a restart, until the first listing
+	first, last map[primitive.Key]*catalog.Entry // last is nil after a restart, until the first listing
 }
 
 // observe compares a catalog with the previous one.
@@ -38,7 +39,7 @@ func (d *drift) observe(c *catalog.Catalog) []catalog.Change {
 	}
 	var changes []catalog.Change
 	for _, upstream := range d.touched(c) {
-		entries := map[catalog.Key]*catalog.Entry{}
+		entries := map[primitive.Key]*catalog.Entry{}
 		for _, e := range c.Of(upstream) {
 			// If the upstream lists two entries of one name, the first counts.
 			if key := e.Key(); entries[key] == nil {
@@ -107,7 +108,7 @@ func (d *drift) restore(first map[string]*catalog.Catalog) {
 			u = &drifting{}
 			d.seen[upstream] = u
 		}
-		u.first = map[catalog.Key]*catalog.Entry{}
+		u.first = map[primitive.Key]*catalog.Entry{}
 		for _, e := range c.Entries() {
 			if key := e.Key(); u.first[key] == nil {
 				u.first[key] = e
@@ -116,7 +117,7 @@ func (d *drift) restore(first map[string]*catalog.Catalog) {
 	}
 }
 
-func differences(before, after map[catalog.Key]*catalog.Entry) []catalog.Change {
+func differences(before, after map[primitive.Key]*catalog.Entry) []catalog.Change {
 	var changes []catalog.Change
 	add := func(before, after *catalog.Entry) {
 		if c, ok := catalog.Compare(before, after); ok {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/mcp"
@@ -23,7 +24,7 @@ func (clock) Call(context.Context, string, json.RawMessage, mcp.Handler) (json.R
 }
 
 func Example() {
-	snapshot, _ := metatool.NewSnapshot(catalog.Limits{}).With(catalog.Listing{
+	snapshot, _ := metatool.NewSnapshot(catalog.Limits{}).With(primitive.Listing{
 		Upstream: "clock", Namespace: "clock",
 		Tools: []json.RawMessage{json.RawMessage(`{"name":"now","description":"Tell the time.","inputSchema":{"type":"object"},"_meta":{"version":"1"}}`)},
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -95,7 +96,7 @@ func (f *finder) lookup(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*c
 			e, ok = from.Lookup(listed)
 		}
 	}
-	if ok && e.Kind == catalog.KindTool {
+	if ok && e.Kind == primitive.KindTool {
 		return e, nil, nil
 	}
 	if !ok && c.Verb == ToolExecute {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
@@ -102,8 +103,8 @@ func TestProtocolErrors(t *testing.T) {
 func TestSnapshotFollowsConflicts(t *testing.T) {
 	tool := json.RawMessage(`{"name":"search","description":"Search things.","_meta":{"version":"1"}}`)
 	s := NewSnapshot(catalog.Limits{})
-	s, _ = s.With(catalog.Listing{Upstream: "a", Namespace: "ns", Tools: []json.RawMessage{tool}})
-	s, report := s.With(catalog.Listing{Upstream: "b", Namespace: "ns", Tools: []json.RawMessage{tool}, Resources: []json.RawMessage{json.RawMessage(`{"uri":"x:search","name":"search"}`)}})
+	s, _ = s.With(primitive.Listing{Upstream: "a", Namespace: "ns", Tools: []json.RawMessage{tool}})
+	s, report := s.With(primitive.Listing{Upstream: "b", Namespace: "ns", Tools: []json.RawMessage{tool}, Resources: []json.RawMessage{json.RawMessage(`{"uri":"x:search","name":"search"}`)}})
 	if !report.Has(catalog.FoundConflict) || s.Index.Len() != 1 {
 		t.Fatalf("%d documents, report %+v", s.Index.Len(), report)
 	}

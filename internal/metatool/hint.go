@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -18,7 +18,7 @@ const (
 // hintOf says in one line what is wrong with a query: the words that no entry of the kind has, or those that
 // the best one lacks. It is "" if the best one is a close match. An entry that deletes is never offered for an
 // object that it lacks without a hint.
-func hintOf(kind catalog.Kind, fit search.Fit) string {
+func hintOf(kind primitive.Kind, fit search.Fit) string {
 	no := "No " + string(kind) + " has "
 	switch {
 	case len(fit.Unmet) > 0 && (fit.Share < closeFit || fit.Deletes):

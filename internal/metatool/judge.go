@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
@@ -177,11 +178,11 @@ func (t *target) read(a *dispatch.Act) error {
 	switch r.Method {
 	case methodCall:
 		if name, err = soleString(r.Params, "name"); err == nil {
-			a.About, a.ArgsKey = t.snapshot.called(t.places, catalog.KindTool, name), "arguments"
+			a.About, a.ArgsKey = t.snapshot.called(t.places, primitive.KindTool, name), "arguments"
 		}
 	case dispatch.MethodGet:
 		if name, err = soleString(r.Params, "name"); err == nil {
-			a.Verb, a.About, a.ArgsKey = PromptGet, t.snapshot.called(t.places, catalog.KindPrompt, name), "arguments"
+			a.Verb, a.About, a.ArgsKey = PromptGet, t.snapshot.called(t.places, primitive.KindPrompt, name), "arguments"
 		}
 	case dispatch.MethodRead, methodSubscribe:
 		if name, err = soleString(r.Params, "uri"); err == nil {
@@ -215,7 +216,7 @@ func (t *target) completed(a *dispatch.Act) (name string, err error) {
 		return "", fmt.Errorf("ref: %w", err)
 	case kind == "ref/prompt":
 		if name, err = soleString(ref, "name"); err == nil {
-			a.Verb, a.About = PromptGet, t.snapshot.called(t.places, catalog.KindPrompt, name)
+			a.Verb, a.About = PromptGet, t.snapshot.called(t.places, primitive.KindPrompt, name)
 		}
 	case kind == "ref/resource":
 		if name, err = soleString(ref, "uri"); err == nil {
@@ -236,7 +237,7 @@ func (t *target) other(a *dispatch.Act) {
 	a.What = text.Line(method, dispatch.ShownName)
 	if !strings.HasPrefix(method, tasksPrefix) {
 		for _, p := range t.places {
-			a.About = append(a.About, p.unlisted(catalog.KindTool, method))
+			a.About = append(a.About, p.unlisted(primitive.KindTool, method))
 		}
 		return
 	}
@@ -250,12 +251,12 @@ func (t *target) other(a *dispatch.Act) {
 // is known.
 func (t *target) tool(name string) []dispatch.Subject {
 	if name != "" {
-		return t.snapshot.called(t.places, catalog.KindTool, name)
+		return t.snapshot.called(t.places, primitive.KindTool, name)
 	}
 	list := make([]dispatch.Subject, 0, len(t.places))
 	for _, p := range t.places {
 		p.Renamed = true
-		list = append(list, p.unlisted(catalog.KindTool, ""))
+		list = append(list, p.unlisted(primitive.KindTool, ""))
 	}
 	return list
 }

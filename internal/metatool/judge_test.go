@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -73,7 +73,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := metatooltest.New(t, metatool.Options{Policy: &tt.policy})
-			h.Listed, _ = h.Listed.With(catalog.Listing{
+			h.Listed, _ = h.Listed.With(primitive.Listing{
 				Upstream: "files", Namespace: "files",
 				Tools:             []json.RawMessage{json.RawMessage(calltest.ReadTool), json.RawMessage(`{"name":"drop","description":"d","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}`)},
 				Resources:         []json.RawMessage{json.RawMessage(`{"uri":"file:///secrets","name":"secrets"}`), json.RawMessage(`{"uri":"file:///other","name":"other"}`)},

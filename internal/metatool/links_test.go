@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
@@ -39,7 +40,7 @@ func linkers(t testing.TB, opts Options, answers map[string]string) (*harness, m
 		of[name] = l
 		h.Mu.Lock()
 		h.Others[name] = l
-		h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: name, Namespace: name, Found: strings.HasPrefix(name, "found"), Tools: calltest.Raws(linkTool)})
+		h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: name, Namespace: name, Found: strings.HasPrefix(name, "found"), Tools: calltest.Raws(linkTool)})
 		h.Mu.Unlock()
 	}
 	return h, of

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/text/token"
 )
 
@@ -50,19 +51,19 @@ type score struct {
 func (s score) saved() float64 { return 1 - float64(s.browse)/float64(s.native) }
 
 // measure asks all queries of a kind as an agent does, with five cards each.
-func (m mixed) measure(t testing.TB, kind catalog.Kind) (s score) {
+func (m mixed) measure(t testing.TB, kind primitive.Kind) (s score) {
 	t.Helper()
 	h := newHarness(t, Options{})
 	h.Mu.Lock()
 	h.Listed = m.snapshot
 	h.Mu.Unlock()
-	verb := map[catalog.Kind]string{catalog.KindTool: ToolBrowse, catalog.KindResource: ResourceBrowse, catalog.KindPrompt: PromptBrowse}[kind]
+	verb := map[primitive.Kind]string{primitive.KindTool: ToolBrowse, primitive.KindResource: ResourceBrowse, primitive.KindPrompt: PromptBrowse}[kind]
 	var raw strings.Builder
 	names := map[string]string{}
 	for _, e := range m.snapshot.Catalog.Entries() {
 		surface := e.Kind
-		if surface == catalog.KindTemplate {
-			surface = catalog.KindResource
+		if surface == primitive.KindTemplate {
+			surface = primitive.KindResource
 		}
 		if surface == kind {
 			s.entries++
@@ -97,7 +98,7 @@ func (m mixed) measure(t testing.TB, kind catalog.Kind) (s score) {
 	return s
 }
 
-var browsable = []catalog.Kind{catalog.KindTool, catalog.KindResource, catalog.KindPrompt}
+var browsable = []primitive.Kind{primitive.KindTool, primitive.KindResource, primitive.KindPrompt}
 
 // TestMixedSet prints what browsing saves and finds for each kind: go test -v.
 func TestMixedSet(t *testing.T) {

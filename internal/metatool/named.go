@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -24,16 +25,16 @@ import (
 
 // prompt returns the prompt that a name resolves to.
 func (s *Snapshot) prompt(name string) (*catalog.Entry, error) {
-	return s.exact(catalog.KindPrompt, name, "prompts/list shows what there is")
+	return s.exact(primitive.KindPrompt, name, "prompts/list shows what there is")
 }
 
 // template returns the resource template that a URI template resolves to.
 func (s *Snapshot) template(uri string) (*catalog.Entry, error) {
-	return s.exact(catalog.KindTemplate, uri, "resources/templates/list shows what there is")
+	return s.exact(primitive.KindTemplate, uri, "resources/templates/list shows what there is")
 }
 
 // exact returns the entry of a kind by its id or by its name.
-func (s *Snapshot) exact(kind catalog.Kind, name, hint string) (*catalog.Entry, error) {
+func (s *Snapshot) exact(kind primitive.Kind, name, hint string) (*catalog.Entry, error) {
 	if e, ok := s.Catalog.Lookup(name); ok && e.Kind == kind {
 		return e, nil
 	}
@@ -63,14 +64,14 @@ func (s *Snapshot) resource(uri, read string) (*catalog.Entry, error) {
 
 // resourceOf is resource without regard to what a template may make.
 func (s *Snapshot) resourceOf(uri, read string) (*catalog.Entry, error) {
-	if e, ok := s.Catalog.Lookup(uri); ok && e.Kind == catalog.KindResource {
+	if e, ok := s.Catalog.Lookup(uri); ok && e.Kind == primitive.KindResource {
 		return e, nil
 	}
 	if isID(uri) {
 		return nil, noResource(uri)
 	}
 	configured := func(e *catalog.Entry) bool { return !s.Catalog.Found(e.Upstream) }
-	listed, made := s.Catalog.Named(catalog.KindResource, uri), s.madeBy(uri)
+	listed, made := s.Catalog.Named(primitive.KindResource, uri), s.madeBy(uri)
 	for _, entries := range [][]*catalog.Entry{listed, made} {
 		if own := filter(entries, configured); len(own) > 0 {
 			if i := slices.IndexFunc(own, func(e *catalog.Entry) bool { return e.Upstream == read }); i >= 0 {
@@ -106,7 +107,7 @@ func (s *Snapshot) reached(e *catalog.Entry) bool {
 	if isID(e.Key().Name) || len(named) > 1 && s.Catalog.Choose(named) != e {
 		return false
 	}
-	if e.Kind != catalog.KindResource || !s.Catalog.Found(e.Upstream) {
+	if e.Kind != primitive.KindResource || !s.Catalog.Found(e.Upstream) {
 		return true
 	}
 	owner, err := s.resource(e.URI, "")
@@ -120,7 +121,7 @@ func (s *Snapshot) hidden(e *catalog.Entry) bool {
 		return false
 	}
 	chosen := s.Catalog.Choose(named)
-	if chosen == nil && e.Kind == catalog.KindTemplate {
+	if chosen == nil && e.Kind == primitive.KindTemplate {
 		chosen = named[0]
 	}
 	return chosen != nil && chosen != e
@@ -142,7 +143,7 @@ func filter(entries []*catalog.Entry, keep func(*catalog.Entry) bool) []*catalog
 	return kept
 }
 
-func wordFor(kind catalog.Kind) string { return strings.ReplaceAll(string(kind), "_", " ") }
+func wordFor(kind primitive.Kind) string { return strings.ReplaceAll(string(kind), "_", " ") }
 
 func noResource(uri string) error {
 	err := mcp.Errorf(mcp.KindResourceNotFound, "no resource has the uri %q; resources/list lists what there is", text.Fit(uri, 200))

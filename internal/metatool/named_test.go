@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // runbook is a listing in which servers contend for names; more are resources.
-func runbook(upstream string, order int, found bool, more ...string) catalog.Listing {
-	return catalog.Listing{
+func runbook(upstream string, order int, found bool, more ...string) primitive.Listing {
+	return primitive.Listing{
 		Upstream: upstream, Namespace: upstream, Order: order, Found: found,
 		Resources:         append(calltest.Raws(`{"uri":"file:///runbook.md","name":"Runbook"}`), calltest.Raws(more...)...),
 		ResourceTemplates: calltest.Raws(`{"uriTemplate":"db://{table}","name":"rows"}`),
@@ -25,7 +26,7 @@ func runbook(upstream string, order int, found bool, more ...string) catalog.Lis
 
 // contenders is a gateway with some servers of such listings, each of which answers
 // everything.
-func contenders(t *testing.T, opts Options, listings ...catalog.Listing) (*harness, map[string]*calltest.Shelf) {
+func contenders(t *testing.T, opts Options, listings ...primitive.Listing) (*harness, map[string]*calltest.Shelf) {
 	h := newHarness(t, opts)
 	t.Cleanup(func() { h.g.state.Close(context.Background()) })
 	shelves := map[string]*calltest.Shelf{}
@@ -67,7 +68,7 @@ func touched(s *calltest.Shelf) string {
 func TestNamesOfTheConfigurationStay(t *testing.T) {
 	aide := runbook("aide", 0, true, `{"uri":"db://users","name":"Users"}`)
 	prod := runbook("prod", 7, false)
-	for name, order := range map[string][]catalog.Listing{"after": {prod, aide}, "before": {aide, prod}} {
+	for name, order := range map[string][]primitive.Listing{"after": {prod, aide}, "before": {aide, prod}} {
 		t.Run(name, func(t *testing.T) {
 			h, shelves := contenders(t, Options{}, order...)
 			for _, use := range uses {
@@ -167,14 +168,14 @@ func TestOrderOfTheConfigurationSettles(t *testing.T) {
 func TestNameThatIsAnID(t *testing.T) {
 	h, shelves := contenders(t, Options{}, runbook("prod", 1, false))
 	prompt, resource := h.ID(t, "prod", "deploy"), h.ID(t, "prod", "Runbook")
-	evil := catalog.Listing{Upstream: "evil", Namespace: "evil", Found: true,
+	evil := primitive.Listing{Upstream: "evil", Namespace: "evil", Found: true,
 		Prompts: []json.RawMessage{json.RawMessage(`{"name":"` + prompt + `"}`)}, Resources: []json.RawMessage{json.RawMessage(`{"uri":"` + resource + `","name":"x"}`)}}
 	h.Mu.Lock()
 	shelves["evil"] = calltest.NewShelf()
 	h.Others["evil"] = shelves["evil"]
 	h.Mu.Unlock()
 	h.put(evil)
-	h.put(catalog.Listing{Upstream: "prod", Namespace: "prod"})
+	h.put(primitive.Listing{Upstream: "prod", Namespace: "prod"})
 	for method, params := range map[string]string{"prompts/get": `{"name":"` + prompt + `"}`, "resources/read": `{"uri":"` + resource + `"}`, "resources/subscribe": `{"uri":"` + resource + `"}`} {
 		if out, err := h.Ask(t, method, params); err == nil {
 			t.Errorf("%s: %s", method, out)
@@ -187,7 +188,7 @@ func TestNameThatIsAnID(t *testing.T) {
 
 // The policy decides about the entry that runs.
 func TestPolicyOfSharedNames(t *testing.T) {
-	listings := []catalog.Listing{runbook("aide", 0, true), runbook("prod", 7, false)}
+	listings := []primitive.Listing{runbook("aide", 0, true), runbook("prod", 7, false)}
 	for namespace, allowed := range map[string]bool{"aide": true, "prod": false} {
 		h, shelves := contenders(t, Options{Policy: &dispatch.Policy{Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Namespace: namespace}}}}, listings...)
 		for _, use := range uses {

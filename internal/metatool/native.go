@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -41,9 +42,9 @@ func (n *natives) serveResources(ctx context.Context, r *mcp.Request) (json.RawM
 	}
 	switch r.Method {
 	case "resources/list":
-		return n.listEntries(ctx, r, catalog.KindResource, "resources")
+		return n.listEntries(ctx, r, primitive.KindResource, "resources")
 	case "resources/templates/list":
-		return n.listEntries(ctx, r, catalog.KindTemplate, "resourceTemplates")
+		return n.listEntries(ctx, r, primitive.KindTemplate, "resourceTemplates")
 	case dispatch.MethodRead:
 		return n.read(ctx, r)
 	case methodSubscribe:
@@ -57,7 +58,7 @@ func (n *natives) serveResources(ctx context.Context, r *mcp.Request) (json.RawM
 // servePrompts answers the methods of prompts.
 func (n *natives) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 	if r.Method == "prompts/list" {
-		return n.listEntries(ctx, r, catalog.KindPrompt, "prompts")
+		return n.listEntries(ctx, r, primitive.KindPrompt, "prompts")
 	}
 	name, err := rawjson.String(r.Fields().Name)
 	if err != nil {
@@ -79,7 +80,7 @@ func (n *natives) servePrompts(ctx context.Context, r *mcp.Request) (json.RawMes
 // listEntries returns definitions as the upstreams wrote them, without invisible characters. If
 // several resources or templates share a URI, it lists only the one that the URI resolves to. If a
 // prompt's name or a resource's URI resolves to another entry or to none, it is listed by its id.
-func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.Kind, key string) (json.RawMessage, error) {
+func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind primitive.Kind, key string) (json.RawMessage, error) {
 	from := 0
 	if cursor := rawjson.Get(r.Params, "cursor"); cursor != nil && string(cursor) != "null" {
 		at, err := strconv.Atoi(rawjson.Text(cursor))
@@ -97,7 +98,7 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.
 		if e.Kind != kind {
 			continue
 		}
-		if kind != catalog.KindPrompt && s.hidden(e) {
+		if kind != primitive.KindPrompt && s.hidden(e) {
 			continue
 		}
 		if count++; count <= from {
@@ -107,12 +108,12 @@ func (n *natives) listEntries(ctx context.Context, r *mcp.Request, kind catalog.
 			break
 		}
 		definition := dispatch.ShownSchema(e, e.Raw)
-		if kind != catalog.KindPrompt { // a prompt is asked for by its name, a resource by its URI
+		if kind != primitive.KindPrompt { // a prompt is asked for by its name, a resource by its URI
 			definition = withoutHiddenName(definition)
 		}
-		if kind != catalog.KindTemplate && !s.reached(e) {
+		if kind != primitive.KindTemplate && !s.reached(e) {
 			member := "uri"
-			if kind == catalog.KindPrompt {
+			if kind == primitive.KindPrompt {
 				member = "name"
 			}
 			if byID, err := rawjson.Set(definition, member, rawjson.Quote(e.ID)); err == nil {
@@ -163,7 +164,7 @@ func (n *natives) wanted(r *mcp.Request, st *sessionState) (uri string, e *catal
 			return "", nil, err
 		}
 	}
-	if e.Kind == catalog.KindResource {
+	if e.Kind == primitive.KindResource {
 		uri = e.URI // it may have been the id
 	}
 	return uri, e, nil

@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
@@ -31,10 +32,10 @@ import (
 type OwnLists interface {
 	// OwnLists returns the lists of a principal. It does not wait: it starts to fetch those that are
 	// missing.
-	OwnLists(ctx context.Context) catalog.Lists
+	OwnLists(ctx context.Context) primitive.Lists
 	// PeekOwnLists is OwnLists without a request of the principal: it fetches nothing, and does not
 	// count as a use of the lists.
-	PeekOwnLists(ctx context.Context) catalog.Lists
+	PeekOwnLists(ctx context.Context) primitive.Lists
 	// AwaitOwnLists waits until nothing is being fetched for a principal, at most for a time.
 	AwaitOwnLists(ctx context.Context, most time.Duration)
 }
@@ -51,7 +52,7 @@ type composer struct {
 
 	mu    sync.Mutex // guards below
 	known *bounded.Map[string, *own]
-	read  map[weak.Pointer[catalog.Listing]]weak.Pointer[ownListing]
+	read  map[weak.Pointer[primitive.Listing]]weak.Pointer[ownListing]
 	sweep int // the size of read at which dead pointers are removed
 }
 
@@ -63,7 +64,7 @@ func newComposer(lists OwnLists, common Upstreams) *composer {
 	return &composer{
 		lists: lists, common: common, reader: common.Snapshot().Catalog.Reader(),
 		known: bounded.New(bounded.Options[string, *own]{MaxCount: maxClasses, KeepUsed: true}),
-		read:  map[weak.Pointer[catalog.Listing]]weak.Pointer[ownListing]{}, sweep: 4 * maxClasses,
+		read:  map[weak.Pointer[primitive.Listing]]weak.Pointer[ownListing]{}, sweep: 4 * maxClasses,
 	}
 }
 
@@ -96,7 +97,7 @@ func (c *composer) of(id *identity.Identity, displace bool) (*own, string) {
 }
 
 // listing returns what a listing has become. It is kept for as long as a whole has it.
-func (c *composer) listing(l *catalog.Listing) *ownListing {
+func (c *composer) listing(l *primitive.Listing) *ownListing {
 	key := weak.Make(l)
 	c.mu.Lock()
 	known := c.read[key].Value()
@@ -109,7 +110,7 @@ func (c *composer) listing(l *catalog.Listing) *ownListing {
 	defer c.mu.Unlock()
 	c.read[key] = weak.Make(now)
 	if len(c.read) >= c.sweep {
-		maps.DeleteFunc(c.read, func(_ weak.Pointer[catalog.Listing], l weak.Pointer[ownListing]) bool { return l.Value() == nil })
+		maps.DeleteFunc(c.read, func(_ weak.Pointer[primitive.Listing], l weak.Pointer[ownListing]) bool { return l.Value() == nil })
 		c.sweep = max(4*maxClasses, 2*len(c.read))
 	}
 	return now
@@ -138,7 +139,7 @@ func (l *ownListing) indexes(like indexes) indexes {
 type own struct {
 	Upstreams // of the entries that all callers share
 	from      *composer
-	lists     catalog.Lists
+	lists     primitive.Lists
 
 	mu       sync.Mutex    // guards below
 	listings []*ownListing // nil until they are read

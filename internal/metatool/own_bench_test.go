@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -25,17 +25,17 @@ func BenchmarkOwnLists(b *testing.B) {
 	}
 	h, common := newOwnHarness(b, Options{}), newHarness(b, Options{})
 	for i := range 100 {
-		l := catalog.Listing{Upstream: fmt.Sprint("s", i), Namespace: fmt.Sprint("s", i), Tools: tools(100, fmt.Sprint("common", i))}
+		l := primitive.Listing{Upstream: fmt.Sprint("s", i), Namespace: fmt.Sprint("s", i), Tools: tools(100, fmt.Sprint("common", i))}
 		h.List(l)
 		common.List(l)
 	}
 	own := tools(1000, "own")
-	common.List(catalog.Listing{Upstream: "notes", Namespace: "notes", Tools: own})
+	common.List(primitive.Listing{Upstream: "notes", Namespace: "notes", Tools: own})
 	h.Snapshot().Prepare()
 	common.Snapshot().Prepare()
 	caller := func(i int) *identity.Identity {
 		id := &identity.Identity{Principal: fmt.Sprint("p", i)}
-		l := &catalog.Listing{Upstream: "notes", Namespace: "notes", Tools: append([]json.RawMessage{json.RawMessage(fmt.Sprintf(`{"name":"mine%d","inputSchema":{"type":"object"}}`, i))}, own...)}
+		l := &primitive.Listing{Upstream: "notes", Namespace: "notes", Tools: append([]json.RawMessage{json.RawMessage(fmt.Sprintf(`{"name":"mine%d","inputSchema":{"type":"object"}}`, i))}, own...)}
 		h.book.set(id.Principal, l)
 		h.sessions[id.Principal] = mcp.NewSession(id.Principal, id.Principal)
 		b.Cleanup(h.sessions[id.Principal].Close)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
@@ -22,25 +23,25 @@ import (
 // ownBook is OwnLists in memory.
 type ownBook struct {
 	mu      sync.Mutex // guards below
-	of      map[string][]*catalog.Listing
+	of      map[string][]*primitive.Listing
 	missing map[string][]string
 	awaits  int
 	asked   int                    // calls of OwnLists
 	await   func(principal string) // called without mu by AwaitOwnLists
 }
 
-func (b *ownBook) OwnLists(ctx context.Context) catalog.Lists {
+func (b *ownBook) OwnLists(ctx context.Context) primitive.Lists {
 	b.mu.Lock()
 	b.asked++
 	b.mu.Unlock()
 	return b.PeekOwnLists(ctx)
 }
 
-func (b *ownBook) PeekOwnLists(ctx context.Context) catalog.Lists {
+func (b *ownBook) PeekOwnLists(ctx context.Context) primitive.Lists {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	who := identity.From(ctx).Principal
-	out := catalog.Lists{Key: "0", Of: b.of[who], Missing: b.missing[who]}
+	out := primitive.Lists{Key: "0", Of: b.of[who], Missing: b.missing[who]}
 	for _, l := range out.Of {
 		out.Key += fmt.Sprintf(" %p", l)
 	}
@@ -57,19 +58,19 @@ func (b *ownBook) AwaitOwnLists(ctx context.Context, most time.Duration) {
 	}
 }
 
-func (b *ownBook) set(principal string, of ...*catalog.Listing) {
+func (b *ownBook) set(principal string, of ...*primitive.Listing) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of == nil {
-		b.of = map[string][]*catalog.Listing{}
+		b.of = map[string][]*primitive.Listing{}
 	}
 	b.of[principal] = of
 }
 
 // notes is a listing of the server "notes" with a tool, a resource, a template and a prompt for each
 // name. Their texts hold the text.
-func notes(text string, names ...string) *catalog.Listing {
-	l := &catalog.Listing{Upstream: "notes", Namespace: "notes"}
+func notes(text string, names ...string) *primitive.Listing {
+	l := &primitive.Listing{Upstream: "notes", Namespace: "notes"}
 	for _, n := range names {
 		l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(`{"name":%q,"description":"Keeps %s notes.","inputSchema":{"type":"object","properties":{%q:{"type":"string"}}},"annotations":{"readOnlyHint":true}}`, n, text, text)))
 		l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(`{"name":%q,"description":"The newer one.","inputSchema":{"type":"object"},"_meta":{"version":"2"}}`, n+" v")))
@@ -80,8 +81,8 @@ func notes(text string, names ...string) *catalog.Listing {
 	return l
 }
 
-func signInOnly() *catalog.Listing {
-	return &catalog.Listing{Upstream: "notes", Namespace: "notes", Tools: []json.RawMessage{json.RawMessage(`{"name":"sign_in","description":"Sign in at notes.","inputSchema":{"type":"object"}}`)}}
+func signInOnly() *primitive.Listing {
+	return &primitive.Listing{Upstream: "notes", Namespace: "notes", Tools: []json.RawMessage{json.RawMessage(`{"name":"sign_in","description":"Sign in at notes.","inputSchema":{"type":"object"}}`)}}
 }
 
 // ownHarness is a harness whose server "notes" lists for each caller.
@@ -150,7 +151,7 @@ func requestsFor(c *catalog.Catalog) (list [][2]string) {
 // never listed anything, on each surface, in each mode and era, under a policy and a profile.
 func TestOwnListsAreUnseen(t *testing.T) {
 	hides := &dispatch.Policy{Hide: true, Rules: []dispatch.PolicyRule{{Action: dispatch.Deny, Tool: "*hush*"}}}
-	for name, pair := range map[string][2]*catalog.Listing{
+	for name, pair := range map[string][2]*primitive.Listing{
 		"disjoint":    {notes("secret", "keep", "hold_it"), notes("public", "hold it", "hush")},
 		"overlapping": {notes("public", "keep", "hush"), notes("public", "keep")},
 		"other text":  {notes("public", "keep"), notes("public", "keep")},
@@ -212,7 +213,7 @@ func TestOwnListsAreSeen(t *testing.T) {
 		}
 		id := ""
 		for _, e := range h.g.View(identity.With(t.Context(), calltest.SRE)).Catalog.Of("notes") {
-			if e.RawName == "keep" && e.Kind == catalog.KindTool {
+			if e.RawName == "keep" && e.Kind == primitive.KindTool {
 				id = e.ID
 			}
 		}
@@ -337,7 +338,7 @@ func TestOwnEntriesUnderAStrictPin(t *testing.T) {
 	h.book.set(calltest.SRE.Principal, notes("secret", "keep"))
 	call := func(upstream, name string) string {
 		for _, e := range h.g.View(identity.With(t.Context(), calltest.SRE)).Catalog.Of(upstream) {
-			if e.RawName == name && e.Kind == catalog.KindTool {
+			if e.RawName == name && e.Kind == primitive.KindTool {
 				return h.as(t.Context(), calltest.SRE, mcp.V20251125, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+e.ID+`","args":{"path":"x"}}}`)
 			}
 		}
@@ -360,7 +361,7 @@ func TestOwnResultsAreCached(t *testing.T) {
 	call := func(id *identity.Identity, upstream, name string) {
 		t.Helper()
 		for _, e := range h.g.View(identity.With(t.Context(), id)).Catalog.Of(upstream) {
-			if e.RawName == name && e.Kind == catalog.KindTool {
+			if e.RawName == name && e.Kind == primitive.KindTool {
 				if got := h.as(t.Context(), id, mcp.V20251125, "tools/call", `{"name":"tool_execute","arguments":{"tool_id":"`+e.ID+`","args":{"path":"x"}}}`); strings.Contains(got, "isError") {
 					t.Error(got)
 				}

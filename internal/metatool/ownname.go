@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // assignOwn names the tools of a catalog of one principal. Entries that all callers share have the
@@ -14,7 +15,7 @@ func assignOwn(common *naming, c *catalog.Catalog) *naming {
 	tools := toolsOf(c)
 	out := &naming{of: c, names: make(map[*catalog.Entry]string, len(tools)), ids: make(map[string]string, len(tools))}
 	// A shared entry may have another id here, because its namespace has more tools.
-	shared := make(map[catalog.Key]string, len(common.names))
+	shared := make(map[primitive.Key]string, len(common.names))
 	for e, name := range common.names {
 		shared[e.Key()] = name
 	}

@@ -2,6 +2,7 @@ package metatool
 
 import (
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/search/selection"
 	"github.com/weir-mcp/weir/internal/text"
@@ -22,7 +23,7 @@ func (st *sessionState) repair(from *catalog.Catalog, id string) (*catalog.Entry
 		return nil, nil
 	}
 	e, ok := from.Lookup(s.ID)
-	if !ok || e.Kind != catalog.KindTool {
+	if !ok || e.Kind != primitive.KindTool {
 		return nil, nil
 	}
 	return e, &result.Selection{Status: s.Status, Rule: s.Rule, From: text.Line(id, maxIDChars)}

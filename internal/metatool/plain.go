@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -194,7 +195,7 @@ func (l *listing) cheaper(limit int) bool {
 	if known := l.costs.Load(); known != nil && known.of == c && known.limit == limit {
 		return known.below
 	}
-	if c.Kinds()[catalog.KindTool] > limit/leastTokens {
+	if c.Kinds()[primitive.KindTool] > limit/leastTokens {
 		l.costs.Store(&cost{of: c, limit: limit})
 		return false
 	}

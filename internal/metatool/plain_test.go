@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -196,7 +197,7 @@ func TestPlainPagesAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-func catalogOf(t testing.TB, listings ...catalog.Listing) *catalog.Catalog {
+func catalogOf(t testing.TB, listings ...primitive.Listing) *catalog.Catalog {
 	t.Helper()
 	c := catalog.New(catalog.Limits{})
 	for _, l := range listings {
@@ -205,8 +206,8 @@ func catalogOf(t testing.TB, listings ...catalog.Listing) *catalog.Catalog {
 	return c
 }
 
-func toolsNamed(server string, names ...string) catalog.Listing {
-	l := catalog.Listing{Upstream: server, Namespace: server}
+func toolsNamed(server string, names ...string) primitive.Listing {
+	l := primitive.Listing{Upstream: server, Namespace: server}
 	for _, name := range names {
 		l.Tools = append(l.Tools, json.RawMessage(`{"name":`+string(rawjson.Quote(name))+`,"description":"d"}`))
 	}

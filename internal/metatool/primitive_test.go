@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/bridge"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
@@ -24,7 +24,7 @@ import (
 func TestPrimitiveVerbs(t *testing.T) {
 	const three = "tool_browse tool_execute tool_view"
 	h := newHarness(t, Options{})
-	step := func(want string, l catalog.Listing) {
+	step := func(want string, l primitive.Listing) {
 		t.Helper()
 		h.Mu.Lock()
 		h.Listed, _ = h.Listed.With(l)
@@ -50,11 +50,11 @@ func TestPrimitiveVerbs(t *testing.T) {
 			t.Errorf("capabilities %s where there is %s", caps, want)
 		}
 	}
-	step(three, catalog.Listing{Upstream: "docs"})
-	step(three+" resource_browse resource_read", catalog.Listing{Upstream: "docs", Resources: calltest.Raws(`{"uri":"a:b","name":"b"}`)})
-	step(three+" prompt_browse prompt_get", catalog.Listing{Upstream: "docs", Prompts: calltest.Raws(`{"name":"p"}`)})
-	step(three+" resource_browse resource_read prompt_browse prompt_get", catalog.Listing{Upstream: "docs", ResourceTemplates: calltest.Raws(`{"uriTemplate":"a:{b}","name":"b"}`), Prompts: calltest.Raws(`{"name":"p"}`)})
-	step(three, catalog.Listing{Upstream: "docs"})
+	step(three, primitive.Listing{Upstream: "docs"})
+	step(three+" resource_browse resource_read", primitive.Listing{Upstream: "docs", Resources: calltest.Raws(`{"uri":"a:b","name":"b"}`)})
+	step(three+" prompt_browse prompt_get", primitive.Listing{Upstream: "docs", Prompts: calltest.Raws(`{"name":"p"}`)})
+	step(three+" resource_browse resource_read prompt_browse prompt_get", primitive.Listing{Upstream: "docs", ResourceTemplates: calltest.Raws(`{"uriTemplate":"a:{b}","name":"b"}`), Prompts: calltest.Raws(`{"name":"p"}`)})
+	step(three, primitive.Listing{Upstream: "docs"})
 
 	h, _ = library(t, Options{Mode: ModeProxy})
 	if got := strings.Join(h.names(t), " "); !strings.HasPrefix(got, "tool_execute tool_hydrate files:") || strings.Contains(got, "resource") {
@@ -271,14 +271,14 @@ func TestPrimitivesOfOneName(t *testing.T) {
 	up := &calltest.Shelf{Answers: map[string]string{"prompts/get search": `{"messages":[]}`, "resources/read x:search": `{"contents":[]}`, "tools/call search": calltest.Text("tool")}}
 	h.Mu.Lock()
 	h.Others = map[string]mcp.Peer{"web": up}
-	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "web", Namespace: "web", Tools: calltest.Raws(`{"name":"search"}`), Prompts: calltest.Raws(`{"name":"search"}`), Resources: calltest.Raws(`{"uri":"x:search","name":"search"}`)})
+	h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: "web", Namespace: "web", Tools: calltest.Raws(`{"name":"search"}`), Prompts: calltest.Raws(`{"name":"search"}`), Resources: calltest.Raws(`{"uri":"x:search","name":"search"}`)})
 	h.Mu.Unlock()
 	ids := map[string]bool{}
 	for _, e := range h.Snapshot().Catalog.Of("web") {
 		ids[e.ID] = true
-		verb := map[catalog.Kind]string{catalog.KindTool: ToolExecute, catalog.KindPrompt: PromptGet, catalog.KindResource: ResourceRead}[e.Kind]
+		verb := map[primitive.Kind]string{primitive.KindTool: ToolExecute, primitive.KindPrompt: PromptGet, primitive.KindResource: ResourceRead}[e.Kind]
 		args := `{"` + dispatch.IdKey(e.Kind) + `":"` + e.ID + `"`
-		if e.Kind == catalog.KindTool {
+		if e.Kind == primitive.KindTool {
 			args += `,"args":{}`
 		}
 		if s := h.Tool(t, verb, args+`}`); s.IsError {
@@ -324,7 +324,7 @@ func TestNativeResources(t *testing.T) {
 	other := calltest.NewShelf()
 	h.Mu.Lock()
 	h.Others["more"] = other
-	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "more", Namespace: "more", Resources: calltest.Raws(`{"uri":"file:///docs/readme.md","name":"Other"}`)})
+	h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: "more", Namespace: "more", Resources: calltest.Raws(`{"uri":"file:///docs/readme.md","name":"Other"}`)})
 	h.Mu.Unlock()
 	get := func(method, params string) string {
 		t.Helper()
@@ -368,7 +368,7 @@ func TestNativePrompts(t *testing.T) {
 		other := calltest.NewShelf()
 		h.Mu.Lock()
 		h.Others["zoo"] = other
-		h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "zoo", Namespace: "zoo", Prompts: calltest.Raws(`{"name":"hello","x":12345678901234567890}`)})
+		h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: "zoo", Namespace: "zoo", Prompts: calltest.Raws(`{"name":"hello","x":12345678901234567890}`)})
 		h.Mu.Unlock()
 		out, err := h.Ask(t, "prompts/list", `{}`)
 		second := h.ID(t, "zoo", "hello")
@@ -394,7 +394,7 @@ func TestNativePrompts(t *testing.T) {
 
 func TestNativeListIsPaged(t *testing.T) {
 	h, _ := library(t, Options{})
-	l := catalog.Listing{Upstream: "many", Namespace: "many"}
+	l := primitive.Listing{Upstream: "many", Namespace: "many"}
 	for i := range 2*resourcePage + 7 {
 		l.Resources = append(l.Resources, json.RawMessage(fmt.Sprintf(`{"uri":"m:%d","name":"r%d"}`, i, i)))
 	}
@@ -447,7 +447,7 @@ func TestCompletion(t *testing.T) {
 	}
 	h.Mu.Lock()
 	h.Others["more"] = calltest.NewShelf()
-	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "more", Namespace: "more", Prompts: calltest.Raws(`{"name":"hello"}`)})
+	h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: "more", Namespace: "more", Prompts: calltest.Raws(`{"name":"hello"}`)})
 	h.Mu.Unlock()
 	before := up.Last()
 	if _, err := h.Ask(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"x","value":""}}`); err != nil || up.Last() == before {
@@ -504,7 +504,7 @@ func TestPin(t *testing.T) {
 		}
 	}
 	h.Mu.Lock()
-	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "web", Namespace: "web", Tools: calltest.Raws(`{"name":"search","description":"Search the web for pages. "}`)})
+	h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: "web", Namespace: "web", Tools: calltest.Raws(`{"name":"search","description":"Search the web for pages. "}`)})
 	h.Mu.Unlock()
 	if h.Snapshot().Catalog.Hash() == hash {
 		t.Error("another description has the same hash")

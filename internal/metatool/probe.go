@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/result"
@@ -44,7 +45,7 @@ func (p *probes) tell(ctx context.Context, r *mcp.Request, uri string) {
 	}
 	w := p.wish(ctx, r)
 	if uri != "" {
-		w = wish{kind: catalog.KindResource, name: uri, args: rawjson.Quote(uri)}
+		w = wish{kind: primitive.KindResource, name: uri, args: rawjson.Quote(uri)}
 	}
 	if w.name == "" {
 		return
@@ -55,9 +56,9 @@ func (p *probes) tell(ctx context.Context, r *mcp.Request, uri string) {
 		if about.Decision, about.Rule = p.part.refusal(whole, e, w.name); about.Decision == "" {
 			continue
 		}
-		if r.Method == methodCall && e.Kind != catalog.KindTool {
+		if r.Method == methodCall && e.Kind != primitive.KindTool {
 			about.Method = dispatch.MethodRead
-			if e.Kind == catalog.KindPrompt {
+			if e.Kind == primitive.KindPrompt {
 				about.Method = dispatch.MethodGet
 			}
 		}
@@ -71,7 +72,7 @@ func (p *probes) tell(ctx context.Context, r *mcp.Request, uri string) {
 func (p *part) refusal(whole *Snapshot, e *catalog.Entry, name string) (action, rule string) {
 	sight, verb := p.sight(), dispatch.VerbOf(e.Kind)
 	action, rule = sight.Refusal(verb, whole.about(e, e.URI))
-	if action == "" && e.Kind == catalog.KindTemplate && name != e.URI && name != e.ID {
+	if action == "" && e.Kind == primitive.KindTemplate && name != e.URI && name != e.ID {
 		about := slices.DeleteFunc(whole.about(e, name), func(s dispatch.Subject) bool { return s.Known != 0 })
 		action, rule = sight.Refusal(verb, about)
 	}
@@ -83,8 +84,8 @@ func (p *part) refusal(whole *Snapshot, e *catalog.Entry, name string) (action, 
 
 // wish is what a request asks for by name.
 type wish struct {
-	kind catalog.Kind // KindTool, KindPrompt or KindResource, which is also the kind of templates
-	name string       // "" if the request names nothing
+	kind primitive.Kind // KindTool, KindPrompt or KindResource, which is also the kind of templates
+	name string         // "" if the request names nothing
 	args json.RawMessage
 }
 
@@ -95,15 +96,15 @@ func (p *probes) wish(ctx context.Context, r *mcp.Request) wish {
 	case methodCall:
 		return p.called(ctx, rawjson.Text(f.Name), f.Arguments)
 	case dispatch.MethodGet:
-		return wish{catalog.KindPrompt, rawjson.Text(f.Name), f.Arguments}
+		return wish{primitive.KindPrompt, rawjson.Text(f.Name), f.Arguments}
 	case dispatch.MethodRead, methodSubscribe, methodListen:
-		return wish{catalog.KindResource, rawjson.Text(f.URI), f.URI}
+		return wish{primitive.KindResource, rawjson.Text(f.URI), f.URI}
 	case methodComplete:
 		ref := rawjson.Get(r.Params, "ref")
 		if rawjson.Text(rawjson.Get(ref, "type")) == "ref/prompt" {
-			return wish{kind: catalog.KindPrompt, name: rawjson.Text(rawjson.Get(ref, "name"))}
+			return wish{kind: primitive.KindPrompt, name: rawjson.Text(rawjson.Get(ref, "name"))}
 		}
-		return wish{kind: catalog.KindResource, name: rawjson.Text(rawjson.Get(ref, "uri"))}
+		return wish{kind: primitive.KindResource, name: rawjson.Text(rawjson.Get(ref, "uri"))}
 	}
 	return wish{}
 }
@@ -117,9 +118,9 @@ func (p *probes) called(ctx context.Context, name string, arguments json.RawMess
 		arguments = rawjson.Get(arguments, "args")
 	case ResourceRead:
 		name = rawjson.Text(rawjson.Get(understoodRead(arguments), "resource_id"))
-		return wish{catalog.KindResource, name, rawjson.Quote(name)}
+		return wish{primitive.KindResource, name, rawjson.Quote(name)}
 	case PromptGet:
-		return wish{catalog.KindPrompt, rawjson.Text(rawjson.Get(arguments, "prompt_id")), rawjson.Get(arguments, "args")}
+		return wish{primitive.KindPrompt, rawjson.Text(rawjson.Get(arguments, "prompt_id")), rawjson.Get(arguments, "args")}
 	}
 	for _, face := range p.faces.callable(choiceOf(ctx)) {
 		if id := face.lists.main.idOf(name); id != "" {
@@ -127,7 +128,7 @@ func (p *probes) called(ctx context.Context, name string, arguments json.RawMess
 			break
 		}
 	}
-	return wish{catalog.KindTool, name, arguments}
+	return wish{primitive.KindTool, name, arguments}
 }
 
 // entries returns the entries of a snapshot that a name may mean.
@@ -136,17 +137,17 @@ func (w *wish) entries(whole *Snapshot) []*catalog.Entry {
 		return []*catalog.Entry{e}
 	}
 	switch w.kind {
-	case catalog.KindTool:
+	case primitive.KindTool:
 		if ids := wholeIDs(whole.Catalog, w.name); len(ids) == 1 {
 			if e, ok := whole.Catalog.Lookup(ids[0]); ok {
 				return []*catalog.Entry{e}
 			}
 		}
 		return nil
-	case catalog.KindPrompt:
-		return whole.Catalog.Named(catalog.KindPrompt, w.name)
+	case primitive.KindPrompt:
+		return whole.Catalog.Named(primitive.KindPrompt, w.name)
 	}
-	return slices.Concat(whole.Catalog.Named(catalog.KindTemplate, w.name), whole.Catalog.Named(catalog.KindResource, w.name), whole.madeBy(w.name))
+	return slices.Concat(whole.Catalog.Named(primitive.KindTemplate, w.name), whole.Catalog.Named(primitive.KindResource, w.name), whole.madeBy(w.name))
 }
 
 // notFound reports whether a meta-tool has found no entry of a name.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -72,7 +73,7 @@ func (x entryPattern) has(e *catalog.Entry) bool {
 		return false
 	case x.entry == everything:
 		return true
-	case e.Kind != catalog.KindTool:
+	case e.Kind != primitive.KindTool:
 		return false
 	}
 	return text.Match(x.entry, e.RawName) || text.Match(x.entry, e.Name) || text.Match(x.entry, strings.TrimPrefix(e.ID, e.Namespace+":"))

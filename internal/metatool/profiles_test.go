@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access/authz"
 	"github.com/weir-mcp/weir/internal/audit"
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
@@ -73,7 +73,7 @@ func TestProfileOnEverySurface(t *testing.T) {
 func TestProfilePatterns(t *testing.T) {
 	h := newHarness(t, Options{})
 	h.List(secretListing())
-	h.List(catalog.Listing{Upstream: "crm-eu", Namespace: "crm", Tools: []json.RawMessage{
+	h.List(primitive.Listing{Upstream: "crm-eu", Namespace: "crm", Tools: []json.RawMessage{
 		json.RawMessage(`{"name":"get_user","inputSchema":{"type":"object"}}`), json.RawMessage(`{"name":"del_user","inputSchema":{"type":"object"}}`),
 	}, Prompts: []json.RawMessage{json.RawMessage(`{"name":"get_prompt"}`)}})
 	for _, test := range []struct {

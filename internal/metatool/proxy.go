@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -150,7 +151,7 @@ func (l *listing) idOf(name string) string {
 // knows reports whether a name is the name of a listed tool, or its id.
 func (l *listing) knows(name string) bool {
 	e, known := l.upstreams.Snapshot().Catalog.Lookup(name)
-	return known && e.Kind == catalog.KindTool || l.idOf(name) != ""
+	return known && e.Kind == primitive.KindTool || l.idOf(name) != ""
 }
 
 // discovery returns the name of the method or meta-tool that finds tools.

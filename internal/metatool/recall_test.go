@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
@@ -22,7 +23,7 @@ import (
 func TestRecall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := store.NewMemory(store.MemoryOptions{})
-		c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "a", Namespace: "a"})
+		c, _ := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: "a", Namespace: "a"})
 		join := func() (*recalls, *sessionState, *sessionState) {
 			m := &recalls{docs: docs}
 			t.Cleanup(m.close)
@@ -44,7 +45,7 @@ func TestRecall(t *testing.T) {
 		other.mu.Lock()
 		other.offerLocked("a:y")
 		other.mu.Unlock()
-		first := one.arrange(c, []catalog.Card{{ID: "a:x", Kind: catalog.KindTool, Description: "as it was"}}, true)
+		first := one.arrange(c, []catalog.Card{{ID: "a:x", Kind: primitive.KindTool, Description: "as it was"}}, true)
 		one.ledger.Resume(3, marking(other))
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
@@ -58,7 +59,7 @@ func TestRecall(t *testing.T) {
 		if n := one.ledger.Calls(); n != 3 {
 			t.Errorf("%d calls, want 3", n)
 		}
-		again := one.arrange(c, []catalog.Card{{ID: "a:b", Kind: catalog.KindTool}, {ID: "a:x", Kind: catalog.KindTool, Description: "another query"}}, false)
+		again := one.arrange(c, []catalog.Card{{ID: "a:b", Kind: primitive.KindTool}, {ID: "a:x", Kind: primitive.KindTool, Description: "another query"}}, false)
 		ids := []string{}
 		for _, card := range again.cards {
 			ids = append(ids, card.ID)
@@ -118,7 +119,7 @@ func TestRecallsEnd(t *testing.T) {
 // this one is no change by itself.
 func TestRestore(t *testing.T) {
 	of := func(description string) *catalog.Catalog {
-		c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "a", Namespace: "a", Tools: []json.RawMessage{
+		c, _ := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: "a", Namespace: "a", Tools: []json.RawMessage{
 			json.RawMessage(`{"name":"x","description":"` + description + `","inputSchema":{"type":"object"}}`),
 		}})
 		return c

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -62,11 +63,11 @@ func TestRecallAroundAFailure(t *testing.T) {
 // TestRecallMergesInOrder: what is kept of several endpoints does not depend on the order in which a map
 // has them.
 func TestRecallMergesInOrder(t *testing.T) {
-	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "a", Namespace: "a"})
+	c, _ := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: "a", Namespace: "a"})
 	var all []*sessionState
 	for _, text := range []string{"as the first one shows it", "as the second one shows it"} {
 		st := newSessionState(mcp.NewSession("", "ann"))
-		st.arrange(c, []catalog.Card{{ID: "a:x", Kind: catalog.KindTool, Description: text}}, true)
+		st.arrange(c, []catalog.Card{{ID: "a:x", Kind: primitive.KindTool, Description: text}}, true)
 		all = append(all, st)
 	}
 	one, other := snapshotOf(all).encode(), snapshotOf([]*sessionState{all[1], all[0]}).encode()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
@@ -35,7 +36,7 @@ func sharing(t *testing.T, docs store.Docs, name string) (m *recalls, join func(
 func TestSharedRecall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := store.NewMemory(store.MemoryOptions{})
-		c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "a", Namespace: "a"})
+		c, _ := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: "a", Namespace: "a"})
 		var all []*sessionState
 		node := func() {
 			_, join := sharing(t, docs, fmt.Sprint("n", len(all)))
@@ -43,7 +44,7 @@ func TestSharedRecall(t *testing.T) {
 			all = append(all, st)
 		}
 		show := func(st *sessionState, id string) {
-			st.arrange(c, []catalog.Card{{ID: id, Kind: catalog.KindTool, Description: "as " + st.recall.tally.self + " shows it"}}, false)
+			st.arrange(c, []catalog.Card{{ID: id, Kind: primitive.KindTool, Description: "as " + st.recall.tally.self + " shows it"}}, false)
 			st.mu.Lock()
 			st.offerLocked(id)
 			st.mu.Unlock()
@@ -73,7 +74,7 @@ func TestSharedRecall(t *testing.T) {
 		node()
 		known(5, "a:x", "a:y", "a:z")
 		for i, st := range all {
-			got := st.arrange(c, []catalog.Card{{ID: "a:x", Kind: catalog.KindTool}, {ID: "a:y", Kind: catalog.KindTool}}, false)
+			got := st.arrange(c, []catalog.Card{{ID: "a:x", Kind: primitive.KindTool}, {ID: "a:y", Kind: primitive.KindTool}}, false)
 			if len(got.cards) != 2 || !strings.Contains(got.cards[0].Description, "n0") || !strings.Contains(got.cards[1].Description, "n1") {
 				t.Errorf("node %d: %+v", i, got.cards)
 			}

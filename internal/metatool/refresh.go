@@ -11,13 +11,14 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // After each change of the catalog, agents whose lists have changed are notified, and operators see
 // how the servers' definitions differ from before.
 //
-//	upstream ─▶ upstream.Live: new snapshot, swapped whole ─▶ State.Refresh
+//	upstream ─▶ catalog.Live: new snapshot, swapped whole ─▶ State.Refresh
 //	                                                            ├─▶ list_changed to the clients concerned
 //	                                                            └─▶ []catalog.Change, since the last and since the first
 
@@ -35,7 +36,7 @@ func (l *listing) tags() listTags {
 	if t := l.tagged.Load(); t != nil && t.of == s.Catalog {
 		return *t
 	}
-	t := listTags{of: s.Catalog, resources: s.Catalog.Content(catalog.KindResource), prompts: s.Catalog.Content(catalog.KindPrompt)}
+	t := listTags{of: s.Catalog, resources: s.Catalog.Content(primitive.KindResource), prompts: s.Catalog.Content(primitive.KindPrompt)}
 	_, list := l.tools(s)
 	t.tools = maphash.Bytes(tagSeed, list)
 	l.tagged.Store(&t)

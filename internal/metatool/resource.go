@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
@@ -26,9 +27,9 @@ var resourceKeys = []string{"resource_id", "args"}
 
 // lookupPrimitive finds a resource or prompt by its exact id.
 func lookupPrimitive(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*catalog.Entry, error) {
-	kind, code, browse := catalog.KindResource, result.ResourceNotFound, ResourceBrowse
+	kind, code, browse := primitive.KindResource, result.ResourceNotFound, ResourceBrowse
 	if c.Verb == PromptGet {
-		kind, code, browse = catalog.KindPrompt, result.PromptNotFound, PromptBrowse
+		kind, code, browse = primitive.KindPrompt, result.PromptNotFound, PromptBrowse
 	}
 	if raw == nil {
 		return nil, metaArgs(c.Verb, "%s is missing", dispatch.IdKey(kind))
@@ -41,7 +42,7 @@ func lookupPrimitive(c *dispatch.Call, from *catalog.Catalog, raw []byte) (*cata
 	switch {
 	case !ok:
 		return nil, result.NewError(code, fmt.Sprintf("no %s has the id %q; find one with %s", kind, text.Fit(id, 120), browse))
-	case e.Kind == kind || kind == catalog.KindResource && e.Kind == catalog.KindTemplate:
+	case e.Kind == kind || kind == primitive.KindResource && e.Kind == primitive.KindTemplate:
 		c.Entry = e
 		return e, nil
 	}
@@ -57,9 +58,9 @@ func notTheKind(e *catalog.Entry, proxy bool) string {
 	}
 	use := "tool: run it with " + ToolExecute
 	switch e.Kind {
-	case catalog.KindResource, catalog.KindTemplate:
+	case primitive.KindResource, primitive.KindTemplate:
 		use = "resource: read it with " + read
-	case catalog.KindPrompt:
+	case primitive.KindPrompt:
 		use = "prompt: render it with " + get
 	}
 	return fmt.Sprintf("%s is a %s", text.Fit(e.ID, maxIDChars), use)
@@ -121,7 +122,7 @@ func (f *finder) readable(c *dispatch.Call, s *Snapshot, raw []byte) (*catalog.E
 	uri := rawjson.Text(raw)
 	if _, known := s.Catalog.Lookup(uri); known || len(raw) == 0 || raw[0] != '"' || !strings.Contains(uri, ":") || isID(uri) {
 		e, err := lookupPrimitive(c, s.Catalog, raw)
-		if err != nil || e.Kind == catalog.KindTemplate {
+		if err != nil || e.Kind == primitive.KindTemplate {
 			return e, "", err
 		}
 		return e, e.URI, nil
@@ -329,7 +330,7 @@ func (t *parsedTemplate) makes(uri string) bool {
 func (s *Snapshot) parsedTemplates() []parsedTemplate {
 	s.templates.once.Do(func() {
 		for _, e := range s.Catalog.Entries() {
-			if e.Kind != catalog.KindTemplate {
+			if e.Kind != primitive.KindTemplate {
 				continue
 			}
 			t, err := uritemplate.Parse(e.URI)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -89,12 +90,12 @@ func (s *Snapshot) Adopt(from *Snapshot) *Snapshot {
 }
 
 // index returns the index of the entries of a kind.
-func (s *Snapshot) index(kind catalog.Kind) *search.Index {
+func (s *Snapshot) index(kind primitive.Kind) *search.Index {
 	ix := s.indexes()
 	switch kind {
-	case catalog.KindResource:
+	case primitive.KindResource:
 		return ix.resources
-	case catalog.KindPrompt:
+	case primitive.KindPrompt:
 		return ix.prompts
 	}
 	return ix.tools
@@ -124,7 +125,7 @@ type laterIndexes struct {
 // makeLater returns the indexes that a function makes of the entries of a catalog.
 func makeLater(of *catalog.Catalog, make func() indexes) *laterIndexes {
 	l := &laterIndexes{make: make}
-	l.has.resources, l.has.prompts = of.Has(catalog.KindResource) || of.Has(catalog.KindTemplate), of.Has(catalog.KindPrompt)
+	l.has.resources, l.has.prompts = of.Has(primitive.KindResource) || of.Has(primitive.KindTemplate), of.Has(primitive.KindPrompt)
 	return l
 }
 
@@ -150,7 +151,7 @@ func (s *Snapshot) hasPrompts() bool {
 
 // With returns a snapshot in which l replaces the entries of its upstream, and a report of the
 // faults in l. Call Prepare on the last of several snapshots before sharing it.
-func (s *Snapshot) With(l catalog.Listing) (*Snapshot, catalog.Report) {
+func (s *Snapshot) With(l primitive.Listing) (*Snapshot, catalog.Report) {
 	next, report := s.Catalog.With(l)
 	return s.reindex(next, l.Upstream), report
 }
@@ -182,9 +183,9 @@ func (s *Snapshot) put(upstream string) {
 	var tools, resources, prompts []*catalog.Entry
 	for _, e := range s.Catalog.Of(upstream) {
 		switch e.Kind {
-		case catalog.KindTool:
+		case primitive.KindTool:
 			tools = append(tools, e)
-		case catalog.KindPrompt:
+		case primitive.KindPrompt:
 			prompts = append(prompts, e)
 		default:
 			resources = append(resources, e)

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
@@ -42,7 +42,7 @@ const maxSnapshotFile = 256 << 20
 // A SnapshotFile is the Peer of its own entries. It is immutable and safe for concurrent use.
 type SnapshotFile struct {
 	name, path string
-	listing    catalog.Listing
+	listing    primitive.Listing
 	reads      map[string]json.RawMessage // contents by URI
 	prompts    map[string]json.RawMessage // by name: messages
 	about      map[string]string          // descriptions by name of a prompt
@@ -59,7 +59,7 @@ func ReadSnapshotFile(path string, data []byte) (*SnapshotFile, error) {
 	}
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	f := &SnapshotFile{name: name, path: path, reads: map[string]json.RawMessage{}, prompts: map[string]json.RawMessage{}, about: map[string]string{}}
-	f.listing = catalog.Listing{Upstream: name, Order: 1 << 20}
+	f.listing = primitive.Listing{Upstream: name, Order: 1 << 20}
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if len(data) > maxSnapshotFile {
 		return bad("%d bytes, at most %d are read", len(data), maxSnapshotFile)
@@ -221,7 +221,7 @@ func (f *SnapshotFile) Name() string { return f.name }
 
 // Listing returns the definitions of the file. Namespaces are inferred from the names, because the
 // servers are unknown. It must not be changed.
-func (f *SnapshotFile) Listing() catalog.Listing { return f.listing }
+func (f *SnapshotFile) Listing() primitive.Listing { return f.listing }
 
 // Call implements mcp.Peer with the contents of the file.
 func (f *SnapshotFile) Call(_ context.Context, method string, params json.RawMessage, _ mcp.Handler) (json.RawMessage, error) {

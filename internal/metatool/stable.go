@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // cacheBreakpointID is the id of the card between seen and new cards (spec/gateway §5.1). No
@@ -104,7 +105,7 @@ func (st *sessionState) arrange(of *catalog.Catalog, cards []catalog.Card, score
 	}
 	add(old)
 	if len(old) > 0 && len(fresh) > 0 {
-		out.cards = append(out.cards, catalog.Card{ID: cacheBreakpointID, Name: cacheBreakpointID, Kind: catalog.KindInternal})
+		out.cards = append(out.cards, catalog.Card{ID: cacheBreakpointID, Name: cacheBreakpointID, Kind: primitive.KindInternal})
 		out.scored = append(out.scored, false)
 	}
 	add(fresh)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
@@ -391,7 +392,7 @@ func (st *sessionState) offerCards(from *catalog.Catalog, cards []catalog.Card) 
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for i := range cards {
-		if cards[i].Kind == catalog.KindTool {
+		if cards[i].Kind == primitive.KindTool {
 			st.offerLocked(shownKey(from, cards[i].ID))
 		}
 	}
@@ -427,7 +428,7 @@ func (st *sessionState) offeredIDs(c *catalog.Catalog) []string {
 		entries := c.Entries()
 		ids := make([]string, 0, len(entries))
 		for _, e := range entries {
-			if e.Kind == catalog.KindTool {
+			if e.Kind == primitive.KindTool {
 				ids = append(ids, e.ID)
 			}
 		}

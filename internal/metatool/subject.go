@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/text"
 )
@@ -18,7 +19,7 @@ import (
 // that the URI denotes at the same upstream.
 func (s *Snapshot) about(e *catalog.Entry, uri string) []dispatch.Subject {
 	list := []dispatch.Subject{{Entry: e, URI: uri}}
-	if uri == "" || e.Kind == catalog.KindTemplate && uri == e.URI { // the template itself, for its completion
+	if uri == "" || e.Kind == primitive.KindTemplate && uri == e.URI { // the template itself, for its completion
 		return list
 	}
 	return append(list, s.readable([]Place{{Upstream: e.Upstream, Namespace: e.Namespace}}, uri)...)
@@ -35,8 +36,8 @@ func (s *Snapshot) readable(places []Place, uri string) []dispatch.Subject {
 		}
 	}
 	for _, p := range places {
-		if why := dispatch.Unclear(uri); why != "" && s.entryAt(p.Upstream, catalog.KindResource, uri) == nil {
-			one := p.unlisted(catalog.KindResource, uri)
+		if why := dispatch.Unclear(uri); why != "" && s.entryAt(p.Upstream, primitive.KindResource, uri) == nil {
+			one := p.unlisted(primitive.KindResource, uri)
 			one.Odd = why
 			list = append(list, one)
 		}
@@ -50,7 +51,7 @@ func (s *Snapshot) addReadable(list []dispatch.Subject, places []Place, uri stri
 	before := len(list)
 	for _, p := range places {
 		found := len(list)
-		for _, e := range s.listed(catalog.Key{Upstream: p.Upstream, Kind: catalog.KindResource, Name: uri}) {
+		for _, e := range s.listed(primitive.Key{Upstream: p.Upstream, Kind: primitive.KindResource, Name: uri}) {
 			list = append(list, dispatch.Subject{Entry: e, URI: uri})
 		}
 		if len(list) > found {
@@ -66,7 +67,7 @@ func (s *Snapshot) addReadable(list []dispatch.Subject, places []Place, uri stri
 		return list
 	}
 	for _, p := range places {
-		list = append(list, p.unlisted(catalog.KindResource, uri))
+		list = append(list, p.unlisted(primitive.KindResource, uri))
 	}
 	return list
 }
@@ -76,7 +77,7 @@ func (s *Snapshot) addReadable(list []dispatch.Subject, places []Place, uri stri
 func (s *Snapshot) completable(places []Place, uri string) []dispatch.Subject {
 	var list []dispatch.Subject
 	for _, p := range places {
-		if e := s.entryAt(p.Upstream, catalog.KindTemplate, uri); e != nil {
+		if e := s.entryAt(p.Upstream, primitive.KindTemplate, uri); e != nil {
 			list = append(list, dispatch.Subject{Entry: e, URI: uri})
 		}
 	}
@@ -87,7 +88,7 @@ func (s *Snapshot) completable(places []Place, uri string) []dispatch.Subject {
 }
 
 // called returns the tools or prompts that a name denotes at any of the places.
-func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []dispatch.Subject {
+func (s *Snapshot) called(places []Place, kind primitive.Kind, name string) []dispatch.Subject {
 	var list []dispatch.Subject
 	for _, p := range places {
 		for _, name := range p.names(name) {
@@ -117,7 +118,7 @@ func (s *Snapshot) called(places []Place, kind catalog.Kind, name string) []disp
 }
 
 // readsLike returns the listed entry whose name at a place can be confused with a name, or nil.
-func (s *Snapshot) readsLike(p Place, kind catalog.Kind, name string) *catalog.Entry {
+func (s *Snapshot) readsLike(p Place, kind primitive.Kind, name string) *catalog.Entry {
 	folded := s.keysOf(p.Upstream).folded()
 	like, prefix := dispatch.Folded(name), dispatch.Folded(p.Prefix)
 	names := []string{like}
@@ -125,7 +126,7 @@ func (s *Snapshot) readsLike(p Place, kind catalog.Kind, name string) *catalog.E
 		names = append(names, rest)
 	}
 	for _, like := range names {
-		if e := folded[catalog.Key{Upstream: p.Upstream, Kind: kind, Name: like}]; e != nil {
+		if e := folded[primitive.Key{Upstream: p.Upstream, Kind: kind, Name: like}]; e != nil {
 			return e
 		}
 	}
@@ -141,17 +142,17 @@ func (p Place) names(name string) []string {
 }
 
 // unlisted returns the subject of a name that no list contains.
-func (p Place) unlisted(kind catalog.Kind, name string) dispatch.Subject {
+func (p Place) unlisted(kind primitive.Kind, name string) dispatch.Subject {
 	e := &catalog.Entry{Kind: kind, Upstream: p.Upstream, Namespace: catalog.MapNamespace(p.Namespace), Name: name, RawName: name}
 	e.ID = e.Namespace + ":" + name
-	if kind != catalog.KindTool {
+	if kind != primitive.KindTool {
 		e.ID = string(kind) + "::" + e.ID
 	}
 	s := dispatch.Subject{Entry: e, Known: dispatch.KnownName}
 	if p.Renamed {
 		s.Known = dispatch.KnownPlace
 	}
-	if kind == catalog.KindResource {
+	if kind == primitive.KindResource {
 		e.URI, s.URI = name, name
 	}
 	return s
@@ -166,11 +167,11 @@ type keys struct {
 
 // upstreamKeys finds entries of one upstream.
 type upstreamKeys struct {
-	of map[catalog.Key]*catalog.Entry
+	of map[primitive.Key]*catalog.Entry
 	// spelt finds resources whose URIs are not in normal form by their normal forms.
-	spelt map[catalog.Key][]*catalog.Entry
+	spelt map[primitive.Key][]*catalog.Entry
 	// folded finds tools and prompts by folded names.
-	folded func() map[catalog.Key]*catalog.Entry
+	folded func() map[primitive.Key]*catalog.Entry
 }
 
 // keysOf returns the names of an upstream's entries.
@@ -186,14 +187,14 @@ func (s *Snapshot) keysOf(upstream string) *upstreamKeys {
 }
 
 func newUpstreamKeys(entries []*catalog.Entry) *upstreamKeys {
-	k := &upstreamKeys{of: make(map[catalog.Key]*catalog.Entry, len(entries)), spelt: map[catalog.Key][]*catalog.Entry{}}
+	k := &upstreamKeys{of: make(map[primitive.Key]*catalog.Entry, len(entries)), spelt: map[primitive.Key][]*catalog.Entry{}}
 	for _, e := range entries {
 		// If the upstream lists two entries of one name, the first counts.
 		key := e.Key()
 		if k.of[key] == nil {
 			k.of[key] = e
 		}
-		if e.Kind != catalog.KindResource {
+		if e.Kind != primitive.KindResource {
 			continue
 		}
 		for _, spelling := range dispatch.Spellings(e.URI) {
@@ -202,10 +203,10 @@ func newUpstreamKeys(entries []*catalog.Entry) *upstreamKeys {
 			}
 		}
 	}
-	k.folded = sync.OnceValue(func() map[catalog.Key]*catalog.Entry {
-		folded := map[catalog.Key]*catalog.Entry{}
+	k.folded = sync.OnceValue(func() map[primitive.Key]*catalog.Entry {
+		folded := map[primitive.Key]*catalog.Entry{}
 		for _, e := range entries {
-			if key := e.Key(); e.Kind == catalog.KindTool || e.Kind == catalog.KindPrompt {
+			if key := e.Key(); e.Kind == primitive.KindTool || e.Kind == primitive.KindPrompt {
 				key.Name = dispatch.Folded(key.Name)
 				folded[key] = e
 			}
@@ -216,12 +217,12 @@ func newUpstreamKeys(entries []*catalog.Entry) *upstreamKeys {
 }
 
 // entryAt returns the entry that an upstream lists under a name, or nil.
-func (s *Snapshot) entryAt(upstream string, kind catalog.Kind, name string) *catalog.Entry {
-	return s.keysOf(upstream).of[catalog.Key{Upstream: upstream, Kind: kind, Name: name}]
+func (s *Snapshot) entryAt(upstream string, kind primitive.Kind, name string) *catalog.Entry {
+	return s.keysOf(upstream).of[primitive.Key{Upstream: upstream, Kind: kind, Name: name}]
 }
 
 // listed returns the resources that an upstream lists under a URI, as written or in normal form.
-func (s *Snapshot) listed(key catalog.Key) []*catalog.Entry {
+func (s *Snapshot) listed(key primitive.Key) []*catalog.Entry {
 	k := s.keysOf(key.Upstream)
 	if e := k.of[key]; e != nil {
 		return append([]*catalog.Entry{e}, k.spelt[key]...)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // manyServers returns a snapshot of servers with 50 tools each.
@@ -18,8 +19,8 @@ func manyServers(servers int) *Snapshot {
 }
 
 // serverListing returns what a server lists after so many changes.
-func serverListing(server, changes int) catalog.Listing {
-	l := catalog.Listing{Upstream: fmt.Sprintf("s%d", server), Namespace: fmt.Sprintf("s%d", server)}
+func serverListing(server, changes int) primitive.Listing {
+	l := primitive.Listing{Upstream: fmt.Sprintf("s%d", server), Namespace: fmt.Sprintf("s%d", server)}
 	for n := range 50 {
 		l.Tools = append(l.Tools, json.RawMessage(fmt.Sprintf(`{"name":"t%d","description":"number %d of %d"}`, n, n, changes)))
 	}
@@ -29,13 +30,13 @@ func serverListing(server, changes int) catalog.Listing {
 // TestNamesOfOneUpstream: a look for a name reads the entries of its upstream alone.
 func TestNamesOfOneUpstream(t *testing.T) {
 	s := manyServers(3)
-	if e := s.entryAt("s1", catalog.KindTool, "t7"); e == nil || e.Upstream != "s1" || e.RawName != "t7" {
+	if e := s.entryAt("s1", primitive.KindTool, "t7"); e == nil || e.Upstream != "s1" || e.RawName != "t7" {
 		t.Fatalf("%+v", e)
 	}
-	if e := s.entryAt("none", catalog.KindTool, "t7"); e != nil {
+	if e := s.entryAt("none", primitive.KindTool, "t7"); e != nil {
 		t.Errorf("%+v", e)
 	}
-	if e := s.readsLike(Place{Upstream: "s1"}, catalog.KindTool, "T7"); e == nil || e.RawName != "t7" {
+	if e := s.readsLike(Place{Upstream: "s1"}, primitive.KindTool, "T7"); e == nil || e.RawName != "t7" {
 		t.Errorf("T7 reads like %+v", e)
 	}
 	s.keys.upstreams.Range(func(name, _ any) bool {
@@ -58,7 +59,7 @@ func BenchmarkNameAfterChange(b *testing.B) {
 				b.StopTimer()
 				s, _ = s.With(serverListing(1, b.N))
 				b.StartTimer()
-				if s.entryAt("s0", catalog.KindTool, "t7") == nil {
+				if s.entryAt("s0", primitive.KindTool, "t7") == nil {
 					b.Fatal("no entry")
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // maxListedName is how long a name may be that every model provider accepts.
@@ -141,7 +142,7 @@ func acceptedRune(r rune) rune {
 func toolsOf(c *catalog.Catalog) []*catalog.Entry {
 	var tools []*catalog.Entry
 	for _, e := range c.Entries() {
-		if e.Kind == catalog.KindTool {
+		if e.Kind == primitive.KindTool {
 			tools = append(tools, e)
 		}
 	}

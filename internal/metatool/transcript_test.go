@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/tasks"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
@@ -102,7 +102,7 @@ func archive(h *harness) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	h.Others = map[string]mcp.Peer{"disk": l}
-	h.Listed, _ = h.Listed.With(catalog.Listing{Upstream: "disk", Namespace: "disk", Tools: calltest.Raws(calltest.ReadTool),
+	h.Listed, _ = h.Listed.With(primitive.Listing{Upstream: "disk", Namespace: "disk", Tools: calltest.Raws(calltest.ReadTool),
 		Resources: calltest.Raws(`{"uri":"` + reportURI + `","name":"Report 7","description":"The manual of the pump"}`)})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 )
 
@@ -52,7 +53,7 @@ func matchesAny(r *dispatch.PolicyRule, c *catalog.Catalog) bool {
 	}
 	return slices.ContainsFunc(c.Entries(), func(e *catalog.Entry) bool {
 		s := dispatch.Subject{Entry: e, URI: e.URI}
-		return r.Matches(dispatch.VerbOf(e.Kind), s) || e.Kind == catalog.KindTool && r.Matches(ToolHydrate, s)
+		return r.Matches(dispatch.VerbOf(e.Kind), s) || e.Kind == primitive.KindTool && r.Matches(ToolHydrate, s)
 	})
 }
 

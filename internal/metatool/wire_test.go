@@ -37,7 +37,7 @@ import (
 type world struct {
 	t       *testing.T
 	manager *upstream.Manager
-	live    *upstream.Live[*metatool.Snapshot]
+	live    *catalog.Live[*metatool.Snapshot]
 	state   *metatool.State
 	url     string
 }
@@ -50,7 +50,7 @@ func (w *world) Snapshot() *metatool.Snapshot { return w.live.Snapshot() }
 func newWorld(t *testing.T, opts metatool.Options, servers ...*config.Server) *world {
 	t.Helper()
 	w := &world{t: t, state: metatool.NewState()}
-	w.live = upstream.NewLive(metatool.NewSnapshot(catalog.Limits{}), upstream.LiveOptions[*metatool.Snapshot]{
+	w.live = catalog.NewLive(metatool.NewSnapshot(catalog.Limits{}), catalog.LiveOptions[*metatool.Snapshot]{
 		Prepare: (*metatool.Snapshot).Prepare, Changed: func(s *metatool.Snapshot, _ []string) { w.state.Refresh(s.Catalog) },
 	})
 	w.manager = upstream.New(upstream.Options{Sink: w.live, StartTimeout: 5 * time.Second, ReadyBudget: 3 * time.Second})

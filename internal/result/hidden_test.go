@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/result"
@@ -151,7 +152,7 @@ func TestGuardRefusesHiddenText(t *testing.T) {
 func TestHiddenTextInLists(t *testing.T) {
 	h := metatooltest.New(t, metatool.Options{})
 	h.Mu.Lock()
-	h.Listed, _ = h.Listed.With(catalog.Listing{
+	h.Listed, _ = h.Listed.With(primitive.Listing{
 		Upstream: "odd", Namespace: "odd",
 		Prompts:           []json.RawMessage{json.RawMessage(`{"name":"talk","description":"Talks.\udb40\udc49\u200b","arguments":[{"name":"a","description":"\u202ex"}]}`)},
 		Resources:         []json.RawMessage{json.RawMessage(`{"uri":"x://a","name":"a","title":"A\u200b","description":"Reads.\u202e"}`)},
@@ -286,7 +287,7 @@ func TestScreenOfViews(t *testing.T) {
 func TestNamesOfResourcesAreSeen(t *testing.T) {
 	h := metatooltest.New(t, metatool.Options{})
 	h.Mu.Lock()
-	h.Listed, _ = h.Listed.With(catalog.Listing{
+	h.Listed, _ = h.Listed.With(primitive.Listing{
 		Upstream: "odd", Namespace: "odd",
 		Resources:         []json.RawMessage{json.RawMessage(`{"uri":"a:b","name":"n\udb40\udc49 one\u200b","title":"t\u202e"}`), json.RawMessage(`{"uri":"a:c","name":"n \u00e9"}`)},
 		ResourceTemplates: []json.RawMessage{json.RawMessage(`{"uriTemplate":"a:{b}","name":"two\u2060"}`)},

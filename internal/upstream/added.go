@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
@@ -38,7 +38,7 @@ type added struct {
 var entryNames = [...]string{"name", "uri", "uriTemplate", "name"}
 
 // eachEntry calls f with the definitions of a listing, the index of their list and their key.
-func eachEntry(l *catalog.Listing, f func(list int, key string, raw json.RawMessage)) {
+func eachEntry(l *primitive.Listing, f func(list int, key string, raw json.RawMessage)) {
 	for i, list := range rawLists(l) {
 		for _, raw := range *list {
 			f(i, strconv.Itoa(i)+rawjson.Text(rawjson.Get(raw, entryNames[i])), raw)
@@ -47,7 +47,7 @@ func eachEntry(l *catalog.Listing, f func(list int, key string, raw json.RawMess
 }
 
 // set stores what a connection lists, and reports whether its additions have changed.
-func (a *added) set(key slotKey, l *catalog.Listing) (changed bool) {
+func (a *added) set(key slotKey, l *primitive.Listing) (changed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	more, size := map[string]json.RawMessage{}, 0
@@ -84,7 +84,7 @@ func (a *added) drop(key slotKey) (changed bool) {
 }
 
 // merge adds to the listing of the shared connection what others list in addition.
-func (a *added) merge(l *catalog.Listing) {
+func (a *added) merge(l *primitive.Listing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.names = map[string]bool{}

@@ -19,7 +19,7 @@ func Example() {
 *'"tools/list"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"greet","description":"Greets.","inputSchema":{"type":"object"}}]}}';;
 *'"tools/call"'*) echo '{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"hello"}]}}';;
 esac; done`
-	live := upstream.NewLive(catalog.New(catalog.Limits{}), upstream.LiveOptions[*catalog.Catalog]{})
+	live := catalog.NewLive(catalog.New(catalog.Limits{}), catalog.LiveOptions[*catalog.Catalog]{})
 	m := upstream.New(upstream.Options{Sink: live, BaseEnv: []string{"PATH=" + os.Getenv("PATH")}})
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -139,7 +139,7 @@ func TestManyPages(t *testing.T) {
 
 func TestBrokenSchemas(t *testing.T) {
 	t.Parallel()
-	live := NewLive(catalog.New(catalog.Limits{}), LiveOptions[*catalog.Catalog]{})
+	live := catalog.NewLive(catalog.New(catalog.Limits{}), catalog.LiveOptions[*catalog.Catalog]{})
 	m, _ := manage(t, Options{Sink: live}, program("broken", "-broken", "-bare", "-tools", "2"))
 	ready(t, m)
 	report, ok := live.Report("broken")

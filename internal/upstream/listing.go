@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/upstream/subscription"
 	"github.com/weir-mcp/weir/mcp"
@@ -174,14 +174,14 @@ func (ls *lists) read(ctx context.Context, l *link) error {
 }
 
 // listing returns a listing of the server without entries.
-func (ls *lists) listing() catalog.Listing {
-	return catalog.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags}
+func (ls *lists) listing() primitive.Listing {
+	return primitive.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags}
 }
 
 // gather reads all lists of the server over a connection. It returns an error if the tools cannot be
 // listed, or if ctx or the connection ends before the last list: its entries would seem to be removed.
 // Other lists that cannot be read are logged and left out.
-func (ls *lists) gather(ctx context.Context, l *link) (catalog.Listing, *toolRules, error) {
+func (ls *lists) gather(ctx context.Context, l *link) (primitive.Listing, *toolRules, error) {
 	out := ls.listing()
 	caps := l.hello.Capabilities
 	has := func(name string) bool { return rawjson.Get(caps, name) != nil }
@@ -211,7 +211,7 @@ func (ls *lists) gather(ctx context.Context, l *link) (catalog.Listing, *toolRul
 			*list.into = entries
 			if ls.own != nil {
 				for _, raw := range entries {
-					limit.kept -= catalog.KeptSize(raw)
+					limit.kept -= primitive.KeptSize(raw)
 				}
 			}
 			if cut != "" {
@@ -252,7 +252,7 @@ func (ls *lists) readList(ctx context.Context, l *link, method, key string, limi
 					why = fmt.Sprintf("it has more than %d entries", maxEntries)
 					return false
 				}
-				if kept += catalog.KeptSize(value); kept > limit.kept {
+				if kept += primitive.KeptSize(value); kept > limit.kept {
 					why = limit.exceeded()
 					return false
 				}
@@ -316,7 +316,7 @@ func (ls *lists) offered(l *link, tools []json.RawMessage) (kept []json.RawMessa
 // listingSeed makes hashes of listings comparable within this process.
 var listingSeed = maphash.MakeSeed()
 
-func hashListing(l *catalog.Listing) uint64 {
+func hashListing(l *primitive.Listing) uint64 {
 	var h maphash.Hash
 	h.SetSeed(listingSeed)
 	_ = h.WriteByte(byte(l.Order))
@@ -340,7 +340,7 @@ func hashListing(l *catalog.Listing) uint64 {
 }
 
 // deliver hands a listing to the Sink unless the Sink has the same already.
-func (ls *lists) deliver(l catalog.Listing) {
+func (ls *lists) deliver(l primitive.Listing) {
 	hash := hashListing(&l)
 	ls.asks.Store(false)
 	ls.mu.Lock()

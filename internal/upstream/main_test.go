@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/json/strict"
@@ -48,16 +48,16 @@ func program(name string, args ...string) *mcpserver.Server {
 // sink keeps the newest listing of each upstream.
 type sink struct {
 	mu       sync.Mutex
-	listings map[string]catalog.Listing
+	listings map[string]primitive.Listing
 	updates  int
 	removed  []string
 }
 
-func (s *sink) Update(l catalog.Listing) {
+func (s *sink) Update(l primitive.Listing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listings == nil {
-		s.listings = map[string]catalog.Listing{}
+		s.listings = map[string]primitive.Listing{}
 	}
 	s.listings[l.Upstream] = l
 	s.updates++

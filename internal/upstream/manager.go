@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
@@ -31,11 +31,11 @@ const (
 )
 
 // Sink receives the entries of upstreams. Both methods are called from goroutines of the upstreams,
-// never from a call's, and concurrently for different upstreams. [Live] is one.
+// never from a call's, and concurrently for different upstreams. catalog.Live is one.
 type Sink interface {
 	// Update replaces the whole listing of one upstream. The definitions are slices of larger
 	// buffers: clone those that are kept.
-	Update(l catalog.Listing)
+	Update(l primitive.Listing)
 	// Remove removes an upstream that is no longer configured, or that was unavailable for longer
 	// than the grace period.
 	Remove(upstream string)
@@ -71,8 +71,8 @@ type Options struct {
 	// Conceal returns the part of what a server lists for one principal that may be kept, and Judge the
 	// part of that which may be served. They do not change their argument. Sinks do both for the other
 	// listings. Nil keeps, and serves, all.
-	Conceal func(catalog.Listing) catalog.Listing
-	Judge   func(*catalog.Listing) catalog.Listing
+	Conceal func(primitive.Listing) primitive.Listing
+	Judge   func(*primitive.Listing) primitive.Listing
 	// ListsChanged is called after what the servers that list for each principal list for one has
 	// changed; see Manager.OwnLists. grant is the Grant of Owner. It is called from goroutines of
 	// the upstreams and must not block for long. Nil is not called.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -319,7 +319,7 @@ func (ms *members) fetch(ctx context.Context, m *member) {
 
 // shelve puts the listing of a principal on the shelf. Where it has no room, the listings that were
 // asked for longest ago go, but none of the last minutes.
-func (ms *members) shelve(m *member, l catalog.Listing, rules *toolRules) (*shelved, error) {
+func (ms *members) shelve(m *member, l primitive.Listing, rules *toolRules) (*shelved, error) {
 	for {
 		if fresh := ms.shelf.put(l, rules); fresh != nil {
 			return fresh, nil
@@ -356,11 +356,11 @@ func (ms *members) evictUnused(except *member) bool {
 }
 
 // read reads the lists over the connection of a principal.
-func (ms *members) read(ctx context.Context, key memberKey) (catalog.Listing, *toolRules, error) {
+func (ms *members) read(ctx context.Context, key memberKey) (primitive.Listing, *toolRules, error) {
 	for ended := 0; ; ended++ {
 		s, err := ms.slot(key)
 		if err != nil {
-			return catalog.Listing{}, nil, err
+			return primitive.Listing{}, nil, err
 		}
 		l, err := s.calls.acquire(ctx)
 		if errors.Is(err, errSlotEnded) && ended < 3 {
@@ -368,7 +368,7 @@ func (ms *members) read(ctx context.Context, key memberKey) (catalog.Listing, *t
 			continue
 		}
 		if err != nil {
-			return catalog.Listing{}, nil, ms.u.public(err)
+			return primitive.Listing{}, nil, ms.u.public(err)
 		}
 		defer s.calls.release(l)
 		return ms.u.lists.gather(ctx, l)

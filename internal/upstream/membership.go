@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // rules returns the rules for calls of a principal.
@@ -28,7 +28,7 @@ func (ms *members) offersSignIn(ctx context.Context) bool {
 }
 
 // raw returns the listing of the caller of ctx as the server lists it, nil if it is not known.
-func (ms *members) raw(ctx context.Context) *catalog.Listing {
+func (ms *members) raw(ctx context.Context) *primitive.Listing {
 	key := ms.keyOf(ctx)
 	if !ms.signedIn(ctx, key) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
@@ -25,11 +25,11 @@ const (
 // definition, because the listings of two principals differ in few of them. It is safe for concurrent
 // use.
 type shelf struct {
-	conceal func(catalog.Listing) catalog.Listing
-	judge   func(*catalog.Listing) catalog.Listing // returns what may be served; nil serves all
-	order   func() int                             // the place of the server in the configuration
-	room    *memory.Account                        // of the messages of the server; nil sets no bound
-	most    int64                                  // bytes
+	conceal func(primitive.Listing) primitive.Listing
+	judge   func(*primitive.Listing) primitive.Listing // returns what may be served; nil serves all
+	order   func() int                                 // the place of the server in the configuration
+	room    *memory.Account                            // of the messages of the server; nil sets no bound
+	most    int64                                      // bytes
 
 	judging sync.Mutex // held while listings are judged, so that the newest judgement stays; taken before mu
 
@@ -42,7 +42,7 @@ type shelf struct {
 // shelved is a listing on a shelf.
 type shelved struct {
 	sum    [sha256.Size]byte
-	raw    catalog.Listing // as the server lists it, concealed; it has no Order
+	raw    primitive.Listing // as the server lists it, concealed; it has no Order
 	rules  *toolRules
 	room   int64 // bytes in addition to the definitions
 	served atomic.Pointer[served]
@@ -51,7 +51,7 @@ type shelved struct {
 
 // served is what principals see of a listing. It is immutable.
 type served struct {
-	listing *catalog.Listing
+	listing *primitive.Listing
 	id      uint64 // no other served has it while this process lives
 }
 
@@ -64,11 +64,11 @@ type definition struct {
 // servedID is the id of the newest served.
 var servedID atomic.Uint64
 
-func newServed(l catalog.Listing) *served { return &served{&l, servedID.Add(1)} }
+func newServed(l primitive.Listing) *served { return &served{&l, servedID.Add(1)} }
 
 // put returns a listing of the shelf that is equal to l, and counts a user, who must drop it. It returns
 // nil if the shelf has no room for it.
-func (s *shelf) put(l catalog.Listing, rules *toolRules) *shelved {
+func (s *shelf) put(l primitive.Listing, rules *toolRules) *shelved {
 	if s.conceal != nil {
 		l = s.conceal(l)
 	}
@@ -151,7 +151,7 @@ func (s *shelf) remove(sums [][sha256.Size]byte) {
 func (d *definition) room() int64 { return int64(len(d.raw)) + definitionRoom }
 
 // roomOf returns the bytes of a listing in addition to its definitions.
-func roomOf(l *catalog.Listing, rules *toolRules) int64 {
+func roomOf(l *primitive.Listing, rules *toolRules) int64 {
 	n := len(l.Title) + len(l.About) + len(l.Instructions) + len(l.Greeting.ServerInfo) + len(l.Greeting.Instructions)
 	for _, list := range rawLists(l) {
 		n += entryRoom * len(*list)
@@ -186,7 +186,7 @@ func (s *shelf) again() (changed map[*shelved]bool) {
 }
 
 // judged returns what may be served of a listing. The caller holds judging.
-func (s *shelf) judged(l *shelved) catalog.Listing {
+func (s *shelf) judged(l *shelved) primitive.Listing {
 	out := l.raw
 	if s.judge != nil {
 		out = s.judge(&l.raw)
@@ -196,13 +196,13 @@ func (s *shelf) judged(l *shelved) catalog.Listing {
 }
 
 // rawLists returns the lists of definitions of a listing.
-func rawLists(l *catalog.Listing) [4]*[]json.RawMessage {
+func rawLists(l *primitive.Listing) [4]*[]json.RawMessage {
 	return [...]*[]json.RawMessage{&l.Tools, &l.Resources, &l.ResourceTemplates, &l.Prompts}
 }
 
 // digest returns a hash of a listing and the rules for its tools, and the hashes of its definitions in
 // their order. The headers of tools follow from the definitions.
-func digest(l *catalog.Listing, rules *toolRules) (sum [sha256.Size]byte, definitions [][sha256.Size]byte) {
+func digest(l *primitive.Listing, rules *toolRules) (sum [sha256.Size]byte, definitions [][sha256.Size]byte) {
 	h := sha256.New()
 	number := func(n int) { _, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
 	texts := func(all ...string) {
@@ -234,7 +234,7 @@ func digest(l *catalog.Listing, rules *toolRules) (sum [sha256.Size]byte, defini
 }
 
 // same reports whether two listings of one shelf are equal.
-func same(a, b *catalog.Listing) bool {
+func same(a, b *primitive.Listing) bool {
 	for i, list := range rawLists(a) {
 		other := rawLists(b)[i]
 		if !slices.EqualFunc(*list, *other, func(x, y json.RawMessage) bool { return bytes.Equal(x, y) }) {

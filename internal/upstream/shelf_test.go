@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -158,7 +158,7 @@ func TestShelf(t *testing.T) {
 	if len(s.listings) != 100 || len(s.definitions) != 199 || all[0] != all[1] {
 		t.Errorf("%d listings, %d definitions", len(s.listings), len(s.definitions))
 	}
-	s.judge = func(l *catalog.Listing) catalog.Listing {
+	s.judge = func(l *primitive.Listing) primitive.Listing {
 		out := *l
 		if string(l.Tools[0]) == string(rosterOf(100, 7).Tools[0]) {
 			out.Tools = l.Tools[1:]
@@ -181,8 +181,8 @@ func newShelf() *shelf {
 }
 
 // rosterOf returns a listing of n tools, of which the first is of one principal alone.
-func rosterOf(n, principal int) catalog.Listing {
-	l := catalog.Listing{Upstream: "notes", Namespace: "notes"}
+func rosterOf(n, principal int) primitive.Listing {
+	l := primitive.Listing{Upstream: "notes", Namespace: "notes"}
 	about := strings.Repeat("What the tool does. ", 20)
 	for i := range n {
 		name := fmt.Sprintf("tool_%d", i)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 )
@@ -35,7 +35,7 @@ func (ls *lists) offerSignIn() {
 }
 
 // signIn returns the listing that has only signInTool.
-func (ls *lists) signIn() catalog.Listing {
+func (ls *lists) signIn() primitive.Listing {
 	tool := rawjson.AppendString([]byte(`{"name":"`+signInTool+`","title":`), "Sign in at "+ls.srv.name)
 	tool = rawjson.AppendString(append(tool, `,"description":`...), "The server "+ls.srv.name+" wants a person to sign in before its tools can be listed. This tool says how; tell the person, and call it again afterwards.")
 	tool = append(tool, `,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}`...)

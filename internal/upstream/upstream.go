@@ -66,7 +66,7 @@ var _ mcp.Peer = (*Upstream)(nil)
 // place is the position of an upstream among others.
 type place struct {
 	order int  // in the configuration
-	found bool // the server is not configured; see catalog.Listing
+	found bool // the server is not configured; see primitive.Listing
 }
 
 func newUpstream(o Options, cfg *mcpserver.Server, at place, after <-chan struct{}, open Open) *Upstream {

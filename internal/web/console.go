@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/net/guard"
@@ -52,14 +53,14 @@ func (s *viewed) Overview(ctx context.Context) api.Overview {
 	stats := s.engine.Usage.Stats(ctx)
 	out := api.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
-		Tools: n[catalog.KindTool], Resources: n[catalog.KindResource] + n[catalog.KindTemplate], Prompts: n[catalog.KindPrompt],
+		Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
 		Usage: usageOf(&stats, !s.engine.Views.SeesAll(ctx)),
 	}
 	seen := s.engine.Views.Of(ctx).Catalog
 	for _, u := range h.List() {
 		cards := 0
 		for _, e := range seen.Of(u.Name) {
-			if e.Kind == catalog.KindTool {
+			if e.Kind == primitive.KindTool {
 				cards += e.Card.Tokens
 			}
 		}
@@ -164,14 +165,14 @@ func hostOf(name string, known map[string]*api.Computer) (host, server string, o
 }
 
 // Search implements api.Catalog.
-func (s *viewed) Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
+func (s *viewed) Search(ctx context.Context, kind primitive.Kind, query string, n int) []catalog.Card {
 	// agents see the error; the console shows what was found
 	cards, _, _ := s.engine.Views.Of(ctx).Search(ctx, kind, query, n)
 	return cards
 }
 
 // Children implements api.Catalog.
-func (s *viewed) Children(ctx context.Context, kind catalog.Kind, path string) ([]catalog.Card, error) {
+func (s *viewed) Children(ctx context.Context, kind primitive.Kind, path string) ([]catalog.Card, error) {
 	return s.engine.Views.Of(ctx).Catalog.ChildrenOf(kind, path)
 }
 

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/observe/trace"
@@ -360,7 +360,7 @@ type sink struct{ c *Computer }
 var _ upstream.Sink = sink{}
 
 // Update implements upstream.Sink.
-func (s sink) Update(l catalog.Listing) { s.c.book.listed(s.c.inputs.concealed(l)) }
+func (s sink) Update(l primitive.Listing) { s.c.book.listed(s.c.inputs.concealed(l)) }
 
 // Remove implements upstream.Sink.
 func (s sink) Remove(name string) { s.c.book.unlisted(name) }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/json/strict"
 	"github.com/weir-mcp/weir/internal/text/redact"
@@ -165,7 +165,7 @@ func (in *inputs) redact(text string) string {
 }
 
 // concealed returns a listing whose descriptions contain no secrets.
-func (in *inputs) concealed(l catalog.Listing) catalog.Listing {
+func (in *inputs) concealed(l primitive.Listing) primitive.Listing {
 	in.mu.Lock()
 	hidden := in.secrets.credentials()
 	in.mu.Unlock()

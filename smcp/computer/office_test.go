@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/office/member"
 	"github.com/weir-mcp/weir/internal/testkit/tracetest"
@@ -367,7 +367,7 @@ type sink struct {
 	tools map[string][]string
 }
 
-func (s *sink) Update(l catalog.Listing) {
+func (s *sink) Update(l primitive.Listing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
@@ -624,7 +624,7 @@ func TestFleetPrimitives(t *testing.T) {
 // primitives receives the resources and prompts of each listing.
 type primitives chan string
 
-func (p primitives) Update(l catalog.Listing) {
+func (p primitives) Update(l primitive.Listing) {
 	p <- fmt.Sprintf("%s %s", l.Resources, l.Prompts)
 }
 

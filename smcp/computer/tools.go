@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/smcp"
@@ -45,7 +45,7 @@ type toolBook struct {
 }
 
 // listed stores the listing of a server.
-func (b *toolBook) listed(l catalog.Listing) {
+func (b *toolBook) listed(l primitive.Listing) {
 	n := &listing{}
 	for _, raw := range l.Tools {
 		n.tools = append(n.tools, slices.Clone(raw))

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/smcp"
 )
@@ -529,7 +529,7 @@ func TestSecretsOfServers(t *testing.T) {
 	if got := c.inputs.redact(said + " ZnJvbS1hcmdz"); strings.Contains(got, "from-") || strings.Contains(got, "Zk3") || strings.Contains(got, "production") || strings.Contains(got, "ZnJvb") {
 		t.Errorf("an error tells %q", got)
 	}
-	l := c.inputs.concealed(catalog.Listing{Tools: []json.RawMessage{json.RawMessage(`{"name":"t","description":"` + said + `"}`)}})
+	l := c.inputs.concealed(primitive.Listing{Tools: []json.RawMessage{json.RawMessage(`{"name":"t","description":"` + said + `"}`)}})
 	if got := string(l.Tools[0]); strings.Contains(got, "from-") || strings.Contains(got, "Zk3") || !strings.Contains(got, "production") {
 		t.Errorf("a description tells %s", got)
 	}

@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/search/embedding"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // Timing of embedding requests.
@@ -76,7 +76,7 @@ func (b *embeddings) changed() {
 }
 
 // start fetches vectors in the background until close is called.
-func (b *embeddings) start(live *upstream.Live[*metatool.Snapshot]) {
+func (b *embeddings) start(live *catalog.Live[*metatool.Snapshot]) {
 	if b == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (b *embeddings) close() {
 	b.http.CloseIdleConnections()
 }
 
-func (b *embeddings) follow(ctx context.Context, live *upstream.Live[*metatool.Snapshot]) {
+func (b *embeddings) follow(ctx context.Context, live *catalog.Live[*metatool.Snapshot]) {
 	retry := embedRetry
 	for b.quiet(ctx) {
 		began := time.Now()

@@ -3,11 +3,11 @@ package ranking
 import (
 	"log/slog"
 
+	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/store"
-	"github.com/weir-mcp/weir/internal/upstream"
 )
 
 // Ranking is the work in the background for searches of one gateway. It is safe for concurrent use.
@@ -41,7 +41,7 @@ func (r *Ranking) Prepare(s *metatool.Snapshot) { r.indexing.prepare(s) }
 func (r *Ranking) Changed() { r.embeddings.changed() }
 
 // Start asks for embeddings in the background until Close. Without it there are none.
-func (r *Ranking) Start(live *upstream.Live[*metatool.Snapshot]) { r.embeddings.start(live) }
+func (r *Ranking) Start(live *catalog.Live[*metatool.Snapshot]) { r.embeddings.start(live) }
 
 // Close ends the work and waits for it.
 func (r *Ranking) Close() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Tokens are numbers of cl100k_base tokens: those that agents read from the gateway, and those that
@@ -145,7 +146,7 @@ func (n *nativeTokens) count(tokens func(string) int, of *catalog.Catalog, list 
 		return known
 	}
 	all := []byte(`{"tools":[`)
-	for i, e := range slices.DeleteFunc(slices.Clone(of.Entries()), func(e *catalog.Entry) bool { return e.Kind != catalog.KindTool }) {
+	for i, e := range slices.DeleteFunc(slices.Clone(of.Entries()), func(e *catalog.Entry) bool { return e.Kind != primitive.KindTool }) {
 		if i > 0 {
 			all = append(all, ',')
 		}

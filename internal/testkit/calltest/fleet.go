@@ -10,13 +10,14 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
 
 // A Snapshot is the state of a catalog, as the handler under test keeps it.
 type Snapshot[S any] interface {
-	With(l catalog.Listing) (S, catalog.Report)
+	With(l primitive.Listing) (S, catalog.Report)
 }
 
 // Fleet is a few servers in memory. Its fields may be changed while it is used, with Mu held.
@@ -81,7 +82,7 @@ func (f *Fleet[S]) Snapshot() S {
 
 // Add lists the tools of a server, in place of those that it has. Its calls go to peer; nil leaves the one it has.
 func (f *Fleet[S]) Add(upstream string, peer Peer, tools ...string) {
-	f.List(catalog.Listing{Upstream: upstream, Namespace: upstream, Tools: Raws(tools...)})
+	f.List(primitive.Listing{Upstream: upstream, Namespace: upstream, Tools: Raws(tools...)})
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	if peer != nil {
@@ -90,14 +91,14 @@ func (f *Fleet[S]) Add(upstream string, peer Peer, tools ...string) {
 }
 
 // List takes a listing in place of the one that its server has.
-func (f *Fleet[S]) List(l catalog.Listing) {
+func (f *Fleet[S]) List(l primitive.Listing) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	f.Listed, _ = f.Listed.With(l)
 }
 
 // Attach takes the listing of a server, and sends its calls to p.
-func (f *Fleet[S]) Attach(l catalog.Listing, p mcp.Peer) {
+func (f *Fleet[S]) Attach(l primitive.Listing, p mcp.Peer) {
 	f.List(l)
 	f.Mu.Lock()
 	defer f.Mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -88,8 +88,8 @@ func (s *Shelf) Subscribed() int {
 }
 
 // Docs returns what the server "docs" lists.
-func Docs() catalog.Listing {
-	return catalog.Listing{Upstream: "docs", Namespace: "docs",
+func Docs() primitive.Listing {
+	return primitive.Listing{Upstream: "docs", Namespace: "docs",
 		Resources: Raws(
 			`{"uri":"file:///docs/readme.md","name":"README","description":"How to install the program","mimeType":"text/markdown"}`,
 			`{"uri":"file:///docs/logo.png","name":"logo","description":"The logo as a picture"}`,

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -36,7 +36,7 @@ func (h *Harness[S]) AttachTasks(s *TaskServer) {
 	if s.Modern {
 		definition = SlowModern
 	}
-	h.Attach(catalog.Listing{Upstream: "work", Namespace: "work", Tools: Raws(definition)}, s)
+	h.Attach(primitive.Listing{Upstream: "work", Namespace: "work", Tools: Raws(definition)}, s)
 }
 
 // TaskClient returns a client of a TaskServer that is not attached, or not yet.

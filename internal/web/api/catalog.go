@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/search"
 	"github.com/weir-mcp/weir/internal/text/visible"
@@ -14,7 +15,7 @@ import (
 )
 
 // kinds are the values of kind.
-var kinds = map[string]catalog.Kind{"": catalog.KindTool, "tool": catalog.KindTool, "resource": catalog.KindResource, "prompt": catalog.KindPrompt}
+var kinds = map[string]primitive.Kind{"": primitive.KindTool, "tool": primitive.KindTool, "resource": primitive.KindResource, "prompt": primitive.KindPrompt}
 
 // card is a card of the list of a path or of hits.
 type card struct {
@@ -74,7 +75,7 @@ func (a *API) catalog(w http.ResponseWriter, r *http.Request) error {
 	out := make([]card, len(shown))
 	for i := range shown {
 		s := &shown[i]
-		out[i] = card{s.ID, s.Kind == catalog.KindInternal, s.Name, string(s.Kind), s.Namespace, s.Description, s.Tags, s.SideEffects, s.Safety, s.Score, s.Tokens}
+		out[i] = card{s.ID, s.Kind == primitive.KindInternal, s.Name, string(s.Kind), s.Namespace, s.Description, s.Tags, s.SideEffects, s.Safety, s.Score, s.Tokens}
 	}
 	return write(w, cardsAnswer{path, text, out, p})
 }
@@ -165,7 +166,7 @@ func (a *API) entry(w http.ResponseWriter, r *http.Request) error {
 		Tags: append([]string{}, e.Tags...), ReadOnly: e.ReadOnly, Destructive: e.Destructive, Card: e.Card.Render(), Tokens: e.Card.Tokens,
 		Annotations: show(e.Annotations), InputSchema: show(e.InputSchema), OutputSchema: show(e.OutputSchema),
 	}
-	if e.Kind == catalog.KindPrompt {
+	if e.Kind == primitive.KindPrompt {
 		out.Arguments = show(rawjson.Get(e.Raw, "arguments"))
 	}
 	if err := e.SchemaError(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/observe/history"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
@@ -57,9 +58,9 @@ type Gateway interface {
 // Catalog describes the catalog. Its methods are called concurrently.
 type Catalog interface {
 	// Search returns at most n cards of a kind for a query, ranked as agents get them.
-	Search(ctx context.Context, kind catalog.Kind, query string, n int) []catalog.Card
+	Search(ctx context.Context, kind primitive.Kind, query string, n int) []catalog.Card
 	// Children returns the cards at a path, as in catalog.Catalog.ChildrenOf.
-	Children(ctx context.Context, kind catalog.Kind, path string) ([]catalog.Card, error)
+	Children(ctx context.Context, kind primitive.Kind, path string) ([]catalog.Card, error)
 	// Why explains the rank of an entry among those of its kind that fit a query.
 	Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation
 	// Entry returns an entry, which must not be changed, and its path.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/text/visible"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -238,7 +238,7 @@ func TestOffices(t *testing.T) {
 // seen, and in its schema an escape for each character that is not.
 func TestHiddenTextOfEntries(t *testing.T) {
 	w := newWorld(t)
-	w.catalog, _ = w.catalog.With(catalog.Listing{Upstream: "odd", Namespace: "odd", Tools: []json.RawMessage{json.RawMessage(
+	w.catalog, _ = w.catalog.With(primitive.Listing{Upstream: "odd", Namespace: "odd", Tools: []json.RawMessage{json.RawMessage(
 		`{"name":"t","title":"T\u200b","description":"Reads.\u202e\udb40\udc49","inputSchema":{"type":"object","properties":{"a":{"description":"x\u00ad"}}}}`)}})
 	c := w.serve(t)
 	_, e := ask(t, c, "ann", "catalog/entry?id="+strings.ReplaceAll(w.catalog.Of("odd")[0].ID, "#", "%23"))

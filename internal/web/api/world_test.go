@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/observe/history"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
@@ -45,7 +46,7 @@ func newWorld(t testing.TB) *world {
 	}
 	tools = append(tools, json.RawMessage(`{"name":"hostile","title":`+string(text)+`,"description":`+string(text)+
 		`,"inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":12345678901234567890}}},"annotations":{"readOnlyHint":true}}`))
-	c, _ := catalog.New(catalog.Limits{}).With(catalog.Listing{Upstream: "many", Namespace: "many", Tools: tools})
+	c, _ := catalog.New(catalog.Limits{}).With(primitive.Listing{Upstream: "many", Namespace: "many", Tools: tools})
 	w := &world{catalog: c, store: artifact.NewMemory(artifact.Options{}), upstreams: 3}
 	t.Cleanup(func() {
 		if err := w.store.Close(); err != nil {
@@ -68,7 +69,7 @@ func (w *world) Overview(ctx context.Context) Overview {
 
 func (w *world) Offices(context.Context) *Offices { return w.offices }
 
-func (w *world) Search(_ context.Context, kind catalog.Kind, query string, n int) []catalog.Card {
+func (w *world) Search(_ context.Context, kind primitive.Kind, query string, n int) []catalog.Card {
 	var cards []catalog.Card
 	for _, e := range w.catalog.Entries() {
 		if e.Kind == kind && strings.Contains(e.ID, query) && len(cards) < n {
@@ -80,7 +81,7 @@ func (w *world) Search(_ context.Context, kind catalog.Kind, query string, n int
 	return cards
 }
 
-func (w *world) Children(_ context.Context, kind catalog.Kind, path string) ([]catalog.Card, error) {
+func (w *world) Children(_ context.Context, kind primitive.Kind, path string) ([]catalog.Card, error) {
 	return w.catalog.ChildrenOf(kind, path)
 }
 

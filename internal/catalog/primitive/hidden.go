@@ -1,4 +1,4 @@
-package catalog
+package primitive
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
-// hiddenIn returns the kinds of invisible characters in a definition, including its names and keys.
-func hiddenIn(raw []byte) (kinds visible.Kinds) {
+// Hidden returns the kinds of invisible characters in a definition, including its names and keys.
+func Hidden(raw []byte) (kinds visible.Kinds) {
 	if !mayHide(raw) {
 		return 0
 	}

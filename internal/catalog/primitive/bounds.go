@@ -1,4 +1,4 @@
-package catalog
+package primitive
 
 import (
 	"fmt"
@@ -8,19 +8,13 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
-// Limits on the texts of a definition.
-const (
-	// maxText bounds a text of a definition, in bytes. A longer text is cut; see boundTexts.
-	maxText = 64 << 10
-	// maxIdentifier bounds a name or URI, in bytes. An entry with a longer one is left out, because
-	// a cut identifier would name something else.
-	maxIdentifier = 8 << 10
-)
+// MaxText bounds a text of a definition, in bytes. A longer text is cut; see BoundTexts.
+const MaxText = 64 << 10
 
 // cutMark ends a text that was cut.
 const cutMark = "…"
 
-// place says how boundTexts treats the texts of a value, by where the value stands.
+// place says how BoundTexts treats the texts of a value, by where the value stands.
 type place uint8
 
 const (
@@ -59,13 +53,13 @@ func (p place) member(key string) place {
 	return p
 }
 
-// boundTexts cuts the texts of a definition, which must be valid JSON, to maxText bytes. Values that
+// BoundTexts cuts the texts of a definition, which must be valid JSON, to MaxText bytes. Values that
 // decide about arguments are not cut: a cut value would refuse arguments that the server accepts.
-// boundTexts returns raw itself if no text is longer. cut is the number of texts that were cut,
+// BoundTexts returns raw itself if no text is longer. cut is the number of texts that were cut,
 // longest the original size of the longest. A key over the limit is an error, because keys cannot be
 // cut.
-func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
-	if len(raw) <= maxText {
+func BoundTexts(raw []byte) (out []byte, cut, longest int, err error) {
+	if len(raw) <= MaxText {
 		return raw, 0, 0, nil
 	}
 	done := 0               // out has raw up to here
@@ -92,14 +86,14 @@ func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
 		if err != nil {
 			return nil, 0, 0, err
 		}
-		long := end-i-2 > maxText
+		long := end-i-2 > MaxText
 		if colon := rawjson.SkipSpace(raw, end); colon < len(raw) && raw[colon] == ':' {
 			if long {
 				return nil, 0, 0, fmt.Errorf("it has a key of %d bytes", end-i-2)
 			}
 			at = at.member(rawjson.Text(raw[i:end]))
 		} else if long && at != inValue {
-			if text := rawjson.Text(raw[i:end]); len(text) > maxText {
+			if text := rawjson.Text(raw[i:end]); len(text) > MaxText {
 				out = rawjson.AppendString(append(out, raw[done:i]...), cutText(text))
 				cut, longest, done = cut+1, max(longest, len(text)), end
 			}
@@ -114,16 +108,16 @@ func boundTexts(raw []byte) (out []byte, cut, longest int, err error) {
 
 // KeptSize returns the size of a definition in a catalog, in bytes.
 func KeptSize(raw []byte) int {
-	kept, _, _, err := boundTexts(raw)
+	kept, _, _, err := BoundTexts(raw)
 	if err != nil {
 		return 0 // the entry is left out
 	}
 	return len(kept)
 }
 
-// cutText returns the first maxText bytes of a text, without splitting a character.
+// cutText returns the first MaxText bytes of a text, without splitting a character.
 func cutText(text string) string {
-	text = text[:maxText-len(cutMark)]
+	text = text[:MaxText-len(cutMark)]
 	for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
 		text = text[:len(text)-1]
 	}

@@ -1,4 +1,4 @@
-package upstream
+package catalog
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
 
 // Snapshot is everything that can be called at one moment. It is immutable; both methods return a
-// new one. It may be a *catalog.Catalog, or a catalog together with data derived from it.
+// new one. It may be a *Catalog, or a catalog together with data derived from it.
 type Snapshot[S any] interface {
 	// With returns a snapshot in which a listing replaces the entries of its upstream, and a report
 	// of the listing's faults.
-	With(l catalog.Listing) (S, catalog.Report)
+	With(l primitive.Listing) (S, Report)
 	// Without returns a snapshot without an upstream.
 	Without(upstream string) S
 }
@@ -32,12 +32,12 @@ type LiveOptions[S any] struct {
 	// or Remove.
 	Changed func(next S, upstreams []string)
 	// Conceal, if set, returns the part of a listing that may be shown. Live stores only that part.
-	Conceal func(catalog.Listing) catalog.Listing
+	Conceal func(primitive.Listing) primitive.Listing
 	// Logger gets the faults of listings; nil discards them.
 	Logger *slog.Logger
 }
 
-// Live holds the current snapshot of all upstreams. It is a Sink:
+// Live holds the current snapshot of all upstreams. It is a sink of listings:
 //
 //	Update, Remove ─▶ waiting changes ─▶ With, Without ─▶ Prepare ─▶ swap ─▶ Changed
 //	  (concurrent)                       (one at a time)
@@ -51,26 +51,24 @@ type Live[S Snapshot[S]] struct {
 
 	mu      sync.Mutex // guards below
 	pending []change   // at most one per upstream
-	reports map[string]catalog.Report
+	reports map[string]Report
 
 	building sync.Mutex // held while snapshots are built; taken before mu; guards told
-	told     map[catalog.Finding]bool
+	told     map[Finding]bool
 }
 
 // change is a new listing or the removal of an upstream.
 type change struct {
 	upstream string
-	listing  *catalog.Listing // nil: removed
+	listing  *primitive.Listing // nil: removed
 }
-
-var _ Sink = (*Live[*catalog.Catalog])(nil)
 
 // NewLive returns a Live that starts with a snapshot.
 func NewLive[S Snapshot[S]](start S, o LiveOptions[S]) *Live[S] {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Live[S]{opts: o, reports: map[string]catalog.Report{}, told: map[catalog.Finding]bool{}}
+	l := &Live[S]{opts: o, reports: map[string]Report{}, told: map[Finding]bool{}}
 	l.current.Store(&start)
 	return l
 }
@@ -79,7 +77,7 @@ func NewLive[S Snapshot[S]](start S, o LiveOptions[S]) *Live[S] {
 func (l *Live[S]) Snapshot() S { return *l.current.Load() }
 
 // Update implements Sink. The listing is in the snapshot when it returns.
-func (l *Live[S]) Update(listing catalog.Listing) {
+func (l *Live[S]) Update(listing primitive.Listing) {
 	if l.opts.Conceal != nil {
 		listing = l.opts.Conceal(listing)
 	}
@@ -90,14 +88,14 @@ func (l *Live[S]) Update(listing catalog.Listing) {
 func (l *Live[S]) Remove(upstream string) { l.change(change{upstream, nil}) }
 
 // Reports returns the report of the newest listing of each upstream, sorted by upstream.
-func (l *Live[S]) Reports() []catalog.Report {
+func (l *Live[S]) Reports() []Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.SortedFunc(maps.Values(l.reports), func(a, b catalog.Report) int { return strings.Compare(a.Upstream, b.Upstream) })
+	return slices.SortedFunc(maps.Values(l.reports), func(a, b Report) int { return strings.Compare(a.Upstream, b.Upstream) })
 }
 
 // Report returns the report of the newest listing of one upstream.
-func (l *Live[S]) Report(upstream string) (catalog.Report, bool) {
+func (l *Live[S]) Report(upstream string) (Report, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r, ok := l.reports[upstream]
@@ -128,7 +126,7 @@ func (l *Live[S]) change(c change) {
 			l.mu.Unlock()
 			continue
 		}
-		var report catalog.Report
+		var report Report
 		next, report = next.With(*c.listing)
 		l.mu.Lock()
 		before := l.reports[c.upstream]
@@ -170,8 +168,8 @@ const maxTold = 4096
 // log logs faults that keep entries out of the catalog or calls from working. It logs each once for
 // as long as it lasts. before is the report of the previous listing. log is called while a snapshot
 // is built.
-func (l *Live[S]) log(before, r catalog.Report) {
-	now := make(map[catalog.Finding]bool, len(r.Findings))
+func (l *Live[S]) log(before, r Report) {
+	now := make(map[Finding]bool, len(r.Findings))
 	for _, f := range r.Findings {
 		now[f] = true
 	}
@@ -191,8 +189,8 @@ func (l *Live[S]) log(before, r catalog.Report) {
 		l.told[f] = true
 		level := slog.LevelDebug
 		switch f.Kind {
-		case catalog.FoundInvalid, catalog.FoundDuplicate, catalog.FoundConflict, catalog.FoundCollision, catalog.FoundRival, catalog.FoundRejected, catalog.FoundSchema, catalog.FoundSchemaLimit,
-			catalog.FoundTextCut, catalog.FoundListCut, catalog.FoundRefused:
+		case FoundInvalid, FoundDuplicate, FoundConflict, FoundCollision, FoundRival, FoundRejected, FoundSchema, FoundSchemaLimit,
+			FoundTextCut, FoundListCut, FoundRefused:
 			if logged < maxLoggedFindings {
 				level = slog.LevelWarn
 			}

@@ -1,4 +1,4 @@
-package upstream
+package catalog
 
 import (
 	"encoding/json"
@@ -9,30 +9,22 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/catalog/primitive"
 )
-
-func listingOf(upstream string, tools ...string) catalog.Listing {
-	l := catalog.Listing{Upstream: upstream, Namespace: upstream}
-	for _, name := range tools {
-		l.Tools = append(l.Tools, json.RawMessage(`{"name":"`+name+`","description":"x","inputSchema":{"type":"object"}}`))
-	}
-	return l
-}
 
 func TestLive(t *testing.T) {
 	var prepared, changed atomic.Int64
 	var told []string // no lock: one call at a time
-	live := NewLive(catalog.New(catalog.Limits{}), LiveOptions[*catalog.Catalog]{
-		Prepare: func(*catalog.Catalog) { prepared.Add(1) }, Changed: func(_ *catalog.Catalog, upstreams []string) {
+	live := NewLive(New(Limits{}), LiveOptions[*Catalog]{
+		Prepare: func(*Catalog) { prepared.Add(1) }, Changed: func(_ *Catalog, upstreams []string) {
 			changed.Add(1)
 			told = append(told, upstreams...)
 		},
 	})
-	live.Update(listingOf("a", "one", "two", "two"))
+	live.Update(listingOf("a", []string{"one", "two", "two"}))
 	before := live.Snapshot()
-	live.Update(listingOf("b", "three"))
-	live.Update(listingOf("a", "one"))
+	live.Update(listingOf("b", []string{"three"}))
+	live.Update(listingOf("a", []string{"one"}))
 	if got := live.Snapshot().Len(); got != 2 || before.Len() != 2 || len(before.Of("b")) != 0 {
 		t.Errorf("%d entries now, %d before", got, before.Len())
 	}
@@ -57,9 +49,9 @@ func TestLive(t *testing.T) {
 // has been away.
 func TestLiveTellsOnce(t *testing.T) {
 	var log strings.Builder
-	live := NewLive(catalog.New(catalog.Limits{}), LiveOptions[*catalog.Catalog]{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	live := NewLive(New(Limits{}), LiveOptions[*Catalog]{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	list := func(upstream string, names ...string) {
-		l := catalog.Listing{Upstream: upstream, Namespace: "x"}
+		l := primitive.Listing{Upstream: upstream, Namespace: "x"}
 		for _, name := range names {
 			l.Tools = append(l.Tools, json.RawMessage(`{"name":"`+name+`","description":"d","inputSchema":{},"_meta":{"version":"1"}}`))
 		}
@@ -93,7 +85,7 @@ func TestLiveTellsOnce(t *testing.T) {
 // Many upstreams at once: each is in the snapshot when its Update returns, and a
 // reader always sees whole listings.
 func TestLiveConcurrently(t *testing.T) {
-	live := NewLive(catalog.New(catalog.Limits{}), LiveOptions[*catalog.Catalog]{})
+	live := NewLive(New(Limits{}), LiveOptions[*Catalog]{})
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
@@ -116,7 +108,7 @@ func TestLiveConcurrently(t *testing.T) {
 		wg.Go(func() {
 			name := fmt.Sprintf("u%d", i)
 			for round := range 20 {
-				live.Update(listingOf(name, fmt.Sprint("a", round), "b", "c"))
+				live.Update(listingOf(name, []string{fmt.Sprint("a", round), "b", "c"}))
 				if n := len(live.Snapshot().Of(name)); n != 3 {
 					t.Errorf("%s has %d entries after its update", name, n)
 				}

@@ -1,4 +1,4 @@
-package catalog
+package primitive
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package catalog
+package primitive
 
 import "encoding/json"
 
@@ -8,7 +8,7 @@ import "encoding/json"
 // replace returns its argument if there is nothing to do. Definitions without such a text keep
 // their bytes.
 func (l Listing) Concealed(replace func(string) string) Listing {
-	for _, list := range []*[]json.RawMessage{&l.Tools, &l.Resources, &l.ResourceTemplates, &l.Prompts} {
+	for _, list := range l.Definitions() {
 		var changed []json.RawMessage // copy of *list, made for the first change
 		for i, raw := range *list {
 			clean := conceal(raw, replace)
