@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -80,6 +81,7 @@ type post struct {
 	version   string // header MCP-Protocol-Version
 	json, sse bool
 	closing   bool
+	room      *memory.Hold // of the body
 }
 
 func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool) {
@@ -96,6 +98,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request, closing bool)
 	buf := s.getBuffer()
 	room := s.o.Memory.Hold("principal ", p.principal)
 	defer room.Release()
+	p.room = &room
 	body, err := guard.ReadBody(w, r, s.o.MaxBody, *buf, &room)
 	*buf = body
 	// Handlers read the params, which are slices of the body, until they return.
@@ -347,6 +350,7 @@ func (p *post) exchange(sess *serverSession, r *mcp.Request, version string) *ex
 	x.calls = x.first[:]
 	x.calls[0].req = *r
 	x.calls[0].start(x)
+	x.calls[0].scope.Within(p.room)
 	return x
 }
 

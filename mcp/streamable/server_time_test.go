@@ -21,16 +21,16 @@ import (
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
 
-// memory is a listener without a network, so that time in a bubble can stand
+// listener is a listener without a network, so that time in a bubble can stand
 // still. Its connections have no buffers: what a client does not read, the
 // server has not sent.
-type memory struct {
+type listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (m *memory) Accept() (net.Conn, error) {
+func (m *listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-m.conns:
 		return c, nil
@@ -39,14 +39,14 @@ func (m *memory) Accept() (net.Conn, error) {
 	}
 }
 
-func (m *memory) Close() error {
+func (m *listener) Close() error {
 	m.once.Do(func() { close(m.closed) })
 	return nil
 }
 
-func (m *memory) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (m *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (m *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
 	case m.conns <- server:
@@ -73,7 +73,7 @@ type agent struct {
 func inBubble(t *testing.T, o streamable.ServerOptions, f func(t *testing.T, a *agent)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := streamable.NewServer(o)
-		m := &memory{conns: make(chan net.Conn), closed: make(chan struct{})}
+		m := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 		tokens := func(b string) (string, bool) { return b, b != "" }
 		hs := &http.Server{Handler: guard.New(guard.Options{Authenticate: guard.ByName(tokens), Hosts: []string{"weir"}}).Wrap(s)}
 		served := make(chan struct{})

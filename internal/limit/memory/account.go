@@ -153,6 +153,7 @@ func (a *Account) Keep(n int64) bool {
 	}
 	p.used += n
 	p.kept += n
+	p.resolve()
 	return true
 }
 

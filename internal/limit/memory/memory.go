@@ -69,6 +69,7 @@ type Pool struct {
 	owners  map[string]*owner
 	turns   []*owner // with waiters; the first one's turn is next
 	waiting int
+	queue   []*waiter // all calls that wait, the newest last
 }
 
 // owner has the bytes that are counted together.
@@ -77,11 +78,6 @@ type owner struct {
 	used    int64 // in reception, or made by calls
 	waiters []*waiter
 	refs    int // accounts with something held, and waiters
-}
-
-type waiter struct {
-	n     int64
-	ready chan struct{} // closed when n is granted
 }
 
 // NewPool returns a Pool. The caller closes it.
@@ -187,9 +183,9 @@ func (e *Error) Unwrap() error { return e.Disk }
 
 // wait takes n bytes for a large block of an owner as soon as they are free. Owners take turns, and
 // none overtakes the next. own says that the caller holds another large block, which it cannot
-// return before it has this one: then wait does not wait.
+// return before it has this one: then wait does not wait. See resolve for others that hold something.
 func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) error {
-	n := p.share(size)
+	n, has := p.share(size), FromContext(ctx).holding()
 	p.mu.Lock()
 	if own || p.waiting == 0 && p.fits(n) {
 		p.take(n)
@@ -197,12 +193,13 @@ func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) erro
 		return nil
 	}
 	o := p.enter(name)
-	w := &waiter{n: n, ready: make(chan struct{})}
+	w := &waiter{n: n, has: has, ready: make(chan struct{})}
 	if len(o.waiters) == 0 {
 		p.turns = append(p.turns, o)
 	}
 	o.waiters = append(o.waiters, w)
 	p.waiting++
+	p.enqueue(w)
 	p.mu.Unlock()
 
 	timer := time.NewTimer(p.o.Turn)
@@ -214,6 +211,8 @@ func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) erro
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
+		err = &Error{Size: size, Limit: p.o.Limit}
+	case <-w.giveUp:
 		err = &Error{Size: size, Limit: p.o.Limit}
 	}
 	p.mu.Lock()
@@ -275,6 +274,7 @@ func (p *Pool) serve() {
 			p.turns = append(p.turns, o)
 		}
 		p.waiting--
+		p.dequeue(w)
 		p.leave(o)
 	}
 }
@@ -296,6 +296,7 @@ func (p *Pool) forget(o *owner, w *waiter) {
 		}
 	}
 	p.waiting--
+	p.dequeue(w)
 	p.leave(o)
 }
 

@@ -11,10 +11,11 @@ import (
 // Scope holds the Blocks whose bytes one call uses, and the bytes that the call has taken for copies. It
 // releases both at its end. The zero value is ready for use. It is safe for concurrent use.
 type Scope struct {
-	mu     sync.Mutex // guards below
-	ended  bool
-	blocks []*Block
-	made   taken
+	mu      sync.Mutex // guards below
+	ended   bool
+	blocks  []*Block
+	made    taken
+	request int64 // bytes of the call's request; see Within
 }
 
 type scopeKey struct{}

@@ -120,22 +120,38 @@ func (s *Scope) take(ctx context.Context, n, reserved int64) error {
 	defer timer.Stop()
 	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()
+	w := s.queue(n + reserved)
+	defer s.made.p.leaveQueue(w)
 	for {
 		select {
 		case <-tick.C:
 			if ok, err := s.tryTake(n, reserved); ok || err != nil {
 				return err
 			}
+			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
-			return &Error{Size: max(n, reserved), Limit: s.made.p.o.Limit, Unmade: true}
+		case <-w.giveUp:
 		}
+		return &Error{Size: max(n, reserved), Limit: s.made.p.o.Limit, Unmade: true}
 	}
 }
 
-// patience is how long a call waits for room. A call that holds some may wait for another one that waits for
-// it, so that one of them has to give up soon.
+// queue adds the call to those that wait, for n more bytes than it has.
+func (s *Scope) queue(n int64) *waiter {
+	w := &waiter{has: s.holding()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.n, w.owner = s.made.n+n-s.made.held, s.made.owner()
+	s.made.p.mu.Lock()
+	defer s.made.p.mu.Unlock()
+	s.made.p.enqueue(w)
+	return w
+}
+
+// patience is how long a call waits for room. A call that holds some may be in the way of one that waits for
+// something else, such as a place at a server, so that one of them has to give up soon.
 func (s *Scope) patience() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
