@@ -22,6 +22,7 @@ func (p *Pool) Account(name string) *Account {
 
 // try takes n bytes for an owner's message in reception if they are free.
 func (p *Pool) try(name string, n int64) bool {
+	p.sweep(n)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.leaves(n, p.o.Limit/4) || p.waiting > 0 && p.arriving()+n > p.mostInQueue() || !p.own(name, n) {
@@ -46,6 +47,7 @@ func (p *Pool) own(name string, n int64) bool {
 }
 
 func (p *Pool) give(name string, n int64) {
+	p.discard(n)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(name, n)
@@ -163,6 +165,7 @@ func (a *Account) Drop(n int64) {
 		return
 	}
 	p := a.p
+	p.discard(n)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used -= n

@@ -126,6 +126,7 @@ func (b *Buffer) room(n int, total int64) error {
 	if need > spillAt+1 || !b.hold.TryGrow(size) {
 		return b.spill(n, total)
 	}
+	b.a.p.discard(int64(cap(b.mem)))
 	b.mem = append(make([]byte, 0, size), b.mem...)
 	return nil
 }
@@ -157,6 +158,7 @@ func (b *Buffer) spill(n int, total int64) error {
 		}
 		return herr
 	}
+	b.a.p.discard(int64(cap(b.mem)))
 	b.mem = append(make([]byte, 0, size), b.mem...)
 	return nil
 }

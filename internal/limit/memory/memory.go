@@ -70,6 +70,7 @@ type Pool struct {
 	turns   []*owner // with waiters; the first one's turn is next
 	waiting int
 	queue   []*waiter // all calls that wait, the newest last
+	garbage garbage
 }
 
 // owner has the bytes that are counted together.

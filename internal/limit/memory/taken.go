@@ -105,6 +105,9 @@ func Give(ctx context.Context, n int64) {
 	}
 	s.mu.Lock()
 	s.made.n -= n
+	if s.made.held > 0 {
+		s.made.p.discard(n)
+	}
 	s.mu.Unlock()
 }
 
@@ -168,6 +171,9 @@ func (s *Scope) tryTake(n, reserved int64) (ok bool, err error) {
 	m := &s.made
 	want := m.n + n + reserved
 	if m.p == nil || s.ended || want <= Free || want <= m.held {
+		if n > Free && m.p != nil {
+			m.p.sweep(0)
+		}
 		m.n += n
 		return true, nil
 	}
@@ -189,6 +195,7 @@ func (m *taken) owner() string { return "calls of " + m.kind + m.name }
 // release returns the counted bytes. It may be called more than once.
 func (m *taken) release() {
 	if m.held > 0 {
+		m.p.discard(m.n)
 		m.p.giveMade(m.owner(), m.held)
 		m.held = 0
 	}
@@ -196,6 +203,7 @@ func (m *taken) release() {
 
 // takeMade takes n bytes that calls of an owner make, if they are free.
 func (p *Pool) takeMade(name string, n int64) bool {
+	p.sweep(n)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.used+n > p.o.Limit || !p.own(name, n) {
