@@ -52,7 +52,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// The heap stays below twice the limit however often bytes are taken and returned.
+// The heap stays bounded however often bytes are taken and returned. The bound is loose: the collector keeps bytes that
+// the stack of an interrupted goroutine seems to name.
 func TestSweepBoundsTheHeap(t *testing.T) {
 	const limit = 64 << 20
 	heap := func() int64 {
@@ -89,7 +90,7 @@ func TestSweepBoundsTheHeap(t *testing.T) {
 	}
 	all.Wait()
 	runtime.KeepAlive(base)
-	if over := most - idle; over > 2*limit {
+	if over := most - idle; over > 3*limit {
 		t.Errorf("the heap grew by %d MB, the limit is %d MB", over>>20, limit>>20)
 	}
 }
