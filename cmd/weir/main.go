@@ -7,7 +7,11 @@ import (
 	"os"
 
 	"github.com/weir-mcp/weir/internal/cli"
+	"github.com/weir-mcp/weir/internal/program"
 	"github.com/weir-mcp/weir/internal/version"
 )
 
-func main() { os.Exit(cli.Main(version.Linked)) }
+func main() {
+	program.RunWorker()
+	os.Exit(cli.Main(version.Linked))
+}

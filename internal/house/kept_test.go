@@ -224,7 +224,7 @@ func TestLasts(t *testing.T) {
 
 // foreign are the packages of others that come with a public package, at most.
 var foreign = map[string]int{
-	".":                 145,
+	".":                 158,
 	"agentclient":       5,
 	"agentserver":       29,
 	"mcp/sse":           5,

@@ -29,7 +29,7 @@ var shown = map[use]string{
 // foundations are the internal packages that public packages may import, with what those import
 // themselves. A program of others gets them in addition to the public package.
 var foundations = map[string][]string{
-	".":                 {"internal/app", "internal/web", "internal/config", "internal/host/secret", "internal/setup/machine"},
+	".":                 {"internal/app", "internal/web", "internal/config", "internal/host/secret", "internal/program", "internal/setup/machine"},
 	"mcp":               {"internal/identity", "internal/limit/memory", "internal/json/rawjson"},
 	"mcp/jsonrpc":       {"internal/json/rawjson"},
 	"mcp/sse":           {"internal/net/guard", "internal/identity", "internal/limit/inflight", "internal/limit/memory", "internal/json/rawjson"},
@@ -51,7 +51,7 @@ var foundations = map[string][]string{
 
 // maxExported is the largest number of names that all public packages together export: functions,
 // types, methods, constants and variables.
-const maxExported = 881
+const maxExported = 882
 
 func nameRules() []Rule {
 	return []Rule{
@@ -219,6 +219,14 @@ var forTests = map[use]string{
 	{"internal/setup/journal", "ErrLost"}:         "the example tells a lost write from other failures",
 	{"internal/limit/memory", "WithScope"}:        "tests count the bytes of one request",
 	{"internal/json/rawjson", "MaxDepth"}:         "tests nest values just too deep",
+	{"internal/program", "NewPool"}:               "tool_run will run programs with it",
+	{"internal/program", "Self"}:                  "see NewPool",
+	{"internal/program", "Stop"}:                  "see NewPool",
+	{"internal/program", "ErrClosed"}:             "see NewPool",
+	{"internal/program", "ErrNotSelf"}:            "see NewPool",
+	{"internal/program", "Error"}:                 "see NewPool",
+	{"internal/program", "ToolError"}:             "see NewPool",
+	{"internal/program", "Syntax"}:                "see NewPool",
 	{"internal/search", "ErrEmbedding"}:           "the tests of endpoints tell it from other failures",
 	{"internal/search/selection", "Property"}:     "tests read the schemas that offer ids",
 	{"internal/json/splice", "Unproven"}:          "tells a refusal from a document that cannot be read",

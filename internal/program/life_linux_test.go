@@ -1,0 +1,176 @@
+package program_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/program"
+)
+
+// workers lists the workers of this process.
+func workers(t *testing.T) []int {
+	t.Helper()
+	var found []int
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, _ := os.ReadFile("/proc/" + entry.Name() + "/stat") // it may have ended
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if f := strings.Fields(rest); len(f) < 2 || f[0] == "Z" || f[1] != strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		if line, _ := os.ReadFile("/proc/" + entry.Name() + "/cmdline"); strings.Contains(string(line), "program-worker") {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// phases are programs that are in one place when something happens to them.
+var phases = map[string]string{
+	"in a loop":             `log("here"); for (;;) ;`,
+	"in a call":             `log("here"); await call("hang")`,
+	"in several calls":      `log("here"); await Promise.all([call("hang"), call("hang"), call("hang")])`,
+	"after its return":      `call("hang"); log("here"); return 1`,
+	"after its error":       `call("hang"); log("here"); throw new Error("no")`,
+	"while it takes memory": `log("here"); const a = []; for (let i = 0; ; i++) a[i % 100] = "x".repeat(1e4 + i % 7)`,
+	"while it logs":         `for (;;) log("here")`,
+	"while it calls":        `log("here"); for (;;) await call("t")`,
+}
+
+// runTo runs a program, and calls then when it has logged its first line.
+func runTo(t *testing.T, p *program.Pool, source string, then func(cancel context.CancelFunc)) (err error, hung, ended int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	h := &hanging{here: make(chan struct{}, 1)}
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Run(ctx, program.Program{Source: source, Limits: program.Limits{Calls: 1e6, Timeout: time.Minute}}, h)
+		done <- err
+	}()
+	<-h.here
+	time.Sleep(20 * time.Millisecond) // so that it is in its phase
+	then(cancel)
+	select {
+	case err = <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the run does not end")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return err, h.hung, h.ended
+}
+
+// hanging is a host whose tool hangs until its context ends.
+type hanging struct {
+	host
+	here        chan struct{}
+	hung, ended int
+}
+
+func (h *hanging) Log(string) {
+	select {
+	case h.here <- struct{}{}:
+	default:
+	}
+}
+
+func (h *hanging) Call(ctx context.Context, c program.Call) (json.RawMessage, error) {
+	if c.Tool != "hang" {
+		return json.RawMessage("1"), nil
+	}
+	h.mu.Lock()
+	h.hung++
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()
+	h.ended++
+	h.mu.Unlock()
+	return nil, ctx.Err()
+}
+
+// TestCancel: a cancelled run ends at once in each phase, and so do its calls.
+func TestCancel(t *testing.T) {
+	p := newPool(t, program.Options{})
+	for name, source := range phases {
+		start := time.Now()
+		err, hung, ended := runTo(t, p, source, func(cancel context.CancelFunc) { start = time.Now(); cancel() })
+		if !errors.Is(err, context.Canceled) || hung != ended {
+			t.Errorf("%s: %v; %d calls, %d ended", name, err, hung, ended)
+		}
+		if d := time.Since(start); d > 2*time.Second {
+			t.Errorf("%s: the run ended after %v", name, d)
+		}
+	}
+}
+
+// TestKill: a worker that is killed ends its own run in each phase, and the next program runs.
+func TestKill(t *testing.T) {
+	p := newPool(t, program.Options{Workers: 1})
+	for name, source := range phases {
+		err, hung, ended := runTo(t, p, source, func(context.CancelFunc) {
+			for _, pid := range workers(t) {
+				if worker, err := os.FindProcess(pid); err == nil { // also the warm ones
+					_ = worker.Kill()
+				}
+			}
+		})
+		var e *program.Error
+		if !errors.As(err, &e) || e.Code != program.Crashed || !strings.Contains(e.Message, "killed") || hung != ended {
+			t.Errorf("%s: %v; %d calls, %d ended", name, err, hung, ended)
+		}
+		got, err := p.Run(t.Context(), program.Program{Source: "return 1"}, &host{})
+		if err != nil || string(got.Value) != "1" {
+			t.Errorf("%s: the next program: %s, %v", name, got.Value, err)
+		}
+	}
+}
+
+// TestClose: programs end with their Pool, and no worker is left.
+func TestClose(t *testing.T) {
+	command, err := program.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program.NewPool(program.Options{Command: command})
+	err, _, _ = runTo(t, p, `log("here"); await call("hang")`, func(context.CancelFunc) {
+		if err := p.Close(t.Context()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if !errors.Is(err, program.ErrClosed) {
+		t.Errorf("run: %v", err)
+	}
+	if left := workers(t); len(left) > 0 {
+		t.Errorf("workers %v are left", left)
+	}
+}
+
+// TestIdle: warm workers end when there are no programs.
+func TestIdle(t *testing.T) {
+	p := newPool(t, program.Options{Idle: 300 * time.Millisecond})
+	if _, err := p.Run(t.Context(), program.Program{Source: "return 1"}, &host{}); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); len(workers(t)) > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("workers stay")
+		}
+	}
+	if got, err := p.Run(t.Context(), program.Program{Source: "return 2"}, &host{}); err != nil || string(got.Value) != "2" {
+		t.Errorf("after that: %s, %v", got.Value, err)
+	}
+}

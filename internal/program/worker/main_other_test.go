@@ -1,0 +1,11 @@
+//go:build !linux
+
+package worker
+
+import (
+	"testing"
+
+	"github.com/weir-mcp/weir/internal/testkit/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
