@@ -123,13 +123,13 @@ func abbreviated(text string) bool {
 	return len(word) == 1
 }
 
-// About returns the title, description and instructions of the server that offers the entries of an upstream, as
-// one text for a search. It is "" if the server says nothing.
-func (c *Catalog) About(upstream string) string {
+// About returns the title of the server that offers the entries of an upstream, and its description and
+// instructions as one text, for a search. They are "" if the server says nothing.
+func (c *Catalog) About(upstream string) (title, about string) {
 	for _, s := range c.segments {
 		if s.upstream == upstream {
-			return s.presented
+			return s.title, s.presented
 		}
 	}
-	return ""
+	return "", ""
 }

@@ -58,7 +58,7 @@ func TestCardOfServerSaysWhatItIsFor(t *testing.T) {
 	if without.Hash() == c.Hash() {
 		t.Error("the hash does not depend on what the card says")
 	}
-	if got := c.About("files"); !strings.Contains(got, "office, whose key is ***") {
+	if _, got := c.About("files"); !strings.Contains(got, "office, whose key is ***") {
 		t.Errorf("searched: %q", got)
 	}
 }

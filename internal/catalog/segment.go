@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
+	"github.com/weir-mcp/weir/internal/text"
 )
 
 // segment is the contribution of one upstream. It is immutable.
@@ -23,7 +24,8 @@ type segment struct {
 	omitted    int
 	partial    bool      // a part of the listing was left out
 	about      string    // the text about the server on its card
-	presented  string    // title, description and instructions, for a search
+	title      string    // of the server, for a search
+	presented  string    // its description and instructions, for a search
 	reads      []*ingest // of a listing for one principal: kept for other listings; see Reader
 }
 
@@ -77,7 +79,7 @@ func buildSegment(l *primitive.Listing, own *reading, limits Limits, shared *com
 	}
 
 	seg := &segment{upstream: l.Upstream, order: l.Order, found: l.Found, primitives: len(jobs) > len(l.Tools), namespaces: map[string][]*Entry{}}
-	seg.about, seg.presented = about(l), strings.TrimSpace(strings.Join([]string{l.Title, l.About, l.Instructions}, " "))
+	seg.about, seg.title, seg.presented = about(l), text.Cut(l.Title, maxAboutTitle), strings.TrimSpace(l.About+" "+l.Instructions)
 	report := Report{}
 	if l.Namespace != configured {
 		report.add(Finding{

@@ -143,7 +143,7 @@ func (s *Snapshot) Why(ctx context.Context, query string, e *catalog.Entry) sear
 		kind = primitive.KindResource
 	}
 	doc := docOf(e)
-	doc.About = s.Catalog.About(e.Upstream)
+	doc.ServerTitle, doc.About = s.Catalog.About(e.Upstream)
 	return s.index(kind).ExplainDoc(ctx, query, doc)
 }
 

@@ -191,23 +191,23 @@ func (s *Snapshot) put(upstream string) {
 			resources = append(resources, e)
 		}
 	}
-	about := s.Catalog.About(upstream)
+	title, about := s.Catalog.About(upstream)
 	with := func(ix *search.Index, entries []*catalog.Entry) *search.Index {
 		ids := make([]string, len(entries))
 		for i, e := range entries {
 			ids[i] = e.ID
 		}
-		return ix.WithLater(upstream, ids, func() []search.Doc { return docsOf(entries, about) })
+		return ix.WithLater(upstream, ids, func() []search.Doc { return docsOf(entries, title, about) })
 	}
 	s.Index, s.Resources, s.Prompts = with(s.Index, tools), with(s.Resources, resources), with(s.Prompts, prompts)
 }
 
 // docsOf returns the searchable texts of entries of a server, and what the server says of itself.
-func docsOf(entries []*catalog.Entry, about string) []search.Doc {
+func docsOf(entries []*catalog.Entry, title, about string) []search.Doc {
 	docs := make([]search.Doc, len(entries))
 	for i, e := range entries {
 		docs[i] = docOf(e)
-		docs[i].About = about
+		docs[i].ServerTitle, docs[i].About = title, about
 	}
 	return docs
 }

@@ -41,11 +41,29 @@ draw: draw highlight paint paste
 pack: compress encrypt zip
 `
 
-// kindRead is the bit of the acts that change nothing, kindDelete of those that delete.
+// Bits of kinds of acts: kindRead of those that change nothing.
 const (
 	kindRead   = 1
+	kindCreate = 2
 	kindDelete = 4
 )
+
+// contradict reports whether an act of the kinds of a query and one of the kinds of a document exclude each
+// other: a query to read one that only creates or deletes, a query to create one that only deletes, a query
+// to delete one that only reads or creates.
+func contradict(query, doc uint32) bool {
+	switch {
+	case query&doc != 0 || doc == 0:
+		return false
+	case query == kindRead:
+		return doc&(kindCreate|kindDelete) != 0
+	case query&kindCreate != 0:
+		return doc&kindDelete != 0
+	case query&kindDelete != 0:
+		return doc&(kindRead|kindCreate) != 0
+	}
+	return false
+}
 
 // kinds maps a verb to the kinds of acts that it names, one bit each.
 var kinds = sync.OnceValue(func() map[string]uint32 {
@@ -65,7 +83,7 @@ var kinds = sync.OnceValue(func() map[string]uint32 {
 var phrases = map[string]string{
 	"back up": "export", "bring back": "restore", "check off": "complete", "cross off": "complete",
 	"fill in": "fill", "fill out": "fill", "find out": "search", "get out": "extract",
-	"get rid": "remove", "give back": "refund", "go back": "back", "hand over": "assign",
+	"get rid": "remove", "give back": "refund", "go back": "back", "know about": "knowledge", "hand over": "assign",
 	"jot down": "note", "kick off": "start", "log in": "login", "look for": "search",
 	"look up": "search", "note down": "note", "pull out": "extract", "push back": "postpone",
 	"put back": "restore", "put off": "postpone", "set off": "trigger", "set up": "create",

@@ -37,7 +37,7 @@ type WordShare struct {
 
 // FieldShare is the part of a word's share that one field of a document has.
 type FieldShare struct {
-	// Field is server, name, title, description, tags, argument, argument text or about.
+	// Field is server, name, title, description, tags, argument, argument text, server title or about.
 	Field string
 	// Weight is the weight of one occurrence in this field, next to 1 in the description.
 	Weight float64
@@ -135,7 +135,7 @@ func (p *places) word(term string) string {
 	return found
 }
 
-var fieldNames = [fields]string{"server", "name", "title", "description", "tags", "argument", "argument text", "about"}
+var fieldNames = [fields]string{"server", "name", "title", "description", "tags", "argument", "argument text", "server title", "about"}
 
 // split divides the share of a word among the fields that have its best term.
 func (p *places) split(w *WordShare) []FieldShare {

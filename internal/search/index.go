@@ -19,6 +19,8 @@ type Doc struct {
 	Description string
 	Tags        []string
 	Params      []Param
+	// ServerTitle is the server's name for people. It is the same for all entries of a server.
+	ServerTitle string
 	// About is the server's description of itself. It is the same for all entries of a server, so a
 	// word of it counts little.
 	About string

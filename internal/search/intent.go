@@ -1,6 +1,9 @@
 package search
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Effect says how a call of an entry changes the world.
 type Effect uint8
@@ -97,6 +100,7 @@ type label struct {
 	verb   uint32 // term of the first verb that only acts; noVerb: none
 	kinds  uint32 // kinds of acts that the first verb names
 	effect Effect
+	old    bool // the entry or its server says that it is deprecated
 }
 
 const noVerb = ^uint32(0)
@@ -105,6 +109,7 @@ const noVerb = ^uint32(0)
 func (b *builder) label(d Doc) label {
 	server, name := b.split(d.Server), b.split(d.Name)
 	l := label{verb: noVerb, effect: d.Effect, name: hashWords(name), words: uint32(len(name))}
+	l.old = deprecated(d.Title) || deprecated(d.Description) || deprecated(d.About)
 	bare := name
 	if n := len(server); n > 0 && len(name) > n && slices.Equal(name[:n], server) {
 		bare, l.full = name[n:], l.name
@@ -129,6 +134,22 @@ func (b *builder) label(d Doc) label {
 		l.effect = EffectReads
 	}
 	return l
+}
+
+// deprecated reports whether a text says of its subject that it is deprecated: at its start, in capitals, or in
+// a sentence of its own. A tool that lists deprecated things is not deprecated.
+func deprecated(text string) bool {
+	text = cut(text, maxText)
+	start := strings.ToLower(strings.TrimLeft(text[:min(len(text), 24)], " \t\n*_`[(<!⚠️"))
+	if rest, ok := strings.CutPrefix(start, "deprecated"); ok {
+		return rest == "" || !strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, " in favo") || strings.HasPrefix(rest, " since")
+	}
+	for _, sign := range []string{"DEPRECATED", "is deprecated", "been deprecated", "Deprecated:", "(deprecated)", "[deprecated]"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
 }
 
 // split returns the words of a name; words in camelCase come in parts only.
@@ -159,6 +180,12 @@ func (s *scratch) agree() {
 		c := &s.found[i]
 		seg := s.v.segments[c.segment]
 		l := &seg.labels[c.doc]
+		if l.old {
+			c.score *= 1 - t.old
+		}
+		if contradict(s.reader.kinds, l.kinds) {
+			c.score *= 1 - t.against
+		}
 		switch {
 		case s.reader.intent() == intentRead && l.effect == EffectActs:
 			c.score *= 1 - t.asked

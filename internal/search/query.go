@@ -19,7 +19,7 @@ type word struct {
 }
 
 // parse fills s.words with the distinct words of the query in order. It drops stop words unless
-// there are no others; framing words count less.
+// there are no others; framing words and numbers count less.
 func (s *scratch) parse(query string) {
 	query = cut(query, maxQuery)
 	s.words, s.letters = s.words[:0], s.letters[:0]
@@ -43,7 +43,25 @@ func (s *scratch) word(tok []byte) {
 	if len(s.words) == maxWords || !s.keepStops && stopWords()[string(tok)] {
 		return
 	}
+	if n := len(s.words); digits(tok) && n > 0 && arithmetic()[string(s.words[n-1].raw)] {
+		s.words[n-1].weight = s.v.t.faint * s.v.t.faint
+		s.add([]byte("calculate"))
+		s.add([]byte("sum"))
+	}
 	s.add(tok)
+}
+
+// arithmetic are words that mean a calculation before a number: "add 2 and 3" adds nothing to a sheet.
+var arithmetic = lazySet(wordSet, "add divide minus multiply plus subtract sum times")
+
+// digits reports whether a token is a number. A number is an argument of a request, seldom its subject.
+func digits(tok []byte) bool {
+	for _, c := range tok {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(tok) > 0
 }
 
 // phrasal adds a verb of two words, the second of which is at hand: the verb with the same meaning
@@ -72,13 +90,18 @@ func (s *scratch) add(tok []byte) {
 	if faintWords()[string(w.stem)] {
 		w.weight = s.v.t.faint
 	}
+	if digits(tok) {
+		w.weight = s.v.t.number
+	}
 	s.words = append(s.words, w)
 }
 
 // weigh sets the BM25 weights of all terms for the query's words.
 func (s *scratch) weigh() {
 	t, v := s.v.t, s.v
-	for _, w := range s.words {
+	for i := range s.words {
+		s.spelled(&s.words[i])
+		w := s.words[i]
 		wantTerm(s, w.raw, t.raw*w.weight, unlimited)
 		wantTerm(s, w.stem, w.weight, unlimited)
 		// A synonym that is rarer in this catalog must not count more than the word itself.
@@ -91,6 +114,9 @@ func (s *scratch) weigh() {
 		}
 		for _, other := range nounSynonyms()[string(w.stem)] {
 			wantTerm(s, other, t.noun*w.weight, limit)
+		}
+		for _, other := range productWords()[string(w.stem)] {
+			wantTerm(s, other, t.product*w.weight, limit)
 		}
 		s.related(w, limit)
 	}

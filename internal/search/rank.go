@@ -30,6 +30,7 @@ type scratch struct {
 	reader    reader
 	near      []byte // dictionary form of a related word
 	letters   []byte // bytes of words
+	edit      []byte // of spelled
 	padded    []rune
 	terms     []termWeight
 	touched   []uint32 // terms with a weight
@@ -95,6 +96,12 @@ func (v *view) search(query string, vector []float32, k int, left []bool) []Hit 
 		return nil
 	}
 	s.weigh()
+	if len(s.touched) == 0 && s.reader.asks {
+		// Of "who is Bob" nothing is known but that it asks: tools that search may know Bob.
+		s.add([]byte("search"))
+		s.add([]byte("find"))
+		s.weigh()
+	}
 	s.spread()
 	s.accumulate()
 	s.leaveOut()

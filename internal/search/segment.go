@@ -19,6 +19,7 @@ const (
 	fieldTags
 	fieldParamName
 	fieldParamText
+	fieldServerTitle
 	fieldAbout
 	fields
 )
@@ -262,6 +263,7 @@ func (b *builder) read(d Doc) {
 			b.text(fieldParamText, value)
 		}
 	}
+	b.text(fieldServerTitle, d.ServerTitle)
 	b.text(fieldAbout, d.About)
 }
 

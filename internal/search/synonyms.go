@@ -17,6 +17,11 @@ send post submit deliver
 run execute invoke start launch trigger
 stop cancel abort terminate halt end kill
 check verify validate test inspect examine
+expire vanish disappear
+resolve fix solve
+reply respond answer
+scale resize
+transition move
 download export save
 upload import attach
 convert transform translate turn
@@ -100,6 +105,37 @@ food meal nutrition
 hotel accommodation lodging stay
 flight airline plane airport
 trip travel vacation journey itinerary holiday tour
+holiday vacation leave pto absence
+diary calendar agenda
+chargeback dispute
+boss manager supervisor
+wiki page
+mail letter email
+parcel shipment
+salary earnings payslip paycheck
+expense reimbursement receipt
+copy replica
+crash restart failure
+console terminal shell
+container pod
+workflow ci
+ringtone volume sound loudness
+lamp light bulb
+heating thermostat temperature
+film movie
+groceries shopping
+train rail
+subway metro
+petrol gas fuel
+flat apartment
+mobile phone cellphone
+fridge refrigerator
+bin trash garbage rubbish
+umbrella rain weather
+umbrella forecast
+pr pull
+deployment release rollout
+teammate colleague coworker member
 car vehicle automobile auto
 house home property apartment realty
 game play

@@ -13,13 +13,18 @@ type tuning struct {
 	raw      float32 // of a raw token; its stem has 1
 	verb     float32 // of a verb's synonym
 	noun     float32 // of a noun's synonym or short form
+	product  float32 // of a word of a product's server
+	misspelt float32 // of a word that is one edit away
 	related  float32 // of a related word of the same meaning
 	distant  float32 // similarity below which words are not related
 	faint    float32 // of a framing word
+	number   float32 // of a number
 	agreed   float32 // added share of the score of a document whose act is the query's
 	other    float32 // share of the score that a document with another act loses
+	against  float32 // share that a document with a contradicting act loses in addition
 	asked    float32 // share of the score that a document that acts loses to a question
 	unasked  float32 // share of the score that an act loses that no word of the query means
+	old      float32 // share that a deprecated document loses
 	pair     float32 // of two neighbours of the query that are neighbours in the document
 	named    float32 // of the share of a document's name that the query asks for
 	grams    float32 // of the character n-gram cosine; BM25F has 1
@@ -39,19 +44,25 @@ func defaultTuning() *tuning {
 			fieldTags:        {1, .5, 3},
 			fieldParamName:   {.5, .75, 6},
 			fieldParamText:   {.35, .75, 30},
+			fieldServerTitle: {1, .5, 3},
 			fieldAbout:       {.15, .75, 30},
 		},
 		k1:       1.2,
 		raw:      .2,
 		verb:     .6,
 		noun:     .2,
+		product:  .8,
+		misspelt: .8,
 		related:  1,
 		distant:  .45,
 		faint:    .5,
+		number:   .5,
 		agreed:   .2,
 		other:    .1,
+		against:  .2,
 		asked:    .2,
 		unasked:  .05,
+		old:      .3,
 		pair:     .15,
 		named:    .12,
 		grams:    .5,

@@ -35,6 +35,12 @@ func Near(stem []byte, f func(stem string, similarity float32)) {
 	}
 }
 
+// Has reports whether stem is in the thesaurus. It is safe for concurrent use.
+func Has(stem []byte) bool {
+	_, found := find(stem, number(0))
+	return found
+}
+
 // find returns the number of a stem.
 func find(stem []byte, n int) (at int, found bool) {
 	low, high := 0, n
