@@ -188,7 +188,7 @@ func (g *gateways) join(name, upstream string) error {
 	}
 	n.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.server.ServeHTTP(w, r) }))
 	n.server = web.NewHandler(n.engine, conf, n.front.URL, api.Machine{}, log)
-	if l, trust := n.store.Link(); l != nil {
+	if l, trust := n.store.Node().Listener(); l != nil {
 		n.server.Join(l, trust)
 	}
 	g.nodes = append(g.nodes, n)

@@ -59,7 +59,7 @@ type Agents struct {
 // newAgents returns Agents. Until start is called, they know only the agents of an earlier process.
 func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*Agents, error) {
 	a := &Agents{owners: e.Catalog.owners, config: e.config.Load, health: e.Health, log: e.log, Loops: passthrough.NewLoops(), masters: e.opts.Store.invocations(), end: func() {}}
-	lease, shared := c.Agents.Lease, e.Store.lasts == store.Cluster
+	lease, shared := c.Agents.Lease, e.Store.Lasts() == store.Cluster
 	if shared {
 		lease = max(lease, registry.ShareLease)
 	}

@@ -21,7 +21,7 @@ import (
 type bodies struct {
 	config func() *config.Config
 	state  *metatool.State     // has the bodies of calls at /mcp
-	nodes  *metatool.BodyNodes // nil: this gateway is one node
+	nodes  *metatool.BodyNodes // that have bodies
 
 	mu     sync.Mutex // guards below
 	closed bool
@@ -49,11 +49,7 @@ func (b *bodies) waiting(principal string) *dispatch.Dispatcher {
 	defer b.mu.Unlock()
 	d := b.of[principal]
 	if d == nil {
-		o := dispatch.Options{}
-		if b.nodes != nil {
-			o.Mark = b.nodes.Mark
-		}
-		d = dispatch.New(o)
+		d = dispatch.New(dispatch.Options{Mark: b.nodes.Mark})
 		if b.closed {
 			d.Close()
 		}
@@ -102,10 +98,7 @@ func (d bodyUpstream) Call(ctx context.Context, method string, params json.RawMe
 	}
 	waiting := d.bodies.waiting(caller.Principal())
 	if arguments := rawjson.Get(params, "arguments"); rawjson.IsObject(arguments) {
-		filled, err := json.RawMessage(arguments), error(nil)
-		if nodes := d.bodies.nodes; nodes != nil {
-			filled, err = nodes.Fill(ctx, caller.Principal(), filled)
-		}
+		filled, err := d.bodies.nodes.Fill(ctx, caller.Principal(), json.RawMessage(arguments))
 		if err == nil {
 			filled, err = waiting.OnToolCall(filled)
 		}

@@ -50,7 +50,7 @@ type nodes struct {
 	folders  bool   // each node has a folder with a configuration and its weir.lock
 
 	elicit string      // id of the tool that asks
-	blobs  store.Blobs // for copies of results; may be nil
+	blobs  store.Blobs // for copies of results
 	late   bool        // nodes start without their store, which comes with docs.Cut(false)
 
 	mu   sync.Mutex // guards below
@@ -146,7 +146,7 @@ func startNodesWith(t *testing.T, count int, more string) *nodes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &nodes{fake: fake, t: t, docs: store.NewMemory(store.MemoryOptions{}), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp", more: more}
+	c := &nodes{fake: fake, t: t, docs: store.NewMemory(store.MemoryOptions{}), bus: store.NewMemoryBus(), up: httptest.NewServer(fake), path: "/mcp", more: more, blobs: store.NoBlobs{}}
 	t.Cleanup(func() { fake.Close(); c.up.Close() })
 	if c.key, err = link.Parse(strings.Repeat("0123456789abcdef", 4)); err != nil {
 		t.Fatal(err)
@@ -187,14 +187,11 @@ func (c *nodes) start(name string) *node {
 		n.docs.Cut(true)
 		cancel()
 	}
-	kept, err := app.JoinedStore(joining, n.docs, c.key.Seal(c.old...), cluster.Options{
+	kept, err := app.JoinedStore(joining, n.docs, c.blobs, c.key.Seal(c.old...), cluster.Options{
 		Bus: n.bus, Name: name, URL: "https://" + n.link.Addr().String(), TLS: authority.TLS(), Late: c.late, Logger: log,
 	})
 	if err != nil {
 		c.t.Fatal(err)
-	}
-	if c.blobs != nil {
-		app.BackUp(kept, c.blobs)
 	}
 	n.node = kept.Node()
 	if n.engine, err = app.New(c.t.Context(), conf, app.Options{Version: "test", Logger: log, Store: kept}); err != nil {

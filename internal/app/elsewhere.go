@@ -19,18 +19,14 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
-	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// nodes returns how the results of other nodes are reached, nil if the gateway is one node.
+// nodes returns how the results of other nodes are reached.
 func (s *Store) nodes() *artifact.Nodes {
-	if s.lasts != store.Cluster {
-		return nil
-	}
 	node := s.node
-	n := &artifact.Nodes{
+	return &artifact.Nodes{
 		Inc:  node.Inc,
 		Rows: func(inc, token string) artifact.Source { return &distantRows{node, inc, token} },
 		Fetch: func(ctx context.Context, inc, principal, place, handle string) (string, io.ReadCloser, error) {
@@ -39,11 +35,8 @@ func (s *Store) nodes() *artifact.Nodes {
 		Failed: func(handle string, err error) {
 			s.log.Warn("a result has no copy in the store, and ends with this node", "handle", handle, "err", err)
 		},
+		Backup: s.Blobs(),
 	}
-	if s.shared.blobs != nil {
-		n.Backup = s.shared.blobs
-	}
-	return n
 }
 
 // peerArtifacts is the path at which nodes give each other results; a handle follows it. The profile is in the query.

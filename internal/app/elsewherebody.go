@@ -14,7 +14,6 @@ import (
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
-	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
@@ -27,14 +26,7 @@ const peerDispatched = "/peer/v1/dispatched"
 // maxDispatched bounds a body of another node, as JSON text in JSON. The node bounds the body itself.
 const maxDispatched = 160 << 20
 
-// bodyNodes returns the nodes that keep bodies, nil if the gateway is one node.
-func (s *Store) bodyNodes() *metatool.BodyNodes {
-	if s.lasts != store.Cluster {
-		return nil
-	}
-	return distantBodies(s.node)
-}
-
+// distantBodies returns the nodes that keep bodies, as node knows them.
 func distantBodies(node *cluster.Node) *metatool.BodyNodes {
 	return &metatool.BodyNodes{Mark: node.Inc, Fill: func(ctx context.Context, principal string, args json.RawMessage) (json.RawMessage, error) {
 		if !bytes.Contains(args, []byte("ddi:")) {

@@ -188,7 +188,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		return func(raw []byte) []byte { return raw }
 	}}
 	e.Auditor = newAuditor(o.Audit, c, func(raw []byte) []byte { return e.secrets.redactor().Results(raw) }, e.Views)
-	e.Usage = &Usage{state: state, node: e.Store.node, shared: e.Store.lasts == store.Cluster, all: e.Views.SeesAll, log: log}
+	e.Usage = &Usage{state: state, node: e.Store.node, shared: e.Store.Lasts() == store.Cluster, all: e.Views.SeesAll, log: log}
 	e.Kept = &KeptResults{store: held.store, redactor: e.secrets.redactor, redacts: redactResults, memory: held.pool, log: log}
 	e.Trace = newTracer(e)
 	e.observe(o.Events)
@@ -218,7 +218,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		}, Way: func(server *config.Server) http.RoundTripper { return e.Agents.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Catalog.listings, Observer: observer{metrics: e.Metrics}, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
-		Conceal:      e.secrets.listing, Judge: e.Definitions.Judge, States: o.Store.marks(), Places: e.places.forManager(),
+		Conceal:      e.secrets.listing, Judge: e.Definitions.Judge, States: bridge.NewMarks(o.Store.states()), Places: e.places.forManager(),
 		Redact: e.secrets.clean, Hold: e.secrets.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
 	for _, needs := range []**upstream.Manager{&e.Catalog.manager, &e.Definitions.manager, &e.Views.manager, &e.Views.judge.manager, &e.Operator.manager, &e.Agents.manager} {
@@ -227,7 +227,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.Agents.scoped = newScoped(e)
 	e.places.serve(e)
 	e.Plane = newPlane(held, e.Auditor, e.Agents, e.config.Load, log)
-	e.bodies = newBodies(e.config.Load, state, e.Store.bodyNodes())
+	e.bodies = newBodies(e.config.Load, state, distantBodies(e.Store.node))
 	e.nodeRoutes = []nodeRoute{
 		{peerArtifacts, e.Kept.lend}, {peerApprovals, e.Operator.answer}, {peerStats, e.Usage.answer}, {peerDispatched, e.bodies.give}, {peerTasks, e.Catalog.answerTask},
 		{peerServers, e.Agents.scoped.serveNode}, {peerPrograms, e.places.serveNode},

@@ -9,14 +9,29 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// JoinedStore returns the Store of a node in a cluster over any documents.
-func JoinedStore(ctx context.Context, docs store.Docs, key *seal.Key, o cluster.Options) (*Store, error) {
-	s := &Store{log: o.Logger}
-	return s, s.join(ctx, docs, key, o)
+// JoinedStore returns the Store of a node in a cluster over any documents. blobs are for copies of results.
+func JoinedStore(ctx context.Context, docs store.Docs, blobs store.Blobs, key *seal.Key, o cluster.Options) (*Store, error) {
+	o.Docs = docs
+	node, err := cluster.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return newStore(joined{docs, blobs, o.Bus, key}, node, o.Logger), nil
 }
+
+// joined is a store that several gateways of a test share.
+type joined struct {
+	store.Docs
+	blobs store.Blobs
+	bus   store.Bus
+	key   *seal.Key
+}
+
+func (j joined) Blobs() store.Blobs { return j.blobs }
+func (j joined) Bus() store.Bus     { return j.bus }
+func (j joined) Key() *seal.Key     { return j.key }
+func (joined) Lasts() store.Lasts   { return store.Cluster }
+func (joined) Close()               {}
 
 // OuterHub returns what serves hub.listen.
 func OuterHub(o *Offices) http.Handler { return o.outer.Handler }
-
-// BackUp makes a Store keep copies of results.
-func BackUp(s *Store, blobs store.Blobs) { s.shared.blobs = blobs }

@@ -71,7 +71,7 @@ func newListings(e *Engine) (*listings, error) {
 	if k.docs == nil {
 		return k, nil
 	}
-	k.key, k.pen = e.Store.key.Secret("listings"), newPen(k.docs, e.log)
+	k.key, k.pen = e.Store.Key().Secret("listings"), newPen(k.docs, e.log)
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
 	if e.Store.ownDocuments() == nil {

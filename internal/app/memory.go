@@ -40,7 +40,7 @@ func openStores(c *config.Config, outlasting *Store, log *slog.Logger) (*stores,
 		so.Dir, so.DiskBytes, so.DefaultDir = c.Artifacts.Dir, int64(c.Artifacts.DiskBytes), spillFolder
 		so.Shelf = outlasting.shelf
 	}
-	so.Nodes, so.Secret = outlasting.nodes(), outlasting.key.Secret("results")
+	so.Nodes, so.Secret = outlasting.nodes(), outlasting.Key().Secret("results")
 	h.pool = memory.NewPool(po)
 	so.Room = h.pool.Account("results")
 	var err error

@@ -231,7 +231,7 @@ func (o *Offices) joinRemote(r *config.RemoteHub, e *Engine) error {
 	}
 	node := e.Store.node
 	shared := &sharedHub{name: r.Name, node: node, docs: e.Store.docs, gate: &hubGate{}}
-	several := e.Store.lasts == store.Cluster
+	several := e.Store.Lasts() == store.Cluster
 	if several {
 		engine.DialContext = shared.gate.dial
 	}

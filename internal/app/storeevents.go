@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 
 	"github.com/weir-mcp/weir/internal/config"
@@ -16,7 +17,13 @@ func (s *Store) openEvents(c *config.Config, log *slog.Logger) (err error) {
 		return nil
 	}
 	name := cmp.Or(s.name, defaultCluster)
-	s.events, err = natsstore.NewEvents(s.shared.conn, natsstore.EventsOptions{
+	streams, ok := s.Store.(interface {
+		Events(o natsstore.EventsOptions) (*natsstore.Events, error)
+	})
+	if !ok {
+		return fmt.Errorf("events.stream: the store %s has no stream of events; name NATS servers in store.at", c.Store.At)
+	}
+	s.events, err = streams.Events(natsstore.EventsOptions{
 		Stream: "WEIR_" + name + "_EVENTS", Subject: "weir." + name + ".events", Replicas: c.Store.Replicas, MaxBytes: c.StreamBytes(),
 	})
 	if err != nil {

@@ -59,9 +59,9 @@ func openShares(t *testing.T, texts ...string) []*Store {
 func oneStore(t *testing.T, a, b *Store) {
 	t.Helper()
 	storetest.Follow(t, a.docs, b.docs)
-	storetest.Bus(t, a.shared.bus, b.shared.bus)
-	sealed := a.key.Seal("x", []byte("plain"), nil)
-	if plain, ok := b.key.Open("x", sealed, nil); !ok || string(plain) != "plain" {
+	storetest.Bus(t, a.Bus(), b.Bus())
+	sealed := a.Key().Seal("x", []byte("plain"), nil)
+	if plain, ok := b.Key().Open("x", sealed, nil); !ok || string(plain) != "plain" {
 		t.Error("one node does not open what another has sealed")
 	}
 }
@@ -188,9 +188,9 @@ func TestStoreThreeServers(t *testing.T) {
 	}
 	oneStore(t, first, stores[1])
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		err := stores[0].shared.blobs.Put(t.Context(), "first", strings.NewReader("x"), time.Minute)
+		err := stores[0].Blobs().Put(t.Context(), "first", strings.NewReader("x"), time.Minute)
 		if err == nil {
-			err = stores[1].shared.blobs.Delete(t.Context(), "first")
+			err = stores[1].Blobs().Delete(t.Context(), "first")
 		}
 		if err == nil {
 			break
@@ -199,7 +199,7 @@ func TestStoreThreeServers(t *testing.T) {
 			t.Fatalf("copies of results: %v", err)
 		}
 	}
-	storetest.Blobs(t, stores[0].shared.blobs, stores[1].shared.blobs, 1<<20)
+	storetest.Blobs(t, stores[0].Blobs(), stores[1].Blobs(), 1<<20)
 	first.sink()(happened("ann"))
 	if all := readStream(t, stores[1].events, 1); len(all) != 1 || all[0].Node != "a" {
 		t.Errorf("the events of another member: %+v", all)

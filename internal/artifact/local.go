@@ -71,9 +71,8 @@ func newLocal(o Options, spill *folder) *Local {
 		ledger: newLedger(&opts),
 		stop:   make(chan struct{}),
 		done:   make(chan struct{}),
-	}
-	if opts.Nodes != nil {
-		s.bringing = make(chan struct{}, maxBringing)
+
+		bringing: make(chan struct{}, maxBringing),
 	}
 	go func() {
 		defer close(s.done)
@@ -104,10 +103,7 @@ func (o *Options) handleOf(by owner, sum []byte) string {
 	mac := hmac.New(sha256.New, secret.Sum(nil))
 	mac.Write(sum) // of a fixed length
 	mac.Write([]byte(by.place))
-	inc := ""
-	if o.Nodes != nil {
-		inc = o.Nodes.Inc()
-	}
+	inc := o.Nodes.Inc()
 	return handlePrefix + inc + handleEncoding.EncodeToString(mac.Sum(nil))[:handleChars]
 }
 

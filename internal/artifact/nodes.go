@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Nodes names the node of a cluster that a store is in, and reaches the stores of other nodes. Tokens and
@@ -27,16 +28,16 @@ import (
 //
 // All functions are called concurrently.
 type Nodes struct {
-	// Inc returns the incarnation of this node.
+	// Inc returns the incarnation of this node, "" for the only one: its tokens and handles name no node.
 	Inc func() string
 	// Rows returns the rows behind a token that the node with an INC made.
 	Rows func(inc, token string) Source
 	// Fetch returns the result of Lend at the node with an INC. The caller closes body. It fails with
 	// ErrNodeGone if the node and its process are gone, and with the error of Lend there as an *Error.
 	Fetch func(ctx context.Context, inc, principal, place, handle string) (head string, body io.ReadCloser, err error)
-	// Backup gets a copy of each artifact with a handle, which outlasts the node. Nil keeps none.
+	// Backup gets a copy of each artifact with a handle, which outlasts the node. store.NoBlobs keeps none.
 	Backup store.Blobs
-	// Failed hears of artifacts that could not be copied there. Nil ignores them.
+	// Failed hears of artifacts that could not be copied there.
 	Failed func(handle string, err error)
 }
 
@@ -50,12 +51,34 @@ const incChars = 6
 // resource_url know letters, digits, "-" and "_".
 const tokenMark = "-"
 
-// mark returns the beginning of a token of this node, "" outside of clusters.
+// onlyNode returns the Nodes of a store that no other node knows.
+func onlyNode() *Nodes {
+	return &Nodes{
+		Inc:  func() string { return "" },
+		Rows: func(string, string) Source { return goneRows{} },
+		Fetch: func(context.Context, string, string, string, string) (string, io.ReadCloser, error) {
+			return "", nil, ErrNodeGone
+		},
+		Backup: store.NoBlobs{},
+		Failed: func(string, error) {},
+	}
+}
+
+// goneRows are the rows of a node that is gone.
+type goneRows struct{}
+
+// Open implements Source.
+func (goneRows) Open(context.Context, table.Selection, bool) (Rows, error) {
+	return nil, fmt.Errorf("%w: its node is gone", ErrToken)
+}
+
+// mark returns the beginning of a token of this node.
 func (n *Nodes) mark() string {
-	if n == nil {
+	inc := n.Inc()
+	if inc == "" {
 		return ""
 	}
-	return n.Inc() + tokenMark
+	return inc + tokenMark
 }
 
 // TokenNode returns the INC of the node that made a token, "" if the token names none.
@@ -74,7 +97,7 @@ func isInc(s string) bool {
 // the first of them. They cannot be returned to it.
 func (s *Local) claimElsewhere(value string) (*Claim, error) {
 	n, inc := s.opts.Nodes, TokenNode(value)
-	if n == nil || n.Rows == nil || inc == "" || inc == n.Inc() {
+	if inc == "" || inc == n.Inc() {
 		return nil, ErrToken
 	}
 	c := &content{budget: s.budget, source: n.Rows(inc, value), holders: 1}
@@ -93,7 +116,7 @@ func handleNode(handle string) string {
 // foreign returns the INC in a handle that this store does not have and another node may have, "" if
 // there is no such node. err says why this store does not have it.
 func (n *Nodes) foreign(handle string, err error) string {
-	if n == nil || n.Fetch == nil || !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrEvicted) {
+	if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrEvicted) {
 		return ""
 	}
 	if inc := handleNode(handle); inc != n.Inc() {
@@ -218,8 +241,8 @@ func backupName(principal, handle string) string {
 // artifact ends with its node.
 func (s *Local) back(it *item) {
 	n := s.opts.Nodes
-	if n == nil || n.Backup == nil {
-		return
+	if n.Backup == (store.NoBlobs{}) {
+		return // without the work of a copy
 	}
 	now := s.opts.Now()
 	s.ledger.mu.Lock()
@@ -253,7 +276,7 @@ func (s *Local) back(it *item) {
 		s.ledger.noBackup = now.Add(backupPause)
 	}
 	s.ledger.mu.Unlock()
-	if err != nil && n.Failed != nil {
+	if err != nil {
 		n.Failed(it.Handle, err)
 	}
 }
@@ -261,9 +284,6 @@ func (s *Local) back(it *item) {
 // restore returns the copy of an artifact whose node is gone.
 func (n *Nodes) restore(ctx context.Context, principal, handle string) (head string, body io.ReadCloser, err error) {
 	gone := &Error{Kind: ErrUnknown, Handle: handle, Detail: fmt.Sprintf("the artifact %s is lost: its node is gone; make the call again", handle)}
-	if n.Backup == nil {
-		return "", nil, gone
-	}
 	body, err = n.Backup.Open(ctx, backupName(principal, handle))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil, gone

@@ -49,7 +49,7 @@ type Options struct {
 	// refused. Nil keeps none beyond the process.
 	Shelf *Shelf
 
-	// Nodes is for a store in a node of a cluster. Nil is for a gateway of one node.
+	// Nodes names the node that the store is in, and reaches others. Nil is the only node.
 	Nodes *Nodes
 
 	TokenTTL  time.Duration // age at which a token goes; 0 is defaultTokenTTL
@@ -90,6 +90,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Nodes == nil {
+		o.Nodes = onlyNode()
 	}
 	if len(o.Secret) == 0 {
 		o.Secret = make([]byte, 32)

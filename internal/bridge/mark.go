@@ -50,6 +50,9 @@ func (m *Marks) Out(result json.RawMessage) json.RawMessage {
 		return result
 	}
 	inc := m.inc()
+	if inc == "" { // the only node: no other one could take the state for its own
+		return result
+	}
 	m.note(inc)
 	marked, err := rawjson.Set(result, "requestState", rawjson.Quote(markPrefix+inc+m.tags[0]+state))
 	if err != nil {

@@ -262,7 +262,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	var unused <-chan struct{} // closed when the gateway is to end because it has no clients
 	var token string
 	if stdio {
-		if link, _ := kept.Link(); link != nil {
+		if link, _ := kept.Node().Listener(); link != nil {
 			_ = link.Close() // a gateway at standard input has no session of other nodes
 		}
 		f = newStdioFace(e, c, a, logger, r.profile)

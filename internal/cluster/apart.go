@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 )
 
@@ -74,13 +75,14 @@ func look(n *Node) {
 		n.mu.Lock()
 		fenced := n.life.fenced
 		n.mu.Unlock()
-		wait := time.After(lookEvery)
-		if !Apart(n) {
-			setSeen(n, nil)
-			wait = nil // for as long as the incarnation lasts
-		} else {
-			setSeen(n, states(n))
+		var wait <-chan time.Time // for as long as the incarnation lasts
+		var seen map[string]string
+		if Apart(n) {
+			wait, seen = time.After(lookEvery), states(n)
 		}
+		n.mu.Lock()
+		n.seen = seen
+		n.mu.Unlock()
 		select {
 		case <-wait:
 		case <-fenced:
@@ -88,12 +90,6 @@ func look(n *Node) {
 			return
 		}
 	}
-}
-
-func setSeen(n *Node, seen map[string]string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.seen = seen
 }
 
 // states returns what the other nodes tell of themselves, by INC.
@@ -108,7 +104,7 @@ func states(n *Node) map[string]string {
 			continue
 		}
 		asked.Go(func() {
-			state := stateOf(ctx, n, p.Inc)
+			state := stateOf(ctx, n.link, p.Inc)
 			mu.Lock()
 			defer mu.Unlock()
 			all[p.Inc] = state
@@ -119,12 +115,12 @@ func states(n *Node) map[string]string {
 }
 
 // stateOf asks a node for its state.
-func stateOf(ctx context.Context, n *Node, inc string) string {
+func stateOf(ctx context.Context, l *link.Link, inc string) string {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, pathPing, nil)
 	if err != nil {
 		return stateUnknown
 	}
-	resp, err := n.link.RoundTrip(inc, r)
+	resp, err := l.RoundTrip(inc, r)
 	if err != nil {
 		return stateUnknown
 	}

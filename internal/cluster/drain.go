@@ -27,7 +27,7 @@ func (n *Node) Drain() {
 	n.mu.Lock()
 	n.state = stateDraining
 	n.mu.Unlock()
-	n.drain()
+	n.drained.give()
 	n.lease.Renew()
 }
 
@@ -72,7 +72,7 @@ func Retire(ctx context.Context, n *Node) (others bool) {
 		return false
 	}
 	n.Drain()
-	n.retire()
+	n.retired.give()
 	body, _ := json.Marshal(question{Retires: n.Inc()}) // a text
 	var asked sync.WaitGroup
 	for _, p := range n.Peers() {

@@ -283,7 +283,7 @@ func TestSessionsOfARestartedNode(t *testing.T) {
 		docs, bus, listener := store.NewMemory(store.MemoryOptions{}), store.NewMemoryBus(), memnet.New()
 		faults := &storetest.Faults{Docs: docs, Next: func() storetest.Fault { return storetest.None }}
 		deaf := &deafBus{Bus: bus}
-		start := func(name string, docs store.Docs, bus Bus) *Node {
+		start := func(name string, docs store.Docs, bus store.Bus) *Node {
 			n, err := Start(t.Context(), Options{Docs: docs, Bus: bus, Name: name, URL: "http://" + name + ":1", Dial: listener.DialContext})
 			if err != nil {
 				t.Fatal(err)

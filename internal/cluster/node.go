@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/lease"
@@ -58,18 +59,15 @@ type nodeDoc struct {
 	Peer
 }
 
-// Bus carries messages between the nodes; [store.Bus] describes it.
-type Bus = store.Bus
-
 // Options configures a Node.
 type Options struct {
 	Docs store.Docs
-	Bus  Bus
+	Bus  store.Bus
 	// Name is the node's name for people, such as its host. URL is where other nodes reach its peer
 	// link.
 	Name, URL string
-	// Self returns what the node tells of itself. One goroutine calls it. Nil tells nothing.
-	Self func() Self
+	// Listener is where other nodes reach this one. Close closes it. Nil: what serves the peer link has it.
+	Listener net.Listener
 	// TLS is for connections to the peer links of other nodes. Nil does not encrypt, for tests.
 	TLS *tls.Config
 	// Dial connects to other nodes. Nil dials TCP.
@@ -103,10 +101,9 @@ type Node struct {
 	unwind []func()       // of Follow and Listen
 	lease  *lease.Holder  // of n.INC
 
-	drained context.Context // ends with the first Drain
-	drain   context.CancelFunc
-	retired context.Context // ends with Retire
-	retire  context.CancelFunc
+	self    atomic.Pointer[func() Self]
+	drained signal // given by the first Drain
+	retired signal // given by Retire
 
 	mu       sync.Mutex // guards below
 	life     *life
@@ -139,6 +136,17 @@ type peerState struct {
 	rev  uint64
 	seen time.Time     // when its last renewal was seen
 	skew time.Duration // how far its clock is ahead; 0 before its second renewal
+}
+
+// signal is given once, and at the end of the node at the latest: its context ends then.
+type signal struct {
+	context.Context
+	give context.CancelFunc
+}
+
+func newSignal(ctx context.Context) signal {
+	ctx, give := context.WithCancel(ctx)
+	return signal{ctx, give}
 }
 
 // maxGone bounds the nodes of which the end is remembered.
@@ -233,8 +241,7 @@ func newNode(o Options) *Node {
 		Inc: n.Inc, Peers: n.linkPeers, Peer: n.linkPeer, Lives: n.Ping, Answer: n.answer, Ping: pathPing, TLS: o.TLS, Dial: o.Dial, Logger: n.log,
 	})
 	n.ctx, n.end = context.WithCancel(context.Background())
-	n.drained, n.drain = context.WithCancel(n.ctx)
-	n.retired, n.retire = context.WithCancel(n.ctx)
+	n.drained, n.retired = newSignal(n.ctx), newSignal(n.ctx)
 	return n
 }
 
@@ -310,8 +317,8 @@ func (n *Node) held() {
 // document returns the value of n.INC.
 func (n *Node) document(inc string) []byte {
 	var self Self
-	if n.o.Self != nil {
-		self = n.o.Self()
+	if f := n.self.Load(); f != nil {
+		self = (*f)()
 	}
 	n.mu.Lock()
 	n.own = Peer{
@@ -529,5 +536,8 @@ func (n *Node) Close(ctx context.Context) {
 		_ = c.release(ctx) // it ends with the node
 	}
 	n.lease.Close(ctx)
+	if n.o.Listener != nil {
+		_ = n.o.Listener.Close() // what serves it may have closed it
+	}
 	n.link.Close()
 }

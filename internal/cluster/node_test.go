@@ -52,7 +52,7 @@ func (w *world) dial(_ context.Context, _, address string) (net.Conn, error) {
 
 // deafBus loses the messages to and from a node that was killed.
 type deafBus struct {
-	Bus
+	store.Bus
 	mu    sync.Mutex // guards below
 	off   bool
 	deaf  bool   // Listen fails
@@ -496,7 +496,7 @@ func TestThirdNode(t *testing.T) {
 
 // oneWay is a Bus on which one subject cannot be reached.
 type oneWay struct {
-	Bus
+	store.Bus
 	not string
 }
 

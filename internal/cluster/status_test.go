@@ -51,11 +51,13 @@ func TestStatus(t *testing.T) {
 		var mu sync.Mutex // guards self
 		self := Self{Version: "v2", Config: "one", Load: Load{Calls: 3, Sessions: 4, CPU: .5}}
 		start := func(name string, docs store.Docs, self func() Self) *Node {
-			n, err := Start(t.Context(), Options{Docs: docs, Bus: w.bus, Name: name, Dial: w.dial, Self: self, Logger: slog.New(slog.NewTextHandler(log, nil))})
+			n, err := Start(t.Context(), Options{Docs: docs, Bus: w.bus, Name: name, Dial: w.dial, Logger: slog.New(slog.NewTextHandler(log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { n.Close(context.Background()) })
+			Describe(n, self)
+			n.lease.Renew()
 			return n
 		}
 		a := start("a", w.docs, func() Self { return Self{Version: "v1", Config: "one"} })

@@ -103,6 +103,7 @@ var places = []place{
 	{"internal/store/filestore", state, []string{"internal/store"}, "documents in one file of a folder; knows no node"},
 	{"internal/store/natsstore", state, []string{"internal/store"}, "documents, messages and blobs in NATS; knows not where the server runs"},
 	{"internal/link", state, []string{"internal/store"}, "messages over connections between processes; knows neither nodes nor what the messages are for"},
+	{"internal/store/backend", state, []string{"internal/store", "internal/store/filestore", "internal/store/natsstore"}, "opens the store that is configured; whoever uses it does not ask which one it is"},
 	{"internal/testkit/storetest", state, []string{"internal/store"}, "the contract of a store, and stores that fail, for tests only"},
 	{"internal/link", state, []string{"internal/store"}, "requests, connections and messages between two nodes, and how they prove that they are nodes; is told which nodes there are, and knows neither documents nor sessions"},
 	{"internal/cluster", state, []string{"internal/lease", "internal/link", "internal/store"}, "several gateways over one store: who is there, who owns what, and requests to the owner; knows no configuration, and of MCP the envelope and the errors alone"},

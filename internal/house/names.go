@@ -208,6 +208,8 @@ type use struct{ pkg, name string }
 var forTests = map[use]string{
 	{"internal/net/address", "Private"}:           "the rules are tested against the ranges they stand on",
 	{"internal/app", "InheritedNames"}:            "tests give a gateway a clean environment",
+	{"internal/cluster", "Start"}:                 "tests of rooms make nodes over documents and messages that fail",
+	{"internal/cluster", "Options"}:               "see Start",
 	{"internal/artifact", "ErrUnknown"}:           "the contract of a store tells failures apart",
 	{"internal/artifact", "ErrExpired"}:           "see ErrUnknown",
 	{"internal/artifact", "ErrEvicted"}:           "see ErrUnknown",

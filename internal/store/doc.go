@@ -13,6 +13,6 @@
 // too large for a document.
 //
 // The package knows none of the contents. A room that keeps something declares the part of [Docs]
-// that it needs, and package app hands it over. The contract test of package storetest runs over all
-// implementations.
+// that it needs, and package app hands it over. A gateway has one [Store], which package backend
+// opens. The contract test of package storetest runs over all implementations.
 package store

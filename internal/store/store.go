@@ -9,6 +9,8 @@ import (
 	"iter"
 	"strings"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/seal"
 )
 
 // MaxValue bounds the value of one document, unless the store says otherwise.
@@ -50,7 +52,21 @@ type Docs interface {
 	Follow(keyOrPrefix string, f func(Doc)) (stop func(), err error)
 }
 
-// Lasts says what a store outlasts. Texts and the wiring of a gateway depend on it, rooms that keep documents do not.
+// Store is where a gateway keeps what is more than one request. There is always one. All methods may be called concurrently.
+type Store interface {
+	Docs
+	// Blobs keeps copies of what would end with a process of several. It is NoBlobs where no copies are wanted.
+	Blobs() Blobs
+	// Bus carries messages between the processes that share the store.
+	Bus() Bus
+	// Key seals what the gateway gives away. It lasts as long as the documents.
+	Key() *seal.Key
+	Lasts() Lasts
+	// Close ends the store. Changes that were confirmed stay, as Lasts says.
+	Close()
+}
+
+// Lasts says what a store outlasts. Texts depend on it, and what a gateway does does not.
 type Lasts uint8
 
 // The values of Lasts.

@@ -120,7 +120,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 	old.NewID = func() string { return cluster.NewID(f.cluster) }
 	if e.Store.Lasts() == store.Cluster {
 		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Memory), elsewhere(f.cluster)
-		e.Store.Describe(func() cluster.Self { return f.self.tell(f) })
+		cluster.Describe(f.cluster, func() cluster.Self { return f.self.tell(f) })
 		cluster.OnDrain(f.cluster, func() { f.streams.Drain(drainStreams) })
 	}
 	f.sse = sse.NewServer(old)
@@ -129,7 +129,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 	f.http = app.NewHTTPServer(http.HandlerFunc(f.ServeHTTP), log)
 	f.http.ConnState = counting(&f.conns)
 	f.Apply(nil, c)
-	if l, trust := e.Store.Link(); l != nil {
+	if l, trust := f.cluster.Listener(); l != nil {
 		f.Join(l, trust) // other nodes may have sent requests for this one already
 	}
 	return f

@@ -109,7 +109,9 @@ func (d *Dispatcher) keep(data []byte) string {
 	rand.Read(secret[:]) // never fails: crypto/rand ends the program instead
 	token := base64.RawURLEncoding.EncodeToString(secret[:])
 	if d.opts.Mark != nil {
-		token = d.opts.Mark() + "-" + token
+		if mark := d.opts.Mark(); mark != "" {
+			token = mark + "-" + token
+		}
 	}
 	data = bytes.Clone(data)
 	d.mu.Lock()
