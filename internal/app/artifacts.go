@@ -90,13 +90,16 @@ func (k *KeptResults) Open(ctx context.Context, principal, handle string) (*Kept
 		done()
 		return nil, err
 	}
-	kept := &KeptResult{Lease: lease, Data: lease.Bytes(), done: done}
+	ctx, scope := memory.WithScope(ctx)
+	scope.Count(k.memory, "principal ", principal)
+	kept := &KeptResult{Lease: lease, done: func() { scope.End(); done() }}
+	if kept.Data, err = lease.Bytes(ctx); err != nil {
+		kept.Close()
+		return nil, mcp.NoRoom("the kept result", err)
+	}
 	if !k.redacts() {
 		return kept, nil
 	}
-	ctx, scope := memory.WithScope(ctx)
-	scope.Count(k.memory, "principal ", principal)
-	kept.done = func() { scope.End(); done() }
 	clean, err := withoutSecrets(ctx, k.redactor(), kept)
 	if err != nil {
 		kept.Close()

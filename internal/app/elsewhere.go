@@ -94,11 +94,10 @@ func (k *KeptResults) lend(w http.ResponseWriter, r *http.Request, id *identity.
 		return
 	}
 	defer lease.Close()
-	data := lease.Bytes()
 	w.Header().Set(headResult, base64.RawURLEncoding.EncodeToString([]byte(head)))
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	_, _ = w.Write(data) // the other node may have gone
+	w.Header().Set("Content-Length", strconv.FormatInt(lease.SizeBytes, 10))
+	_, _ = io.Copy(w, lease.Reader()) // the other node may have gone
 }
 
 // distantStall is how long another node may take for the first byte of rows.

@@ -16,9 +16,11 @@ import (
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/tables"
+	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -115,7 +117,7 @@ func (p *Plane) close() {
 var errUnreadable = errors.New("the table cannot be read now")
 
 // Offer returns a resource_url for a principal's artifact. The error is table.ErrNotTable,
-// errUnreadable, or an *artifact.Error if the principal has no such artifact.
+// errUnreadable, that of mcp.NoRoom, or an *artifact.Error if the principal has no such artifact.
 func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceURL string, expires time.Time, err error) {
 	base, err := p.Base()
 	if err != nil {
@@ -123,7 +125,7 @@ func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceUR
 	}
 	lease, err := p.store.Open(ctx, principal, handle)
 	if err == nil {
-		_, err = lease.Table(table.DetectOptions{})
+		_, err = lease.Table(table.DetectOptions{Options: table.Options{Grow: memory.Taker(ctx)}})
 		lease.Close()
 	}
 	var token artifact.Token
@@ -131,9 +133,12 @@ func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceUR
 		token, err = p.store.Offer(ctx, principal, handle, p.config().Artifacts.TokenTTL)
 	}
 	var unknown *artifact.Error
+	var full *memory.Error
 	switch {
 	case errors.Is(err, table.ErrNotTable), errors.As(err, &unknown):
 		return "", time.Time{}, err
+	case errors.As(err, &full):
+		return "", time.Time{}, mcp.NoRoom("the table", err)
 	case err != nil:
 		p.log.Warn("a table cannot be offered", "err", err)
 		return "", time.Time{}, errUnreadable

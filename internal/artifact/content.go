@@ -2,12 +2,15 @@ package artifact
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"unsafe"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -157,23 +160,29 @@ func (c *content) detach() {
 	}
 }
 
-// bytes returns the artifact. It is readable while the content is attached.
-func (c *content) bytes() []byte {
+// pieces returns the bytes of the artifact. Only rows that were written into memory are several. They are readable
+// while the content is attached.
+func (c *content) pieces() [][]byte {
 	switch {
 	case c.file != "":
-		return c.mapped
+		return [][]byte{c.mapped}
 	case c.rows != nil:
-		segs := c.rows.Segments()
-		if len(segs) == 1 {
-			return segs[0].Data
-		}
-		all := make([]byte, 0, c.size)
-		for _, s := range segs {
-			all = append(all, s.Data...)
+		var all [][]byte
+		for _, s := range c.rows.Segments() {
+			all = append(all, s.Data)
 		}
 		return all
 	}
-	return c.data
+	return [][]byte{c.data}
+}
+
+// reader returns a reader of the artifact. It is valid while the content is attached.
+func (c *content) reader() io.Reader {
+	var all []io.Reader
+	for _, piece := range c.pieces() {
+		all = append(all, bytes.NewReader(piece))
+	}
+	return io.MultiReader(all...)
 }
 
 // table returns the artifact as rows. It is readable while the content is attached.
@@ -209,7 +218,7 @@ func (c *content) table(opts table.DetectOptions) (*table.Table, error) {
 	// The index is kept for the next reader if there is room for it, and for rows that were written
 	// for it, such as rows of CSV.
 	rows, size := t.Size()
-	if segs := t.Segments(); len(segs) > 0 && !within(segs[0].Data, c.bytes()) {
+	if segs := t.Segments(); len(segs) > 0 && !within(segs[0].Data, c.pieces()[0]) {
 		size += rows
 	}
 	if c.budget.reserve(size) {
@@ -232,11 +241,13 @@ func within(part, all []byte) bool {
 	return len(part) == 0 || at >= from && at < from+uintptr(len(all))
 }
 
+// detect reads bytes that were not written as a table.
 func (c *content) detect(opts table.DetectOptions) (*table.Table, error) {
+	data := c.pieces()[0]
 	if c.isTable {
-		return table.NDJSON(c.bytes(), table.Options{KeepRowID: c.rowID, Grow: opts.Grow})
+		return table.NDJSON(data, table.Options{KeepRowID: c.rowID, Grow: opts.Grow})
 	}
-	return table.Detect(c.bytes(), opts)
+	return table.Detect(data, opts)
 }
 
 // written returns the table as which an artifact was written, or nil. It may have no rows.
@@ -264,8 +275,28 @@ func newLease(a Artifact, c *content) (*Lease, error) {
 }
 
 // Bytes returns the artifact. The bytes are shared, must not be changed, and are invalid after
-// Close. For an artifact made by NewTable they are its rows as NDJSON.
-func (l *Lease) Bytes() []byte { return l.c.bytes() }
+// Close. For an artifact made by NewTable they are its rows as NDJSON. Those of a large table in memory
+// are a copy, which the call of ctx takes; see memory.Make for it and its errors. Reader needs none.
+func (l *Lease) Bytes(ctx context.Context) ([]byte, error) {
+	pieces := l.c.pieces()
+	switch len(pieces) {
+	case 0:
+		return nil, nil
+	case 1:
+		return pieces[0], nil
+	}
+	return memory.Make(ctx, nil, func(w io.Writer) error {
+		for _, piece := range pieces {
+			if _, err := w.Write(piece); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Reader returns a reader of the bytes, which is valid until Close.
+func (l *Lease) Reader() io.Reader { return l.c.reader() }
 
 // Table returns the artifact as a table. If it was not written as a table, it is read with opts,
 // and the index is kept. The table is invalid after Close. If the artifact is not a table, the

@@ -36,8 +36,8 @@ func TestLastingBytesAreKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := lease.Bytes()
-		if !bytes.Equal(got, data) || (&got[0] == &data[0]) != lasts {
+		got, err := lease.Bytes(t.Context())
+		if err != nil || !bytes.Equal(got, data) || (&got[0] == &data[0]) != lasts {
 			t.Errorf("bytes that last (%t) are kept themselves: %t", lasts, &got[0] == &data[0])
 		}
 		lease.Close()

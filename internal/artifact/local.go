@@ -242,11 +242,11 @@ func (s *Local) Get(ctx context.Context, principal, handle string) (Artifact, []
 		return Artifact{}, nil, err
 	}
 	defer l.Close()
-	data := l.Bytes()
+	data, err := l.Bytes(ctx)
 	if l.c.file != "" {
 		data = append(make([]byte, 0, len(data)), data...)
 	}
-	return l.Artifact, data, nil
+	return l.Artifact, data, err
 }
 
 // Open gives access to an artifact without copying it. The caller must Close the lease. It returns

@@ -264,7 +264,7 @@ func (s *Local) back(it *item) {
 	defer lease.Close()
 	var length [2]byte
 	length[0], length[1] = byte(len(head)>>8), byte(len(head))
-	whole := io.MultiReader(bytes.NewReader(length[:]), strings.NewReader(head), bytes.NewReader(lease.Bytes()))
+	whole := io.MultiReader(bytes.NewReader(length[:]), strings.NewReader(head), lease.Reader())
 	// A call that finds the bytes again makes them last longer. The copy lasts a quarter more, so that
 	// most of these calls write nothing.
 	spare := s.opts.TTL / 4

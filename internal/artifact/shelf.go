@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,20 +74,20 @@ type copyOnDisk struct {
 }
 
 // write puts the bytes of an artifact into a file that has no document yet.
-func (h *Shelf) write(data []byte) (*copyOnDisk, error) {
+func (h *Shelf) write(data io.Reader, size int64) (*copyOnDisk, error) {
 	var name [16]byte
 	rand.Read(name[:])
 	id := hex.EncodeToString(name[:])
 	c := &copyOnDisk{path: filepath.Join(h.Dir, id), doc: store.NewSole(h.Docs, shelfPrefix+id, 0)}
 	f, err := os.OpenFile(c.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
-		if _, err = f.Write(data); err == nil && !h.Late {
+		if _, err = io.Copy(f, data); err == nil && !h.Late {
 			err = f.Sync()
 		}
 		err = closeWritten(f, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keeping a result of %d bytes: %w", len(data), withoutPath(err))
+		return nil, fmt.Errorf("keeping a result of %d bytes: %w", size, withoutPath(err))
 	}
 	if !h.Late {
 		syncFolder(h.Dir)
@@ -108,7 +110,7 @@ func (c *content) shelve(data []byte, lasts bool) error {
 	if err := b.reserveShelf(c.size); err != nil {
 		return err
 	}
-	made, err := b.opts.Shelf.write(data)
+	made, err := b.opts.Shelf.write(bytes.NewReader(data), c.size)
 	if err != nil {
 		b.free(0, c.size)
 		return err
@@ -142,7 +144,7 @@ func (c *content) outlast() (err error) {
 	if err := b.reserveShelf(c.size); err != nil {
 		return err
 	}
-	made, err := b.opts.Shelf.write(c.bytes())
+	made, err := b.opts.Shelf.write(c.reader(), c.size)
 	if err != nil {
 		b.free(0, c.size)
 		return err

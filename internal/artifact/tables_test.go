@@ -241,8 +241,8 @@ func testTables(t *testing.T, open func(t *testing.T, opts artifact.Options) sto
 			if got := read(t, l); got != wantRows {
 				t.Errorf("rows %s", got)
 			}
-			if string(l.Bytes()) != `{"result":`+threeRows+`}` {
-				t.Errorf("bytes %s", l.Bytes())
+			if data, err := l.Bytes(t.Context()); err != nil || string(data) != `{"result":`+threeRows+`}` {
+				t.Errorf("bytes %s, %v", data, err)
 			}
 			l.Close()
 			l.Close()

@@ -103,7 +103,7 @@ func (s *shaping) reads(convert func(io.Writer, json.RawMessage) error) dispatch
 func (s *shaping) shape(ctx context.Context, firewall result.Firewall, c *dispatch.Call, raw json.RawMessage) (json.RawMessage, error) {
 	principal := c.Request.Session.Principal()
 	scope := memory.FromContext(ctx)
-	firewall.Make = makerOf(ctx)
+	firewall.Make, firewall.Tables.Grow = makerOf(ctx), memory.Taker(ctx)
 	answer, about, err := firewall.Shape(raw, &c.Provenance, c.Format, func(mediaType, label string, data []byte, digest *artifact.Digest) (artifact.Artifact, error) {
 		if digest != nil {
 			// A small part would keep the memory of the whole result.

@@ -12,8 +12,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/limit/work"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/mcp"
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
@@ -89,7 +91,16 @@ type ViewOptions struct {
 // Every failure is an *Error of code ViewFailed whose message names the parameter, one of
 // RateLimited that has the error of Room as its cause, or ctx's error.
 func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, opts ViewOptions) (View, error) {
-	view, err := selectFrom(ctx, l.Artifact, l.Bytes(), l.Table, selector, opts)
+	data, err := l.Bytes(ctx)
+	if err != nil {
+		if full := (*memory.Error)(nil); errors.As(err, &full) && full.Most == 0 {
+			err = &Error{Code: RateLimited, Message: "the view was not made: " + err.Error(), Cause: mcp.NoRoom("the view", err)}
+		} else if full != nil {
+			err = viewFailed("%v", err)
+		}
+		return View{}, err
+	}
+	view, err := selectFrom(ctx, l.Artifact, data, l.Table, selector, opts)
 	return opts.Screen.view(view), opts.Screen.viewError(err)
 }
 

@@ -80,7 +80,7 @@ func (d *doc) look(data []byte, opts tables.DetectOptions) {
 		return
 	}
 	if body := bytes.TrimSpace(data); len(body) > 0 && (body[0] == '{' || body[0] == '[') && rawjson.Valid(body) == nil {
-		if t := tableInside(body); t != nil {
+		if t := tableInside(body, opts.Options); t != nil {
 			d.describeInside(body, t)
 			return
 		}
@@ -90,7 +90,7 @@ func (d *doc) look(data []byte, opts tables.DetectOptions) {
 	flat := unifyBreaks(data)
 	breaks := bytes.Count(flat, []byte{'\n'})
 	if breaks > 0 { // between names and values
-		if t := csvTable(data, opts.CSV); t != nil {
+		if t := csvTable(data, opts); t != nil {
 			d.describeCSV(t)
 			return
 		}

@@ -19,10 +19,11 @@ const (
 var errLargeCSV = errors.New("a table of comma-separated values that is too large")
 
 // csvTable returns text as a table of comma-separated values. It returns nil if that is not certain:
-// lines of a log and of prose have commas as well, but do not start with a line of names. configured
+// lines of a log and of prose have commas as well, but do not start with a line of names. opts.CSV
 // says that the server is known to answer in CSV; then all that Detect accepts is certain. tool_view
 // accepts it always, because its caller knows what it asks for.
-func csvTable(data []byte, configured bool) *tables.Table {
+func csvTable(data []byte, opts tables.DetectOptions) *tables.Table {
+	configured := opts.CSV
 	if len(data) > maxCSVBytes || !configured && !beginsAsCSV(data) { // the rest is read twice, which costs
 		return nil
 	}
@@ -30,6 +31,9 @@ func csvTable(data []byte, configured bool) *tables.Table {
 	t, err := tables.Detect(data, tables.DetectOptions{CSV: true, Options: tables.Options{Grow: func(bytes int64) error {
 		if held += bytes; held > maxCSVTable {
 			return errLargeCSV
+		}
+		if opts.Grow != nil {
+			return opts.Grow(bytes)
 		}
 		return nil
 	}}})

@@ -62,6 +62,7 @@ func jsonOptions(data []byte) tables.DetectOptions {
 // nil. It tries the paths in opts last.
 func detectRows(data []byte, opts tables.DetectOptions) (t *tables.Table, mediaType string) {
 	own := jsonOptions(data)
+	own.Grow = opts.Grow
 	if t, err := tables.Detect(data, own); err == nil && t.Len() > 0 {
 		if t.Path() == "" {
 			return t, mediaNDJSON
@@ -81,11 +82,11 @@ func detectRows(data []byte, opts tables.DetectOptions) (t *tables.Table, mediaT
 }
 
 // tableInside returns the one array of objects in an object, nil if there is none or several.
-func tableInside(body []byte) *tables.Table {
+func tableInside(body []byte, opts tables.Options) *tables.Table {
 	if body[0] != '{' {
 		return nil
 	}
-	t, err := tables.Detect(body, tables.DetectOptions{Inside: true})
+	t, err := tables.Detect(body, tables.DetectOptions{Options: opts, Inside: true})
 	if err != nil || t.Len() < 2 || t.Path() == "" {
 		return nil
 	}

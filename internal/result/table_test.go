@@ -2,6 +2,7 @@ package result
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,5 +58,29 @@ func TestDescribesTheTableThatDetectFinds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The index of a table in a result is counted while the result is described. Without room for it, the result is no
+// table.
+func TestIndexIsCounted(t *testing.T) {
+	for name, data := range map[string]string{
+		"rows":              `[{"a":1},{"a":2}]`,
+		"rows in an object": `{"x":1,"rows":[{"a":1},{"a":2}]}`,
+		"lines of commas":   "a,b,c\n1,2,3\n4,5,6\n7,8,9\n",
+	} {
+		for _, full := range []bool{false, true} {
+			grown := int64(0)
+			opts := table.DetectOptions{Options: table.Options{Grow: func(n int64) error {
+				if grown += n; full {
+					return errors.New("full")
+				}
+				return nil
+			}}}
+			d := describe([]byte(data), opts, func(s string) string { return s })
+			if grown == 0 || (d.kind == docTable) == full {
+				t.Errorf("%s, full: %t: %d bytes are counted, a table: %t", name, full, grown, d.kind == docTable)
+			}
+		}
 	}
 }

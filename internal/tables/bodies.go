@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/result"
 	syncbody "github.com/weir-mcp/weir/s2sp/dispatch"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -43,6 +44,11 @@ func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMess
 // keepBodies stores the rows of a tool that was called in mode sync in place of async. It converts
 // the answer to mode async, and reports whether the answer had rows to store.
 func (d *division) keepBodies(ctx context.Context, result json.RawMessage) (out json.RawMessage, stored bool, failed error) {
+	n, err := memory.TakeShare(ctx, tableCost*int64(len(result)))
+	if err != nil {
+		return nil, false, err
+	}
+	defer memory.Give(ctx, n)
 	kept := ""
 	out = syncbody.EachDocument(result, "abstract", func(obj []byte) ([]byte, bool) {
 		var abstract, body []byte

@@ -15,6 +15,24 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
+// The index of rows that are kept as the JSON that a server wrote is counted as well: where there is no room for it,
+// nothing is called.
+func TestIndexOfReferencesIsCounted(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 1 << 20, Wait: 10 * time.Millisecond})
+	h := newServed(t, metatool.Options{Memory: pool})
+	h.Add("up", func(context.Context, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+		return json.RawMessage(calltest.Text("done")), nil
+	}, `{"name":"take","description":"Take rows.","inputSchema":{"type":"object"}}`)
+	handle := keep(t, h.Harness, `[`+strings.Repeat(`{"a":1},`, 200_000)+`{"a":1}]`)
+	call := fmt.Sprintf(`{"tool_id":%q,"args":{"rows":{"$table":%q,"row_ids":[1]}}}`, h.ID(t, "up", "take"), handle)
+	if s := h.Tool(t, metatool.ToolExecute, call); !s.IsError || !strings.Contains(fmt.Sprint(s.Content), "limits.memory") {
+		t.Errorf("%.300s", fmt.Sprint(s.Content))
+	}
+	if u := pool.Usage(); u.Memory != 0 {
+		t.Errorf("after the call: %+v", u)
+	}
+}
+
 // What calls make of $table references is taken from the account of their principal before it is made, and is
 // given back when they end. Where there is no room, nothing is called.
 func TestTableReferencesAreCounted(t *testing.T) {

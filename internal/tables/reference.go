@@ -413,6 +413,16 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 
 // leaseTable reads an artifact as a table. If it is the answer of a resource tool, the rows are its
 // abstract.
-func leaseTable(l *artifact.Lease) (*table.Table, error) {
-	return l.Table(result.TableOptions(l.MediaType, l.Bytes))
+// The call of ctx takes its index.
+func leaseTable(ctx context.Context, l *artifact.Lease) (*table.Table, error) {
+	var failed error
+	opts := result.TableOptions(l.MediaType, func() (data []byte) {
+		data, failed = l.Bytes(ctx)
+		return data
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	opts.Grow = memory.Taker(ctx)
+	return l.Table(opts)
 }

@@ -33,7 +33,7 @@ func (r *resolver) open(ref *reference) (*table.Table, error) {
 			return nil, err
 		}
 		r.ends = append(r.ends, func(bool) { lease.Close() })
-		return leaseTable(lease)
+		return leaseTable(r.ctx, lease)
 	}
 	if token, own := ownToken(r.tables.base, ref.source); own {
 		c, err := claimRows(r.ctx, store, token, r.wanted[ref.source], !r.preview)
@@ -115,7 +115,7 @@ func claimRows(ctx context.Context, store Store, token string, sel table.Selecti
 		claim.Close()
 	}
 	if !claim.Elsewhere() {
-		c.rows, err = claim.Table(table.DetectOptions{})
+		c.rows, err = claim.Table(table.DetectOptions{Options: table.Options{Grow: memory.Taker(ctx)}})
 		return c, err
 	}
 	if !fetch {

@@ -215,6 +215,9 @@ func (s *viewed) View(ctx context.Context, principal, handle string, selector js
 		return api.Excerpt{}, err
 	}
 	defer lease.Close()
+	ctx, scope := memory.WithScope(ctx)
+	defer scope.End()
+	scope.Count(s.engine.Memory, "principal ", principal)
 	hold := s.engine.Memory.Hold("principal ", principal)
 	defer hold.Release()
 	v, err := result.Select(ctx, lease, selector, s.viewOptions(&hold))

@@ -28,7 +28,7 @@ const OfferPath = "/s2sp/offer/"
 func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
 	mux.Handle("/s2sp/", open.Wrap(nearRows(f.cluster, f.log, f.engine.Plane.Handler())))
 	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine, w, r) })
-	mux.Handle(OfferPath, f.wholly(closed)(knownOffers(f.cluster, offers)))
+	mux.Handle(OfferPath, f.wholly(closed)(knownOffers(f.cluster, guard.Counted(f.engine.Memory, "", offers))))
 }
 
 // knownOffers refuses offers of a node that the other nodes do not know, because the store has not acknowledged it: at

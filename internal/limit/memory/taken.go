@@ -70,6 +70,11 @@ func Owner(ctx context.Context) *Account {
 // Without a Scope that counts, there is no bound.
 func Take(ctx context.Context, n int64) error { return FromContext(ctx).take(ctx, n, 0) }
 
+// Taker returns Take for the call of ctx, for what makes its bytes step by step, such as the index of a table.
+func Taker(ctx context.Context) func(n int64) error {
+	return func(n int64) error { return Take(ctx, n) }
+}
+
 // TakeShare is Take for bytes that have to be made however many they are, such as another form of a result. It
 // returns the counted bytes, for Give: as many of n as one owner may have, if they are free. Otherwise it waits
 // for the part that kept results and open messages leave to calls. More may never be free: the message of the

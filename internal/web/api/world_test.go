@@ -116,7 +116,13 @@ func (w *world) Open(ctx context.Context, principal, handle string) (Kept, error
 
 type worldKept struct{ *artifact.Lease }
 
-func (k worldKept) Content() (string, []byte) { return k.MediaType, k.Bytes() }
+func (k worldKept) Content() (string, []byte) {
+	data, err := k.Bytes(context.Background())
+	if err != nil {
+		panic(err) // nothing is counted
+	}
+	return k.MediaType, data
+}
 
 func (k worldKept) Rows(ctx context.Context, selector json.RawMessage) (table.View, error) {
 	q, err := table.ParseQuery(selector)
