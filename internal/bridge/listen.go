@@ -10,8 +10,27 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// MaxResources bounds the resources of one session, or of one subscription.
-const MaxResources = 1024
+// MaxResources bounds the resources of one session, or of one subscription, and MaxResourceBytes their URIs together.
+const (
+	MaxResources     = 1024
+	MaxResourceBytes = 256 << 10
+)
+
+// CheckRoom returns an error of mcp.KindOverloaded if a session that is subscribed to some resources, by URI, cannot be
+// subscribed to a further one.
+func CheckRoom(held map[string]func(), uri string) error {
+	size := len(uri)
+	for u := range held {
+		size += len(u)
+	}
+	switch {
+	case len(held) >= MaxResources:
+		return mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", len(held))
+	case size > MaxResourceBytes:
+		return mcp.Errorf(mcp.KindOverloaded, "with this one, the URIs that this session is subscribed to have %d bytes, and may have %d; unsubscribe from some", size, MaxResourceBytes)
+	}
+	return nil
+}
 
 // changes are the lists that subscriptions/listen (2026-07-28) may name.
 var changes = []struct{ key, capability, method string }{
@@ -48,18 +67,22 @@ func ReadWish(params, capabilities json.RawMessage) (w Wish, err error) {
 			w.Methods = append(w.Methods, c.method)
 		}
 	}
+	size := 0
 	if uris := rawjson.Get(wanted, "resourceSubscriptions"); rawjson.IsArray(uris) && has("resources", "subscribe") {
 		err = rawjson.EachElement(uris, func(v []byte) bool {
 			if uri := rawjson.Text(v); uri != "" && !slices.Contains(w.Resources, uri) {
 				w.Resources = append(w.Resources, uri)
+				size += len(uri)
 			}
-			return len(w.Resources) <= MaxResources
+			return len(w.Resources) <= MaxResources && size <= MaxResourceBytes
 		})
 		switch {
 		case err != nil:
 			return w, mcp.Errorf(mcp.KindInvalidParams, "resourceSubscriptions: %v", err)
 		case len(w.Resources) > MaxResources:
 			return w, mcp.Errorf(mcp.KindInvalidParams, "resourceSubscriptions has more than %d resources, which is the bound", MaxResources)
+		case size > MaxResourceBytes:
+			return w, mcp.Errorf(mcp.KindInvalidParams, "the URIs in resourceSubscriptions may have %d bytes together, and have more; subscribe to fewer", MaxResourceBytes)
 		}
 	}
 	w.grant()

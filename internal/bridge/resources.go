@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-
-	"github.com/weir-mcp/weir/mcp"
 )
 
 // resources are the subscriptions of one legacy session to resources of one server. The zero value
@@ -19,19 +17,20 @@ type resources struct {
 }
 
 // subscribe calls fn for each update of a resource until unsubscribe or end. A second subscription
-// to the same resource changes nothing. A session has at most MaxResources.
+// to the same resource changes nothing. See CheckRoom for the bounds of
+// a session.
 func (s *resources) subscribe(ctx context.Context, server Server, uri string, fn func(params json.RawMessage)) error {
 	s.order.Lock()
 	defer s.order.Unlock()
 	s.mu.Lock()
 	_, double := s.stops[uri]
-	n := len(s.stops)
+	full := CheckRoom(s.stops, uri)
 	s.mu.Unlock()
 	switch {
 	case double:
 		return nil
-	case n >= MaxResources:
-		return mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", n)
+	case full != nil:
+		return full
 	}
 	stop, err := server.SubscribeResource(ctx, uri, fn)
 	if err != nil {

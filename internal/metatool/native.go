@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/bridge"
@@ -12,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/visible"
@@ -281,24 +283,31 @@ func asProtocol(err error) error {
 	return out
 }
 
-// maxRead bounds the number of URIs that one session has read.
-const maxRead = 1024
+// Bounds of the URIs that one session has read. The oldest go first.
+const (
+	maxRead      = 1024
+	maxReadBytes = bridge.MaxResourceBytes
+)
 
 // readURI records that a session has read a URI of an upstream, so that its client may subscribe to
 // it.
 func (st *sessionState) readURI(uri, upstream string) {
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	if st.read == nil {
-		st.read = map[string]string{}
+		st.read = bounded.New(bounded.Options[string, string]{MaxCount: maxRead, MaxBytes: maxReadBytes, KeepUsed: true})
 	}
-	if _, known := st.read[uri]; known || len(st.read) < maxRead {
-		st.read[uri] = upstream
-	}
+	read := st.read
+	st.mu.Unlock()
+	read.Put(strings.Clone(uri), upstream, int64(len(uri)))
 }
 
 func (st *sessionState) readFrom(uri string) string {
 	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.read[uri]
+	read := st.read
+	st.mu.Unlock()
+	if read == nil {
+		return ""
+	}
+	upstream, _ := read.Get(uri)
+	return upstream
 }

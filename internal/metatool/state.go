@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/result/usage"
 	"github.com/weir-mcp/weir/internal/store"
@@ -146,10 +147,10 @@ type sessionState struct {
 	defined bool                // tools/list has been counted
 	ahead   bool                // the baseline cost was counted before the first tools/list
 	stable  stablePrefix
-	told    map[string]string // log level by upstream, as the upstreams were told
-	read    map[string]string // URIs of resources that were read, with their upstreams
-	follows *follower         // nil until the session has requested a list
-	subs    map[string]func() // subscriptions by the client's uri; nil once the session has ended
+	told    map[string]string            // log level by upstream, as the upstreams were told
+	read    *bounded.Map[string, string] // URIs of resources that were read, with their upstreams
+	follows *follower                    // nil until the session has requested a list
+	subs    map[string]func()            // subscriptions by the client's uri; nil once the session has ended
 	ended   bool
 	moved   bool                 // another node has the session
 	sync    *syncbody.Dispatcher // holds bodies for the next call

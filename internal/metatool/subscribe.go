@@ -90,8 +90,8 @@ func (n *natives) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 		st.subs = map[string]func(){}
 	}
 	_, double := st.subs[asked]
-	held := len(st.subs)
-	if !double && held < bridge.MaxResources {
+	full := bridge.CheckRoom(st.subs, asked)
+	if !double && full == nil {
 		st.subs[asked] = func() {} // reserves the slot
 	}
 	put := st.follows.put
@@ -99,8 +99,8 @@ func (n *natives) subscribe(ctx context.Context, r *mcp.Request) (json.RawMessag
 	switch {
 	case double:
 		return json.RawMessage("{}"), nil
-	case held >= bridge.MaxResources:
-		return nil, mcp.Errorf(mcp.KindOverloaded, "this session is subscribed to %d resources, which is the bound; unsubscribe from some", held)
+	case full != nil:
+		return nil, full
 	}
 	stop, err := n.watch(ctx, r, e, uri, asked, put)
 	st.mu.Lock()

@@ -7,7 +7,7 @@ import (
 )
 
 // maxNameBytes bounds each member of params, as JSON, that names or describes something: a tool, a resource, a
-// page of a list, the client. Handlers copy such members, and sessions keep some of them, outside of the account
+// page of a list, the client, the request. Handlers copy such members, and sessions keep some of them, outside of the account
 // of memory.
 const maxNameBytes = 64 << 10
 
@@ -29,7 +29,7 @@ func checkNames(method string, params []byte) (err error) {
 // isName reports whether maxNameBytes bounds a member of the params of a method.
 func isName(method, key string) bool {
 	switch key {
-	case "name", "uri", "cursor", "taskId", "level", "protocolVersion", "clientInfo", "capabilities":
+	case "name", "uri", "cursor", "taskId", "level", "protocolVersion", "clientInfo", "capabilities", "_meta":
 		return true
 	case "ref", "argument", "context":
 		return method == "completion/complete"

@@ -15,7 +15,8 @@ func TestLongNames(t *testing.T) {
 	}{
 		{"tools/call", `{"name":LONG}`, true},
 		{"tools/call", `{"name":"a","arguments":{"name":LONG}}`, false},
-		{"tools/call", `{"name":"a","_meta":{"x":LONG}}`, false},
+		{"tools/call", `{"name":"a","_meta":{"x":LONG}}`, true},
+		{"tools/call", `{"name":"a","arguments":{"_meta":LONG}}`, false},
 		{"resources/read", `{"uri":LONG}`, true},
 		{"tools/list", `{"cursor":LONG}`, true},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":LONG}}`, true},
