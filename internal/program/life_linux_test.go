@@ -51,7 +51,7 @@ var phases = map[string]string{
 }
 
 // runTo runs a program, and calls then when it has logged its first line.
-func runTo(t *testing.T, p *program.Pool, source string, then func(cancel context.CancelFunc)) (err error, hung, ended int) {
+func runTo(t *testing.T, p *program.Pool, source string, then func(cancel context.CancelFunc)) (hung, ended int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -71,7 +71,7 @@ func runTo(t *testing.T, p *program.Pool, source string, then func(cancel contex
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return err, h.hung, h.ended
+	return h.hung, h.ended, err
 }
 
 // hanging is a host whose tool hangs until its context ends.
@@ -107,7 +107,7 @@ func TestCancel(t *testing.T) {
 	p := newPool(t, program.Options{})
 	for name, source := range phases {
 		start := time.Now()
-		err, hung, ended := runTo(t, p, source, func(cancel context.CancelFunc) { start = time.Now(); cancel() })
+		hung, ended, err := runTo(t, p, source, func(cancel context.CancelFunc) { start = time.Now(); cancel() })
 		if !errors.Is(err, context.Canceled) || hung != ended {
 			t.Errorf("%s: %v; %d calls, %d ended", name, err, hung, ended)
 		}
@@ -121,7 +121,7 @@ func TestCancel(t *testing.T) {
 func TestKill(t *testing.T) {
 	p := newPool(t, program.Options{Workers: 1})
 	for name, source := range phases {
-		err, hung, ended := runTo(t, p, source, func(context.CancelFunc) {
+		hung, ended, err := runTo(t, p, source, func(context.CancelFunc) {
 			for _, pid := range workers(t) {
 				if worker, err := os.FindProcess(pid); err == nil { // also the warm ones
 					_ = worker.Kill()
@@ -141,12 +141,12 @@ func TestKill(t *testing.T) {
 
 // TestClose: programs end with their Pool, and no worker is left.
 func TestClose(t *testing.T) {
-	command, err := program.Self()
+	self, err := command()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := program.NewPool(program.Options{Command: command})
-	err, _, _ = runTo(t, p, `log("here"); await call("hang")`, func(context.CancelFunc) {
+	p := program.NewPool(program.Options{Command: self})
+	_, _, err = runTo(t, p, `log("here"); await call("hang")`, func(context.CancelFunc) {
 		if err := p.Close(t.Context()); err != nil {
 			t.Errorf("close: %v", err)
 		}
@@ -174,3 +174,68 @@ func TestIdle(t *testing.T) {
 		t.Errorf("after that: %s, %v", got.Value, err)
 	}
 }
+
+// resident returns the memory of this process in bytes.
+func resident(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// TestFlat: programs that take memory, log and call without an end leave the memory of the gateway as it is, and other
+// programs as fast.
+func TestFlat(t *testing.T) {
+	p := newPool(t, program.Options{Limits: program.Limits{Calls: 1000}})
+	one := func() time.Duration {
+		start := time.Now()
+		if _, err := p.Run(t.Context(), program.Program{Source: `return (await call("t")).args`}, &host{}); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(start)
+	}
+	one()
+	before, alone := resident(t), one()
+	most, slowest := before, time.Duration(0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, source := range []string{
+			`const a = []; for (;;) a.push(new Uint8Array(1e6))`, `for (;;) log("x".repeat(1e5))`,
+			`const all = []; for (;;) all.push(new Promise(() => {}))`, `for (let i = 0; ; i++) await call("t", {i, text: "x".repeat(1e4)})`,
+			`return "x".repeat(3e7)`,
+		} {
+			_, _ = p.Run(context.Background(), program.Program{Source: source, Limits: program.Limits{Timeout: 500 * time.Millisecond}}, &forgetful{})
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+			most, slowest = max(most, resident(t)), max(slowest, one())
+		}
+	}
+	t.Logf("memory %d MB, at most %d; another program alone %v, at most %v", before>>20, most>>20, alone, slowest)
+	if grown := most - before; grown > 100<<20 {
+		t.Errorf("the gateway grew by %d MB", grown>>20)
+	}
+	if slowest > 10*time.Second {
+		t.Errorf("another program took %v", slowest)
+	}
+}
+
+// forgetful is a host that keeps nothing.
+type forgetful struct{ host }
+
+func (*forgetful) Call(context.Context, program.Call) (json.RawMessage, error) {
+	return json.RawMessage("1"), nil
+}
+
+func (*forgetful) Log(string) {}

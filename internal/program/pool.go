@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/host/child"
-	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
 // Options configure a Pool.
@@ -155,7 +154,6 @@ func (p *Pool) take(ctx context.Context) (*process, error) {
 			p.bury(w)
 			continue
 		}
-		p.refill()
 		return w, nil
 	}
 }
@@ -257,13 +255,4 @@ func (p *Pool) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// memoryError is the error of a request or a result that has no room in the gateway.
-func memoryError(what string, err error) *Error {
-	var full *memory.Error
-	if errors.As(err, &full) {
-		return &Error{Code: Memory, Message: what + ": " + err.Error()}
-	}
-	return &Error{Code: Crashed, Message: fmt.Sprintf("the program ended: %s cannot be read: %v", what, err)}
 }

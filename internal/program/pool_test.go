@@ -47,12 +47,11 @@ func (h *host) Log(text string) {
 // newPool returns a Pool that ends with the test.
 func newPool(t testing.TB, o program.Options) *program.Pool {
 	t.Helper()
-	command, err := program.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if o.Command == nil {
-		o.Command = command
+		var err error
+		if o.Command, err = command(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := program.NewPool(o)
 	t.Cleanup(func() {

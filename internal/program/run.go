@@ -40,6 +40,7 @@ type run struct {
 // serve runs the program. It ends the worker, for which it does not wait.
 func (r *run) serve(ctx context.Context) (Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer r.pool.refill()
 	defer r.pool.bury(r.worker)
 	defer r.requests.Wait()
 	defer cancel()
@@ -81,7 +82,10 @@ func (r *run) exchange(ctx context.Context, cancel context.CancelFunc) (json.Raw
 		if err != nil {
 			return nil, r.broken(err)
 		}
-		r.started = true
+		if !r.started {
+			r.started = true
+			r.pool.refill() // and not earlier: the start of a worker takes the processor of this one
+		}
 		head := make([]byte, h.Head)
 		if _, err := io.ReadFull(r.worker.r, head); err != nil {
 			return nil, r.crash()
@@ -92,17 +96,20 @@ func (r *run) exchange(ctx context.Context, cancel context.CancelFunc) (json.Raw
 			if err := json.Unmarshal(head, &request); err != nil || !r.enter() {
 				return nil, r.protocol("a request that cannot be")
 			}
-			body, err := r.read(ctx, h.Body, "the arguments of a call")
+			body, release, err := r.body(ctx, h.Body)
 			if err != nil {
 				return nil, err
 			}
-			r.requests.Go(func() { r.answer(ctx, cancel, h, request, body) })
+			r.requests.Go(func() {
+				defer release()
+				r.answer(ctx, cancel, h, request, body)
+			})
 		case wire.Log:
 			if err := r.line(h.Body); err != nil {
 				return nil, err
 			}
 		case wire.End:
-			value, err := r.read(ctx, h.Body, "the result of the program")
+			value, err := r.value(ctx, h.Body)
 			if err == nil && !json.Valid(value) {
 				return nil, r.protocol("a result that is not JSON")
 			}
@@ -119,26 +126,65 @@ func (r *run) exchange(ctx context.Context, cancel context.CancelFunc) (json.Raw
 	}
 }
 
-// read reads a body of n bytes, counted for the call of ctx.
-func (r *run) read(ctx context.Context, n int, what string) (json.RawMessage, error) {
+// body reads the body of a request. It is counted for the caller of ctx, and valid until release.
+func (r *run) body(ctx context.Context, n int) (body json.RawMessage, release func(), err error) {
 	if n <= memory.Free {
-		body := make([]byte, n)
-		if _, err := io.ReadFull(r.worker.r, body); err != nil {
-			return nil, r.crash()
-		}
-		return body, nil
+		body, err = r.small(n)
+		return body, func() {}, err
 	}
-	body, err := memory.Make(ctx, nil, func(w io.Writer) error {
+	b := memory.Owner(ctx).NewBuffer(ctx, r.limits.Memory)
+	err = b.Fill(io.LimitReader(r.worker.r, int64(n)), int64(n))
+	if err == nil && b.Len() < int64(n) {
+		b.Drop()
+		return nil, nil, r.crash()
+	}
+	if err != nil {
+		b.Drop()
+		return nil, nil, r.noRoom("the arguments of a call", err)
+	}
+	block, err := b.Block()
+	if err != nil {
+		return nil, nil, r.noRoom("the arguments of a call", err)
+	}
+	if body, err = block.Open(ctx); err != nil {
+		block.Release()
+		return nil, nil, r.noRoom("the arguments of a call", err)
+	}
+	return body, block.Release, nil
+}
+
+// value reads the result. It is counted for the call of ctx, and valid as long as its memory.Scope.
+func (r *run) value(ctx context.Context, n int) (json.RawMessage, error) {
+	if n <= memory.Free {
+		return r.small(n)
+	}
+	value, err := memory.Make(ctx, nil, func(w io.Writer) error {
 		_, err := io.CopyN(w, r.worker.r, int64(n))
 		return err
 	})
-	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+	if errors.Is(err, io.EOF) {
 		return nil, r.crash()
-	case err != nil:
-		return nil, memoryError(what, err)
+	}
+	if err != nil {
+		return nil, r.noRoom("the result of the program", err)
+	}
+	return value, nil
+}
+
+func (r *run) small(n int) (json.RawMessage, error) {
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r.worker.r, body); err != nil {
+		return nil, r.crash()
 	}
 	return body, nil
+}
+
+// noRoom is the error of bytes for which the gateway has no room.
+func (r *run) noRoom(what string, err error) error {
+	if full := (*memory.Error)(nil); errors.As(err, &full) {
+		return &Error{Code: Memory, Message: what + ": " + err.Error()}
+	}
+	return &Error{Code: Crashed, Message: fmt.Sprintf("the program ended: %s cannot be read: %v", what, err)}
 }
 
 // line reads a line of the log. The worker has counted it; a worker that counts wrong is cut here.

@@ -24,8 +24,8 @@ func limit(b wire.Begin) error {
 	seconds := uint64((time.Duration(b.Millis)*time.Millisecond + 2*time.Second) / time.Second)
 	return setLimits(map[int]uint64{
 		unix.RLIMIT_CPU:  seconds,
-		unix.RLIMIT_AS:   uint64(before + 4*b.Memory + room),
-		unix.RLIMIT_DATA: uint64(4*b.Memory + room),
+		unix.RLIMIT_AS:   uint64(before + 4*b.Memory + room + shadow),
+		unix.RLIMIT_DATA: uint64(4*b.Memory + room + shadow),
 	})
 }
 

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -65,7 +66,7 @@ func escape(file, tcp, socket string) {
 		"become a program":       func() error { return unix.Exec("/bin/true", []string{"true"}, nil) },
 		"trace weir":             func() error { return unix.PtraceAttach(parent) },
 		"lift a limit":           func() error { return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 100, Max: 100}) },
-		"lift a limit of memory": func() error { return unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 40, Max: 1 << 40}) },
+		"lift a limit of memory": func() error { return unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 62, Max: 1 << 62}) },
 		"limit weir":             func() error { return unix.Prlimit(parent, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil) },
 		"read weir by a call": func() error {
 			buf := make([]byte, 8)
@@ -73,6 +74,9 @@ func escape(file, tcp, socket string) {
 			return err
 		},
 		"take 1 GB": func() error {
+			if shadow > 0 {
+				return errors.ErrUnsupported // the race detector takes more
+			}
 			_, err := unix.Mmap(-1, 0, 1<<30, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 			return err
 		},

@@ -12,7 +12,7 @@ import (
 )
 
 // begin are limits that no test here meets by chance.
-var begin = wire.Begin{Calls: 10, Parallel: 2, Memory: 16 << 20, Output: 1 << 10, Millis: 5000}
+var begin = wire.Begin{Calls: 10, Parallel: 2, Memory: 16 << 20, Output: 1 << 10, Millis: 60_000}
 
 // A frame is one that a worker wrote.
 type frame struct {
