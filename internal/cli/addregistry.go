@@ -53,8 +53,8 @@ func addFromRegistry(a *process, ctx context.Context, m *setup.Machine, words st
 	return addPublished(a, ctx, m, server, r)
 }
 
-// registryClient returns the registry of a command, with its cache in the state folder. It is the one
-// of --registry, else that of the configuration which changes, else the registry of the MCP project.
+// registryClient returns the registry of a command, with its cache in the state folder. It is the
+// registry of --registry, else of the configuration which changes, else of the MCP project.
 func registryClient(a *process, m *setup.Machine, r addRequest) (*mcpregistry.Client, error) {
 	state, err := places(a.lookupEnv).State()
 	if err != nil {
@@ -166,8 +166,8 @@ func fromRegistry(a *process, ctx context.Context, registry *mcpregistry.Client,
 	}
 }
 
-// askSettings returns the answers to a plan's questions: those of --set and --env, and at a terminal those of
-// the person.
+// askSettings returns the answers to a plan's questions: from --set and --env, and at a terminal from the
+// person.
 func askSettings(a *process, ctx context.Context, plan *mcpregistry.Plan, given []string) (map[string]string, error) {
 	answers, err := pairs(given, "=", "--set", "NAME=VALUE")
 	if err != nil {

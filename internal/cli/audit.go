@@ -230,7 +230,7 @@ func callsOf(path, name string, since time.Duration) (rows []auditRecord, err er
 	if since > 0 {
 		after = time.Now().Add(-since)
 	}
-	at := map[string]int{} // a call that has begun, by its id, to its row
+	at := map[string]int{} // id of a call that has started → its row
 	dropped := 0
 	err = audit.Each(path, func(raw []byte) bool {
 		var r auditRecord

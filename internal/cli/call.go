@@ -142,7 +142,7 @@ runs; $AGENT_TOKEN takes the place of $WEIR_TOKEN.`,
 }
 
 // splitCall separates the tool id from JSON arguments. JSON that is not joined to --json with "="
-// is a positional argument. An id begins with a letter, JSON does not.
+// is a positional argument. An id starts with a letter, JSON does not.
 func splitCall(args []string) (id, rest string) {
 	for _, arg := range args {
 		isID := arg != "" && arg != "-" && arg[0] != '{' && arg[0] != '@'

@@ -19,7 +19,7 @@ import (
 // The forms in which weir call prints a result.
 const (
 	formText     = "text"     // as an agent reads it: a long result is described
-	formRaw      = "raw"      // the content of the result alone, whole
+	formRaw      = "raw"      // only the content of the result, whole
 	formJSON     = "json"     // the result as the server answered it, whole
 	formEnvelope = "envelope" // what the gateway tells of the result, as JSON
 )
@@ -80,7 +80,7 @@ func (o callOutput) wire() string {
 	return "raw"
 }
 
-// program reports whether a program reads the output, so that errors are JSON, too.
+// program reports whether a program reads the output, so that errors are also JSON.
 func (o callOutput) program() bool { return o.form == formJSON || o.form == formEnvelope }
 
 // open prepares the output before the tool runs: a file that cannot be written must not cost a
@@ -220,8 +220,8 @@ func (w *resultWriter) print(to terminal, pieces []piece) error {
 	return nil
 }
 
-// writePieces writes pieces one after the other. A text begins on a line of its own; nothing else is
-// added, but on screens the end of the last line.
+// writePieces writes pieces one after the other. A text starts on a line of its own. Nothing
+// else is added, except the end of the last line on screens.
 func writePieces(to io.Writer, pieces []piece, ended bool) error {
 	for i, p := range pieces {
 		last := i == len(pieces)-1

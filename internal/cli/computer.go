@@ -381,8 +381,8 @@ func setInputs(a *process, ctx context.Context, c *computer.Computer, pairs []st
 	return nil
 }
 
-// watchComputer applies changes of the configuration until ctx ends. It begins with those that came
-// after data was read.
+// watchComputer applies changes of the configuration until ctx ends. It starts with the changes
+// that came after data was read.
 func watchComputer(ctx context.Context, c *computer.Computer, path string, data []byte, log *slog.Logger) {
 	err := filewatch.Watch(ctx, path, func() {
 		now, err := place.ReadFile(path)

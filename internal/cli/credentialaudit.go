@@ -51,7 +51,7 @@ func (l *credentialLog) store(s vault.Store, signIn bool) vault.Store {
 	return app.CommandStore{Store: s, Command: l.command, SignIn: signIn, Tell: func(ctx context.Context, c audit.CredentialChange) error { return l.tell(ctx, &c) }}
 }
 
-// ready returns an error if the command must not begin, because the log is required and takes no
+// ready returns an error if the command must not start, because the log is required and takes no
 // records.
 func (l *credentialLog) ready(ctx context.Context) error { return l.tell(ctx, nil) }
 
@@ -85,7 +85,7 @@ func (l *credentialLog) record(ctx context.Context, c *audit.CredentialChange) e
 	if served == nil || ctx.Err() != nil {
 		return served
 	}
-	// audit.key of a configuration whose inputs were not asked for would begin a file with another key.
+	// audit.key of a configuration whose inputs were not asked for would start a file with another key.
 	if strings.Contains(l.config.Audit.Key.Reveal(), inputUnasked) {
 		return errors.New("audit.key has an input, which commands do not ask for, and no gateway of this configuration writes the record")
 	}

@@ -24,8 +24,8 @@ import (
 // keyName is the secret that seals the credentials of a person.
 const keyName = "WEIR_CREDENTIALS_KEY"
 
-// personal reports whether a gateway belongs to one person: it is on this machine alone, and tells no
-// callers apart.
+// personal reports whether a gateway belongs to one person: only this machine reaches it, and it does
+// not distinguish callers.
 func personal(c *config.Config) bool {
 	return !c.Auth.Required() && address.Loopback(hostOf(c.Listen))
 }
@@ -54,8 +54,8 @@ func credentialsOf(a *process, c *config.Config) (*vault.File, error) {
 	return personalCredentials(a)
 }
 
-// chosenCredentials returns the sign-ins that a command works on: those of a configuration, if one is
-// named or found, else those of this user. The log tells of what the command changes in them.
+// chosenCredentials returns the sign-ins that a command works on: the sign-ins of a configuration, if one
+// is named or found, else of this user. The log gets the changes that the command makes.
 func chosenCredentials(a *process, ctx context.Context, path, command string) (*vault.File, *credentialLog, error) {
 	if _, err := findConfig(a.lookupEnv, path); path == "" && errors.Is(err, config.ErrNotFound) {
 		store, err := personalCredentials(a)

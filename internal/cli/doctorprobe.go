@@ -71,9 +71,9 @@ func (d *examination) probeRunning(ctx context.Context, at string) (doctor.Repor
 	return report, nil
 }
 
-// runningOutput adds what the programs of servers that do not work have written, if this user operates
-// the gateway of the configuration. It is the output of the last program that wrote anything, because
-// the gateway starts a program again and again. Without it a finding has the error alone.
+// runningOutput adds the output of programs to findings about servers that do not work, if this user
+// operates the gateway of the configuration. It is the output of the last program that wrote anything,
+// because the gateway starts a program again and again. Without it a finding has only the error.
 func runningOutput(ctx context.Context, a *process, path string, servers []doctor.Server) {
 	o, err := findOperator(a, ctx, target{config: path})
 	if err != nil {

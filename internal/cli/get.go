@@ -110,34 +110,23 @@ func copyFailure(ctx context.Context, err error) error {
 
 // openArtifact asks a gateway for a kept result. The caller closes the body.
 func openArtifact(ctx context.Context, from, token string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
-	if err != nil {
-		return nil, failf(exitUsage, "%q is no URL", from)
-	}
-	req.Close = true
-	req.Header.Set("Accept-Encoding", "identity") // the length is shown
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, failf(exitUnavailable, "cannot reach the gateway at %s: %w", req.URL.Host, urlCause(err))
-	case resp.StatusCode == http.StatusOK:
-		return resp, nil
+	resp, err := request{
+		method: http.MethodGet, url: from, token: token,
+		header: http.Header{"Accept-Encoding": {"identity"}}, // the length is shown
+	}.send(ctx)
+	if err != nil || resp.StatusCode == http.StatusOK {
+		return resp, err
 	}
 	defer resp.Body.Close()
+	at := resp.Request.URL
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // only shown to the user
 	switch message := rawjson.Text(rawjson.Get(said, "error")); {
 	case resp.StatusCode == http.StatusUnauthorized:
-		return nil, errToken(req.URL.Scheme+"://"+req.URL.Host, token)
+		return nil, errToken(at.Scheme+"://"+at.Host, token)
 	case message != "":
 		return nil, failf(exitRefused, "%s", message)
 	}
-	return nil, failf(exitUnavailable, "%s answered %s: is it a weir gateway of this version?", req.URL.Host, resp.Status)
+	return nil, failf(exitUnavailable, "%s answered %s: is it a weir gateway of this version?", at.Host, resp.Status)
 }
 
 // peekBytes is how much of a result decides whether it is text.

@@ -74,7 +74,7 @@ func hubConfig(a *process, ctx context.Context, f hubFlags) (*config.Config, err
 	return c, nil
 }
 
-// override replaces settings of a configuration with those of flags.
+// override replaces settings of a configuration with the values of flags.
 func (f *hubFlags) override(c *config.Config) error {
 	if f.cert != "" || f.key != "" {
 		c.Hub.TLS = config.HubTLS{Cert: f.cert, Key: f.key}

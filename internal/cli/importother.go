@@ -20,8 +20,8 @@ type importRequest struct {
 	registry string   // URL
 }
 
-// plan plans the import. A bundle or a document of the MCP Registry comes alone, because it may ask
-// questions and have files of its own.
+// plan plans the import. A bundle or a document of the MCP Registry must be the only argument,
+// because it may ask questions and have files of its own.
 func (r importRequest) plan(a *process, ctx context.Context, m *setup.Machine) (*setup.Plan, error) {
 	for _, word := range r.words {
 		p, is, err := r.planAlone(a, ctx, m, word)

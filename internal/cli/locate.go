@@ -72,7 +72,7 @@ func locateByAddress(a *process, ctx context.Context, path, token string) (strin
 	}
 	scheme := "http://"
 	if c.TLS.Enabled() {
-		scheme = "https://" // of a gateway of another user; that of this one has a run file
+		scheme = "https://" // of another user's gateway: a gateway of this user has a run file
 	}
 	at := scheme + app.Dialable(app.ListenAddress(c)) + "/mcp"
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -23,7 +23,7 @@ import (
 
 const (
 	// callbackAddress is where browsers come back to. It is always the same, because some issuers
-	// compare the port too; if it is taken, weir takes a free one and registers anew.
+	// also compare the port; if it is taken, weir takes a free one and registers again.
 	callbackAddress = "127.0.0.1:33419"
 	callbackPath    = "/callback" // and paths below it
 	// loginTime is how long a person may take at the browser.

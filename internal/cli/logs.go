@@ -116,7 +116,7 @@ func (l *logReader) follow(ctx context.Context, n int) error {
 		switch {
 		case err == nil && instance != "" && l.o.instance != instance:
 			_ = resp.Body.Close()
-			instance, l.seen = l.o.instance, 0 // another gateway counts anew
+			instance, l.seen = l.o.instance, 0 // another gateway counts from 0
 			continue
 		case err == nil:
 			instance, gone, n = l.o.instance, time.Time{}, maxFollowed
@@ -148,7 +148,7 @@ func (l *logReader) follow(ctx context.Context, n int) error {
 // maxFollowed is the number of lines that a continued stream asks for: all that it missed.
 const maxFollowed = 100_000
 
-// copy prints the lines of a stream until it ends. The error is that of printing.
+// copy prints the lines of a stream until it ends. It returns the error of printing.
 func (l *logReader) copy(resp *http.Response) error {
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxLogLine)

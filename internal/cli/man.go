@@ -179,8 +179,7 @@ func roffBlock(text string) string {
 	return b.String()
 }
 
-// roffLine escapes a line that stands alone: one that begins with a dot or a quote would be a
-// macro.
+// roffLine escapes a whole line: a line that starts with a dot or a quote would be a macro.
 func roffLine(line string) string {
 	escaped := roff(line)
 	if strings.HasPrefix(escaped, ".") || strings.HasPrefix(escaped, "'") {
@@ -189,8 +188,8 @@ func roffLine(line string) string {
 	return escaped
 }
 
-// roffEscapes are the characters that roff reads as its own. A hyphen becomes that of command
-// lines, which a reader can copy.
+// roffEscapes are the characters that roff reads as its own. A hyphen becomes the minus sign
+// of command lines, which a reader can copy.
 var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, "\n", " ")
 
 // roff escapes a text within a line.

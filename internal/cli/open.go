@@ -84,14 +84,9 @@ func consoleOf(ctx context.Context, mcpURL string) (string, error) {
 	at = u.String()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	resp, err := request{method: http.MethodGet, url: at, peer: "the gateway at " + at, moves: true}.send(ctx)
 	if err != nil {
 		return "", err
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", failf(exitUnavailable, "cannot reach the gateway at %s: %w", at, urlCause(err))
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxHealth))

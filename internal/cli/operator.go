@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,23 +177,12 @@ func (o *operator) ask(ctx context.Context, method, path string, body []byte, in
 
 // open sends a request. The caller closes the body of the response, whose status is 200.
 func (o *operator) open(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, o.base+api.Path+atNode(path, o.node), bytes.NewReader(body))
+	resp, err := request{
+		method: method, url: o.base + api.Path + atNode(path, o.node), token: o.bearer, body: body,
+		header: http.Header{"Content-Type": {"application/json"}}, peer: "the gateway at " + withoutPassword(o.base),
+	}.send(ctx)
 	if err != nil {
-		return nil, failf(exitUsage, "%q is no URL", withoutPassword(o.base))
-	}
-	req.Close = true
-	if o.bearer != "" {
-		req.Header.Set("Authorization", "Bearer "+o.bearer)
-	}
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := operatorHTTP.Do(req)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, failf(exitUnavailable, "cannot reach the gateway at %s: %w (weir serve runs a gateway)", withoutPassword(o.base), urlCause(err))
+		return nil, err
 	}
 	o.instance = resp.Header.Get(web.InstanceHeader)
 	if resp.StatusCode == http.StatusOK {
@@ -203,9 +191,6 @@ func (o *operator) open(ctx context.Context, method, path string, body []byte) (
 	defer resp.Body.Close()
 	return nil, o.refused(resp)
 }
-
-// operatorHTTP follows no redirects: the key is for one gateway.
-var operatorHTTP = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // refused returns the error of a response.
 func (o *operator) refused(resp *http.Response) error {

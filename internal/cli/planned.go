@@ -19,7 +19,7 @@ func errNotAsked() error {
 // agree asks whether to go on. Without a terminal the error says so.
 func (c *changing) agree(a *process, ctx context.Context, question string) (bool, error) {
 	switch {
-	case c.dryRun: // with --yes, too
+	case c.dryRun: // also with --yes
 		return false, nil
 	case c.yes:
 		return true, nil

@@ -99,7 +99,7 @@ func policyWhy(a *process, ctx context.Context, t target, q callFlags, asJSON bo
 	return answer.print(a.stdout)
 }
 
-// catalogTool returns a tool as a gateway lists it. A tool that it does not list has a name alone.
+// catalogTool returns a tool as a gateway lists it. A tool that it does not list has only a name.
 func catalogTool(a *process, ctx context.Context, t target, name string) (tool app.Tool, known bool, err error) {
 	c, err := openTarget(a, ctx, t)
 	if err != nil {

@@ -166,7 +166,7 @@ func completeFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc
 	}
 }
 
-// optionalText is the value of an optional flag. Its type is that of a switch, so that help texts
+// optionalText is the value of an optional flag. Its type is bool, so that help texts
 // show no default.
 type optionalText string
 

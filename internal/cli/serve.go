@@ -128,7 +128,7 @@ const (
 
 // loadConfig reads the configuration for serve. With a snapshot file and without --config there is
 // no configuration: only the snapshot is served. A configuration that was found in this folder is
-// refused before the person has agreed to it; opts refuses later changes then, too.
+// refused before the person has agreed to it; opts then also refuses later changes.
 func loadConfig(a *process, ctx context.Context, r serveRequest, opts *config.Options) (string, *config.Config, error) {
 	path, snapshot := r.path, r.snapshot
 	ask := !r.stdio // with --stdio, standard input belongs to the client

@@ -207,7 +207,7 @@ func (c *serviceChange) wiredByURL() (wired []setup.Source) {
 	return wired
 }
 
-// settings returns the new settings: those of the installed service, with what was named.
+// settings returns the settings of the installed service, changed by the flags.
 func (c *serviceChange) settings(ctx context.Context) (service.Settings, error) {
 	var settings service.Settings
 	if now, err := c.service.Installed(); err == nil && now != nil {
@@ -378,7 +378,7 @@ func (c *serviceChange) show(ctx context.Context, p *service.Plan, out *serviceP
 
 // record makes a change and notes it in the journal with its way back.
 func (c *serviceChange) record(ctx context.Context, summary string, change func() error) (int, error) {
-	before, _ := c.service.Installed() // unknown settings are those of no service
+	before, _ := c.service.Installed() // settings that cannot be read count as no service
 	op := c.m.Journal.Begin("service", summary)
 	op.OnUndo(setup.RestoreService, serviceStep(before))
 	if err := change(); err != nil {

@@ -30,7 +30,7 @@ func newServiceOffer(ctx context.Context, a *process, m *setup.Machine) (*servic
 		return nil, &failure{exitUnavailable, err}
 	}
 	o := &serviceOffer{a: a, service: c.service}
-	before, _ := c.service.Installed() // unknown settings are those of no service
+	before, _ := c.service.Installed() // settings that cannot be read count as no service
 	o.before = serviceStep(before)
 	if o.settings, err = c.settings(ctx); err != nil {
 		return nil, err

@@ -181,28 +181,16 @@ func siblingURL(mcpURL, name string) (string, error) {
 
 // postJSON sends a request and passes a successful response to read.
 func postJSON(ctx context.Context, to, token string, body []byte, accept string, read func(*http.Response) ([]byte, error)) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-	if err != nil {
-		return nil, failf(exitUsage, "%q is no URL", to)
-	}
-	req.Close = true
-	req.Header.Set("Content-Type", plane.TypeJSON)
+	header := http.Header{"Content-Type": {plane.TypeJSON}, "Prefer": {"handling=strict"}} // unknown columns are errors
 	if accept != "" {
-		req.Header.Set("Accept", accept)
+		header.Set("Accept", accept)
 	}
-	req.Header.Set("Prefer", "handling=strict") // asks weir to treat unknown columns as errors
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req)
+	resp, err := request{method: http.MethodPost, url: to, token: token, body: body, header: header}.send(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, failf(exitUnavailable, "cannot reach %s: %w", req.URL.Host, urlCause(err))
+		return nil, err
 	}
 	defer resp.Body.Close()
+	at := resp.Request.URL
 	if resp.StatusCode == http.StatusOK {
 		return read(resp)
 	}
@@ -210,15 +198,15 @@ func postJSON(ctx context.Context, to, token string, body []byte, accept string,
 	message := rawjson.Text(rawjson.Get(said, "error"))
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
-		return nil, errToken(req.URL.Scheme+"://"+req.URL.Host, token) // the rest may contain secrets
-	case resp.StatusCode == http.StatusNotFound && strings.Contains(req.URL.Path, plane.Path):
+		return nil, errToken(at.Scheme+"://"+at.Host, token) // the rest may contain secrets
+	case resp.StatusCode == http.StatusNotFound && strings.Contains(at.Path, plane.Path):
 		return nil, failf(exitRefused, "unknown or expired resource: a resource_url works once, and not for long; call the tool again for a new one")
 	case message != "" && resp.StatusCode == http.StatusBadRequest:
 		return nil, failf(exitUsage, "%s", message)
 	case message != "":
 		return nil, failf(exitRefused, "%s", message)
 	}
-	return nil, failf(exitUnavailable, "%s answered %s", req.URL.Host, resp.Status)
+	return nil, failf(exitUnavailable, "%s answered %s", at.Host, resp.Status)
 }
 
 // fetchTable writes the rows of a resource_url and returns their number. Formats that are written

@@ -190,18 +190,10 @@ func fetchBeside(ctx context.Context, mcpURL, token, name string, into any) erro
 	if query != "" {
 		at += "?" + query
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	u, shown := withoutPassword(at), withoutPassword(mcpURL) // messages may be logged
+	resp, err := request{method: http.MethodGet, url: at, token: token, peer: "the gateway at " + shown, moves: true}.send(ctx)
 	if err != nil {
 		return err
-	}
-	u, shown := req.URL.Redacted(), withoutPassword(mcpURL) // messages may be logged
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	req.Close = true // one request: do not keep the connection
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return failf(exitUnavailable, "cannot reach the gateway at %s: %w", shown, urlCause(err))
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-mcp/weir/internal/host/trust"
 )
 
-// A foundConfig is the configuration of a command: the one that --config names, that of this folder,
-// or the person's own.
+// A foundConfig is the configuration of a command: the file that --config names, the file of this folder,
+// or the person's own file.
 type foundConfig struct {
 	path string
 	// ours says that the person has chosen the file: --config names it, or it is the person's own.

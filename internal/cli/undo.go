@@ -134,7 +134,7 @@ func runUndo(a *process, ctx context.Context, c *changing, m *setup.Machine, n i
 		}
 		for _, s := range r.Steps {
 			if s.Do == setup.RestoreService {
-				s.Name = "" // settings, for weir alone
+				s.Name = "" // settings, only for weir
 			}
 			item(a.stdout, "", "·", s.Do, s.Name)
 		}

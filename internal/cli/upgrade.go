@@ -26,7 +26,7 @@ itself, and asks no server whether there is a newer version.`,
 	return cmd
 }
 
-// printUpgrade prints the command alone on standard output, so that a script can run it.
+// printUpgrade prints only the command on standard output, so that a script can run it.
 func printUpgrade(a *process, c channel, program string, asJSON bool) error {
 	if asJSON {
 		return printJSON(a.stdout, struct {
