@@ -91,7 +91,7 @@ func (q *Queue) reap() {
 	}
 	q.mu.Unlock()
 	for holder, ids := range orphans {
-		// A task of this process without a run was claimed by a write that seemed to fail. It has not begun.
+		// A task of this process without a run was claimed by a write that seemed to fail. It has not started.
 		began := holder != q.lease.Name()
 		if gone, err := q.lease.Gone(q.ctx, holder); began && (err != nil || !gone) {
 			continue
@@ -102,7 +102,7 @@ func (q *Queue) reap() {
 	}
 }
 
-// handBack takes a task from a holder that does not go on with it. began says that it may have run.
+// handBack takes a task from a holder that does not continue it. If began is set, the task may have run.
 func (q *Queue) handBack(id, holder string, began bool) {
 	_, err := q.change(q.ctx, id, func(d *document) bool {
 		switch {

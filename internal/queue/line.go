@@ -7,7 +7,7 @@ const fairEvery = 8
 type waiter struct {
 	priority int
 	task     bool
-	// start begins with the place. It is called under Places.mu and returns at once.
+	// start takes the place. It is called under Places.mu and returns at once.
 	start func()
 
 	// Places.mu guards the rest.

@@ -21,7 +21,7 @@ type Job struct {
 
 // RunFunc executes a task. ctx ends when the task is cancelled, exceeds its time limit, or the
 // Queue is closed; RunFunc should return soon after. A result that is returned together with an
-// error is stored, too. RunFunc is called concurrently.
+// error is also stored. RunFunc is called concurrently.
 type RunFunc func(ctx context.Context, job *Job) (json.RawMessage, error)
 
 // PlaceOptions configures a Queue or Places. Run must be set; other zero values stand for the defaults

@@ -284,8 +284,8 @@ func (q *Queue) bound() {
 	}
 }
 
-// change writes a task anew. f changes the newest record and returns false if nothing is to be done,
-// also because an earlier attempt was applied. change returns the record that is there at the end.
+// change rewrites the record of a task. f changes the newest record. It returns false if nothing is to be
+// done, also because an earlier attempt was applied. change returns the record as it is stored at the end.
 func (q *Queue) change(ctx context.Context, id string, f func(*document) bool) (rec document, err error) {
 	return q.changeSeen(ctx, id, document{}, f)
 }

@@ -55,7 +55,7 @@ func (p *Places) run(parent context.Context, job *Job, limit time.Duration) (jso
 	return a.result, a.err
 }
 
-// call calls Run. A panic of it is an error of this task alone.
+// call calls Run. A panic in Run is an error of this task only.
 func (p *Places) call(ctx context.Context, job *Job, a *attempt) {
 	defer p.running.Done()
 	defer func() {

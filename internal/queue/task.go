@@ -105,13 +105,13 @@ type Task struct {
 	Updated         time.Time // of the state, and of the log
 	Started, Ended  time.Time // zero before
 	Retain          time.Duration
-	// Result is what Run returned; a failed task may have one, too.
+	// Result is the result of Run; a failed task may also have one.
 	Result json.RawMessage
 	// Error says in words why the task is failed or cancelled, Reason as a word.
 	Error  string
 	Reason Reason
-	// LogTail is the newest of what Run wrote, LogSeq the number of writes so
-	// far, and LogTruncated tells that LogTail is not all.
+	// LogTail is the end of the log that Run wrote, and LogSeq the number of writes so far. LogTruncated
+	// reports that LogTail is not the whole log.
 	LogTail      string
 	LogSeq       int64
 	LogTruncated bool
@@ -138,7 +138,7 @@ type record struct {
 	LogTail  string          `json:"logTail,omitempty"`
 	LogSeq   int64           `json:"logSeq,omitempty"`
 	LogCut   bool            `json:"logCut,omitempty"`
-	// Idempotent is that of the Spec; Starts counts the executions.
+	// Idempotent is copied from the Spec; Starts counts the executions.
 	Idempotent bool `json:"idempotent,omitempty"`
 	Starts     int  `json:"starts,omitempty"`
 }

@@ -53,7 +53,7 @@ func (f *Server) serveArtifact(w http.ResponseWriter, r *http.Request) {
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Cache-Control", "private, no-store")
 	head.Set("ETag", `"`+content.ContentHash+`"`)
-	if content.Redacted { // the hash is that of the original
+	if content.Redacted { // the hash is of the original
 		head.Del("ETag")
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content.Data))

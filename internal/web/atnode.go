@@ -13,7 +13,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// fromNode implements api.Options.Checked: the peer link serves nodes of the cluster alone.
+// fromNode implements api.Options.Checked: the peer link serves only nodes of the cluster.
 func fromNode(ctx context.Context) bool {
 	_, _, carried := link.Caller(ctx)
 	return carried

@@ -188,7 +188,7 @@ func (a *attached) follow(g *guard.Guard, auth config.Auth) {
 	a.identify.Store(&identify)
 }
 
-// inherited is a context with the values of another one, too.
+// inherited is a context that also has the values of another one.
 type inherited struct {
 	context.Context
 	values context.Context

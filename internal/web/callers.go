@@ -24,8 +24,9 @@ func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options
 	return o
 }
 
-// admits returns who makes the request of a stream, or why the caller may have the stream no longer.
-// Path and credential are those of the request, the rules those of a guard and a configuration.
+// admits returns a function that identifies the caller of a stream, or says why the caller may no longer
+// have the stream. It checks the path and the credential of the request by the rules of a guard and a
+// configuration.
 func admits(g *guard.Guard, auth config.Auth) func(r *http.Request) (*identity.Identity, error) {
 	return func(r *http.Request) (*identity.Identity, error) {
 		id, err := g.Identify(r)

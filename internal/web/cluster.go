@@ -30,7 +30,7 @@ import (
 const (
 	// statusApart is the status of a node that the store of its cluster has not acknowledged in time.
 	statusApart = "apart"
-	// statusDraining is that of a node that takes no new work.
+	// statusDraining is the status of a node that takes no new work.
 	statusDraining = "draining"
 )
 

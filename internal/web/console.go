@@ -73,7 +73,7 @@ func (s *viewed) Overview(ctx context.Context) api.Overview {
 	return out
 }
 
-// usageOf returns the usage of statistics, of which own says that they are of the viewer's sessions alone.
+// usageOf returns the usage of statistics. own says that they are only of the viewer's sessions.
 func usageOf(s *usage.Stats, own bool) api.Usage {
 	return api.Usage{
 		Own: own, Sessions: len(s.Sessions), Calls: s.Total.Calls, Failed: s.Total.Failed,

@@ -10,8 +10,8 @@ import (
 // multiplexed gives a response over HTTP/2 two meanings that the rest of weir knows from HTTP/1.1:
 //
 //   - A write deadline bounds writes. net/http resets a stream of HTTP/2 at its deadline, also one that
-//     is idle by then, such as an event stream between two events. So the deadline is set for the time
-//     of a write alone.
+//     is idle by then, such as an event stream between two events. So the deadline is set only for
+//     the time of a write.
 //   - Connection: close ends the connection after a request whose body is not read. On HTTP/2 the
 //     stream ends, and the other streams of the connection go on. While the Server drains, the header
 //     stays: net/http makes a GOAWAY of it.
@@ -33,8 +33,8 @@ func newMultiplexed(w http.ResponseWriter, draining *atomic.Bool) *multiplexed {
 // Unwrap is for http.ResponseController.
 func (m *multiplexed) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
-// begin runs before the header is written.
-func (m *multiplexed) begin() {
+// start runs before the header is written.
+func (m *multiplexed) start() {
 	if !m.begun {
 		m.begun = true
 		if !m.draining.Load() {
@@ -46,21 +46,21 @@ func (m *multiplexed) begin() {
 // WriteHeader implements http.ResponseWriter.
 func (m *multiplexed) WriteHeader(status int) {
 	if status >= http.StatusOK {
-		m.begin()
+		m.start()
 	}
 	m.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (m *multiplexed) Write(p []byte) (int, error) {
-	m.begin()
+	m.start()
 	defer m.bounded()()
 	return m.ResponseWriter.Write(p)
 }
 
 // FlushError is for http.ResponseController.
 func (m *multiplexed) FlushError() error {
-	m.begin()
+	m.start()
 	defer m.bounded()()
 	return m.control.Flush()
 }
@@ -78,7 +78,7 @@ func (m *multiplexed) SetWriteDeadline(deadline time.Time) error {
 	return nil
 }
 
-// bounded sets the deadline for a write that begins. The returned function takes it away.
+// bounded sets the deadline for a write that starts. The returned function takes it away.
 func (m *multiplexed) bounded() (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,8 +31,8 @@ func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
 	mux.Handle(OfferPath, f.wholly(closed)(knownOffers(f.cluster, guard.Counted(f.engine.Memory, "", offers))))
 }
 
-// knownOffers refuses offers of a node that the other nodes do not know, because the store has not acknowledged it: at
-// them, its URLs would be those of a node that is gone.
+// knownOffers refuses offers while the store has not acknowledged this node. The other nodes do not know it then, and
+// would take its URLs for URLs of a node that is gone.
 func knownOffers(node *cluster.Node, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cluster.Apart(node) {
@@ -44,8 +44,8 @@ func knownOffers(node *cluster.Node, next http.Handler) http.Handler {
 	})
 }
 
-// nearRows sends requests for tables to the node that has them: it alone can make sure that a token works
-// once. next serves the tokens of this node.
+// nearRows forwards a request for a table to the node that stores the table. Only that node can enforce that
+// a token works once. next serves the tokens of this node.
 func nearRows(node *cluster.Node, log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, _ := strings.CutPrefix(r.URL.Path, plane.Path)

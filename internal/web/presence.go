@@ -14,7 +14,7 @@ import (
 type presence struct {
 	mu    sync.Mutex // guards below
 	open  int
-	last  time.Time     // when a request began or ended
+	last  time.Time     // when a request started or ended
 	after time.Duration // 0: never
 	timer *time.Timer
 	idle  chan struct{}
@@ -23,8 +23,8 @@ type presence struct {
 // watched are paths that programs ask which watch the gateway; they are no clients.
 var watched = []string{"/healthz", "/health", "/metrics", api.Path + "logs"}
 
-// begin counts a request until end is called.
-func (p *presence) begin(r *http.Request) (end func()) {
+// start counts a request until end is called.
+func (p *presence) start(r *http.Request) (end func()) {
 	if slices.Contains(watched, r.URL.Path) {
 		return func() {}
 	}

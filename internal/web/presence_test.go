@@ -12,7 +12,7 @@ import (
 func TestPresence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p presence
-		first := p.begin(httptest.NewRequest("GET", "/mcp", nil))
+		first := p.start(httptest.NewRequest("GET", "/mcp", nil))
 		idle := p.wait(30 * time.Minute)
 		expect := func(what string, want bool) {
 			t.Helper()
@@ -32,13 +32,13 @@ func TestPresence(t *testing.T) {
 		expect("with a client", false)
 		first()
 		time.Sleep(29 * time.Minute)
-		p.begin(httptest.NewRequest("POST", "/mcp", nil))()
+		p.start(httptest.NewRequest("POST", "/mcp", nil))()
 		time.Sleep(29 * time.Minute)
-		p.begin(httptest.NewRequest("GET", "/healthz", nil))()
+		p.start(httptest.NewRequest("GET", "/healthz", nil))()
 		expect("29 minutes after the last client", false)
 		time.Sleep(time.Minute + time.Second)
 		expect("after the whole time", true)
-		p.begin(httptest.NewRequest("POST", "/mcp", nil))()
+		p.start(httptest.NewRequest("POST", "/mcp", nil))()
 		expect("with a late request", true)
 	})
 }

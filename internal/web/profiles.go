@@ -49,7 +49,7 @@ func newProfiles(start func(name string) *endpoint, log *slog.Logger) *profiles 
 // profileDrain bounds how long calls of a removed profile may go on.
 const profileDrain = 10 * time.Second
 
-// follow makes the endpoints those of the given profiles. The sessions of removed profiles end.
+// follow replaces the endpoints by the endpoints of the given profiles. The sessions of removed profiles end.
 func (p *profiles) follow(list []*config.Profile) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +123,8 @@ func (p *profiles) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// mountProfiles serves the profiles of a configuration. front is the guard of /mcp, which knows clients of
-// weir attach, too. A token for single agents opens no profile.
+// mountProfiles serves the profiles of a configuration. front is the guard of /mcp, which also knows
+// clients of weir attach. A token for single agents opens no profile.
 func (f *Server) mountProfiles(mux *http.ServeMux, front, closed *guard.Guard, c *config.Config) {
 	f.profiles.follow(c.Profiles)
 	if len(c.Profiles) == 0 {

@@ -53,7 +53,7 @@ const (
 //	                                                    └─▶ /status, /healthz, /catalog, /stats, /metrics, /
 //
 // Apply replaces the routes and guards when the configuration changes. Servers and the router keep
-// their state. A Server is an http.Handler, so other listeners may serve it, too.
+// their state. A Server is an http.Handler, so other listeners may also serve it.
 type Server struct {
 	engine   *app.Engine
 	log      *slog.Logger
@@ -173,7 +173,7 @@ func (f *Server) Token() string { return f.token }
 
 // ServeHTTP implements http.Handler.
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer f.presence.begin(r)()
+	defer f.presence.start(r)()
 	if r.ProtoMajor == 2 {
 		w = newMultiplexed(w, &f.draining)
 	}
@@ -295,7 +295,7 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	return mux
 }
 
-// attachable returns guard options that take a token of this run, too, for the local principal.
+// attachable returns guard options that also take a token of this run, for the local principal.
 func attachable(o guard.Options, token string) guard.Options {
 	known := o.Authenticate
 	if known == nil {
@@ -388,8 +388,8 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	app.WriteJSON(w, code, h)
 }
 
-// serveStats reports the cost of calls: those of all principals to operators, and the caller's own to
-// others. In a cluster it is that of all nodes, or of the one that the request names.
+// serveStats reports the cost of calls: of all principals to operators, and of the caller to others. In a
+// cluster it counts the calls of all nodes, or of the node that the request names.
 func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
@@ -520,7 +520,7 @@ func (f *Server) serveCatalog(w http.ResponseWriter, r *http.Request) {
 }
 
 // InstanceHeader is the header of /healthz with the id of this run of the gateway. It is not
-// secret: strangers get it, too.
+// secret: strangers also get it.
 const InstanceHeader = "Weir-Instance"
 
 // withInstance adds InstanceHeader to the responses of next.

@@ -10,7 +10,8 @@ import (
 )
 
 // Settings returns the configuration in effect, for the API and for weir config show: the keys that
-// begin with one of keys, all without any, and only those that the file or a flag sets if set is true.
+// start with one of keys, or all keys if keys is empty. If set is true, it has only the keys that the file
+// or a flag sets.
 func Settings(c *config.Config, keys []string, set bool) []api.Setting {
 	out := []api.Setting{}
 	file := "the configuration" // of a program that has made it without a file

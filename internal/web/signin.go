@@ -18,7 +18,7 @@ import (
 )
 
 // mountSignIns serves the pages on which people sign in at servers. They check who a person is
-// themselves, because a browser shows no token. Their forms are for these pages alone.
+// themselves, because a browser shows no token. Their forms are for these pages only.
 //
 // The pages outlive a reload of the configuration, so that a person who is at the provider meanwhile
 // comes back to an open sign-in. A change of auth ends sessions, as their persons may have lost rights.

@@ -65,7 +65,7 @@ func (g *Listener) Secure(ctx context.Context, c config.TLS, log *slog.Logger) e
 	return nil
 }
 
-// load reads the files. Connections that are open keep what they began with.
+// load reads the files. Open connections keep the certificate that they started with.
 func (s *secured) load() error {
 	next := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	if s.issued != nil {

@@ -12,7 +12,7 @@ const ToolsPath = "/catalog/tools"
 // serveTools answers the tools that fit a query.
 //
 //	GET /catalog/tools?name=NAME            those that NAME may mean: an id, one without its hash, a tool's own name
-//	GET /catalog/tools?prefix=TEXT          those whose id or name begins so; all without it
+//	GET /catalog/tools?prefix=TEXT          the tools whose id or name starts with it; all without it
 //	                  &definitions=true     with schemas and annotations
 func (f *Server) serveTools(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {

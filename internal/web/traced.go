@@ -16,7 +16,7 @@ import (
 const maxTraced = 64 << 10
 
 // traced copies the trace context of a request to /messages into its message. The handler of the
-// message answers on the event stream of another HTTP request, and sees the headers of that one alone.
+// message answers on the event stream of another HTTP request, and sees only the headers of that request.
 func traced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || len(r.Header["Traceparent"]) == 0 && len(r.Header["Baggage"]) == 0 || r.ContentLength <= 0 || r.ContentLength > maxTraced {

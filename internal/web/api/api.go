@@ -64,7 +64,7 @@ type Options struct {
 	// whom Tokens knows. Nil means that none has.
 	Login func(r *http.Request) bool
 	// Operates reports whether a principal of Tokens is an operator. A principal whose identity has
-	// the role is one as well. Nil admits by role alone.
+	// the role is one as well. Nil admits only by role.
 	Operates func(principal string) bool
 	// Operated is told of operations: of which kind, the decision about an approval, and what it was
 	// about. It may be nil.
@@ -76,8 +76,8 @@ type Options struct {
 	// Checked reports whether another node of the cluster has sent a request, and has checked its caller and the
 	// caller's rights. Nil means that none has.
 	Checked func(ctx context.Context) bool
-	// Usage returns the cost of calls that the viewer of a request may see: of all nodes, or, if own is true, of
-	// this node alone. Nil takes that of Look.Gateway.
+	// Usage returns the cost of calls that the viewer of a request may see: of all nodes, or, if own is true, only
+	// of this node. If it is nil, Look.Gateway has the cost.
 	Usage func(ctx context.Context, own bool) UsageOfNodes
 	// Events has the events of all gateways that share a store; nil: there is no stream of them.
 	Events Events
@@ -180,7 +180,7 @@ type ownerKey struct{}
 // code for it.
 func owner(ctx context.Context) bool { return ctx.Value(ownerKey{}) != nil }
 
-// serveToken serves a caller whom the configuration knows. Auditors may read the audit log alone.
+// serveToken serves a caller whom the configuration knows. Auditors may read only the audit log.
 func (a *API) serveToken(w http.ResponseWriter, r *http.Request) {
 	id := identity.From(r.Context())
 	if r.URL.Path == auditPath && id.HasRole(auditor) {

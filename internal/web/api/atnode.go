@@ -20,7 +20,7 @@ type UsageOfNodes struct {
 	Silent []string `json:"silent,omitempty"`
 }
 
-// usage serves usage. A node that is named answers for itself alone.
+// usage serves usage. A node that the request names answers only for itself.
 func (c *clustered) usage(w http.ResponseWriter, r *http.Request) error {
 	if c.a.o.Usage == nil {
 		return write(w, UsageOfNodes{Usage: c.a.o.Look.Gateway.Overview(r.Context()).Usage})
@@ -87,7 +87,7 @@ func asOperator(ctx context.Context, operates bool) context.Context {
 func (o *Options) checked(ctx context.Context) bool { return o.Checked != nil && o.Checked(ctx) }
 
 // serveChecked serves a request of another node. That node has checked the page, the caller and the right; this one
-// looks at the role again. What is for the user who runs a gateway is served by that gateway alone.
+// looks at the role again. Requests that only the user of a gateway may make are served only by that gateway.
 func (c *clustered) serveChecked(w http.ResponseWriter, r *http.Request) {
 	a, id := c.a, identity.From(r.Context())
 	_, pattern := a.mux.Handler(r)

@@ -29,7 +29,7 @@ const auditor = "auditor"
 //
 //	limit=N         at most N records; 100 without it
 //	before=SEQ      the last records before this number, in place of the newest
-//	after=SEQ       the first records after this number; 0 begins with the oldest
+//	after=SEQ       the first records after this number; 0 starts with the oldest
 //	kind=, principal=, server=, tool=      only records of these
 //	since=, until=  only records from this time on, and before this one (RFC 3339)
 //

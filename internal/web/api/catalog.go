@@ -181,8 +181,8 @@ type whyAnswer struct {
 	Rank  int       `json:"rank"`
 	Score float64   `json:"score"`
 	Words []whyWord `json:"words"`
-	// Cosine is that of the meanings of the query and the entry, from -1 to 1; absent without
-	// search.embedding.
+	// Cosine is the cosine of the embeddings of the query and the entry, from -1 to 1. It is absent
+	// without search.embedding.
 	Cosine *float64 `json:"cosine,omitempty"`
 }
 

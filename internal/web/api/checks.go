@@ -14,8 +14,8 @@ import (
 
 // Checks look at the gateway, its servers and its machine. No answer has a secret.
 type Checks interface {
-	// Doctor returns what weir doctor finds. name is that of a server or client to look at; "" looks at
-	// all. It takes some seconds. A call while another one runs is an error. The ID of a finding about a
+	// Doctor returns the findings of weir doctor. name names the server or client to look at; "" looks
+	// at all. It takes some seconds. A call while another one runs is an error. The ID of a finding about a
 	// client starts with "client-".
 	Doctor(ctx context.Context, name string) ([]Finding, error)
 	// Mend looks again, and does what a finding mends if that is still what the caller has seen. An error
@@ -68,7 +68,7 @@ func (a *checkup) routes() []route {
 		{method: http.MethodGet, path: "doctor", right: mayOperate, summary: "What weir doctor finds, within some seconds", query: []parameter{{"name", "a server or a client to look at alone"}}, answer: findings{}, serve: a.doctor},
 		{method: http.MethodPost, path: "doctor/fix", right: mayOperate, summary: "Do what a finding of the doctor says that it mends", body: Mending{}, answer: Mended{}, serve: a.mend},
 		{method: http.MethodGet, path: "config", right: mayOperate, summary: "The configuration in effect, with its secrets hidden, and where each value comes from", answer: configAnswer{},
-			query: append([]parameter{{"key", "only keys that begin so"}, {"set", "1: without defaults"}}, paged...), serve: a.config},
+			query: append([]parameter{{"key", "only keys that start with it"}, {"set", "1: without defaults"}}, paged...), serve: a.config},
 	}
 }
 

@@ -31,7 +31,7 @@ type Client struct {
 	Servers int    `json:"servers"`
 	File    string `json:"file,omitempty"`
 	Error   string `json:"error,omitempty"`
-	// Hearsay is set for a client that weir knows from third parties alone.
+	// Hearsay is set for a client that weir knows only from third parties.
 	Hearsay bool `json:"hearsay,omitempty"`
 }
 
@@ -54,8 +54,8 @@ type Wiring struct {
 	Plan bool `json:"plan,omitempty"`
 }
 
-// Wired is a change of clients, or the plan of one. Its tag is that of the configuration and of the
-// clients' files together.
+// Wired is a change of clients, or the plan of one. Its tag is made of the configuration and the
+// clients' files.
 type Wired struct {
 	Edited
 	Files []WiredFile `json:"files"`

@@ -41,7 +41,7 @@ type ClusterNode struct {
 	State    string  `json:"state"`
 	Version  string  `json:"version,omitempty"`
 	Proto    [2]int  `json:"proto"`            // versions of the peer link and of documents that it understands
-	URL      string  `json:"url,omitempty"`    // of its peer link, for operators alone
+	URL      string  `json:"url,omitempty"`    // of its peer link, for operators only
 	Config   string  `json:"config,omitempty"` // hash of its configuration
 	Calls    int     `json:"calls"`            // requests in flight
 	Sessions int     `json:"sessions"`         // that have used the gateway

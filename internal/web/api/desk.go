@@ -32,7 +32,7 @@ type sessionToken struct {
 	Expires time.Time `json:"expires"`
 }
 
-// A Desk changes codes for tokens. It keeps the hashes of both alone. It outlives an API, so that a
+// A Desk exchanges codes for tokens. It stores only their hashes. It outlives an API, so that a
 // reload of the configuration ends no token. It is safe for concurrent use.
 type Desk struct {
 	now func() time.Time
@@ -118,7 +118,7 @@ func (d *Desk) change(code string) (token identity.Secret, ends time.Time, ok bo
 	return d.sessions.add(maxSessions, now, ends), ends, true
 }
 
-// code serves codes. Only callers on this machine get one, because the token is good there alone.
+// code serves codes. Only callers on this machine get one, because the token is valid only there.
 func (a *API) code(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &struct{}{}); err != nil {
 		return err

@@ -31,14 +31,14 @@ type Edits interface {
 	Entry(name string) (Entry, error)
 	// Plan plans to add servers and changes nothing.
 	Plan(context.Context, Addition) (Edited, error)
-	// Add adds servers. For a server of the registry, the tag is that of its plan.
+	// Add adds servers. For a server of the registry, tag is the tag of its plan.
 	Add(ctx context.Context, tag string, a Addition) (Edited, error)
 	// Amend changes the entry of a server.
 	Amend(ctx context.Context, tag, name string, change json.RawMessage) (Edited, error)
 	// Remove takes a server out.
 	Remove(ctx context.Context, tag, name string) (Edited, error)
 	// Undo takes back a change by its number. own says that the caller is the user who runs the
-	// gateway. Other operators take back changes of the configuration alone.
+	// gateway. Other operators take back changes of the configuration only.
 	Undo(ctx context.Context, n int, own bool) (Edited, error)
 }
 

@@ -58,7 +58,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 		a.o.Logger.Debug("a stream of events may end early", "err", err)
 	}
 	h.Set("X-Accel-Buffering", "no")
-	s.begin(r.URL.Query().Get("after"))
+	s.start(r.URL.Query().Get("after"))
 	if err := s.flush(); err != nil {
 		return nil
 	}
@@ -95,9 +95,9 @@ type stream struct {
 	out    []byte
 }
 
-// begin finds the position after an event that the browser has received. A new browser starts with
+// start finds the position after an event that the browser has received. A new browser starts with
 // the oldest stored event and has missed none.
-func (s *stream) begin(after string) {
+func (s *stream) start(after string) {
 	s.out = append(s.out, "retry: 5000\n: events\n\n"...)
 	n, known := s.book.Number(after)
 	switch {

@@ -87,7 +87,7 @@ type viewAnswer struct {
 	Total *int `json:"total,omitempty"`
 	// Notice says which part of the whole this is.
 	Notice string `json:"notice,omitempty"`
-	// Selector is that of tool_view, by which an agent reads the same.
+	// Selector is the selector with which an agent reads the same by tool_view.
 	Selector json.RawMessage `json:"selector"`
 }
 

@@ -61,7 +61,7 @@ type Catalog interface {
 	Search(ctx context.Context, kind primitive.Kind, query string, n int) []catalog.Card
 	// Children returns the cards at a path, as in catalog.Catalog.ChildrenOf.
 	Children(ctx context.Context, kind primitive.Kind, path string) ([]catalog.Card, error)
-	// Why explains the rank of an entry among those of its kind that fit a query.
+	// Why explains the rank of an entry among the entries of its kind that fit a query.
 	Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation
 	// Entry returns an entry, which must not be changed, and its path.
 	Entry(ctx context.Context, id string) (e *catalog.Entry, path string, ok bool)
@@ -376,7 +376,7 @@ func (a *API) me(w http.ResponseWriter, r *http.Request) error {
 	return write(w, me{id.Principal, append([]string{}, id.Roles...), a.operates(id), owner(r.Context()), a.o.Look.Gateway.SeesAll(r.Context()), a.o.Cluster != nil})
 }
 
-// mcp serves mcp, for pages whose person has signed in: /mcp takes tokens alone.
+// mcp serves the path mcp, for pages whose person has signed in: /mcp takes only tokens.
 func (a *API) mcp(w http.ResponseWriter, r *http.Request) error {
 	if a.o.Calls == nil {
 		return mcp.Errorf(mcp.KindNotFound, "this gateway takes no calls here")

@@ -22,7 +22,7 @@ type form struct {
 	write           func(table.View, io.Writer) (int64, error)
 }
 
-// forms are those of a file. The first is the default for tables.
+// forms are the forms of a file. The first one is the default for tables.
 var forms = []form{
 	{"csv", "text/csv; charset=utf-8", table.View.WriteCSV},
 	{"sheet", "text/csv; charset=utf-8", table.View.WriteSheet},
@@ -32,7 +32,7 @@ var forms = []form{
 	{"arrow", "application/vnd.apache.arrow.stream", table.View.WriteArrow},
 }
 
-// formBytes is the form of what is kept, byte for byte.
+// formBytes is the form of a kept result, byte for byte.
 const formBytes = "bytes"
 
 // formNames are the values of the parameter format.
@@ -44,11 +44,11 @@ func formNames() string {
 	return strings.Join(append(names, formBytes), ", ")
 }
 
-// saver serves files of what is kept.
+// saver serves kept results as files.
 type saver struct{ kept Artifacts }
 
-// save serves artifacts/{handle}/file: rows in a form, those of all pages, as they are written; or
-// what is kept, byte for byte.
+// save serves artifacts/{handle}/file: the rows of all pages in a form, as they are written, or the
+// kept result byte for byte.
 //
 //	format=                              csv, sheet (csv in which nothing is a formula), tsv, json, ndjson, arrow or bytes; csv without it
 //	columns=, where=, order_by=, …       as of artifacts/{handle}
