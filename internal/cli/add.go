@@ -83,13 +83,13 @@ Values of --env, --header and --set that are secrets go into the store.`,
 	cmd.Flags().StringVar(&r.cwd, "cwd", "", "the folder in which the command starts")
 	cmd.Flags().StringVar(&r.kind, "type", "", "how to speak to the URL: http or sse (default: http, or sse for a path that ends in /sse)")
 	oneOf(cmd, "type", string(clients.HTTP), string(clients.SSE))
-	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry (default: registry.url of weir.yaml, else that of the MCP project)")
+	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry (default: registry.url of weir.yaml, else the registry of the MCP project)")
 	cmd.Flags().StringVar(&r.name, "name", "", "name in weir.yaml (default: NAME; for a bundle or a server of the registry, the last part of its own name)")
 	cmd.Flags().BoolVar(&r.noStart, "no-start", false, "write it without starting it")
 	return cmd
 }
 
-// planAny plans what a command line asks for: a bundle, a server of the registry, or another one.
+// planAny plans the addition that a command line asks for: a bundle, a server of the registry, or another one.
 func planAny(a *process, ctx context.Context, m *setup.Machine, args []string, dash int, r addRequest) (*setup.Plan, error) {
 	args, dash = r.named(args, dash)
 	if asksRegistry(args, dash) {
@@ -130,7 +130,7 @@ func (r addRequest) named(args []string, dash int) ([]string, int) {
 	return args, dash
 }
 
-// planAdd plans what a command line asks for. dash is the number of arguments before --, or -1.
+// planAdd plans the addition of a server by a command or URL. dash is the number of arguments before --, or -1.
 func planAdd(m *setup.Machine, args []string, dash int, r addRequest) (*setup.Plan, error) {
 	if dash < 0 && len(args) == 1 {
 		if len(r.env)+len(r.headers) > 0 || r.cwd != "" || r.kind != "" {
@@ -233,7 +233,7 @@ func tryAdded(a *process, ctx context.Context, c *changing, m *setup.Machine, p 
 	return nil
 }
 
-// trialText tells what a server that was tried offers.
+// trialText lists the offer of a server that was tried.
 func trialText(s app.UpstreamHealth) string {
 	if s.State == "sign_in" {
 		return "needs a sign-in: weir login " + s.Name

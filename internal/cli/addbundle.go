@@ -86,7 +86,7 @@ func addBundle(a *process, ctx context.Context, m *setup.Machine, file string, r
 	return p, nil
 }
 
-// origin says what a bundle is and who made it, in its own words.
+// origin returns the name, version and author of a bundle, in its own words, with its hash.
 func origin(b *bundle.Bundle) string {
 	by := ""
 	if author := text.Line(b.Manifest.Author.Name, 80); author != "" {
@@ -214,7 +214,7 @@ func readDocument(name string) (s mcpregistry.Server, ok bool, err error) {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return s, false, nil // The reader of clients' files says what is wrong.
+		return s, false, nil // The reader of clients' files reports the fault.
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxDocument+1))

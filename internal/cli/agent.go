@@ -90,7 +90,7 @@ Variables, where a flag is absent:
 	flags.IntVar(&f.port, "port", defaultAgentPort, "port to listen on, 0 for a free one (or $AGENT_PORT, or the configuration's)")
 	flags.StringVar(&f.listen, "listen", "", "address and port to listen on, in place of 127.0.0.1 and --port")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "how many tools run at once (or $AGENT_CONCURRENCY; default: the configuration's, or 1)")
-	optional(cmd, &f.router, "router", "register with the router at `URL`; without one: that of $ROUTER_HOST and $ROUTER_PORT")
+	optional(cmd, &f.router, "router", "register with the router at `URL`; without one: the router at $ROUTER_HOST and $ROUTER_PORT")
 	flags.StringVar(&f.advertise, "advertise", "", "URL at which the router reaches this agent, such as http://10.0.0.7:7000/mcp (default: where the router sees it come from)")
 	flags.StringVar(&f.store, "store", "", "where tasks are kept: memory, or file:FOLDER")
 	flags.StringVar(&f.key, "invocation-key", "", "PEM file with the router's Ed25519 public key: requests that did not come through it are refused")

@@ -15,7 +15,7 @@ import (
 // returns the tool's own result: nothing is held back.
 func callServer(a *process, ctx context.Context, r *callRequest) error {
 	if r.target.config != "" {
-		return failf(exitUsage, "--server and --config: the router is that of a weir that runs, at --url. Leave out --server and write %s:%s", r.server, r.id)
+		return failf(exitUsage, "--server and --config: the router of a running weir is at --url. Leave out --server and write %s:%s", r.server, r.id)
 	}
 	base, token, err := routerOf(a, ctx, r.target)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	tasksTimeout = 10 * time.Second
 )
 
-// sharedTasks connects to the NATS server of a configuration with queue.group. log gets what the server refuses later.
+// sharedTasks connects to the NATS server of a configuration with queue.group. log gets later refusals of the server.
 func sharedTasks(q agentserver.QueueConfig, log *slog.Logger) (docs store.Docs, closing func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tasksTimeout)
 	defer cancel()

@@ -61,7 +61,7 @@ only with --unseen.`,
 				return err
 			}
 			if len(all.Silent) > 0 {
-				a.note("Calls may wait at %s, too: no answer within two seconds. Try again.", oneLine(strings.Join(all.Silent, ", ")))
+				a.note("Calls may also wait at %s: no answer within two seconds. Try again.", oneLine(strings.Join(all.Silent, ", ")))
 			}
 			keyboard, there := newQuestions(a)
 			switch {
@@ -96,7 +96,7 @@ func (o *operator) decide(ctx context.Context, id string, d api.Decision) (c app
 	return c, o.post(ctx, "approvals/"+url.PathEscape(id), d, &c)
 }
 
-// decided returns what to tell of a decision.
+// decided returns the line about a decision.
 func decided(d api.Decision, c approval.Call) string {
 	if d.Decision == api.DecisionDeny {
 		return "denied: " + oneLine(c.Tool)
@@ -127,7 +127,7 @@ func askApprovals(a *process, ctx context.Context, o *operator, keyboard *questi
 		showApproval(a.stderr, c)
 		d := api.Decision{Unseen: c.Partly}
 		prompt, yes := "Allow it? y: yes, n: no, Enter: leave it waiting", "y"
-		if c.Partly { // a habit must not approve what is not shown
+		if c.Partly { // a habit must not approve arguments that are not shown
 			prompt, yes = "Not everything is shown. Allow it? yes in full: yes, n: no, Enter: leave it waiting", "yes"
 		}
 		for answered := false; !answered; {
@@ -158,7 +158,7 @@ func askApprovals(a *process, ctx context.Context, o *operator, keyboard *questi
 	return nil
 }
 
-// completeTimeout bounds what a completion waits for.
+// completeTimeout bounds the wait of a completion.
 const completeTimeout = 300 * time.Millisecond
 
 // completeApprovals returns the ids of the calls that wait at the running gateway.

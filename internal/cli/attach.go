@@ -47,7 +47,7 @@ token. If no gateway runs, one is started in the background; it ends 30 minutes
 after its last client has left, and its log is in the state folder.
 
 If the gateway ends, calls in flight get an error and the next message starts it
-again. Standard output carries messages alone.`,
+again. Standard output carries only messages.`,
 		Example: "  weir attach --client claude-desktop\n  claude mcp add weir -- weir attach --client claude-code",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -125,7 +125,7 @@ func verifyOptions(key, noted string) (o audit.VerifyOptions, err error) {
 	return o, nil
 }
 
-// printReport prints what was verified, for people.
+// printReport prints the outcome of a verification, for people.
 func printReport(a *process, path string, r audit.Report) error {
 	_, err := fmt.Fprintf(a.stdout, "%s is as it was written: records %d to %d, %s by %s\n", path, r.First, r.Last, counted(r.Signatures, "signature"), strings.Join(r.Keys, ", "))
 	if err != nil {
@@ -143,7 +143,7 @@ func printReport(a *process, path string, r audit.Report) error {
 	return err
 }
 
-// auditRecord is what the commands show of a record.
+// auditRecord is the part of a record that commands show.
 type auditRecord struct {
 	Time      time.Time `json:"time"`
 	Kind      string    `json:"kind"`
@@ -160,7 +160,7 @@ type auditRecord struct {
 	Detail    string    `json:"detail"`
 }
 
-// what names what a record is about.
+// what names the subject of a record.
 func (r *auditRecord) what() string {
 	for _, text := range []string{r.ToolID, r.Handle, r.Server, r.Method} {
 		if text != "" {

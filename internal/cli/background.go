@@ -39,7 +39,7 @@ func backgroundCommand() *cobra.Command {
 	}
 }
 
-// startBackground starts weir in a folder with what it prints in a file. The channel closes when
+// startBackground starts weir in a folder and writes its output to a file. The channel closes when
 // the started process has ended; forget ends the wait for that.
 func startBackground(args, env []string, dir string, log *os.File) (ended <-chan struct{}, forget func(), err error) {
 	exe, err := os.Executable()

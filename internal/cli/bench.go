@@ -35,7 +35,7 @@ func benchSearchCommand(a *process) *cobra.Command {
   DIR/<set>/tools.jsonl   {"id","server","name","description","inputSchema","tags"} a line
   DIR/<set>/dev.jsonl     {"id","query","gold":[id],"gold_groups":[[id]]} a line
 
-A set without tools.jsonl searches the tools of the set whose name begins its own.`,
+A set without tools.jsonl searches the tools of the set with whose name its own name starts.`,
 		Args: positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stop := a.spin("scoring " + dir)

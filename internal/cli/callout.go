@@ -21,7 +21,7 @@ const (
 	formText     = "text"     // as an agent reads it: a long result is described
 	formRaw      = "raw"      // only the content of the result, whole
 	formJSON     = "json"     // the result as the server answered it, whole
-	formEnvelope = "envelope" // what the gateway tells of the result, as JSON
+	formEnvelope = "envelope" // the gateway's envelope of the result, as JSON
 )
 
 // A callOutput says where the result of a call goes and how.
@@ -110,7 +110,7 @@ type resultWriter struct {
 	a      *process
 	output callOutput
 	file   io.Writer // nil for standard output
-	notes  []string  // what was written to files
+	notes  []string  // files that were written
 }
 
 // write writes a result. An error result is printed, never written to a file; it ends with exitTool.

@@ -29,11 +29,11 @@ type client struct {
 	// catalog returns the state of the gateway's catalog.
 	// catalog describes the catalog; with a time, it has the changes since then.
 	catalog func(ctx context.Context, since time.Time) (*app.CatalogInfo, error)
-	// definitions compare what servers offer with weir.lock; nil for a gateway of another process.
+	// definitions compare the definitions of servers with weir.lock; nil for a gateway of another process.
 	definitions definitionSource
 	// tools returns the tools of the gateway's catalog that fit a query.
 	tools toolFinder
-	// person answers what a call asks; nil refuses questions.
+	// person answers the questions of a call; nil refuses them.
 	person *person
 	close  func()
 }
@@ -214,7 +214,7 @@ type browsed struct {
 	raw   json.RawMessage // the cards as received
 	// missed names the servers that were not searched, with the reasons; "" for none.
 	missed string
-	hint   string // what is wrong with a query that no tool matches well
+	hint   string // why no tool matches a query well
 }
 
 // browse calls tool_browse.

@@ -98,7 +98,7 @@ until it is told to end.`,
 	fl.StringVar(&f.skills, "skills", "", "folder of skills, each a folder with a SKILL.md")
 	fl.StringVar(&f.uploads, "uploads", "", "folder where agents may put files (default: they may not)")
 	fl.StringArrayVar(&f.inputs, "input", nil, "value of an input, id=value; may be repeated")
-	fl.StringVar(&f.autoApply, "auto-apply", "", "make every call without asking; with --auto-apply=read_only those of tools whose server says that they only read, where the configuration says nothing")
+	fl.StringVar(&f.autoApply, "auto-apply", "", "make every call without asking; with --auto-apply=read_only only calls of tools whose server says that they only read, where the configuration says nothing")
 	fl.Lookup("auto-apply").NoOptDefVal = string(computer.ApplyAll)
 	fl.BoolVar(&f.interactive, "interactive", false, "run the shell although this is no terminal")
 	fl.BoolVar(&f.batch, "batch", false, "run no shell although this is a terminal")
@@ -217,7 +217,7 @@ func onTerminal(a *process) bool {
 	return ok && screenWidth(keyboard) > 0 && a.stdout.screen()
 }
 
-// introduceComputer prints what runs here and waits a while for the hub.
+// introduceComputer prints the servers of the Computer and waits a while for the hub.
 func introduceComputer(a *process, ctx context.Context, c *computer.Computer, f computerFlags) {
 	waiting, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()

@@ -55,7 +55,7 @@ func newComputerShell(a *process) *computerShell {
 		{"history", "[N]", "the latest calls", s.history},
 		{"inputs", "[ID VALUE]", "the inputs, or give one a value", s.inputs},
 		{"desktop", "", "the windows", s.desktop},
-		{"add", "JSON|@FILE", "add MCP servers, or change those of the same name (update is the same)", s.add},
+		{"add", "JSON|@FILE", "add MCP servers, or change the servers of the same name (update is the same)", s.add},
 		{"remove", "SERVER", "take an MCP server out", func(ctx context.Context, name string) error { return s.c.Remove(ctx, name) }},
 		{"enable", "SERVER", "switch an MCP server on", func(ctx context.Context, name string) error { return s.c.SetDisabled(ctx, name, false) }},
 		{"disable", "SERVER", "switch an MCP server off", func(ctx context.Context, name string) error { return s.c.SetDisabled(ctx, name, true) }},

@@ -21,7 +21,7 @@ func configShowCommand(a *process) *cobra.Command {
 		Use:   "show [KEY...]",
 		Short: "Print the configuration in effect: each key, its value and where it comes from",
 		Long: `Read a configuration as "weir serve" would and print every key with the value
-that is in effect, defaults included. KEY narrows the list to keys that begin so,
+that is in effect, defaults included. KEY narrows the list to keys that start with it,
 such as http or mcpServers.files. Secrets are ***. Nothing is started, and no
 command of inputs runs.`,
 		Example: "  weir config show --origins mcpServers.files\n  weir config show --set --origins",
@@ -53,7 +53,7 @@ func showConfig(a *process, ctx context.Context, path string, keys []string, set
 	}
 	all := web.Settings(c, keys, set)
 	if len(all) == 0 && len(keys) > 0 {
-		return failf(exitUsage, "no key with a value begins with %s: weir config show lists all", strings.Join(keys, " or "))
+		return failf(exitUsage, "no key with a value starts with %s: weir config show lists all", strings.Join(keys, " or "))
 	}
 	if asJSON {
 		return printJSON(a.stdout, struct {

@@ -18,7 +18,7 @@ import (
 //	                                 ╰▶ its log is free ──▶ the command opens it for one record
 //	                                 ╰▶ neither ──▶ a note on stderr; with audit.required nothing changes
 
-// credentialLog tells the audit log of a configuration what one command does with credentials.
+// credentialLog records in the audit log of a configuration the changes of credentials by one command.
 type credentialLog struct {
 	a       *process
 	config  *config.Config // nil if the credentials belong to no configuration
@@ -45,7 +45,7 @@ func newCredentialLog(a *process, c *config.Config, named, command string) (*cre
 	return l, nil
 }
 
-// store returns the store with records of what the command changes in it. signIn says that a person
+// store returns the store with records of the command's changes in it. signIn says that a person
 // signs in.
 func (l *credentialLog) store(s vault.Store, signIn bool) vault.Store {
 	return app.CommandStore{Store: s, Command: l.command, SignIn: signIn, Tell: func(ctx context.Context, c audit.CredentialChange) error { return l.tell(ctx, &c) }}

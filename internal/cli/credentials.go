@@ -294,7 +294,7 @@ credentials: user all callers are signed out, or the one that --as names.`,
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "sign out of all servers")
-	cmd.Flags().StringVar(&as, "as", "", "sign out this caller alone (credentials: user)")
+	cmd.Flags().StringVar(&as, "as", "", "sign out only this caller (credentials: user)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	credentialsConfig(cmd, &path)
 	return cmd

@@ -30,7 +30,7 @@ func (r *credentialRequest) flags(cmd *cobra.Command) {
 }
 
 // open returns the store of a configuration, and the record that a command works on. The audit log
-// tells of what the command changes.
+// gets the command's changes.
 func (r *credentialRequest) open(a *process, ctx context.Context, name, command string) (store vault.Store, id vault.ID, err error) {
 	if err := config.CheckCredentialName(name); err != nil {
 		return nil, id, &failure{exitUsage, err}

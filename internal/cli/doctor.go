@@ -188,7 +188,7 @@ func printFindings(a *process, list []doctor.Finding) {
 	fmt.Fprintf(a.stdout, "\n%d fine, %d to look at, %d broken\n", counts[doctor.OK], counts[doctor.Warn], counts[doctor.Fail])
 }
 
-// repair mends what is safe. The error counts what is left.
+// repair mends the findings that are safe to mend. The error counts the others.
 func repair(a *process, ctx context.Context, list []doctor.Finding) error {
 	left, mended := 0, 0
 	for _, f := range list {

@@ -18,7 +18,7 @@ import (
 )
 
 // probe returns the servers as the gateway of this configuration sees them. If none runs, the
-// servers are started in this process, and probe returns what is known when ctx ends.
+// servers are started in this process, and probe returns the states that are known when ctx ends.
 func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Report, error) {
 	at, err := locateByRecord(d.a, ctx, d.setup.Path, d.token)
 	if at == "" && err == nil && d.setup.Distrust == nil {
@@ -45,7 +45,7 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 		return doctor.Report{}, err
 	}
 	d.end = func() { closeEngine(e) }
-	_ = e.Settled(ctx) // the states say what has failed, and what is late
+	_ = e.Settled(ctx) // the states say which servers have failed or are late
 	report := machine.Report(e.Views.Health(ctx), e.Views.Catalog(ctx, time.Time{}))
 	report.Listed = machine.ListedNames(c, e.Views.Tools(ctx, machine.ListedQuery(c)))
 	log.fill(report.Servers)
@@ -113,7 +113,7 @@ func settledHealth(ctx context.Context, at, token string) (*app.Health, error) {
 	}
 }
 
-// A listener is a log that keeps what servers print, by their names. The lines have no secrets.
+// A listener is a log that keeps the output of servers, by their names. The lines have no secrets.
 type listener struct {
 	server string // from With
 

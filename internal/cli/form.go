@@ -19,7 +19,7 @@ import (
 // maxFields bounds the fields of a form.
 const maxFields = 50
 
-// A form is what a server asks of a person: a message and flat fields.
+// A form is a question of a server to a person: a message and flat fields.
 type form struct {
 	message string
 	fields  []formField

@@ -9,13 +9,13 @@ import (
 // A cell is a piece of text in a style.
 type cell struct{ style, text string }
 
-// A column is a column of a table on a screen: what happens to it if the table is too wide.
+// A column is a column of a table on a screen, with its treatment if the table is too wide.
 type column struct {
 	name string
 	fit  fit
 }
 
-// A fit is what a table that is too wide does to a column. A pipe gets every column whole.
+// A fit is the treatment of a column in a table that is too wide. A pipe gets every column whole.
 type fit int
 
 const (

@@ -48,7 +48,8 @@ Claude Desktop and at Docker's MCP toolkit. The clients' files stay as they are;
 "weir connect" puts weir in the place of their servers.
 
 The words claude-extensions and docker-mcp name these two. A file may also be a
-bundle (.mcpb or .dxt) or a server.json of the MCP Registry, which comes alone.
+bundle (.mcpb or .dxt) or a server.json of the MCP Registry, which must be the
+only argument.
 
 A server that two clients have comes once. Servers that only the client can use,
 such as those that it has logged in to, stay there; the plan says why. Secrets go
@@ -76,8 +77,8 @@ into the store, and weir.yaml names them as ${secret:NAME}. Nothing is started.`
 	where.flag(cmd)
 	cmd.Flags().StringArrayVar(&r.set, "set", nil, "a setting of a bundle or a server.json, KEY=VALUE; may be repeated")
 	cmd.Flags().StringVar(&r.registry, "registry", "", "URL of the registry that has the bundle of a server.json (default: as weir add)")
-	cmd.Flags().BoolVar(&r.choice.All, "all", false, "take servers that are switched off, too; they stay switched off")
-	cmd.Flags().BoolVar(&r.choice.Projects, "projects", false, "take servers that a client keeps for single folders, too")
+	cmd.Flags().BoolVar(&r.choice.All, "all", false, "also take servers that are switched off; they stay switched off")
+	cmd.Flags().BoolVar(&r.choice.Projects, "projects", false, "also take servers that a client keeps for single folders")
 	return cmd
 }
 
@@ -180,7 +181,7 @@ func (c *changing) carryOut(a *process, ctx context.Context, m *setup.Machine, p
 	return printJSON(a.stdout, out)
 }
 
-// showDone tells a person what was done, and what is left to do.
+// showDone prints the finished changes and the steps that are left to the person.
 func showDone(stdout terminal, p *setup.Plan, r setup.Result) error {
 	t := stdout
 	places := map[string][]string{}
@@ -204,7 +205,7 @@ func showDone(stdout terminal, p *setup.Plan, r setup.Result) error {
 	return err
 }
 
-// showAdvice says what to do in each client whose file has changed.
+// showAdvice prints the next step in each client whose file has changed.
 func showAdvice(stdout terminal, p *setup.Plan) {
 	told := map[string]bool{}
 	for _, f := range p.Files {
@@ -270,7 +271,7 @@ With --print nothing is written: what to paste, and a link if the client has one
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the client's own servers where they are")
 	cmd.Flags().BoolVar(&print, "print", false, "print what to paste, and change nothing")
 	cmd.Flags().BoolVar(&project, "project", false, "write this folder's file of the client; its servers stay")
-	cmd.Flags().BoolVar(&o.All, "all", false, "move servers that are switched off, too; they stay switched off")
+	cmd.Flags().BoolVar(&o.All, "all", false, "also move servers that are switched off; they stay switched off")
 	cmd.MarkFlagsMutuallyExclusive("print", "project")
 	return cmd
 }
@@ -282,7 +283,7 @@ func clientIDs() (ids []string) {
 	return ids
 }
 
-// printSnippets prints what a person pastes into clients.
+// printSnippets prints the entries that a person pastes into clients.
 func printSnippets(a *process, m *setup.Machine, ids []string) error {
 	for _, id := range ids {
 		c, _ := clients.ByID(id)
@@ -359,7 +360,7 @@ func disconnectCommand(a *process) *cobra.Command {
 		},
 	}
 	c.flags(cmd)
-	cmd.Flags().StringVar(&url, "url", "", "take entries with this URL for weir's, too")
+	cmd.Flags().StringVar(&url, "url", "", "also take entries with this URL for weir's")
 	return cmd
 }
 

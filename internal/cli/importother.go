@@ -12,7 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/setup/clients"
 )
 
-// importRequest is what weir import brings.
+// importRequest are the arguments of weir import.
 type importRequest struct {
 	words    []string
 	choice   clients.Select
@@ -27,7 +27,7 @@ func (r importRequest) plan(a *process, ctx context.Context, m *setup.Machine) (
 		p, is, err := r.planAlone(a, ctx, m, word)
 		switch {
 		case is && len(r.words) > 1:
-			return nil, failf(exitUsage, "%s comes alone: weir import %s", word, word)
+			return nil, failf(exitUsage, "%s must be the only argument: weir import %s", word, word)
 		case is || err != nil:
 			return p, asUsage(err)
 		}

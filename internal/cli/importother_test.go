@@ -40,7 +40,7 @@ func TestImportElsewhere(t *testing.T) {
 	h.weir(t, "undo", "--yes").want(t, exitOK)
 
 	file := bundleOf(t, "notes.mcpb", notesManifest, "exec "+fakeBin+"\n")
-	h.weir(t, "import", file, "cursor").want(t, exitUsage, "comes alone")
+	h.weir(t, "import", file, "cursor").want(t, exitUsage, "must be the only argument")
 	h.weir(t, "import", "cursor", "--set", "a=b").want(t, exitUsage, "--set is for")
 	h.weir(t, "import", file, "--yes").want(t, exitUsage, "--set key=VALUE")
 	h.weir(t, "import", file, "--yes", "--set", "key="+notesKey).want(t, exitOK, "by Ann", "weir undo")

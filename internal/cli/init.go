@@ -255,7 +255,7 @@ type triedJSON struct {
 	SignIn bool   `json:"sign_in,omitempty"` // it wants a person to sign in first: weir login NAME
 }
 
-// initJSON is what weir init did, for programs.
+// initJSON is the outcome of weir init, for programs.
 type initJSON struct {
 	planJSON
 	Started []triedJSON `json:"started"`
@@ -323,7 +323,7 @@ func (r *initRun) nothing(ctx context.Context) error {
 	return err
 }
 
-// finish tells what has changed, what it saves and what is left to do.
+// finish prints the changes, the tokens that they save and the steps that are left.
 func (r *initRun) finish(done setup.Result) error {
 	if r.asJSON {
 		return printJSON(r.a.stdout, r.json(done, false))

@@ -173,7 +173,7 @@ func callerOf(c *config.Config, as string) (principal string, err error) {
 	return as, nil
 }
 
-// showCode tells a person what to enter at another device.
+// showCode prints the code that a person enters at another device.
 func showCode(stderr terminal, code oauth.Code) error {
 	at := code.URL
 	if code.Complete != "" {

@@ -36,7 +36,7 @@ func logsCommand(a *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [NAME]",
 		Short: "Show what servers write to standard error",
-		Long: `Show what the programs of servers write to standard error: those of one server, or
+		Long: `Show what the programs of servers write to standard error: of one server, or
 of all, ordered by time. The running gateway keeps the last 256 KB of each server,
 without the secrets that it knows. Lines with ── are weir's: a program starts, or has
 ended, and why.

@@ -68,7 +68,7 @@ time (2026-07-28T10:00:00Z), for a duration (24h), or since you looked last
 				case len(info.Partial) > 0:
 					a.note("not all that these servers list is served, weir ls --hash --json says why: %s", strings.Join(info.Partial, ", "))
 				case !info.Complete:
-					a.note("some servers have not been listed yet: the hash is that of a part")
+					a.note("some servers have not been listed yet: the hash is of a part")
 				}
 				_, err = fmt.Fprintln(a.stdout, info.Hash)
 				return err

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// A person answers at the terminal what a gateway or a server asks during a call. It is the Peer that
+// A person answers questions of a gateway or a server during a call, at the terminal. It is the Peer that
 // a bridge.Back asks:
 //
 //	weir call ──tools/call──▶ gateway
@@ -30,7 +30,7 @@ type person struct {
 	// interrupted ends when the command is interrupted. The context of a call goes on until the
 	// answer "cancel" has been sent; see callContext.
 	interrupted context.Context
-	// pause, if set, ends what else is drawn on the terminal.
+	// pause, if set, ends other drawings on the terminal, such as a progress bar.
 	pause func()
 	// tell, if set, gets progress notifications.
 	tell func(progress)
@@ -54,7 +54,7 @@ func newPerson(a *process, ctx context.Context) *person {
 	return p
 }
 
-// back returns what a call asks and tells.
+// back returns the Peer for the questions and notifications of a call.
 func (p *person) back(server string) *bridge.Back {
 	return &bridge.Back{Server: server, Request: &mcp.Request{Method: "tools/call", Session: mcp.NewSession("", "local"), Peer: p}}
 }

@@ -187,7 +187,7 @@ func warned(n clients.Note) int {
 	return 1
 }
 
-// showFile prints what happens to one file.
+// showFile prints the planned change of one file.
 func showFile(a *process, kind string, f setup.File) {
 	t := a.stdout
 	name := a.tilde(f.File)
@@ -259,7 +259,7 @@ func (a *process) tilde(path string) string {
 	return path
 }
 
-// add notes what was done.
+// add notes a finished step.
 func (p *planJSON) add(r setup.Result) {
 	p.Done = r.Record.N
 	for _, s := range r.Secrets {

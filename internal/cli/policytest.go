@@ -49,7 +49,7 @@ that decided no row are named.`,
 	return cmd
 }
 
-// policyRow is a call and what the policy must decide about it.
+// policyRow is a call and the decision that the policy must make about it.
 type policyRow struct {
 	As     string         `yaml:"as"`
 	Groups []string       `yaml:"groups"`

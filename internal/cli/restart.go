@@ -24,7 +24,7 @@ func restartCommand(a *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart NAME...",
 		Short: "Restart servers of the running gateway",
-		Long: `Restart servers of the running gateway. A server is listed anew. Calls in flight go
+		Long: `Restart servers of the running gateway. A server is listed again. Calls in flight go
 on for the time of mcpServers.NAME.drain, and then fail with an error that agents
 may try again; new calls wait for the new start.
 
@@ -82,7 +82,7 @@ func restartServers(a *process, ctx context.Context, o *operator, names []string
 		width = max(width, min(utf8.RuneCountInString(name), rosterName))
 	}
 	lines := &screenLines{out: a.stdout}
-	var mu sync.Mutex // guards failed and what is printed
+	var mu sync.Mutex // guards failed and the output
 	var failed error
 	turns := make(chan struct{}, restartsAtOnce)
 	var work sync.WaitGroup
@@ -121,7 +121,7 @@ func restartServers(a *process, ctx context.Context, o *operator, names []string
 	return failed
 }
 
-// restartOutcome returns what to tell of a restarted server, as weir serve tells of a start.
+// restartOutcome returns the line about a restarted server, in the form of weir serve.
 func restartOutcome(s api.Server) outcome {
 	o, known := outcomeOf(app.UpstreamHealth{
 		Name: s.Name, State: s.State, Listed: s.Listed, Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts, Error: s.Error, Note: s.Note,

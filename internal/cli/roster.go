@@ -28,7 +28,7 @@ const (
 
 // A roster tells a person at a terminal how the servers of a gateway come up, fail and come back.
 //
-//	log record ─▶ changed ─▶ look: compare Health with what was told ─▶ lines
+//	log record ─▶ changed ─▶ look: compare Health with the last lines ─▶ lines
 type roster struct {
 	lines   *screenLines
 	health  func() *app.Health
@@ -43,7 +43,7 @@ type roster struct {
 	complete bool               // settled is closed
 }
 
-// An outcome is what a person knows of one server.
+// An outcome is the last reported state of one server.
 type outcome struct {
 	mark, style string
 	text        string
@@ -140,7 +140,7 @@ const (
 	markOut  = "-"
 )
 
-// outcomeOf returns what to tell of a server. known is false while it starts for the first time.
+// outcomeOf returns the state to report of a server. known is false while it starts for the first time.
 func outcomeOf(u app.UpstreamHealth) (o outcome, known bool) {
 	switch {
 	case u.State == string(upstream.StateDisabled), u.State == string(upstream.StateStopped):

@@ -63,7 +63,7 @@ func TestCommandsFindTheirGateway(t *testing.T) {
 		t.Errorf("left behind: %q", files)
 	}
 	weir(t, env, "trust", "--yes", path).want(t, exitOK)
-	weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "starting 1 server of .mcp.json for this command alone; weir serve keeps a gateway running")
+	weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "starting 1 server of .mcp.json only for this command; weir serve keeps a gateway running")
 	f := weir(t, env, "@"+filepath.Dir(path), "stats").want(t, exitUnavailable, "no gateway runs with this folder's configuration", "weir serve")
 	if strings.Contains(f.stderr, "starting") {
 		t.Errorf("stats started servers: %s", f.stderr)
@@ -84,7 +84,7 @@ func TestStaleRunFile(t *testing.T) {
 	if len(files) != 1 {
 		t.Fatalf("files %q", files)
 	}
-	weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "for this command alone")
+	weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "only for this command")
 	if left := runFiles(t, state); len(left) != 0 {
 		t.Errorf("the file of a gateway that was killed is still there: %q", left)
 	}
@@ -97,7 +97,7 @@ func TestStaleRunFile(t *testing.T) {
 	if err := os.WriteFile(files[0], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f := weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "for this command alone", "one"); strings.Contains(f.stdout, "two") {
+	if f := weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "only for this command", "one"); strings.Contains(f.stdout, "two") {
 		t.Errorf("another folder's gateway was asked: %s", f.stdout)
 	}
 
@@ -107,7 +107,7 @@ func TestStaleRunFile(t *testing.T) {
 	if err := os.Chmod(filepath.Join(state, "weir", "gateways"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "for this command alone")
+	weir(t, env, "@"+filepath.Dir(path), "ls").want(t, exitOK, "only for this command")
 }
 
 // TestRefusedTokenStartsNothing: a gateway that runs and does not take the token is

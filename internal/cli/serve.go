@@ -111,8 +111,8 @@ second ends weir at once.`,
 	cmd.Flags().StringVar(&logFile, "log-file", "", "append the log to this file; a full one (4 MB) is set aside as FILE.old")
 	cmd.Flags().StringVar(&envFile, "env-file", "", "set the variables of this file, lines of NAME=VALUE, before anything is read")
 	oneOf(cmd, "log-format", config.LogAuto, config.LogText, config.LogJSON)
-	cmd.Flags().BoolVar(&a.redact, "redact", false, "replace secrets in results too, as artifacts.redact does")
-	cmd.Flags().StringVar(&snapshot, "catalog", "", "serve the tools, resources and prompts of this JSON file, too; without --config, them alone")
+	cmd.Flags().BoolVar(&a.redact, "redact", false, "also replace secrets in results, as artifacts.redact does")
+	cmd.Flags().StringVar(&snapshot, "catalog", "", "also serve the tools, resources and prompts of this JSON file; without --config, serve only them")
 	cmd.Flags().DurationVar(&idle, "idle-exit", 0, "end this long after the last client has left, such as 30m; takes a free port if the default one is taken")
 	cmd.Flags().BoolVar(&stdio, "stdio", false, "speak MCP on standard input and output")
 	cmd.Flags().StringVar(&profile, "profile", "", "with --stdio: a profile of the configuration, in place of the whole catalog")
@@ -305,7 +305,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	return end.drain(hurry, f, drainTime(e.Config(), !stdio))
 }
 
-// machineOf returns what operators change of the machine of a running gateway.
+// machineOf returns the operations by which operators change the machine of a running gateway.
 func machineOf(a *process, e *app.Engine, url, path string, opts config.Options) api.Machine {
 	return machine.New(e, machine.Options{
 		Open: func() (*setup.Machine, error) { return a.machine(path) },

@@ -74,7 +74,7 @@ systemctl enable --now weir.`,
 		},
 	}
 	c.flags(cmd)
-	cmd.Flags().Lookup("config").Usage = "the configuration to serve (default: that of the installed service, else the user's)"
+	cmd.Flags().Lookup("config").Usage = "the configuration to serve (default: the file of the installed service, else the user's)"
 	cmd.Flags().IntVar(&c.port, "port", 0, "the port on 127.0.0.1, in place of the configuration's address; 0 takes that again")
 	return cmd
 }
@@ -403,7 +403,7 @@ func serviceStep(settings *service.Settings) string {
 	return string(data)
 }
 
-// finish tells what was done.
+// finish prints the outcome.
 func (c *serviceChange) finish(out servicePlanJSON, what string) error {
 	if c.asJSON {
 		return printJSON(c.a.stdout, out)

@@ -120,7 +120,7 @@ func (p *param) facts() string {
 	return oneLine(strings.Join(facts, ", "))
 }
 
-// hintsOf says what a server tells of a tool's effects.
+// hintsOf returns the hints of a server about a tool's effects.
 func hintsOf(annotations json.RawMessage) string {
 	switch {
 	case string(rawjson.Get(annotations, "readOnlyHint")) == "true":

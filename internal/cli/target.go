@@ -37,7 +37,7 @@ type target struct {
 	url, token, config string
 	profile            string  // "" is the whole catalog
 	node               string  // of a cluster, which answers; "" is the one that is asked
-	person             *person // answers what calls ask; nil if the command makes no calls
+	person             *person // answers questions of calls; nil if the command makes no calls
 }
 
 // capabilities are those that the command declares as a client. Without a terminal it can ask no one,
@@ -316,7 +316,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	}
 	logger, _ := newLog(a.stderr, c, "")
 	logger.Set(ownLog(c.Log))
-	a.note("starting %s of %s for this command alone; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
+	a.note("starting %s of %s only for this command; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
 	// events.file belongs to the running gateway.
 	records, err := app.OpenAudit(ctx, c, logger.Logger)
 	if err != nil {

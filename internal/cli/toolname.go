@@ -65,7 +65,7 @@ func (c *client) findTool(ctx context.Context, q app.ToolQuery) (app.ToolList, e
 }
 
 // resolve returns the id of the tool that a person named. A name that fits no tool is returned as it
-// is: the gateway's error says what is close to it.
+// is: the gateway's error names similar tools.
 func (c *client) resolve(ctx context.Context, name string) (string, error) {
 	if strings.Contains(name, "#") {
 		return name, nil // a whole id
@@ -75,12 +75,12 @@ func (c *client) resolve(ctx context.Context, name string) (string, error) {
 	case list.Total > 1:
 		return "", err
 	case err != nil || len(list.Tools) == 0:
-		return name, nil // the call itself says what is wrong
+		return name, nil // the call itself reports the fault
 	}
 	return list.Tools[0].ID, nil
 }
 
-// completionTimeout bounds what the Tab key waits for.
+// completionTimeout bounds the wait after the Tab key.
 const completionTimeout = time.Second
 
 // runningTools asks the gateway that runs, for shell completion. It starts nothing and says nothing:
@@ -104,7 +104,7 @@ func runningTools(a *process, ctx context.Context, t target, q app.ToolQuery) []
 	return list.Tools
 }
 
-// discard drops what is written to it.
+// discard drops all bytes that are written to it.
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }

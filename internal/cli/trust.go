@@ -106,7 +106,7 @@ func (f *foundConfig) approve(path string, data []byte) error {
 }
 
 // agree returns nil if the person agrees to the file, or has agreed before. It asks only if ask is
-// set and there is a terminal; otherwise the error says how to agree, and what would start.
+// set and there is a terminal; otherwise the error says how to agree, and which programs would start.
 func (f *foundConfig) agree(a *process, ctx context.Context, ask bool) error {
 	refused := f.check()
 	if refused == nil {
@@ -161,8 +161,8 @@ func absolutePath(path string) string {
 	return path
 }
 
-// whatStarts lists what a configuration would run and connect to. Variables stay as the file has
-// them, so that the list shows no secret.
+// whatStarts lists the programs that a configuration would run and the URLs that it would connect to.
+// Variables stay as the file has them, so that the list shows no secret.
 func whatStarts(path string, data []byte) (list []string) {
 	const none = "nothing that weir can read"
 	opts := config.Options{

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/web/api"
 )
 
-// A definitionSource compares what servers offer with weir.lock, in this process or in another one.
+// A definitionSource compares the definitions of servers with weir.lock, in this process or in another one.
 type definitionSource interface {
 	status(ctx context.Context) (*lockfile.Status, error)
 	accept(ctx context.Context, a lockfile.Acceptance) ([]lockfile.Difference, error)
@@ -139,7 +139,7 @@ The exit code is 1 if something differs.`,
 		},
 	}
 	t.lockFlags(cmd)
-	cmd.Flags().BoolVar(&findings, "findings", false, "show findings about definitions that do not differ, too")
+	cmd.Flags().BoolVar(&findings, "findings", false, "also show findings about definitions that do not differ")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -264,7 +264,7 @@ or resource template. Look first, with weir trust diff.`,
 	return cmd
 }
 
-// acceptances returns what the arguments name, as it is now. Without arguments that is everything.
+// acceptances returns the current definitions that the arguments name; without arguments, all of them.
 func acceptances(status *lockfile.Status, args []string) (list []lockfile.Acceptance, err error) {
 	if len(args) == 0 {
 		for _, s := range status.Servers {

@@ -158,7 +158,7 @@ func runUndo(a *process, ctx context.Context, c *changing, m *setup.Machine, n i
 	return errors.Join(showUndone(a, c, u), err)
 }
 
-// showUndone tells what an undo did to each file.
+// showUndone prints the effect of an undo on each file.
 func showUndone(a *process, c *changing, u *journal.Undone) error {
 	type fileJSON struct {
 		File  string   `json:"file"`

@@ -22,7 +22,7 @@ func whoamiCommand(a *process) *cobra.Command {
 		Short: "Show who the running gateway takes you for",
 		Long: `Show who the running gateway takes the caller for: the principal that your
 sessions, tasks and results belong to, the issuer of the token, and the groups,
-scopes and roles that rules look at. The token is that of WEIR_TOKEN or --token.`,
+scopes and roles that rules look at. The token is in WEIR_TOKEN or --token.`,
 		Example: "  weir whoami\n  weir whoami --url https://weir.example.com/mcp",
 		Args:    positional(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

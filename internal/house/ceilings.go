@@ -78,10 +78,7 @@ var (
 	wordCeilings = map[string]int{
 		"examples":         40,
 		"internal/app":     50,
-		"internal/cli":     30,
 		"internal/observe": 20,
-		"internal/queue":   40,
-		"internal/web":     50,
 	}
 
 	// importCeilings are for packages that put others together.

@@ -15,5 +15,5 @@
 // reach. After a crash, waiting tasks wait again and results stay readable. A task that was running
 // fails: its effects are unknown, so it is not run twice, unless it is idempotent.
 //
-// The package knows no protocol and not what a task does: PlaceOptions.Run does it.
+// The package knows neither protocols nor the work of a task: PlaceOptions.Run does the work.
 package queue

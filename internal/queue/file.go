@@ -106,7 +106,7 @@ func readLog(f io.Reader) (records []record, whole bool, err error) {
 	case err != nil:
 		return nil, false, err
 	case string(magic) != logMagic:
-		return nil, false, fmt.Errorf("this is no task log: it begins with %q", magic)
+		return nil, false, fmt.Errorf("this is no task log: it starts with %q", magic)
 	}
 	live := map[string]record{}
 	for {

@@ -12,7 +12,7 @@ import (
 )
 
 // loop deletes tasks that are over a bound, and ends tasks whose holder is gone. In a shared queue it
-// also tells the others what running tasks write.
+// also publishes the logs of running tasks to the other processes.
 func (q *Queue) loop() {
 	var tick <-chan time.Time
 	if q.shared {

@@ -139,7 +139,7 @@ func (p *Places) leave(w *waiter) {
 	}
 }
 
-// arrive frees what was reserved for a task. The caller holds mu.
+// arrive frees the room that was reserved for a task. The caller holds mu.
 func (p *Places) arrive(w *waiter) {
 	if w.coming {
 		w.coming = false

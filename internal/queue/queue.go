@@ -77,13 +77,13 @@ type Queue struct {
 	all   bool        // no task is in the store that is not in tasks
 }
 
-// task is what a process remembers of a task: neither payload nor result.
+// task is the part of a task that a process remembers: neither payload nor result.
 type task struct {
 	owner string
 	rev   uint64
 	rec   document
 	line  waiter
-	size  int64         // what it counts in bytes when it has ended
+	size  int64         // bytes that it counts when it has ended
 	run   *run          // while it is here
 	end   *record       // its end, while the store does not take it
 	ended chan struct{} // closed when the task has ended, or is gone
@@ -326,7 +326,7 @@ func (d *document) encode() (value []byte, ttl time.Duration, err error) {
 }
 
 // Submit puts a task into the line and returns when the store has it. The error is a *FullError,
-// ErrClosed, or what the store said, with ErrStore.
+// ErrClosed, or the error of the store, with ErrStore.
 func (q *Queue) Submit(s Spec) (Task, error) {
 	now := time.Now()
 	rec := document{record: record{

@@ -52,7 +52,7 @@ func (r *record) expired(now time.Time) bool {
 	return r.State.Final() && now.Sub(r.Ended) >= r.Retain
 }
 
-// told returns a record with what a run here has written since. The caller holds mu.
+// told returns a record with the log that a run here has written since. The caller holds mu.
 func (q *Queue) told(d document) *record {
 	if t := q.tasks[d.ID]; t != nil && t.run != nil && d.State == Running {
 		t.run.tell(&d.record)

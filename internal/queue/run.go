@@ -24,7 +24,7 @@ type attempt struct {
 func (p *Places) run(parent context.Context, job *Job, limit time.Duration) (json.RawMessage, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	// Closing the Places ends what runs.
+	// Closing the Places ends the running tasks.
 	stop := context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })
 	defer stop()
 	if limit > 0 {

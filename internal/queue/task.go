@@ -72,13 +72,13 @@ func (e *TimeoutError) Is(target error) bool { return target == errTimeout }
 type Spec struct {
 	// Owner is who may read and cancel the task.
 	Owner string
-	// Name is what kind of task it is, for people and metrics.
+	// Name is the kind of the task, for people and metrics.
 	Name string
-	// Payload is what Run needs. It must not change afterwards.
+	// Payload is the input of Run. It must not change afterwards.
 	Payload json.RawMessage
 	// Priority goes before order: a task with a higher one is taken first, but
 	// every eighth task taken is the one that has waited longest, so that none
-	// waits for ever. From -maxPriority to maxPriority; what is beyond counts as
+	// waits for ever. From -maxPriority to maxPriority; a value beyond counts as
 	// the bound.
 	Priority int
 	// Timeout bounds the execution, from its start. PlaceOptions.Timeout where zero,
@@ -97,7 +97,7 @@ type Spec struct {
 // maxPriority is the highest priority; the lowest is -maxPriority.
 const maxPriority = 8
 
-// Task is what is known of a submitted task at one moment.
+// Task is the state of a submitted task at one moment.
 type Task struct {
 	ID, Owner, Name string
 	State           State
@@ -143,7 +143,7 @@ type record struct {
 	Starts     int  `json:"starts,omitempty"`
 }
 
-// task is the record without what only the queue needs.
+// task returns the record without the members that only the queue needs.
 func (r *record) task() Task {
 	return Task{
 		ID: r.ID, Owner: r.Owner, Name: r.Name, State: r.State, Created: r.Created, Updated: r.Updated,
@@ -152,7 +152,7 @@ func (r *record) task() Task {
 	}
 }
 
-// size is what a kept task counts.
+// size is the number of bytes that a kept task counts.
 func (r *record) size() int64 {
 	return int64(len(r.Result) + len(r.Error) + len(r.LogTail) + 512)
 }

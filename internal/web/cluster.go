@@ -35,7 +35,7 @@ const (
 )
 
 // apart returns the status of a node that its store does not know, and whether a balancer should leave the node. It should
-// only while another node is better off: without its store, a node still serves what needs nothing of it.
+// only while another node is better off: without its store, a node still serves requests that do not need the store.
 func apart(n *cluster.Node) (status string, leave bool) {
 	switch joined, _ := cluster.Joined(n); {
 	case !cluster.Worse(n):
@@ -66,7 +66,7 @@ func newEndpoint(s *app.Store, path string, o streamable.ServerOptions) *endpoin
 	return e
 }
 
-// locating returns what finds the nodes of the sessions at a path.
+// locating returns the function that finds the nodes of the sessions at a path.
 func locating(node *cluster.Node, maxBody int64, room *memory.Pool) func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
 	return func(path string, kept *sessionid.Keeper, next http.Handler) http.Handler {
 		return states(node, maxBody, room, node.Sessions(cluster.Endpoint{
@@ -166,7 +166,7 @@ func elsewhere(node *cluster.Node) func(inc string, id jsonrpc.ID, w http.Respon
 	}
 }
 
-// otherOwner returns the node that owns what inc names, "" if that is this node or none.
+// otherOwner returns the node of an INC; "" for this node, or if there is none.
 func otherOwner(ctx context.Context, node *cluster.Node, inc string) (string, error) {
 	owner, err := cluster.Owner(ctx, node, inc)
 	if errors.Is(err, cluster.ErrGone) || owner == node.Inc() {

@@ -33,7 +33,7 @@ func mountConsole(mux *http.ServeMux, open *guard.Guard, c *config.Config) {
 	mux.Handle(console.Path+"/", open.Wrap(page))
 }
 
-// A viewed implements the interfaces of what viewers read on a Server.
+// A viewed implements the interfaces of api.Look on a Server.
 type viewed struct {
 	engine *app.Engine
 	server *Server
@@ -166,7 +166,7 @@ func hostOf(name string, known map[string]*api.Computer) (host, server string, o
 
 // Search implements api.Catalog.
 func (s *viewed) Search(ctx context.Context, kind primitive.Kind, query string, n int) []catalog.Card {
-	// agents see the error; the console shows what was found
+	// agents see the error; the console shows the findings
 	cards, _, _ := s.engine.Views.Of(ctx).Search(ctx, kind, query, n)
 	return cards
 }
@@ -245,7 +245,7 @@ func (s *viewed) Open(ctx context.Context, principal, handle string) (api.Kept, 
 type opened struct {
 	*app.KeptResult
 	s    *viewed
-	rows memory.Hold // of what Rows returns
+	rows memory.Hold // of the result of Rows
 }
 
 // Close implements api.Kept.

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// gate checks requests, or adds to them what handlers need, before they reach a handler.
+// gate checks a request, or adds values that handlers need, before a handler gets it.
 type gate struct {
 	name string
 	// pass returns the request for the next gate. ok is false if the gate has answered the request.

@@ -84,7 +84,7 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 	}
 }
 
-// shownIn says what a client sees of the tools in a mode.
+// shownIn describes how a client sees the tools in a mode.
 func shownIn(mode string) string {
 	switch config.Mode(mode) {
 	case config.ModeProxy:

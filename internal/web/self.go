@@ -16,7 +16,7 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// self is what this node tells the other nodes of itself.
+// self is the state that this node publishes to the other nodes.
 type self struct {
 	calls atomic.Int64 // POST requests in flight
 
@@ -26,7 +26,7 @@ type self struct {
 	cpu  time.Duration // until then
 }
 
-// tell returns what the node is and does now. One goroutine may call it.
+// tell returns the current state of the node. Only one goroutine may call it.
 func (s *self) tell(f *Server) cluster.Self {
 	if c := f.engine.Config(); c != s.conf {
 		s.conf, s.hash = c, config.CommonHash(c)

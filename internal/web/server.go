@@ -74,8 +74,8 @@ type Server struct {
 	presence presence
 	signIns  *signin.Pages // made by the first Apply
 	desk     *api.Desk     // operators' tokens, which a reload does not end
-	machine  api.Machine   // what operators change; without members no file
-	token    string        // opens /mcp, in addition to what auth says
+	machine  api.Machine   // operations of operators; without members they change no file
+	token    string        // opens /mcp, in addition to the tokens of auth
 	callers  *access.Authenticator
 	streams  guard.Streams // end with the credentials of their callers
 
@@ -207,7 +207,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(f.guardOptions(c, &config.Auth{}))
 	behind := guard.New(closed)
-	pages := closed // what the console's page asks, whose person may have signed in
+	pages := closed // for requests of the console's page, whose person may have signed in
 	pages.Login = f.loggedIn(c.PublicURL)
 	console := guard.New(pages)
 	mux := f.mux(c, open, behind, auth.Required())
@@ -238,7 +238,7 @@ func admitToMetrics(auth config.Auth) func(id *identity.Identity) error {
 			if id.Issuer != "" {
 				return mcp.Errorf(mcp.KindPermissionDenied, "/metrics tells of all callers: %q needs the role operator (auth.roles.operator)", principal)
 			}
-			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for single agents: /metrics tells of all of them; metrics: true beside auth.tokens[].agents opens it", principal)
+			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for single agents: /metrics has figures of all agents; metrics: true next to auth.tokens[].agents opens it", principal)
 		}
 		return nil
 	}
@@ -248,15 +248,15 @@ func admitToMetrics(auth config.Auth) func(id *identity.Identity) error {
 func admitToAll(auth config.Auth) func(id *identity.Identity) error {
 	return func(id *identity.Identity) error {
 		if principal := id.Principal; auth.MetricsOnly(principal) {
-			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is for /metrics alone: auth.tokens[].agents says what else a token with metrics: true opens", principal)
+			return mcp.Errorf(mcp.KindPermissionDenied, "the token of %q is only for /metrics: auth.tokens[].agents says what else a token with metrics: true opens", principal)
 		}
 		return nil
 	}
 }
 
 // mux routes requests. All paths are behind the closed guard except: the page and scripts, which
-// show strangers only what runs here; the liveness answer; and the hub and table URLs, which check
-// credentials of their own.
+// show strangers only name, version and URL; the liveness answer; and the hub and table URLs, which
+// check credentials of their own.
 func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	all := f.wholly(closed)

@@ -135,7 +135,7 @@ func (g *Listener) Close() error {
 	return g.TCPListener.Close()
 }
 
-// accepting returns what an http.Server accepts from.
+// accepting returns the listener that an http.Server accepts from.
 func (g *Listener) accepting() net.Listener {
 	if g.secured == nil {
 		return g

@@ -31,7 +31,7 @@ const operator = "operator"
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 64 << 10
 
-// Options are what an API needs of its gateway.
+// Options connect an API with its gateway.
 type Options struct {
 	// Servers are the servers of the gateway.
 	Servers Servers
@@ -43,14 +43,14 @@ type Options struct {
 	Elsewhere Elsewhere
 	// Machine changes the configuration and the machine.
 	Machine Machine
-	// Definitions compare what servers offer with weir.lock.
+	// Definitions compare the definitions of servers with weir.lock.
 	Definitions Definitions
 	// Settings returns the configuration in effect: the keys that start with key, without defaults if
 	// set is true. Its answers have no secret. Nil: the gateway tells none.
 	Settings func(key string, set bool) (file string, all []Setting)
 	// Audit is the audit log; nil: there is none.
 	Audit Audit
-	// Changed records what a command does with a credential; nil: there is no audit log.
+	// Changed records a command's change of a credential; nil: there is no audit log.
 	Changed func(ctx context.Context, c audit.CredentialChange) error
 	// Key is the operator's key, which callers on this machine show; "" admits no key.
 	Key identity.Secret
@@ -66,8 +66,8 @@ type Options struct {
 	// Operates reports whether a principal of Tokens is an operator. A principal whose identity has
 	// the role is one as well. Nil admits only by role.
 	Operates func(principal string) bool
-	// Operated is told of operations: of which kind, the decision about an approval, and what it was
-	// about. It may be nil.
+	// Operated records an operation: its kind, the decision about an approval, and the server, the tool
+	// and the detail that it was about. It may be nil.
 	Operated func(ctx context.Context, kind audit.Kind, decision, server, tool, detail string)
 	// Calls serves messages of MCP, as /mcp does; nil answers 404.
 	Calls http.Handler
@@ -81,7 +81,7 @@ type Options struct {
 	Usage func(ctx context.Context, own bool) UsageOfNodes
 	// Events has the events of all gateways that share a store; nil: there is no stream of them.
 	Events Events
-	// Look is what viewers read.
+	// Look has the sources of the answers for viewers.
 	Look Look
 	// Desk gives the tokens of operators for codes; nil makes one that ends with the API.
 	Desk *Desk
@@ -173,7 +173,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ownerKey is the key of what owner reads.
+// ownerKey is the context key of the value that owner reads.
 type ownerKey struct{}
 
 // owner reports whether the caller is the user who runs the gateway, by the operator's key or by a
@@ -232,8 +232,8 @@ func (all methods) of(method string) *route {
 	return nil
 }
 
-// right returns what a caller needs for a method. A method that the path does not have needs what the
-// first one needs, so that others learn nothing.
+// right returns the right that a caller needs for a method. A method that the path does not have needs
+// the right of the first one, so that others learn nothing.
 func (all methods) right(method string) right {
 	if r := all.of(method); r != nil {
 		return r.right

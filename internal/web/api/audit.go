@@ -95,7 +95,7 @@ func auditQuery(given url.Values) (q audit.Query, err error) {
 }
 
 func noAudit() error {
-	return mcp.Errorf(mcp.KindNotFound, "this gateway keeps no audit log; audit.dir of its configuration begins one")
+	return mcp.Errorf(mcp.KindNotFound, "this gateway keeps no audit log; audit.dir of its configuration starts one")
 }
 
 // maxChanges bounds the changes of one message.

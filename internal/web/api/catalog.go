@@ -186,21 +186,21 @@ type whyAnswer struct {
 	Cosine *float64 `json:"cosine,omitempty"`
 }
 
-// whyWord is what one word of the query adds.
+// whyWord is the part of one word of the query in a score.
 type whyWord struct {
 	Word string `json:"word"`
 	// Through is the term of the entry that the word met: itself, its stem or a related word.
 	Through string `json:"through,omitempty"`
 	// Share is the part of the best entry's lexical score, from 0 to 1.
 	Share float64 `json:"share"`
-	// Match says what Through is to the word: the same word, another form of it, a synonym, or a word
+	// Match is the relation of Through to the word: the same word, another form of it, a synonym, or a word
 	// related to it.
 	Match search.Match `json:"match,omitempty"`
 	// Fields says where the entry has it; their shares add up to Share.
 	Fields []whyField `json:"fields,omitempty"`
 }
 
-// whyField is what one field of an entry adds for a word.
+// whyField is the part of one field of an entry in the score of a word.
 type whyField struct {
 	Field  string  `json:"field"`
 	Weight float64 `json:"weight"` // of one occurrence; 1 in the description

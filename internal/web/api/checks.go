@@ -18,22 +18,22 @@ type Checks interface {
 	// at all. It takes some seconds. A call while another one runs is an error. The ID of a finding about a
 	// client starts with "client-".
 	Doctor(ctx context.Context, name string) ([]Finding, error)
-	// Mend looks again, and does what a finding mends if that is still what the caller has seen. An error
-	// says that nothing has changed; Mended.Failed tells what failed after a change.
+	// Mend looks again, and mends a finding if it is still as the caller has seen it. An error
+	// says that nothing has changed; Mended.Failed has the steps that failed after a change.
 	Mend(ctx context.Context, m Mending) (Mended, error)
 }
 
-// A Mending names a finding and what it mends, as the caller has seen them.
+// A Mending names a finding and its repair, as the caller has seen them.
 type Mending struct {
 	ID    string `json:"id"`
 	Thing string `json:"thing"`
 	Mends string `json:"mends"`
 }
 
-// Mended is what was done about a finding.
+// Mended is the outcome of a repair.
 type Mended struct {
 	Mends string `json:"mends"`
-	// Operation is the number for weir undo; 0 for what has no way back.
+	// Operation is the number for weir undo; 0 if there is no way back.
 	Operation int `json:"operation,omitempty"`
 	// Failed says which later step failed. The change stands, and Operation takes it back.
 	Failed string `json:"failed,omitempty"`
@@ -50,7 +50,7 @@ type Finding struct {
 	Fix   string `json:"fix,omitempty"`
 	// Lines are the last lines of a program's output.
 	Lines []string `json:"lines,omitempty"`
-	// Mends says what weir doctor --fix would change; "" if a person has to mend it.
+	// Mends is the change that weir doctor --fix would make; "" if a person has to mend it.
 	Mends string `json:"mends,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type checkup struct{ o *Options }
 // routes are the routes of operators that look at the machine.
 func (a *checkup) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: "doctor", right: mayOperate, summary: "What weir doctor finds, within some seconds", query: []parameter{{"name", "a server or a client to look at alone"}}, answer: findings{}, serve: a.doctor},
+		{method: http.MethodGet, path: "doctor", right: mayOperate, summary: "The findings of weir doctor, within some seconds", query: []parameter{{"name", "the only server or client to look at"}}, answer: findings{}, serve: a.doctor},
 		{method: http.MethodPost, path: "doctor/fix", right: mayOperate, summary: "Do what a finding of the doctor says that it mends", body: Mending{}, answer: Mended{}, serve: a.mend},
 		{method: http.MethodGet, path: "config", right: mayOperate, summary: "The configuration in effect, with its secrets hidden, and where each value comes from", answer: configAnswer{},
 			query: append([]parameter{{"key", "only keys that start with it"}, {"set", "1: without defaults"}}, paged...), serve: a.config},
@@ -107,7 +107,7 @@ func (a *checkup) mend(w http.ResponseWriter, r *http.Request) error {
 	case checks == nil:
 		return mcp.Errorf(mcp.KindNotFound, "this gateway has no configuration file to look at")
 	case given.ID == "" || given.Thing == "" || given.Mends == "":
-		return mcp.Errorf(mcp.KindInvalidParams, "id, thing and mends must be those of a finding that says what it mends")
+		return mcp.Errorf(mcp.KindInvalidParams, "id, thing and mends must be copied from a finding with mends")
 	case ofClient(Finding{ID: given.ID}) && !owner(r.Context()):
 		return mcp.Errorf(mcp.KindPermissionDenied, "this changes a file of the user who runs the gateway: open the console with weir open, or run weir doctor --fix on that machine, as that user")
 	}

@@ -12,7 +12,7 @@ import (
 
 // Clients are the MCP clients of the user who runs the gateway. The methods are called concurrently.
 // Each change can be taken back by weir undo. An error says that nothing has changed; Edited.Failed
-// tells what failed after a change. No answer has a secret.
+// has the steps that failed after a change. No answer has a secret.
 type Clients interface {
 	// Found returns the clients on the machine.
 	Found(ctx context.Context) ([]Client, error)
@@ -59,7 +59,7 @@ type Wiring struct {
 type Wired struct {
 	Edited
 	Files []WiredFile `json:"files"`
-	// Advice says what to do in clients, so that they read their files again.
+	// Advice has the steps in clients after which they read their files again.
 	Advice []string `json:"advice"`
 }
 

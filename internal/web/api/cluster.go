@@ -29,7 +29,7 @@ type ClusterStatus struct {
 	Nodes []ClusterNode `json:"nodes"` // by name
 	// Servers are those with scope: cluster, by name.
 	Servers []ClusterServer `json:"servers"`
-	// Warnings say what nodes do not agree about.
+	// Warnings name settings about which the nodes do not agree.
 	Warnings []string `json:"warnings"`
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// Definitions compare what servers offer with weir.lock.
+// Definitions compare the definitions of servers with weir.lock.
 type Definitions interface {
 	Status() *lockfile.Status
-	// Accept writes to the lock what the operator has seen. The error is an *mcp.Error, or one of the
+	// Accept writes the definitions that the operator has seen to the lock. The error is an *mcp.Error, or one of the
 	// file.
 	Accept(ctx context.Context, a lockfile.Acceptance) ([]lockfile.Difference, error)
 }

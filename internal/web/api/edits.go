@@ -24,7 +24,7 @@ var ErrPublished = errors.New("the registry has another answer for this server t
 
 // Edits change the servers of the configuration file. The methods are called concurrently. Each
 // change is for the file with the given tag, waits until the gateway uses the new file, and can be
-// taken back by weir undo. An error says that nothing has changed; Edited.Failed tells what failed
+// taken back by weir undo. An error says that nothing has changed; Edited.Failed has the steps that failed
 // after a change. No answer has a secret.
 type Edits interface {
 	// Entry returns the entry of a server.
@@ -48,7 +48,7 @@ type Registry interface {
 	Search(ctx context.Context, words string) (Published, error)
 }
 
-// A Machine is what operators change of the gateway's machine. A member may be nil.
+// A Machine has the operations by which operators change the gateway's machine. A member may be nil.
 type Machine struct {
 	Edits    Edits
 	Registry Registry
@@ -102,12 +102,12 @@ type amendment struct {
 // Edited is a change of the configuration, or the plan of one.
 type Edited struct {
 	File    string          `json:"file"`
-	Tag     string          `json:"tag"` // of the file and of what the registry answered, for If-Match
+	Tag     string          `json:"tag"` // of the file and the answer of the registry, for If-Match
 	Adds    []PlannedServer `json:"adds"`
 	Stay    []PlannedServer `json:"stay"`    // servers that weir does not take
 	Secrets []string        `json:"secrets"` // names that go into the store
 	Notes   []string        `json:"notes"`
-	// Questions are what a server of the registry needs. A plan whose needed ones have no answer adds
+	// Questions are the settings that a server of the registry needs. A plan with a required one unanswered adds
 	// nothing.
 	Questions []Question `json:"questions,omitempty"`
 	// Operation is the number for weir undo; 0 for a plan, for a change of nothing, and for an undo that
@@ -142,7 +142,7 @@ type PlannedServer struct {
 // An editor serves the paths that change the configuration.
 type editor struct{ o *Options }
 
-// edits returns what changes the configuration.
+// edits returns the routes that change the configuration.
 func (a *editor) edits() (Edits, error) {
 	if e := a.o.Machine.Edits; e != nil {
 		return e, nil
@@ -233,7 +233,7 @@ func (a *editor) edit(w http.ResponseWriter, r *http.Request, what string, chang
 	return write(w, done)
 }
 
-// told returns what the audit log says of a change.
+// told returns the detail of a change for the audit log.
 func (e *Edited) told(what string) string {
 	if e.Failed != "" {
 		return what + "; a later step failed: " + text.Line(e.Failed, 300)

@@ -39,7 +39,7 @@ type artifactsAnswer struct {
 	Page      page   `json:"page"`
 }
 
-// artifacts serves artifacts: what is kept for the viewer.
+// artifacts serves artifacts: the results that are kept for the viewer.
 func (a *API) artifacts(w http.ResponseWriter, r *http.Request) error {
 	p, err := pageOf(r, maxLimit)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	// defaultLines and maxLines bound the lines of one answer.
 	defaultLines = 200
 	maxLines     = 100_000
-	// writeTime bounds the time in which a reader takes what was written.
+	// writeTime bounds the time in which a reader takes a written part.
 	writeTime = 20 * time.Second
 	// followPause is the time in which lines are gathered for one write.
 	followPause = 20 * time.Millisecond

@@ -22,7 +22,8 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// Look is what viewers of the gateway read. A viewer may be any caller who may use the whole gateway.
+// Look has the sources of the answers for viewers of the gateway. A viewer may be any caller who may use
+// the whole gateway.
 type Look struct {
 	Gateway   Gateway
 	Catalog   Catalog
@@ -34,7 +35,7 @@ type Look struct {
 	// Guard refuses requests of callers who may not use the whole gateway, and sets the identity of
 	// the others. Nil refuses all.
 	Guard func(next http.Handler) http.Handler
-	// Patience is the time that a viewer has to read what it is sent, before it is disconnected; 0
+	// Patience is the time that a viewer has to read an answer, before it is disconnected; 0
 	// means 10 s.
 	Patience time.Duration
 }
@@ -72,7 +73,7 @@ type Artifacts interface {
 	// List returns the principal's artifacts, newest first.
 	List(principal string) []artifact.Held
 	// View returns the part of an artifact that a selector of tool_view selects. Its error is shown
-	// to the viewer; it is of mcp.KindOverloaded if there is no room for what the view holds.
+	// to the viewer; it is of mcp.KindOverloaded if there is no room for the bytes of the view.
 	View(ctx context.Context, principal, handle string, selector json.RawMessage) (Excerpt, error)
 	// Open opens an artifact, whole. Its error is shown to the viewer; it is of mcp.KindOverloaded if
 	// the principal reads too many at once.
@@ -143,7 +144,7 @@ type Upstream struct {
 	Pid       int    `json:"pid,omitempty"`
 	Differs   int    `json:"differs,omitempty"` // definitions that differ from weir.lock
 	Held      int    `json:"held,omitempty"`    // entries that are hidden until they are accepted
-	// CardTokens is what the cards of its tools cost an agent that reads all of them.
+	// CardTokens is the cost in tokens of an agent that reads the cards of all its tools.
 	CardTokens int `json:"card_tokens"`
 	// P50 and P95 are the durations within which half of its calls and 95 of 100 ended, of the last
 	// calls that the viewer may see; absent without one.
@@ -188,7 +189,7 @@ type Member struct {
 	Proven    bool      `json:"proven"`
 }
 
-// Computer is a Computer and what it offers.
+// Computer is a Computer and its servers and tools.
 type Computer struct {
 	Name    string           `json:"name"`
 	Servers []ComputerServer `json:"servers"`
@@ -356,7 +357,7 @@ func (a *API) offices(w http.ResponseWriter, r *http.Request) error {
 	return write(w, officesAnswer{o, p, computers})
 }
 
-// me says who a viewer is and what the viewer may do.
+// me returns the identity and the rights of a viewer.
 type me struct {
 	Principal string   `json:"principal"`
 	Roles     []string `json:"roles"`

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-mcp/weir/internal/policy/approval"
 )
 
-// A right is what a caller needs for a route.
+// A right is the permission that a caller needs for a route.
 type right string
 
 const (
@@ -40,7 +40,7 @@ type route struct {
 // nodeQuery names the node of a cluster that answers.
 var nodeQuery = parameter{"node", "the name or the INC of the node of a cluster that answers; the one that is asked without it"}
 
-// A parameter is one of the query. Its name is the first, what it means the second.
+// A parameter is a parameter of the query: its name and its meaning.
 type parameter [2]string
 
 // routes returns the table of all routes. Those of viewers and operators take the parameter node, except the common
@@ -85,7 +85,7 @@ func (a *API) lookRoutes() []route {
 		get("catalog/entry", "All of one entry", entryAnswer{}, a.entry, id),
 		get("catalog/why", "Why an entry has its rank for a query", whyAnswer{}, a.why, id, query),
 		get("calls", "The history of calls, the newest first, without arguments and results", callsAnswer{}, a.calls,
-			parameter{"session", "only calls of this session"}, parameter{"principal", "only calls of this principal"}, parameter{"server", "only calls of this server"}, parameter{"tool", "only calls of tools whose id begins so"},
+			parameter{"session", "only calls of this session"}, parameter{"principal", "only calls of this principal"}, parameter{"server", "only calls of this server"}, parameter{"tool", "only calls of tools whose id starts with it"},
 			parameter{"errors", "1: only calls that ended with an error"}, parameter{"before", "only calls before the one with this id"}, parameter{"limit", "the number of calls"}),
 		stream,
 		get("figures", "Calls, errors, tokens and durations of the last day, in steps of five minutes", figuresAnswer{}, a.figures),

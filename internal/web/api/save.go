@@ -94,7 +94,7 @@ func (s saver) save(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// failed returns the error for what cannot be read: of KindOverloaded, if it is, and else of the
+// failed returns the error for a result that cannot be read: of KindOverloaded, if it is, and else of the
 // kind.
 func failed(w http.ResponseWriter, kind mcp.Kind, err error) error {
 	if of, _ := mcp.KindOf(err); of == mcp.KindOverloaded {
@@ -104,7 +104,7 @@ func failed(w http.ResponseWriter, kind mcp.Kind, err error) error {
 	return mcp.Errorf(kind, "%s", clip(err.Error(), maxError))
 }
 
-// sendFile answers with what write writes. A browser saves it and never shows it as a page.
+// sendFile answers with the output of write as a file. A browser saves it and never shows it as a page.
 func sendFile(w http.ResponseWriter, r *http.Request, mediaType string, write func(io.Writer) error) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
@@ -131,7 +131,7 @@ type slowWriter struct {
 	ended   func() error // why the request has no more rights, such as a token that was removed
 }
 
-// maxPart bounds what is written with one deadline.
+// maxPart bounds the bytes that are written with one deadline.
 const maxPart = 256 << 10
 
 // Write implements io.Writer.

@@ -42,7 +42,7 @@ function effective(context) {
   const again = (change, more) => context.run(async () => { Object.assign(conf, change); await settings(more); context.draw(); });
   const { settings: all, page } = conf.answer;
   return card('Configuration in effect', el('div', { class: 'controls' },
-    el('input', { type: 'search', id: 'setting', placeholder: 'key, such as mcpServers.files', 'aria-label': 'Only keys that begin so', autocomplete: 'off', maxlength: '200', value: conf.key,
+    el('input', { type: 'search', id: 'setting', placeholder: 'key, such as mcpServers.files', 'aria-label': 'Only keys that start with this text', autocomplete: 'off', maxlength: '200', value: conf.key,
       input: (event) => { const key = event.target.value.trim(); clearTimeout(timer); timer = setTimeout(() => again({ key }), 150); } }),
     el('label', {}, el('input', { type: 'checkbox', id: 'defaults', checked: !conf.set, change: (event) => again({ set: !event.target.checked }) }), ' with defaults'),
     el('span', { class: 'soft', role: 'status' }, countText(page.total, 'key'))),
