@@ -35,5 +35,5 @@ func TestConfigShow(t *testing.T) {
 	if got.File != file || len(got.Settings) != 2 || got.Settings[0].Value != "127.0.0.1:0" || got.Settings[0].Line != 1 || got.Settings[1].Origin != "file" {
 		t.Errorf("the JSON has %v", got)
 	}
-	weir(t, "config", "show", "--config", file, "nothing").want(t, exitUsage, "begins with nothing")
+	weir(t, "config", "show", "--config", file, "nothing").want(t, exitUsage, "starts with nothing")
 }
