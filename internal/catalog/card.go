@@ -49,8 +49,10 @@ type Card struct {
 	Kind        primitive.Kind
 	Namespace   string
 	HasSchema   bool
+	Signature   string // of a tool whose arguments fit: see Entry.signature
 	CostHint    float64
 	SideEffects bool
+	Undeclared  bool // its server does not say whether it has side effects, and its name says that it reads
 	Safety      string
 	Score       float64 // set by the ranking; in JSON only
 
@@ -61,7 +63,9 @@ type Card struct {
 // Render returns the card as one line for the model:
 //
 //	id (kind) — description [tag1, tag2] cost=0.30 side-effects
+//	id (owner, repo, state?) → rows — description undeclared
 //
+// A tool with a signature has it in place of its kind.
 // It does not include the score, so that equal cards have equal bytes.
 func (c *Card) Render() string {
 	return string(c.AppendRender(nil))
@@ -70,9 +74,13 @@ func (c *Card) Render() string {
 // AppendRender appends the result of Render to dst.
 func (c *Card) AppendRender(dst []byte) []byte {
 	dst = append(dst, c.ID...)
-	dst = append(dst, " ("...)
-	dst = append(dst, c.Kind...)
-	dst = append(dst, ')')
+	if c.Signature != "" {
+		dst = append(append(dst, ' '), c.Signature...)
+	} else {
+		dst = append(dst, " ("...)
+		dst = append(dst, c.Kind...)
+		dst = append(dst, ')')
+	}
 	if c.Description != "" {
 		dst = append(dst, " — "...)
 		dst = append(dst, c.Description...)
@@ -91,7 +99,10 @@ func (c *Card) AppendRender(dst []byte) []byte {
 		dst = append(dst, " cost="...)
 		dst = strconv.AppendFloat(dst, c.CostHint, 'f', 2, 64)
 	}
-	if c.SideEffects {
+	switch {
+	case c.Undeclared:
+		dst = append(dst, " undeclared"...)
+	case c.SideEffects:
 		dst = append(dst, " side-effects"...)
 	}
 	return dst
@@ -119,10 +130,17 @@ func (c *Card) AppendJSON(dst []byte, withScore bool) []byte {
 	dst = rawjson.AppendString(dst, c.Namespace)
 	dst = append(dst, `,"has_schema":`...)
 	dst = strconv.AppendBool(dst, c.HasSchema)
+	if c.Signature != "" {
+		dst = append(dst, `,"signature":`...)
+		dst = rawjson.AppendString(dst, c.Signature)
+	}
 	dst = append(dst, `,"cost_hint":`...)
 	dst = strconv.AppendFloat(dst, c.CostHint, 'g', -1, 64)
 	dst = append(dst, `,"side_effects":`...)
 	dst = strconv.AppendBool(dst, c.SideEffects)
+	if c.Undeclared {
+		dst = append(dst, `,"undeclared":true`...)
+	}
 	dst = append(dst, `,"safety":`...)
 	dst = rawjson.AppendString(dst, c.Safety)
 	if withScore {

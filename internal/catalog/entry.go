@@ -481,9 +481,13 @@ func (e *Entry) buildCard() {
 		HasSchema:   schema != "" && schema != "{}",
 		CostHint:    e.cost,
 		SideEffects: e.Kind == primitive.KindTool && !e.ReadOnly,
+		Signature:   e.signature(),
 		Safety:      safetyOf(e.Tags),
 	}
-	description := e.Description
+	if e.Card.SideEffects && absent(member(e.Annotations, "readOnlyHint")) && absent(member(e.Annotations, "destructiveHint")) && e.reads() {
+		e.Card.SideEffects, e.Card.Undeclared = false, true
+	}
+	description := withoutJunk(e.Description)
 	if collapse(description) == "" {
 		description = e.Title
 	}

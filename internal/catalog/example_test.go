@@ -30,7 +30,7 @@ func Example() {
 	fmt.Println(c.Nearest("github:create_isue", 1))
 	// Output:
 	// 1 tool, 0 findings
-	// github:create_issue@1.4.0 (tool) — Creates an issue in a repository. side-effects
+	// github:create_issue@1.4.0 (repo) — Creates an issue in a repository. side-effects
 	// github.create_issue
 	// arguments of github:create_issue@1.4.0 are invalid: /repo: must be string, got number
 	// [github:create_issue@1.4.0]

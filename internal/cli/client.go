@@ -192,12 +192,15 @@ type card struct {
 	Kind        string   `json:"kind"`
 	Namespace   string   `json:"namespace"`
 	CostHint    float64  `json:"cost_hint"`
+	Signature   string   `json:"signature"`
 	SideEffects bool     `json:"side_effects"`
+	Undeclared  bool     `json:"undeclared"`
 }
 
 // render returns the card in the form that agents read.
 func (c card) render() string {
-	full := catalog.Card{ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Kind: primitive.Kind(c.Kind), Namespace: c.Namespace, CostHint: c.CostHint, SideEffects: c.SideEffects}
+	full := catalog.Card{ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags, Kind: primitive.Kind(c.Kind), Namespace: c.Namespace, CostHint: c.CostHint,
+		Signature: c.Signature, SideEffects: c.SideEffects, Undeclared: c.Undeclared}
 	return full.Render()
 }
 

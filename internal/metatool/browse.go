@@ -68,13 +68,14 @@ func (g *Gateway) browse(ctx context.Context, c *dispatch.Call) (json.RawMessage
 }
 
 func (g *Gateway) browseQuery(ctx context.Context, c *dispatch.Call, query string, topK int) json.RawMessage {
-	if topK == 0 {
-		topK = DefaultTopK
-	}
+	n := cmp.Or(topK, DefaultTopK)
 	s := g.opts.Upstreams.Snapshot()
-	cards, hint, err := s.Search(ctx, browsed(c.Verb), query, topK)
+	cards, hint, err := s.Search(ctx, browsed(c.Verb), query, n)
 	if err != nil {
 		g.opts.Logger.DebugContext(ctx, "ranked by words alone", "session", sessionOf(c).tag, "err", g.opts.Redactor.Redact(err.Error()))
+	}
+	if hint != "" && topK == 0 {
+		cards = cards[:min(len(cards), weakCards)]
 	}
 	none := cmp.Or(hint, "No "+string(browsed(c.Verb))+" matches") + `. Path "/" shows what there is.`
 	return g.cardsResult(c, cardsAnswer{from: s.Catalog, cards: cards, scored: true, hint: hint, none: none, whole: true})
@@ -82,12 +83,13 @@ func (g *Gateway) browseQuery(ctx context.Context, c *dispatch.Call, query strin
 
 // A card is shown if its score is at least closeShare of the best score; most tools below that
 // share only a word with the query. If the best card matches less than closeFit of the query,
-// scores mean little and all cards are shown. If it matches less than weakFit, the answer says so; see
+// scores mean little, and the first weakCards are shown. If it matches less than weakFit, the answer says so; see
 // hintOf.
 const (
 	closeShare = .4
 	closeFit   = .4
 	weakFit    = .3
+	weakCards  = 8
 )
 
 // nearest follows the hint that precedes cards. aboveAre follows the hint that comes after them, so that a

@@ -15,13 +15,13 @@ func TestBrowse(t *testing.T) {
 	h := newHarness(t, Options{})
 	read, drop := h.ID(t, "files", "read_file"), h.ID(t, "files", "drop")
 	for _, tt := range []struct{ arguments, want string }{
-		{`{"query":"read a file"}`, read + " (tool) — Read a file from disk. [read-only]"},
+		{`{"query":"read a file"}`, read + " (path, limit?) — Read a file from disk. [read-only]"},
 		{`{"query":"delete a file","top_k":1}`, drop + " (tool) — Delete a file. [destructive] side-effects"},
-		{`{"path":"/files"}`, drop + " (tool) — Delete a file. [destructive] side-effects\n" + read + " (tool) — Read a file from disk. [read-only]"},
+		{`{"path":"/files"}`, drop + " (tool) — Delete a file. [destructive] side-effects\n" + read + " (path, limit?) — Read a file from disk. [read-only]"},
 		{`{"query":"delete a file","top_k":1.0}`, drop + " (tool) — Delete a file. [destructive] side-effects"},
 		{`{"path":"/files","top_k":1}`, drop + " (tool) — Delete a file. [destructive] side-effects"},
-		{`{"path":"/files/read_file"}`, read + " (tool) — Read a file from disk. [read-only]"},
-		{`{"query":null,"path":"/files/read_file"}`, read + " (tool) — Read a file from disk. [read-only]"},
+		{`{"path":"/files/read_file"}`, read + " (path, limit?) — Read a file from disk. [read-only]"},
+		{`{"query":null,"path":"/files/read_file"}`, read + " (path, limit?) — Read a file from disk. [read-only]"},
 		{`{"query":"zzzzqqqq"}`, `No tool has "zzzzqqqq"; ask in English. Path "/" shows what there is.`},
 	} {
 		s := h.Tool(t, ToolBrowse, tt.arguments)

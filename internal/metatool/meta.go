@@ -76,7 +76,7 @@ const (
 		promptGetSchema + `,"annotations":{"readOnlyHint":true}}`
 
 	browseTool = `{"name":"tool_browse","description":"Find tools. Ask by query, in English, 2 to 6 words: verb, object, product (\"create issue jira\"), or walk the catalog by path. ` +
-		`Answers one card a line: tool_id (kind) — what it does [tags]. Schemas come with dry_run of tool_execute.","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
+		`Answers one card a line: tool_id (arguments, optional?) — what it does [tags]. dry_run of tool_execute answers the schema.","inputSchema":` + browseSchema + `,"annotations":{"readOnlyHint":true}}`
 	executeText = `{"name":"tool_execute","description":"Run a tool by its tool_id, whole, with the part after #. Its own arguments go into args. Not sure which? dry_run true with args {} answers its schema and runs nothing.`
 	executeTool = executeText + ` A long result comes back as a summary and a handle for tool_view.","inputSchema":` + executeSchema + `}`
 	// The text for gateways without tool_view, which hold nothing back.
