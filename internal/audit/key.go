@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/hmac"
@@ -14,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
 // Keys sign a log, and hash arguments. Both come from one text.
@@ -158,11 +160,33 @@ const (
 const maxArgs = 64 << 10
 
 // Arguments returns arguments for Record.Args. redact removes secrets from a JSON value. The result
-// is a copy, and JSON whatever args are.
-func (k Keys) Arguments(form Form, args []byte, redact func([]byte) []byte) []byte {
+// is a copy, and JSON whatever args are. The copies of large arguments are bytes of the call of ctx; see
+// memory.Take for it and its errors.
+func (k Keys) Arguments(ctx context.Context, form Form, args []byte, redact func([]byte) []byte) ([]byte, error) {
 	if len(args) == 0 || form == FormNone {
-		return nil
+		return nil, nil
 	}
+	if len(args) > maxArgs {
+		room := rawjson.CanonicalRoom(args)
+		if form != FormHash {
+			room += shownCopies * int64(len(args))
+		}
+		if err := memory.Take(ctx, room); err != nil {
+			return nil, err
+		}
+		defer memory.Give(ctx, room)
+	}
+	return k.arguments(form, args, redact), nil
+}
+
+// shownCopies is how many more copies are made of arguments that are not only hashed.
+const shownCopies = 3
+
+// Unread returns Record.Args for arguments that there is no room to read: the HMAC of their bytes, not of their
+// canonical form.
+func (k Keys) Unread(args []byte) []byte { return rawjson.Quote(k.Digest(args)) }
+
+func (k Keys) arguments(form Form, args []byte, redact func([]byte) []byte) []byte {
 	if form == FormHash {
 		return k.hashed(args)
 	}

@@ -25,7 +25,7 @@ func TestHostileArguments(t *testing.T) {
 	same := func(b []byte) []byte { return b }
 	for _, args := range hostile {
 		for _, form := range []Form{FormNone, FormHash, FormRedacted, FormFull} {
-			l.Add(&Record{Kind: Begin, Args: k.Arguments(form, []byte(args), same)})
+			l.Add(&Record{Kind: Begin, Args: arguments(t, k, form, []byte(args), same)})
 		}
 		l.Add(&Record{Kind: View, Args: []byte(args), Selector: []byte(args)})
 	}
@@ -42,10 +42,10 @@ func TestHostileArguments(t *testing.T) {
 // digests differ where the arguments do.
 func TestInvalidCharacters(t *testing.T) {
 	k := testKeys(t)
-	if got := string(k.Arguments(FormFull, []byte(`{"b":1, "a":"x\ud800"}`), nil)); got != `{"b":1,"a":"x`+"\uFFFD"+`"}` {
+	if got := string(arguments(t, k, FormFull, []byte(`{"b":1, "a":"x\ud800"}`), nil)); got != `{"b":1,"a":"x`+"\uFFFD"+`"}` {
 		t.Error(got)
 	}
-	if bytes.Equal(k.Arguments(FormHash, []byte(`"\ud800"`), nil), k.Arguments(FormHash, []byte(`"\ud801"`), nil)) {
+	if bytes.Equal(arguments(t, k, FormHash, []byte(`"\ud800"`), nil), arguments(t, k, FormHash, []byte(`"\ud801"`), nil)) {
 		t.Error("two arguments have one digest")
 	}
 }
@@ -57,8 +57,8 @@ func FuzzRecord(f *testing.F) {
 	}
 	k := testKeys(f)
 	f.Fuzz(func(t *testing.T, value []byte, text string) {
-		full := k.Arguments(FormFull, value, nil)
-		for _, args := range [][]byte{value, full, k.Arguments(FormHash, value, nil)} {
+		full := arguments(t, k, FormFull, value, nil)
+		for _, args := range [][]byte{value, full, arguments(t, k, FormHash, value, nil)} {
 			var c chain
 			r := Record{Kind: Kind(text), Principal: text, Args: args, Selector: args, Detail: text, Labels: []string{text}}
 			raw := c.append(nil, r.appendJSON)

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/observe/trace"
 	"github.com/weir-mcp/weir/internal/policy/hook"
+	"github.com/weir-mcp/weir/mcp"
 )
 
 // ofTarget are members of params that say what is called, or with what. A question names them.
@@ -101,7 +102,7 @@ func (a *Act) question(ctx context.Context, kind hook.Kind, s Subject) *hook.Que
 func (c *Controls) askHooks(ctx context.Context, a *Act, s Subject, q *hook.Question) error {
 	refusal, err := c.Hooks.Ask(ctx, q)
 	if err != nil || refusal == nil {
-		return err
+		return mcp.NoRoom("the question to a hook", err)
 	}
 	v := verdict{action: Deny, rule: byHook, hook: refusal.Hook, reason: refusal.Reason}
 	a.decided, a.Of = decision{made: true, by: v}, s.Entry

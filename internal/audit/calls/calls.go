@@ -114,7 +114,7 @@ type Open struct {
 }
 
 // Begin records that a call is about to reach a server. The error is an *mcp.Error of
-// mcp.KindAuditUnavailable, or the error of ctx; the call must not go on then.
+// mcp.KindAuditUnavailable, that of mcp.NoRoom, or the error of ctx; the call must not go on then.
 func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
 	if r == nil {
 		return nil, nil
@@ -123,7 +123,10 @@ func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
 	begun := &open.begun
 	r.record(ctx, begun, audit.Begin, c)
 	begun.Call = r.prefix + strconv.FormatUint(r.last.Add(1), 36)
-	begun.Args = r.log.Keys().Arguments(r.form, c.Args, r.redact)
+	var err error
+	if begun.Args, err = r.log.Keys().Arguments(ctx, r.form, c.Args, r.redact); err != nil {
+		return nil, mcp.NoRoom("the call was not made: its record in the audit log", err)
+	}
 	if err := r.log.Sync(ctx, begun); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -165,6 +168,15 @@ func (o *Open) EndDigest(outcome, digest string) {
 	o.by.log.Add(end)
 }
 
+// argsOf returns the arguments of a call that the log records in any case.
+func (r *Recorder) argsOf(ctx context.Context, c *Call) []byte {
+	args, err := r.log.Keys().Arguments(ctx, r.form, c.Args, r.redact)
+	if err != nil {
+		return r.log.Keys().Unread(c.Args)
+	}
+	return args
+}
+
 // Refused records a request that reached no server.
 func (r *Recorder) Refused(ctx context.Context, c *Call, outcome string) {
 	if r == nil {
@@ -172,7 +184,7 @@ func (r *Recorder) Refused(ctx context.Context, c *Call, outcome string) {
 	}
 	out := &audit.Record{}
 	r.record(ctx, out, audit.Refusal, c)
-	out.Args, out.Outcome = r.log.Keys().Arguments(r.form, c.Args, r.redact), outcome
+	out.Args, out.Outcome = r.argsOf(ctx, c), outcome
 	r.log.Add(out)
 }
 
@@ -183,7 +195,7 @@ func (r *Recorder) Cached(ctx context.Context, c *Call, result []byte) {
 	}
 	out := &audit.Record{}
 	r.record(ctx, out, audit.End, c)
-	out.Args, out.Outcome = r.log.Keys().Arguments(r.form, c.Args, r.redact), cached
+	out.Args, out.Outcome = r.argsOf(ctx, c), cached
 	if r.form != audit.FormNone {
 		out.Result = r.log.Keys().Digest(result)
 	}
@@ -206,7 +218,7 @@ func (r *Recorder) Viewed(ctx context.Context, c *Call, handle string, selector,
 		out.Result = r.log.Keys().Digest(shown)
 	}
 	if len(selector) <= maxSelector {
-		out.Selector = r.log.Keys().Arguments(r.form, selector, r.redact)
+		out.Selector = r.argsOf(ctx, &Call{Args: selector})
 	}
 	r.log.Add(out)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // AppendCanonical appends a JSON value in a form that is equal for equivalent values: keys sorted,
@@ -21,6 +22,14 @@ func AppendCanonical(dst, raw []byte) (out []byte, ok bool) {
 	c := canonical{data: raw, spans: spansOf(few[:0], raw), members: members[:0]}
 	out, _, _, ok = c.value(dst, SkipSpace(raw, 0), 0)
 	return out, ok
+}
+
+// CanonicalRoom returns a bound of the bytes that AppendCanonical makes for raw, the result included.
+func CanonicalRoom(raw []byte) int64 {
+	const grows = 3 // an array that grows, with the one before it
+	nested := bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("["))
+	members := bytes.Count(raw, []byte(":"))
+	return 2*int64(len(raw)) + grows*(int64(nested)*int64(unsafe.Sizeof(span{}))+int64(members)*int64(unsafe.Sizeof(member{})))
 }
 
 // canonical writes one valid JSON value. Without spans, each level of nesting would be read again to

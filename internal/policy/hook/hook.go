@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -147,11 +148,19 @@ func (s *Set) Asks(kind Kind) bool {
 func (o *Options) on(kind Kind) bool { return kind == Call && o.OnCall || kind == Result && o.OnResult }
 
 // Ask asks the hooks in order, until one refuses. It returns nil if none does. The error is the
-// error of ctx.
+// error of ctx, or of memory.Take if there is no room for the question.
 func (s *Set) Ask(ctx context.Context, q *Question) (*Refusal, error) {
 	if !s.Asks(q.Kind) {
 		return nil, nil
 	}
+	room := int64(copies * q.size())
+	if q.size() > maxQuestion {
+		room = 0 // it is not written
+	}
+	if err := memory.Take(ctx, room); err != nil {
+		return nil, err
+	}
+	defer memory.Give(ctx, room)
 	question, tooLarge := s.write(q)
 	for _, h := range s.hooks {
 		if !h.on(q.Kind) {
@@ -216,12 +225,18 @@ func told(err error, limit time.Duration) string {
 	return "it gave no answer that counts"
 }
 
+// copies is how often a question is in memory while it is written and asked: without secrets, and with the request or
+// the pipe that carries it.
+const copies = 4
+
+func (q *Question) size() int { return len(q.Arguments) + len(q.Params) + len(q.Result) }
+
 // write returns a question as JSON, without secrets.
 func (s *Set) write(q *Question) ([]byte, error) {
-	if len(q.Arguments)+len(q.Params)+len(q.Result) > maxQuestion {
+	if q.size() > maxQuestion {
 		return nil, errLarge
 	}
-	w := rawjson.NewWriter(make([]byte, 0, len(q.Arguments)+len(q.Params)+len(q.Result)+512)).Object()
+	w := rawjson.NewWriter(make([]byte, 0, q.size()+512)).Object()
 	w.Key("kind").String(string(q.Kind))
 	for _, m := range [...]struct{ key, value string }{
 		{"server", q.Server}, {"tool_id", q.ToolID}, {"method", q.Method}, {"principal", q.Principal}, {"session", q.Session}, {"trace", q.Trace},

@@ -1,8 +1,10 @@
 package hook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/host/child"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/testkit/leak"
 )
 
@@ -316,5 +319,39 @@ func TestProgram(t *testing.T) {
 	}
 	if r := ask(t, set(t, Options{Command: []string{self + "-missing"}}), Question{}); r == nil || !r.Failed {
 		t.Errorf("a program that is not there: %+v", r)
+	}
+}
+
+// The copies of a large question are counted while it is asked. Without room, nothing is asked.
+func TestQuestionsAreCounted(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 8 << 20, Wait: time.Millisecond})
+	asked, held := 0, int64(0)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		held = pool.Usage().Memory
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"action":"allow"}`)
+	}))
+	defer server.Close()
+	s := New([]Options{{Name: "one", URL: server.URL, OnCall: true, Timeout: time.Minute}}, bytes.Clone, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	q := &Question{Kind: Call, Arguments: rawjson.Quote(strings.Repeat("x", 900<<10))}
+	for _, full := range []bool{false, true} {
+		ctx, scope := memory.WithScope(t.Context())
+		scope.Count(pool, "principal ", "ann")
+		if full {
+			if err := memory.Take(ctx, 4<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.Ask(ctx, q)
+		var why *memory.Error
+		if errors.As(err, &why) != full || asked != 1 {
+			t.Errorf("full: %t, asked %d times: %v", full, asked, err)
+		}
+		scope.End()
+	}
+	if held < int64(2*q.size()) || pool.Usage().Memory != 0 {
+		t.Errorf("%d bytes were held, %+v", held, pool.Usage())
 	}
 }
