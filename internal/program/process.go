@@ -55,7 +55,7 @@ func (p *Pool) start(ctx context.Context) (*process, error) {
 	defer theirOut.Close()
 	w := &process{in: in, out: out, r: bufio.NewReaderSize(out, 16<<10), said: &tail{}, gone: make(chan struct{})}
 	w.cmd = &exec.Cmd{
-		Path: p.o.Command[0], Args: p.o.Command, Env: []string{}, Dir: "/",
+		Path: p.o.Command[0], Args: append([]string{"weir"}, p.o.Command[1:]...), Env: []string{}, Dir: "/",
 		Stdin: theirIn, Stdout: theirOut, Stderr: w.said, WaitDelay: time.Second,
 	}
 	w.group, err = p.keeper.Start(func(attr *syscall.SysProcAttr) (int, error) {

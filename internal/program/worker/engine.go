@@ -197,15 +197,32 @@ func (e *engine) timed(f func() error) error {
 
 var errLate = errors.New("interrupted")
 
-// long reports whether JSON may have a number that a double rounds: more than 15 digits in a row.
+// long reports whether JSON may have an integer that a double rounds: more than 15 digits in a row that are in no string
+// and no fraction.
 func long[T string | []byte](text T) bool {
-	run := 0
-	for i := range len(text) {
-		if c := text[i]; c < '0' || c > '9' {
-			run = 0
-		} else if run++; run > 15 {
-			return true
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case c == '.':
+			for i+1 < len(text) && isDigit(text[i+1]) {
+				i++
+			}
+		case isDigit(c):
+			start := i
+			for i+1 < len(text) && isDigit(text[i+1]) {
+				i++
+			}
+			if i-start >= 15 {
+				return true
+			}
 		}
 	}
 	return false
 }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

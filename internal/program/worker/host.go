@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -132,21 +131,32 @@ func clip(text string) string {
 	return text
 }
 
-var position = regexp.MustCompile(`<eval>:(\d+):(\d+)`)
-
 // place returns the innermost line and column of the program in a stack, 0 if there is none.
 func place(stack string) (line, column int) {
-	for rest := stack; ; {
-		at := position.FindStringSubmatchIndex(rest)
-		if at == nil {
+	for {
+		_, rest, ok := strings.Cut(stack, "<eval>:")
+		if !ok {
 			return 0, 0
 		}
-		if line, _ = strconv.Atoi(rest[at[2]:at[3]]); line > above {
-			column, _ = strconv.Atoi(rest[at[4]:at[5]])
-			return line - above, column
+		lines, after := digits(rest)
+		if columns, _ := digits(strings.TrimPrefix(after, ":")); lines > above {
+			return lines - above, columns
 		}
-		rest = rest[at[1]:]
+		stack = rest
 	}
+}
+
+// digits returns the number at the start of a text, and the rest.
+func digits(text string) (n int, rest string) {
+	end := 0
+	for end < len(text) && isDigit(text[end]) {
+		end++
+	}
+	n, err := strconv.Atoi(text[:end])
+	if err != nil {
+		n = 0 // there is none, or it is no line
+	}
+	return n, text[end:]
 }
 
 // argument returns an argument of a host function, the zero value if it is of another type.

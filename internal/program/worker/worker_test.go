@@ -183,3 +183,28 @@ func TestForeign(t *testing.T) {
 		t.Errorf("a worker that is not needed: %v", err)
 	}
 }
+
+// TestLong: only integers that a double may round take the slow way.
+func TestLong(t *testing.T) {
+	for text, want := range map[string]bool{
+		`123456789012345`: false, `1234567890123456`: true, `{"a":[-12345678901234567]}`: true,
+		`0.12345678901234567`: false, `[1.5,1234567890123456]`: true, `"1234567890123456"`: false,
+		`"a\"1234567890123456"`: false, `"a\\",1234567890123456`: true, `"`: false, `"\`: false, ``: false,
+	} {
+		if got := long(text); got != want {
+			t.Errorf("long(%s) = %v", text, got)
+		}
+	}
+}
+
+// TestPlace: the innermost line of the program is found, and lines of the scope are passed over.
+func TestPlace(t *testing.T) {
+	for stack, want := range map[string][2]int{
+		"": {}, "    at call (native)\n": {}, "    at ask (<eval>:50:3)\n    at f (<eval>:1007:12)\n    at <eval>:1009:1\n": {7, 12},
+		"<eval>:": {}, "<eval>:1001": {1, 0}, "<eval>:99999999999999999999:1 <eval>:1002:2": {2, 2}, "<eval>:-1:2": {},
+	} {
+		if line, column := place(stack); line != want[0] || column != want[1] {
+			t.Errorf("place(%q) = %d, %d; want %v", stack, line, column, want)
+		}
+	}
+}
