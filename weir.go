@@ -10,8 +10,12 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/secret"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
+	"github.com/weir-mcp/weir/internal/observe"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/mcp"
@@ -90,7 +94,7 @@ type Options struct {
 type Gateway struct {
 	engine *app.Engine
 	server *web.Server
-	log    *app.Log
+	log    *observe.Log
 
 	mu     sync.Mutex // held during Reload and Shutdown; guards the fields below
 	closed bool
@@ -112,8 +116,8 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 	if o.Logger != nil {
 		handler = o.Logger.Handler()
 	}
-	log := app.WrapLog(handler, c.config)
-	records, err := app.OpenAudit(ctx, c.config, log.Logger)
+	log := observe.WrapLog(handler, c.config)
+	records, err := trail.Open(ctx, c.config, log.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +126,7 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 		records.Close()
 		return nil, err
 	}
-	events, err := app.OpenEvents(c.config, os.Stderr, log.Logger)
+	events, err := observe.OpenEvents(c.config, os.Stderr, log.Logger)
 	if err != nil {
 		records.Close()
 		kept.Close()
@@ -136,7 +140,7 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 		return nil, err
 	}
 	if o.URL == "" {
-		o.URL = "http://" + app.Dialable(c.Listen())
+		o.URL = "http://" + httpserver.Dialable(c.Listen())
 	}
 	g := &Gateway{engine: engine, log: log, file: c.file}
 	operated := machine.Within(engine, machine.Program{File: g.configFile, Read: configOptions(), Changed: g.reread, Version: o.Version, URL: o.URL})
@@ -203,7 +207,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	}
 	g.closed = true
 	err := g.server.Shutdown(ctx)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), app.CloseTimeout)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), part.CloseTimeout)
 	defer cancel()
 	g.engine.Close(closing)
 	return err

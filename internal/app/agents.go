@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"math"
@@ -89,7 +88,7 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*Agents, error
 	case err == nil:
 		a.signer.Store(signer)
 	case !e.opts.Shell:
-		return nil, &SetupError{err}
+		return nil, &part.SetupError{Err: err}
 	default:
 		e.log.Error("the key for invocation tokens cannot be used", "err", err)
 	}
@@ -154,7 +153,7 @@ func (a *Agents) prepare(r part.Reload) (apply func(), err error) {
 func signerOf(c *config.Config) (*invocation.Signer, error) {
 	switch in := c.Agents.Invocation; {
 	case in.PrivateKey != "":
-		key, err := ReadKey(in.PrivateKey, x509.ParsePKCS8PrivateKey)
+		key, err := place.ReadPEM(in.PrivateKey, x509.ParsePKCS8PrivateKey)
 		if err != nil {
 			return nil, fmt.Errorf("agents.invocation.private_key: %w", err)
 		}
@@ -162,28 +161,11 @@ func signerOf(c *config.Config) (*invocation.Signer, error) {
 		if !ok {
 			return nil, fmt.Errorf("agents.invocation.private_key: %s holds another kind of key than Ed25519; make one with: openssl genpkey -algorithm ed25519", in.PrivateKey)
 		}
-		return invocation.NewSigner(ServerName, private)
+		return invocation.NewSigner(part.ServerName, private)
 	case in.Secret != "":
-		return invocation.NewSigner(ServerName, []byte(in.Secret.Reveal()))
+		return invocation.NewSigner(part.ServerName, []byte(in.Secret.Reveal()))
 	}
 	return nil, nil
-}
-
-// ReadKey reads a key from a PEM file.
-func ReadKey(path string, parse func([]byte) (any, error)) (any, error) {
-	data, err := place.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, fmt.Errorf("%s is no PEM file", path)
-	}
-	key, err := parse(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return key, nil
 }
 
 // ServeHTTP serves the registration of agents.
@@ -262,7 +244,7 @@ func (a *Agents) sign(name, principal, tool string) (string, error) {
 			return "", nil
 		}
 		var err error
-		if signer, err = invocation.NewSigner(ServerName, []byte(agentSecret(a.masters[0], name, instance))); err != nil {
+		if signer, err = invocation.NewSigner(part.ServerName, []byte(agentSecret(a.masters[0], name, instance))); err != nil {
 			return "", err
 		}
 	}
@@ -282,7 +264,7 @@ func (a *Agents) transport(name string, s *mcp.Session, base http.RoundTripper) 
 	if guarded := a.registry.Transport(name); guarded != nil {
 		base = guarded
 	}
-	principal := ServerName // principal of the connection that lists servers for everyone
+	principal := part.ServerName // principal of the connection that lists servers for everyone
 	if s != nil {
 		principal = s.Principal()
 	}

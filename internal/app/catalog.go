@@ -15,6 +15,8 @@ import (
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/office"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -36,7 +38,7 @@ type Catalog struct {
 	owners   *owners
 	state    *metatool.State
 	config   func() *config.Config
-	offices  func() *Offices
+	offices  func() *office.Offices
 	tell     func(telemetry.Event)
 	clean    func(text string) string
 	log      *slog.Logger
@@ -79,7 +81,7 @@ func (k *Catalog) event(name string, c *catalog.Catalog, upstream string, change
 	if upstream != "" {
 		changes = slices.DeleteFunc(slices.Clone(changes), func(c catalog.Change) bool { return c.Upstream != upstream })
 	}
-	n := Kinds(c)
+	n := c.Kinds()
 	k.tell(telemetry.Event{
 		Time: time.Now(), Name: name, Upstream: upstream, Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
 		Findings: len(c.Findings()), Hash: c.Hash(), Detail: summary(changes),
@@ -97,11 +99,6 @@ func summary(changes []catalog.Change) string {
 		lines = append(lines, fmt.Sprintf("and %d more", len(changes)-most))
 	}
 	return strings.Join(lines, "; ")
-}
-
-// pinOf converts a configuration's pin, and its guard of hidden text.
-func pinOf(c *config.Config) dispatch.Pin {
-	return dispatch.Pin{Hash: strings.ToLower(c.Pin.ExpectedHash), Strict: c.Pin.Mode == config.PinStrict, Seen: c.Guards.Unicode == config.UnicodeRefuse}
 }
 
 // check warns the operator if the catalog contradicts the configuration. first marks the
@@ -129,7 +126,7 @@ func (k *Catalog) checkNames(c *catalog.Catalog, first bool) {
 		return
 	}
 	var o metatool.Options
-	controls(conf, &o)
+	policy.Controls(conf, &o)
 	own := listingPerCaller(conf)
 	for _, message := range append(metatool.Unmatched(c, o.Policy, o.RateLimits, o.Cache.Allow), metatool.UnmatchedProfiles(c, o.Profiles)...) {
 		if len(absent) > 0 {
@@ -146,7 +143,7 @@ func (k *Catalog) checkNames(c *catalog.Catalog, first bool) {
 
 // checkPin warns the operator if the catalog differs from the pinned one.
 func (k *Catalog) checkPin(c *catalog.Catalog) {
-	p := pinOf(k.config())
+	p := policy.Pin(k.config())
 	if p.Holds(c) {
 		return
 	}
@@ -186,7 +183,7 @@ type pinInfo struct {
 // Info describes the current catalog. With a time, it has the changes since then.
 func (k *Catalog) Info(since time.Time) *CatalogInfo {
 	c := k.Snapshot().Catalog
-	n := Kinds(c)
+	n := c.Kinds()
 	info := &CatalogInfo{
 		Hash: c.Hash(), Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
 		Changes: k.state.Changes(), Findings: []string{}, Partial: c.Partial(),
@@ -198,7 +195,7 @@ func (k *Catalog) Info(since time.Time) *CatalogInfo {
 	if pin := k.config().Pin; pin.ExpectedHash != "" {
 		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), dispatch.Pin{Hash: strings.ToLower(pin.ExpectedHash)}.Holds(c)}
 	}
-	for _, f := range slices.Concat(c.Findings(), k.owners.findings(), k.offices().findings(), k.state.Findings()) {
+	for _, f := range slices.Concat(c.Findings(), k.owners.findings(), k.offices().Findings(), k.state.Findings()) {
 		info.Findings = append(info.Findings, k.clean(f.String()))
 	}
 	return info

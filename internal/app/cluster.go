@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/observe/metrics"
+	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/internal/store"
 )
@@ -84,17 +85,11 @@ func (s *Store) offices(log *slog.Logger) (*roster.Shared, *roster.Bodies, *link
 	conns := link.NewMessages(link.MessageOptions{
 		Bus: s.Bus(), Process: roster.NodeOf(name), Gone: node.Gone, Logger: log,
 		Dial: func(ctx context.Context, inc string) (net.Conn, error) {
-			return node.Link().Open(ctx, inc, messagePath, messageProtocol)
+			return node.Link().Open(ctx, inc, office.MessagePath, office.MessageProtocol)
 		},
 	})
 	return roster.NewShared(roster.Options{Docs: s.docs, Bus: s.Bus(), Direct: conns, Node: node, Admitted: func() bool { return !cluster.Apart(node) }, Drained: drained, Name: name, Bodies: bodies, Logger: log}), bodies, conns
 }
-
-// Messages between hubs go over a connection of the peer link, and over NATS while there is none.
-const (
-	messagePath     = "/peer/v1/messages"
-	messageProtocol = "weir-messages"
-)
 
 // fetchBody gets the body of a message from the node that has sent the message.
 func fetchBody(ctx context.Context, node *cluster.Node, inc, path string, size int64) ([]byte, error) {

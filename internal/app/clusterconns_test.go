@@ -3,14 +3,12 @@ package app_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/gorilla/websocket"
-
-	"github.com/weir-mcp/weir/internal/app"
 )
 
 // stream opens an event stream at a node and returns its lines of data.
@@ -135,15 +133,24 @@ func TestOuterHubOfACluster(t *testing.T) {
 	t.Parallel()
 	c := startNodesWith(t, 2, "hub: {listen: '127.0.0.1:0'}\n")
 	ask := func(n *node, method, path, body string) (int, string) {
-		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-		r.RemoteAddr = "127.0.0.1:1000"
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.engine.Offices.Addr().String()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header.Set("Authorization", "Bearer "+clusterToken)
 		r.Header.Set("Weir-As", "forged")
-		w := httptest.NewRecorder()
-		app.OuterHub(n.engine.Offices).ServeHTTP(w, r)
-		return w.Code, w.Body.String()
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(answer)
 	}
-	const base = "http://127.0.0.1/socket.io/?EIO=4&transport=polling"
+	const base = "/socket.io/?EIO=4&transport=polling"
 	status, opened := ask(c.all[0], "GET", base, "")
 	_, sid, _ := strings.Cut(opened, `"sid":"`)
 	sid, _, ok := strings.Cut(sid, `"`)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/observe"
 )
 
 // TestPagesOfANode: any node answers for another one that the request names, with the rights of the caller, and the
@@ -21,7 +21,7 @@ func TestPagesOfANode(t *testing.T) {
 	c.calls(first, c.open(first), "tool_browse", `{"query":"echo"}`)
 	c.calls(second, c.open(second), "tool_browse", `{"query":"echo"}`)
 	c.calls(second, c.open(second), "tool_browse", `{"query":"echo"}`)
-	stats := func(n *node, query, token string) (s app.ClusterStats) {
+	stats := func(n *node, query, token string) (s observe.ClusterStats) {
 		t.Helper()
 		status, body := c.look(n, "/stats"+query, token)
 		if status != http.StatusOK || json.Unmarshal([]byte(body), &s) != nil {
@@ -114,7 +114,7 @@ func TestPagesOfANodeThatIsGone(t *testing.T) {
 	c := startNodes(t, 2)
 	first := c.all[0]
 	c.kill(c.all[1])
-	var s app.ClusterStats
+	var s observe.ClusterStats
 	if status, body := c.look(first, "/stats", opsToken); status != http.StatusOK || json.Unmarshal([]byte(body), &s) != nil || strings.Join(s.Nodes, " ") != "n0" || len(s.Silent) > 1 {
 		t.Errorf("%d %s", status, body)
 	}

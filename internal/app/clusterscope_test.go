@@ -17,7 +17,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
@@ -348,8 +348,8 @@ func TestScopeClusterAgain(t *testing.T) {
 	})
 	with, without := n.engine.Config(), *n.engine.Config()
 	without.Servers = nil
-	n.engine.Reload(&without, n.server, app.NewLog(io.Discard, &without))
-	n.engine.Reload(with, n.server, app.NewLog(io.Discard, with))
+	n.engine.Reload(&without, n.server, observe.NewLog(io.Discard, &without))
+	n.engine.Reload(with, n.server, observe.NewLog(io.Discard, with))
 	if err := <-called; err != "" {
 		t.Fatal(err)
 	}

@@ -17,8 +17,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/cluster/peerlink"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -70,7 +72,7 @@ func fetchResult(ctx context.Context, node *cluster.Node, inc, principal, place,
 		return string(raw), resp.Body, nil
 	}
 	defer func() { _ = resp.Body.Close() }() // all of a refusal is read
-	why, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	why, _ := io.ReadAll(io.LimitReader(resp.Body, peerlink.MaxRefusal))
 	if resp.StatusCode == http.StatusNotFound {
 		if text := rawjson.Text(rawjson.Get(why, "error")); text != "" {
 			return "", nil, &artifact.Error{Kind: artifact.ErrUnknown, Handle: handle, Detail: text}
@@ -86,11 +88,11 @@ func (k *KeptResults) lend(w http.ResponseWriter, r *http.Request, id *identity.
 	var unknown *artifact.Error
 	switch {
 	case errors.As(err, &unknown):
-		WriteJSON(w, http.StatusNotFound, map[string]string{"error": unknown.Error()})
+		httpserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": unknown.Error()})
 		return
 	case err != nil:
 		k.log.Warn("a kept result cannot be read", "err", err)
-		WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the artifact store cannot be read now"})
+		httpserver.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the artifact store cannot be read now"})
 		return
 	}
 	defer lease.Close()
@@ -165,15 +167,12 @@ func whyGone(err error) error {
 	return errors.New("the URL was used, or is too old")
 }
 
-// maxRefusal bounds what is read of another node's refusal.
-const maxRefusal = 16 << 10
-
 // refusedRows returns the error of a node that gives no rows.
 func refusedRows(resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // it is only told
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, peerlink.MaxRefusal)) // it is only told
 	why := rawjson.Text(rawjson.Get(raw, "error"))
 	switch resp.StatusCode {
 	case http.StatusNotFound:
@@ -199,20 +198,4 @@ func (d *distantAnswer) Close() error {
 	err := d.body.Close()
 	d.end()
 	return err
-}
-
-// askNode makes a request to another node over the peer link and reads its answer: limit bytes of it, and one
-// more. A status other than 0 says that the node has begun to answer.
-func askNode(ctx context.Context, node *cluster.Node, inc, method, path string, body []byte, limit int64) (status int, answer []byte, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, "http://node"+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	resp, err := cluster.Send(node, inc, r)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	return resp.StatusCode, answer, err
 }

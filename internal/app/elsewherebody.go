@@ -11,9 +11,11 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/cluster/peerlink"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/s2sp/dispatch"
 )
 
@@ -69,7 +71,7 @@ func fetchDispatched(ctx context.Context, node *cluster.Node, owner, principal, 
 		return nil, err
 	}
 	ctx = identity.With(ctx, &identity.Identity{Principal: principal})
-	status, raw, err := askNode(ctx, node, owner, http.MethodPost, peerDispatched, question, maxDispatched)
+	status, raw, err := peerlink.Ask(ctx, node, owner, http.MethodPost, peerDispatched, question, maxDispatched)
 	switch {
 	case err != nil && cluster.NotSent(err):
 		return nil, fmt.Errorf("the gateway that has the body of %.60s cannot be reached; make the call again: %w", handle, err)
@@ -88,9 +90,9 @@ func fetchDispatched(ctx context.Context, node *cluster.Node, owner, principal, 
 
 // give serves peerDispatched: it gives a body of a principal to another node, once.
 func (b *bodies) give(w http.ResponseWriter, r *http.Request, id *identity.Identity) {
-	args, err := io.ReadAll(io.LimitReader(r.Body, maxRefusal))
+	args, err := io.ReadAll(io.LimitReader(r.Body, peerlink.MaxRefusal))
 	if err != nil || !strings.HasPrefix(rawjson.Text(rawjson.Get(args, "resource_url")), dispatch.Scheme) {
-		WriteJSON(w, http.StatusBadRequest, struct{}{})
+		httpserver.WriteJSON(w, http.StatusBadRequest, struct{}{})
 		return
 	}
 	filled, ok := b.state.TakeBody(id.Principal, args)
@@ -98,7 +100,7 @@ func (b *bodies) give(w http.ResponseWriter, r *http.Request, id *identity.Ident
 		filled, ok = b.take(id.Principal, args)
 	}
 	if !ok {
-		WriteJSON(w, http.StatusNotFound, struct{}{})
+		httpserver.WriteJSON(w, http.StatusNotFound, struct{}{})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -10,8 +10,10 @@ import (
 	"slices"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/cluster/peerlink"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/protocol/mcptask"
 	"github.com/weir-mcp/weir/internal/tasks"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -57,7 +59,7 @@ func askTask(ctx context.Context, node *cluster.Node, inc, principal string, q t
 	if id == nil || id.Principal != principal {
 		id = &identity.Identity{Principal: principal}
 	}
-	status, raw, err := askNode(identity.With(ctx, id), node, owner, http.MethodPost, peerTasks, body, maxTaskAnswer)
+	status, raw, err := peerlink.Ask(identity.With(ctx, id), node, owner, http.MethodPost, peerTasks, body, maxTaskAnswer)
 	if status == 0 {
 		if ctx.Err() == nil && node.Suspect(ctx, owner) {
 			return nil, tasks.ErrNodeGone
@@ -87,7 +89,7 @@ func (k *Catalog) answerTask(w http.ResponseWriter, r *http.Request, id *identit
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxTaskAnswer))
 	known := []string{mcptask.MethodGet, mcptask.MethodResult, mcptask.MethodUpdate, mcptask.MethodCancel}
 	if err != nil || json.Unmarshal(raw, &q) != nil || !slices.Contains(known, q.Method) {
-		WriteJSON(w, http.StatusBadRequest, taskAnswer{Why: "no request about a task"})
+		httpserver.WriteJSON(w, http.StatusBadRequest, taskAnswer{Why: "no request about a task"})
 		return
 	}
 	session := mcp.NewSession("", id.Principal)
@@ -105,10 +107,10 @@ func (k *Catalog) answerTask(w http.ResponseWriter, r *http.Request, id *identit
 	var wire *jsonrpc.Error
 	switch kind, _ := mcp.KindOf(err); {
 	case err == nil:
-		WriteJSON(w, http.StatusOK, taskAnswer{Result: result})
+		httpserver.WriteJSON(w, http.StatusOK, taskAnswer{Result: result})
 	case errors.As(err, &wire):
-		WriteJSON(w, http.StatusOK, taskAnswer{Error: wire})
+		httpserver.WriteJSON(w, http.StatusOK, taskAnswer{Error: wire})
 	default:
-		WriteJSON(w, http.StatusOK, taskAnswer{Why: err.Error(), Absent: kind == mcp.KindNotFound})
+		httpserver.WriteJSON(w, http.StatusOK, taskAnswer{Why: err.Error(), Absent: kind == mcp.KindNotFound})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"iter"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -15,8 +16,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/cluster/peerlink"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/memory"
@@ -24,13 +27,16 @@ import (
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/metatool/ranking"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/observe/history"
 	"github.com/weir-mcp/weir/internal/observe/metrics"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/observe/trace"
+	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/policy"
+	"github.com/weir-mcp/weir/internal/policy/definitions"
 	"github.com/weir-mcp/weir/internal/signin/vault"
-	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/text/redact"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/upstream/credentials"
@@ -54,36 +60,36 @@ type Engine struct {
 	Turns    *work.Turns     // limits computations for agents and the console
 	History  history.Book    // the most recent events
 	Metrics  *metrics.Metrics
-	Trace    *trace.Tracer // follows operations; sends spans if the configuration says where
-	Plane    *Plane        // serves tables to other servers
-	Offices  *Offices      // nil in a shell command, or if no hub is configured
+	Trace    *trace.Tracer   // follows operations; sends spans if the configuration says where
+	Plane    *Plane          // serves tables to other servers
+	Offices  *office.Offices // nil in a shell command, or if no hub is configured
 	Operator *Operator
 	Catalog  *Catalog
 	Agents   *Agents
 	Views    *Views
-	Usage    *Usage
+	Usage    *observe.Usage
 	Kept     *KeptResults
 	Reloads  Reloads // tells of changed configurations
 	SignIns  *credentials.SignIns
-	Auditor  *Auditor // tells the audit log, if there is one
+	Auditor  *trail.Auditor // tells the audit log, if there is one
 	Store    *Store
 	// Definitions compares what servers offer with weir.lock.
-	Definitions *Definitions
+	Definitions *definitions.Lock
 
 	opts    Options
 	log     *slog.Logger
 	config  atomic.Pointer[config.Config]
-	secrets secrets
+	secrets *policy.Secrets
 	manager *upstream.Manager
 	bodies  *bodies         // sync result bodies that wait at /mcps/NAME/mcp
 	state   *metatool.State // quotas and session history; survives a reload
 	// Sessions counts the sessions of HTTP endpoints.
-	Sessions   *SessionCount
+	Sessions   *observe.SessionCount
 	rounds     *bridge.Rounds // calls that wait while a modern agent is asked something
 	places     *programPlaces
-	hooks      *hooks
+	hooks      *policy.Hooks
 	ranking    *ranking.Ranking
-	nodeRoutes []nodeRoute
+	nodeRoutes peerlink.Routes
 
 	parts part.Table
 }
@@ -142,10 +148,10 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 		return e, nil
 	}
 	e.Catalog.serveFile(o.File)
-	e.Definitions.start(c)
+	e.Definitions.Start(c)
 	e.ranking.Start(e.Catalog.live)
-	if e.Offices, err = openOffices(ctx, c, e); err != nil {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
+	if e.Offices, err = office.Open(ctx, c, e.officeNeeds()); err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), part.CloseTimeout)
 		defer cancel()
 		e.Close(closing)
 		return nil, err
@@ -160,8 +166,8 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	var e *Engine
-	searches, err := ranking.New(c, o.Store.documents(), func(s string) string { return e.secrets.redactor().Redact(s) }, log)
+	secrets := policy.NewSecrets(c, o.Tokens)
+	searches, err := ranking.New(c, o.Store.documents(), func(s string) string { return secrets.Redactor().Redact(s) }, log)
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}
@@ -169,31 +175,35 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, held.close())
 	}
-	e = &Engine{
+	e := &Engine{
 		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
-		Store: o.Store, Sessions: &SessionCount{log: log}, opts: o, log: log, ranking: searches, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
+		Store: o.Store, Sessions: observe.NewSessionCount(log), opts: o, log: log, secrets: secrets, ranking: searches, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
 	}
 	e.config.Store(c)
-	if e.secrets.tokens = o.Tokens; o.Tokens == nil {
-		e.secrets.tokens = redact.NewRecent(maxTokensInUse)
-	}
-	e.secrets.configure(c)
 	redactResults := func() bool { return e.config.Load().Artifacts.Redact || o.RedactResults }
-	offices := func() *Offices { return e.Offices }
-	e.Catalog = &Catalog{firsts: newFirstListings(), owners: newOwners(c, log), state: state, config: e.config.Load, offices: offices, clean: e.secrets.clean, log: log}
-	e.Views = &Views{catalog: e.Catalog, judge: &judge{offices: offices}, config: e.config.Load, health: e.Health, redact: func() func([]byte) []byte {
+	offices := func() *office.Offices { return e.Offices }
+	e.Catalog = &Catalog{firsts: newFirstListings(), owners: newOwners(c, log), state: state, config: e.config.Load, offices: offices, clean: secrets.Clean, log: log}
+	judge := policy.NewJudge(policy.JudgeNeeds{
+		Server:    func(name string) (*upstream.Upstream, bool) { return e.manager.Upstream(name) },
+		Computers: func(name string) iter.Seq2[string, string] { return e.Offices.Servers(name) },
+	})
+	e.Views = &Views{catalog: e.Catalog, judge: judge, config: e.config.Load, health: e.Health, redact: func() func([]byte) []byte {
 		if redactResults() {
-			return e.secrets.redactor().Results
+			return e.secrets.Redactor().Results
 		}
 		return func(raw []byte) []byte { return raw }
 	}}
-	e.Auditor = newAuditor(o.Audit, c, func(raw []byte) []byte { return e.secrets.redactor().Results(raw) }, e.Views)
-	e.Usage = &Usage{state: state, node: e.Store.node, shared: e.Store.Lasts() == store.Cluster, all: e.Views.SeesAll, log: log}
-	e.Kept = &KeptResults{store: held.store, redactor: e.secrets.redactor, redacts: redactResults, memory: held.pool, log: log}
-	e.Trace = newTracer(e)
+	redact := func(raw []byte) []byte { return secrets.Redactor().Results(raw) }
+	e.Auditor = trail.New(o.Audit, c, trail.Needs{Redact: redact, Server: judge.ServerOf, Catalog: func(ctx context.Context) *catalog.Catalog { return e.Views.whole(ctx).Catalog }})
+	e.Usage = &observe.Usage{State: state, Node: e.Store.node, All: e.Views.SeesAll, Log: log}
+	e.Kept = &KeptResults{store: held.store, redactor: e.secrets.Redactor, redacts: redactResults, memory: held.pool, log: log}
+	e.Trace = trace.New(trace.Options{
+		Version: e.Version, Instance: e.Instance, Logger: log, Redact: secrets.Clean,
+		Observe: func(o trace.Operation) { e.Metrics.Operated(o.Client, o.Method, o.ErrorType, o.Took) },
+	})
 	e.observe(o.Events)
 	e.Catalog.live = catalog.NewLive(metatool.NewSnapshotWith(limitsOf(c), searches.Options()), catalog.LiveOptions[*metatool.Snapshot]{
-		Prepare: searches.Prepare, Conceal: e.secrets.listing, Logger: log,
+		Prepare: searches.Prepare, Conceal: e.secrets.Listing, Logger: log,
 		Changed: func(s *metatool.Snapshot, upstreams []string) {
 			if s.Catalog.Len() > 0 {
 				e.Catalog.firsts.found()
@@ -205,34 +215,38 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	if e.Catalog.listings, err = newListings(e); err != nil {
 		return nil, errors.Join(err, held.close())
 	}
-	e.Definitions = newDefinitions(e, c)
+	e.Definitions = definitions.New(c, definitions.Needs{
+		Log: log, Config: e.config.Load, Servers: func() *upstream.Manager { return e.manager }, Sink: firsts{e.Catalog.listings, e.Catalog.live}, First: e.Catalog.listings.agreed,
+		Catalog: func() *catalog.Catalog { return e.Catalog.Snapshot().Catalog }, Places: judge.Places, Tell: e.Catalog.tell, Conceal: secrets.Listing, Clean: secrets.Clean, Shell: o.Shell,
+	})
 	e.Operator = newOperator(e)
 	if e.Agents, err = newAgents(e, c, kept); err != nil {
 		return nil, errors.Join(err, held.close())
 	}
-	e.SignIns = credentials.New(credentials.Audited(o.Credentials, o.Audit), e.config.Load, e.secrets.tokens.Add, log)
+	e.SignIns = credentials.New(credentials.Audited(o.Credentials, o.Audit), e.config.Load, e.secrets.Tokens().Add, log)
 	e.places = newPlaces(o.Store.node, o.Store.docs, log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 			return e.SignIns.Over(e.Agents.transport)(name, of, base)
-		}, Way: func(server *config.Server) http.RoundTripper { return e.Agents.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: Identity(o.Version), Sink: e.Catalog.listings, Observer: observer{metrics: e.Metrics}, Trace: e.Trace,
+		}, Way: func(server *config.Server) http.RoundTripper { return e.Agents.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: e.Catalog.listings, Observer: e.Metrics, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
-		Conceal:      e.secrets.listing, Judge: e.Definitions.Judge, States: bridge.NewMarks(o.Store.states()), Places: e.places.forManager(),
-		Redact: e.secrets.clean, Hold: e.secrets.tokens.Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
+		Conceal:      e.secrets.Listing, Judge: e.Definitions.Judge, States: bridge.NewMarks(o.Store.states()), Places: e.places.forManager(),
+		Redact: e.secrets.Clean, Hold: e.secrets.Tokens().Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
 	})
-	for _, needs := range []**upstream.Manager{&e.Catalog.manager, &e.Definitions.manager, &e.Views.manager, &e.Views.judge.manager, &e.Operator.manager, &e.Agents.manager} {
+	for _, needs := range []**upstream.Manager{&e.Catalog.manager, &e.Views.manager, &e.Operator.manager, &e.Agents.manager} {
 		*needs = e.manager // which was made of them
 	}
 	e.Agents.scoped = newScoped(e)
 	e.places.serve(e)
-	e.Plane = newPlane(held, e.Auditor, e.Agents, e.config.Load, log)
+	e.Plane = newPlane(held, e.Auditor.Fetches, e.Agents, e.config.Load, log)
 	e.bodies = newBodies(e.config.Load, state, distantBodies(e.Store.node))
-	e.nodeRoutes = []nodeRoute{
-		{peerArtifacts, e.Kept.lend}, {peerApprovals, e.Operator.answer}, {peerStats, e.Usage.answer}, {peerDispatched, e.bodies.give}, {peerTasks, e.Catalog.answerTask},
-		{peerServers, e.Agents.scoped.serveNode}, {peerPrograms, e.places.serveNode},
+	e.nodeRoutes = peerlink.Routes{
+		{Path: peerArtifacts, Serve: e.Kept.lend}, e.Operator.Elsewhere.Route(), e.Usage.Route(),
+		{Path: peerDispatched, Serve: e.bodies.give}, {Path: peerTasks, Serve: e.Catalog.answerTask}, {Path: peerServers, Serve: e.Agents.scoped.serveNode},
+		{Path: peerPrograms, Serve: e.places.serveNode},
 	}
-	e.hooks = &hooks{env: Inherited(o.Environ), redact: func(raw []byte) []byte { return e.secrets.redactor().Results(raw) }, log: log}
+	e.hooks = policy.NewHooks(Inherited(o.Environ), redact, log)
 	e.parts = e.table()
 	return e, nil
 }
@@ -249,9 +263,9 @@ func (e *Engine) start(c *config.Config) {
 	e.Agents.merge()
 	e.Catalog.listings.fill()
 	e.Catalog.listings.start()
-	e.Auditor.configured(c, nil)
+	e.Auditor.Configured(c, nil)
 	if !e.opts.Shell { // it would wait for the collector
-		sendSpans(e.Trace, c, e.log)
+		e.sendSpans(c)
 	}
 	e.Catalog.firsts.follow(func(ctx context.Context) {
 		_ = e.manager.Ready(ctx) // Engine.Ready reports the error of required servers
@@ -260,13 +274,19 @@ func (e *Engine) start(c *config.Config) {
 	})
 }
 
-// Identity returns the implementation info that weir sends in MCP handshakes.
-func Identity(version string) json.RawMessage {
-	info, err := json.Marshal(map[string]string{"name": ServerName, "title": "weir", "version": version})
-	if err != nil {
-		panic(err) // cannot happen: three strings
+// sendSpans applies the key otlp.
+func (e *Engine) sendSpans(c *config.Config) {
+	if err := e.Trace.Configure(c.OTLP.Settings()); err != nil {
+		e.log.Error("spans cannot be sent", "err", err)
 	}
-	return info
+}
+
+// officeNeeds returns what the offices stand on.
+func (e *Engine) officeNeeds() office.Needs {
+	return office.Needs{
+		Version: e.Version, Log: e.log, Config: e.config.Load, Memory: e.Memory, Trace: e.Trace, Servers: e.manager, Names: &e.Catalog.owners.ledger, Claim: e.Catalog.owners.computer,
+		Node: e.Store.node, Docs: e.Store.docs, Shared: e.Store.offices,
+	}
 }
 
 // Config returns the current configuration.
@@ -346,9 +366,6 @@ func open(channels map[string]<-chan struct{}) (names []string) {
 	slices.Sort(names)
 	return names
 }
-
-// CloseTimeout is how long Close waits for upstreams to end.
-const CloseTimeout = 4 * time.Second
 
 // Close leaves the offices, stops the upstreams, killing them when ctx ends, and discards all
 // results. No calls may be in flight.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/seal"
@@ -32,6 +31,3 @@ func (j joined) Bus() store.Bus     { return j.bus }
 func (j joined) Key() *seal.Key     { return j.key }
 func (joined) Lasts() store.Lasts   { return store.Cluster }
 func (joined) Close()               {}
-
-// OuterHub returns what serves hub.listen.
-func OuterHub(o *Offices) http.Handler { return o.outer.Handler }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -39,8 +40,8 @@ func auditedPlane(t *testing.T) (p *Plane, store *artifact.Local, read func() (v
 		t.Fatal(err)
 	}
 	t.Cleanup(log.Close)
-	a := newAuditor(log, &config.Config{}, nil, nil)
-	p = newPlane(&stores{store: store}, a, nil, func() *config.Config { return &config.Config{Artifacts: config.Artifacts{TokenTTL: time.Minute}} }, slog.New(slog.DiscardHandler))
+	a := trail.New(log, &config.Config{}, trail.Needs{})
+	p = newPlane(&stores{store: store}, a.Fetches, nil, func() *config.Config { return &config.Config{Artifacts: config.Artifacts{TokenTTL: time.Minute}} }, slog.New(slog.DiscardHandler))
 	return p, store, func() (views []string, all string) {
 		log.Close()
 		if err := audit.Each(dir, func(raw []byte) bool {

@@ -7,7 +7,11 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/policy"
+	"github.com/weir-mcp/weir/internal/policy/definitions"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/mcp"
@@ -36,8 +40,8 @@ func NewFront(e *Engine) *Front { return &Front{engine: e} }
 // Apply makes a configuration count for requests from now on.
 func (f *Front) Apply(c *config.Config) {
 	s := &surface{engine: f.engine, gateway: metatool.New(f.engine.gatewayOptions(c))}
-	s.life = mcp.Lifecycle{ServerInfo: Identity(f.engine.Version), Next: asking{s}}
-	f.engine.Views.judge.direct.Store(s.gateway.DirectCalls())
+	s.life = mcp.Lifecycle{ServerInfo: part.Identity(f.engine.Version), Next: asking{s}}
+	f.engine.Views.judge.Use(s.gateway.DirectCalls())
 	f.now.Store(s)
 }
 
@@ -85,17 +89,17 @@ func (e *Engine) gatewayOptions(c *config.Config) metatool.Options {
 	opts := metatool.Options{
 		Upstreams: e.Catalog, Artifacts: e.Results, Tables: e.Plane.options(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Caller: callerNow, Configured: configured(e.config.Load, e.manager),
-		Redactor: e.secrets.redactor(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.Catalog.tell, Audit: e.Auditor.calls, Mode: mode, AutoTokens: c.AutoTokens,
+		Redactor: e.secrets.Redactor(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.Catalog.tell, Audit: e.Auditor.Calls(), Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
 		ExposeHydrate: c.ExposeHydrate || c.Browse.ExposeHydrate, CheckHeaders: checkHeaders,
 	}
 	if c.Console.Capture {
-		opts.Capture = captureOf(opts.Redactor)
+		opts.Capture = observe.Capture(opts.Redactor)
 	}
 	opts.Own = e.Catalog.own(c)
-	controls(c, &opts)
-	opts.Screen = ScreenOf(c)
-	opts.Leaks, opts.Hooks = leaksOf(c, e.secrets.tokens), e.hooks.configure(c)
+	policy.Controls(c, &opts)
+	opts.Screen = definitions.ScreenOf(c)
+	opts.Leaks, opts.Hooks = policy.Leaks(c, e.secrets.Tokens()), e.hooks.Configure(c)
 	opts.Operators.Room = e.Operator.Approvals
 	opts.Cache.Room = e.Memory.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {

@@ -10,11 +10,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/office"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
-
-// ServerName is the server name that weir reports in MCP and in /healthz.
-const ServerName = "weir"
 
 // Values of Health.Status.
 const (
@@ -33,7 +32,7 @@ type Health struct {
 	Mode      string                    `json:"mode"`
 	Config    string                    `json:"config,omitempty"`
 	Upstreams map[string]UpstreamHealth `json:"upstreams"`
-	Hub       *HubHealth                `json:"hub,omitempty"`
+	Hub       *office.Health            `json:"hub,omitempty"`
 	Store     string                    `json:"store,omitempty"` // what is wrong with the store of the cluster
 }
 
@@ -68,7 +67,7 @@ func (e *Engine) Health() *Health {
 	c := e.config.Load()
 	h := &Health{
 		Status: StatusOK, Uptime: math.Round(time.Since(e.Started).Seconds()*1000) / 1000,
-		Name: ServerName, Version: e.Version, Mode: string(c.Mode), Upstreams: map[string]UpstreamHealth{},
+		Name: part.ServerName, Version: e.Version, Mode: string(c.Mode), Upstreams: map[string]UpstreamHealth{},
 	}
 	if path, err := filepath.Abs(c.Path()); err == nil && c.Path() != "" {
 		h.Config = path
@@ -91,7 +90,7 @@ func (e *Engine) Health() *Health {
 	}
 	for _, s := range e.manager.Status() {
 		h.add(s)
-		e.Definitions.complete(h, s.Name)
+		h.complete(e.Definitions, s.Name)
 	}
 	return h
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"path/filepath"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // A weir whose configuration starts weir again would repeat that until the machine is full. It
@@ -54,11 +56,11 @@ func Descend(text, path string) (Lineage, error) {
 	for _, one := range l {
 		if path != "" && one.config == own.config {
 			// The instance must be the first word: the ancestor searches its child's output for it.
-			return nil, setupf("%s: weir with %s has started this process, which would start everything of it again: the entry that starts weir is left out there, and can be removed from mcpServers", one.instance, path)
+			return nil, part.Setupf("%s: weir with %s has started this process, which would start everything of it again: the entry that starts weir is left out there, and can be removed from mcpServers", one.instance, path)
 		}
 	}
 	if len(l) >= maxAncestors {
-		return nil, setupf("%s: %d weirs are behind one another here, which is the bound: look for an entry of mcpServers that starts weir, which starts weir again", l[len(l)-1].instance, len(l))
+		return nil, part.Setupf("%s: %d weirs are behind one another here, which is the bound: look for an entry of mcpServers that starts weir, which starts weir again", l[len(l)-1].instance, len(l))
 	}
 	return append(l, own), nil
 }

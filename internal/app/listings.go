@@ -176,7 +176,7 @@ func (k *listings) Update(l primitive.Listing) {
 		return // agents come with their registration, and the node of the server writes
 	}
 	// What is kept has no more than what is shown.
-	if doc, err := encodeListing(k.e.secrets.listing(l), k.fingerprint(u.Config())); err == nil {
+	if doc, err := encodeListing(k.e.secrets.Listing(l), k.fingerprint(u.Config())); err == nil {
 		if k.shared != nil {
 			k.shared.keep(l.Upstream, doc)
 			return
@@ -336,7 +336,7 @@ func (k *listings) first(l primitive.Listing) {
 	if known {
 		return
 	}
-	if doc, err := encodeListing(k.e.secrets.listing(l), ""); err == nil {
+	if doc, err := encodeListing(k.e.secrets.Listing(l), ""); err == nil {
 		k.pen.write("f."+store.Hash(l.Upstream), doc, 0)
 	}
 }

@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // stores is the storage of this process for message and result bytes. Messages being received and
@@ -29,7 +28,7 @@ type stores struct {
 // The caller closes it.
 func openStores(c *config.Config, outlasting *Store, log *slog.Logger) (*stores, error) {
 	h := &stores{}
-	limit := memoryLimit(int64(c.Limits.Memory), groupLimit())
+	limit := memory.PoolLimit(int64(c.Limits.Memory))
 	po := memory.Options{Limit: limit, DiskBytes: int64(c.Artifacts.DiskBytes), Logger: log}
 	so := artifact.Options{
 		TTL: c.Artifacts.TTL, MaxBytes: int64(c.Artifacts.MaxBytes), MaxCount: c.Artifacts.MaxCount, TokenTTL: c.Artifacts.TokenTTL,
@@ -46,7 +45,7 @@ func openStores(c *config.Config, outlasting *Store, log *slog.Logger) (*stores,
 	var err error
 	if h.store, err = artifact.Open(so); err != nil {
 		h.pool.Close()
-		return nil, setupf("%w", err)
+		return nil, part.Setupf("%w", err)
 	}
 	return h, nil
 }
@@ -55,41 +54,6 @@ func openStores(c *config.Config, outlasting *Store, log *slog.Logger) (*stores,
 func (h *stores) close() error {
 	h.pool.Close()
 	return h.store.Close()
-}
-
-// memoryLimit returns the limit of a Pool: the configured one, or the default. The default is at
-// most half of the control group's limit, so that the other half is left for everything else.
-func memoryLimit(configured, group int64) int64 {
-	switch {
-	case configured > 0:
-		return configured
-	case group > 0:
-		return min(memory.DefaultLimit, max(group/2, leastMemory))
-	}
-	return memory.DefaultLimit
-}
-
-// leastMemory is the smallest default limit, however small the control group is.
-const leastMemory = 8 << 20
-
-func groupLimit() int64 { return memory.GroupLimit(os.DirFS("/")) }
-
-// BoundHeap sets the garbage collector's memory limit to three quarters of the control group's, if
-// there is one. The rest is for mapped files and server programs. Do not call it if GOMEMLIMIT is
-// set.
-func BoundHeap() {
-	if group := groupLimit(); group > 0 {
-		debug.SetMemoryLimit(heapLimit(group, debug.SetMemoryLimit(-1)))
-	}
-}
-
-// heapLimit returns the heap limit for a control group's limit. It never exceeds the current limit
-// now.
-func heapLimit(group, now int64) int64 {
-	if now <= 0 {
-		now = math.MaxInt64
-	}
-	return min(now, group/4*3)
 }
 
 // spillFolder returns the folder for files if artifacts.dir is not set: the user's cache folder,

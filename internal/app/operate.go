@@ -2,13 +2,13 @@ package app
 
 import (
 	"context"
-	"log/slog"
 
-	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/policy/approval"
+	"github.com/weir-mcp/weir/internal/policy/definitions"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -20,18 +20,19 @@ type Operator struct {
 	Log *serverlog.Book
 	// Approvals has the calls that wait for a yes.
 	Approvals *approval.Room
+	// Elsewhere has the calls that wait for a yes at other nodes.
+	Elsewhere *policy.RemoteApprovals
 
 	config      func() *config.Config
 	manager     *upstream.Manager // set before start
-	definitions *Definitions
+	definitions *definitions.Lock
 	reloads     *Reloads
-	node        *cluster.Node
-	log         *slog.Logger
 }
 
 func newOperator(e *Engine) *Operator {
-	o := &Operator{Key: e.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: e.secrets.clean}), config: e.config.Load, definitions: e.Definitions, reloads: &e.Reloads, node: e.Store.node, log: e.log}
+	o := &Operator{Key: e.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: e.secrets.Clean}), config: e.config.Load, definitions: e.Definitions, reloads: &e.Reloads}
 	o.Approvals = approval.New(approval.Options{Open: o.possible, Logger: e.log})
+	o.Elsewhere = policy.NewRemoteApprovals(e.Store.node, o.Approvals, e.log)
 	return o
 }
 
@@ -52,7 +53,7 @@ func (o *Operator) Restart(ctx context.Context, name string) (UpstreamHealth, er
 	}
 	h := &Health{Upstreams: map[string]UpstreamHealth{}}
 	h.add(u.Status())
-	o.definitions.complete(h, name)
+	h.complete(o.definitions, name)
 	return h.Upstreams[name], nil
 }
 
@@ -62,7 +63,7 @@ func (o *Operator) Servers() []UpstreamHealth {
 	var all []UpstreamHealth
 	for _, s := range o.manager.Status() {
 		h.add(s)
-		o.definitions.complete(h, s.Name)
+		h.complete(o.definitions, s.Name)
 		all = append(all, h.Upstreams[s.Name])
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/part"
 )
 
@@ -33,14 +34,14 @@ func (e *Engine) table() part.Table {
 				e.log.Warn("the log of events could not be closed", "err", err)
 			}
 		}},
-		{Name: "audit", Keys: part.AtRestart("audit"), Prepare: e.Auditor.prepare, Close: func(context.Context) { e.Auditor.close() }},
+		{Name: "audit", Keys: part.AtRestart("audit"), Prepare: e.Auditor.Prepare, Close: func(context.Context) { e.Auditor.Close() }},
 		{Name: "configuration", Keys: part.AtOnce("$schema", "inputs", "registry"), Prepare: func(r part.Reload) (func(), error) {
 			return func() { e.use(r.Next) }, nil
 		}},
 		{Name: "sessions", Close: func(ctx context.Context) { e.state.Close(ctx) }},
 		{Name: "bodies", Close: func(context.Context) { e.bodies.close() }},
 		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { e.Plane.close() }},
-		{Name: "calls", Keys: callKeys, Close: func(context.Context) { e.hooks.close() }},
+		{Name: "calls", Keys: callKeys, Close: func(context.Context) { e.hooks.Close() }},
 		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { e.ranking.Close() }},
 		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-e.Catalog.firsts.all }},
 		{Name: "sign-ins", Keys: part.AtRestart("credentials"), Close: func(ctx context.Context) {
@@ -58,17 +59,17 @@ func (e *Engine) table() part.Table {
 				e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 			}
 		}},
-		{Name: "definitions", Keys: part.AtOnce("trust"), Prepare: e.Definitions.prepare, Close: func(context.Context) { e.Definitions.close() }},
+		{Name: "definitions", Keys: part.AtOnce("trust"), Prepare: e.Definitions.Prepare, Close: func(context.Context) { e.Definitions.Close() }},
 		{Name: "programs' places", Close: func(ctx context.Context) { e.places.close(ctx) }},
 		{Name: "servers of the cluster", Close: func(ctx context.Context) { e.Agents.scoped.close(ctx) }},
 		{Name: "agents", Close: func(context.Context) { e.Agents.close() }},
 		{Name: "trace", Keys: part.AtOnce("otlp"), Prepare: func(r part.Reload) (func(), error) {
-			return func() { sendSpans(e.Trace, r.Next, e.log) }, nil
+			return func() { e.sendSpans(r.Next) }, nil
 		}, Close: func(ctx context.Context) { spans.Go(func() { e.Trace.Close(ctx) }) }},
 		{Name: "first listings", Close: func(context.Context) { e.Catalog.firsts.end() }},
-		{Name: "offices", Keys: slices.Concat(part.AtRestart("hubs"), []part.Key{hubKey}), Prepare: func(r part.Reload) (func(), error) {
-			return e.Offices.prepare(r.Next, e)
-		}, Close: func(ctx context.Context) { e.Offices.close(ctx) }},
+		{Name: "offices", Keys: slices.Concat(part.AtRestart("hubs"), []part.Key{office.HubKey}), Prepare: func(r part.Reload) (func(), error) {
+			return e.Offices.Prepare(r)
+		}, Close: func(ctx context.Context) { e.Offices.Close(ctx) }},
 		{Name: "last listings", Close: func(context.Context) { e.Catalog.listings.ending() }},
 		{Name: "faces", Keys: slices.Concat(part.AtOnce("auth", "public_url", "console"), part.AtRestart("listen", "tls"), []part.Key{httpKey})},
 	}
@@ -77,7 +78,7 @@ func (e *Engine) table() part.Table {
 // use puts a configuration in the place of the one before.
 func (e *Engine) use(c *config.Config) {
 	e.config.Store(c)
-	e.secrets.configure(c)
+	e.secrets.Configure(c)
 	e.History.KeepExchanges(c.Console.Capture)
 }
 
@@ -91,11 +92,6 @@ var (
 	agentsKey = part.Key{Name: "agents", Late: "agents.routing, agents.lease and agents.max", Split: func(c *config.Config) (live, late any) {
 		a := c.Agents
 		return []any{a.Invocation, a.Limits, a.PerAgent}, []any{a.Routing, a.Lease, a.Max}
-	}}
-	hubKey = part.Key{Name: "hub", Late: "hub, except its tokens, issuers and computers", Split: func(c *config.Config) (live, late any) {
-		rest := c.Hub
-		rest.Tokens, rest.Issuers, rest.Computers = nil, nil, nil
-		return []any{c.Hub.Tokens, c.Hub.Issuers, c.Hub.Computers}, rest
 	}}
 	httpKey = part.Key{Name: "http", Late: "http.max_body_bytes, max_sessions, session_idle and keep_alive", Split: func(c *config.Config) (live, late any) {
 		rest := c.HTTP

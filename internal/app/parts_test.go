@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/json/strict"
+	"github.com/weir-mcp/weir/internal/observe"
 )
 
 // TestEveryKeyHasOnePart: each top-level key of the configuration belongs to one part.
@@ -70,7 +71,7 @@ func TestRefusedReloadChangesNothing(t *testing.T) {
 		return c
 	}
 	first := read("mode: gateway\n")
-	log := WrapLog(slog.DiscardHandler, first)
+	log := observe.WrapLog(slog.DiscardHandler, first)
 	e, err := New(t.Context(), first, Options{Logger: log.Logger})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/cluster/peerlink"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
@@ -195,7 +196,7 @@ func (p *programPlaces) release(key string, one *placed) {
 	if claim == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), peerlink.LeaveTimeout)
 	defer cancel()
 	_ = claim.Release(ctx) // else it ends with the node
 	p.leave(key, one)

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/tables"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -47,10 +48,10 @@ type Plane struct {
 	ended      chan struct{}
 }
 
-// newPlane returns a plane without a URL. Its requests are told to a, which may be nil.
-func newPlane(h *stores, a *Auditor, agents *Agents, config func() *config.Config, log *slog.Logger) *Plane {
+// newPlane returns a plane without a URL. audited tells the audit log of its requests.
+func newPlane(h *stores, audited func(*artifact.Local, http.Handler) http.Handler, agents *Agents, config func() *config.Config, log *slog.Logger) *Plane {
 	refused := new(tables.Refusals)
-	handler := auditFetches(a, h.store, plane.Handler(h.store, plane.HandlerOptions{Refused: refused.Tell, Logger: log}))
+	handler := audited(h.store, plane.Handler(h.store, plane.HandlerOptions{Refused: refused.Tell, Logger: log}))
 	return &Plane{store: h.store, config: config, agents: agents, refused: refused, log: log, handler: guard.Counted(h.pool, "s2sp", handler)}
 }
 
@@ -88,7 +89,7 @@ func (p *Plane) Base() (string, error) {
 		return "", fmt.Errorf("opening the data plane: %w", err)
 	}
 	open := guard.New(guard.Options{Logger: p.log})
-	p.http = NewHTTPServer(open.Wrap(p.handler), p.log)
+	p.http = httpserver.New(open.Wrap(p.handler), p.log)
 	p.ended = make(chan struct{})
 	go func() {
 		defer close(p.ended)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestOffersLastAsTheConfigurationSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPlane(&stores{store: store}, nil, nil, func() *config.Config { return &config.Config{Artifacts: config.Artifacts{TokenTTL: time.Minute}} }, slog.New(slog.DiscardHandler))
+	p := newPlane(&stores{store: store}, func(_ *artifact.Local, next http.Handler) http.Handler { return next }, nil, func() *config.Config { return &config.Config{Artifacts: config.Artifacts{TokenTTL: time.Minute}} }, slog.New(slog.DiscardHandler))
 	p.SetBase("http://127.0.0.1:1")
 	_, expires, err := p.Offer(t.Context(), "ann", held.Handle)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/part"
 )
 
@@ -16,7 +17,7 @@ type Face interface {
 }
 
 // Follow applies changes of the configuration file until ctx ends.
-func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log *Log) {
+func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log *observe.Log) {
 	err := config.Watch(ctx, e.Config(), opts, func(next *config.Config, warnings []config.Warning, err error) {
 		e.Reread(next, warnings, err, face, log)
 	})
@@ -27,7 +28,7 @@ func (e *Engine) Follow(ctx context.Context, opts config.Options, face Face, log
 
 // Reread applies a configuration file that was read again, or logs why it cannot be read, and tells
 // Reloads.
-func (e *Engine) Reread(next *config.Config, warnings []config.Warning, err error, face Face, log *Log) {
+func (e *Engine) Reread(next *config.Config, warnings []config.Warning, err error, face Face, log *observe.Log) {
 	for _, w := range warnings {
 		log.Warn("configuration", "at", w.String())
 	}
@@ -52,7 +53,7 @@ const LogApplied = "the configuration has changed and is applied"
 // Reload applies the changes in next and logs which settings need a restart. It restarts the
 // servers whose entries changed; the others continue. If a part cannot use next, the error says why,
 // and nothing has changed. Do not run two Reloads at the same time.
-func (e *Engine) Reload(next *config.Config, face Face, logger *Log) error {
+func (e *Engine) Reload(next *config.Config, face Face, logger *observe.Log) error {
 	r := part.Reload{Now: e.Config(), Next: next, Change: config.Diff(e.Config(), next)}
 	change := r.Change
 	if change.Empty() {
@@ -63,8 +64,7 @@ func (e *Engine) Reload(next *config.Config, face Face, logger *Log) error {
 		return err
 	}
 	applied, waits := e.parts.Divide(r)
-	logger.Set(next.Log)
-	logger.hide(next)
+	logger.Apply(next)
 	apply()
 	face.Apply(r.Now, next)
 	for _, name := range change.Omitted {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/cluster/peerlink"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
 	"github.com/weir-mcp/weir/internal/identity"
@@ -406,7 +407,7 @@ func (one *scopedServer) hold(claim *cluster.Claim) {
 	}
 	s.manager.Ended(patience, one.name)
 	cancel()
-	bounded, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	bounded, cancel := context.WithTimeout(context.Background(), peerlink.LeaveTimeout)
 	defer cancel()
 	_ = claim.Release(bounded) // else it ends with the node
 }

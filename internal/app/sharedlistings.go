@@ -175,7 +175,7 @@ func (n *nodeListings) settle(l primitive.Listing) {
 	first, late := n.late[l.Upstream]
 	n.mu.Unlock()
 	if !late { // else the store has not taken what the server listed before
-		first = k.e.secrets.listing(l)
+		first = k.e.secrets.Listing(l)
 	}
 	err := n.write(first)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/storetest"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -22,7 +23,7 @@ func TestLateFirstDefinitions(t *testing.T) {
 	docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 	manager := upstream.New(upstream.Options{})
 	defer func() { _ = manager.Close(t.Context()) }()
-	e := &Engine{log: slog.New(slog.DiscardHandler), manager: manager, state: metatool.NewState()}
+	e := &Engine{log: slog.New(slog.DiscardHandler), manager: manager, state: metatool.NewState(), secrets: policy.NewSecrets(&config.Config{}, nil)}
 	e.config.Store(&config.Config{})
 	k := &listings{e: e, docs: docs, firsts: map[string]bool{}}
 	n := newNodeListings(k)

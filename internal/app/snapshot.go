@@ -7,6 +7,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // OpenSnapshot reads a catalog snapshot. It returns nil for an empty path.
@@ -20,14 +21,14 @@ func OpenSnapshot(path string, c *config.Config) (*metatool.SnapshotFile, error)
 		if errors.As(err, &cause) {
 			err = cause.Err
 		}
-		return nil, setupf("--catalog %s cannot be read: %w", path, err)
+		return nil, part.Setupf("--catalog %s cannot be read: %w", path, err)
 	}
 	f, err := metatool.ReadSnapshotFile(path, data)
 	if err != nil {
-		return nil, setupf("--catalog: %w", err)
+		return nil, part.Setupf("--catalog: %w", err)
 	}
 	if _, taken := c.Server(f.Name()); taken {
-		return nil, setupf("--catalog %s is named as mcpServers.%s is: rename the file, or the server", path, f.Name())
+		return nil, part.Setupf("--catalog %s is named as mcpServers.%s is: rename the file, or the server", path, f.Name())
 	}
 	return f, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/weir-mcp/weir/internal/audit/calls"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/policy/hook"
 	"github.com/weir-mcp/weir/internal/tables"
 )
@@ -17,7 +18,7 @@ func CallSteps(c *config.Config) []string {
 		Tables:       tables.Options{Fetches: func(string) bool { return true }, Refusals: new(tables.Refusals)},
 		CheckHeaders: checkHeaders,
 	}
-	controls(c, &opts)
+	policy.Controls(c, &opts)
 	if c.Audit.Dir != "" {
 		opts.Audit = new(calls.Recorder)
 	}

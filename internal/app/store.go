@@ -12,12 +12,14 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/cluster"
+	"github.com/weir-mcp/weir/internal/cluster/peerlink"
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/store/backend"
 	"github.com/weir-mcp/weir/internal/store/natsstore"
@@ -61,7 +63,7 @@ func memoryStore(log *slog.Logger) *Store {
 func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger) (*Store, error) {
 	s, err := openStore(ctx, c, log)
 	if err != nil {
-		return nil, setupf("store: %w", err)
+		return nil, part.Setupf("store: %w", err)
 	}
 	return s, nil
 }
@@ -120,9 +122,6 @@ func LookAtStore(ctx context.Context, c *config.Config) (refused bool, err error
 // restoreTimeout bounds how long it takes to read what is restored at the start.
 const restoreTimeout = 30 * time.Second
 
-// leaveTimeout bounds how long the end of a node waits for the store.
-const leaveTimeout = 2 * time.Second
-
 // restore returns the state of a gateway and the agents that have registered, with what the store has
 // of an earlier one.
 func (s *Store) restore(log *slog.Logger) (*metatool.State, *registry.Kept, error) {
@@ -172,7 +171,7 @@ func (s *Store) documents() store.Docs {
 // Close ends the store. What was confirmed stays. Other nodes take over what this one owned.
 func (s *Store) Close() {
 	s.stream.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), peerlink.LeaveTimeout)
 	defer cancel()
 	s.node.Close(ctx)
 	s.Store.Close()

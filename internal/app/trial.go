@@ -8,6 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -30,7 +31,7 @@ func Try(ctx context.Context, c *config.Config, o Options) (*Trial, error) {
 		return nil, err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), part.CloseTimeout)
 		defer cancel()
 		e.Close(closing)
 	}()
@@ -41,7 +42,7 @@ func Try(ctx context.Context, c *config.Config, o Options) (*Trial, error) {
 			t.Before += token.CountBytes(entry.Raw)
 		}
 	}
-	listing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
+	listing, cancel := context.WithTimeout(context.WithoutCancel(ctx), part.CloseTimeout)
 	defer cancel()
 	t.After, err = listed(listing, e, c)
 	return t, err
@@ -56,7 +57,7 @@ func listed(ctx context.Context, e *Engine, c *config.Config) (tokens int, err e
 	defer server.Close()
 	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway on trial", Client: true, Logger: e.log})
 	defer conn.Close()
-	if _, err := mcp.Handshake(ctx, conn, Identity(e.Version), json.RawMessage("{}"), ""); err != nil {
+	if _, err := mcp.Handshake(ctx, conn, part.Identity(e.Version), json.RawMessage("{}"), ""); err != nil {
 		return 0, err
 	}
 	for cursor := ""; ; {

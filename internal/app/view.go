@@ -5,11 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/access/callers"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -17,7 +19,7 @@ import (
 // safe for concurrent use.
 type Views struct {
 	catalog *Catalog
-	judge   *judge
+	judge   *policy.Judge
 	manager *upstream.Manager // set before start
 	config  func() *config.Config
 	health  func() *Health
@@ -34,7 +36,7 @@ func (v *Views) Of(ctx context.Context) *metatool.Snapshot {
 
 // now is Of without a wait.
 func (v *Views) now(ctx context.Context) *metatool.Snapshot {
-	d := v.judge.direct.Load()
+	d := v.judge.Calls()
 	if d == nil || v.operates(identity.From(ctx)) {
 		return v.whole(ctx)
 	}
@@ -47,7 +49,7 @@ func (v *Views) SeesAll(ctx context.Context) bool { return v.operates(identity.F
 
 func (v *Views) operates(id *identity.Identity) bool {
 	auth := &v.config().Auth
-	return id.HasRole(RoleOperator) || auth.Operates(id.Principal) || !auth.Required()
+	return id.HasRole(callers.RoleOperator) || auth.Operates(id.Principal) || !auth.Required()
 }
 
 // Hide removes from a health report the upstreams of which nothing exists for the caller of a
@@ -108,7 +110,7 @@ func (v *Views) Catalog(ctx context.Context, since time.Time) *CatalogInfo {
 	info := v.catalog.Info(since)
 	info.Profiles = v.profiles(ctx)
 	seen := v.Of(ctx).Catalog
-	n := Kinds(seen)
+	n := seen.Kinds()
 	info.Tools, info.Resources, info.Prompts = n[primitive.KindTool], n[primitive.KindResource]+n[primitive.KindTemplate], n[primitive.KindPrompt]
 	if seen.Len() == v.whole(ctx).Catalog.Len() {
 		return info
@@ -129,7 +131,7 @@ const ownWait = 2 * time.Second
 // whole returns all entries that may exist for the caller of a request, whatever policy and profile
 // say: those that all callers share, and what servers list for this one.
 func (v *Views) whole(ctx context.Context) *metatool.Snapshot {
-	if d := v.judge.direct.Load(); d != nil {
+	if d := v.judge.Calls(); d != nil {
 		return d.Whole(ctx)
 	}
 	return metatool.WholeOf(ctx, v.catalog, v.catalog.own(v.config()))

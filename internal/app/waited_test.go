@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/observe"
 )
 
 // till is an MCP server with one tool, pay, whose definition changes. It counts the calls.
@@ -145,7 +145,7 @@ func waits(t *testing.T, entry, path, era, want string, change func(c *config.Co
 			server := *next.Servers[0]
 			next.Servers = []*config.Server{&server}
 			change(&next, s, other)
-			n.engine.Reload(&next, n.server, app.NewLog(io.Discard, &next))
+			n.engine.Reload(&next, n.server, observe.NewLog(io.Discard, &next))
 		}
 		if listed == *s.tool.Load() {
 			return

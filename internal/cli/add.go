@@ -15,6 +15,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/json/splice"
+	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 )
@@ -278,7 +279,7 @@ func tryPlan(a *process, ctx context.Context, m *setup.Machine, p *setup.Plan, n
 	if err != nil {
 		return nil, err
 	}
-	logger := app.NewLog(discard{}, conf)
+	logger := observe.NewLog(discard{}, conf)
 	stop := a.spin("starting " + counted(len(conf.Servers), "server"))
 	defer stop()
 	bounded, cancel := context.WithTimeout(ctx, trialTime)

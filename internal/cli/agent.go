@@ -17,9 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/agentserver"
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/protocol/invocation"
 )
 
@@ -114,7 +116,7 @@ func runAgent(a *process, ctx context.Context, f agentFlags) error {
 	ready := false
 	o.Ready = func(at net.Addr) {
 		ready = true
-		server := "http://" + app.Dialable(at.String())
+		server := "http://" + httpserver.Dialable(at.String())
 		line := func(label, text string) { fmt.Fprintf(a.stdout, "  %-10s %s\n", label, text) }
 		fmt.Fprintf(a.stdout, "\n%s\n\n", a.stdout.paint(bold, "the agent is running"))
 		line("URL", a.stdout.paint(cyan, server+"/mcp"))
@@ -131,7 +133,7 @@ func runAgent(a *process, ctx context.Context, f agentFlags) error {
 	case errors.As(err, &broken):
 		return broken
 	case errors.As(err, &taken) && taken.Op == "listen":
-		return app.CannotListen(o.Addr, taken, "pass another port with --port or $AGENT_PORT, or 0 for a free one")
+		return part.CannotListen(o.Addr, taken, "pass another port with --port or $AGENT_PORT, or 0 for a free one")
 	case err != nil && !ready: // the agent could not start its work
 		return failf(exitUsage, "%w", err)
 	}
@@ -256,7 +258,7 @@ func invocationKey(lookupEnv func(string) (string, bool), f agentFlags) (any, er
 	secret, _ := lookupEnv("AGENT_INVOCATION_SECRET")
 	switch {
 	case f.key != "":
-		public, err := app.ReadKey(f.key, x509.ParsePKIXPublicKey)
+		public, err := place.ReadPEM(f.key, x509.ParsePKIXPublicKey)
 		if err != nil {
 			return nil, failf(exitUsage, "--invocation-key: %w", err)
 		}

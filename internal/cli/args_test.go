@@ -191,7 +191,7 @@ func TestParseSelector(t *testing.T) {
 // TestResultsAreReadable: a person reads JSON on several lines, a program gets
 // every byte as it came.
 func TestResultsAreReadable(t *testing.T) {
-	r := &toolResult{Content: []part{{Type: "text", Text: `{"n":12345678901234567890,"list":[1,{"a":"<b>"}]}`}, {Type: "text", Text: "{no JSON}"}, {Type: "text", Text: "plain"}}}
+	r := &toolResult{Content: []contentBlock{{Type: "text", Text: `{"n":12345678901234567890,"list":[1,{"a":"<b>"}]}`}, {Type: "text", Text: "{no JSON}"}, {Type: "text", Text: "plain"}}}
 	for width, want := range map[int]string{
 		0:  r.Content[0].Text + "\n{no JSON}\nplain\n",
 		80: "{\n  \"n\": 12345678901234567890,\n  \"list\": [\n    1,\n    {\n      \"a\": \"<b>\"\n    }\n  ]\n}\n{no JSON}\nplain\n",

@@ -173,7 +173,7 @@ func piecesOf(r *toolResult) ([]piece, error) {
 	return pieces, nil
 }
 
-func pieceOf(p part, raw json.RawMessage) (piece, error) {
+func pieceOf(p contentBlock, raw json.RawMessage) (piece, error) {
 	switch p.Type {
 	case "text":
 		return piece{data: []byte(p.Text)}, nil

@@ -38,8 +38,8 @@ type client struct {
 	close  func()
 }
 
-// A part is one content block of a result.
-type part struct {
+// A contentBlock is one block of a result.
+type contentBlock struct {
 	Type     string          `json:"type"`
 	Text     string          `json:"text"`
 	MimeType string          `json:"mimeType"`
@@ -51,7 +51,7 @@ type part struct {
 
 // A toolResult is the result of a tool call.
 type toolResult struct {
-	Content    []part                     `json:"content"`
+	Content    []contentBlock             `json:"content"`
 	Structured json.RawMessage            `json:"structuredContent"`
 	IsError    bool                       `json:"isError"`
 	Meta       map[string]json.RawMessage `json:"_meta"`

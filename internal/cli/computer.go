@@ -30,6 +30,7 @@ import (
 	"github.com/weir-mcp/weir/internal/host/filewatch"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/office/a2c"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -137,7 +138,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 	sh := newComputerShell(a)
 	o := computer.Options{
 		Name: f.name, Key: key, LookupEnv: a.lookupEnv, BaseEnv: app.Inherited(a.environ()), Dir: filepath.Dir(path), Skills: f.skills, Landing: f.uploads,
-		ClientInfo: app.Identity(a.version), Logger: log.Logger, RunCommand: runInputCommand,
+		ClientInfo: part.Identity(a.version), Logger: log.Logger, RunCommand: runInputCommand,
 	}
 	lineage, err := descend(a.lookupEnv, path)
 	if err != nil {
@@ -155,7 +156,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 		return failf(exitUsage, "%w", err)
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), app.CloseTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), part.CloseTimeout)
 		defer cancel()
 		if err := c.Close(closing); err != nil {
 			log.Warn("MCP servers did not end by themselves and were killed", "err", err)
@@ -257,7 +258,7 @@ func computerHub(lookupEnv func(string) (string, bool), f computerFlags) (comput
 		}
 	}
 	if f.ca != "" {
-		pool, err := app.CertPool(f.ca)
+		pool, err := place.CertPool(f.ca)
 		if err != nil {
 			return h, failf(exitUsage, "--ca: %w", err)
 		}

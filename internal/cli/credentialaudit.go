@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/signin/vault"
 )
@@ -48,7 +48,7 @@ func newCredentialLog(a *process, c *config.Config, named, command string) (*cre
 // store returns the store with records of the command's changes in it. signIn says that a person
 // signs in.
 func (l *credentialLog) store(s vault.Store, signIn bool) vault.Store {
-	return app.CommandStore{Store: s, Command: l.command, SignIn: signIn, Tell: func(ctx context.Context, c audit.CredentialChange) error { return l.tell(ctx, &c) }}
+	return trail.CommandStore{Store: s, Command: l.command, SignIn: signIn, Tell: func(ctx context.Context, c audit.CredentialChange) error { return l.tell(ctx, &c) }}
 }
 
 // ready returns an error if the command must not start, because the log is required and takes no
@@ -89,7 +89,7 @@ func (l *credentialLog) record(ctx context.Context, c *audit.CredentialChange) e
 	if strings.Contains(l.config.Audit.Key.Reveal(), inputUnasked) {
 		return errors.New("audit.key has an input, which commands do not ask for, and no gateway of this configuration writes the record")
 	}
-	err := app.RecordChange(ctx, l.config, c)
+	err := trail.RecordChange(ctx, l.config, c)
 	if err != nil && !errors.Is(served, errNoGateway) {
 		return served
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 )
 
@@ -65,8 +65,8 @@ func (f *entryFlags) checkProfile(ctx context.Context, path string) error {
 	if c == nil {
 		return failf(exitUsage, "--profile %s: %s cannot be read, so it is not known whether it has this profile (weir config check)", f.profile, path)
 	}
-	if !app.OpensProfile(c, f.profile, identity.From(ctx)) {
-		return failf(exitUsage, "--profile: %w", app.NoProfile(f.profile))
+	if !policy.OpensProfile(c, f.profile, identity.From(ctx)) {
+		return failf(exitUsage, "--profile: %w", policy.NoProfile(f.profile))
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -88,7 +88,7 @@ func exitCode(err error) int {
 		failed   *failure
 		refused  *gatewayError
 		broken   *config.Error
-		setup    *app.SetupError
+		setup    *part.SetupError
 		mcpError *mcp.Error
 		answered *jsonrpc.Error
 	)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
@@ -94,7 +95,7 @@ func TestPipesShowHiddenText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := printTool(a.stdout, &app.Tool{ID: "odd:t#1", Name: "t" + hidden, Server: "odd", Description: hidden, InputSchema: schema}); err != nil {
+	if err := printTool(a.stdout, &tools.Tool{ID: "odd:t#1", Name: "t" + hidden, Server: "odd", Description: hidden, InputSchema: schema}); err != nil {
 		t.Fatal(err)
 	}
 	if kinds := visible.Find(out.String()); kinds != 0 || !strings.Contains(out.String(), `a\u{e0049}\u{e0067}\u200b`) {

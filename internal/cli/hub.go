@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
+	"github.com/weir-mcp/weir/internal/observe"
+	"github.com/weir-mcp/weir/internal/office"
 )
 
 // defaultHubListen is the listen address of a hub without a gateway.
@@ -97,7 +99,7 @@ func (f *hubFlags) override(c *config.Config) error {
 }
 
 // followHub applies changed hub tokens and keys until ctx ends.
-func followHub(a *process, ctx context.Context, f hubFlags, c *config.Config, h *app.Hub, logger *app.Log) {
+func followHub(a *process, ctx context.Context, f hubFlags, c *config.Config, h *office.Hub, logger *observe.Log) {
 	err := config.Watch(ctx, c, configOptions(a, ctx), func(next *config.Config, warnings []config.Warning, err error) {
 		for _, w := range warnings {
 			logger.Warn("configuration", "at", w.String())
@@ -123,7 +125,7 @@ func runHub(a *process, ctx context.Context, f hubFlags) error {
 		return err
 	}
 	logger := newEventLog(a.stderr, c)
-	h, err := app.OpenHub(ctx, c, a.version, logger.Logger)
+	h, err := office.OpenHub(ctx, c, a.version, logger.Logger)
 	if err != nil {
 		return err
 	}
@@ -131,7 +133,7 @@ func runHub(a *process, ctx context.Context, f hubFlags) error {
 	if c.Hub.TLS.Cert != "" {
 		scheme = "https"
 	}
-	base := scheme + "://" + app.Dialable(h.Addr().String())
+	base := scheme + "://" + httpserver.Dialable(h.Addr().String())
 	known := strconv.Itoa(len(c.Hub.Tokens)) + " known"
 	if len(c.Hub.Tokens) == 0 {
 		known = "none: only peers on this machine, and Computers with a known key, are let in"

@@ -9,6 +9,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // runningURL returns the URL of the gateway that a command should ask, and its token. The URL is ""
@@ -74,12 +76,12 @@ func locateByAddress(a *process, ctx context.Context, path, token string) (strin
 	if c.TLS.Enabled() {
 		scheme = "https://" // of another user's gateway: a gateway of this user has a run file
 	}
-	at := scheme + app.Dialable(app.ListenAddress(c)) + "/mcp"
+	at := scheme + httpserver.Dialable(app.ListenAddress(c)) + "/mcp"
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	h, err := fetchHealth(asking, at, token)
 	switch {
-	case err == nil && h.Name == app.ServerName && h.Config == absolute:
+	case err == nil && h.Name == part.ServerName && h.Config == absolute:
 		return at, nil
 	case refusedToken(err) && c.Auth.Required():
 		return at, refusal(at, err)

@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
+	"github.com/weir-mcp/weir/internal/policy"
 )
 
 func policyCommand(a *process) *cobra.Command {
@@ -74,7 +75,7 @@ func policyWhy(a *process, ctx context.Context, t target, q callFlags, asJSON bo
 	if err != nil {
 		return err
 	}
-	call := app.Call{As: q.as, Groups: q.groups, Roles: q.roles, Scopes: q.scopes, Profile: q.profile}
+	call := policy.Call{As: q.as, Groups: q.groups, Roles: q.roles, Scopes: q.scopes, Profile: q.profile}
 	if q.args != "" {
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(q.args), &object); err != nil || object == nil {
@@ -100,19 +101,19 @@ func policyWhy(a *process, ctx context.Context, t target, q callFlags, asJSON bo
 }
 
 // catalogTool returns a tool as a gateway lists it. A tool that it does not list has only a name.
-func catalogTool(a *process, ctx context.Context, t target, name string) (tool app.Tool, known bool, err error) {
+func catalogTool(a *process, ctx context.Context, t target, name string) (tool tools.Tool, known bool, err error) {
 	c, err := openTarget(a, ctx, t)
 	if err != nil {
 		return tool, false, err
 	}
 	defer c.close()
-	list, err := c.findTool(ctx, app.ToolQuery{Name: name, Definitions: true})
+	list, err := c.findTool(ctx, tools.Query{Name: name, Definitions: true})
 	switch {
 	case err != nil:
 		return tool, false, err
 	case len(list.Tools) == 0:
 		a.note("%s lists no tool %q: its tags and hints are not known, so rules that deny or ask may match", c.where, name)
-		return app.Tool{ID: name}, false, nil
+		return tools.Tool{ID: name}, false, nil
 	}
 	return list.Tools[0], true, nil
 }
@@ -120,7 +121,7 @@ func catalogTool(a *process, ctx context.Context, t target, name string) (tool a
 // policyFile is the policy of a configuration, with the places of its rules.
 type policyFile struct {
 	path  string
-	calls *app.Calls
+	calls *policy.Calls
 	rules []config.PolicyRule
 	lines []int // of the rules
 	whole int   // line of the key policy, or 0
@@ -137,7 +138,7 @@ func readPolicy(a *process, ctx context.Context, path string) (*policyFile, erro
 	if err != nil {
 		return nil, err
 	}
-	f := &policyFile{path: found.path, calls: app.CallsOf(c), rules: c.Policy.Rules, lines: make([]int, len(c.Policy.Rules))}
+	f := &policyFile{path: found.path, calls: policy.CallsOf(c), rules: c.Policy.Rules, lines: make([]int, len(c.Policy.Rules))}
 	if data, err := place.ReadFile(found.path); err == nil {
 		f.locate(data)
 	}
@@ -198,7 +199,7 @@ func ruleName(i int) string {
 	return fmt.Sprintf("policy.rules[%d]", i)
 }
 
-func (f *policyFile) why(call app.Call) policyAnswer {
+func (f *policyFile) why(call policy.Call) policyAnswer {
 	got := f.calls.Why(call)
 	out := policyAnswer{Action: string(got.Action), Rule: ruleName(got.Rule), File: f.path, Line: f.whole, Reason: got.Reason, Possible: got.Possible, Scopes: got.Scopes, Hidden: f.calls.Hidden(call), Tried: []ruleTried{}, index: got.Rule}
 	if got.Rule >= 0 {

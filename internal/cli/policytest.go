@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
+	"github.com/weir-mcp/weir/internal/policy"
 )
 
 func policyTestCommand(a *process) *cobra.Command {
@@ -76,8 +77,8 @@ type policyRow struct {
 }
 
 // call returns the call of a row.
-func (r *policyRow) call() (app.Call, error) {
-	out := app.Call{As: r.As, Groups: r.Groups, Roles: r.Roles, Scopes: r.Scopes, Claims: r.Claims, Source: r.Source, Profile: r.Profile, Known: true}
+func (r *policyRow) call() (policy.Call, error) {
+	out := policy.Call{As: r.As, Groups: r.Groups, Roles: r.Roles, Scopes: r.Scopes, Claims: r.Claims, Source: r.Source, Profile: r.Profile, Known: true}
 	if r.Args != nil {
 		raw, err := json.Marshal(r.Args)
 		if err != nil {
@@ -90,7 +91,7 @@ func (r *policyRow) call() (app.Call, error) {
 		out.Tool.Server = r.Tool.Server
 		return out, nil
 	}
-	out.Tool = app.Tool{ID: r.Call, Server: r.Tool.Server, Tags: r.Tool.Tags, ReadOnly: r.Tool.ReadOnly, Destructive: r.Tool.Destructive, Idempotent: r.Tool.Idempotent, OpenWorld: r.Tool.OpenWorld}
+	out.Tool = tools.Tool{ID: r.Call, Server: r.Tool.Server, Tags: r.Tool.Tags, ReadOnly: r.Tool.ReadOnly, Destructive: r.Tool.Destructive, Idempotent: r.Tool.Idempotent, OpenWorld: r.Tool.OpenWorld}
 	return out, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -147,7 +148,7 @@ func outcomeOf(u app.UpstreamHealth) (o outcome, known bool) {
 		return outcome{quiet: true}, true
 	case u.State == string(upstream.StateLeftOut):
 		return outcome{markOut, dim, u.Note, false}, true
-	case u.State == app.StateRefused:
+	case u.State == lockfile.StateRefused:
 		return outcome{markDown, red, u.Note, false}, true
 	case u.Error != "":
 		// The name stands before the reason already.

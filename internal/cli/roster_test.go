@@ -11,12 +11,13 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/observe"
 )
 
 // A board is a roster whose lines a test reads.
 type board struct {
 	*roster
-	log     *app.Log
+	log     *observe.Log
 	out     bytes.Buffer
 	servers map[string]app.UpstreamHealth
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
+	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
@@ -50,7 +51,7 @@ func TestScreen(t *testing.T) {
 // nobody and show everything.
 func TestAnswersForOperators(t *testing.T) {
 	w := httptest.NewRecorder()
-	app.WriteJSON(w, 200, map[string]string{"error": foul})
+	httpserver.WriteJSON(w, 200, map[string]string{"error": foul})
 	var back map[string]string
 	if err := json.Unmarshal(w.Body.Bytes(), &back); err != nil || back["error"] != foul {
 		t.Errorf("%s, %v", w.Body, err)
@@ -68,7 +69,7 @@ func TestAnswersForOperators(t *testing.T) {
 	}
 	for _, format := range []string{"text", "json"} {
 		out.Reset()
-		app.NewLog(&out, &config.Config{Log: config.Log{Level: "info", Format: format}}).Info(foul, "err", foul)
+		observe.NewLog(&out, &config.Config{Log: config.Log{Level: "info", Format: format}}).Info(foul, "err", foul)
 		if visible.Find(strings.TrimSpace(out.String())) != 0 || !strings.Contains(out.String(), "b") {
 			t.Errorf("%s: %q", format, out.String())
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/observe"
 )
 
 // Messages of weir serve that a person sees at the level info.
@@ -24,24 +25,24 @@ const (
 // newLog returns the log of a gateway. It is for people if the format is auto and stderr is a
 // terminal: then lines is where it goes, otherwise lines is nil. format replaces log.format unless
 // it is empty.
-func newLog(stderr terminal, c *config.Config, format string) (log *app.Log, lines *screenLines) {
+func newLog(stderr terminal, c *config.Config, format string) (log *observe.Log, lines *screenLines) {
 	if !forPeople(stderr, c, format) {
 		if format != "" {
 			other := *c
 			other.Log.Format = format
 			c = &other
 		}
-		return app.NewLog(stderr.Writer, c), nil
+		return observe.NewLog(stderr.Writer, c), nil
 	}
 	lines = &screenLines{out: stderr}
-	return app.NewLogOf(c, func(level slog.Leveler) slog.Handler {
+	return observe.NewLogOf(c, func(level slog.Leveler) slog.Handler {
 		return &screenLog{lines: lines, level: level}
 	}), lines
 }
 
 // newEventLog is newLog for a program whose records of the level info are all of use to a person, such
 // as a Computer that joins. At a terminal each line has its time.
-func newEventLog(stderr terminal, c *config.Config) *app.Log {
+func newEventLog(stderr terminal, c *config.Config) *observe.Log {
 	log, lines := newLog(stderr, c, "")
 	if lines != nil {
 		lines.timed.Store(true)

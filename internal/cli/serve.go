@@ -14,8 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/observe"
+	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/setup/machine"
@@ -189,8 +194,8 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	if err != nil {
 		return err
 	}
-	if r.profile != "" && !app.OpensProfile(c, r.profile, identity.From(ctx)) {
-		return failf(exitUsage, "--profile: %w", app.NoProfile(r.profile))
+	if r.profile != "" && !policy.OpensProfile(c, r.profile, identity.From(ctx)) {
+		return failf(exitUsage, "--profile: %w", policy.NoProfile(r.profile))
 	}
 	lineage, err := descend(a.lookupEnv, path)
 	if err != nil {
@@ -215,7 +220,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 			return err
 		}
 	}
-	records, err := app.OpenAudit(ctx, c, logger.Logger)
+	records, err := trail.Open(ctx, c, logger.Logger)
 	if err != nil {
 		return err
 	}
@@ -224,7 +229,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 		records.Close()
 		return err
 	}
-	events, err := app.OpenEvents(c, a.stderr.Writer, logger.Logger)
+	events, err := observe.OpenEvents(c, a.stderr.Writer, logger.Logger)
 	if err != nil {
 		records.Close()
 		kept.Close()
@@ -331,13 +336,13 @@ func listenFor(ctx context.Context, c *config.Config, flag string, background bo
 // keepMemory limits the memory of this process until ctx ends.
 func keepMemory(lookupEnv func(string) (string, bool), ctx context.Context) {
 	if _, set := lookupEnv("GOMEMLIMIT"); !set {
-		app.BoundHeap()
+		memory.BoundHeap()
 	}
-	app.ReturnMemory(ctx)
+	memory.ReturnMemory(ctx)
 }
 
 // A shutdownTimer is the remaining time of a shutdown. It starts with the first signal; without a
-// signal the limit is app.CloseTimeout.
+// signal the limit is part.CloseTimeout.
 type shutdownTimer struct {
 	deadline time.Time
 	tell     func(state string) // tells the manager of services; may be nil
@@ -346,7 +351,7 @@ type shutdownTimer struct {
 // left returns the time that the next step may take.
 func (e *shutdownTimer) left() time.Duration {
 	if e.deadline.IsZero() {
-		return app.CloseTimeout
+		return part.CloseTimeout
 	}
 	return max(time.Until(e.deadline), 0)
 }

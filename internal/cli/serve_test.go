@@ -21,6 +21,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // gone reports whether a process has ended.
@@ -431,7 +432,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("an unknown upstream: %d %s", code, body)
 	}
 	h := s.health()
-	if h.Status != app.StatusOK || h.Name != app.ServerName || h.Version == "" || h.Uptime <= 0 || h.Config != s.config {
+	if h.Status != app.StatusOK || h.Name != part.ServerName || h.Version == "" || h.Uptime <= 0 || h.Config != s.config {
 		t.Errorf("health: %+v", h)
 	}
 }

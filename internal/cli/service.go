@@ -17,6 +17,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/machine"
@@ -273,7 +274,7 @@ func serviceURL(settings service.Settings) string {
 	case c != nil && c.TLS.Enabled() && c.PublicURL != "":
 		return publicMCP(c)
 	case c != nil:
-		if address = app.Dialable(app.ListenAddress(c)); c.TLS.Enabled() {
+		if address = httpserver.Dialable(app.ListenAddress(c)); c.TLS.Enabled() {
 			scheme = "https://"
 		}
 	}

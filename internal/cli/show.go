@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
 )
 
 func showCommand(a *process) *cobra.Command {
@@ -33,7 +33,7 @@ allowed values and defaults, and a call to start from. Nothing is run.
 				return err
 			}
 			defer c.close()
-			list, err := c.findTool(cmd.Context(), app.ToolQuery{Name: args[0], Definitions: true})
+			list, err := c.findTool(cmd.Context(), tools.Query{Name: args[0], Definitions: true})
 			switch {
 			case err != nil:
 				return err
@@ -54,7 +54,7 @@ allowed values and defaults, and a call to start from. Nothing is run.
 const maxText = 80
 
 // printTool prints a tool for people.
-func printTool(to terminal, t *app.Tool) error {
+func printTool(to terminal, t *tools.Tool) error {
 	width := maxText
 	if to.screen() {
 		width = min(width, to.width)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/result/usage"
 )
 
@@ -34,7 +34,7 @@ it is the sum of all nodes, or with --node what one of them counts.`,
 			if err != nil {
 				return err
 			}
-			s := &app.ClusterStats{}
+			s := &observe.ClusterStats{}
 			if err := fetchBeside(cmd.Context(), at, token, atNode("stats", t.node), s); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ it is the sum of all nodes, or with --node what one of them counts.`,
 	return cmd
 }
 
-func printStats(a *process, s *app.ClusterStats) error {
+func printStats(a *process, s *observe.ClusterStats) error {
 	row := func(session, principal string, u usage.Usage) []cell {
 		number := func(n int64) cell { return cell{"", strconv.FormatInt(n, 10)} }
 		return []cell{{cyan, session}, {"", principal}, number(u.Calls), number(u.Failed), number(u.Tokens.Read), number(u.Tokens.Raw), {"", saved(u.Tokens)}}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/observe"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
@@ -20,21 +22,21 @@ import (
 //	            └────────────────▶ drains ◀───────────────┘
 type stdioFace struct {
 	engine *app.Engine
-	log    *app.Log
+	log    *observe.Log
 	front  *app.Front
 	calls  *interruptible
 	input  *stoppable
 	conn   *mcp.Conn
 }
 
-func newStdioFace(e *app.Engine, c *config.Config, a *process, log *app.Log, profile string) *stdioFace {
+func newStdioFace(e *app.Engine, c *config.Config, a *process, log *observe.Log, profile string) *stdioFace {
 	f := &stdioFace{engine: e, log: log, front: app.NewFront(e)}
 	e.Plane.StandAlone()
 	f.Apply(nil, c)
-	within := app.WithinProfile(e.Config, f.front)
+	within := policy.WithinProfile(e.Config, f.front)
 	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if profile != "" {
-			ctx = app.AtProfile(ctx, profile)
+			ctx = policy.AtProfile(ctx, profile)
 		}
 		return within.Serve(ctx, r)
 	}))

@@ -14,8 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -156,7 +159,7 @@ func probeGateway(ctx context.Context, mcpURL, token string) *app.Health {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	h, err := fetchHealth(ctx, mcpURL, token)
-	if err != nil || h.Name != app.ServerName {
+	if err != nil || h.Name != part.ServerName {
 		return nil
 	}
 	return h
@@ -262,7 +265,7 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 	defer cancel()
 	conn, err := streamable.Dial(dialing, streamable.ClientOptions{
 		URL: endpoint, Name: "the gateway at " + shown, Header: header,
-		ClientInfo: app.Identity(a.version), Capabilities: t.capabilities(), ProtocolVersion: mcp.V20260728,
+		ClientInfo: part.Identity(a.version), Capabilities: t.capabilities(), ProtocolVersion: mcp.V20260728,
 	})
 	if err != nil {
 		var status *streamable.StatusError
@@ -315,10 +318,10 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		return nil, err
 	}
 	logger, _ := newLog(a.stderr, c, "")
-	logger.Set(ownLog(c.Log))
+	logger.SetLevel(ownLog(c.Log))
 	a.note("starting %s of %s only for this command; weir serve keeps a gateway running", counted(len(c.Enabled()), "server"), path)
 	// events.file belongs to the running gateway.
-	records, err := app.OpenAudit(ctx, c, logger.Logger)
+	records, err := trail.Open(ctx, c, logger.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -345,7 +348,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		_ = server.Close()
 		closeEngine(e)
 	}
-	if _, err := mcp.Handshake(ctx, conn, app.Identity(a.version), t.capabilities(), ""); err != nil {
+	if _, err := mcp.Handshake(ctx, conn, part.Identity(a.version), t.capabilities(), ""); err != nil {
 		closeAll()
 		return nil, err
 	}
@@ -357,7 +360,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		catalog: func(ctx context.Context, since time.Time) (*app.CatalogInfo, error) {
 			return e.Views.Catalog(ctx, since), nil
 		},
-		tools: func(ctx context.Context, q app.ToolQuery) (app.ToolList, error) { return e.Views.Tools(ctx, q), nil },
+		tools: func(ctx context.Context, q tools.Query) (tools.List, error) { return e.Views.Tools(ctx, q), nil },
 
 		definitions: ownDefinitions{e.Definitions},
 		person:      t.person,
@@ -376,7 +379,7 @@ func ownLog(l config.Log) config.Log {
 
 // closeEngine stops the gateway of a command.
 func closeEngine(e *app.Engine) {
-	ctx, cancel := context.WithTimeout(context.Background(), app.CloseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), part.CloseTimeout)
 	defer cancel()
 	e.Close(ctx)
 }

@@ -8,16 +8,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/web"
 )
 
 // A toolFinder returns the tools of a gateway's catalog that fit a query.
-type toolFinder func(ctx context.Context, q app.ToolQuery) (app.ToolList, error)
+type toolFinder func(ctx context.Context, q tools.Query) (tools.List, error)
 
 // toolsAt returns the toolFinder of a running gateway.
 func toolsAt(mcpURL, token string) toolFinder {
-	return func(ctx context.Context, q app.ToolQuery) (list app.ToolList, err error) {
+	return func(ctx context.Context, q tools.Query) (list tools.List, err error) {
 		given := url.Values{}
 		if q.Name != "" {
 			given.Set("name", q.Name)
@@ -37,7 +37,7 @@ const maxCandidates = 5
 
 // findTool returns the tool that a person named: by its id, by namespace:name or by its own name. The
 // list is empty if there is none.
-func (c *client) findTool(ctx context.Context, q app.ToolQuery) (app.ToolList, error) {
+func (c *client) findTool(ctx context.Context, q tools.Query) (tools.List, error) {
 	list, err := c.tools(ctx, q)
 	if err == nil && list.Total == 0 {
 		// A gateway that has just started may not have listed its servers. Browsing waits for them.
@@ -51,7 +51,7 @@ func (c *client) findTool(ctx context.Context, q app.ToolQuery) (app.ToolList, e
 	ids := make([]string, 0, maxCandidates)
 	for _, t := range list.Tools {
 		if t.ID == q.Name {
-			return app.ToolList{Tools: []app.Tool{t}, Total: 1}, nil
+			return tools.List{Tools: []tools.Tool{t}, Total: 1}, nil
 		}
 		if len(ids) < maxCandidates {
 			ids = append(ids, t.ID)
@@ -70,7 +70,7 @@ func (c *client) resolve(ctx context.Context, name string) (string, error) {
 	if strings.Contains(name, "#") {
 		return name, nil // a whole id
 	}
-	list, err := c.findTool(ctx, app.ToolQuery{Name: name})
+	list, err := c.findTool(ctx, tools.Query{Name: name})
 	switch {
 	case list.Total > 1:
 		return "", err
@@ -85,7 +85,7 @@ const completionTimeout = time.Second
 
 // runningTools asks the gateway that runs, for shell completion. It starts nothing and says nothing:
 // without a gateway there is no completion.
-func runningTools(a *process, ctx context.Context, t target, q app.ToolQuery) []app.Tool {
+func runningTools(a *process, ctx context.Context, t target, q tools.Query) []tools.Tool {
 	if t.config != "" {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 func completeToolIDs(a *process, ctx context.Context, t target, word string) []cobra.Completion {
 	var ids []cobra.Completion
 	seen := map[string]bool{}
-	for _, tool := range runningTools(a, ctx, t, app.ToolQuery{Prefix: word}) {
+	for _, tool := range runningTools(a, ctx, t, tools.Query{Prefix: word}) {
 		for _, id := range []string{tool.Short, tool.ID, tool.Name} {
 			if strings.HasPrefix(id, word) {
 				if !seen[id] {
@@ -131,7 +131,7 @@ func completeToolIDs(a *process, ctx context.Context, t target, word string) []c
 // completeArgs completes --arg: the name of a parameter, and after NAME= its values where the schema
 // lists them. given are the arguments that are on the line already.
 func completeArgs(a *process, ctx context.Context, t target, id string, given []string, word string) []cobra.Completion {
-	tools := runningTools(a, ctx, t, app.ToolQuery{Name: id, Definitions: true})
+	tools := runningTools(a, ctx, t, tools.Query{Name: id, Definitions: true})
 	if len(tools) != 1 {
 		return nil
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/lockfile"
+	"github.com/weir-mcp/weir/internal/policy/definitions"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
 
@@ -22,7 +22,7 @@ type definitionSource interface {
 }
 
 // ownDefinitions is the definitionSource of a gateway in this process.
-type ownDefinitions struct{ *app.Definitions }
+type ownDefinitions struct{ *definitions.Lock }
 
 func (o ownDefinitions) status(context.Context) (*lockfile.Status, error) { return o.Status(), nil }
 

@@ -191,7 +191,7 @@ func TestTrustRefuse(t *testing.T) {
 	direct := sdkSession(t, strings.TrimSuffix(s.url, "/mcp")+"/mcps/files/mcp")
 	files.offer("delete_file", "Deletes a file.", false)
 	differ(t, s, 1)
-	h := s.await("files", func(h app.Health) bool { return h.Upstreams["files"].State == app.StateRefused })
+	h := s.await("files", func(h app.Health) bool { return h.Upstreams["files"].State == lockfile.StateRefused })
 	if !strings.Contains(h.Upstreams["files"].Note, "weir trust diff files") || h.Status != app.StatusDegraded {
 		t.Errorf("%+v", h)
 	}
@@ -211,7 +211,7 @@ func TestTrustRefuse(t *testing.T) {
 	if err := os.WriteFile(lock, old, 0o644); err != nil { // a branch is checked out
 		t.Fatal(err)
 	}
-	s.await("files", func(h app.Health) bool { return h.Upstreams["files"].State == app.StateRefused })
+	s.await("files", func(h app.Health) bool { return h.Upstreams["files"].State == lockfile.StateRefused })
 }
 
 // TestTrustOwn: without a running gateway the commands start the servers themselves.

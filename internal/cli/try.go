@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
 )
 
 // tryTools bounds the tools that weir try offers for a query.
@@ -83,7 +83,7 @@ func tryTool(a *process, ctx context.Context, c *client, words string, dry bool)
 }
 
 // printSignature shows a tool in two lines.
-func printSignature(stderr terminal, tool *app.Tool, params []param) error {
+func printSignature(stderr terminal, tool *tools.Tool, params []param) error {
 	about, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
 	_, err := fmt.Fprintf(stderr, "%s\n%s\n", stderr.paint(bold, stderr.clean(signature(tool.Name, params))), stderr.paint(dim, stderr.clean(about)))
 	return err
@@ -91,9 +91,9 @@ func printSignature(stderr terminal, tool *app.Tool, params []param) error {
 
 // chooseTool returns the tool that the words name, or lets the person choose among those that they
 // find.
-func chooseTool(stderr terminal, ctx context.Context, c *client, words string) (*app.Tool, error) {
+func chooseTool(stderr terminal, ctx context.Context, c *client, words string) (*tools.Tool, error) {
 	if words != "" && !strings.Contains(words, " ") {
-		list, err := c.findTool(ctx, app.ToolQuery{Name: words, Definitions: true})
+		list, err := c.findTool(ctx, tools.Query{Name: words, Definitions: true})
 		if err == nil && len(list.Tools) == 1 {
 			return &list.Tools[0], nil
 		}
@@ -121,7 +121,7 @@ func chooseTool(stderr terminal, ctx context.Context, c *client, words string) (
 				continue
 			}
 		}
-		list, err := c.findTool(ctx, app.ToolQuery{Name: offered[n-1].ID, Definitions: true})
+		list, err := c.findTool(ctx, tools.Query{Name: offered[n-1].ID, Definitions: true})
 		if err == nil && len(list.Tools) == 0 {
 			err = failf(exitRefused, "%s is gone", offered[n-1].ID)
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -31,15 +31,15 @@ func (f *Server) serveArtifact(w http.ResponseWriter, r *http.Request) {
 	var unknown *artifact.Error
 	switch {
 	case errors.As(err, &unknown):
-		app.WriteJSON(w, http.StatusNotFound, map[string]string{"error": unknown.Error()})
+		httpserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": unknown.Error()})
 		return
 	case overloaded(err):
 		w.Header().Set("Retry-After", "1")
-		app.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": err.Error()})
+		httpserver.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": err.Error()})
 		return
 	case err != nil:
 		f.log.Warn("a kept result cannot be read", "err", err)
-		app.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the artifact store cannot be read now"})
+		httpserver.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the artifact store cannot be read now"})
 		return
 	}
 	defer content.Close()

@@ -4,16 +4,17 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/access/callers"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/passthrough"
 )
 
 // guardOptions returns the request checks of a configuration, with authentication if auth has any.
 func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options {
-	o := app.GuardOptions(c, f.log)
+	o := callers.Guard(c, f.log)
 	o.Refused, o.Streams = f.engine.Auditor.Refused, &f.streams
 	if auth.Required() {
 		o.Authenticate = f.authenticate
@@ -52,7 +53,7 @@ func (f *Server) authenticate(r *http.Request, bearer string) (*identity.Identit
 // metadata returns the handler of RFC 9728. Pages of every origin may read it, and no token is
 // needed, but the Host is checked as everywhere.
 func (f *Server) metadata(c *config.Config) http.Handler {
-	hosts := guard.New(app.GuardOptions(c, f.log))
+	hosts := guard.New(callers.Guard(c, f.log))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := hosts.CheckHost(r); err != nil {
 			guard.Refuse(w, r, http.StatusForbidden, err)
@@ -67,7 +68,7 @@ func (f *Server) serveWhoami(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	app.WriteJSON(w, http.StatusOK, whoami(identity.From(r.Context())))
+	httpserver.WriteJSON(w, http.StatusOK, whoami(identity.From(r.Context())))
 }
 
 // Whoami is the answer of /whoami.

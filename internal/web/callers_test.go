@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/testkit/fakeidp"
@@ -51,7 +52,7 @@ func engineOf(t testing.TB, text string) (*app.Engine, *config.Config) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	records, err := app.OpenAudit(t.Context(), c, log)
+	records, err := trail.Open(t.Context(), c, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/passthrough"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
@@ -231,7 +232,7 @@ func near(node *cluster.Node, log *slog.Logger, idOf func(r *http.Request) strin
 // asks for their certificates.
 func (f *Server) Join(l net.Listener, config *tls.Config) {
 	f.link = f.cluster.Serve(l, config, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if app.OfficePath(r.URL.Path) {
+		if office.PeerPath(r.URL.Path) {
 			f.engine.Offices.ServePeer(w, r)
 			return
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/office"
+	"github.com/weir-mcp/weir/internal/policy/definitions"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/result/usage"
 	"github.com/weir-mcp/weir/internal/search"
@@ -49,7 +51,7 @@ var (
 func (s *viewed) Overview(ctx context.Context) api.Overview {
 	h := s.engine.Health()
 	s.engine.Views.Hide(ctx, h)
-	n := app.Kinds(s.engine.Views.Of(ctx).Catalog)
+	n := s.engine.Views.Of(ctx).Catalog.Kinds()
 	stats := s.engine.Usage.Stats(ctx)
 	out := api.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
@@ -95,7 +97,7 @@ func (s *viewed) Offices(ctx context.Context) *api.Offices {
 	if h := o.Health(); h != nil {
 		out.Hub = true
 		if !s.engine.Views.SeesAll(ctx) {
-			h = &app.HubHealth{}
+			h = &office.Health{}
 		}
 		out.Connections = h.Connections
 		for _, m := range h.Members {
@@ -229,7 +231,7 @@ func (s *viewed) View(ctx context.Context, principal, handle string, selector js
 
 // viewOptions bound a view whose bytes hold has.
 func (s *viewed) viewOptions(hold *memory.Hold) result.ViewOptions {
-	return result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns, Room: result.Room(hold), Screen: app.ScreenOf(s.engine.Config())}
+	return result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns, Room: result.Room(hold), Screen: definitions.ScreenOf(s.engine.Config())}
 }
 
 // Open implements api.Artifacts.

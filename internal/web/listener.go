@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // A closing Listener accepts connections until none has come for closeQuiet, and for closeLimit at
@@ -28,11 +28,11 @@ type Listener struct {
 	door    *Listener                 // see Secure; nil without TLS
 }
 
-// Listen listens on an address. Its error is an *app.SetupError.
+// Listen listens on an address. Its error is a *part.SetupError.
 func Listen(ctx context.Context, addr string) (*Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, app.CannotListen(addr, err, "pass another address with --listen (127.0.0.1:0 takes a free port, and shell commands find it), or set listen in the configuration")
+		return nil, part.CannotListen(addr, err, "pass another address with --listen (127.0.0.1:0 takes a free port, and shell commands find it), or set listen in the configuration")
 	}
 	return &Listener{TCPListener: l.(*net.TCPListener)}, nil
 }

@@ -21,7 +21,7 @@ func (f *Server) mountAPI(mux *http.ServeMux, open, closed *guard.Guard, c *conf
 	o.PublicURL = c.PublicURL
 	o.Look = api.Look{Gateway: view, Catalog: view, Artifacts: view, History: &f.engine.History, Captures: func() bool { return f.engine.Config().Console.Capture }, Guard: f.wholly(closed)}
 	if f.engine.Store.Lasts() == store.Cluster {
-		o.Cluster, o.Elsewhere = nodes{f.cluster, f.engine}, f.engine.Operator.Elsewhere()
+		o.Cluster, o.Elsewhere = nodes{f.cluster, f.engine}, f.engine.Operator.Elsewhere
 		o.Checked, o.Usage = fromNode, view.usage
 	}
 	if kept := f.engine.Store.Events(); kept != nil {

@@ -13,9 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/text"
 )
 
@@ -48,16 +49,16 @@ type snippet struct{ Name, Where, Text string }
 // for other paths.
 func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) {
 	if r.URL.Path != "/" {
-		app.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "not found", "mcp": f.publicURL(), "page": "/"})
+		httpserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "not found", "mcp": f.publicURL(), "page": "/"})
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		app.WriteJSON(w, http.StatusMethodNotAllowed, map[string]string{"error": "method not allowed: MCP is at " + f.publicURL(), "mcp": f.publicURL()})
+		httpserver.WriteJSON(w, http.StatusMethodNotAllowed, map[string]string{"error": "method not allowed: MCP is at " + f.publicURL(), "mcp": f.publicURL()})
 		return
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		app.WriteJSON(w, http.StatusOK, map[string]string{"name": app.ServerName, "version": f.engine.Version, "mcp": f.publicURL(), "health": "/healthz"})
+		httpserver.WriteJSON(w, http.StatusOK, map[string]string{"name": part.ServerName, "version": f.engine.Version, "mcp": f.publicURL(), "health": "/healthz"})
 		return
 	}
 	h := f.engine.Health()

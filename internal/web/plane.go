@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -37,7 +38,7 @@ func knownOffers(node *cluster.Node, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cluster.Apart(node) {
 			w.Header().Set("Retry-After", "2")
-			app.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the store of this gateway does not answer, so no other gateway would know the URL; try again"})
+			httpserver.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the store of this gateway does not answer, so no other gateway would know the URL; try again"})
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -61,7 +62,7 @@ func nearRows(node *cluster.Node, log *slog.Logger, next http.Handler) http.Hand
 			if code == http.StatusServiceUnavailable {
 				w.Header().Set("Retry-After", "2")
 			}
-			app.WriteJSON(w, code, map[string]string{"error": message})
+			httpserver.WriteJSON(w, code, map[string]string{"error": message})
 		}
 		owner, err := cluster.Owner(r.Context(), node, inc)
 		switch {
@@ -91,7 +92,7 @@ const rowsGone = "Unknown or expired resource: its node is gone; make the call a
 
 // serveOffer creates a resource_url for one of the caller's artifacts.
 func serveOffer(e *app.Engine, w http.ResponseWriter, r *http.Request) {
-	refuse := func(code int, message string) { app.WriteJSON(w, code, map[string]string{"error": message}) }
+	refuse := func(code int, message string) { httpserver.WriteJSON(w, code, map[string]string{"error": message}) }
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		refuse(http.StatusMethodNotAllowed, "method not allowed")
@@ -109,7 +110,7 @@ func serveOffer(e *app.Engine, w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusServiceUnavailable, err.Error())
 	default:
 		e.Auditor.Offered(r.Context(), handle, url)
-		app.WriteJSON(w, http.StatusOK, map[string]any{"resource_url": url, "expires": expires})
+		httpserver.WriteJSON(w, http.StatusOK, map[string]any{"resource_url": url, "expires": expires})
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/policy"
 )
 
 // Patterns of the endpoints of profiles. ssePath is for clients of the older transport, which post
@@ -93,7 +93,7 @@ func (p *profiles) serve(opens func(id *identity.Identity, name string) bool, at
 			next.ServeHTTP(w, r)
 			return
 		}
-		if r, ok := inMode(w, r.WithContext(app.AtProfile(r.Context(), name))); ok {
+		if r, ok := inMode(w, r.WithContext(policy.AtProfile(r.Context(), name))); ok {
 			at(s, w, r)
 		}
 	})
@@ -131,7 +131,7 @@ func (f *Server) mountProfiles(mux *http.ServeMux, front, closed *guard.Guard, c
 		return
 	}
 	opens := func(id *identity.Identity, name string) bool {
-		return !c.Auth.Scoped(id.Principal) && app.OpensProfile(c, name, id)
+		return !c.Auth.Scoped(id.Principal) && policy.OpensProfile(c, name, id)
 	}
 	attachable := func(s *endpoint, w http.ResponseWriter, r *http.Request) {
 		if r, ok := f.attached.pass(w, r); ok {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/observe"
 )
 
 // narrow has a profile for the group support, and one for every caller.
@@ -181,7 +182,7 @@ func (p *protected) reload(text string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.engine.Reload(next, p.server, app.NewLog(io.Discard, next))
+	p.engine.Reload(next, p.server, observe.NewLog(io.Discard, next))
 }
 
 // TestCatalogNamesProfiles: /catalog names the profiles that the caller may open.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/access"
+	"github.com/weir-mcp/weir/internal/access/callers"
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
@@ -20,7 +21,10 @@ import (
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
+	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/signin"
 	"github.com/weir-mcp/weir/internal/store"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
@@ -104,7 +108,7 @@ func NewHandler(e *app.Engine, c *config.Config, base string, m api.Machine, log
 func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Machine, log *slog.Logger) *Server {
 	f := &Server{engine: e, front: app.NewFront(e), machine: m, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
-	f.attached = &attached{handler: app.WithinProfile(e.Config, f.front), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
+	f.attached = &attached{handler: policy.WithinProfile(e.Config, f.front), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
 	at := func(path string) *endpoint {
 		return newEndpoint(e.Store, path, streamable.ServerOptions{
 			Handler: f.front, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
@@ -112,7 +116,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 		})
 	}
 	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
-	old := sse.ServerOptions{Handler: app.WithinProfile(e.Config, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
+	old := sse.ServerOptions{Handler: policy.WithinProfile(e.Config, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	opts.MaxSessions = c.HTTP.MaxSessions
@@ -126,7 +130,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 	f.sse = sse.NewServer(old)
 	f.router = passthrough.New(opts)
 	f.callers = access.New(access.Options{Logger: log})
-	f.http = app.NewHTTPServer(http.HandlerFunc(f.ServeHTTP), log)
+	f.http = httpserver.New(http.HandlerFunc(f.ServeHTTP), log)
 	f.http.ConnState = counting(&f.conns)
 	f.Apply(nil, c)
 	if l, trust := f.cluster.Listener(); l != nil {
@@ -202,7 +206,7 @@ func (f *Server) Apply(old, c *config.Config) {
 		auth.Tokens = []config.Token{{Name: "nobody"}} // of which there is no token
 	}
 	f.engine.Plane.SetBase(planeURL(c, f.base))
-	f.callers.Apply(app.CallerPolicy(c))
+	f.callers.Apply(callers.Policy(c))
 	closed, metrics := f.guardOptions(c, &auth), f.guardOptions(c, &auth)
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(f.guardOptions(c, &config.Auth{}))
@@ -234,7 +238,7 @@ func (f *Server) Apply(old, c *config.Config) {
 // admitToMetrics returns the guard.Options.Admit of /metrics.
 func admitToMetrics(auth config.Auth) func(id *identity.Identity) error {
 	return func(id *identity.Identity) error {
-		if principal := id.Principal; !auth.SeesMetrics(principal) && !id.HasRole(app.RoleOperator) {
+		if principal := id.Principal; !auth.SeesMetrics(principal) && !id.HasRole(callers.RoleOperator) {
 			if id.Issuer != "" {
 				return mcp.Errorf(mcp.KindPermissionDenied, "/metrics tells of all callers: %q needs the role operator (auth.roles.operator)", principal)
 			}
@@ -331,7 +335,7 @@ func (f *Server) serveAlive(w http.ResponseWriter, r *http.Request) {
 	if f.draining.Load() {
 		status, code = app.StatusStopping, http.StatusServiceUnavailable
 	}
-	app.WriteJSON(w, code, map[string]string{"status": status})
+	httpserver.WriteJSON(w, code, map[string]string{"status": status})
 }
 
 // serveReady reports whether a balancer should send new requests to this process.
@@ -354,7 +358,7 @@ func (f *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	default:
 		code = http.StatusOK
 	}
-	app.WriteJSON(w, code, answer)
+	httpserver.WriteJSON(w, code, answer)
 }
 
 // getOrHead refuses all other methods.
@@ -385,7 +389,7 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if f.draining.Load() {
 		h.Status, code = app.StatusStopping, http.StatusServiceUnavailable
 	}
-	app.WriteJSON(w, code, h)
+	httpserver.WriteJSON(w, code, h)
 }
 
 // serveStats reports the cost of calls: of all principals to operators, and of the caller to others. In a
@@ -395,7 +399,7 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _, carried := link.Caller(r.Context())
-	app.WriteJSON(w, http.StatusOK, f.engine.Usage.OfNodes(r.Context(), carried || r.URL.Query().Has("node")))
+	httpserver.WriteJSON(w, http.StatusOK, f.engine.Usage.OfNodes(r.Context(), carried || r.URL.Query().Has("node")))
 }
 
 // Shutdown waits for running calls until ctx ends and answers the rest with an error. It closes the
@@ -493,7 +497,7 @@ func counting(open *atomic.Int64) func(net.Conn, http.ConnState) {
 // mountAgents adds the paths for agents and for programs that call agents.
 func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 	status := passthrough.NewStatus(passthrough.StatusOptions{
-		Agents: f.engine.Agents.Status, Name: app.ServerName, Version: f.engine.Version, Started: f.engine.Started, Logger: f.log,
+		Agents: f.engine.Agents.Status, Name: part.ServerName, Version: f.engine.Version, Started: f.engine.Started, Logger: f.log,
 	})
 	mux.Handle("/status", open.Wrap(http.HandlerFunc(status.Page)))
 	mux.Handle("/status/data", closed.Wrap(http.HandlerFunc(status.Data)))
@@ -516,7 +520,7 @@ func (f *Server) serveCatalog(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	app.WriteJSON(w, http.StatusOK, f.engine.Views.Catalog(r.Context(), since))
+	httpserver.WriteJSON(w, http.StatusOK, f.engine.Views.Catalog(r.Context(), since))
 }
 
 // InstanceHeader is the header of /healthz with the id of this run of the gateway. It is not

@@ -13,10 +13,11 @@ import (
 	"golang.org/x/crypto/acme"
 	"golang.org/x/crypto/acme/autocert"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/filewatch"
 	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
+	"github.com/weir-mcp/weir/internal/part"
 )
 
 // secured is the TLS side of a Listener. It owns the goroutines that watch its files.
@@ -33,7 +34,7 @@ type secured struct {
 // Secure makes the Listener speak TLS, if the configuration says so. The files of c are read now, and
 // again when they change. It also opens a door: a Listener without TLS at a free port of loopback, for
 // shell commands and clients of this machine, which then need no certificate authority. Call Secure
-// before the Listener is served. Its error is an *app.SetupError.
+// before the Listener is served. Its error is a *part.SetupError.
 func (g *Listener) Secure(ctx context.Context, c config.TLS, log *slog.Logger) error {
 	if !c.Enabled() {
 		return nil
@@ -48,7 +49,7 @@ func (g *Listener) Secure(ctx context.Context, c config.TLS, log *slog.Logger) e
 		}
 	}
 	if err := s.load(); err != nil {
-		return &app.SetupError{Err: fmt.Errorf("tls: %w", err)}
+		return &part.SetupError{Err: fmt.Errorf("tls: %w", err)}
 	}
 	door, err := Listen(ctx, "127.0.0.1:0")
 	if err != nil {
@@ -149,7 +150,7 @@ func (g *Listener) Local() string {
 	if g.door != nil {
 		at = g.door
 	}
-	return "http://" + app.Dialable(at.Addr().String())
+	return "http://" + httpserver.Dialable(at.Addr().String())
 }
 
 // URL returns the URL of the Listener without a path.
@@ -157,5 +158,5 @@ func (g *Listener) URL() string {
 	if g.secured == nil {
 		return g.Local()
 	}
-	return "https://" + app.Dialable(g.Addr().String())
+	return "https://" + httpserver.Dialable(g.Addr().String())
 }

@@ -3,7 +3,8 @@ package web
 import (
 	"net/http"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 )
 
 // ToolsPath is the path of the tools that shell commands ask for.
@@ -19,7 +20,7 @@ func (f *Server) serveTools(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	given := r.URL.Query()
-	app.WriteJSON(w, http.StatusOK, f.engine.Views.Tools(r.Context(), app.ToolQuery{
+	httpserver.WriteJSON(w, http.StatusOK, f.engine.Views.Tools(r.Context(), tools.Query{
 		Name: given.Get("name"), Prefix: given.Get("prefix"), Definitions: given.Get("definitions") == "true",
 	}))
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// GroupLimit returns the smallest memory limit of the control groups that the
+// groupLimit returns the smallest memory limit of the control groups that the
 // process is in, 0 where there is none. root is the root of the file system, such
 // as os.DirFS("/"). It reads version 2 and version 1:
 //
@@ -18,7 +18,7 @@ import (
 //
 // and in both the groups above, up to the root, which is where a container sees
 // its own.
-func GroupLimit(root fs.FS) int64 {
+func groupLimit(root fs.FS) int64 {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return 0

@@ -14,34 +14,34 @@ const Free = 64 << 10
 
 // Defaults of Options.
 const (
-	DefaultLimit     = 256 << 20
-	DefaultSpillAt   = 8 << 20
-	DefaultDiskBytes = 8 << 30
-	DefaultWait      = 30 * time.Second
-	DefaultLinger    = 30 * time.Second
+	defaultLimit     = 256 << 20
+	defaultSpillAt   = 8 << 20
+	defaultDiskBytes = 8 << 30
+	defaultWait      = 30 * time.Second
+	defaultLinger    = 30 * time.Second
 )
 
 // Options configure a Pool. The zero value of each field is ready for use.
 type Options struct {
-	// Limit bounds the bytes in memory; 0 is DefaultLimit.
+	// Limit bounds the bytes in memory; 0 is defaultLimit.
 	Limit int64
 	// SpillAt is the size from which a message is received into a file; 0 is
-	// DefaultSpillAt.
+	// defaultSpillAt.
 	SpillAt int64
 	// Dir is the folder for files, which are of mode 0600. If it is empty, large messages wait for
 	// room in memory. MakeDir returns the folder when the first file is made.
 	Dir     string
 	MakeDir func() (string, error)
-	// DiskBytes bounds the bytes in files; 0 is DefaultDiskBytes.
+	// DiskBytes bounds the bytes in files; 0 is defaultDiskBytes.
 	DiskBytes int64
-	// Wait is how long a message waits for room while it arrives; 0 is DefaultWait.
+	// Wait is how long a message waits for room while it arrives; 0 is defaultWait.
 	Wait time.Duration
 	// Turn is how long a message in a file waits for room to be read if it does not block others; 0
 	// means four times Wait.
 	Turn time.Duration
 	// Linger is how long a mapping stays readable after its Scope has ended, so that a late
 	// goroutine still reads its own bytes. The pages are returned to the system at once. 0 means
-	// DefaultLinger; a negative value disables it.
+	// defaultLinger; a negative value disables it.
 	Linger time.Duration
 	// Logger gets failures of files; nil discards them.
 	Logger *slog.Logger
@@ -84,23 +84,23 @@ type owner struct {
 // NewPool returns a Pool. The caller closes it.
 func NewPool(o Options) *Pool {
 	if o.Limit <= 0 {
-		o.Limit = DefaultLimit
+		o.Limit = defaultLimit
 	}
 	if o.SpillAt <= 0 {
-		o.SpillAt = DefaultSpillAt
+		o.SpillAt = defaultSpillAt
 	}
 	o.SpillAt = max(o.SpillAt, Free)
 	if o.DiskBytes <= 0 {
-		o.DiskBytes = DefaultDiskBytes
+		o.DiskBytes = defaultDiskBytes
 	}
 	if o.Wait <= 0 {
-		o.Wait = DefaultWait
+		o.Wait = defaultWait
 	}
 	if o.Turn <= 0 {
 		o.Turn = 4 * o.Wait
 	}
 	if o.Linger == 0 {
-		o.Linger = DefaultLinger
+		o.Linger = defaultLinger
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -275,7 +275,7 @@ func TestGroupLimit(t *testing.T) {
 		"one, no limit":      {fstest.MapFS{"proc/self/cgroup": file("5:memory:/\n"), "sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n")}, 0},
 		"no lines of a kind": {fstest.MapFS{"proc/self/cgroup": file("nonsense\n\n:\n"), "sys/fs/cgroup/memory.max": file("1\n")}, 0},
 	} {
-		if got := GroupLimit(test.files); got != test.want {
+		if got := groupLimit(test.files); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
@@ -55,7 +56,7 @@ func Read(s *doctor.Setup, path string, o config.Options, environ []string) erro
 	case err != nil:
 		return err
 	default:
-		s.Config, s.Listen = c, app.Dialable(app.ListenAddress(c))
+		s.Config, s.Listen = c, httpserver.Dialable(app.ListenAddress(c))
 		if c.Store.Shared() {
 			s.Store = func(ctx context.Context) (bool, error) { return app.LookAtStore(ctx, c) }
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/text/lazy"
 	"github.com/weir-mcp/weir/internal/text/token"
@@ -45,13 +46,13 @@ func Report(h *app.Health, info *app.CatalogInfo) doctor.Report {
 }
 
 // ListedQuery asks for what ListedNames needs.
-func ListedQuery(c *config.Config) app.ToolQuery {
-	return app.ToolQuery{Definitions: c.Mode == config.ModeAuto}
+func ListedQuery(c *config.Config) tools.Query {
+	return tools.Query{Definitions: c.Mode == config.ModeAuto}
 }
 
 // ListedNames returns the names of tools that agents see, if the mode lists all of them. A catalog
 // whose definitions are not all in the answer is too large for mode auto to list it.
-func ListedNames(c *config.Config, list app.ToolList) (names []string) {
+func ListedNames(c *config.Config, list tools.List) (names []string) {
 	tokens := 0
 	for _, t := range list.Tools {
 		namespace, _, _ := strings.Cut(t.Short, ":")

@@ -1,0 +1,72 @@
+// Package callers says who may call a gateway by a configuration: tokens, issuers, roles, and the checks
+// of Host and Origin.
+//
+//	config.Auth, config.TLS ─▶ Policy ─▶ access.Authenticator
+//	config.HTTP ─▶ Guard ─▶ guard.Guard
+//
+// It only converts, and asks no one.
+package callers
+
+import (
+	"encoding/hex"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"github.com/weir-mcp/weir/internal/access"
+	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/net/address"
+	"github.com/weir-mcp/weir/internal/net/guard"
+)
+
+// Roles that auth.roles gives.
+const (
+	// RoleOperator is the role of callers who operate the gateway.
+	RoleOperator = "operator"
+	roleAuditor  = "auditor"
+)
+
+// Policy returns who may call by a configuration.
+func Policy(c *config.Config) access.Policy {
+	p := access.Policy{PublicURL: strings.TrimSuffix(c.PublicURL, "/"), Certificates: c.TLS.ClientCA != "", Roles: []access.Role{
+		{Name: RoleOperator, Principals: c.Auth.Roles.Operator.Principals, Groups: c.Auth.Roles.Operator.Groups},
+		{Name: roleAuditor, Principals: c.Auth.Roles.Auditor.Principals, Groups: c.Auth.Roles.Auditor.Groups},
+	}}
+	p.Tokens = Tokens(&c.Auth)
+	for _, i := range c.Auth.Issuers {
+		issuer := access.Issuer{
+			Name: i.Name, Issuer: i.Issuer, JWKS: i.JWKS, Audiences: i.Audiences, Subject: i.Subject, Groups: i.Groups, Require: i.Require, Scopes: i.Scopes,
+		}
+		if at := i.Introspection; at.URL != "" {
+			issuer.Introspection = &access.Introspection{URL: at.URL, Prefix: at.Prefix, ClientID: at.ClientID, ClientSecret: at.ClientSecret.Reveal()}
+		}
+		p.Issuers = append(p.Issuers, issuer)
+	}
+	if l := &c.Auth.Login; l.Issuer != "" {
+		p.Login = &access.Login{Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes}
+	}
+	return p
+}
+
+// Tokens returns the tokens of a configuration.
+func Tokens(auth *config.Auth) (tokens []access.Token) {
+	for i := range auth.Tokens {
+		t := &auth.Tokens[i]
+		token := access.Token{Name: t.Name, Groups: t.Groups, Expires: t.Ends()}
+		if n, err := hex.Decode(token.SHA256[:], []byte(t.SHA256)); err != nil || n != len(token.SHA256) {
+			continue // the configuration was checked
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+// Guard returns the request checks of a configuration, without authentication.
+func Guard(c *config.Config, log *slog.Logger) guard.Options {
+	o := guard.Options{Hosts: c.HTTP.AllowedHosts, Origins: c.HTTP.AllowedOrigins, HostsKey: "http.allowed_hosts", OriginsKey: "http.allowed_origins", Logger: log}
+	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
+		o.Hosts = append(append([]string(nil), o.Hosts...), u.Hostname())
+		o.Origins = append(append([]string(nil), o.Origins...), address.Origin(c.PublicURL))
+	}
+	return o
+}
