@@ -124,6 +124,7 @@ type keptListing struct {
 	Upstream, Namespace, Title, About, Instructions string
 	Found                                           bool `json:",omitempty"`
 	Tags                                            []string
+	Folders                                         []string        `json:",omitempty"`
 	ServerInfo                                      json.RawMessage `json:",omitempty"`
 	Greeting                                        string          `json:",omitempty"`
 	Tools, Resources, ResourceTemplates, Prompts    []json.RawMessage
@@ -134,7 +135,7 @@ type keptListing struct {
 func encodeListing(l primitive.Listing, fingerprint string) ([]byte, error) {
 	return json.Marshal(keptListing{
 		V: 1, Config: fingerprint, Upstream: l.Upstream, Namespace: l.Namespace, Title: l.Title, About: l.About, Instructions: l.Instructions,
-		Found: l.Found, Tags: l.Tags, ServerInfo: l.Greeting.ServerInfo, Greeting: l.Greeting.Instructions,
+		Found: l.Found, Tags: l.Tags, Folders: l.Folders, ServerInfo: l.Greeting.ServerInfo, Greeting: l.Greeting.Instructions,
 		Tools: l.Tools, Resources: l.Resources, ResourceTemplates: l.ResourceTemplates, Prompts: l.Prompts, Cut: l.Cut,
 	})
 }
@@ -149,7 +150,7 @@ func decodeListing(data []byte) (l primitive.Listing, fingerprint string, err er
 		return l, "", errors.New("it is of another version")
 	}
 	return primitive.Listing{
-		Upstream: k.Upstream, Namespace: k.Namespace, Title: k.Title, About: k.About, Instructions: k.Instructions, Found: k.Found, Tags: k.Tags,
+		Upstream: k.Upstream, Namespace: k.Namespace, Title: k.Title, About: k.About, Instructions: k.Instructions, Found: k.Found, Tags: k.Tags, Folders: k.Folders,
 		Greeting: primitive.Greeting{ServerInfo: k.ServerInfo, Instructions: k.Greeting},
 		Tools:    k.Tools, Resources: k.Resources, ResourceTemplates: k.ResourceTemplates, Prompts: k.Prompts, Cut: k.Cut,
 	}, k.Config, nil

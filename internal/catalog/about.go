@@ -123,6 +123,16 @@ func abbreviated(text string) bool {
 	return len(word) == 1
 }
 
+// Folders returns the folders that the configuration names for a server.
+func (c *Catalog) Folders(upstream string) []string {
+	for _, s := range c.segments {
+		if s.upstream == upstream {
+			return s.folders
+		}
+	}
+	return nil
+}
+
 // About returns the title of the server that offers the entries of an upstream, and its description and
 // instructions as one text, for a search. They are "" if the server says nothing.
 func (c *Catalog) About(upstream string) (title, about string) {

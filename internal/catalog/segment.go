@@ -25,6 +25,7 @@ type segment struct {
 	partial    bool      // a part of the listing was left out
 	about      string    // the text about the server on its card
 	title      string    // of the server, for a search
+	folders    []string  // see Listing.Folders
 	presented  string    // its description and instructions, for a search
 	reads      []*ingest // of a listing for one principal: kept for other listings; see Reader
 }
@@ -80,6 +81,9 @@ func buildSegment(l *primitive.Listing, own *reading, limits Limits, shared *com
 
 	seg := &segment{upstream: l.Upstream, order: l.Order, found: l.Found, primitives: len(jobs) > len(l.Tools), namespaces: map[string][]*Entry{}}
 	seg.about, seg.title, seg.presented = about(l), text.Cut(l.Title, maxAboutTitle), strings.TrimSpace(l.About+" "+l.Instructions)
+	for _, folder := range l.Folders {
+		seg.folders = append(seg.folders, strings.Clone(folder))
+	}
 	report := Report{}
 	if l.Namespace != configured {
 		report.add(Finding{

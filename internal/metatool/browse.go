@@ -238,11 +238,16 @@ func (g *Gateway) cardsResult(c *dispatch.Call, a cardsAnswer) json.RawMessage {
 	if a.hint != "" && !g.opts.CacheStable {
 		text = append(append(text, a.hint...), nearest...)
 	}
+	var same map[string][]*catalog.Entry
+	if !g.opts.CacheStable && a.scored {
+		cards, same = twins(a.from, cards)
+	}
 	for i := range cards {
 		if len(text) > 0 {
 			text = append(text, '\n')
 		}
 		text = cards[i].AppendRender(text)
+		text = appendTwins(text, a.from, same[cards[i].ID])
 	}
 	if a.hint != "" && g.opts.CacheStable {
 		// Stable cards come first, so that a cache may keep them.

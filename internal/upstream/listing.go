@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,7 +177,24 @@ func (ls *lists) read(ctx context.Context, l *link) error {
 
 // listing returns a listing of the server without entries.
 func (ls *lists) listing() primitive.Listing {
-	return primitive.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags}
+	return primitive.Listing{Upstream: ls.srv.name, Namespace: ls.srv.cfg.Namespace, Order: int(ls.order.Load()), Found: ls.found, Tags: ls.srv.cfg.Tags,
+		Folders: foldersOf(ls.srv.cfg.Args)}
+}
+
+// maxFolders bounds the folders of a listing.
+const maxFolders = 4
+
+// foldersOf returns the absolute paths among the arguments of a program.
+func foldersOf(args []string) (folders []string) {
+	for _, arg := range args {
+		if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
+			arg = value
+		}
+		if filepath.IsAbs(arg) && len(folders) < maxFolders {
+			folders = append(folders, arg)
+		}
+	}
+	return folders
 }
 
 // gather reads all lists of the server over a connection. It returns an error if the tools cannot be

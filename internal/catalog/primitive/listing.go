@@ -28,6 +28,9 @@ type Listing struct {
 	// Title, About and Instructions are the server's description of itself; see Presented. The card
 	// of a namespace starts with it.
 	Title, About, Instructions string
+	// Folders are those that the configuration names in the server's arguments. A card of a tool that several
+	// servers offer says where they differ.
+	Folders []string
 	// Greeting is the whole answer of the server to the handshake. The catalog does not use it.
 	Greeting Greeting
 	// Notes are remarks about entries that stand on their cards, before the description.
