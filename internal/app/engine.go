@@ -216,7 +216,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		return nil, errors.Join(err, held.close())
 	}
 	e.Definitions = definitions.New(c, definitions.Needs{
-		Log: log, Config: e.config.Load, Servers: func() *upstream.Manager { return e.manager }, Sink: firsts{e.Catalog.listings, e.Catalog.live}, First: e.Catalog.listings.agreed,
+		Log: log, Config: e.config.Load, Servers: func() *upstream.Manager { return e.manager }, Sink: e.Catalog.live, First: e.Catalog.listings.agreed,
 		Catalog: func() *catalog.Catalog { return e.Catalog.Snapshot().Catalog }, Places: judge.Places, Tell: e.Catalog.tell, Conceal: secrets.Listing, Clean: secrets.Clean, Shell: o.Shell,
 	})
 	e.Operator = newOperator(e)

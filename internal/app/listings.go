@@ -16,7 +16,6 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/config/mcpserver"
-	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
@@ -36,18 +35,17 @@ const (
 )
 
 // listings keeps what servers list, so that the catalog of the next process is filled at once, and what
-// they listed first, so that later definitions are compared with it. Without a store it only hands on.
+// they listed first, so that later definitions are compared with it. All nodes have the same documents; see
+// nodeListings.
 //
-//	upstream.Manager ─▶ listings ─▶ lockfile.Keeper ─▶ firsts ─▶ catalog.Live
-//	                      ▲  └─▶ l.HASH, 24 hours        └─▶ f.HASH
+//	upstream.Manager ─▶ listings ─▶ lockfile.Keeper ─▶ catalog.Live
+//	                      ▲  └─▶ l.HASH, 24 hours; f.HASH
 //	                     fill: what an earlier process had, unless the server has another configuration
-//
-// In a cluster, all nodes have the same documents; see nodeListings.
 type listings struct {
 	e      *Engine
-	docs   store.Docs    // nil: there is no store
-	key    []byte        // for fingerprints of configurations
-	shared *nodeListings // nil: this gateway is one node
+	docs   store.Docs
+	key    []byte // for fingerprints of configurations
+	shared *nodeListings
 
 	pen    *pen
 	over   atomic.Bool // the gateway ends: what servers say while they end is not kept
@@ -67,22 +65,20 @@ var _ upstream.Sink = (*listings)(nil)
 
 // newListings returns the listings of an engine, with the first definitions that the store has.
 func newListings(e *Engine) (*listings, error) {
-	k := &listings{e: e, docs: e.Store.documents(), end: func() {}, listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{}}
-	if k.docs == nil {
-		return k, nil
+	k := &listings{
+		e: e, docs: e.Store.docs, key: e.Store.Key().Secret("listings"), pen: newPen(e.Store.docs, e.log), end: func() {},
+		listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{},
 	}
-	k.key, k.pen = e.Store.Key().Secret("listings"), newPen(k.docs, e.log)
+	k.shared = newNodeListings(k)
+	k.pen.large = func() { e.Store.unshared.Add(1) }
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
-	if e.Store.ownDocuments() == nil {
-		k.shared = newNodeListings(k)
-		k.pen.large = func() { e.Store.unshared.Add(1) }
-	} else if err := e.Catalog.recent.restore(ctx, k.docs); err != nil {
+	if err := e.Catalog.recent.restore(ctx, k.docs); err != nil && !errors.Is(err, store.ErrUnavailable) {
 		return nil, err
 	}
 	first := map[string]*catalog.Catalog{}
 	for doc, err := range k.docs.List(ctx, "f.") {
-		if k.shared != nil && errors.Is(err, store.ErrUnavailable) {
+		if errors.Is(err, store.ErrUnavailable) {
 			break // each is read when its server has listed
 		}
 		if err != nil {
@@ -158,31 +154,21 @@ func decodeListing(data []byte) (l primitive.Listing, fingerprint string, err er
 
 // Update implements upstream.Sink.
 func (k *listings) Update(l primitive.Listing) {
-	if k.docs == nil {
-		k.e.Definitions.Update(l)
-		return
-	}
 	k.filling.Lock()
 	k.listed[l.Upstream] = true
 	k.filling.Unlock()
-	if k.shared != nil {
-		k.shared.settle(l)
-	}
+	k.shared.settle(l)
 	k.e.Definitions.Update(l)
 	u, ok := k.e.manager.Upstream(l.Upstream)
 	if !ok || k.over.Load() || k.e.manager.Attached(l.Upstream) {
 		return // a Computer lists when it joins
 	}
-	if k.shared != nil && (l.Found || elsewhere(u.Config())) {
-		return // agents come with their registration, and the node of the server writes
+	if elsewhere(u.Config()) {
+		return // the node of the server writes
 	}
 	// What is kept has no more than what is shown.
 	if doc, err := encodeListing(k.e.secrets.Listing(l), k.fingerprint(u.Config())); err == nil {
-		if k.shared != nil {
-			k.shared.keep(l.Upstream, doc)
-			return
-		}
-		k.pen.write("l."+store.Hash(l.Upstream), doc, listingTTL)
+		k.shared.keep(l.Upstream, doc)
 	}
 }
 
@@ -191,23 +177,15 @@ func (k *listings) Remove(upstream string) { k.e.Definitions.Remove(upstream) }
 
 // fill hands on what an earlier process knew of the servers that are starting.
 func (k *listings) fill() {
-	if k.docs == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
-	defer cancel()
-	get := func(key string) (store.Doc, error) { return k.docs.Get(ctx, key) }
-	if k.shared != nil {
-		get = k.shared.boot()
-		defer k.shared.booted()
-	}
+	get := k.shared.boot()
+	defer k.shared.booted()
 	all := true
 	k.e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
 		if u == nil || s.ListsPerCaller() || k.e.manager.Attached(s.Name) {
 			return
 		}
-		doc, err := get("l." + store.Hash(s.Name))
-		if err != nil || doc.Rev == 0 {
+		doc := get("l." + store.Hash(s.Name))
+		if doc.Rev == 0 {
 			all = false
 			return
 		}
@@ -221,9 +199,7 @@ func (k *listings) fill() {
 		defer k.filling.Unlock()
 		if !k.listed[s.Name] {
 			k.filled[s.Name] = true
-			if k.shared != nil {
-				k.shared.settle(l)
-			}
+			k.shared.settle(l)
 			k.e.Definitions.Update(l)
 		}
 	})
@@ -232,15 +208,10 @@ func (k *listings) fill() {
 
 // start follows up on what fill has handed on.
 func (k *listings) start() {
-	if k.docs == nil {
-		return
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k.end = cancel
 	k.run.Go(func() { k.pen.run(ctx) })
-	if k.shared != nil {
-		k.run.Go(func() { k.shared.run(ctx) })
-	}
+	k.run.Go(func() { k.shared.run(ctx) })
 	k.run.Go(func() {
 		select {
 		case <-time.After(listingWait):
@@ -254,9 +225,7 @@ func (k *listings) start() {
 			select {
 			case <-again.C:
 				k.again(ctx, renewed)
-				if k.shared != nil {
-					k.shared.prune()
-				}
+				k.shared.prune()
 			case <-ctx.Done():
 				return
 			}
@@ -276,8 +245,7 @@ func (k *listings) tidy() {
 	}
 }
 
-// again writes the listings of servers that are there, so that they do not expire, and in a cluster the first
-// definitions of configured servers. revs are the revisions of before: another node may have written since.
+// again writes the listings of servers that are there, so that they do not expire, and the first definitions of configured servers. revs are the revisions of before: another node may have written since.
 func (k *listings) again(ctx context.Context, revs map[string]uint64) {
 	renew := func(key string, ttl time.Duration) {
 		doc, err := k.docs.Get(ctx, key)
@@ -293,7 +261,7 @@ func (k *listings) again(ctx context.Context, revs map[string]uint64) {
 	}
 	for _, name := range k.e.manager.Names() {
 		renew("l."+store.Hash(name), listingTTL)
-		if _, configured := k.e.config.Load().Server(name); configured && k.shared != nil {
+		if _, configured := k.e.config.Load().Server(name); configured {
 			renew("f."+store.Hash(name), firstTTL)
 		}
 	}
@@ -306,40 +274,7 @@ func (k *listings) ending() { k.over.Store(true) }
 func (k *listings) close() {
 	k.end()
 	k.run.Wait()
-	if k.shared != nil {
-		k.shared.close()
-	}
-}
-
-// firsts is the Sink between the judgement of definitions and the catalog.
-type firsts struct {
-	listings *listings
-	lockfile.Sink
-}
-
-// Update implements lockfile.Sink.
-func (s firsts) Update(l primitive.Listing) {
-	s.Sink.Update(l)
-	s.listings.first(l)
-}
-
-// first keeps what a server lists first.
-func (k *listings) first(l primitive.Listing) {
-	if k == nil || k.docs == nil || k.shared != nil || k.over.Load() || k.e.manager.Attached(l.Upstream) {
-		return
-	}
-	k.mu.Lock()
-	known := k.firsts[l.Upstream] || len(k.firsts) >= maxFirsts
-	if !known {
-		k.firsts[l.Upstream] = true
-	}
-	k.mu.Unlock()
-	if known {
-		return
-	}
-	if doc, err := encodeListing(k.e.secrets.Listing(l), ""); err == nil {
-		k.pen.write("f."+store.Hash(l.Upstream), doc, 0)
-	}
+	k.shared.close()
 }
 
 // changed keeps the changes of definitions.
@@ -348,15 +283,12 @@ func (k *listings) changed(changes []catalog.Change) {
 		return
 	}
 	recent := k.e.Catalog.recent.add(changes, time.Now())
-	if k.docs == nil || k.shared != nil {
-		return // each node has its own
-	}
 	if doc, err := json.Marshal(recent); err == nil {
 		k.pen.write(recentKey, doc, 0)
 	}
 }
 
-// recentKey is the document of the last changes.
+// recentKey is the document of the last changes. All nodes see the same ones, so the last node that writes is right.
 const recentKey = "fc.recent"
 
 // TimedChange is a change of a definition, and when weir saw it.
@@ -402,9 +334,6 @@ func (r *recentChanges) since(t time.Time) []TimedChange {
 
 // restore reads the changes of earlier processes.
 func (r *recentChanges) restore(ctx context.Context, docs store.Docs) error {
-	if docs == nil {
-		return nil
-	}
 	doc, err := docs.Get(ctx, recentKey)
 	if err != nil || doc.Rev == 0 {
 		return err

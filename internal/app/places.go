@@ -43,7 +43,7 @@ type programPlaces struct {
 	node  *cluster.Node
 	docs  store.Docs
 	log   *slog.Logger
-	inner *passthrough.Router // serves other nodes; nil without a cluster
+	inner *passthrough.Router // serves other nodes
 
 	closing context.Context // ends with close
 	end     context.CancelFunc
@@ -68,7 +68,7 @@ func newPlaces(node *cluster.Node, docs store.Docs, log *slog.Logger) *programPl
 	return p
 }
 
-// forManager returns the places for an upstream.Manager, nil if the gateway is one node.
+// forManager returns the places for an upstream.Manager, nil if the gateway is one node: its sessions have a program each.
 func (p *programPlaces) forManager() upstream.Places {
 	if p.node.Inc() == "" {
 		return nil
@@ -78,9 +78,6 @@ func (p *programPlaces) forManager() upstream.Places {
 
 // serve begins to serve other nodes. The manager of the engine is set.
 func (p *programPlaces) serve(e *Engine) {
-	if p.node.Inc() == "" {
-		return
-	}
 	find, names := passthrough.FromManager(e.manager)
 	p.inner = passthrough.New(passthrough.Options{
 		Find: find, Names: names, Principals: true, Memory: e.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
@@ -91,9 +88,7 @@ func (p *programPlaces) serve(e *Engine) {
 // close ends the requests of other nodes. The claims are free when the programs have ended.
 func (p *programPlaces) close(ctx context.Context) {
 	p.end()
-	if p.inner != nil {
-		_ = p.inner.Shutdown(ctx) // what is left ends with the manager
-	}
+	_ = p.inner.Shutdown(ctx) // what is left ends with the manager
 	p.work.Wait()
 }
 
@@ -121,11 +116,12 @@ func (p *programPlaces) Place(ctx context.Context, server, principal string) (up
 	}
 	defer func() { <-one.turn }()
 	claim, holder, err := p.claim(ctx, key, one)
-	if claim == nil {
+	switch {
+	case err != nil:
 		p.leave(key, one)
-		if err != nil {
-			return upstream.Place{}, err
-		}
+		return upstream.Place{}, err
+	case holder != "":
+		p.leave(key, one)
 		return upstream.Place{
 			URL: "http://" + holder + scopedHost + peerPrograms + url.PathEscape(server), Way: &placeWay{p, key, server, principal, holder},
 			Moved: func(ctx context.Context) bool { return p.moved(ctx, key, holder) },
@@ -137,12 +133,9 @@ func (p *programPlaces) Place(ctx context.Context, server, principal string) (up
 // claim returns the claim of this node, or the node that has it. The caller has the turn.
 func (p *programPlaces) claim(ctx context.Context, key string, one *placed) (claim *cluster.Claim, holder string, err error) {
 	p.mu.Lock()
-	if one.claim != nil && isLost(one.claim) {
-		one.claim = nil
-	}
 	claim = one.claim
 	p.mu.Unlock()
-	if claim != nil {
+	if claim.Held() {
 		return claim, "", nil
 	}
 	if p.node.Draining() {
@@ -163,37 +156,29 @@ func (p *programPlaces) claim(ctx context.Context, key string, one *placed) (cla
 	return claim, "", nil
 }
 
-func isLost(claim *cluster.Claim) bool {
-	select {
-	case <-claim.Lost():
-		return true
-	default:
-		return false
-	}
-}
-
-// leave ends a use of a claim, and forgets a claim that is not used.
-func (p *programPlaces) leave(key string, one *placed) (unused *cluster.Claim) {
+// leave ends a use of a claim, and forgets a claim that is not used. The caller gives it up if held is true, and then
+// calls leave again.
+func (p *programPlaces) leave(key string, one *placed) (unused *cluster.Claim, held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one.users--; one.users > 0 {
-		return nil
+		return nil, false
 	}
 	unused, one.claim = one.claim, nil
-	if unused == nil {
+	if !unused.Held() {
 		delete(p.all, key)
-		return nil
+		return nil, false
 	}
 	one.users++ // for release, until the claim is given up
-	return unused
+	return unused, true
 }
 
 // release follows the end of a program, or of an attempt that was given up.
 func (p *programPlaces) release(key string, one *placed) {
 	one.turn <- struct{}{} // an attempt holds it for seconds at most
 	defer func() { <-one.turn }()
-	claim := p.leave(key, one)
-	if claim == nil {
+	claim, held := p.leave(key, one)
+	if !held {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), peerlink.LeaveTimeout)
@@ -207,7 +192,7 @@ func (p *programPlaces) has(server, principal string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.all[placeKey(server, principal)]
-	return one != nil && one.claim != nil && !isLost(one.claim)
+	return one != nil && one.claim.Held()
 }
 
 // moved reports whether a program may be elsewhere than at a node that could not be reached.

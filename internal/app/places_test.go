@@ -36,7 +36,7 @@ func TestPlaceGivenUp(t *testing.T) {
 			over <- err
 		}()
 		synctest.Wait()
-		if claim := p.leave(key, one); claim != nil {
+		if _, held := p.leave(key, one); held {
 			t.Fatal("the claim is given up although an attempt waits for it")
 		}
 		cancel()

@@ -45,14 +45,14 @@ const (
 	scopedFirst = time.Second      // that the start of a server waits for the first claim
 )
 
-// scoped are the servers with scope: cluster. Without a cluster, they are servers as others.
+// scoped are the servers with scope: cluster. The only node holds all of them.
 type scoped struct {
-	node    *cluster.Node // nil: this gateway is one node
+	node    *cluster.Node
 	docs    store.Docs
 	manager *upstream.Manager
 	changed func() // gives the manager the servers anew
 	log     *slog.Logger
-	inner   *passthrough.Router // serves other nodes; nil without a cluster
+	inner   *passthrough.Router // serves other nodes
 
 	closing context.Context // ends with close
 	end     context.CancelFunc
@@ -65,12 +65,8 @@ type scoped struct {
 
 // newScoped returns the servers with scope: cluster of an engine whose manager is set.
 func newScoped(e *Engine) *scoped {
-	s := &scoped{node: e.Store.node, manager: e.manager, changed: e.Agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
+	s := &scoped{node: e.Store.node, docs: e.Store.docs, manager: e.manager, changed: e.Agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
 	s.closing, s.end = context.WithCancel(context.Background())
-	if s.node.Inc() == "" {
-		return s
-	}
-	s.docs = e.Store.docs
 	find, names := passthrough.FromManager(e.manager)
 	s.inner = passthrough.New(passthrough.Options{
 		Find: func(name string) (passthrough.Upstream, bool) {
@@ -128,14 +124,8 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 	copy(out, servers)
 	claimed := map[string]*scopedServer{}
 	s.mu.Lock()
-	for i, c := range servers {
-		switch {
-		case c.Scope != mcpserver.ScopeCluster || c.Disabled || c.Faulty():
-			continue
-		case s.node.Inc() == "":
-			local := *c
-			local.Scope = mcpserver.ScopeNode
-			out[i] = &local
+	for _, c := range servers {
+		if c.Scope != mcpserver.ScopeCluster || c.Disabled || c.Faulty() {
 			continue
 		}
 		one := s.all[c.Name]
@@ -233,9 +223,7 @@ func (s *scoped) close(ctx context.Context) {
 	s.mu.Lock() // no goroutine begins from here on
 	s.end()
 	s.mu.Unlock()
-	if s.inner != nil {
-		_ = s.inner.Shutdown(ctx) // what is left ends with the manager
-	}
+	_ = s.inner.Shutdown(ctx) // what is left ends with the manager
 	s.work.Wait()
 }
 

@@ -35,7 +35,7 @@ const (
 	maxFollowed = 4096
 )
 
-// nodeListings are the listings that the nodes of a cluster have in common:
+// nodeListings are the listings that the nodes have in common:
 //
 //	Update ─▶ settle: f.HASH, written by the first node ─▶ judgement and catalog
 //	   └─▶ keep: l.HASH ─▶ see, at the other nodes ─▶ another hash ─▶ upstream.Relist
@@ -70,12 +70,12 @@ func newNodeListings(k *listings) *nodeListings {
 }
 
 // boot begins to follow the documents, and returns what reads one of them. The caller calls booted after its last read.
-func (n *nodeListings) boot() func(key string) (store.Doc, error) {
+func (n *nodeListings) boot() func(key string) store.Doc {
 	n.follow()
-	return func(key string) (store.Doc, error) {
+	return func(key string) store.Doc {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return n.start[key], nil
+		return n.start[key]
 	}
 }
 
@@ -248,9 +248,9 @@ func (n *nodeListings) first(ctx context.Context, server string) (*primitive.Lis
 	return &l, nil
 }
 
-// agreed returns the definitions of a server that the cluster saw first, nil if this gateway is one node.
+// agreed returns the definitions of a server that the cluster saw first, nil if there are none.
 func (k *listings) agreed(server string) *primitive.Listing {
-	if k.shared == nil || k.e.manager.Attached(server) {
+	if k.e.manager.Attached(server) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstWait)

@@ -152,14 +152,6 @@ func (s *Store) restore(log *slog.Logger) (*metatool.State, *registry.Kept, erro
 // first one signs.
 func (s *Store) invocations() [][]byte { return s.Key().Secrets("invocation") }
 
-// ownDocuments returns documents that outlast the process and that no other process writes, nil if the store has none.
-func (s *Store) ownDocuments() store.Docs {
-	if s.Lasts() != store.Machine {
-		return nil
-	}
-	return s.docs
-}
-
 // documents returns the documents of a store that outlasts the process, nil for another one.
 func (s *Store) documents() store.Docs {
 	if s.Lasts() == store.Process {

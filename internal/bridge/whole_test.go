@@ -68,6 +68,30 @@ const (
 	said   = `{"approve-1":{"action":"accept","content":{}}}`
 )
 
+// TestWholeAfterRestart: the next process of the only node goes on with a call that waits for the yes of a person, once.
+func TestWholeAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int32
+		u := &uses{ids: map[string]bool{}}
+		process := func() *agent {
+			x := NewRounds(Options{Nodes: &Nodes{Inc: func() string { return "" }, Keys: [][]byte{[]byte("the store's key")}, Once: u.once}})
+			t.Cleanup(x.Close)
+			return newAgent(t, x, asksFirst(mayRun, &ran, &atomic.Value{}))
+		}
+		asked, err := process().call(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		given, next := answer(t, asked, said), process()
+		if result, err := next.call(t.Context(), given); err != nil || string(result) != `{"ran":true}` || ran.Load() != 1 {
+			t.Fatalf("%s %v, ran %d times", result, err, ran.Load())
+		}
+		if result, err := next.call(t.Context(), given); err == nil || !strings.Contains(err.Error(), "given before") {
+			t.Errorf("again: %s %v", result, err)
+		}
+	})
+}
+
 // TestWhole: any node goes on with a call that waits for the yes of a person, once, and for that call of that principal
 // alone.
 func TestWhole(t *testing.T) {

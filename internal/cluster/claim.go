@@ -189,6 +189,19 @@ func pause(ctx context.Context, d time.Duration) error {
 // Lost returns a channel that is closed when this node owns the thing no longer.
 func (c *Claim) Lost() <-chan struct{} { return c.lost }
 
+// Held reports whether this node owns the thing. A nil Claim is of another node, or of none.
+func (c *Claim) Held() bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.lost:
+		return false
+	default:
+		return true
+	}
+}
+
 func (c *Claim) lose() { c.once.Do(func() { close(c.lost) }) }
 
 // Release gives the thing up. Another node can claim it at once.

@@ -129,7 +129,6 @@ var (
 		"internal/audit/trail.CommandStore":            "tells of each change that one command makes of the credentials",
 		"internal/upstream/credentials.auditedStore":   "records each change of the credentials in the audit log",
 		"internal/app.bodyUpstream":                    "upstreams are wrapped by what is configured for them: sync bodies are taken out",
-		"internal/app.firsts":                          "stands between the judgement of definitions and the catalog",
 		"internal/policy/definitions.gatedUpstream":    "upstreams are wrapped by what is configured for them: definitions are those of weir.lock",
 		"internal/app.listings":                        "keeps listings for the next start, in front of the judgement",
 		"internal/artifact.token":                      "tokens and items expire alike, each at a time of its own",

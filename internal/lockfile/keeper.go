@@ -47,8 +47,8 @@ type Options struct {
 	Sink Sink
 	// Own has the listings that go through Judge; nil if no server lists for each principal.
 	Own OwnLists
-	// First returns the first listing that the nodes of a cluster got from a server that the lock does not know,
-	// without secrets; nil if there is none, so the listing of this node counts. A nil First returns nil for each
+	// First returns the first listing that the gateways of a store got from a server that the lock does not know,
+	// without secrets; nil if there is none, so the listing of this gateway counts. A nil First returns nil for each
 	// server.
 	First func(server string) *primitive.Listing
 	// Neighbours returns the tools of all servers, for findings; nil finds no shadowing.

@@ -58,11 +58,10 @@ func (u *Usage) Stats(ctx context.Context) usage.Stats {
 // asked, or, if own is true, of this one. Of a session that several nodes have served, the sum is one row.
 func (u *Usage) OfNodes(ctx context.Context, own bool) ClusterStats {
 	out := ClusterStats{Stats: u.Stats(ctx)}
-	if u.Node.Inc() == "" {
-		return out
-	}
 	node := u.Node
-	out.Nodes = []string{node.Name()}
+	if name := node.Name(); name != "" {
+		out.Nodes = []string{name}
+	}
 	if own {
 		return out
 	}

@@ -103,7 +103,7 @@ func (r *Registry) Keep(ctx context.Context, docs store.Docs) error {
 // save writes a task to the store, if there is one. When it returns nil, the task is there after a
 // restart, unless it ends with the gateway or was forgotten.
 func (r *Registry) save(t *task) error {
-	if r.docs == nil || !t.kept() {
+	if !r.keeps(t) {
 		return nil
 	}
 	t.saves.Lock()
@@ -150,7 +150,7 @@ func (r *Registry) save(t *task) error {
 // forget removes a task that gave its place to another one, for good: a request that still follows it
 // does not save it again. A task that stays in the store because of an error ends there by itself.
 func (r *Registry) forget(t *task) {
-	if r.docs == nil || t == nil || !t.kept() {
+	if t == nil || !r.keeps(t) {
 		return
 	}
 	t.saves.Lock()

@@ -69,8 +69,8 @@ func (r *Registry) elsewhere(t *task) bool {
 	return r.nodes != nil && t.inc != "" && t.inc != r.nodes.Inc()
 }
 
-// kept reports whether a task has a document, if there is a store.
-func (t *task) kept() bool { return t.server != "" || t.inc != "" }
+// keeps reports whether a task has a document. Without one it ends with the Registry.
+func (r *Registry) keeps(t *task) bool { return r.docs != nil && (t.server != "" || t.inc != "") }
 
 // look is get, which finds the tasks of other nodes as well.
 func (r *Registry) look(ctx context.Context, by owner, handle string) (*task, error) {

@@ -107,7 +107,7 @@ func (a *added) merge(l *primitive.Listing) {
 // adds reports whether the lists of the connection add to the lists of the shared one.
 func (s *slot) adds() bool {
 	session := s.key.session
-	return session != nil && (session.Principal() == "" || session.Principal() == identity.Local) && !s.key.modern && !s.u.cfg.PerPrincipal() && s.u.lists.own == nil
+	return session != nil && (session.Principal() == "" || session.Principal() == identity.Local) && !s.key.modern && !s.u.cfg.PerPrincipal() && !s.u.lists.perCaller()
 }
 
 // listAdded reads the lists over a session's own connection whenever the server says that they have

@@ -59,12 +59,15 @@ type lists struct {
 	listErr error
 }
 
+// perCaller reports whether the server lists for each principal.
+func (ls *lists) perCaller() bool { return ls.own != nil }
+
 // setOrder sets the place in the configuration, which decides between two servers that offer the
 // same id. A change takes effect with a new listing.
 func (ls *lists) setOrder(i int) {
 	switch {
 	case ls.order.Swap(int64(i)) == int64(i):
-	case ls.own != nil:
+	case ls.perCaller():
 		ls.own.again()
 	default:
 		ls.refresh()
@@ -205,7 +208,7 @@ func (ls *lists) gather(ctx context.Context, l *link) (primitive.Listing, *toolR
 	caps := l.hello.Capabilities
 	has := func(name string) bool { return rawjson.Get(caps, name) != nil }
 	limit := ls.srv.opts.listBytes
-	if ls.own != nil {
+	if ls.perCaller() {
 		limit.whole = min(limit.kept, maxOwnKept)
 		limit.kept = limit.whole
 	}
@@ -228,7 +231,7 @@ func (ls *lists) gather(ctx context.Context, l *link) (primitive.Listing, *toolR
 		switch {
 		case err == nil:
 			*list.into = entries
-			if ls.own != nil {
+			if ls.perCaller() {
 				for _, raw := range entries {
 					limit.kept -= primitive.KeptSize(raw)
 				}

@@ -242,7 +242,7 @@ func (m *Manager) Apply(servers []*mcpserver.Server, found ...*mcpserver.Server)
 		if u != nil && u.cfg.Scope == mcpserver.ScopeCluster {
 			moves[name] = u
 		}
-		gone := slices.Contains(change.Removed, name) || slices.ContainsFunc(next, func(s *mcpserver.Server) bool { return s.Name == name && s.ListsPerCaller() && u.lists.own == nil })
+		gone := slices.Contains(change.Removed, name) || slices.ContainsFunc(next, func(s *mcpserver.Server) bool { return s.Name == name && s.ListsPerCaller() && !u.lists.perCaller() })
 		m.end(u, gone, u.cfg.Drain)
 	}
 	// Found servers share one place, and the catalog sorts them by name. With a place each, a new one would move those
@@ -270,7 +270,7 @@ func (m *Manager) Apply(servers []*mcpserver.Server, found ...*mcpserver.Server)
 // holds mu.
 func (m *Manager) forgetLists(ended ...*Upstream) {
 	for _, u := range ended {
-		if u.lists.own != nil {
+		if u.lists.perCaller() {
 			m.wg.Go(u.lists.own.end)
 		}
 	}
@@ -403,8 +403,7 @@ func (m *Manager) Ready(ctx context.Context) error {
 		case <-u.settled:
 		case <-ctx.Done():
 		}
-		own := u.lists.own
-		if !s.Required || u.lists.listed.Load() || u.leftOut.Load() || own != nil && own.reachable() {
+		if !s.Required || u.lists.listed.Load() || u.leftOut.Load() || u.lists.perCaller() && u.lists.own.reachable() {
 			continue
 		}
 		err := u.shared.calls.lastError()

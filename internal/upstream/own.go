@@ -12,7 +12,7 @@ import (
 func (m *Manager) eachOwn(fn func(name string, ms *members)) {
 	t := m.table.Load()
 	for _, s := range t.order {
-		if u := t.byName[s.Name]; u != nil && u.lists.own != nil && !u.leftOut.Load() {
+		if u := t.byName[s.Name]; u != nil && u.lists.perCaller() && !u.leftOut.Load() {
 			fn(s.Name, u.lists.own)
 		}
 	}

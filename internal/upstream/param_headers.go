@@ -70,7 +70,7 @@ func (u *Upstream) CheckParamHeaders(ctx context.Context, tool string, params js
 // rulesOf returns the rules for calls of the caller of ctx. A caller of a server that lists for each
 // principal has rules of its own.
 func (ls *lists) rulesOf(ctx context.Context) *toolRules {
-	if ls.own != nil {
+	if ls.perCaller() {
 		return ls.own.rules(ls.own.keyOf(ctx))
 	}
 	return ls.rules.Load()
@@ -79,8 +79,8 @@ func (ls *lists) rulesOf(ctx context.Context) *toolRules {
 // setParamHeaders adds the Mcp-Param-* headers of a modern tools/call over the slot's connection.
 func (s *slot) setParamHeaders(tool string, params json.RawMessage, h http.Header) {
 	rules := s.u.lists.rules.Load()
-	if own := s.u.lists.own; own != nil {
-		rules = own.rules(memberKey{s.key.principal, s.key.grant})
+	if s.u.lists.perCaller() {
+		rules = s.u.lists.own.rules(memberKey{s.key.principal, s.key.grant})
 	}
 	rules.of(tool).Set(h, params)
 }
@@ -101,7 +101,7 @@ func refusedHeaders(l *link, method string, err error) bool {
 // account for all callers it only requests new lists, because link l belongs to another principal.
 func (ls *lists) relearn(ctx context.Context, l *link, params json.RawMessage, sent *toolRules) bool {
 	tool := rawjson.Text(rawjson.Get(params, "name"))
-	if ls.own != nil {
+	if ls.perCaller() {
 		key := memberKey{l.slot.key.principal, l.slot.key.grant}
 		ls.own.relearn(ctx, key)
 		return ls.own.rules(key).differ(tool, sent)

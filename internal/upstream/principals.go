@@ -73,7 +73,7 @@ func (s *slot) chooseHolder() {
 		return
 	}
 	s.holder = oauth.Anonymous
-	if c := s.u.opts.Credentials; c != nil && s.u.lists.own == nil {
+	if c := s.u.opts.Credentials; c != nil && !s.u.lists.perCaller() {
 		if holder := s.nextHolder(c); holder != "" {
 			s.holder = holder
 		}
@@ -105,7 +105,7 @@ func refusesHolder(cfg *mcpserver.Server, err error) bool {
 // watchHolders returns a channel that says when to look whether a principal has a credential. It
 // never does for a connection that has one. The caller stops it.
 func (s *slot) watchHolders() (look <-chan time.Time, stop func()) {
-	if !s.isShared() || !s.u.cfg.PerPrincipal() || s.u.lists.own != nil || s.holder != oauth.Anonymous || s.u.opts.Credentials == nil {
+	if !s.isShared() || !s.u.cfg.PerPrincipal() || s.u.lists.perCaller() || s.holder != oauth.Anonymous || s.u.opts.Credentials == nil {
 		return nil, func() {}
 	}
 	ticker := time.NewTicker(signInPause)
@@ -128,7 +128,7 @@ func (s *slot) text(ctx context.Context, value strict.Secret, texts *[]string) (
 // signedIn reports whether the next connection of the slot can have a credential.
 func (s *slot) signedIn() bool {
 	if s.isShared() && s.u.cfg.PerPrincipal() {
-		if s.u.opts.Credentials == nil || s.u.lists.own != nil {
+		if s.u.opts.Credentials == nil || s.u.lists.perCaller() {
 			return false
 		}
 		holder := s.nextHolder(s.u.opts.Credentials)

@@ -27,7 +27,7 @@ var signedInText = json.RawMessage(`{"content":[{"type":"text","text":"The serve
 
 // offerSignIn offers signInTool in the place of entries that nothing can list.
 func (ls *lists) offerSignIn() {
-	if ls.own != nil || ls.listed.Load() || ls.asks.Swap(true) || ls.srv.opts.Sink == nil {
+	if ls.perCaller() || ls.listed.Load() || ls.asks.Swap(true) || ls.srv.opts.Sink == nil {
 		return
 	}
 	l := ls.signIn()
@@ -46,10 +46,10 @@ func (ls *lists) signIn() primitive.Listing {
 
 // isSignIn reports whether a request is a call of the offered signInTool.
 func (ls *lists) isSignIn(ctx context.Context, method string, params json.RawMessage) bool {
-	if method != "tools/call" || ls.own == nil && !ls.asks.Load() || rawjson.Text(rawjson.Get(params, "name")) != signInTool {
+	if method != "tools/call" || !ls.perCaller() && !ls.asks.Load() || rawjson.Text(rawjson.Get(params, "name")) != signInTool {
 		return false
 	}
-	return ls.own == nil || ls.own.offersSignIn(ctx)
+	return !ls.perCaller() || ls.own.offersSignIn(ctx)
 }
 
 // signInWait bounds the wait of a call of signInTool for the listing of a caller that has signed in.
@@ -57,7 +57,7 @@ const signInWait = 5 * time.Second
 
 // signedIn returns the result of signInTool for a caller that has a connection.
 func (ls *lists) signedIn(ctx context.Context) (json.RawMessage, error) {
-	if ls.own != nil {
+	if ls.perCaller() {
 		if err := ls.own.signedInError(ctx); err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func (s *slot) due() (at *time.Timer, now func() bool) {
 	switch {
 	case !needsSignIn(s.calls.lastError()):
 		return time.NewTimer(time.Until(s.calls.nextTry())), func() bool { return true }
-	case s.isShared() && s.u.lists.own != nil:
+	case s.isShared() && s.u.lists.perCaller():
 		return time.NewTimer(never), func() bool { return false } // it stays a stranger
 	case s.isShared():
 		return time.NewTimer(signInPause), s.signedIn

@@ -95,9 +95,9 @@ func (s *slot) refresh() { nudge(s.relist) }
 
 // missedNotices is called after a time in which the server could not report changes.
 func (s *slot) missedNotices() {
-	switch own := s.u.lists.own; {
-	case own != nil && s.key.principal != "":
-		own.changed(memberKey{s.key.principal, s.key.grant}, false)
+	switch {
+	case s.u.lists.perCaller() && s.key.principal != "":
+		s.u.lists.own.changed(memberKey{s.key.principal, s.key.grant}, false)
 	case s.isShared():
 		s.refresh()
 	}
@@ -268,7 +268,7 @@ func (s *slot) serve(l *link) bool {
 	case s.adds():
 		tasks.Go(func() { s.listAdded(ctx, l) })
 	case !s.isShared():
-	case s.u.lists.own != nil: // no account lists for others
+	case s.u.lists.perCaller(): // no account lists for others
 		s.u.settle()
 		close(listed)
 	default:

@@ -83,8 +83,8 @@ func (u *Upstream) Status() Status {
 	if st.State == StateFailed && needsSignIn(u.shared.calls.lastError()) {
 		st.State, st.NextTry = StateSignIn, time.Time{}
 	}
-	if own := u.lists.own; own != nil {
-		own.report(&st)
+	if u.lists.perCaller() {
+		u.lists.own.report(&st)
 	}
 	if d := time.Since(st.Since); st.State == StateStarting && st.LastError == "" && d >= slowStart {
 		st.Note = "has not answered for " + d.Round(time.Second).String()

@@ -105,9 +105,9 @@ func (u *Upstream) grantOf(session *mcp.Session) (grant string, known bool) {
 // client. At a server that lists for each principal, only the listing of the principal of the
 // connection is fetched again.
 func (s listeningServer) ListChanged(from *subscription.Line) {
-	if own := s.u.lists.own; own != nil {
+	if s.u.lists.perCaller() {
 		if key, ok := s.keyOf(from); ok {
-			own.changed(memberKey{key.principal, key.grant}, false)
+			s.u.lists.own.changed(memberKey{key.principal, key.grant}, false)
 		}
 		return
 	}

@@ -329,8 +329,8 @@ func (u *Upstream) ask(ctx context.Context, modern bool, method string, params j
 	if err == nil {
 		return result, nil
 	}
-	if own := u.lists.own; own != nil && needsSignIn(err) && !signIn {
-		own.changed(own.keyOf(ctx), true) // the credential may serve for the lists still
+	if u.lists.perCaller() && needsSignIn(err) && !signIn {
+		u.lists.own.changed(u.lists.own.keyOf(ctx), true) // the credential may serve for the lists still
 	}
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {

@@ -39,7 +39,7 @@ type Needs struct {
 	Config  func() *config.Config    // the current one
 	Servers func() *upstream.Manager // whose definitions they are
 	Sink    lockfile.Sink            // gets what may be shown
-	// First returns the definitions that the cluster saw first, nil if the gateway is one node.
+	// First returns the definitions that the gateways of the store saw first, nil if there are none.
 	First func(server string) *primitive.Listing
 	// Catalog returns the current catalog.
 	Catalog func() *catalog.Catalog
