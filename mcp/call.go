@@ -158,7 +158,7 @@ func (c *Conn) Call(ctx context.Context, method string, params json.RawMessage, 
 	}
 	cl.token = token
 	id := jsonrpc.IntID(cl.id)
-	size := int64(len(params) + len(method) + 64)
+	size := int64(len(params)+len(method)+64) * int64(1+c.opts.Copies)
 	if err := memory.Take(ctx, size); err != nil {
 		return nil, NoRoom(c.opts.Name+" was not sent "+method, err)
 	}

@@ -69,6 +69,9 @@ type ConnOptions struct {
 	// answers ping, and hands messages of the server to the call that owns them. An unreadable
 	// response ends its call with KindUpstreamProtocol. Invalid UTF-8 becomes U+FFFD.
 	Client bool
+	// Copies is how many more copies of a request the Stream may make while the request is on the
+	// way. A call takes their bytes as well; see the package memory.
+	Copies int
 	// Junk, if set, gets input of a server that is not JSON-RPC, and the reason. Without Junk the
 	// input is logged. The reader calls Junk and waits for it.
 	Junk func(data []byte, err error)

@@ -154,7 +154,7 @@ func (srv *server) connectProgram(ctx context.Context, s *slot, version string) 
 		if err != nil {
 			return nil, err
 		}
-		return srv.greet(ctx, s, stream, version, nil)
+		return srv.greet(ctx, s, countedStream{stream, srv}, version, nil)
 	}
 	if srv.opts.open != nil {
 		stream, err := srv.opts.open(srv.cfg)
@@ -187,7 +187,11 @@ func (srv *server) greet(ctx context.Context, s *slot, stream mcp.Stream, versio
 	}
 	junk := &junk{srv: srv, printed: p != nil}
 	s.greeting.Store(junk)
-	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: srv.who, Handler: handler{s}, Client: true, Junk: junk.take, Logger: srv.log})
+	copies := 0
+	if srv.open != nil {
+		copies = attachedCopies
+	}
+	conn := mcp.NewConn(stream, mcp.ConnOptions{Name: srv.who, Handler: handler{s}, Client: true, Copies: copies, Junk: junk.take, Logger: srv.log})
 	hello, err := mcp.Handshake(ctx, conn, srv.opts.ClientInfo, s.capabilities(), version)
 	if err != nil {
 		err = srv.handshakeError(ctx, err, p, junk)
