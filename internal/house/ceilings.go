@@ -144,6 +144,7 @@ var (
 		"internal/signin/vault.Memory":                 "credentials that end with the process; File keeps them",
 		"internal/store.LateBlobs":                     "a store that is connected later",
 		"internal/store.LateDocs":                      "a store that is connected later",
+		"internal/upstream.countedStream":              "counts large messages of attached servers; rootsWatch looks for requests of any stream",
 		"internal/upstream.eraPeer":                    "an Upstream as a caller of one era sees it",
 		"mcp.connPeer":                                 "the Peer of one request; Conn is the connection",
 		"mcp.noPeer":                                   "the Peer of a sender that cannot be reached",
