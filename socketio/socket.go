@@ -161,11 +161,19 @@ func (s *Socket) send(m message) error {
 		return ErrDisconnected
 	}
 	if !s.jobs.gathering.Load() {
-		return s.conn.link.send(m, false)
+		return ended(s.conn.link.send(m, false))
 	}
 	err := s.conn.link.send(m, true)
 	if !s.jobs.gathering.Load() {
 		s.conn.link.Flush() // the flush may have happened between the two checks
+	}
+	return ended(err)
+}
+
+// ended returns the error of a connection that has ended before its sockets know it.
+func ended(err error) error {
+	if errors.Is(err, engineio.ErrClosed) {
+		return ErrDisconnected
 	}
 	return err
 }
@@ -186,11 +194,7 @@ func (s *Socket) Close() { s.conn.link.Close() }
 // returns ErrDisconnected if the connection has ended, and ctx's error if nothing arrives in time;
 // see engineio.Session.Probe.
 func (s *Socket) Probe(ctx context.Context) error {
-	err := s.conn.link.Probe(ctx)
-	if errors.Is(err, engineio.ErrClosed) {
-		return ErrDisconnected
-	}
-	return err
+	return ended(s.conn.link.Probe(ctx))
 }
 
 // peerLeft handles a DISCONNECT packet after the events that preceded it. The recorded reason is
