@@ -12,6 +12,7 @@ import (
 // Bounds of what is shown of a text that is held back.
 const (
 	headLines     = 10
+	proseLines    = 6 // of Markdown without filler, which are longer
 	tailLines     = 5
 	endChars      = 500     // of the first lines, and of the last
 	shownLine     = 200     // characters of one line
@@ -36,6 +37,8 @@ func (d *doc) describeText(content, flat string, breaks int) {
 	d.facts = factsOf(content)
 	first, _, _ := strings.Cut(flat[:min(len(flat), utf8.UTFMax*(shownLine+1))], "\n")
 	prose := utf8.RuneCountInString(text.Cut(first, shownLine+1)) > shownLine
+	all := headingsOf(flat[:min(len(flat), outlineWithin)])
+	markdown := len(all) >= outlineFrom
 	from := 0 // the first line that is not shown
 	if prose {
 		d.lead = []string{d.summary}
@@ -47,10 +50,9 @@ func (d *doc) describeText(content, flat string, breaks int) {
 			}
 		}
 	} else {
-		d.lead = d.firstLines(flat)
-		from = len(d.lead)
+		d.lead, from = d.firstLines(flat, markdown)
 	}
-	if all := headingsOf(flat[:min(len(flat), outlineWithin)]); len(all) >= outlineFrom {
+	if markdown {
 		d.outlineOf(all, lines)
 	}
 	d.ending = d.lastLines(flat, breaks, from)
@@ -81,17 +83,45 @@ func (d *doc) textViews(content string, lines, from int) (views [][]byte) {
 	return append(views, []byte(`{"type":"head","chars":2000}`))
 }
 
-// firstLines returns the first lines, numbered.
-func (d *doc) firstLines(flat string) (shown []string) {
-	room := endChars
-	for _, line := range strings.Split(d.clean(text.Cut(flat, cleanedChars)), "\n") {
+// firstLines returns the first lines, numbered, and the number of the line after them. Of Markdown it leaves
+// out filler, where there is text behind it.
+func (d *doc) firstLines(flat string, markdown bool) (shown []string, next int) {
+	room, most := endChars, headLines
+	if markdown {
+		most = proseLines
+	}
+	for i, line := range strings.Split(d.clean(text.Cut(flat, cleanedChars)), "\n") {
 		line = text.Fit(strings.TrimRight(line, "\r \t"), shownLine)
-		if room -= utf8.RuneCountInString(line); room < 0 || len(shown) == headLines {
+		if markdown && isFiller(line) {
+			continue
+		}
+		if room -= utf8.RuneCountInString(line); room < 0 || len(shown) == most {
 			break
 		}
-		shown = append(shown, strconv.Itoa(len(shown))+":"+line)
+		shown, next = append(shown, strconv.Itoa(i)+":"+line), i+1
 	}
-	return shown
+	if len(shown) == 0 && markdown {
+		return d.firstLines(flat, false)
+	}
+	return shown, next
+}
+
+// isFiller reports whether a line of Markdown says nothing before its text: an empty line, a heading, which
+// the outline has, a rule, a badge, a tag or an entry of a table of contents.
+func isFiller(line string) bool {
+	line = strings.TrimSpace(line)
+	switch {
+	case line == "", strings.Trim(line, "-=*_ ") == "":
+		return true
+	case line[0] == '#':
+		return strings.HasPrefix(strings.TrimLeft(line, "#"), " ")
+	case line[0] == '<':
+		return strings.HasSuffix(line, ">")
+	case strings.HasPrefix(line, "[!["), strings.HasPrefix(line, "!["):
+		return strings.HasSuffix(line, ")")
+	}
+	entry := strings.TrimLeft(line, "-*+0123456789. ")
+	return entry != line && strings.HasPrefix(entry, "[") && strings.Contains(entry, "](#") && strings.HasSuffix(entry, ")")
 }
 
 // lastLines returns the last lines of a text with so many breaks, numbered, without those before line
