@@ -88,6 +88,7 @@ type Engine struct {
 	rounds     *bridge.Rounds // calls that wait while a modern agent is asked something
 	places     *programPlaces
 	hooks      *policy.Hooks
+	programs   *programs
 	ranking    *ranking.Ranking
 	nodeRoutes peerlink.Routes
 
@@ -247,6 +248,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		{Path: peerPrograms, Serve: e.places.serveNode},
 	}
 	e.hooks = policy.NewHooks(Inherited(o.Environ), redact, log)
+	e.programs = newPrograms(e, c, log)
 	e.parts = e.table()
 	return e, nil
 }

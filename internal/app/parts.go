@@ -42,6 +42,7 @@ func (e *Engine) table() part.Table {
 		{Name: "bodies", Close: func(context.Context) { e.bodies.close() }},
 		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { e.Plane.close() }},
 		{Name: "calls", Keys: callKeys, Close: func(context.Context) { e.hooks.Close() }},
+		{Name: "programs", Keys: []part.Key{programsKey}, Close: func(ctx context.Context) { e.programs.close(ctx) }},
 		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { e.ranking.Close() }},
 		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-e.Catalog.firsts.all }},
 		{Name: "sign-ins", Keys: part.AtRestart("credentials"), Close: func(ctx context.Context) {

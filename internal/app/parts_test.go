@@ -43,7 +43,7 @@ func TestOrderOfClose(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"last listings", "offices", "first listings", "trace", "agents", "servers of the cluster", "programs' places", "definitions", "upstreams", "agents' connections",
-		"listings", "sign-ins", "catalog", "ranking", "calls", "tables", "bodies", "sessions", "audit", "events", "results", "store", "spans",
+		"listings", "sign-ins", "catalog", "ranking", "programs", "calls", "tables", "bodies", "sessions", "audit", "events", "results", "store", "spans",
 	}
 	var got []string
 	for _, p := range slices.Backward(new(Engine).table()) {

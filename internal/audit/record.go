@@ -51,6 +51,7 @@ type Record struct {
 	Trace     string // the trace id
 
 	Call   string // joins the start of a call with its end
+	Run    string // the run of a program that the record is about, or whose call it is
 	Method string
 	Server string
 	ToolID string
@@ -102,6 +103,7 @@ func (r *Record) appendJSON(dst []byte) []byte {
 	text("session", r.Session)
 	text("trace", r.Trace)
 	text("call", r.Call)
+	text("run", r.Run)
 	text("method", r.Method)
 	text("server", r.Server)
 	text("tool_id", r.ToolID)

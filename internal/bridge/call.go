@@ -177,8 +177,16 @@ func (b *Back) unreadable(format string, args ...any) error {
 
 // isHeld reports whether the agent at the other end of p is in rounds of weir's own.
 func isHeld(p mcp.Peer) bool {
-	h, ok := p.(*parkedCall)
-	return ok && h.hasAsked()
+	h, ok := p.(held)
+	return ok && h.InRounds()
+}
+
+// held is a Peer whose agent may be in rounds of weir's own.
+type held interface {
+	mcp.Peer
+	// InRounds reports whether the agent gets the questions of a modern server from weir, by Call, and not as the
+	// result of its request.
+	InRounds() bool
 }
 
 // question is one question of a round.

@@ -81,6 +81,9 @@ func (h *parkedCall) returned() {
 // approvalKey is the key of a context in which weir itself asks.
 type approvalKey struct{}
 
+// Begun is the about of a call that has done something before its question, so that no other node may go on with it.
+const Begun = "\x00begun"
+
 // Approval returns a context for a Call that asks a person whether a call may run. A modern agent sees
 // the question under the key approve-N. Questions of servers have the keys ask-N, so that a client can
 // tell a person who asks. At another node, the answer counts for a call of which about is the same:
@@ -109,8 +112,8 @@ type asking struct {
 
 var _ mcp.Peer = (*parkedCall)(nil)
 
-// hasAsked reports whether a question was sent to the agent.
-func (h *parkedCall) hasAsked() bool {
+// InRounds implements held. The agent is in rounds of weir's own as soon as weir has asked it.
+func (h *parkedCall) InRounds() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.next > 0

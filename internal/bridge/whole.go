@@ -98,7 +98,7 @@ func (h *parkedCall) whole() digest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	q := h.questions[approvalFirst]
-	if h.next != 1 || q == nil {
+	if h.next != 1 || q == nil || q.about == Begun {
 		return digest{}
 	}
 	return digestOf(q.params, q.about, h.params)

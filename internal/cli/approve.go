@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +27,10 @@ client cannot ask a person. They wait for policy.approval_wait, 5 minutes by def
 Without an ID it asks about the calls that wait, one by one; without a terminal, or
 with --list, it lists them. What will run is shown with each argument, its length, and
 both ends of what is too long. A call of which not everything is shown is approved
-only with --unseen.`,
+only with --unseen.
+
+A program that makes many calls (tool_run) asks at the first one. --calls allows it as
+many calls of this tool in its run, whatever their arguments.`,
 		Example: `  weir approve
   weir approve k3x7qa --deny --reason "not on a Friday"`,
 		Args: positional(cobra.MaximumNArgs(1)),
@@ -34,8 +38,8 @@ only with --unseen.`,
 			return completeApprovals(a, cmd.Context(), t, args), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && (deny || d.Reason != "" || d.Unseen) {
-				return failf(exitUsage, "--deny, --reason and --unseen are about one call: give its ID")
+			if len(args) == 0 && (deny || d.Reason != "" || d.Unseen || d.Calls != 0) {
+				return failf(exitUsage, "--deny, --reason, --unseen and --calls are about one call: give its ID")
 			}
 			ctx := cmd.Context()
 			o, err := findOperator(a, ctx, t)
@@ -86,6 +90,7 @@ only with --unseen.`,
 	cmd.Flags().BoolVar(&deny, "deny", false, "refuse the call")
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "tell the agent why")
 	cmd.Flags().BoolVar(&d.Unseen, "unseen", false, "approve although not all of the arguments are shown")
+	cmd.Flags().IntVar(&d.Calls, "calls", 0, "allow the program that asks so many calls of this tool, this one included")
 	cmd.Flags().BoolVar(&list, "list", false, "list the calls and ask nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -130,12 +135,18 @@ func askApprovals(a *process, ctx context.Context, o *operator, keyboard *questi
 		if c.Partly { // a habit must not approve arguments that are not shown
 			prompt, yes = "Not everything is shown. Allow it? yes in full: yes, n: no, Enter: leave it waiting", "yes"
 		}
+		if c.Calls > 1 {
+			prompt += fmt.Sprintf(", a number up to %d: as many calls of this tool in its run", c.Calls)
+		}
 		for answered := false; !answered; {
 			answer, err := keyboard.line(ctx, a.stderr.paint(bold, prompt), false)
 			if err != nil {
 				return err
 			}
+			n, number := strconv.Atoi(strings.TrimSpace(answer))
 			switch answer = strings.ToLower(strings.TrimSpace(answer)); {
+			case number == nil && !c.Partly && n >= 1 && n <= c.Calls:
+				d.Decision, d.Calls = api.DecisionApprove, n
 			case answer == yes, answer == "yes":
 				d.Decision = api.DecisionApprove
 			case answer == "n", answer == "no":

@@ -125,7 +125,7 @@ the parts it wants of a result that is too long to read.`,
 	in("gateway", loginCommand(a), logoutCommand(a), credentialsCommand(a))
 	in("gateway", operatorCommands(a)...)
 	in("gateway", auditCommand(a))
-	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), showCommand(a), callCommand(a), viewCommand(a), getCommand(a), tableCommand(a), selectCommand(a), statsCommand(a), whoamiCommand(a), openCommand(a), tryCommand(a))
+	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), showCommand(a), callCommand(a), runCommand(a), viewCommand(a), getCommand(a), tableCommand(a), selectCommand(a), statsCommand(a), whoamiCommand(a), openCommand(a), tryCommand(a))
 	in("other", demoCommand(a), benchCommand(a), manCommand(a), upgradeCommand(a), versionCommand(a))
 	root.AddCommand(backgroundCommand())
 	root.SetHelpCommandGroupID("other")

@@ -57,6 +57,7 @@ type Config struct {
 	Cache         Cache               `key:"cache" doc:"Results that are kept and answered again without asking the server."`
 	Retry         Retry               `key:"retry" doc:"When a call that failed on its way is made again."`
 	Tasks         Tasks               `key:"tasks" doc:"Calls that a server answers with a task: long work, whose result comes later."`
+	Programs      Programs            `key:"programs" safety:"true" flag:"enabled" doc:"Programs of agents: tool_run makes many calls in one. programs: false switches it off."`
 	Pin           Pin                 `key:"pin" safety:"true" doc:"The catalog that an operator has looked at: weir ls --hash prints its hash."`
 	Trust         mcpserver.TrustMode `key:"trust" safety:"true" enum:"warn,hold,refuse" doc:"What happens to definitions that differ from weir.lock, next to this file. weir writes there what each server offers first. warn: the log, events and cards say so. hold: they are hidden until weir trust accept. refuse: nothing of their server is served until then. Default: no lock. Servers may have a mode of their own; this one also counts for agents and Computers."`
 	Guards        Guards              `key:"guards" safety:"true" doc:"Checks of what servers send and get."`

@@ -45,6 +45,7 @@ type RateLimits struct {
 	ToolBrowse     RateLimit    `key:"tool_browse" doc:"Calls of tool_browse."`
 	ToolExecute    RateLimit    `key:"tool_execute" doc:"Calls of tool_execute, of all tools together."`
 	ToolView       RateLimit    `key:"tool_view" doc:"Calls of tool_view."`
+	ToolRun        RateLimit    `key:"tool_run" doc:"Calls of tool_run. The calls that a program makes count for tool_execute."`
 	ToolHydrate    RateLimit    `key:"tool_hydrate" doc:"Calls of tool_hydrate."`
 	ResourceBrowse RateLimit    `key:"resource_browse" doc:"Calls of resource_browse."`
 	ResourceRead   RateLimit    `key:"resource_read" doc:"Calls of resource_read."`
@@ -57,7 +58,7 @@ type RateLimits struct {
 func (l *RateLimits) MetaTools() map[string]RateLimit {
 	set := map[string]RateLimit{}
 	for name, limit := range map[string]RateLimit{
-		"tool_browse": l.ToolBrowse, "tool_execute": l.ToolExecute, "tool_view": l.ToolView, "tool_hydrate": l.ToolHydrate,
+		"tool_browse": l.ToolBrowse, "tool_execute": l.ToolExecute, "tool_view": l.ToolView, "tool_run": l.ToolRun, "tool_hydrate": l.ToolHydrate,
 		"resource_browse": l.ResourceBrowse, "resource_read": l.ResourceRead, "prompt_browse": l.PromptBrowse, "prompt_get": l.PromptGet,
 	} {
 		if limit != (RateLimit{}) {
@@ -107,6 +108,7 @@ var retryable = []string{"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "UPSTREAM_E
 func (d *decoder) checkControls(c *Config) {
 	checkRetry(d.Decoder, &c.Retry)
 	checkTasks(d.Decoder, &c.Tasks)
+	checkPrograms(d.Decoder, &c.Programs)
 	checkLimits(d.Decoder, &c.RateLimits)
 	checkCache(d.Decoder, &c.Cache)
 	checkPolicy(d.Decoder, &c.Policy)

@@ -34,7 +34,7 @@ type Policy struct {
 // PolicyRule matches calls by everything that is set in it.
 type PolicyRule struct {
 	Action     Action   `key:"action" enum:"allow,deny,require_approval" doc:"What happens to the call. require_approval: the person at the client is asked. If the client cannot ask, the call waits for an operator: see approval_wait."`
-	MetaTool   string   `key:"meta_tool" enum:"tool_browse,tool_execute,tool_view,tool_hydrate,resource_browse,resource_read,prompt_browse,prompt_get" doc:"The only meta-tool that the rule is about. Default: those that run or read something of a server."`
+	MetaTool   string   `key:"meta_tool" enum:"tool_browse,tool_execute,tool_view,tool_run,tool_hydrate,resource_browse,resource_read,prompt_browse,prompt_get" doc:"The only meta-tool that the rule is about. Default: those that run or read something of a server."`
 	Namespace  string   `key:"namespace" doc:"Namespace of the tool."`
 	Tool       string   `key:"tool" doc:"Pattern for the tool_id or the server's own name of the tool, or for the URI that is read. * stands for any text, ? for one character."`
 	Tags       []string `key:"tags" empty:"refused" doc:"Tags that the tool must have, all of them."`
@@ -58,7 +58,7 @@ func checkPolicy(d *strict.Decoder, p *Policy) {
 		}
 		about := r.Namespace != "" || r.Tool != "" || len(r.Tags) > 0 || r.ReadOnly != nil
 		switch r.MetaTool {
-		case "tool_browse", "tool_view", "resource_browse", "prompt_browse":
+		case "tool_browse", "tool_view", "tool_run", "resource_browse", "prompt_browse":
 			if about {
 				d.Fail(d.At(path), path, "%s would never match: %s is about no tool, so it has no namespace, name, tags or read_only", path, r.MetaTool)
 			}

@@ -31,14 +31,40 @@ const (
 // asked. Only an explicit yes approves the call. It returns what was asked.
 func (c *Controls) approve(ctx context.Context, a *Act, s Subject, v verdict, by judgement) (question, error) {
 	q := newQuestion(a, s, v, c.redactor.Known)
-	return q, c.ask(bridge.Approval(ctx, by.digest()), a, s, v, q)
+	if a.Run.use(s) {
+		return q, nil
+	}
+	about := by.digest()
+	if a.Run != nil && a.Verb != VerbRun {
+		about = bridge.Begun
+	}
+	shown := q
+	shown.ofRun(a, c.redactor.Known)
+	defer a.Run.waits()()
+	more, err := c.ask(bridge.Approval(ctx, about), a, s, v, shown)
+	a.Run.grant(s, more)
+	return q, err
 }
 
-func (c *Controls) ask(ctx context.Context, a *Act, s Subject, v verdict, q question) error {
+// ofRun adds to a question what a person has to know of the program that asks.
+func (q *question) ofRun(a *Act, mask func(string) string) {
+	lines, whole := a.Run.describe(a.Verb)
+	if !whole && !q.hesitant {
+		first, rest, _ := strings.Cut(q.message, "\n")
+		q.hesitant, q.message = true, first+unlessSet+"\n"+rest
+	}
+	q.message += mask(lines)
+	if a.Run != nil && a.Verb != VerbRun {
+		q.most = a.Run.Most
+	}
+}
+
+// ask returns how many further calls of the tool the person allows to the program that asks.
+func (c *Controls) ask(ctx context.Context, a *Act, s Subject, v verdict, q question) (more int, err error) {
 	r := a.Request
 	switch {
 	case r.IsNotification():
-		return v.refusal(a, s, "a person has to approve it, and a message without an id has no answer to wait for")
+		return 0, v.refusal(a, s, "a person has to approve it, and a message without an id has no answer to wait for")
 	case !canElicit(r) && a.Direct:
 		return c.operators.ask(ctx, a, s, v, q, v.refusal(a, s, "a person has to approve it: a client is asked that declares the elicitation capability in a session, here or at /mcp, and this one has not"))
 	case !canElicit(r):
@@ -47,7 +73,7 @@ func (c *Controls) ask(ctx context.Context, a *Act, s Subject, v verdict, q ques
 	answer, err := r.Peer.Call(ctx, "elicitation/create", q.params(), nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
+		return 0, ctx.Err()
 	case err != nil:
 		refusal := v.refusal(a, s, "a person has to approve it, and asking this client failed")
 		var own *mcp.Error
@@ -57,11 +83,11 @@ func (c *Controls) ask(ctx context.Context, a *Act, s Subject, v verdict, q ques
 			return c.operators.ask(ctx, a, s, v, q, refusal)
 		}
 		refusal.Cause = err
-		return refusal
+		return 0, refusal
 	case !q.approved(answer):
-		return v.refusal(a, s, "a person was asked and did not approve it")
+		return 0, v.refusal(a, s, "a person was asked and did not approve it")
 	}
-	return nil
+	return q.more(answer), nil
 }
 
 // canElicit reports whether the client of a request can show a form to a person. A client that
@@ -98,6 +124,8 @@ type question struct {
 	// hesitant means that parts are not shown. Accepting the form is then not enough: the person
 	// must also set a field that is initially false.
 	hesitant bool
+	// most is how many calls of the tool the person may allow to the program that asks; 0: no program asks.
+	most int
 }
 
 // newQuestion returns the question about an act. mask removes secrets from a text.
@@ -128,7 +156,7 @@ func newQuestion(a *Act, s Subject, v verdict, mask func(string) string) questio
 	if a.filled {
 		b.WriteString("\nReferences ({\"$table\": …}, ddi://…) stand for rows, which are put in when it runs.")
 	}
-	return question{b.String(), hesitant}
+	return question{message: b.String(), hesitant: hesitant}
 }
 
 // approveField is the field that the person must set if parts are not shown, and unlessSet the line
@@ -138,14 +166,32 @@ const (
 	unlessSet    = "\nNot everything fits here: the answer is no unless you set \"" + approveField + "\"."
 )
 
+// callsField is the field in which a person allows a program several calls of a tool.
+const callsField = "calls"
+
 // params returns the params of elicitation/create.
 func (q question) params() json.RawMessage {
-	out := rawjson.AppendString([]byte(`{"message":`), q.message)
-	if !q.hesitant {
-		return append(out, `,"requestedSchema":{"type":"object","properties":{}}}`...)
+	w := rawjson.NewWriter(nil).Object().Key("message").String(q.message).Key("requestedSchema").Object().Key("type").String("object").Key("properties").Object()
+	if q.hesitant {
+		w.Key(approveField).Raw([]byte(`{"type":"boolean","title":"Approve","description":"Run it although not all of its arguments are shown.","default":false}`))
 	}
-	return append(out, `,"requestedSchema":{"type":"object","properties":{"`+approveField+`":{"type":"boolean","title":"Approve",`+
-		`"description":"Run it although not all of its arguments are shown.","default":false}},"required":["`+approveField+`"]}}`...)
+	if q.most > 1 {
+		w.Key(callsField).Raw(fmt.Appendf(nil, `{"type":"integer","title":"Calls","description":"How many calls of this tool the program may make in this run, whatever their arguments, this one included.","minimum":1,"maximum":%d,"default":1}`, q.most))
+	}
+	w.EndObject()
+	if q.hesitant {
+		w.Key("required").Strings([]string{approveField})
+	}
+	return w.EndObject().EndObject().Bytes()
+}
+
+// more returns how many calls after this one an answer allows.
+func (q question) more(answer json.RawMessage) int {
+	n, ok := rawjson.Int(rawjson.GetPath(answer, "content", callsField))
+	if !ok {
+		return 0
+	}
+	return max(0, min(n, q.most)-1)
 }
 
 // approved reports whether an answer is an explicit yes.
@@ -173,6 +219,8 @@ func shownArgs(a *Act) (args []shownArg, size int) {
 			add(string(m.Key), m.Value)
 			return true
 		})
+	case a.Verb == VerbRun && a.Run != nil && len(a.Run.Input) > 0:
+		add("input", a.Run.Input)
 	case len(a.args) > 0 && a.Verb == VerbRead:
 		add("uri", a.args)
 	case len(a.args) > 0:

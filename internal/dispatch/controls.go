@@ -137,6 +137,9 @@ type Act struct {
 	// Free marks a part of an act that was admitted and counted before.
 	Free   bool
 	dryRun bool
+	// Run is the run whose program makes the call; nil: no program makes it.
+	Run  *Run
+	made runCounts // by the program before; set by Admit
 
 	// Again finds catalog and subjects once more, after a wait; nil: they do not change. ok is false if
 	// the caller does not have the entry any more.
@@ -162,6 +165,12 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	if err := c.fits(ctx, a); err != nil {
 		return pass{}, err
 	}
+	leave, err := a.Run.enter(ctx)
+	if err != nil {
+		return pass{}, err
+	}
+	defer leave()
+	a.made = a.Run.made()
 	was := c.judged(a)
 	in, how := c.input(ctx, a), strictly
 	if a.Free {
@@ -207,6 +216,10 @@ func (c *Controls) Admit(ctx context.Context, a *Act) (pass, error) {
 	if c.conditional && !a.dryRun && ActsOnUpstream(a.Verb) && a.Ledger != nil {
 		a.Ledger.called()
 	}
+	if ActsOnUpstream(a.Verb) && !a.dryRun {
+		a.Run.count(s)
+	}
+	leave()
 	if err := c.askOfCall(ctx, a, s); err != nil {
 		return pass{}, err
 	}
@@ -351,7 +364,7 @@ func (c *Controls) AdmitCall(ctx context.Context, call *Call, from SubjectsOf) (
 		return nil
 	}
 	verb := VerbOf(call.Entry.Kind)
-	a := Act{Request: call.Request, Verb: verb, Count: verb, Catalog: call.Catalog, args: call.Args, Ledger: call.Session.Ledger(), dryRun: call.DryRun}
+	a := Act{Request: call.Request, Verb: verb, Count: verb, Catalog: call.Catalog, args: call.Args, Ledger: call.Session.Ledger(), dryRun: call.DryRun, Run: call.Run}
 	if call.Method != "" && call.Method != MethodRead && call.Method != MethodGet {
 		a.What, a.method = call.Method+" of "+call.Entry.ID, call.Method
 	}

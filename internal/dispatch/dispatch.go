@@ -32,6 +32,8 @@ type Call struct {
 	// Session holds the agent's data between its calls.
 	Session Session
 	Start   time.Time
+	// Run is the run whose program makes the call, or that the call starts; nil: an agent makes it.
+	Run *Run
 
 	// Entry is the tool, resource or prompt; nil until it is found.
 	Entry *catalog.Entry
@@ -50,6 +52,8 @@ type Call struct {
 	// Ran means that the tool has run, whatever became of its answer. It is not set for reads, and
 	// for a task not before the task has a result.
 	Ran bool
+	// Sent means that a request was handed to the connection of the server.
+	Sent bool
 
 	Pass    pass             // from the controls
 	Params  json.RawMessage  // the params of Request as judged; nil: unchanged

@@ -24,6 +24,11 @@ func (p *Policy) observes() bool {
 	return p != nil && slices.ContainsFunc(p.Rules, func(r PolicyRule) bool { return r.Observe })
 }
 
+// Asks reports whether any rule of a policy has a person asked.
+func (p *Policy) Asks() bool {
+	return p != nil && (p.Default == RequireApproval || slices.ContainsFunc(p.Rules, func(r PolicyRule) bool { return r.Action == RequireApproval && !r.Observe }))
+}
+
 // inputFrom returns what conditions look at of the caller of a request.
 func inputFrom(ctx context.Context) *authz.Input {
 	route := identity.RouteOf(ctx)
@@ -38,6 +43,7 @@ func (c *Controls) input(ctx context.Context, a *Act) *authz.Input {
 	in := inputFrom(ctx)
 	in.Method = a.mcpMethod()
 	in.Calls, in.Age = a.Ledger.session(in.Now)
+	in.RunCalls, in.RunWrites = a.made.calls, a.made.writes
 	switch {
 	case a.Free || in.Method == methodComplete:
 		in.Unknown = authz.Args

@@ -28,12 +28,12 @@ type Operators struct {
 func (c *Controls) SetOperators(o Operators) { c.operators = o }
 
 // ask waits for the decision of an operator. If operators cannot be asked, it returns cannot.
-func (o Operators) ask(ctx context.Context, a *Act, s Subject, v verdict, q question, cannot *result.Error) error {
+func (o Operators) ask(ctx context.Context, a *Act, s Subject, v verdict, q question, cannot *result.Error) (more int, err error) {
 	if o.Room == nil || o.Wait <= 0 {
-		return cannot
+		return 0, cannot
 	}
 	about := approval.Question{
-		Tool: shownText(a.name(s)), Principal: text.Line(a.Request.Session.Principal(), ShownName), Partly: q.hesitant,
+		Tool: shownText(a.name(s)), Principal: text.Line(a.Request.Session.Principal(), ShownName), Partly: q.hesitant, Calls: q.most,
 		Message: strings.Replace(q.message, unlessSet, "\nNot everything fits here: weir approve asks for --unseen.", 1),
 	}
 	if s.Entry != nil {
@@ -47,19 +47,19 @@ func (o Operators) ask(ctx context.Context, a *Act, s Subject, v verdict, q ques
 	answer, err := o.Room.Ask(ctx, about, o.Wait, keepAlive(ctx, a.Request))
 	switch {
 	case errors.Is(err, approval.ErrNoOperator):
-		return cannot
+		return 0, cannot
 	case errors.Is(err, approval.ErrFull):
-		return v.refusal(a, s, "a person has to approve it, and too many calls wait for that already; try again in a while")
+		return 0, v.refusal(a, s, "a person has to approve it, and too many calls wait for that already; try again in a while")
 	case errors.Is(err, approval.ErrTooLate):
-		return v.refusal(a, s, fmt.Sprintf("a person has to approve it, and no operator did within %s (weir approve)", o.Wait))
+		return 0, v.refusal(a, s, fmt.Sprintf("a person has to approve it, and no operator did within %s (weir approve)", o.Wait))
 	case err != nil:
-		return err
+		return 0, err
 	case !answer.Approved && answer.Reason != "":
-		return v.refusal(a, s, "an operator did not approve it: "+text.Line(answer.Reason, text.MaxMessageChars))
+		return 0, v.refusal(a, s, "an operator did not approve it: "+text.Line(answer.Reason, text.MaxMessageChars))
 	case !answer.Approved:
-		return v.refusal(a, s, "an operator did not approve it")
+		return 0, v.refusal(a, s, "an operator did not approve it")
 	}
-	return nil
+	return max(0, min(answer.Calls, q.most)-1), nil
 }
 
 // WaitsForYes is the beginning of the progress of a call that waits for an operator; the id of the call

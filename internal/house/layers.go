@@ -83,7 +83,8 @@ var places = []place{
 	{"internal/result/usage", parts, []string{"internal/result"}, "counts the tokens of what agents read; takes from result which blocks are text"},
 	{"internal/tables", parts, []string{"internal/dispatch", "internal/result"}, "links of the dispatch chain that pass rows from tool to tool; knows no meta-tool"},
 	{"internal/tasks", parts, []string{"internal/dispatch", "internal/result"}, "waits for calls that become tasks; a link of the dispatch chain, which knows no meta-tool"},
-	{"internal/metatool", parts, []string{"internal/dispatch", "internal/result", "internal/result/usage", "internal/tables", "internal/tasks"}, "meta-tools over the catalog; knows no transport"},
+	{"internal/runs", parts, []string{"internal/dispatch", "internal/result"}, "runs of programs with their journals; gives the calls to a gateway and knows neither catalog nor steps"},
+	{"internal/metatool", parts, []string{"internal/dispatch", "internal/result", "internal/result/usage", "internal/runs", "internal/tables", "internal/tasks"}, "meta-tools over the catalog; knows no transport"},
 	{"internal/metatool/ranking", parts, []string{"internal/metatool"}, "prepares the catalog for searches in the background; the meta-tools search, and do not know it"},
 	{"internal/passthrough", parts, []string{"internal/upstream"}, "routes to handlers; is given them"},
 
@@ -193,6 +194,7 @@ var places = []place{
 	{"internal/house", ground, nil, "reads source, imports nothing of the module"},
 	{"internal/testkit/leak", ground, nil, "for tests only"},
 	{"internal/testkit/calltest", parts, []string{"internal/result"}, "servers in memory and a client of what stands before them, for tests only; knows no gateway, whose own tests use it"},
+	{"internal/testkit/runstest", parts, []string{"internal/runs"}, "runs of programs for the tests of what stands around them"},
 	{"internal/testkit/metatooltest", parts, []string{"internal/metatool", "internal/testkit/calltest"}, "a gateway over calltest, with which the rooms below it test what they do in a call"},
 	{"internal/testkit/memnet", ground, nil, "a network in memory, for tests only"},
 	{"internal/testkit/clustertest", ground, nil, "clusters of weir processes and what breaks them, for tests only; knows a weir by its command line"},

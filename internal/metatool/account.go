@@ -33,18 +33,21 @@ func (s *State) Stats(principal string) usage.Stats {
 // or known, otherwise in the background. It calls tell, if set, once: with the tokens, or with
 // counted false if they remain unknown.
 func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error, tell func(n usage.Count, counted bool)) {
-	if result == nil {
+	if c.Run != nil && c.Run.ID != "" && c.Verb != ToolRun {
+		result = nil // a program reads it, and no agent
+	}
+	if result == nil && (c.Run == nil || c.Answer == nil) {
 		if tell != nil {
 			tell(usage.Count{}, true)
 		}
 		return
 	}
-	if c.Verb == ToolBrowse || c.Verb == ToolHydrate {
+	if c.Run == nil && c.Verb == ToolBrowse || c.Verb == ToolHydrate {
 		a.countDiscovery(sessionOf(c))
 	}
 	p := usage.Discovery
 	switch {
-	case c.Resumed:
+	case c.Resumed, c.Verb == ToolRun:
 		p = usage.Results
 	case c.Verb == ToolView:
 		p = usage.Views
@@ -52,7 +55,7 @@ func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawM
 		p = usage.Results
 	}
 	passed := c.Passed
-	if p != usage.Results {
+	if p != usage.Results || c.Run != nil {
 		passed = -1 // a server's answer that was read, and counted, before
 	}
 	cost := answerCost{tokens: a.countTokens, read: result, passed: passed}

@@ -65,6 +65,12 @@ func (a auditing) resume(ctx context.Context, c *dispatch.Call, method string, p
 func (a auditing) about(c *dispatch.Call) calls.Call {
 	out := calls.Call{Request: c.Request, Method: c.Method, Args: c.Args}
 	out.Decision, out.Rule = c.Decision()
+	if c.Run != nil {
+		out.Run = c.Run.ID
+		if c.Verb == ToolRun {
+			out.Detail = "program " + c.Run.Hash
+		}
+	}
 	if c.Entry == nil {
 		out.Method, out.Args = cmp.Or(c.Method, c.Verb), c.Arguments
 		return out

@@ -116,6 +116,7 @@ func (a *caller) callUpstream(ctx context.Context, c *dispatch.Call, method stri
 		return nil, err
 	}
 	server := a.screen.Peer(peer)
+	c.Sent = true
 	result, err := bridge.Call(ctx, server, method, params, &back)
 	if page := signInPage(err); page != "" && canOpenPages(c.Request) {
 		c.Asked = true

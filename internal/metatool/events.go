@@ -76,6 +76,12 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 	if c.Entry != nil {
 		e.Upstream, e.ToolID = c.Entry.Upstream, shownID(c)
 	}
+	if c.Run != nil {
+		e.Run = c.Run.ID
+		if c.Verb == ToolRun {
+			e.Detail = "program " + c.Run.Hash
+		}
+	}
 	e.Client = clientOf(c.Request)
 	e.Decision, e.Rule = decisionOf(c, err)
 	switch {

@@ -66,9 +66,11 @@ func choiceOf(ctx context.Context) choice {
 
 // face is what agents see of a gateway in one mode.
 type face struct {
-	lists  *listing
-	meta   *metaTable
-	direct *dispatch.Pipeline // calls a tool by the name it is listed under; nil in gateway mode
+	lists *listing
+	meta  *metaTable
+	// programs runs programs; nil: tool_run does not exist
+	programs *programs
+	direct   *dispatch.Pipeline // calls a tool by the name it is listed under; nil in gateway mode
 }
 
 // faces are the faces of one gateway. It is safe for concurrent use.

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/policy/hook"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/runs"
 	"github.com/weir-mcp/weir/internal/tables"
 	"github.com/weir-mcp/weir/internal/tasks"
 	"github.com/weir-mcp/weir/internal/text/redact"
@@ -126,6 +127,8 @@ type Options struct {
 	Pin dispatch.Pin
 	// Audit records calls in the audit log; nil records none.
 	Audit *calls.Recorder
+	// Programs runs the programs of tool_run; nil runs none, and tool_run does not exist.
+	Programs *runs.Runner
 	// OnEvent is called for each event. It may be nil. It may be called concurrently and by the
 	// goroutine that serves a request, so it must not block.
 	OnEvent func(Event)
@@ -267,10 +270,15 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	if holdsBack {
 		add(ToolView, g.view(work), g.admit())
 	}
+	var programs *programs
+	if mode == ModeGateway && g.opts.Programs != nil {
+		programs = g.programs(find, shape, kept)
+		add(ToolRun, programs.run(), programs.program(), programs.result(), g.admit())
+	}
 	if mode == ModeProxy || mode == ModeGateway && g.opts.ExposeHydrate {
 		add(ToolHydrate, dispatch.Sender{Names: []string{"hydrate"}, Send: g.hydrate}, find.step(find.defined), g.admit())
 	}
-	f := &face{lists: lists, meta: newMetaTable(tools, holdsBack)}
+	f := &face{lists: lists, meta: newMetaTable(tools, holdsBack), programs: programs}
 	lists.meta = f.meta
 	direct := []dispatch.Step{g.accounts.step(), g.answer(), find.step(find.direct)}
 	switch mode {
@@ -488,7 +496,7 @@ func (g *Gateway) answer() dispatch.Step {
 // if it has one.
 func (g *Gateway) admit() dispatch.Step {
 	return dispatch.Step{Phase: dispatch.PhaseAdmit, Name: "admit", Before: func(ctx context.Context, c *dispatch.Call) error {
-		a := dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger()}
+		a := dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger(), Run: c.Run}
 		if c.Entry != nil {
 			a.About = []dispatch.Subject{{Entry: c.Entry}}
 		}

@@ -98,6 +98,7 @@ var metaTools = []struct{ name, definition, example string }{
 	{ToolBrowse, browseTool, `{"query":"read a text file"}`},
 	{ToolExecute, executeTool, `{"tool_id":"files:read#1a2b3c4d","args":{"path":"a.txt"}}`},
 	{ToolView, viewTool, `{"handle":"art_1a2b3c4d5e6f","selector":{"type":"lines","start":0,"end":40}}`},
+	{ToolRun, runTool, `{"program":"return await tools.files.list({path: input.path})","input":{"path":"docs"}}`},
 	{ToolHydrate, hydrateTool, `{"tool_id":"files:read#1a2b3c4d"}`},
 	{ResourceBrowse, resourceBrowseTool, `{"query":"install guide"}`},
 	{ResourceRead, resourceReadTool, `{"resource_id":"resource::docs:guide#1a2b3c4d"}`},
@@ -192,6 +193,8 @@ func fitting() dispatch.Step {
 		n := len(c.Arguments)
 		if n > maxOwnArguments {
 			switch c.Verb {
+			case ToolRun:
+				n -= len(rawjson.Get(c.Arguments, "input"))
 			case ToolExecute, ResourceRead, PromptGet:
 				n -= len(rawjson.Get(c.Arguments, "args")) + len(rawjson.Get(c.Arguments, "arguments"))
 			}

@@ -13,7 +13,8 @@ import (
 // A wrong call of a meta-tool costs little: the agent has the schema, so the error names what is
 // wrong and shows one correct call.
 func TestWrongCallOfAMetaTool(t *testing.T) {
-	h, _ := library(t, Options{ExposeHydrate: true})
+	h := newRunHarness(t, Options{ExposeHydrate: true})
+	h.Library()
 	long := strings.Repeat("k", 500)
 	for _, tt := range []struct{ tool, arguments, says string }{
 		{ToolBrowse, `{}`, "pass query or path"},
@@ -23,6 +24,7 @@ func TestWrongCallOfAMetaTool(t *testing.T) {
 		{ToolExecute, `{"tool_id":"a","` + long + `1":1,"` + long + `2":1,"` + long + `3":1,"` + long + `4":1}`, "go into args"},
 		{ToolView, `{}`, "handle and selector are needed"},
 		{ToolView, `{"handle":"a","from":1,"to":2}`, `unknown arguments "from", "to"; known are handle, selector`},
+		{ToolRun, `{"code":"a"}`, `unknown argument "code"; known are program, input, resume, timeout`},
 		{ToolHydrate, `{"id":"a"}`, `unknown argument "id"; known are tool_id`},
 		{ResourceBrowse, `{"q":"a"}`, `unknown argument "q"; known are query, path, top_k`},
 		{ResourceRead, `{"name":"a"}`, `unknown argument "name"; known are resource_id, args`},
@@ -54,7 +56,8 @@ func TestWrongCallOfAMetaTool(t *testing.T) {
 
 // Arguments that are for no server have a bound, in each meta-tool. Arguments for a server have none here.
 func TestMetaToolsBoundTheirOwnArguments(t *testing.T) {
-	h, _ := library(t, Options{ExposeHydrate: true})
+	h := newRunHarness(t, Options{ExposeHydrate: true})
+	h.Library()
 	long := strings.Repeat("x", maxOwnArguments)
 	for _, m := range metaTools {
 		for _, arguments := range []string{

@@ -17,6 +17,9 @@ func (g *Gateway) Steps(mode Mode) []Way {
 			all = append(all, Way{m.name, p.Names()})
 		}
 	}
+	if f.programs != nil {
+		all = append(all, Way{ToolRun + ": call", f.programs.call.Names()})
+	}
 	if f.direct != nil {
 		all = append(all, Way{"", f.direct.Names()})
 	}

@@ -11,8 +11,10 @@ import (
 
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/tables"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
+	"github.com/weir-mcp/weir/internal/testkit/runstest"
 )
 
 // TestSteps: the order of the steps of a call, with everything configured, is that of testdata/steps.txt.
@@ -25,6 +27,8 @@ func TestSteps(t *testing.T) {
 			Tables:       tables.Options{BaseURL: func() (string, error) { return "http://127.0.0.1:1", nil }, Fetches: func(string) bool { return true }, Refusals: new(tables.Refusals)},
 			CheckHeaders: func(context.Context, json.RawMessage, json.RawMessage) error { return nil },
 		})
+		runner := runstest.New(t, store.NewMemory(store.MemoryOptions{}), h.Store)
+		h.change(func(o *Options) { o.Programs = runner })
 		for _, way := range h.g.Steps(mode) {
 			fmt.Fprintf(&got, "%s %s: %s\n", mode, cmp.Or(way.Tool, "NAME"), strings.Join(way.Steps, ", "))
 		}

@@ -53,6 +53,7 @@ type peerDecision struct {
 	ID       string `json:"id"`
 	Approved bool   `json:"approved"`
 	Reason   string `json:"reason,omitempty"`
+	Calls    int    `json:"calls,omitempty"`
 }
 
 // List returns the calls that wait at other nodes, each with its node, and the sorted names of the nodes that have not
@@ -98,7 +99,7 @@ func (d *RemoteApprovals) listAt(ctx context.Context, p cluster.Peer) ([]approva
 func (d *RemoteApprovals) Decide(ctx context.Context, c approval.Call, a approval.Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, approvalsTime)
 	defer cancel()
-	err := d.ask(ctx, c.NodeInc, http.MethodPost, peerDecision{c.ID, a.Approved, a.Reason}, &approval.Call{})
+	err := d.ask(ctx, c.NodeInc, http.MethodPost, peerDecision{c.ID, a.Approved, a.Reason, a.Calls}, &approval.Call{})
 	if err == nil || errors.Is(err, approval.ErrUnknown) {
 		return err
 	}
@@ -141,7 +142,7 @@ func (d *RemoteApprovals) answer(w http.ResponseWriter, r *http.Request, _ *iden
 		httpserver.WriteJSON(w, http.StatusBadRequest, struct{}{})
 		return
 	}
-	c, err := d.room.Decide(q.ID, approval.Answer{Approved: q.Approved, Reason: q.Reason}, func(approval.Call) error { return nil })
+	c, err := d.room.Decide(q.ID, approval.Answer{Approved: q.Approved, Reason: q.Reason, Calls: q.Calls}, func(approval.Call) error { return nil })
 	if err != nil {
 		httpserver.WriteJSON(w, http.StatusNotFound, struct{}{})
 		return

@@ -30,6 +30,12 @@ const (
 	PromptNotFound      Code = "PROMPT_NOT_FOUND"
 )
 
+// Codes of tool_run.
+const (
+	ProgramFailed  Code = "PROGRAM_FAILED"
+	OutcomeUnknown Code = "OUTCOME_UNKNOWN"
+)
+
 // CodeInfo describes one Code.
 type CodeInfo struct {
 	Code      Code
@@ -53,6 +59,8 @@ var codes = [...]CodeInfo{
 	{ViewFailed, false, "the handle or the selector of a view cannot be used"},
 	{ResourceNotFound, false, "no resource has this id or URI"},
 	{PromptNotFound, false, "no prompt has this id"},
+	{ProgramFailed, false, "a program of tool_run ended without a result; the details say where, and which of its calls ran"},
+	{OutcomeUnknown, false, "an earlier run of the program was cut during this call, which may have run; only programs see this error"},
 }
 
 // Codes returns the table of all codes in a fixed order.

@@ -29,8 +29,8 @@ func TestCodes(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if len(seen) != 14 {
-		t.Errorf("%d codes, the contract has 14", len(seen))
+	if len(seen) != 16 {
+		t.Errorf("%d codes, the contract has 14 and tool_run 2", len(seen))
 	}
 	for _, k := range mcp.Kinds {
 		if !seen[Code(k.Gateway)] {

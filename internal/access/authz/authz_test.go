@@ -16,6 +16,7 @@ func sample() *Input {
 		Identity: &identity.Identity{Principal: "corp:u1", Issuer: "corp", Client: "web", Groups: []string{"dev", "sre"}, Roles: []string{"operator"},
 			Scopes: []string{"repo:read"}, Claims: map[string]any{"dept": "it", "level": json.Number("3"), "ratio": json.Number("0.5")}},
 		Server: "github", Method: "tools/call", Source: "10.0.0.1", Calls: 3, Age: time.Minute,
+		RunCalls: 7, RunWrites: 2,
 		Now:  time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC),
 		Tool: &Tool{ID: "github:merge#1", Namespace: "github", Name: "merge", Tags: []string{"git"}, Destructive: true},
 		Args: json.RawMessage(`{"repo":"acme/x","n":3,"big":12345678901234567890,"list":[1,2]}`),
@@ -45,6 +46,8 @@ func TestExpressions(t *testing.T) {
 		{`tool.read_only || tool.idempotent || tool.open_world`, No},
 		{`principal == "corp:u1" && client == "web"`, Yes},
 		{`method == "tools/call" && source.startsWith("10.")`, Yes},
+		{`run.calls == 7 && run.writes < 3`, Yes},
+		{`run.writes >= 3`, No},
 		{`session.calls < 5 && session.age < duration("2m")`, Yes},
 		{`now.getHours() == 13 && now < timestamp("2027-01-01T00:00:00Z")`, Yes},
 	} {

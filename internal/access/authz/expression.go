@@ -44,6 +44,8 @@ var variables = []struct {
 	{"method", cel.StringType, Method},
 	{"session.calls", cel.IntType, Session},
 	{"session.age", cel.DurationType, Session},
+	{"run.calls", cel.IntType, Run},
+	{"run.writes", cel.IntType, Run},
 	{"now", cel.TimestampType, Now},
 	{"source", cel.StringType, Source},
 	{"profile", cel.StringType, Profile},

@@ -33,10 +33,11 @@ const (
 	Now
 	Source
 	Profile // the URL that the request was made to
+	Run
 )
 
 // OfCall are the parts that differ from one call of a tool to the next.
-const OfCall = Args | Method | Session | Now | Source
+const OfCall = Args | Method | Session | Now | Source | Run
 
 // Tool is the entry that a request concerns.
 type Tool struct {
@@ -58,6 +59,9 @@ type Input struct {
 	Calls   int64  // calls of the session before this one
 	Age     time.Duration
 	Now     time.Time
+	// RunCalls and RunWrites are the calls that the program of the call has made before it, and those of them
+	// whose tools are not read-only. Both are 0 for a call that no program makes.
+	RunCalls, RunWrites int64
 
 	// Unknown are the parts that are not known. With Scopes, a scope that the caller lacks counts as
 	// not known, because the caller could get it.
@@ -167,6 +171,10 @@ func (in *Input) ResolveName(name string) (any, bool) {
 		return types.Int(in.Calls), true
 	case "session.age":
 		return types.Duration{Duration: in.Age}, true
+	case "run.calls":
+		return types.Int(in.RunCalls), true
+	case "run.writes":
+		return types.Int(in.RunWrites), true
 	case "now":
 		return types.Timestamp{Time: in.Now}, true
 	case "source":

@@ -60,6 +60,8 @@ type Call struct {
 	Args []byte
 	// Handle is the handle of the task that the call continues, "" for a new call.
 	Handle string
+	// Run is the run of the program that makes the call or is run by it, "" for none. Detail is one line about it.
+	Run, Detail string
 	// Decision and Rule are of the policy, "" without one.
 	Decision, Rule string
 }
@@ -68,7 +70,7 @@ type Call struct {
 func (r *Recorder) record(ctx context.Context, out *audit.Record, kind audit.Kind, c *Call) {
 	fill(ctx, out, kind)
 	out.Method, out.Server, out.ToolID, out.Decision, out.Rule = c.Method, c.Server, c.ToolID, c.Decision, c.Rule
-	out.Handle = c.Handle
+	out.Handle, out.Run, out.Detail = c.Handle, c.Run, c.Detail
 	if c.Request != nil {
 		of(c.Request, out)
 	}
@@ -164,6 +166,7 @@ func (o *Open) EndDigest(outcome, digest string) {
 	end := &o.end
 	*end = o.begun
 	end.Kind, end.Time, end.Args, end.Decision, end.Rule = audit.End, time.Now(), nil, "", ""
+	end.Detail = ""
 	end.Took, end.Outcome, end.Result = end.Time.Sub(o.begun.Time), outcome, digest
 	o.by.log.Add(end)
 }

@@ -41,6 +41,7 @@ type Event struct {
 	Principal string
 	Client    string // the name that the client gives itself, "" if it gives none
 	MetaTool  string // "tool_execute"
+	Run       string // the run of a program that makes the call, or that the call is
 	Method    string // of a call that passed no meta-tool: "tools/call"
 	ToolID    string
 	Upstream  string
@@ -100,6 +101,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	str("principal", e.Principal)
 	str("client", e.Client)
 	str("meta_tool", e.MetaTool)
+	str("run", e.Run)
 	str("method", e.Method)
 	str("tool_id", e.ToolID)
 	str("upstream", e.Upstream)

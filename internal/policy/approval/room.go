@@ -39,6 +39,9 @@ type Question struct {
 	Message string `json:"message"`
 	// Partly means that Message does not show everything. The operator must say that they know.
 	Partly bool `json:"partly,omitempty"`
+	// Calls is how many calls of the tool the operator may allow at once, for a program that makes several; 0 or
+	// 1 is this one only.
+	Calls int `json:"calls,omitempty"`
 }
 
 // A Call is a call that waits.
@@ -57,6 +60,7 @@ type Call struct {
 type Answer struct {
 	Approved bool
 	Reason   string // for the agent; may be empty
+	Calls    int    // of Question.Calls; 0 is 1
 }
 
 // Options are the settings of a Room.

@@ -30,6 +30,9 @@ type Decision struct {
 	// Unseen says that the operator knows that not all of the arguments are shown. A call with Partly
 	// set cannot be approved without it.
 	Unseen bool `json:"unseen,omitempty"`
+	// Calls is how many calls of the tool the program that asks may make in its run, this one included; 0 is 1. It
+	// is at most the calls of the approval.
+	Calls int `json:"calls,omitempty"`
 }
 
 // The decisions.
@@ -92,13 +95,18 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case d.Decision != DecisionApprove && d.Decision != DecisionDeny:
 		return mcp.Errorf(mcp.KindInvalidParams, "decision must be %q or %q", DecisionApprove, DecisionDeny)
+	case d.Calls < 0:
+		return mcp.Errorf(mcp.KindInvalidParams, "calls must not be negative")
 	case utf8.RuneCountInString(d.Reason) > maxReason:
 		return mcp.Errorf(mcp.KindInvalidParams, "reason has more than %d characters", maxReason)
 	}
 	id, yes := r.PathValue("id"), d.Decision == DecisionApprove
-	c, err := settle(r.Context(), a, id, approval.Answer{Approved: yes, Reason: d.Reason}, func(c approval.Call) error {
+	c, err := settle(r.Context(), a, id, approval.Answer{Approved: yes, Reason: d.Reason, Calls: d.Calls}, func(c approval.Call) error {
 		if yes && c.Partly && !d.Unseen {
 			return mcp.Errorf(mcp.KindInvalidParams, "not all arguments of %s are shown; approve it with unseen: true (weir approve %s --unseen), or deny it", c.Tool, c.ID)
+		}
+		if most := max(1, c.Calls); yes && d.Calls > most {
+			return mcp.Errorf(mcp.KindInvalidParams, "calls is %d, and at most %d may be approved at once", d.Calls, most)
 		}
 		return nil
 	})

@@ -23,6 +23,7 @@ type aCall struct {
 	Principal  string    `json:"principal,omitempty"`
 	Client     string    `json:"client,omitempty"` // the name that the client gives itself
 	MetaTool   string    `json:"meta_tool,omitempty"`
+	Run        string    `json:"run,omitempty"` // of the program that makes the call, or that it runs
 	Method     string    `json:"method,omitempty"`
 	ToolID     string    `json:"tool_id,omitempty"`
 	Upstream   string    `json:"upstream,omitempty"`
@@ -53,7 +54,7 @@ type callsAnswer struct {
 
 // calls serves calls: the history of calls that the viewer may see, the newest first.
 //
-//	session=, principal=, server=, tool=   only calls of these
+//	session=, principal=, server=, tool=, run=   only calls of these
 //	errors=1                   only calls that ended with an error
 //	before=ID                  only calls before this one
 //	limit=N                    at most N; 100 without it
@@ -72,10 +73,10 @@ func (a *API) calls(w http.ResponseWriter, r *http.Request) error {
 		before = n
 	}
 	session, server, tool, errors := query.Get("session"), query.Get("server"), query.Get("tool"), query.Get("errors") == "1"
-	principal := query.Get("principal")
+	principal, run := query.Get("principal"), query.Get("run")
 	sees := a.seer(r.Context())
 	found, more := book.Recent(before, p.Limit, func(e *telemetry.Event) bool {
-		return history.IsCall(e) && sees(e) && (session == "" || e.Session == session) && (principal == "" || e.Principal == principal) && (server == "" || e.Upstream == server) &&
+		return history.IsCall(e) && sees(e) && (session == "" || e.Session == session) && (principal == "" || e.Principal == principal) && (run == "" || e.Run == run) && (server == "" || e.Upstream == server) &&
 			(tool == "" || strings.HasPrefix(e.ToolID, tool)) && (!errors || history.Failed(e))
 	})
 	out := callsAnswer{Calls: make([]aCall, len(found)), Captures: a.o.Look.Captures != nil && a.o.Look.Captures()}
@@ -90,7 +91,7 @@ func (a *API) calls(w http.ResponseWriter, r *http.Request) error {
 
 func callOf(id string, e *telemetry.Event) aCall {
 	c := aCall{
-		ID: id, Time: e.Time.UTC(), Event: e.Name, Session: e.Session, Principal: e.Principal, Client: e.Client, MetaTool: e.MetaTool, Method: e.Method, ToolID: e.ToolID,
+		ID: id, Time: e.Time.UTC(), Event: e.Name, Session: e.Session, Principal: e.Principal, Client: e.Client, MetaTool: e.MetaTool, Run: e.Run, Method: e.Method, ToolID: e.ToolID,
 		Upstream: e.Upstream, DurationMS: float64(e.Duration.Microseconds()) / 1000, Steps: e.Steps.Milliseconds(), Attempts: e.Attempts, Code: e.Code, IsError: e.IsError,
 		DryRun: e.DryRun, Unread: e.Unread, Scope: e.Scope,
 		Decision: e.Decision, Rule: e.Rule, Detail: e.Detail,

@@ -85,7 +85,7 @@ func (a *API) lookRoutes() []route {
 		get("catalog/entry", "All of one entry", entryAnswer{}, a.entry, id),
 		get("catalog/why", "Why an entry has its rank for a query", whyAnswer{}, a.why, id, query),
 		get("calls", "The history of calls, the newest first, without arguments and results", callsAnswer{}, a.calls,
-			parameter{"session", "only calls of this session"}, parameter{"principal", "only calls of this principal"}, parameter{"server", "only calls of this server"}, parameter{"tool", "only calls of tools whose id starts with it"},
+			parameter{"session", "only calls of this session"}, parameter{"principal", "only calls of this principal"}, parameter{"server", "only calls of this server"}, parameter{"tool", "only calls of tools whose id starts with it"}, parameter{"run", "only calls of this run of a program"},
 			parameter{"errors", "1: only calls that ended with an error"}, parameter{"before", "only calls before the one with this id"}, parameter{"limit", "the number of calls"}),
 		stream,
 		get("figures", "Calls, errors, tokens and durations of the last day, in steps of five minutes", figuresAnswer{}, a.figures),

@@ -13,7 +13,7 @@ let calls = [], session = [], before, filter = {}, following, state = '', lost =
 export async function load(given, frame) {
   context = frame;
   route = given;
-  filter = Object.fromEntries(['session', 'principal', 'server', 'tool', 'errors'].map((name) => [name, given.query.get(name) ?? '']));
+  filter = Object.fromEntries(['session', 'principal', 'server', 'tool', 'run', 'errors'].map((name) => [name, given.query.get(name) ?? '']));
   const answer = await get('calls', { ...filter, limit: 200 });
   calls = answer.calls;
   before = answer.before;
@@ -71,7 +71,7 @@ function start() {
 export function stop() { following?.abort(); }
 addEventListener('hashchange', () => { if (!location.hash.startsWith('#/calls')) stop(); });
 
-const fits = (e) => (!filter.session || e.session === filter.session) && (!filter.principal || e.principal === filter.principal) && (!filter.server || e.upstream === filter.server) && (!filter.tool || e.tool_id?.startsWith(filter.tool)) && (!filter.errors || failed(e));
+const fits = (e) => (!filter.session || e.session === filter.session) && (!filter.principal || e.principal === filter.principal) && (!filter.server || e.upstream === filter.server) && (!filter.tool || e.tool_id?.startsWith(filter.tool)) && (!filter.run || e.run === filter.run) && (!filter.errors || failed(e));
 
 // say draws once a frame at most, and not while a person reads.
 function say(text) {
@@ -106,7 +106,7 @@ const change = (changes) => {
 export function view(_data, frame) {
   if (route.rest[0]) return one ? detail(one) : [heading('Calls'), empty('This call is forgotten', el('p', {}, 'The last 1,000 calls are kept. ', el('a', { href: '#/calls' }, 'All calls')))];
   const several = filter.principal || calls.some((e) => e.principal && e.principal !== 'local');
-  const filters = [['session', 'Session'], ['principal', 'Caller'], ['server', 'Server'], ['tool', 'Tool']].filter(([name]) => filter[name]);
+  const filters = [['session', 'Session'], ['principal', 'Caller'], ['server', 'Server'], ['tool', 'Tool'], ['run', 'Run']].filter(([name]) => filter[name]);
   return [
     heading('Calls', 'Who called what, and how it ended'),
     captures ? el('p', { class: 'notice' }, '◐ The arguments and results of the last 200 calls are kept for operators (', el('code', {}, 'console.capture'), '), without the secrets that weir knows.') : '',
@@ -119,7 +119,7 @@ export function view(_data, frame) {
     calls.length === 0 ? empty(filters.length || filter.errors ? 'No call fits' : 'No calls yet', el('p', {}, filters.length || filter.errors ? el('a', { href: '#/calls' }, 'Show all calls') : ['Call a tool from a client, or ', el('a', { href: '#/catalog' }, 'try one here'), '.']))
       : [filter.session ? sessionOf() : '', table([['Time', 'time'], ['Tool', 'name'], ['Result'], ['Took', 'number'], ['Tokens', 'number'], ['Without weir', 'number'], ['Session'], ['Server', 'name'], ...(several ? [['Caller', 'name']] : []), ['Client', 'name']],
         calls.map((e) => ({ key: e.id, class: failed(e) ? 'failure' : undefined, cells: [
-          el('a', { href: `#/calls/${e.id}` }, clockText(e.time)), el('span', { title: e.tool_id }, shortID(e.tool_id) || e.meta_tool || e.method), ended(e), durationText(e.duration_ms),
+          el('a', { href: `#/calls/${e.id}` }, clockText(e.time)), el('span', { title: e.tool_id }, e.run && e.meta_tool !== 'tool_run' ? '↳ ' : '', shortID(e.tool_id) || e.meta_tool || e.method), ended(e), durationText(e.duration_ms),
           e.tokens_read === undefined ? '' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : numberText(e.tokens_raw),
           only('session', e.session, e.session?.slice(0, 6)), only('server', e.upstream), ...(several ? [only('principal', e.principal)] : []), e.client ?? ''] })), 'Calls')],
     before ? el('p', {}, el('button', { type: 'button', click: () => frame.run(async () => {
@@ -184,7 +184,7 @@ function detail(e) {
     el('dl', { class: 'facts' }, fact('Result', ended(e)), fact('Took', durationText(e.duration_ms), e.attempts === undefined ? 'the server was not asked' : countText(e.attempts, 'attempt')),
       fact('Tokens', e.tokens_read === undefined ? 'not counted yet' : numberText(e.tokens_read), e.tokens_raw === undefined ? '' : `${numberText(e.tokens_raw)} without weir`)),
     steps(e), content(e),
-    card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Client', e.client], ['Session', e.session && el('a', { href: `#/calls?session=${encodeURIComponent(e.session)}` }, e.session)], ['Method', e.meta_tool ?? e.method],
+    card('Details', el('dl', { class: 'list' }, [['Caller', e.principal], ['Client', e.client], ['Session', e.session && el('a', { href: `#/calls?session=${encodeURIComponent(e.session)}` }, e.session)], ['Run', e.run && el('a', { href: `#/calls?run=${encodeURIComponent(e.run)}` }, e.run)], ['Method', e.meta_tool ?? e.method],
       ['Server', e.upstream && el('a', { href: `#/servers/${encodeURIComponent(e.upstream)}` }, e.upstream)], ['Tool', e.tool_id && el('a', { href: `#/catalog/${encodeURIComponent(e.tool_id)}` }, e.tool_id)], ['Policy', e.rule && `${e.decision}, by ${e.rule}`], ['Error', e.code], ['Limit', e.scope]]
       .filter(([, value]) => value).map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))),
     e.session && session.length > 1 ? sessionOf(e) : '',

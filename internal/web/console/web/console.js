@@ -7,6 +7,7 @@ import { el, render, stateText, timeText, visible } from './dom.js';
 import * as home from './home.js';
 import * as nodes from './nodes.js';
 import * as offices from './offices.js';
+import * as programs from './programs.js';
 import * as review from './review.js';
 import * as servers from './servers.js';
 import * as setup from './setup.js';
@@ -18,7 +19,7 @@ import { forgetTries } from './try.js';
 // keepsFocus gives the focus itself.
 const pages = {
   home: { ...home, title: 'Home', key: 'h' }, servers: { ...servers, title: 'Servers', key: 's' }, catalog: { ...catalog, title: 'Catalog', key: 'c' },
-  calls: { ...calls, title: 'Calls', key: 'l' }, tables: { ...tables, title: 'Tables', key: 't' }, review: { ...review, title: 'Review', key: 'r' },
+  calls: { ...calls, title: 'Calls', key: 'l' }, programs: { ...programs, title: 'Programs', key: 'p' }, tables: { ...tables, title: 'Tables', key: 't' }, review: { ...review, title: 'Review', key: 'r' },
   offices: { ...offices, title: 'Offices', key: 'o' }, nodes: { ...nodes, title: 'Nodes', key: 'n' }, clients: { ...clients, title: 'Clients', key: 'k' }, setup: { ...setup, title: 'Setup', key: 'u' },
 };
 const names = Object.keys(pages);

@@ -3,6 +3,7 @@ import { get, post } from './api.js';
 import { clockText, countText, el, empty, heading, timeText } from './dom.js';
 
 let reasons = {};
+let counts = {};
 
 export async function load(_route, context) {
   if (!context.me.operates) return {};
@@ -26,8 +27,9 @@ export function view(data, context) {
 
 function approval(call, context) {
   const decide = (decision) => () => context.run(async () => {
-    await post(`approvals/${encodeURIComponent(call.id)}`, { decision, reason: reasons[call.id] || undefined, unseen: decision === 'approve' && call.partly ? true : undefined });
+    await post(`approvals/${encodeURIComponent(call.id)}`, { decision, reason: reasons[call.id] || undefined, unseen: decision === 'approve' && call.partly ? true : undefined, calls: decision === 'approve' && call.calls > 1 ? counts[call.id] || 1 : undefined });
     delete reasons[call.id];
+    delete counts[call.id];
     await context.refresh();
   });
   const left = (Date.parse(call.until) - Date.now()) / 1000;
@@ -36,6 +38,7 @@ function approval(call, context) {
     call.client ? el('p', { class: 'soft' }, `Its client calls itself ${call.client}.`) : '',
     el('pre', { tabindex: '0', role: 'region', 'aria-label': 'What will run' }, call.message),
     call.partly ? el('p', { class: 'notice bad' }, 'Not all of the arguments are shown. Approve only if you know the rest.') : '',
+    call.calls > 1 ? el('p', {}, el('label', {}, `A program asks. Calls of this tool that it may make in its run (1 to ${call.calls}): `, el('input', { type: 'number', min: '1', max: String(call.calls), value: String(counts[call.id] || 1), input: (event) => { counts[call.id] = Number(event.target.value); } }))) : '',
     el('p', { class: 'row' }, el('input', { 'aria-label': 'Reason, which the agent reads', placeholder: 'reason, which the agent reads', maxlength: '500', input: (event) => { reasons[call.id] = event.target.value; } }),
       el('button', { type: 'button', class: 'primary', click: decide('approve') }, call.partly ? 'Approve unseen' : 'Approve'), el('button', { type: 'button', class: 'danger', click: decide('deny') }, 'Deny')));
 }

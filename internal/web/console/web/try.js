@@ -64,7 +64,7 @@ async function send(mine, tool, params, more, context) {
   }
   mine.took += performance.now() - since;
   mine.running = undefined;
-  if (!mine.questions && mine.raw !== undefined) remember(mine);
+  if (!mine.questions && mine.raw !== undefined && mine.kind !== 'program') remember(mine);
   context.draw();
   if (mine.questions && mine === inSight) /** @type {HTMLElement | null} */ (document.querySelector('#questions :is(.field :is(input, select, textarea), textarea, a)') ?? document.getElementById(mine.questions.all.some((one) => one.approval) ? 'decline' : 'accept'))?.focus();
 }
@@ -134,7 +134,7 @@ function questions(mine, context) {
   const button = (action, text, kind) => el('button', { type: 'button', id: action, class: kind, click: () => reply(mine, action, context) }, text);
   return el('section', { id: 'questions', class: 'notice asks', 'aria-label': 'Questions of the server' }, all.map((one) => el('div', { 'data-key': one.key }, el('h3', {}, one.title), one.text ? el('p', { class: 'text' }, one.text) : '',
     one.node ? own(`answer ${one.key}`, one.node) : '')),
-  el('p', { class: 'soft' }, approvals ? 'Nothing has run yet. Your answer stays at the gateway.' : 'What you enter goes to this server.'),
+  el('p', { class: 'soft' }, approvals ? mine.kind === 'program' ? 'The calls before are made. Your answer stays at the gateway.' : 'Nothing has run yet. Your answer stays at the gateway.' : 'What you enter goes to this server.'),
   el('p', { class: 'row' }, approvals ? [button('accept', 'Allow this call', 'primary'), button('decline', 'Do not run it')] : [button('accept', 'Send the answer', 'primary'), button('decline', 'Decline'), button('cancel', 'Cancel the call')]));
 }
 
@@ -150,9 +150,9 @@ function said(mine) {
 
 export function tryIt(mine, e, context) {
   inSight = mine;
-  const title = { prompt: 'Get it', resource: 'Read it', resource_template: 'Read one' }[e.kind] ?? 'Try it';
+  const title = { prompt: 'Get it', resource: 'Read it', resource_template: 'Read one', program: 'Run it' }[e.kind] ?? 'Try it';
   return keyed('try', card(title, mine.form ? own(`form ${e.id}`, mine.form.node) : '',
-    el('p', { class: 'row' }, el('button', { type: 'button', id: 'call', class: 'primary', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, false, context) }, mine.running ? 'Running…' : e.kind === 'tool' ? 'Call' : e.kind === 'prompt' ? 'Get' : 'Read'),
+    el('p', { class: 'row' }, el('button', { type: 'button', id: 'call', class: 'primary', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, false, context) }, mine.running ? 'Running…' : e.kind === 'tool' ? 'Call' : e.kind === 'program' ? 'Run' : e.kind === 'prompt' ? 'Get' : 'Read'),
       e.kind === 'tool' ? el('button', { type: 'button', disabled: Boolean(mine.running || mine.questions), click: () => start(mine, true, context) }, 'Dry run') : '',
       mine.running ? el('button', { type: 'button', id: 'stop', click: () => mine.running?.abort() }, 'Cancel') : '',
       e.kind === 'tool' && mine.form ? el('button', { type: 'button', class: 'quiet', click: async (event) => { const raw = mine.form.raw(); if (raw === undefined) return; const button = event.currentTarget; await navigator.clipboard.writeText(shell(e.id, raw)); button.textContent = 'Copied'; } }, 'Copy as weir call') : ''),

@@ -1,0 +1,443 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/store"
+)
+
+// Keys of the documents.
+const (
+	headPrefix  = "r.h." // + OWNER.RUN: the calls of a run
+	valuePrefix = "r.v." // + RUN.NUMBER: the result of one of them
+)
+
+const (
+	// maxJournals bounds the journals of one principal at one profile. The oldest goes first.
+	maxJournals = 32
+	// maxRead bounds a result of a read-only tool in a journal, and maxReads all of them of one run. Beyond,
+	// a resumed run makes the call again.
+	maxRead, maxReads = 64 << 10, 1 << 20
+	// maxInline bounds a result in a document of its own. A larger one is kept like a result that is held back.
+	maxInline = 256 << 10
+	// storeTime bounds one request to the store.
+	storeTime = 5 * time.Second
+	// endTime bounds the requests at the end of a run.
+	endTime = 10 * time.Second
+)
+
+// last is the name of the newest run of a principal, for a client that has lost the answer with the id.
+const last = "last"
+
+// Options of Journals.
+type Options struct {
+	Docs store.Docs
+	// TTL is how long a journal is kept.
+	TTL time.Duration
+	// Keep keeps a large result for a principal at a profile, and Kept returns it.
+	Keep func(ctx context.Context, principal, profile string, value json.RawMessage) (handle string, err error)
+	Kept func(ctx context.Context, principal, profile, handle string) (json.RawMessage, error)
+}
+
+// Journals keeps the journals of runs. It outlives reloads, and is safe for concurrent use.
+type Journals struct {
+	o Options
+
+	mu   sync.Mutex          // guards below
+	live map[string]struct{} // keys of the runs that go on in this process
+}
+
+// NewJournals returns Journals over a store.
+func NewJournals(o Options) *Journals {
+	return &Journals{o: o, live: map[string]struct{}{}}
+}
+
+// callState is what a journal knows of a call.
+type callState string
+
+const (
+	started callState = "s" // nothing more
+	done    callState = "d" // its result
+	failed  callState = "f" // it did nothing, by the answer of the server or of weir
+	unsure  callState = "u" // its answer was lost
+)
+
+// madeCall is a call in a journal.
+type madeCall struct {
+	Key    string    `json:"k"` // hash of the tool and the arguments
+	State  callState `json:"s"`
+	Writes bool      `json:"w,omitempty"` // its tool is not read-only
+	Again  bool      `json:"a,omitempty"` // it may run twice: read-only or idempotent by its hints
+}
+
+// head is the document of a run. Its revision is the proof of who writes it: a run that is resumed elsewhere
+// loses it.
+type head struct {
+	V     int        `json:"v"`
+	At    time.Time  `json:"at"`
+	Epoch int        `json:"epoch"` // how often the run was resumed
+	Calls []madeCall `json:"calls"`
+}
+
+const headVersion = 1
+
+// journal is of one run. It is safe for concurrent use.
+type journal struct {
+	of                 *Journals
+	id                 string
+	key                string // of the head
+	principal, profile string
+	resumed            bool
+
+	mu     sync.Mutex // guards below
+	rev    uint64
+	head   head
+	before map[string][]int        // by key, the calls of earlier runs that were not met again
+	reads  map[int]json.RawMessage // results of read-only calls that are not in the store
+	size   int                     // of reads
+	writes bool                    // a call that writes is in the head
+	lost   error                   // the run went on elsewhere, or the store has no room
+}
+
+// ownerKey is the part of a key that stands for a principal at a profile.
+func ownerKey(principal, profile string) string {
+	return store.Hash("run\x00" + principal + "\x00" + profile)
+}
+
+// begin returns the journal of a new run.
+func (j *Journals) begin(principal, profile string) *journal {
+	id := "run_" + strings.ToLower(rand.Text()[:16])
+	r := &journal{of: j, id: id, key: headPrefix + ownerKey(principal, profile) + "." + id, principal: principal, profile: profile, reads: map[int]json.RawMessage{}}
+	r.head = head{V: headVersion, At: time.Now()}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.live[r.key] = struct{}{}
+	return r
+}
+
+// resume returns the journal of a run that has ended. From then on no other process makes calls of this run.
+func (j *Journals) resume(ctx context.Context, principal, profile, id string) (*journal, error) {
+	if id == last {
+		newest, err := j.newest(ctx, principal, profile)
+		if err != nil {
+			return nil, err
+		}
+		id = newest
+	}
+	if !isRunID(id) {
+		return nil, unknownRun(id)
+	}
+	r := &journal{of: j, id: id, key: headPrefix + ownerKey(principal, profile) + "." + id, principal: principal, profile: profile, resumed: true, before: map[string][]int{}, reads: map[int]json.RawMessage{}}
+	j.mu.Lock()
+	_, going := j.live[r.key]
+	if !going {
+		j.live[r.key] = struct{}{}
+	}
+	j.mu.Unlock()
+	if going {
+		return nil, result.NewError(result.ArgsInvalid, "tool_run: the run "+id+" has not ended; resume it when it has")
+	}
+	if err := r.take(ctx); err != nil {
+		j.leave(r.key)
+		return nil, err
+	}
+	return r, nil
+}
+
+func isRunID(id string) bool {
+	rest, ok := strings.CutPrefix(id, "run_")
+	return ok && len(rest) == 16 && store.CheckKey(rest, false) == nil
+}
+
+func unknownRun(id string) error {
+	return result.NewError(result.ArgsInvalid, fmt.Sprintf("tool_run: there is no run %.40q to go on with: it made no calls, is too old, or is of another caller or profile; leave resume out", id))
+}
+
+// take reads the head and writes it once more, so that a process that still runs the program loses it.
+func (r *journal) take(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	doc, err := store.Change(ctx, r.of.o.Docs, r.key, func(d store.Doc) ([]byte, time.Duration, error) {
+		if d.Rev == 0 {
+			return nil, 0, unknownRun(r.id)
+		}
+		r.head = head{}
+		if err := json.Unmarshal(d.Value, &r.head); err != nil || r.head.V != headVersion {
+			return nil, 0, unknownRun(r.id)
+		}
+		r.head.Epoch++
+		r.head.At = time.Now()
+		value, err := json.Marshal(&r.head)
+		return value, r.of.o.TTL, err
+	})
+	if err != nil {
+		return unavailable(err)
+	}
+	r.rev = doc.Rev
+	for i, c := range r.head.Calls {
+		r.writes = r.writes || c.Writes
+		if c.State != failed {
+			r.before[c.Key] = append(r.before[c.Key], i)
+		}
+	}
+	return nil
+}
+
+// unavailable is the error of a run whose journal cannot be read.
+func unavailable(err error) error {
+	if own := (*result.Error)(nil); errors.As(err, &own) {
+		return err
+	}
+	return &result.Error{Code: result.UpstreamUnavailable, Cause: err, Message: "tool_run: the journal of the run cannot be read or written (" + store.Remedy(err) + ")"}
+}
+
+// newest returns the id of the principal's last run with a journal.
+func (j *Journals) newest(ctx context.Context, principal, profile string) (string, error) {
+	heads, err := j.heads(ctx, ownerKey(principal, profile))
+	if err != nil {
+		return "", unavailable(err)
+	}
+	if len(heads) == 0 {
+		return "", unknownRun(last)
+	}
+	return heads[len(heads)-1].id, nil
+}
+
+// keptHead is a head in the store.
+type keptHead struct {
+	id, key string
+	rev     uint64
+	head
+}
+
+// heads returns the heads of an owner, the newest last.
+func (j *Journals) heads(ctx context.Context, owner string) (all []keptHead, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	prefix := headPrefix + owner + "."
+	for doc, err := range j.o.Docs.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		one := keptHead{id: strings.TrimPrefix(doc.Key, prefix), key: doc.Key, rev: doc.Rev}
+		if json.Unmarshal(doc.Value, &one.head) == nil {
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b keptHead) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.id, b.id)) })
+	return all, nil
+}
+
+// makeRoom removes the oldest journals of an owner, so that there is room for one more. Without it one
+// principal could fill the store.
+func (j *Journals) makeRoom(ctx context.Context, owner string) {
+	heads, err := j.heads(ctx, owner)
+	if err != nil {
+		return // the write that follows reports the fault
+	}
+	for i := 0; i <= len(heads)-maxJournals; i++ {
+		if err := j.o.Docs.Delete(ctx, heads[i].key, heads[i].rev); err != nil {
+			continue // it is in use, or gone
+		}
+		for n := range heads[i].Calls {
+			j.forget(ctx, heads[i].id, n)
+		}
+	}
+}
+
+// forget removes the result of a call.
+func (j *Journals) forget(ctx context.Context, id string, n int) {
+	key := valueKey(id, n)
+	if doc, err := j.o.Docs.Get(ctx, key); err == nil && doc.Rev != 0 {
+		_ = j.o.Docs.Delete(ctx, key, doc.Rev) // it ends by its TTL otherwise
+	}
+}
+
+func (j *Journals) leave(key string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.live, key)
+}
+
+func valueKey(id string, n int) string { return fmt.Sprintf("%s%s.%d", valuePrefix, id, n) }
+
+// callKey returns the key of a call: the same for equal arguments, however they are written.
+func callKey(tool string, args json.RawMessage) string {
+	canonical, ok := rawjson.AppendCanonical(nil, args)
+	if !ok {
+		canonical = args
+	}
+	return store.Hash(tool + "\x00" + string(canonical))
+}
+
+// A known is what a journal knows of a call before it is made.
+type known struct {
+	n     int             // the number of the call that is now made, if value is nil
+	value json.RawMessage // the result of an earlier run
+}
+
+// errUnsure says that a call of an earlier run may have run.
+var errUnsure = errors.New("the outcome is unknown")
+
+// open returns the result that an earlier run has of a call. Without one it starts a call, of which finish
+// has to be called. A call that writes is in the store when open returns.
+func (r *journal) open(ctx context.Context, tool Tool, args json.RawMessage, again bool) (known, error) {
+	key := callKey(tool.ID, args)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost != nil {
+		return known{}, r.lost
+	}
+	if list := r.before[key]; len(list) > 0 {
+		value, err := r.recall(ctx, list[0])
+		safe := again || tool.ReadOnly || tool.Idempotent
+		switch {
+		case value != nil:
+			r.before[key] = list[1:]
+			return known{value: value}, nil
+		case err != nil && !safe:
+			return known{}, err
+		}
+		r.before[key] = list[1:]
+	}
+	n := len(r.head.Calls)
+	r.head.Calls = append(r.head.Calls, madeCall{Key: key, State: started, Writes: !tool.ReadOnly, Again: tool.ReadOnly || tool.Idempotent})
+	if !tool.ReadOnly {
+		r.writes = true
+		if err := r.save(ctx); err != nil {
+			return known{}, err
+		}
+	}
+	return known{n: n}, nil
+}
+
+// recall returns the result of a call of an earlier run, or errUnsure if the call may have run. For a call
+// whose result was not kept, and which may be made again, it returns neither.
+func (r *journal) recall(ctx context.Context, n int) (json.RawMessage, error) {
+	if value := r.reads[n]; value != nil {
+		return value, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	doc, err := r.of.o.Docs.Get(ctx, valueKey(r.id, n))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	var value json.RawMessage
+	if len(doc.Value) > 1 {
+		value = doc.Value[1:]
+		if doc.Value[0] == 'h' {
+			if value, err = r.of.o.Kept(ctx, r.principal, r.profile, string(value)); err != nil {
+				value = nil // it has expired, or had to go
+			}
+		}
+	}
+	switch c := r.head.Calls[n]; {
+	case value != nil:
+		return value, nil
+	case c.Again:
+		return nil, nil
+	}
+	return nil, errUnsure
+}
+
+// save writes the head.
+func (r *journal) save(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	if r.rev == 0 {
+		r.of.makeRoom(ctx, ownerKey(r.principal, r.profile))
+	}
+	r.head.At = time.Now()
+	value, err := json.Marshal(&r.head)
+	if err == nil {
+		var rev uint64
+		if rev, err = r.of.o.Docs.Set(ctx, r.key, value, r.rev, r.of.o.TTL); err == nil {
+			r.rev = rev
+			return nil
+		}
+	}
+	if errors.Is(err, store.ErrConflict) {
+		r.lost = result.NewError(result.ArgsInvalid, "tool_run: the run "+r.id+" goes on elsewhere, because it was resumed")
+	} else {
+		r.lost = unavailable(err)
+	}
+	return r.lost
+}
+
+// finish records the outcome of a call. The result of a call that writes is in the store when it returns.
+func (r *journal) finish(ctx context.Context, n int, state callState, value json.RawMessage) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &r.head.Calls[n]
+	c.State = state
+	if state != done {
+		return nil
+	}
+	if !c.Writes {
+		if len(value) <= maxRead && r.size+len(value) <= maxReads {
+			r.reads[n] = slices.Clone(value)
+			r.size += len(value)
+		}
+		return nil
+	}
+	if err := r.keep(ctx, n, value); err != nil {
+		c.State = unsure
+		return err
+	}
+	return nil
+}
+
+// keep writes a result to the store.
+func (r *journal) keep(ctx context.Context, n int, value json.RawMessage) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	form, bytes := byte('v'), []byte(value)
+	if len(value) > maxInline {
+		handle, err := r.of.o.Keep(ctx, r.principal, r.profile, value)
+		if err != nil {
+			return unavailable(err)
+		}
+		form, bytes = 'h', []byte(handle)
+	}
+	_, err := r.of.o.Docs.Set(ctx, valueKey(r.id, n), append([]byte{form}, bytes...), 0, r.of.o.TTL)
+	if err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// end records the end of the run. kept reports whether the run can be resumed.
+func (r *journal) end(ctx context.Context, ok bool) (kept bool) {
+	defer r.of.leave(r.key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.head.Calls) == 0 || ok && !r.writes || r.lost != nil {
+		return r.rev != 0 && r.lost == nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	if r.save(ctx) != nil {
+		return false
+	}
+	if ok {
+		return true
+	}
+	for n, value := range r.reads {
+		if r.keep(ctx, n, value) != nil {
+			break // the call is made again
+		}
+	}
+	return true
+}
