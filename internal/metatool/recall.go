@@ -40,13 +40,14 @@ type recalls struct {
 	self   string       // names this process in the documents; a random name where empty
 	shared bool         // nodes of a cluster change the documents of principals; set before the first use
 
-	mu     sync.Mutex // guards below
-	of     map[string]*recall
-	dirty  map[*recall]struct{}
-	busy   bool // a goroutine writes
-	closed bool
-	end    chan struct{} // closed by close
-	run    sync.WaitGroup
+	mu      sync.Mutex // guards below
+	of      map[string]*recall
+	dirty   map[*recall]struct{}
+	writing int  // documents that the goroutine of work has taken from dirty
+	busy    bool // a goroutine writes
+	closed  bool
+	end     chan struct{} // closed by close
+	run     sync.WaitGroup
 }
 
 // recall is one document, and the sessions that share it: the sessions of a principal at several endpoints, and
@@ -198,7 +199,7 @@ func (m *recalls) leave(st *sessionState) {
 	if k.kept = last; st.ledger != nil {
 		k.kept.Calls = st.ledger.Calls()
 	}
-	if !k.due || len(m.dirty) > maxRecallsDirty {
+	if !k.due || len(m.dirty)+m.writing > maxRecallsDirty {
 		delete(m.dirty, k)
 		m.forget(k)
 	}
@@ -252,6 +253,7 @@ func (m *recalls) work() {
 			m.mu.Unlock()
 			return
 		}
+		m.writing = len(todo)
 		m.mu.Unlock()
 		wait = m.writeAll(todo, now)
 		if closed {
@@ -273,6 +275,9 @@ func (m *recalls) writeAll(todo []*recall, now time.Time) time.Duration {
 			err := m.write(k)
 			if err == nil {
 				failures = 0
+				m.mu.Lock()
+				m.writing--
+				m.mu.Unlock()
 				continue
 			}
 			failures++
@@ -281,6 +286,7 @@ func (m *recalls) writeAll(todo []*recall, now time.Time) time.Duration {
 			}
 		}
 		m.mu.Lock()
+		m.writing--
 		k.again = now.Add(recallRetry)
 		if m.of[k.key] == k {
 			m.dirty[k] = struct{}{}
