@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/observe/trace"
@@ -51,7 +52,7 @@ func newFace(rt *Router, name string, up Upstream) *face {
 		}
 	}
 	o := streamable.ServerOptions{
-		Handler: traced{rt.o.Trace, f.pass}, Sessionless: true, ErrorStatus: status,
+		Handler: traced{rt.o.Trace, rt.o.Memory, f.pass}, Sessionless: true, ErrorStatus: status,
 		SessionIdle: rt.o.SessionIdle, KeepAlive: rt.o.KeepAlive, WriteTimeout: rt.o.WriteTimeout,
 		MaxBody: rt.o.MaxBody, Memory: rt.o.Memory, MaxPrincipalCalls: maxCalls, MaxSessions: rt.o.MaxSessions, OnSession: rt.o.OnSession,
 		Logger: rt.log,
@@ -67,14 +68,16 @@ func newFace(rt *Router, name string, up Upstream) *face {
 	return f
 }
 
-// traced serves the requests to a passthrough as operations.
+// traced serves the requests to a passthrough as operations. The bytes that they make are counted for the principal.
 type traced struct {
 	tracer *trace.Tracer
+	memory *memory.Pool
 	pass   *passthrough
 }
 
 // Serve implements mcp.Handler.
 func (t traced) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+	memory.FromContext(ctx).Count(t.memory, "principal ", r.Session.Principal())
 	ctx, op := t.tracer.Receive(ctx, t.pass.name, r)
 	result, err := t.pass.Serve(ctx, telemetry.WithTrace(r, streamable.Header(ctx)))
 	op.End(result, err)
@@ -118,6 +121,12 @@ func (f *face) servePost(w http.ResponseWriter, r *http.Request) {
 	if err := b.read(w, r, most, f.rt.o.Memory); err != nil {
 		writeError(w, guard.RequestID(err), err)
 		return
+	}
+	if len(b.buf) > memory.Free {
+		ctx, scope := memory.WithScope(r.Context()) // for copies of the message
+		defer scope.End()
+		scope.Count(f.rt.o.Memory, "principal ", guard.Principal(ctx))
+		r = r.WithContext(ctx)
 	}
 	e, err := readEnvelope(r.Header, b.buf, f.rt.o.Sign != nil)
 	if err != nil {
