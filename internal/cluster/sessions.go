@@ -158,7 +158,8 @@ type exchange struct {
 	id        string // of the session
 	made, key string
 	body      []byte
-	read      bool // the body has been read
+	room      memory.Hold // of body
+	read      bool        // the body has been read
 	message   jsonrpc.Message
 	parted    string    // the INC of the node that part has asked last
 	until     time.Time // when the wait for a store without a leader ends; zero before the first wait
@@ -184,6 +185,7 @@ func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, end := streaming(s.n, r)
 	defer end()
 	x := &exchange{s: s, w: w, r: r, id: id, made: made, key: key}
+	defer x.room.Release()
 	switch {
 	case s.n.Draining():
 		x.drain(carried)
@@ -383,9 +385,8 @@ func (x *exchange) readBody() bool {
 	if x.read {
 		return true
 	}
-	room := x.s.e.Memory.Hold("principal ", guard.Principal(x.r.Context()))
-	defer room.Release()
-	body, err := guard.ReadBody(x.w, x.r, x.s.e.MaxBody, nil, &room)
+	x.room = x.s.e.Memory.Hold("principal ", guard.Principal(x.r.Context()))
+	body, err := guard.ReadBody(x.w, x.r, x.s.e.MaxBody, nil, &x.room)
 	if err != nil {
 		k, _ := mcp.KindOf(err)
 		guard.WriteError(x.w, k.Info().HTTP, guard.RequestID(err), err)
