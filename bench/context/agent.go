@@ -225,7 +225,8 @@ func runGateway(ctx context.Context, s *stage, stumble bool) (cost, error) {
 		if i == 0 {
 			c.browse = a.context
 		}
-		if !slices.ContainsFunc(strings.Split(textOf(cards), "\n"), func(line string) bool { return strings.HasPrefix(line, id+" ") }) {
+		// A tool of several servers takes one card, which names the ids of the others at its end.
+		if !slices.ContainsFunc(strings.Fields(textOf(cards)), func(word string) bool { return strings.TrimSuffix(word, ",") == id }) {
 			return c, fmt.Errorf("browsing for %q does not show %s", st.Query, id)
 		}
 		if stumble {
