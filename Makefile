@@ -143,8 +143,9 @@ bench-start: build ## the version, shell commands and the first browse of 10,000
 bench-context: ## what tools cost a model in tokens: CONTEXT='-data DIR'
 	$(GO) run ./bench/context $(CONTEXT)
 
-chaos: ## a gateway killed KILLS=100 times, clusters broken for CHAOS=10m by SEED=0 and upgraded from BEFORE=, 10,000 simulations
+chaos: ## a gateway killed KILLS=100 times and at each write of programs, clusters broken for CHAOS=10m by SEED=0 and upgraded from BEFORE=, 10,000 simulations
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
+	$(GO) test ./internal/cli -run 'TestProgramsSurviveKills$$' -every-kill -timeout 30m
 	$(GO) test ./internal/testkit/clustertest -v -chaos $(CHAOS) -seed $(SEED) -before "$(BEFORE)" -timeout 120m
 	$(GO) test ./internal/testkit/simulation -run 'TestSimulation$$' -simulations 10000 -seed $(SEED) -timeout 60m
 

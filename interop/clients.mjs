@@ -73,11 +73,11 @@ async function gatewayFlow(client, check, combination, files, direct) {
     // A modern server may leave its name out of a result; a legacy one names itself when it is initialized.
     if (!combination.mode) expect(client.session.server?.name, 'the server has no name', client.session);
   });
-  await check('lists three tools, and four verbs for the resources and prompts that there are', async () => {
+  await check('lists four tools, and four verbs for the resources and prompts that there are', async () => {
     let result = await client.get('listTools');
     // A gateway that starts with its client tells of the verbs as its servers come up.
-    for (const until = Date.now() + 60_000; names(result).length < 7 && Date.now() < until; await sleep(100)) result = await client.get('listTools');
-    expectEqual(names(result).sort(), ['tool_browse', 'tool_execute', 'tool_view', ...primitiveVerbs].sort(), 'tools');
+    for (const until = Date.now() + 60_000; names(result).length < 8 && Date.now() < until; await sleep(100)) result = await client.get('listTools');
+    expectEqual(names(result).sort(), ['tool_browse', 'tool_execute', 'tool_run', 'tool_view', ...primitiveVerbs].sort(), 'tools');
     for (const tool of result.tools) expect(tool.description && tool.inputSchema.type === 'object', `${tool.name} is not described`, tool);
   });
 
