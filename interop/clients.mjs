@@ -111,6 +111,16 @@ async function gatewayFlow(client, check, combination, files, direct) {
   });
 
   const read = await check('finds the tool that reads files', () => findTool(client, 'read a text file', 'files:read_text_file'));
+  await check('runs a program of calls to two servers', async () => {
+    const program = `const [said, file] = await Promise.all([
+  tools.everything.echo({message: input.word}),
+  call(input.read, {path: input.path}),
+]);
+return {said, lines: (file.content ?? file).split('\\n').length};`;
+    const result = await client.call('tool_run', { program, input: { word: 'hello', read, path: files.long.file } });
+    expect(!result.isError, 'the program failed', textOf(result));
+    expectEqual(JSON.parse(textOf(result)), { said: 'Echo: hello', lines: files.long.text.split('\n').length }, 'what the program returned');
+  });
   const held = (file) => async () => {
     const result = await client.call('tool_execute', { tool_id: read, args: { path: file.file } });
     const text = textOf(result);
