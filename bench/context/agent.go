@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/result"
+	"github.com/weir-mcp/weir/internal/runs"
 	"github.com/weir-mcp/weir/internal/text/token"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -210,7 +211,7 @@ func (a *agent) executed(ctx context.Context, id string, args []byte) (json.RawM
 // runGateway browses for each tool and views the held-back parts. With stumble, the first call of
 // each tool has no arguments and is refused with the schema.
 func runGateway(ctx context.Context, s *stage, stumble bool) (cost, error) {
-	a, end, err := connect(ctx, s, metatool.Options{})
+	a, end, err := connect(ctx, s, metatool.Options{Programs: &runs.Runner{}})
 	if err != nil {
 		return cost{}, err
 	}

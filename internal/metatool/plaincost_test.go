@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-mcp/weir/internal/runs"
 	"github.com/weir-mcp/weir/internal/testkit/calltest"
 	"github.com/weir-mcp/weir/internal/text/token"
 )
@@ -33,7 +34,7 @@ func TestPlainAgainstGateway(t *testing.T) {
 	}{{1, ModePlain}, {5, ModePlain}, {10, ModePlain}, {20, ModeGateway}, {50, ModeGateway}} {
 		cost := map[Mode]int{}
 		for _, mode := range []Mode{ModePlain, ModeGateway, ModeAuto} {
-			h := newHarness(t, Options{Mode: mode})
+			h := newHarness(t, Options{Mode: mode, Programs: &runs.Runner{}})
 			var tools []string
 			for n := range c.tools {
 				tools = append(tools, typicalTool(n))
