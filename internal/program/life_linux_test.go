@@ -223,7 +223,11 @@ func TestFlat(t *testing.T) {
 		}
 	}
 	t.Logf("memory %d MB, at most %d; another program alone %v, at most %v", before>>20, most>>20, alone, slowest)
-	if grown := most - before; grown > 100<<20 {
+	bound := int64(150 << 20) // of it, a value of 30 MB takes 80
+	if raced {
+		bound *= 4 // the detector keeps a shadow of what is read
+	}
+	if grown := most - before; grown > bound {
 		t.Errorf("the gateway grew by %d MB", grown>>20)
 	}
 	if slowest > 10*time.Second {
