@@ -226,8 +226,8 @@ func TestClients(t *testing.T) {
 		// The first call after the handshake: the catalog is not empty.
 		echo := idOf(t, session, "fake:echo")
 		tools, err := session.ListTools(t.Context(), nil)
-		if err != nil || len(tools.Tools) != 3 {
-			t.Fatalf("%d tools, want 3 (%v)", len(tools.Tools), err)
+		if err != nil || len(tools.Tools) != 4 {
+			t.Fatalf("%d tools, want 4 (%v)", len(tools.Tools), err)
 		}
 		if got := textOf(t, session, "tool_execute", map[string]any{"tool_id": echo, "args": map[string]any{"text": "hello"}}); got != "hello" {
 			t.Errorf("tool_execute: %q", got)
