@@ -49,10 +49,12 @@ staticcheck: ## only staticcheck
 
 # Fuzz seeds are part of this: go test runs every seed of every Fuzz function as a test. Tests that fail, five at most,
 # run once more by themselves: what passes then is named in the output, and is a fault of the test that wants mending.
-# A data race, a panic and a test without an end are not tried again. make vet ran before.
+# A data race, a panic and a test without an end are not tried again. make vet ran before. Tests with real programs wait
+# for them a third of the time, so three packages at once keep two cores at work.
+PACKAGES = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 race: ## only the tests, with the race detector
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race \
-	  --packages ./... -- -race -vet=off -timeout 12m
+	  --packages ./... -- -race -vet=off -p $(PACKAGES) -timeout 12m
 
 # The race detector makes it six times slower, so make race takes a few seeds and this step takes many: the same each
 # time, so that a change is judged by what it does. make chaos looks for new ones.
