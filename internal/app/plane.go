@@ -118,7 +118,7 @@ func (p *Plane) close() {
 var errUnreadable = errors.New("the table cannot be read now")
 
 // Offer returns a resource_url for a principal's artifact. The error is table.ErrNotTable,
-// errUnreadable, that of mcp.NoRoom, or an *artifact.Error if the principal has no such artifact.
+// errUnreadable, the error of mcp.NoRoom, or an *artifact.Error if the principal has no such artifact.
 func (p *Plane) Offer(ctx context.Context, principal, handle string) (resourceURL string, expires time.Time, err error) {
 	base, err := p.Base()
 	if err != nil {

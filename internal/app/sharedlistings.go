@@ -47,7 +47,7 @@ type nodeListings struct {
 	wake chan struct{} // capacity 1: a listing is due
 
 	mu    sync.Mutex                   // guards below
-	stop  func()                       // ends the Follow; nil before it has begun
+	stop  func()                       // ends the Follow; nil before its start
 	start map[string]store.Doc         // what other nodes have listed; nil after the start
 	there map[string]string            // hashes of the documents, by key
 	mine  map[string]*nodeListing      // what this node has listed, by key

@@ -78,7 +78,7 @@ func (r *Run) count(s Subject) {
 	}
 }
 
-// made returns the calls that were admitted, and those of them whose tools are not read-only.
+// made returns how many calls were admitted, and how many of them have tools that are not read-only.
 func (r *Run) made() runCounts {
 	if r == nil {
 		return runCounts{}

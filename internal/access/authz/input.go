@@ -59,8 +59,8 @@ type Input struct {
 	Calls   int64  // calls of the session before this one
 	Age     time.Duration
 	Now     time.Time
-	// RunCalls and RunWrites are the calls that the program of the call has made before it, and those of them
-	// whose tools are not read-only. Both are 0 for a call that no program makes.
+	// RunCalls is the number of calls that the program has made before this one. RunWrites counts only calls
+	// of tools that are not read-only. Both are 0 for a call that no program makes.
 	RunCalls, RunWrites int64
 
 	// Unknown are the parts that are not known. With Scopes, a scope that the caller lacks counts as

@@ -116,7 +116,7 @@ type Open struct {
 }
 
 // Begin records that a call is about to reach a server. The error is an *mcp.Error of
-// mcp.KindAuditUnavailable, that of mcp.NoRoom, or the error of ctx; the call must not go on then.
+// mcp.KindAuditUnavailable, the error of mcp.NoRoom, or the error of ctx; the call must not go on then.
 func (r *Recorder) Begin(ctx context.Context, c *Call) (*Open, error) {
 	if r == nil {
 		return nil, nil

@@ -45,7 +45,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// FuzzBoundTexts: the result is JSON with the same values but for cut texts, and is stable.
+// FuzzBoundTexts: the result is JSON with the same values, except texts that were cut, and is stable.
 func FuzzBoundTexts(f *testing.F) {
 	long := strings.Repeat("x", MaxText+1)
 	for _, seed := range []string{`{"name":"t","description":"` + long + `"}`, `{"inputSchema":{"enum":["` + long + `"]}}`, `{"` + long + `":1}`, `{"a":["` + long + `",1]}`, `{`} {
