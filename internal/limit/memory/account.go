@@ -90,8 +90,12 @@ func (h *Hold) owner() string { return h.kind + h.name }
 const retryEvery = 20 * time.Millisecond
 
 // Grow makes the Hold one of n bytes in total. Up to Free it costs nothing. If there is no room, it
-// waits at most Options.Wait, and returns an *Error or the error of ctx.
-func (h *Hold) Grow(ctx context.Context, n int64) error {
+// waits at most Options.Wait, and not for room that only others could free who wait as well. It returns an
+// *Error or the error of ctx.
+func (h *Hold) Grow(ctx context.Context, n int64) error { return h.grow(ctx, n, false) }
+
+// grow is Grow. lost says that the answer of a server is lost without the bytes.
+func (h *Hold) grow(ctx context.Context, n int64, lost bool) error {
 	if h.TryGrow(n) {
 		return nil
 	}
@@ -99,17 +103,24 @@ func (h *Hold) Grow(ctx context.Context, n int64) error {
 	defer timer.Stop()
 	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()
+	w := &waiter{n: n - h.n, room: roomToArrive, owner: h.owner(), lost: lost, has: FromContext(ctx).holding()}
+	w.has.part = h.n
+	w.has.all += h.n
+	h.p.join(w)
+	defer h.p.leaveQueue(w)
 	for {
 		select {
 		case <-tick.C:
 			if h.TryGrow(n) {
 				return nil
 			}
+			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
-			return &Error{Size: n, Limit: h.p.o.Limit}
+		case <-w.giveUp:
 		}
+		return &Error{Size: n, Limit: h.p.o.Limit}
 	}
 }
 

@@ -152,7 +152,7 @@ func (b *Buffer) spill(n int, total int64) error {
 	if !b.hold.TryGrow(size) {
 		size = min(size, need+aheadBytes)
 	}
-	if herr := b.hold.Grow(b.ctx, size); herr != nil {
+	if herr := b.hold.grow(b.ctx, size, true); herr != nil {
 		if full := (*Error)(nil); errors.As(herr, &full) {
 			full.Disk = err
 		}

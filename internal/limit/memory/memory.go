@@ -194,7 +194,7 @@ func (p *Pool) wait(ctx context.Context, name string, size int64, own bool) erro
 		return nil
 	}
 	o := p.enter(name)
-	w := &waiter{n: n, has: has, ready: make(chan struct{})}
+	w := &waiter{n: n, lost: true, has: has, ready: make(chan struct{})}
 	if len(o.waiters) == 0 {
 		p.turns = append(p.turns, o)
 	}

@@ -5,16 +5,28 @@ import "slices"
 // waiter is a call that waits for room.
 type waiter struct {
 	n      int64         // bytes that it waits for
-	owner  string        // of the copies that it wants to make; "" for a message that is to be opened
+	room   room          // where they are to come from
+	owner  string        // of the copies that it wants to make, or of the message in reception
+	lost   bool          // if it gives up, the answer of a server is lost
 	has    holding       // what only this call gives back
 	ready  chan struct{} // closed when n is granted
 	giveUp chan struct{} // closed when the call has to give back what it has
 }
 
+// room is the part of the limit that a waiter needs.
+type room int
+
+const (
+	roomToOpen   room = iota // for a message in a file
+	roomToMake               // for copies of a call
+	roomToArrive             // for a message in reception
+)
+
 // holding are bytes that one call keeps from others.
 type holding struct {
 	all  int64
 	made int64 // of them, its own copies
+	part int64 // of them, the message in reception that waits for the rest
 	open int64 // of them, open messages
 }
 
@@ -53,6 +65,12 @@ func (p *Pool) enqueue(w *waiter) {
 	p.resolve()
 }
 
+func (p *Pool) join(w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.enqueue(w)
+}
+
 // dequeue removes a call that does not wait any more. The caller holds mu.
 func (p *Pool) dequeue(w *waiter) {
 	if i := slices.Index(p.queue, w); i >= 0 {
@@ -72,7 +90,7 @@ func (p *Pool) resolve() {
 	for p.standstill() {
 		var last *waiter
 		for _, w := range p.queue {
-			if w.has.all > 0 && (last == nil || w.owner != "" || last.owner == "") {
+			if w.has.all > 0 && (last == nil || !w.lost || last.lost) {
 				last = w
 			}
 		}
@@ -88,21 +106,27 @@ func (p *Pool) resolve() {
 // caller holds mu.
 func (p *Pool) standstill() bool {
 	stays := holding{all: p.kept}
-	made := map[string]int64{}
+	made, parts := map[string]int64{}, map[string]int64{} // of owners
 	for _, w := range p.queue {
 		stays.all += w.has.all
 		stays.made += w.has.made
 		stays.open += w.has.open
 		made[w.owner] += w.has.made
+		parts[w.owner] += w.has.part
 	}
 	for _, w := range p.queue {
-		switch {
-		case stays.all+w.n > p.o.Limit:
-		case w.owner != "":
-			if made[w.owner]+w.n <= p.mostOwned() {
-				return false
-			}
-		case p.turns[0].waiters[0] == w && stays.open+w.n <= p.mostOpen() && stays.all-stays.made+w.n <= p.o.Limit-p.toCalls():
+		others := stays.all - stays.made + w.n // that no call makes
+		fits := false
+		switch w.room {
+		case roomToMake:
+			fits = made[w.owner]+w.n <= p.mostOwned()
+		case roomToOpen:
+			fits = p.turns[0].waiters[0] == w && stays.open+w.n <= p.mostOpen() && others <= p.o.Limit-p.toCalls()
+		case roomToArrive:
+			fits = parts[w.owner]+w.n <= p.mostOwned() && others <= p.o.Limit-p.o.Limit/4 &&
+				(p.waiting == 0 || others-p.kept-stays.open <= p.mostInQueue())
+		}
+		if fits && stays.all+w.n <= p.o.Limit {
 			return false
 		}
 	}

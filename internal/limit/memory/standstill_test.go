@@ -133,3 +133,76 @@ func TestStandstillOfAnswers(t *testing.T) {
 		}
 	})
 }
+
+// Messages that arrive without files, and that each hold a part, do not wait for each other's part: the newest is
+// refused, so that the others have room.
+func TestStandstillOfMessages(t *testing.T) {
+	for _, owners := range [][]string{{"a", "a"}, {"a", "b", "c"}} {
+		synctest.Test(t, func(t *testing.T) {
+			p := NewPool(Options{Limit: 8 * mb, Wait: time.Hour})
+			began := time.Now()
+			out, start := make(chan error), make(chan bool)
+			for _, name := range owners {
+				b := p.Account(name).NewBuffer(t.Context(), 8*mb)
+				if _, err := b.Write(pattern(2 * mb)); err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					<-start
+					_, err := b.Write(pattern(mb))
+					b.Drop()
+					out <- err
+				}()
+			}
+			close(start)
+			served := 0
+			for range owners {
+				var full *Error
+				switch err := <-out; {
+				case err == nil:
+					served++
+				case !errors.As(err, &full):
+					t.Error(err)
+				}
+			}
+			if passed := time.Since(began); served == 0 || served == len(owners) || passed > time.Second {
+				t.Errorf("%d of %d messages of %v have arrived after %v", served, len(owners), owners, passed)
+			}
+			want(t, p, Usage{})
+		})
+	}
+}
+
+// The body of a request that waits for the rest gives up before the answer of a server is lost.
+func TestStandstillOfBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(Options{Limit: 8 * mb, Wait: time.Hour})
+		began := time.Now()
+		b := p.Account("server up").NewBuffer(t.Context(), 8*mb)
+		if _, err := b.Write(pattern(2 * mb)); err != nil {
+			t.Fatal(err)
+		}
+		if !p.Account("artifacts").Keep(mb) {
+			t.Fatal("there is no room for kept results")
+		}
+		body := p.Hold("principal ", "a")
+		if !body.TryGrow(3 * mb) {
+			t.Fatal("there is no room for the body")
+		}
+		go func() {
+			var full *Error
+			if err := body.Grow(t.Context(), 4*mb); !errors.As(err, &full) {
+				t.Errorf("the body gets %v", err)
+			}
+			body.Release()
+		}()
+		synctest.Wait()
+		if _, err := b.Write(pattern(mb)); err != nil {
+			t.Errorf("the answer is lost: %v", err)
+		}
+		b.Drop()
+		if passed := time.Since(began); passed > time.Second {
+			t.Errorf("it took %v", passed)
+		}
+	})
+}

@@ -148,13 +148,11 @@ func (s *Scope) take(ctx context.Context, n, reserved int64) error {
 
 // queue adds the call to those that wait, for n more bytes than it has.
 func (s *Scope) queue(n int64) *waiter {
-	w := &waiter{has: s.holding()}
+	w := &waiter{room: roomToMake, has: s.holding()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.n, w.owner = s.made.n+n-s.made.held, s.made.owner()
-	s.made.p.mu.Lock()
-	defer s.made.p.mu.Unlock()
-	s.made.p.enqueue(w)
+	s.made.p.join(w)
 	return w
 }
 
