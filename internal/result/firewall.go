@@ -445,7 +445,7 @@ func (s *shaper) writeRows(w io.Writer) error {
 		if len(row) == 0 || row[0] != '{' {
 			return errNoRow
 		}
-		if clean, _ := finiteText(row); rawjson.Valid(clean) != nil {
+		if clean, _ := s.Make.finite(row, s.Tables.Grow); rawjson.Valid(clean) != nil {
 			return errNoRow
 		}
 		before := ",\n"

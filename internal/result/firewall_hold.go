@@ -117,7 +117,7 @@ func (s *shaper) isCopy() bool {
 	if err != nil {
 		return false
 	}
-	text, _ := finiteText(whole)
+	text, _ := s.Make.finite(whole, s.Tables.Grow)
 	same := func(v []byte) bool {
 		if len(v) > 0 && v[0] == '"' {
 			own, err := s.Make.view(v)
@@ -363,10 +363,10 @@ func (h *holder) lost(name string, err error) string {
 // means that the envelope's summary describes this part.
 func (h *holder) describePart(name, mime, label string, data []byte, main bool) string {
 	h.parts++
-	data, nulled := finiteText(data)
+	data, nulled := h.Make.finite(data, h.Tables.Grow)
 	digest := artifact.DigestOf(data) // while the text is described
 	defer digest.Sum()
-	d := describe(data, h.Tables, h.clean)
+	d := describe(data, h.Tables, h.clean, h.Make)
 	if nulled > 0 {
 		d.facts = append(d.facts, rawjson.FiniteNote(nulled))
 		d.structure = append([]string{rawjson.FiniteNote(nulled)}, d.structure...)

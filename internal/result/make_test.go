@@ -94,6 +94,59 @@ func TestShapeInFile(t *testing.T) {
 	}
 }
 
+// TestCopiesOfDescriptions: a copy that is made to describe a text which is held back is counted, as the text itself.
+func TestCopiesOfDescriptions(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 16 << 20, SpillAt: 1 << 20, Dir: t.TempDir(), Linger: -1})
+	defer pool.Close()
+	long := strings.Repeat("words ", 2<<20)
+	for name, test := range map[string]struct {
+		texts []string
+		want  string
+	}{
+		"NaN":              {[]string{`[{"a":NaN,"b":"` + long + `"},{"a":1,"b":"x"}]`}, "1 value was NaN"},
+		"NaN in two texts": {[]string{`{"a":NaN,"b":"` + long + `"}`, `{"a":1,"b":"x"}`}, "1 value was NaN"},
+		"lines of a Mac":   {[]string{"one\r" + long + "\rthree"}, "3 lines"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, scope := memory.WithScope(t.Context())
+			defer scope.End()
+			scope.Count(pool, "principal ", "ann")
+			allocated := func() uint64 {
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				return m.TotalAlloc
+			}
+			depth, counted := 0, uint64(0) // in the account
+			f := Firewall{ThresholdChars: 1000, Make: func(from []byte, write func(io.Writer) error) ([]byte, error) {
+				before := allocated()
+				depth++
+				made, err := memory.Make(ctx, from, write)
+				if depth--; depth == 0 {
+					counted += allocated() - before
+				}
+				return made, err
+			}}
+			keep := func(string, string, []byte, *artifact.Digest) (artifact.Artifact, error) {
+				return artifact.Artifact{Handle: "art_1"}, nil
+			}
+			var blocks []string
+			for _, text := range test.texts {
+				blocks = append(blocks, `{"type":"text","text":`+string(rawjson.Quote(text))+`}`)
+			}
+			raw := []byte(`{"content":[` + strings.Join(blocks, ",") + `]}`)
+			before := allocated()
+			out, _, err := f.Shape(raw, nil, FormatText, keep)
+			took := allocated() - before - counted
+			if err != nil || !strings.Contains(string(out), test.want) {
+				t.Fatalf("%.600s, %v", out, err)
+			}
+			if took > 6<<20 {
+				t.Errorf("%d bytes took %d of the heap that are in no account", len(raw), took)
+			}
+		})
+	}
+}
+
 // TestHeadOf: the beginning of a text ends between two characters.
 func TestHeadOf(t *testing.T) {
 	for _, unit := range []string{"x", "é", `\n`, `\\`, `\"`, `\u00e9`, `ab\\\"`} {

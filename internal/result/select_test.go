@@ -339,8 +339,12 @@ func TestLinesThatEndWithCR(t *testing.T) {
 			t.Errorf("%q: %q, %v", breaks, v.Text, err)
 		}
 	}
-	if got := string(unifyBreaks([]byte("\ra\r\nb\r\r\n\r"))); got != "\na\r\nb\n\r\n\n" {
+	if got := string(Maker(makeOnHeap).unifyBreaks([]byte("\ra\r\nb\r\r\n\r"))); got != "\na\r\nb\n\r\n\n" {
 		t.Errorf("%q", got)
+	}
+	long := strings.Repeat(strings.Repeat("x", 999)+"\r", 100) + "\r\n\r" // in several pieces
+	if got := string(Maker(makeOnHeap).unifyBreaks([]byte(long))); got != strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(long, "\r\n", "|"), "\r", "\n"), "|", "\r\n") {
+		t.Errorf("%d bytes of %d", len(got), len(long))
 	}
 }
 

@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -180,7 +181,7 @@ func (v *viewing) lineText() string {
 	if v.meter.Take(int64(len(data))) != nil {
 		return ""
 	}
-	return stringOf(unifyBreaks(data))
+	return stringOf(Maker(makeOnHeap).unifyBreaks(data)) // its bytes are taken
 }
 
 // loneBreak returns the place of the first CR in data[at:] that has no LF behind it, or -1.
@@ -196,18 +197,35 @@ func loneBreak(data []byte, at int) int {
 	}
 }
 
-// unifyBreaks returns data with LF for each CR that has none behind it, data
-// itself where there is no such CR.
-func unifyBreaks(data []byte) []byte {
-	at := loneBreak(data, 0)
-	if at < 0 {
+// unifyBreaks returns data with LF for each CR that has none behind it, data itself where there is no such CR, or
+// no room for a copy: its lines are longer then.
+func (m Maker) unifyBreaks(data []byte) []byte {
+	if loneBreak(data, 0) < 0 {
 		return data
 	}
-	out := bytes.Clone(data)
-	for ; at >= 0; at = loneBreak(data, at+1) {
-		out[at] = '\n'
+	out, err := m(data, func(w io.Writer) error { return writeBreaks(w, data) })
+	if err != nil {
+		return data
 	}
 	return out
+}
+
+// writeBreaks writes data with LF for each CR that has none behind it.
+func writeBreaks(w io.Writer, data []byte) error {
+	const most = 32 << 10 // in the hands of the writer at once
+	piece := make([]byte, 0, min(len(data), most))
+	for at := loneBreak(data, 0); len(data) > 0; {
+		n := min(len(data), most)
+		piece = append(piece[:0], data[:n]...)
+		for ; at >= 0 && at < n; at = loneBreak(data, at+1) {
+			piece[at] = '\n'
+		}
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+		data, at = data[n:], at-n
+	}
+	return nil
 }
 
 // lineOffset returns the byte at which line n starts.

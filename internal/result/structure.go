@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/text/visible"
 	tables "github.com/weir-mcp/weir/s2sp/table"
@@ -48,12 +49,13 @@ type doc struct {
 	resourceURL string
 
 	clean func(string) string // removes secrets; never nil
+	make  Maker               // makes copies
 }
 
 // describe looks at data, which is text of some kind. opts add to what counts as a table. clean
-// removes secrets from the description before anything is cut.
-func describe(data []byte, opts tables.DetectOptions, clean func(string) string) doc {
-	d := doc{mediaType: "text/plain", chars: runeCount(data), clean: clean}
+// removes secrets from the description before anything is cut. m makes a copy of data where one is needed.
+func describe(data []byte, opts tables.DetectOptions, clean func(string) string, m Maker) doc {
+	d := doc{mediaType: "text/plain", chars: runeCount(data), clean: clean, make: m}
 	d.look(data, opts)
 	d.columns, d.resourceURL = clean(d.columns), visible.Text(d.resourceURL)
 	if d.views = slices.DeleteFunc(d.views, hides); len(d.views) == 0 {
@@ -87,7 +89,7 @@ func (d *doc) look(data []byte, opts tables.DetectOptions) {
 		d.describeJSON(body)
 		return
 	}
-	flat := unifyBreaks(data)
+	flat := d.make.unifyBreaks(data)
 	breaks := bytes.Count(flat, []byte{'\n'})
 	if breaks > 0 { // between names and values
 		if t := csvTable(data, opts); t != nil {
@@ -188,9 +190,23 @@ func (d *doc) describeTable(t *tables.Table, mediaType string) (columns []column
 	})
 	d.describeColumns(t.Len(), columns, len(columns) < all)
 	for i := range min(sampleRows, t.Len()) {
-		d.samples = append(d.samples, d.sample(v.AppendRow(nil, i)))
+		if row, err := d.row(v, i); err == nil {
+			d.samples = append(d.samples, d.sample(row))
+		}
 	}
 	return columns
+}
+
+// row returns row i of a view, as a copy if it is small.
+func (d *doc) row(v tables.View, i int) ([]byte, error) {
+	stored := v.Table().Row(v.ID(i))
+	if len(stored) <= memory.Free {
+		return v.AppendRow(nil, i), nil
+	}
+	return d.make(stored, func(w io.Writer) error {
+		_, err := v.Slice(i, i+1).WriteNDJSON(w)
+		return err
+	})
 }
 
 // describeRows tells of a table of JSON objects, and where in the document its rows stand.

@@ -77,7 +77,7 @@ func TestIndexIsCounted(t *testing.T) {
 				}
 				return nil
 			}}}
-			d := describe([]byte(data), opts, func(s string) string { return s })
+			d := describe([]byte(data), opts, func(s string) string { return s }, makeOnHeap)
 			if grown == 0 || (d.kind == docTable) == full {
 				t.Errorf("%s, full: %t: %d bytes are counted, a table: %t", name, full, grown, d.kind == docTable)
 			}

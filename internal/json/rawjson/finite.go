@@ -2,6 +2,7 @@ package rawjson
 
 import (
 	"fmt"
+	"io"
 )
 
 // Finite returns data with null in place of the words NaN, Infinity and
@@ -11,35 +12,70 @@ import (
 //
 // Finite does not check the rest of data: [Valid] does.
 func Finite(data []byte) (out []byte, replaced int) {
-	if !Contains(data, "NaN") && !Contains(data, "Infinity") {
-		return data, 0
-	}
-	copied := 0 // data before it is in out
-	for i := 0; i < len(data); {
-		switch c := data[i]; c {
-		case '"':
-			end, err := skipString(data, i)
-			if err != nil {
-				i = len(data) // behind a broken string, keys and values look alike
-				continue
-			}
-			i = end
-			continue
-		case 'N', 'I', '-':
-			if n := notFinite(data, i); n > 0 {
-				out = append(append(out, data[copied:i]...), "null"...)
-				i += n
-				copied = i
-				replaced++
-				continue
-			}
-		}
-		i++
-	}
+	replaced, size := CountInfinite(data)
 	if replaced == 0 {
 		return data, 0
 	}
+	out = make([]byte, 0, size)
+	copied := 0 // data before it is in out
+	eachInfinite(data, func(start, end int) bool {
+		out = append(append(out, data[copied:start]...), "null"...)
+		copied = end
+		return true
+	})
 	return append(out, data[copied:]...), replaced
+}
+
+// CountInfinite returns how many words Finite replaces in data, and the size of its copy.
+func CountInfinite(data []byte) (n, size int) {
+	size = len(data)
+	eachInfinite(data, func(start, end int) bool {
+		n++
+		size += len("null") - (end - start)
+		return true
+	})
+	return n, size
+}
+
+// WriteFinite writes to w what Finite returns.
+func WriteFinite(w io.Writer, data []byte) error {
+	var err error
+	copied := 0
+	eachInfinite(data, func(start, end int) bool {
+		if _, err = w.Write(data[copied:start]); err == nil {
+			_, err = io.WriteString(w, "null")
+		}
+		copied = end
+		return err == nil
+	})
+	if err == nil {
+		_, err = w.Write(data[copied:])
+	}
+	return err
+}
+
+// eachInfinite calls f with the place of each word that Finite replaces, until f returns false.
+func eachInfinite(data []byte, f func(start, end int) bool) {
+	if !Contains(data, "NaN") && !Contains(data, "Infinity") {
+		return
+	}
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			end, err := skipString(data, i)
+			if err != nil {
+				return // behind a broken string, keys and values look alike
+			}
+			i = end - 1
+		case 'N', 'I', '-':
+			if n := notFinite(data, i); n > 0 {
+				if !f(i, i+n) {
+					return
+				}
+				i += n - 1
+			}
+		}
+	}
 }
 
 // notFinite returns the length of the word at data[i] that stands for a number

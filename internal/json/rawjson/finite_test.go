@@ -25,6 +25,13 @@ func TestFinite(t *testing.T) {
 		if string(out) != c.want || replaced != c.replaced {
 			t.Errorf("Finite(%s) = %s, %d, want %s, %d", c.in, out, replaced, c.want, c.replaced)
 		}
+		var written bytes.Buffer
+		if err := rawjson.WriteFinite(&written, []byte(c.in)); err != nil || written.String() != c.want {
+			t.Errorf("WriteFinite(%s) writes %s, %v", c.in, &written, err)
+		}
+		if n, size := rawjson.CountInfinite([]byte(c.in)); n != replaced || size != len(out) {
+			t.Errorf("CountInfinite(%s) = %d, %d, and there are %d and %d", c.in, n, size, replaced, len(out))
+		}
 	}
 	// What needs no change is not copied.
 	data := []byte(`{"a":"NaN"}`)
