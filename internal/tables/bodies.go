@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,7 +29,15 @@ func fillBody(ctx context.Context, c *dispatch.Call) error {
 
 // hideBodies removes the bodies from a result, or withholds the result if that fails. asked means
 // that the call had mode sync.
-func hideBodies(c *dispatch.Call, asked bool, raw json.RawMessage) (json.RawMessage, error) {
+func (d *division) hideBodies(ctx context.Context, asked bool, raw json.RawMessage) (json.RawMessage, error) {
+	c := d.call
+	if len(raw) > memory.Free && bytes.Contains(raw, []byte("abstract")) && bytes.Contains(raw, []byte("body")) {
+		n, err := memory.TakeShare(ctx, tableCost*int64(len(raw)))
+		if err != nil {
+			return nil, d.keepError(ctx, err)
+		}
+		defer memory.Give(ctx, max(0, n-int64(len(raw)))) // the rest is the new result's
+	}
 	hide := c.Session.Bodies().OnToolResult
 	if asked {
 		hide = c.Session.Bodies().OnSyncResult

@@ -126,7 +126,7 @@ func joinDomains(names []string) string {
 func (d *division) divide(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
 	asked := d.Native && len(d.Domains) > 0 && (d.Mode == plane.Sync || d.Keep)
 	if !d.Native && len(d.Domains) == 0 || !dispatch.Cacheable(result) { // nothing to divide; an error, or a request for input
-		return hideBodies(d.call, asked, result)
+		return d.hideBodies(ctx, asked, result)
 	}
 	kept := false
 	if d.Native && d.Keep {
@@ -147,7 +147,7 @@ func (d *division) divide(ctx context.Context, result json.RawMessage) (json.Raw
 	case !d.Native && len(d.Domains) > 0:
 		return d.project(ctx, result)
 	}
-	return hideBodies(d.call, asked, result)
+	return d.hideBodies(ctx, asked, result)
 }
 
 // project splits the result of a tool without S2SP.
@@ -172,7 +172,7 @@ func (d *division) project(ctx context.Context, raw json.RawMessage) (json.RawMe
 	}
 	out := result.Text(plane.Response(rows, d.Domains, d.Mode, resourceURL))
 	if d.Mode == plane.Sync {
-		return hideBodies(d.call, true, out)
+		return d.hideBodies(ctx, true, out)
 	}
 	return out, nil
 }

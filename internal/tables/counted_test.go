@@ -94,3 +94,35 @@ func TestTableReferencesAreCounted(t *testing.T) {
 		t.Errorf("more than a call may have: %.300s", text)
 	}
 }
+
+// The copies that are made of an answer to take its bodies out are counted: where there is no room for them, the
+// answer is withheld, and the error says that the tool has run.
+func TestAnswersWithBodiesAreCounted(t *testing.T) {
+	const limit = 16 << 20
+	pool := memory.NewPool(memory.Options{Limit: limit, Wait: 10 * time.Millisecond})
+	h := newServed(t, metatool.Options{Memory: pool})
+	answer := calltest.Text(`{"abstract":[{"_row_id":0}],"body":[{"_row_id":0,"text":"` + strings.Repeat("long ", 1<<18) + `"}],"total_rows":1}`)
+	full := false
+	h.Add("up", func(context.Context, json.RawMessage, mcp.Handler) (json.RawMessage, error) {
+		for _, name := range []string{"bob", "eve"} {
+			if !full {
+				continue
+			}
+			ctx, scope := memory.WithScope(context.Background())
+			t.Cleanup(scope.End)
+			scope.Count(pool, "principal ", name)
+			if err := memory.Take(ctx, limit/2); err != nil {
+				t.Error(err)
+			}
+		}
+		return json.RawMessage(answer), nil
+	}, `{"name":"take","description":"Take rows.","inputSchema":{"type":"object"}}`)
+	call := fmt.Sprintf(`{"tool_id":%q,"args":{}}`, h.ID(t, "up", "take"))
+	if s := h.Tool(t, metatool.ToolExecute, call); s.IsError || strings.Contains(fmt.Sprint(s.Content), "long long") {
+		t.Errorf("%.300s", fmt.Sprint(s.Content))
+	}
+	full = true
+	if s := h.Tool(t, metatool.ToolExecute, call); !s.IsError || !strings.Contains(fmt.Sprint(s.Content), "limits.memory") || !strings.Contains(fmt.Sprint(s.Content), `"executed":true`) {
+		t.Errorf("%.600s", fmt.Sprint(s.Content))
+	}
+}

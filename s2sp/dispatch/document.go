@@ -163,7 +163,10 @@ func eachMember(obj []byte, f func(m rawjson.Member) ([]byte, bool)) ([]byte, bo
 		}
 		return true
 	})
-	return append(out, obj[copied:]...), err == nil && copied > 0
+	if err != nil || copied == 0 {
+		return nil, false
+	}
+	return append(out, obj[copied:]...), true
 }
 
 // each replaces the elements of an array that f replaces, and reports whether there were any.

@@ -45,7 +45,13 @@ func (b *Builder) Append(row []byte) error {
 	if err == nil || b.err != nil {
 		return err
 	}
-	if clean, n := rawjson.Finite(row); n > 0 {
+	if n, size := rawjson.CountInfinite(row); n > 0 {
+		if size > largeRow {
+			if full := b.x.opts.grow(size); full != nil {
+				return full
+			}
+		}
+		clean, _ := rawjson.Finite(row)
 		if again := b.append(clean); again == nil || b.err != nil {
 			b.nulled += n
 			return again
@@ -53,6 +59,9 @@ func (b *Builder) Append(row []byte) error {
 	}
 	return err
 }
+
+// largeRow is the size from which a copy of a row counts; smaller ones are garbage soon.
+const largeRow = 64 << 10
 
 func (b *Builder) append(row []byte) error {
 	if b.err != nil {
