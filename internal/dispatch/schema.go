@@ -71,11 +71,18 @@ func (s Schemas) At(schema []byte, path ...string) (found []byte) {
 	return found
 }
 
-// WantsText reports whether a place accepts a string and no array.
-func (s Schemas) WantsText(schema []byte) bool {
-	types := s.types(schema)
-	return types&schemaString != 0 && types&schemaArray == 0
+// Find calls f with the schema of a place, with those that it refers to, and with their alternatives, until f
+// returns true.
+func (s Schemas) Find(schema []byte, f func(one []byte) bool) (found bool) {
+	s.each(schema, func(one []byte) bool {
+		found = f(one)
+		return !found
+	})
+	return found
 }
+
+// Takes reports whether a place accepts a value of a JSON type, such as "array".
+func (s Schemas) Takes(schema []byte, name string) bool { return s.types(schema)&schemaType(name) != 0 }
 
 // typeSet is a set of the types that a value may have.
 type typeSet uint8

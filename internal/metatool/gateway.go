@@ -315,7 +315,7 @@ func (g *Gateway) callSteps(holdsBack bool, kept *dispatch.Cache, work *taskCall
 
 // tables returns the steps that pass rows from tool to tool.
 func (g *Gateway) tables(holdsBack bool) *tables.Tables {
-	return tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: holdsBack}, g.opts.Tables)
+	return tables.New(tables.Surroundings{Store: g.opts.Artifacts, Validate: g.check.Validate, ArgsError: executeArgs, ReadsMore: holdsBack, Turns: g.opts.Turns}, g.opts.Tables)
 }
 
 // newCache makes the cache of results, nil if none is configured. It takes the place of the one of

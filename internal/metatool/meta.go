@@ -46,7 +46,7 @@ const (
 		`"additionalProperties":false}`
 	executeSchema = `{"type":"object","properties":{` +
 		`"tool_id":{"type":"string","description":"exact id from a card"},` +
-		`"args":{"type":"object","description":"the tool's arguments; {\"$table\":\"<handle or resource_url>\",\"row_ids\":[],\"columns\":[]} in there stands for rows of a table"},` +
+		`"args":{"type":"object","description":"the tool's arguments; {\"$table\":\"<handle or resource_url>\",\"columns\":[],\"where\":[],\"limit\":9} stands for rows of a table"},` +
 		`"abstract_domains":{"type":["string","array"],"items":{"type":"string"},"description":"of a table: columns to read, as few as possible; others wait behind a resource_url for the next tool"},` +
 		`"mode":{"type":"string","enum":["async","sync"],"description":"of abstract_domains; sync: one consumer, no fetch"},` +
 		`"dry_run":{"type":"boolean","description":"check only"}},` +

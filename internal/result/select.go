@@ -107,21 +107,22 @@ func Select(ctx context.Context, l *artifact.Lease, selector json.RawMessage, op
 // selectFrom is Select with a reader that gives the bytes as a table.
 func selectFrom(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (View, error) {
 	var view View
-	err := within(ctx, len(data), opts, func(m *work.Meter) (err error) {
+	err := Bounded(ctx, int64(len(data)), opts, func(m *work.Meter) (err error) {
 		view, err = viewFrom(m, ctx, a, data, read, selector, opts.MaxChars)
 		return err
 	})
 	return view, err
 }
 
-// within runs a view of size bytes with the bounds of opts on its work, its time and its memory.
-func within(ctx context.Context, size int, opts ViewOptions, view func(*work.Meter) error) error {
+// Bounded runs view, which reads size bytes, with the bounds of opts on its work, its time and its
+// memory. Its own errors are *Error; one for memory has the error of Room as its cause.
+func Bounded(ctx context.Context, size int64, opts ViewOptions, view func(*work.Meter) error) error {
 	if opts.MaxWork <= 0 {
 		opts.MaxWork = maxViewWork
 	}
 	var full error
 	m := work.NewMeter(ctx, work.Options{Turns: opts.Turns, Limit: opts.MaxWork, Timeout: maxViewTime, Room: func(bytes int64) error {
-		if most := maxViewFactor*int64(size) + maxViewBytes; bytes > most {
+		if most := maxViewFactor*size + maxViewBytes; bytes > most {
 			full = viewFailed("the view would hold more than %d MB of memory, and the result has %d MB; narrow it", most>>20, size>>20)
 		} else if opts.Room != nil {
 			if err := opts.Room(bytes); err != nil {

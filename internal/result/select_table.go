@@ -16,7 +16,10 @@ import (
 	tables "github.com/weir-mcp/weir/s2sp/table"
 )
 
-var tableParams = []string{"columns", "where", "order_by", "offset", "limit", "aggregate", "group_by", "path"}
+// TableParams are the parameters of selector "table" that are of the query alone.
+var TableParams = []string{"columns", "where", "order_by", "offset", "limit", "aggregate", "group_by"}
+
+var tableParams = append(slices.Clone(TableParams), "path")
 
 // rowsOf reads the artifact as a table.
 func (v *viewing) rowsOf() (*tables.Table, error) {
@@ -97,7 +100,7 @@ func (v *viewing) tableQuery(change func(*tables.Query)) (a answered, err error)
 // data and read are of the artifact: its bytes, and these as a table. The rows are invalid when the
 // bytes are. It returns the errors of Select.
 func Rows(ctx context.Context, a artifact.Artifact, data []byte, read func(tables.DetectOptions) (*tables.Table, error), selector json.RawMessage, opts ViewOptions) (rows tables.View, err error) {
-	err = within(ctx, len(data), opts, func(m *work.Meter) error {
+	err = Bounded(ctx, int64(len(data)), opts, func(m *work.Meter) error {
 		v, err := newViewing(m, ctx, a, data, read, selector, opts.MaxChars)
 		if err != nil {
 			return err

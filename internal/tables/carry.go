@@ -60,6 +60,9 @@ func (t *Tables) carried(ctx context.Context, c *dispatch.Call) (json.RawMessage
 	return args, nil
 }
 
+// bodyText is the shape of body_data.
+var bodyText = shape{kind: asObjects, text: true}
+
 // putBody replaces resource_url by body_data.
 func putBody(ctx context.Context, args []byte, rows table.View) (json.RawMessage, error) {
 	size, most := rows.JSONSize(), min(maxCarried, maxBytes(ctx))
@@ -67,7 +70,7 @@ func putBody(ctx context.Context, args []byte, rows table.View) (json.RawMessage
 		return nil, &plane.RequestError{Reason: fmt.Sprintf("the server of this tool cannot fetch from this gateway, so the rows go with the call, and they have %d bytes where a call may have %d: "+
 			"choose fewer rows, or have the operator set public_url to an address that the server reaches", size, most)}
 	}
-	quoted, err := quotedSize(ctx, rows, size)
+	quoted, err := bodyText.size(ctx, rows, size)
 	if err != nil {
 		return nil, err
 	}
@@ -83,5 +86,5 @@ func putBody(ctx context.Context, args []byte, rows table.View) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	return rawjson.Set(out, plane.ParamBody, appendRows(make([]byte, 0, quoted), rows, true, nil))
+	return rawjson.Set(out, plane.ParamBody, bodyText.append(make([]byte, 0, quoted), rows, nil))
 }

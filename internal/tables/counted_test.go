@@ -126,3 +126,24 @@ func TestAnswersWithBodiesAreCounted(t *testing.T) {
 		t.Errorf("%.600s", fmt.Sprint(s.Content))
 	}
 }
+
+// What a query of a reference makes is counted as well.
+func TestQueriesOfReferencesAreCounted(t *testing.T) {
+	pool := memory.NewPool(memory.Options{Limit: 24 << 20, Wait: 10 * time.Millisecond})
+	h := newServed(t, metatool.Options{Memory: pool})
+	h.Add("up", calltest.Echo, `{"name":"take","description":"Take rows.","inputSchema":{"type":"object"}}`)
+	handle := keep(t, h.Harness, `[`+strings.Repeat(`{"a":"some text"},`, 200_000)+`{"a":"x"}]`)
+	for query, fits := range map[string]bool{
+		`"where":{"column":"a","op":"eq","value":"x"}`: true,
+		`"order_by":"a","limit":1`:                     false,
+	} {
+		call := fmt.Sprintf(`{"tool_id":%q,"args":{"rows":{"$table":%q,%s}}}`, h.ID(t, "up", "take"), handle, query)
+		s := h.Tool(t, metatool.ToolExecute, call)
+		if text := fmt.Sprint(s.Content); s.IsError == fits || !fits && !strings.Contains(text, "half of limits.memory") {
+			t.Errorf("%s: %.300s", query, text)
+		}
+		if u := pool.Usage(); u.Memory != 0 {
+			t.Errorf("after the call: %+v", u)
+		}
+	}
+}

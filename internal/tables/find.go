@@ -11,8 +11,21 @@ import (
 	"github.com/weir-mcp/weir/internal/text"
 )
 
-// maxTableRefs bounds the references of one call.
-const maxTableRefs = 1000
+// tableKey makes an object in arguments a reference to rows:
+//
+//	{"$table": "<handle or resource_url>", "row_ids": [0, 3], "columns": ["event"], "where": [{"column": "wind", "op": "gt", "value": 60}], "limit": 20}
+//
+// All members other than $table and row_ids are of the selector "table" of tool_view.
+//
+//	args ─▶ [preview] ─▶ a few rows in its place ─▶ validate ▶ policy ▶ quota ▶ dry run ─▶ [fillTables] ─▶ all rows ─▶ cache ▶ retry ─▶ upstream
+//	            nothing spent                                                                   a URL is spent, a handle is not
+const tableKey = "$table"
+
+const (
+	maxTableRefs  = 1000 // in one call
+	maxTableDepth = 64
+	maxKeyChars   = 60 // of a key or a column in a message
+)
 
 // mayRefer reports whether v may contain a reference. Keys may contain \u escapes, but an escaped
 // "$" is still the first character of the key.

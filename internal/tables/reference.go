@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,19 +23,10 @@ import (
 	"github.com/weir-mcp/weir/s2sp/table"
 )
 
-// tableKey makes an object in arguments a reference to rows:
-//
-//	{"$table": "<handle or resource_url>", "row_ids": [0, 3], "columns": ["event"]}
-//
-//	args ─▶ [preview] ─▶ a few rows in its place ─▶ validate ▶ policy ▶ quota ▶ dry run ─▶ [fillTables] ─▶ all rows ─▶ cache ▶ retry ─▶ upstream
-//	            nothing spent                                                                   a URL is spent, a handle is not
-const tableKey = "$table"
-
+// Bounds of the rows of a call.
 const (
 	previewRows   = 5
-	maxTableDepth = 64
 	maxTableBytes = 64 << 20 // of the rows of all references of a call; see maxBytes
-	maxKeyChars   = 60       // of a key or a column in a message
 )
 
 // maxBytes bounds the rows of all references of a call. An eighth of limits.memory has room for all copies.
@@ -47,13 +37,49 @@ type reference struct {
 	place   *place // where it stands
 	source  string
 	rowIDs  []int
-	columns []string
+	query   table.Query
+	grouped bool   // the query makes rows of groups
 	schema  []byte // of the place, nil where it is not known
-	text    bool   // the place takes a string: the rows as the text of a JSON array
+	shape          // that the place takes
 }
 
+// selection returns the rows and columns that the reference reads.
 func (ref *reference) selection() table.Selection {
-	return table.Selection{RowIDs: ref.rowIDs, Columns: ref.columns}
+	return table.Selection{RowIDs: ref.rowIDs, Columns: columnsOf(ref.query)}
+}
+
+// columnsOf lists the columns that q may read, each once. Nil means all. A name in OrderBy is
+// listed without its direction as well.
+func columnsOf(q table.Query) []string {
+	grouped := len(q.GroupBy) > 0 || len(q.Aggregate) > 0
+	if len(q.Columns) == 0 && !grouped {
+		return nil
+	}
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range q.GroupBy {
+		add(name)
+	}
+	for _, a := range q.Aggregate {
+		add(a.Column)
+	}
+	for _, c := range q.Where {
+		add(c.Column)
+	}
+	if !grouped { // of groups, these are columns of the answer
+		for _, name := range q.Columns {
+			add(name)
+		}
+		for _, o := range q.OrderBy {
+			add(o.Column)
+			add(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(o.Column, "-"), " desc"), " asc"))
+		}
+	}
+	return names
 }
 
 // tableArgs are arguments that contain references.
@@ -233,63 +259,11 @@ func (r *resolver) noRoom(err error) error {
 // append appends the rows of one reference, and returns their key in the cache.
 func (r *resolver) append(out []byte, f filled) (next, key []byte) {
 	if r.preview {
-		return appendRows(out, f.view, f.text, nil), nil
+		return f.shape.append(out, f.view, nil), nil
 	}
 	sum := sha256.New()
-	out = appendRows(out, f.view, f.text, sum)
+	out = f.shape.append(out, f.view, sum)
 	return out, append(rawjson.AppendString([]byte(`{"`+tableKey+`":`), hex.EncodeToString(sum.Sum(nil))), '}')
-}
-
-// appendRows appends rows as a JSON array, or as its text. sum gets the rows; it may be nil.
-func appendRows(out []byte, rows table.View, asText bool, sum hash.Hash) []byte {
-	if rows.Len() == 0 { // also of no table
-		if asText {
-			return append(out, `"[]"`...)
-		}
-		return append(out, "[]"...)
-	}
-	if asText {
-		out = append(out, '"')
-	}
-	out = append(out, '[')
-	row := rows.Appender()
-	for i := range rows.Len() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		at := len(out)
-		out = row(out, i)
-		if sum != nil {
-			_, _ = sum.Write(out[at:]) // does not fail
-		}
-		if asText {
-			out = rawjson.EscapeTail(out, at)
-		}
-	}
-	if out = append(out, ']'); asText {
-		out = append(out, '"')
-	}
-	return out
-}
-
-// quotedSize returns the size of rows as the text of a JSON array, which has size bytes.
-func quotedSize(ctx context.Context, rows table.View, size int64) (int64, error) {
-	if rows.Len() == 0 {
-		return int64(len(`"[]"`)), nil
-	}
-	// The buffer has one row, which may be all there is.
-	if err := memory.Take(ctx, size); err != nil {
-		return 0, err
-	}
-	defer memory.Give(ctx, size)
-	n := int64(len(`"[]"`) + rows.Len() - 1)
-	var buf []byte
-	row := rows.Appender()
-	for i := range rows.Len() {
-		buf = row(buf[:0], i)
-		n += int64(rawjson.QuotedLen(buf) - len(`""`))
-	}
-	return n, nil
 }
 
 // filled is a reference and the rows that take its place: args[at.start:end].
@@ -297,7 +271,7 @@ type filled struct {
 	at   *place
 	end  int
 	view table.View
-	text bool  // see reference
+	shape
 	size int64 // in args
 }
 
@@ -307,7 +281,7 @@ func (r *resolver) reference(v []byte, at *place) (filled, error) {
 	if err != nil {
 		return filled{}, err
 	}
-	f := filled{at: at, text: ref.text}
+	f := filled{at: at, shape: ref.shape}
 	r.want(ref)
 	t := r.known[ref.source]
 	if t == nil {
@@ -316,8 +290,8 @@ func (r *resolver) reference(v []byte, at *place) (filled, error) {
 		}
 		if t == nil { // not here, and reading would spend it
 			r.remote = append(r.remote, at)
-			f.size = int64(len(`"[]"`))
-			return f, nil
+			f.size, err = f.shape.size(r.ctx, f.view, 0)
+			return f, err
 		}
 		r.known[ref.source] = t
 	}
@@ -327,15 +301,16 @@ func (r *resolver) reference(v []byte, at *place) (filled, error) {
 	if r.preview {
 		f.view = f.view.Slice(0, r.previewed(ref, f.view.Len()))
 	}
-	f.size = f.view.JSONSize()
+	size := f.view.JSONSize()
 	most := maxBytes(r.ctx)
-	if r.size += f.size; r.size > most {
-		return f, refError(r.call, at.path(), "its rows have %d bytes, and all rows of a call may have %d; choose rows with row_ids or columns", f.size, most)
+	if r.size += size; r.size > most {
+		return f, refError(r.call, at.path(), "its rows have %d bytes, and all rows of a call may have %d; choose rows with row_ids, where or limit, or columns", size, most)
 	}
-	if f.text {
-		if f.size, err = quotedSize(r.ctx, f.view, f.size); err != nil {
-			return f, r.noRoom(err)
-		}
+	if err := f.shape.fits(f.view); err != nil {
+		return f, refError(r.call, at.path(), "%v", err)
+	}
+	if f.size, err = f.shape.size(r.ctx, f.view, size); err != nil {
+		return f, r.noRoom(err)
 	}
 	return f, nil
 }
@@ -371,9 +346,9 @@ func (r *resolver) previewed(ref *reference, n int) int {
 
 func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 	ref := &reference{place: at, schema: at.lookup(r.schemas())}
-	ref.text = r.schemas().WantsText(ref.schema)
 	seen := map[string]bool{}
-	var rest []byte
+	query := []byte{'{'}
+	var ids []byte
 	var failed error
 	err := rawjson.EachMember(v, func(m rawjson.Member) bool {
 		key := string(m.Key)
@@ -382,31 +357,47 @@ func (r *resolver) parse(v []byte, at *place) (*reference, error) {
 			return false
 		}
 		seen[key] = true
-		switch key {
-		case tableKey:
+		switch {
+		case key == tableKey:
 			ref.source, failed = rawjson.String(m.Value)
 			if ref.source = strings.TrimSpace(ref.source); failed != nil || ref.source == "" {
 				failed = refError(r.call, at.path(), "%s must be a handle or a resource_url, not %s", tableKey, text.Value(m.Value))
 			}
-		case "row_ids", "columns":
-			rest = append(append(append(append(rest, ',', '"'), key...), `":`...), m.Value...)
+		case key == "row_ids":
+			ids = m.Value
+		case slices.Contains(result.TableParams, key):
+			if len(query) > 1 {
+				query = append(query, ',')
+			}
+			query = append(append(rawjson.AppendString(query, key), ':'), m.Value...)
 		default:
-			failed = refError(r.call, at.path(), "%q is no member of a %s reference, whose members are %s, row_ids, columns", text.Fit(key, maxKeyChars), tableKey, tableKey)
+			failed = refError(r.call, at.path(), "%q is no member of a %s reference, whose members are %s, row_ids, %s",
+				text.Fit(key, maxKeyChars), tableKey, tableKey, strings.Join(result.TableParams, ", "))
 		}
 		return failed == nil
 	})
 	if err = errors.Join(failed, err); err != nil {
 		return nil, err
 	}
-	if len(rest) > 0 {
-		req, err := plane.ParseRequest(append(append([]byte{'{'}, rest[1:]...), '}'))
+	if ref.query, err = table.ParseQuery(append(query, '}')); err != nil {
+		return nil, refError(r.call, at.path(), "%v", err)
+	}
+	if !seen["limit"] {
+		ref.query.Limit = 0
+	}
+	ref.grouped = len(ref.query.GroupBy) > 0 || len(ref.query.Aggregate) > 0
+	if ids != nil {
+		req, err := plane.ParseRequest(rawjson.Object("row_ids", ids))
 		if bad := (*plane.RequestError)(nil); errors.As(err, &bad) {
 			return nil, refError(r.call, at.path(), "%s", bad.Reason)
 		}
 		if err != nil {
 			return nil, refError(r.call, at.path(), "%v", err)
 		}
-		ref.rowIDs, ref.columns = req.RowIDs, req.Columns
+		ref.rowIDs = req.RowIDs
+	}
+	if ref.shape, err = shapeOf(r.schemas(), ref.schema, at); err != nil {
+		return nil, refError(r.call, at.path(), "%v", err)
 	}
 	return ref, nil
 }

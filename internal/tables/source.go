@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/memory"
+	"github.com/weir-mcp/weir/internal/limit/work"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -238,8 +239,8 @@ func (j *joined) Columns() []string { return j.rest.Columns() }
 // Close implements artifact.Rows.
 func (j *joined) Close() error { return j.rest.Close() }
 
-// choose applies row_ids and columns. Unknown ones are an error, because the caller would otherwise
-// not notice missing rows or columns.
+// choose applies row_ids and the query. Unknown rows and columns are an error, because the caller would
+// otherwise not notice that they are missing.
 func (r *resolver) choose(ref *reference, t *table.Table) (table.View, error) {
 	numbered := t.Has(table.RowID)
 	there := func(id int) bool { return id >= 0 && id < t.Len() }
@@ -257,26 +258,67 @@ func (r *resolver) choose(ref *reference, t *table.Table) (table.View, error) {
 			return table.View{}, refError(r.call, ref.place.path(), "row_ids has %d, and the table has %s, numbered from 0", id, text.Plural(t.Len(), "row"))
 		}
 	}
-	for _, name := range ref.columns {
-		if !t.View().Has(name) {
-			return table.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", text.Fit(name, maxKeyChars), table.NamesText(t.Columns(), 20))
+	q, v := ref.query, t.View()
+	if !ref.grouped {
+		for _, name := range q.Columns {
+			if !v.Has(name) {
+				return table.View{}, refError(r.call, ref.place.path(), "columns has %q, which is no column; there are %s", text.Fit(name, maxKeyChars), table.NamesText(t.Columns(), 20))
+			}
 		}
 	}
-	if numbered || ref.text { // abstract_data and body_data are merged by this number
-		v := ref.selection().Select(t)
-		if !ref.text && !slices.Contains(ref.columns, table.RowID) {
+	switch {
+	case numbered:
+		v = table.Selection{RowIDs: ref.rowIDs}.Select(t)
+	case len(ref.rowIDs) > 0:
+		v = v.SelectRows(ref.rowIDs)
+	}
+	merged := ref.kind == asObjects && ref.text && !ref.grouped // abstract_data and body_data are merged by _row_id
+	if own := slices.Contains(q.Columns, table.RowID); !ref.grouped && numbered && !own {
+		switch {
+		case !merged:
 			v = v.Without([]string{table.RowID}) // it is of S2SP, not of the rows
+		case len(q.Columns) > 0:
+			q.Columns = append([]string{table.RowID}, q.Columns...)
+		}
+	}
+	v, err := r.query(ref, v, q)
+	if err == nil && merged && !numbered {
+		v = v.WithRowID()
+	}
+	return v, err
+}
+
+// query runs the query of a reference, within the bounds of a view. What it makes counts for the call.
+func (r *resolver) query(ref *reference, v table.View, q table.Query) (table.View, error) {
+	if !ref.grouped && len(q.Where) == 0 && len(q.OrderBy) == 0 && q.Offset == 0 && q.Limit == 0 {
+		if len(q.Columns) > 0 {
+			v = v.Project(q.Columns)
 		}
 		return v, nil
 	}
-	v := t.View()
-	if len(ref.rowIDs) > 0 {
-		v = v.SelectRows(ref.rowIDs)
+	var found table.Answer
+	taken := int64(0)
+	size, _ := v.Table().Size()
+	opts := result.ViewOptions{Turns: r.tables.Turns, Room: func(bytes int64) error {
+		err := memory.Take(r.ctx, bytes-taken)
+		taken = max(taken, bytes)
+		return err
+	}}
+	err := result.Bounded(r.ctx, size, opts, func(m *work.Meter) (err error) {
+		found, err = v.QueryWithin(m, q)
+		return err
+	})
+	var wrong *table.QueryError
+	var bad *result.Error
+	switch {
+	case errors.As(err, &wrong):
+		return v, refError(r.call, ref.place.path(), "%v", wrong)
+	case errors.As(err, &bad) && bad.Cause != nil:
+		return v, r.noRoom(bad.Cause)
+	case bad != nil:
+		return v, refError(r.call, ref.place.path(), "%s", bad.Message)
 	}
-	if len(ref.columns) > 0 {
-		v = v.Project(ref.columns)
-	}
-	return v, nil
+	return found.View, err
 }
 
 // failed returns the error for a reference without rows.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
-	"github.com/weir-mcp/weir/internal/dispatch"
+	"github.com/weir-mcp/weir/internal/limit/work"
 	"github.com/weir-mcp/weir/s2sp/plane"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -75,7 +75,7 @@ func (r Reach) Local() bool { return r == ReachRelay || r == ReachKeep }
 // keeps reports whether the upstream is called in mode sync, and the gateway stores the rows.
 func (r Reach) keeps() bool { return r == ReachNever || r == ReachKeep }
 
-// Surroundings are the functions of the gateway that Tables use. All except ReadsMore must be set.
+// Surroundings are the functions of the gateway that Tables use. All except ReadsMore and Turns must be set.
 type Surroundings struct {
 	Store Store
 	// Validate checks arguments against the schema of a tool.
@@ -84,6 +84,8 @@ type Surroundings struct {
 	ArgsError func(format string, args ...any) error
 	// ReadsMore means that the agent has tool_view and can read a stored result.
 	ReadsMore bool
+	// Turns, if set, is where queries that compute much wait for each other.
+	Turns *work.Turns
 }
 
 // Tables provides the steps of a call that pass rows between tools. It is safe for concurrent use.
@@ -94,23 +96,6 @@ type Tables struct {
 
 // New returns Tables.
 func New(around Surroundings, opts Options) *Tables { return &Tables{around, opts} }
-
-// Steps returns all steps; steps of one phase are in their order.
-func (t *Tables) Steps() []dispatch.Step {
-	steps := []dispatch.Step{
-		t.Columns(),
-		{Phase: dispatch.PhaseMend, Name: "preview", Before: t.preview},
-		{Phase: dispatch.PhaseFill, Name: "fill", Before: t.fill},
-		{Phase: dispatch.PhaseFill, Name: "bodies", Before: fillBody},
-	}
-	if t.opts.Fetches != nil {
-		steps = append(steps, dispatch.Step{Phase: dispatch.PhaseFill, Name: "carry", Before: t.carry})
-	}
-	if t.opts.Refusals != nil {
-		steps = append(steps, dispatch.Step{Phase: dispatch.PhaseFill, Name: "reasons", Before: t.listen, After: t.explain})
-	}
-	return steps
-}
 
 func (t *Tables) reach(upstream string) Reach {
 	if t.opts.Reach == nil {
