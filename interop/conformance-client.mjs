@@ -28,12 +28,11 @@ const scenarios = {
       'iss-supported-missing', 'iss-wrong-issuer', 'iss-unexpected', 'iss-normalized', 'metadata-issuer-mismatch'),
   ],
   // The example client has no extensions: weir has to pass every check by itself.
-  extension: signedIn('client-credentials-basic', 'client-credentials-jwt', 'wif-jwt-bearer', 'enterprise-managed-authorization'),
+  extension: signedIn('client-credentials-basic', 'client-credentials-jwt', 'wif-jwt-bearer', 'enterprise-managed-authorization', 'dpop', 'dpop-nonce'),
 };
 
 // What the suite has and is not run.
 const notRun = {
-  'auth/dpop': 'weir has no DPoP', 'auth/dpop-nonce': 'weir has no DPoP',
   'sep-2640-client-no-prefetch': 'weir has no skills', 'sep-2640-client-verify-digest': 'weir has no skills',
   'sep-2640-client-verify-size': 'weir has no skills', 'sep-2640-client-verify-frontmatter': 'weir has no skills',
 };

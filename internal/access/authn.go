@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/access/dpop"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/net/egress"
@@ -39,6 +40,10 @@ type Policy struct {
 	Roles        []Role
 	// Login lets people say who they are in a browser; nil: they cannot.
 	Login *Login
+	// BoundTokens refuses tokens of issuers that are bound neither to a DPoP key nor to a certificate.
+	BoundTokens bool
+	// Nonces asks for a nonce in each DPoP proof.
+	Nonces bool
 }
 
 // Token is one static token.
@@ -85,6 +90,8 @@ type Options struct {
 	Now func() time.Time
 	// Logger takes failures of issuers; nil discards them.
 	Logger *slog.Logger
+	// Proofs checks DPoP proofs. Nil refuses tokens that are bound to a DPoP key.
+	Proofs *dpop.Verifier
 }
 
 // An Authenticator finds out who makes requests. Its methods may be called concurrently.
@@ -105,6 +112,7 @@ type state struct {
 	asked    []*issuer            // those with introspection
 	scopes   []string             // of all issuers
 	login    *login               // nil without Policy.Login
+	proofs   *dpop.Verifier       // nil: tokens bound to a DPoP key are refused
 	verified *bounded.Map[[sha256.Size]byte, *verified]
 	answers  *introspected
 }
@@ -119,11 +127,11 @@ type issuer struct {
 // verified is a token whose signature and claims are good. The audience and the certificate are
 // checked for every request.
 type verified struct {
-	id         *identity.Identity
-	audiences  []string
-	issuer     *issuer
-	thumbprint string // of the client certificate that the token is bound to, or ""
-	until      time.Time
+	id        *identity.Identity
+	audiences []string
+	issuer    *issuer
+	bound     binding
+	until     time.Time
 }
 
 // New returns an Authenticator that knows no caller before Apply.
@@ -154,7 +162,7 @@ func (a *Authenticator) Close() {
 // so that a reload during an outage of an issuer locks no caller out.
 func (a *Authenticator) Apply(p Policy) {
 	s := &state{
-		policy: p, issuers: map[string]*issuer{},
+		policy: p, issuers: map[string]*issuer{}, proofs: a.o.Proofs,
 		verified: bounded.New(bounded.Options[[sha256.Size]byte, *verified]{MaxCount: maxCached, TTL: cacheTime, Now: a.o.Now}),
 		answers:  newIntrospected(a.o, a.ctx),
 	}
@@ -197,6 +205,9 @@ func (a *Authenticator) Authenticate(r *http.Request, bearer string) (*identity.
 	}
 	sum := sha256.Sum256([]byte(bearer))
 	if id, err := s.byToken(sum, a.o.Now()); id != nil || err != nil {
+		if err == nil && guard.Scheme(r.Header) == guard.DPoP {
+			return nil, notBound()
+		}
 		return id, err
 	}
 	if len(s.issuers) == 0 {
@@ -206,7 +217,7 @@ func (a *Authenticator) Authenticate(r *http.Request, bearer string) (*identity.
 	if err != nil {
 		return nil, err
 	}
-	if err := s.admit(r, v); err != nil {
+	if err := s.admit(r, bearer, v); err != nil {
 		return nil, err
 	}
 	return v.id, nil
@@ -275,14 +286,14 @@ func (a *Authenticator) verify(ctx context.Context, s *state, bearer string, sum
 	return v, nil
 }
 
-// admit checks the parts that depend on the request: the audience, the certificate that a token is
-// bound to, and then the scopes.
-func (s *state) admit(r *http.Request, v *verified) error {
+// admit checks the parts that depend on the request: the audience, the key or the certificate that a
+// token is bound to, and then the scopes.
+func (s *state) admit(r *http.Request, bearer string, v *verified) error {
 	if !s.audienceFits(r, v) {
 		return unauthorized("the token is for another audience; ask the issuer for a token with the resource %s", s.policy.PublicURL+resourcePath(r.URL.Path))
 	}
-	if v.thumbprint != "" && v.thumbprint != thumbprintOf(r) {
-		return unauthorized("the token is bound to another client certificate than that of this connection")
+	if err := s.holds(r, bearer, v.bound); err != nil {
+		return err
 	}
 	for _, scope := range v.issuer.Scopes {
 		if !v.id.HasScope(scope) {

@@ -41,7 +41,7 @@ func (s *state) identify(from *issuer, claims map[string]any, now time.Time, mus
 		return nil, err
 	}
 	v := &verified{issuer: from, audiences: texts(claims["aud"])}
-	if v.thumbprint, err = boundTo(claims); err != nil {
+	if v.bound, err = boundTo(claims); err != nil {
 		return nil, err
 	}
 	id := &identity.Identity{
@@ -138,19 +138,6 @@ func subjectOf(claims map[string]any, from *issuer) (string, error) {
 		return "", errors.New("the issuer has not verified its e-mail address (email_verified)")
 	}
 	return subject, nil
-}
-
-// boundTo returns the certificate that a token is bound to.
-func boundTo(claims map[string]any) (thumbprint string, err error) {
-	raw, there := claims["cnf"]
-	if !there {
-		return "", nil
-	}
-	confirmation, _ := raw.(map[string]any)
-	if thumbprint, _ = confirmation["x5t#S256"].(string); thumbprint == "" || len(confirmation) != 1 {
-		return "", errors.New("it is bound to a key (cnf), of which only x5t#S256 is accepted; ask for a plain bearer token, without DPoP")
-	}
-	return thumbprint, nil
 }
 
 // scopesOf returns the scopes: a text with spaces, or a list.

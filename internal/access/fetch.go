@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/access/issuers"
+	"github.com/weir-mcp/weir/internal/access/jwk"
 	"github.com/weir-mcp/weir/internal/net/egress"
 )
 
@@ -95,7 +96,7 @@ func (s source) allows(address string) error {
 
 // fetchKeys returns the keys of an issuer and how long they are fresh. With an empty address, the
 // metadata of the issuer names it.
-func (s source) fetchKeys(ctx context.Context, issuer, address string) (keys []publicKey, age time.Duration, err error) {
+func (s source) fetchKeys(ctx context.Context, issuer, address string) (keys []jwk.Key, age time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	if address == "" {
@@ -110,7 +111,7 @@ func (s source) fetchKeys(ctx context.Context, issuer, address string) (keys []p
 	if err != nil {
 		return nil, 0, err
 	}
-	if keys, err = parseJWKS(raw); err != nil {
+	if keys, err = jwk.ParseSet(raw); err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", address, err)
 	}
 	return keys, keyAge(header), nil

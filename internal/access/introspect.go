@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/access/jwk"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 )
 
@@ -169,5 +170,5 @@ func (i *issuer) post(ctx context.Context, bearer string) (map[string]any, error
 	if err != nil {
 		return nil, err
 	}
-	return decodeObject(raw)
+	return jwk.DecodeObject(raw)
 }

@@ -1,26 +1,13 @@
 package access
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
+	"github.com/weir-mcp/weir/internal/access/jwk"
 )
-
-// algorithms are those that tokens may be signed with. HMAC is not among them: every program
-// that checks such a signature could make it.
-var algorithms = map[string]jwt.SigningMethod{
-	"RS256": jwt.SigningMethodRS256, "RS384": jwt.SigningMethodRS384, "RS512": jwt.SigningMethodRS512,
-	"PS256": jwt.SigningMethodPS256, "PS384": jwt.SigningMethodPS384, "PS512": jwt.SigningMethodPS512,
-	"ES256": jwt.SigningMethodES256, "ES384": jwt.SigningMethodES384, "ES512": jwt.SigningMethodES512,
-	"EdDSA": jwt.SigningMethodEdDSA,
-}
 
 // token is a parsed JWT whose signature is not checked yet.
 type token struct {
@@ -37,7 +24,7 @@ func parseJWT(text string) (*token, error) {
 	if !ok || strings.Contains(tail, ".") || len(text) > maxToken {
 		return nil, errors.New("it has not three parts")
 	}
-	header, err := decodePart(head)
+	header, err := jwk.DecodePart(head)
 	if err != nil {
 		return nil, errors.New("its header is not JSON")
 	}
@@ -50,7 +37,7 @@ func parseJWT(text string) (*token, error) {
 	}
 	t := &token{signed: text[:len(head)+1+len(body)]}
 	t.alg, _ = header["alg"].(string)
-	if algorithms[t.alg] == nil {
+	if jwk.Algorithms[t.alg] == nil {
 		return nil, errors.New("its alg is none of RS, PS, ES and EdDSA")
 	}
 	if kid, there := header["kid"]; there {
@@ -66,42 +53,13 @@ func parseJWT(text string) (*token, error) {
 			return nil, errors.New("its typ says that it is no access token")
 		}
 	}
-	if t.claims, err = decodePart(body); err != nil {
+	if t.claims, err = jwk.DecodePart(body); err != nil {
 		return nil, errors.New("its claims are not JSON")
 	}
-	if t.signature, err = strictBase64.DecodeString(tail); err != nil || len(t.signature) == 0 {
+	if t.signature, err = jwk.Base64.DecodeString(tail); err != nil || len(t.signature) == 0 {
 		return nil, errors.New("its signature is not base64url")
 	}
 	return t, nil
-}
-
-// strictBase64 refuses bits after the last byte, so that a token has one form only.
-var strictBase64 = base64.RawURLEncoding.Strict()
-
-// decodePart decodes one JSON object. It keeps the names as they are: decoding into a struct would
-// take "ALG" for "alg".
-func decodePart(part string) (map[string]any, error) {
-	raw, err := strictBase64.DecodeString(part)
-	if err != nil {
-		return nil, err
-	}
-	return decodeObject(raw)
-}
-
-func decodeObject(raw []byte) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var out map[string]any
-	if err := d.Decode(&out); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one value")
-	}
-	if out == nil {
-		return nil, errors.New("null")
-	}
-	return out, nil
 }
 
 // verifyJWT checks the signature and the claims of a JWT.
@@ -129,16 +87,16 @@ func (s *state) verifyJWT(ctx context.Context, text string, now time.Time) (*ver
 // verifySignature finds the key and checks the signature. A token without kid may be of any key of
 // the issuer that fits its algorithm.
 func (i *issuer) verifySignature(ctx context.Context, t *token) error {
-	matches := func(keys []publicKey) bool {
+	matches := func(keys []jwk.Key) bool {
 		for _, k := range keys {
-			if k.fits(t.alg) && algorithms[t.alg].Verify(t.signed, t.signature, k.key) == nil {
+			if k.Verify(t.alg, t.signed, t.signature) {
 				return true
 			}
 		}
 		return false
 	}
 	// Without a kid, a signature that no key made may be one of a new key.
-	unsatisfied := func(keys []publicKey) bool { return len(keys) == 0 || t.kid == "" && !matches(keys) }
+	unsatisfied := func(keys []jwk.Key) bool { return len(keys) == 0 || t.kid == "" && !matches(keys) }
 	keys, err := i.keys.find(ctx, t.kid, unsatisfied)
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/access/jwk"
 )
 
 // How long keys are used and how often an issuer is asked for them (spec/identity §4).
@@ -79,7 +81,7 @@ type keySet struct {
 	from              source
 
 	mu      sync.Mutex // guards below; ring.mu may be taken while it is held
-	keys    []publicKey
+	keys    []jwk.Key
 	fetched time.Time // of keys
 	age     time.Duration
 	tried   time.Time // start of the last fetch
@@ -90,7 +92,7 @@ type keySet struct {
 // find returns the keys with a kid, or all keys for "". If unsatisfied says that the keys are not
 // enough, it asks the issuer again, once for all callers within the cool-down. It returns an error
 // of mcp.KindIdentityUnavailable if the issuer could not be asked.
-func (s *keySet) find(ctx context.Context, kid string, unsatisfied func([]publicKey) bool) ([]publicKey, error) {
+func (s *keySet) find(ctx context.Context, kid string, unsatisfied func([]jwk.Key) bool) ([]jwk.Key, error) {
 	now := s.ring.o.Now()
 	s.mu.Lock()
 	held := now.Sub(s.fetched)
@@ -117,13 +119,13 @@ func (s *keySet) find(ctx context.Context, kid string, unsatisfied func([]public
 }
 
 // withID returns the keys with a kid, or all for "".
-func (s *keySet) withID(kid string) []publicKey {
+func (s *keySet) withID(kid string) []jwk.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if kid == "" {
 		return s.keys
 	}
-	return slices.DeleteFunc(slices.Clone(s.keys), func(k publicKey) bool { return k.kid != kid })
+	return slices.DeleteFunc(slices.Clone(s.keys), func(k jwk.Key) bool { return k.ID != kid })
 }
 
 // refresh asks the issuer, or joins a fetch that runs, or does nothing within the cool-down.
@@ -167,7 +169,7 @@ func (s *keySet) start() {
 }
 
 // end notes the result of a fetch. Keys that are there stay if it failed.
-func (s *keySet) end(keys []publicKey, age time.Duration, err error, done chan struct{}) {
+func (s *keySet) end(keys []jwk.Key, age time.Duration, err error, done chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = nil

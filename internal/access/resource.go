@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/weir-mcp/weir/internal/access/dpop"
 )
 
 // WhoamiPath is the path of a caller's own identity. A token for any path of the gateway opens it,
@@ -65,10 +67,15 @@ func (a *Authenticator) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 		Servers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported,omitempty"`
 		Methods  []string `json:"bearer_methods_supported"`
+		Proofs   []string `json:"dpop_signing_alg_values_supported,omitempty"`
+		Bound    bool     `json:"dpop_bound_access_tokens_required,omitempty"`
 		Name     string   `json:"resource_name"`
 	}{Resource: s.policy.PublicURL + path, Methods: []string{"header"}, Name: "weir"}
 	for _, i := range s.policy.Issuers {
 		document.Servers = append(document.Servers, i.Issuer)
+	}
+	if s.proofs != nil {
+		document.Proofs, document.Bound = dpop.Algorithms(), s.policy.BoundTokens
 	}
 	document.Scopes = slices.DeleteFunc(slices.Clone(s.scopes), func(scope string) bool { return scope == "offline_access" })
 	body, err := json.Marshal(document)

@@ -35,6 +35,12 @@ type Introspection struct {
 	ClientSecret Secret `key:"client_secret" doc:"weir's secret at the issuer, best as ${VAR}."`
 }
 
+// DPoP says what clients prove about their tokens.
+type DPoP struct {
+	Required bool `key:"required" default:"false" doc:"Refuse tokens of issuers that are bound neither to a DPoP key nor to a client certificate: a stolen one opens nothing then. Tokens of auth.tokens are no such tokens."`
+	Nonce    bool `key:"nonce" default:"false" doc:"Ask for a nonce of weir in each proof, so that none can be made in advance. It costs a client one more request in five minutes."`
+}
+
 // Login is weir's own client at an issuer, for people with a browser.
 type Login struct {
 	Issuer       string   `key:"issuer" doc:"The name of an issuer of auth.issuers."`
@@ -116,6 +122,9 @@ func checkIssuers(d *strict.Decoder, c *Config) {
 	}
 	checkLogin(d, &c.Auth)
 	if len(c.Auth.Issuers) == 0 {
+		if c.Auth.DPoP != (DPoP{}) {
+			d.Fail(d.At("auth.dpop"), "auth.dpop", "auth.dpop is about the tokens of auth.issuers, and there is no issuer; static tokens are bound to no key")
+		}
 		return
 	}
 	const public = "public_url"

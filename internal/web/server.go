@@ -122,14 +122,15 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 	opts.MaxSessions = c.HTTP.MaxSessions
 	f.cluster = e.Store.Node()
 	old.NewID = func() string { return cluster.NewID(f.cluster) }
-	if e.Store.Lasts() == store.Cluster {
+	shared := e.Store.Lasts() == store.Cluster
+	if shared {
 		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Memory), elsewhere(f.cluster)
 		cluster.Describe(f.cluster, func() cluster.Self { return f.self.tell(f) })
 		cluster.OnDrain(f.cluster, func() { f.streams.Drain(drainStreams) })
 	}
 	f.sse = sse.NewServer(old)
 	f.router = passthrough.New(opts)
-	f.callers = access.New(access.Options{Logger: log})
+	f.callers = access.New(access.Options{Logger: log, Proofs: callers.Proofs(e.Store, shared)})
 	f.http = httpserver.New(http.HandlerFunc(f.ServeHTTP), log)
 	f.http.ConnState = counting(&f.conns)
 	f.Apply(nil, c)

@@ -4,19 +4,24 @@
 //	config.Auth, config.TLS ─▶ Policy ─▶ access.Authenticator
 //	config.HTTP ─▶ Guard ─▶ guard.Guard
 //
-// It only converts, and asks no one.
+// It only converts; Proofs alone asks the store.
 package callers
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/access"
+	"github.com/weir-mcp/weir/internal/access/dpop"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/net/guard"
+	"github.com/weir-mcp/weir/internal/store"
 )
 
 // Roles that auth.roles gives.
@@ -32,7 +37,7 @@ func Policy(c *config.Config) access.Policy {
 		{Name: RoleOperator, Principals: c.Auth.Roles.Operator.Principals, Groups: c.Auth.Roles.Operator.Groups},
 		{Name: roleAuditor, Principals: c.Auth.Roles.Auditor.Principals, Groups: c.Auth.Roles.Auditor.Groups},
 	}}
-	p.Tokens = Tokens(&c.Auth)
+	p.Tokens, p.BoundTokens, p.Nonces = Tokens(&c.Auth), c.Auth.DPoP.Required, c.Auth.DPoP.Nonce
 	for _, i := range c.Auth.Issuers {
 		issuer := access.Issuer{
 			Name: i.Name, Issuer: i.Issuer, JWKS: i.JWKS, Audiences: i.Audiences, Subject: i.Subject, Groups: i.Groups, Require: i.Require, Scopes: i.Scopes,
@@ -46,6 +51,25 @@ func Policy(c *config.Config) access.Policy {
 		p.Login = &access.Login{Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes}
 	}
 	return p
+}
+
+// usedProofs is the prefix of the documents of DPoP proofs that were used.
+const usedProofs = "dpop."
+
+// Proofs returns what checks DPoP proofs. shared says that other processes use the store: together they take each proof
+// once, and each takes the nonces of all.
+func Proofs(s store.Store, shared bool) *dpop.Verifier {
+	o := dpop.Options{Secret: s.Key().Secret("dpop")}
+	if shared {
+		o.Once = func(ctx context.Context, proof string, ttl time.Duration) (bool, error) {
+			_, err := s.Set(ctx, usedProofs+store.Hash(proof), nil, 0, ttl)
+			if errors.Is(err, store.ErrConflict) {
+				return false, nil
+			}
+			return err == nil, err
+		}
+	}
+	return dpop.NewVerifier(o)
 }
 
 // Tokens returns the tokens of a configuration.

@@ -22,8 +22,8 @@ func ByName(lookup func(bearer string) (principal string, ok bool)) func(*http.R
 	if lookup == nil {
 		return nil
 	}
-	return func(_ *http.Request, bearer string) (*identity.Identity, error) {
-		if principal, ok := lookup(bearer); ok && bearer != "" {
+	return func(r *http.Request, bearer string) (*identity.Identity, error) {
+		if principal, ok := lookup(bearer); ok && bearer != "" && Scheme(r.Header) != DPoP {
 			return &identity.Identity{Principal: principal}, nil
 		}
 		return nil, mcp.Errorf(mcp.KindUnauthorized, "the bearer token is not known here")
@@ -54,6 +54,25 @@ func SetChallenge(ctx context.Context, h http.Header, err error) bool {
 	return true
 }
 
+// proofError is the cause of an error about the proof of a token.
+type proofError struct{ code, nonce, algs string }
+
+func (e *proofError) Error() string { return e.code }
+
+// BadProof returns an error of mcp.KindUnauthorized about a DPoP proof, or about a token that needs one. code is the error
+// of RFC 9449, "" for invalid_token. nonce is for the next proof, or "". algs are the algorithms that proofs may have.
+func BadProof(code, nonce string, algs []string, format string, args ...any) error {
+	err := mcp.Errorf(mcp.KindUnauthorized, format, args...)
+	err.Err = &proofError{code: code, nonce: nonce, algs: strings.Join(algs, " ")}
+	return err
+}
+
+type recheckedKey struct{}
+
+// Rechecked reports whether the credentials of a request are checked again, by Identify: what proves that the request is
+// no copy was checked with the request.
+func Rechecked(ctx context.Context) bool { return ctx.Value(recheckedKey{}) != nil }
+
 type challengeKey struct{}
 
 // challenger makes challenges for one request.
@@ -76,7 +95,7 @@ func (g *Guard) Identify(r *http.Request) (*identity.Identity, error) {
 	if g.authenticate == nil {
 		return identity.From(context.Background()), nil
 	}
-	id, err := g.identify(r)
+	id, err := g.identify(r.WithContext(context.WithValue(r.Context(), recheckedKey{}, true)))
 	if err == nil && g.admit != nil {
 		err = g.admit(id)
 	}
@@ -108,6 +127,11 @@ func (g *Guard) refuseCaller(w http.ResponseWriter, r *http.Request, err error) 
 	switch k {
 	case mcp.KindUnauthorized, mcp.KindInsufficientScope:
 		w.Header().Set("WWW-Authenticate", g.challengeValue(r, err, bearer(r.Header) != ""))
+		var proof *proofError
+		if errors.As(err, &proof) && proof.nonce != "" {
+			w.Header().Set("DPoP-Nonce", proof.nonce)
+			w.Header().Set("Cache-Control", "no-store")
+		}
 	case mcp.KindIdentityUnavailable:
 		if wait := mcp.RetryAfter(err); wait > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
@@ -137,13 +161,24 @@ func (g *Guard) challengeValue(r *http.Request, err error, shown bool) string {
 	case shown:
 		code = "invalid_token"
 	}
+	scheme := "Bearer "
+	var proof *proofError
+	if errors.As(err, &proof) || shown && Scheme(r.Header) == DPoP {
+		scheme = "DPoP "
+		if proof != nil && proof.algs != "" {
+			parts = append(parts, `algs="`+proof.algs+`"`)
+		}
+		if proof != nil && proof.code != "" {
+			code = proof.code
+		}
+	}
 	if scopes = requestable(scopes); len(scopes) > 0 {
 		parts = append(parts, `scope="`+strings.Map(quotable, strings.Join(scopes, " "))+`"`)
 	}
 	if code != "" {
 		parts = append(parts, `error="`+code+`"`)
 	}
-	return "Bearer " + strings.Join(parts, ", ")
+	return scheme + strings.Join(parts, ", ")
 }
 
 // scopesOf returns the scopes of an error of InsufficientScope.

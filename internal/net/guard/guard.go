@@ -243,9 +243,9 @@ func (g *Guard) CheckOrigin(r *http.Request) error {
 
 // Headers of cross-origin answers.
 const (
-	exposed = "Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, Retry-After"
+	exposed = "Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, DPoP-Nonce, Retry-After"
 	methods = "GET, POST, DELETE, OPTIONS"
-	allowed = "Content-Type, Accept, Authorization, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+	allowed = "Content-Type, Accept, Authorization, DPoP, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 )
 
 func (g *Guard) allowOrigin(h http.Header, origin string) {
@@ -299,13 +299,25 @@ func WriteError(w http.ResponseWriter, status int, id jsonrpc.ID, err error) {
 	_, _ = w.Write(body)
 }
 
+// The schemes of an Authorization header with an access token, in lower case.
+const (
+	Bearer = "bearer"
+	DPoP   = "dpop" // RFC 9449 §7.1
+)
+
+// Scheme returns the scheme of a request's Authorization header in lower case, "" without one.
+func Scheme(h http.Header) string {
+	scheme, _, _ := strings.Cut(h.Get("Authorization"), " ")
+	return strings.ToLower(scheme)
+}
+
 // bearer returns the token of an Authorization header, or "" where there is
 // none or it has another scheme.
 func bearer(h http.Header) string {
-	scheme, token, ok := strings.Cut(h.Get("Authorization"), " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
+	if scheme := Scheme(h); scheme != Bearer && scheme != DPoP {
 		return ""
 	}
+	_, token, _ := strings.Cut(h.Get("Authorization"), " ")
 	return strings.TrimSpace(token)
 }
 

@@ -95,6 +95,9 @@ func (c *Client) Begin(ctx context.Context, s *Server, principal, redirect strin
 	if f.resource != "" {
 		q.Set("resource", f.resource)
 	}
+	if p.grant.Key != nil {
+		q.Set("dpop_jkt", p.grant.Key.Thumbprint())
+	}
 	if len(p.scopes) > 0 {
 		q.Set("scope", strings.Join(p.scopes, " "))
 	}

@@ -1,11 +1,13 @@
 package oauth
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/weir-mcp/weir/internal/identity"
+	"github.com/weir-mcp/weir/internal/net/guard"
 )
 
 // Bounds of WWW-Authenticate headers.
@@ -22,25 +24,29 @@ type challenge struct {
 	params map[string]string // names in lower case
 }
 
-// Challenge is the reason of a server that refused a request: the parameters of a Bearer challenge.
+// Challenge is the reason of a server that refused a request: the parameters of a Bearer challenge, or of a DPoP challenge
+// where there is none.
 type Challenge struct {
 	Status   int    // of the answer: 401 or 403
 	Metadata string // resource_metadata, or ""
 	Scopes   []string
 	Error    string // as invalid_token and insufficient_scope
+	DPoP     bool   // the server takes tokens that are bound to a key
 }
 
-// challengeOf reads the answer of a server. An answer without a Bearer challenge has only the
-// status.
+// challengeOf reads the answer of a server. An answer without such a challenge has only the status.
 func challengeOf(status int, header http.Header) Challenge {
 	c := Challenge{Status: status}
-	for _, one := range parseChallenges(header.Values("WWW-Authenticate")) {
-		if one.scheme != "bearer" {
-			continue
-		}
+	all := parseChallenges(header.Values("WWW-Authenticate"))
+	of := func(scheme string) func(challenge) bool {
+		return func(one challenge) bool { return one.scheme == scheme }
+	}
+	proof := slices.IndexFunc(all, of(guard.DPoP))
+	c.DPoP = proof >= 0
+	if n := cmp.Or(slices.IndexFunc(all, of(guard.Bearer))+1, proof+1); n > 0 {
+		one := all[n-1]
 		c.Metadata, c.Error = one.params["resource_metadata"], one.params["error"]
 		c.Scopes = slices.DeleteFunc(scopesOf(one.params["scope"]), func(s string) bool { return !isScope(s) })
-		break
 	}
 	return c
 }

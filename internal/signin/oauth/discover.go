@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/access/dpop"
 	"github.com/weir-mcp/weir/internal/access/issuers"
 	"github.com/weir-mcp/weir/internal/limit/bounded"
 	"github.com/weir-mcp/weir/internal/signin/vault"
@@ -23,6 +24,8 @@ type resourceMetadata struct {
 	Resource string   `json:"resource"`
 	Servers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"`
+	Proofs   []string `json:"dpop_signing_alg_values_supported"`
+	Bound    bool     `json:"dpop_bound_access_tokens_required"`
 }
 
 // serverMetadata is the document of RFC 8414, as far as a client needs it.
@@ -37,6 +40,7 @@ type serverMetadata struct {
 	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
 	ByDocument  bool     `json:"client_id_metadata_document_supported"`
 	NamesIssuer bool     `json:"authorization_response_iss_parameter_supported"`
+	Proofs      []string `json:"dpop_signing_alg_values_supported"`
 }
 
 // found is the result of discovery for a server.
@@ -45,6 +49,7 @@ type found struct {
 	challenge Challenge
 	resource  string   // for the parameter of requests; "" sends none
 	scopes    []string // scopes_supported of the resource
+	proofs    bool     // the resource takes tokens that are bound to a key
 	// configured says that the issuer is of the configuration.
 	configured bool
 }
@@ -64,6 +69,7 @@ func (c *Client) discover(ctx context.Context, s *Server, id vault.ID) (*found, 
 			return nil, nil, err
 		}
 		f.resource, f.scopes = meta.Resource, meta.Scopes
+		f.proofs = meta.Bound || slices.Contains(meta.Proofs, dpop.Alg)
 		issuers = meta.Servers[:min(len(meta.Servers), maxIssuers)]
 	}
 	if s.NoResource || s.Resource != "" {
@@ -80,9 +86,21 @@ func (c *Client) discover(ctx context.Context, s *Server, id vault.ID) (*found, 
 			continue
 		}
 		f.serverMetadata = *meta
+		if f.configured && !ch.DPoP && slices.Contains(meta.Proofs, dpop.Alg) {
+			// The server decides whether proofs serve, and was not asked for its challenge.
+			if asked, err := r.ask(ctx, s.URL); err == nil {
+				f.challenge.DPoP = asked.DPoP
+			}
+		}
 		return f, r, nil
 	}
 	return nil, nil, errors.Join(failed...)
+}
+
+// bindsTokens reports whether weir asks for tokens that are bound to a key (RFC 9449). An issuer alone does not decide:
+// many could, for servers that take no such token.
+func (f *found) bindsTokens() bool {
+	return slices.Contains(f.serverMetadata.Proofs, dpop.Alg) && (f.proofs || f.challenge.DPoP)
 }
 
 // canonical returns the URL of a server without a fragment.

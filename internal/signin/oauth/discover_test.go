@@ -24,16 +24,18 @@ func TestChallengeOf(t *testing.T) {
 		{nil, Challenge{Status: 401}},
 		{[]string{`Bearer`}, Challenge{Status: 401}},
 		{[]string{`Basic realm="x"`}, Challenge{Status: 401}},
-		{[]string{`Bearer resource_metadata="https://a/b", scope="x y x"`}, Challenge{401, "https://a/b", []string{"x", "y"}, ""}},
-		{[]string{`bearer  Error=invalid_token ,RESOURCE_METADATA = "https://a/b\"c"`}, Challenge{401, `https://a/b"c`, nil, "invalid_token"}},
-		{[]string{`Basic realm="Bearer scope=\"no\"", Bearer scope=yes`}, Challenge{401, "", []string{"yes"}, ""}},
-		{[]string{`Negotiate YIIabc==, Bearer scope="x"`}, Challenge{401, "", []string{"x"}, ""}},
-		{[]string{`Basic realm=x`, `Bearer error="insufficient_scope"`}, Challenge{401, "", nil, "insufficient_scope"}},
+		{[]string{`Bearer resource_metadata="https://a/b", scope="x y x"`}, Challenge{401, "https://a/b", []string{"x", "y"}, "", false}},
+		{[]string{`bearer  Error=invalid_token ,RESOURCE_METADATA = "https://a/b\"c"`}, Challenge{401, `https://a/b"c`, nil, "invalid_token", false}},
+		{[]string{`Basic realm="Bearer scope=\"no\"", Bearer scope=yes`}, Challenge{401, "", []string{"yes"}, "", false}},
+		{[]string{`Negotiate YIIabc==, Bearer scope="x"`}, Challenge{401, "", []string{"x"}, "", false}},
+		{[]string{`Basic realm=x`, `Bearer error="insufficient_scope"`}, Challenge{401, "", nil, "insufficient_scope", false}},
+		{[]string{`DPoP algs="ES256", error="use_dpop_nonce"`}, Challenge{401, "", nil, "use_dpop_nonce", true}},
+		{[]string{`DPoP algs="ES256"`, `Bearer scope="x"`}, Challenge{401, "", []string{"x"}, "", true}},
 		{[]string{`Bearer scope="unclosed`}, Challenge{Status: 401}},
-		{[]string{`Bearer scope="first", scope="second"`}, Challenge{401, "", []string{"first"}, ""}},
+		{[]string{`Bearer scope="first", scope="second"`}, Challenge{401, "", []string{"first"}, "", false}},
 	} {
 		got := challengeOf(401, http.Header{"Www-Authenticate": c.header})
-		if got.Status != c.want.Status || got.Metadata != c.want.Metadata || got.Error != c.want.Error || !slices.Equal(got.Scopes, c.want.Scopes) {
+		if got.Status != c.want.Status || got.Metadata != c.want.Metadata || got.Error != c.want.Error || got.DPoP != c.want.DPoP || !slices.Equal(got.Scopes, c.want.Scopes) {
 			t.Errorf("%q: %+v, want %+v", c.header, got, c.want)
 		}
 	}

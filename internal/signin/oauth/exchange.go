@@ -95,7 +95,7 @@ func exchangeID(s *Server, sub *Subject) vault.ID {
 // Token returns a token of a caller at a server. refused is one that the server did not take, or "".
 // The scopes come from the configuration: no person agrees to an exchange, so the server does not
 // choose the rights of the token. The error is an *mcp.Error for the caller (spec/signin §11).
-func (e *Exchanger) Token(ctx context.Context, s *Server, sub Subject, refused identity.Secret) (identity.Secret, error) {
+func (e *Exchanger) Token(ctx context.Context, s *Server, sub Subject, refused Access) (Access, error) {
 	for range maxJoins {
 		if token, own, err := e.get(ctx, s, &sub, refused); own || ctx.Err() != nil {
 			return token, err
@@ -111,15 +111,15 @@ const maxJoins = 3
 
 // get returns the kept token, or the token of a request to the issuer. own is false if another call
 // has made the request: its outcome may not be the answer to this one.
-func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused identity.Secret) (token identity.Secret, own bool, err error) {
+func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused Access) (token Access, own bool, err error) {
 	id := exchangeID(s, sub)
 	had, ok := e.tokens.Get(id)
 	var dead bool
 	if ok {
 		var stale bool
 		stale, dead = had.stale(e.client.now())
-		if !stale && secretOf(had) != refused {
-			return secretOf(had), true, nil
+		if !stale && had.access().Token != refused.Token {
+			return had.access(), true, nil
 		}
 	}
 	sum := sha256.Sum256([]byte(sub.Token))
@@ -144,16 +144,16 @@ func (e *Exchanger) get(ctx context.Context, s *Server, sub *Subject, refused id
 		token, err = keptOr(had, refused, dead, err)
 		return token, began.Load(), err
 	}
-	return secretOf(g), began.Load(), nil
+	return g.access(), began.Load(), nil
 }
 
 // keptOr returns the token that was there before a failure, as long as it serves, else the failure. A
 // refusal of the issuer ends the use of the earlier token.
-func keptOr(had *grant, refused identity.Secret, dead bool, err error) (identity.Secret, error) {
-	if had == nil || dead || secretOf(had) == refused || errors.As(err, new(*SignInError)) {
-		return "", err
+func keptOr(had *grant, refused Access, dead bool, err error) (Access, error) {
+	if had == nil || dead || had.access().Token == refused.Token || errors.As(err, new(*SignInError)) {
+		return Access{}, err
 	}
-	return secretOf(had), nil
+	return had.access(), nil
 }
 
 // noteFailed makes further attempts with the same subject token wait.

@@ -41,7 +41,10 @@ func TestExchangedTokensInTime(t *testing.T) {
 	shown := func() Subject {
 		return Subject{Principal: "corp:u1", Grant: "a", Issuer: "corp", Token: identity.Secret(idp.Token(map[string]any{"exp": clock().Add(24 * time.Hour).Unix()}))}
 	}
-	get := func(sub Subject) (identity.Secret, error) { return e.Token(t.Context(), s, sub, "") }
+	get := func(sub Subject) (identity.Secret, error) {
+		a, err := e.Token(t.Context(), s, sub, Access{})
+		return a.Token, err
+	}
 
 	var calls sync.WaitGroup
 	var got [8]identity.Secret
@@ -99,7 +102,7 @@ func TestExchangedTokensInTime(t *testing.T) {
 	if third, err := get(shown()); err != nil || third == second { // a new token of the caller need not wait
 		t.Errorf("after a refusal: %v", err)
 	}
-	if third, err := e.Token(t.Context(), s, shown(), second); err != nil || third == second {
+	if third, err := e.Token(t.Context(), s, shown(), Access{Token: second}); err != nil || third.Token == second {
 		t.Errorf("in the place of a refused token: %v", err)
 	}
 	if entries, err := store.List(t.Context()); err != nil || len(entries) > 0 {
@@ -147,7 +150,7 @@ func TestOwnIdentityAssertion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := chat.Claims(string(token)); got["sub"] != "robot" || got["scope"] != "read" || got["aud"] != s.URL {
+	if got := chat.Claims(string(token.Token)); got["sub"] != "robot" || got["scope"] != "read" || got["aud"] != s.URL {
 		t.Errorf("the token has %v", got)
 	}
 	shown := people.Exchanges()
@@ -211,12 +214,12 @@ func TestJoinedExchange(t *testing.T) {
 					})
 				}()
 				synctest.Wait()
-				var got identity.Secret
+				var got Access
 				var err error
 				over := make(chan struct{})
 				go func() {
 					defer close(over)
-					got, err = e.Token(t.Context(), s, sub, "old")
+					got, err = e.Token(t.Context(), s, sub, Access{Token: "old"})
 				}()
 				synctest.Wait()
 				close(release)
@@ -228,8 +231,8 @@ func TestJoinedExchange(t *testing.T) {
 					if k, _ := mcp.KindOf(err); k != mcp.KindIdentityUnavailable {
 						t.Errorf("the failure: %v", err)
 					}
-				} else if got != "new" || err != nil {
-					t.Errorf("the token: %q, %v", got, err)
+				} else if got.Token != "new" || err != nil {
+					t.Errorf("the token: %q, %v", got.Token, err)
 				}
 				if err := c.Close(context.Background()); err != nil {
 					t.Error(err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-
-	"github.com/weir-mcp/weir/internal/identity"
 )
 
 // exchangeTransport puts tokens of callers on requests to a server, which it gets for their own.
@@ -36,12 +34,12 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 		closeBody(req)
 		return nil, err
 	}
-	token, err := t.tokens.Token(req.Context(), t.server, sub, "")
+	token, err := t.tokens.Token(req.Context(), t.server, sub, Access{})
 	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
-	resp, err := t.base.RoundTrip(authorized(req, token))
+	resp, err := t.tokens.client.send(t.base, req, token)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +55,7 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	resp, err = t.base.RoundTrip(authorized(repeat, next))
+	resp, err = t.tokens.client.send(t.base, repeat, next)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +70,9 @@ func (t *exchangeTransport) RoundTrip(req *http.Request) (*http.Response, error)
 }
 
 // sufficed returns an answer, or the error for one that refuses the token for want of scopes.
-func (t *exchangeTransport) sufficed(resp *http.Response, token identity.Secret) (*http.Response, error) {
+func (t *exchangeTransport) sufficed(resp *http.Response, token Access) (*http.Response, error) {
 	const fix = "the operator of weir adds them to oauth.scopes of the server, if callers shall have them, and the administrator of the issuer lets weir's client get them"
-	short := TooFewScopes(t.server.Name, resp, token, fix)
+	short := TooFewScopes(t.server.Name, resp, token.Token, fix)
 	if short == nil {
 		return resp, nil
 	}

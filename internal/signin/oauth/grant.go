@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/access/dpop"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/signin/vault"
 )
@@ -34,6 +35,10 @@ type grant struct {
 	Flow     Flow        `json:"flow"`
 	Own      bool        `json:"issuer_configured,omitempty"`
 	Named    bool        `json:"client_configured,omitempty"`
+
+	// Key is for proofs to the issuer, and to the server if the access token is Bound to it; nil without DPoP.
+	Key   *dpop.Key `json:"dpop_key,omitempty"`
+	Bound bool      `json:"dpop_bound,omitempty"`
 
 	StepUps   int    `json:"step_ups,omitempty"`
 	SignedOut string `json:"signed_out,omitempty"` // why; the tokens are gone
@@ -63,10 +68,14 @@ func (g *grant) stale(now time.Time) (stale, dead bool) {
 
 // newGrant returns a grant at a server without tokens, from the result of discovery.
 func newGrant(s *Server, f *found, cred credentials, flow Flow) *grant {
-	return &grant{
+	g := &grant{
 		Own: f.configured, Named: s.ClientID != "",
 		Issuer: f.Issuer, Token: f.serverMetadata.Token, Revoke: f.Revoke, Resource: f.resource, Client: cred, Flow: flow,
 	}
+	if f.bindsTokens() {
+		g.Key = dpop.NewKey()
+	}
+	return g
 }
 
 // inherit takes over how often the server asked for further scopes of an earlier grant, which may be
@@ -103,18 +112,20 @@ func (s *seconds) UnmarshalJSON(data []byte) error {
 // take puts the tokens of an answer into a copy of the grant. scopes are those that were asked for: an
 // answer without scope has granted them.
 func (g *grant) take(a *tokenAnswer, scopes []string, now time.Time) (*grant, error) {
+	bound := strings.EqualFold(a.Type, "DPoP")
 	switch {
 	case a.Access == "":
 		return nil, errors.New("the answer has no access_token")
 	case a.Issued != "" && a.Issued != typeAccess && a.Issued != typeJWT:
 		return nil, fmt.Errorf("the token is of type %.80q, not an access token", a.Issued)
-	case a.Type != "" && !strings.EqualFold(a.Type, "Bearer"):
-		return nil, fmt.Errorf("the token is of type %.40q, and weir sends Bearer tokens", a.Type)
+	case a.Type != "" && !strings.EqualFold(a.Type, "Bearer") && !(bound && g.Key != nil):
+		return nil, fmt.Errorf("the token is of type %.40q, and weir asked for a Bearer token", a.Type)
 	case len(a.Access) > maxToken || len(a.Refresh) > maxToken || strings.ContainsFunc(a.Access, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("the token cannot stand in a header")
 	}
 	next := *g
 	next.Access, next.Issued, next.Expires, next.SignedOut, next.Wanted = a.Access, now, time.Time{}, "", nil
+	next.Bound = bound
 	if a.Refresh != "" {
 		next.Refresh = a.Refresh // an answer without one keeps the old
 	}
@@ -140,7 +151,7 @@ func (c *Client) ask(ctx context.Context, s *Server, r *reach, g *grant, form ur
 	var a tokenAnswer
 	asked := c.now()
 	hidden := []string{string(s.ClientSecret), g.Client.Secret, form.Get("client_assertion"), form.Get("refresh_token"), form.Get("code"), form.Get("code_verifier"), form.Get("device_code"), form.Get("subject_token"), form.Get("assertion")}
-	err = r.post(ctx, g.Token, form, header, &a, hidden...)
+	err = c.prove(g, header, func() error { return r.post(ctx, g.Token, form, header, &a, hidden...) })
 	if err == nil {
 		g, err = g.take(&a, scopes, asked)
 	}
@@ -295,5 +306,11 @@ func (c *Client) current(ctx context.Context, s *Server, id vault.ID) (*cached, 
 	return c.of(ctx, s, id)
 }
 
-// secretOf returns a token as a type that does not print.
-func secretOf(g *grant) identity.Secret { return identity.Secret(g.Access) }
+// access returns what requests to the server of a grant show.
+func (g *grant) access() Access {
+	a := Access{Token: identity.Secret(g.Access)}
+	if g.Bound {
+		a.key = g.Key
+	}
+	return a
+}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/access/dpop"
 	"github.com/weir-mcp/weir/internal/net/egress"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/mcp"
@@ -179,6 +180,7 @@ type failure struct {
 	code        string
 	description string
 	claims      string // the claims for the next sign-in of the person, in the form of Entra
+	nonce       string // DPoP-Nonce of the answer
 }
 
 func (e *failure) Error() string {
@@ -226,7 +228,9 @@ func (r *reach) send(ctx context.Context, to, kind string, data []byte, header h
 	}
 	status := resp.StatusCode
 	if status < 200 || status > 299 {
-		return failureOf(status, body, hidden)
+		f := failureOf(status, body, hidden)
+		f.nonce = resp.Header.Get(dpop.NonceHeader)
+		return f
 	}
 	if into == nil {
 		return nil

@@ -137,6 +137,7 @@ type Client struct {
 	cached  *bounded.Map[vault.ID, *cached]   // grants
 	waits   *bounded.Map[vault.ID, *patience] // after failed refreshes
 	unsaved *unsaved                          // grants that the store did not take
+	nonces  *bounded.Map[string, string]      // of servers and token endpoints, for proofs
 
 	refreshes *refreshes
 }
@@ -166,6 +167,7 @@ func New(o Options) *Client {
 		told:      bounded.New(bounded.Options[string, bool]{MaxCount: maxPending, TTL: toldTime, Now: o.Now}),
 		asked:     newChallenges(o.Now),
 		cached:    bounded.New(bounded.Options[vault.ID, *cached]{MaxCount: maxCached, TTL: cachedTime, Now: o.Now}),
+		nonces:    bounded.New(bounded.Options[string, string]{MaxCount: maxPending, Now: o.Now}),
 		waits:     bounded.New(bounded.Options[vault.ID, *patience]{MaxCount: maxCached, Now: o.Now}),
 		refreshes: newRefreshes(),
 	}

@@ -134,7 +134,7 @@ func TestMetadataIsKept(t *testing.T) {
 	_, err := w.get("me")
 	needsSignIn(t, err)
 	ch := Challenge{Status: http.StatusUnauthorized, Error: "invalid_token"}
-	if _, err := w.client.Renew(t.Context(), w.server, "me", "", ch); needsSignIn(t, err) == nil {
+	if _, err := w.client.Renew(t.Context(), w.server, "me", Access{}, ch); needsSignIn(t, err) == nil {
 		t.Error(err)
 	}
 	got, err := w.client.challenge(t.Context(), w.server, w.server.id("me"), w.client.web.reach(w.server.URL))

@@ -57,7 +57,7 @@ func TestLeaveRefresh(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if token, err := c.Token(ctx, s, "me"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
-					t.Errorf("after %v: %q, %v", time.Since(began), token, err)
+					t.Errorf("after %v: %q, %v", time.Since(began), token.Token, err)
 				}
 				time.AfterFunc(2*time.Second, func() {
 					if done {
@@ -71,7 +71,7 @@ func TestLeaveRefresh(t *testing.T) {
 					if (err == nil) != done {
 						t.Errorf("the caller that stays: %v", err)
 					}
-					second <- string(token)
+					second <- string(token.Token)
 				}()
 				synctest.Wait()
 				began = time.Now()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/signin/vault"
 )
 
@@ -35,11 +34,11 @@ type patience struct {
 
 // Token returns the access token of a principal at a server. It refreshes a token of which 80 % of
 // the life are over. The error is a *SignInError if the principal has to sign in.
-func (c *Client) Token(ctx context.Context, s *Server, principal string) (identity.Secret, error) {
+func (c *Client) Token(ctx context.Context, s *Server, principal string) (Access, error) {
 	id := s.id(principal)
 	found, err := c.current(ctx, s, id)
 	if err != nil {
-		return "", err
+		return Access{}, err
 	}
 	if !found.signedIn() {
 		return c.first(ctx, s, id, found)
@@ -48,16 +47,16 @@ func (c *Client) Token(ctx context.Context, s *Server, principal string) (identi
 	stale, dead := g.stale(c.now())
 	switch {
 	case !stale:
-		return secretOf(g), nil
+		return g.access(), nil
 	case g.Refresh == "" && !s.Flow.Alone():
 		if dead {
-			return "", &SignInError{Server: s.Name, Reason: noRefresh}
+			return Access{}, &SignInError{Server: s.Name, Reason: noRefresh}
 		}
-		return secretOf(g), nil
+		return g.access(), nil
 	}
 	token, err := c.again(ctx, s, id, g.Access)
 	if err != nil && !dead && !errors.As(err, new(*SignInError)) {
-		return secretOf(g), nil // it still serves
+		return g.access(), nil // it still serves
 	}
 	return token, err
 }
@@ -83,12 +82,12 @@ func signIn(s *Server, found *cached) error {
 // Renew returns a token in the place of one that the server refused with a challenge. It refreshes
 // the token, or adopts one that another process got. If more scopes are asked for, the error is a
 // *SignInError, and the next sign-in asks for all of them.
-func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused identity.Secret, ch Challenge) (identity.Secret, error) {
+func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused Access, ch Challenge) (Access, error) {
 	id := s.id(principal)
 	ch = c.asked.note(s, id, ch)
 	found, err := c.of(ctx, s, id)
 	if err != nil {
-		return "", err
+		return Access{}, err
 	}
 	if !found.signedIn() {
 		return c.first(ctx, s, id, found)
@@ -96,8 +95,8 @@ func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused
 	g := found.grant
 	_, dead := g.stale(c.now())
 	switch {
-	case secretOf(g) != refused && !dead:
-		return secretOf(g), nil // a sibling was faster
+	case g.access().Token != refused.Token && !dead:
+		return g.access(), nil // a sibling was faster
 	case ch.Error == "insufficient_scope":
 		return c.stepUp(ctx, s, id, found, ch)
 	case g.Refresh == "" && !s.Flow.Alone():
@@ -105,50 +104,50 @@ func (c *Client) Renew(ctx context.Context, s *Server, principal string, refused
 		if dead {
 			why = noRefresh
 		}
-		return "", c.end(ctx, s, id, found, why)
+		return Access{}, c.end(ctx, s, id, found, why)
 	}
 	return c.again(ctx, s, id, g.Access)
 }
 
 // first returns a token for a principal without a sign-in: one of client credentials, or the error that
 // says how to sign in. The last sign-in may be nil.
-func (c *Client) first(ctx context.Context, s *Server, id vault.ID, last *cached) (identity.Secret, error) {
+func (c *Client) first(ctx context.Context, s *Server, id vault.ID, last *cached) (Access, error) {
 	if s.Flow.Alone() {
 		return c.again(ctx, s, id, "")
 	}
-	return "", signIn(s, last)
+	return Access{}, signIn(s, last)
 }
 
 // stepUp notes the scopes that a server asks for in addition.
-func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached, ch Challenge) (identity.Secret, error) {
+func (c *Client) stepUp(ctx context.Context, s *Server, id vault.ID, old *cached, ch Challenge) (Access, error) {
 	next := *old.grant
 	next.Wanted = union(next.Scopes, next.Wanted, ch.Scopes)
 	if slices.Equal(next.Wanted, old.grant.Wanted) {
-		return "", &SignInError{Server: s.Name, Reason: "it asks for the scopes " + strings.Join(next.Wanted, " ")}
+		return Access{}, &SignInError{Server: s.Name, Reason: "it asks for the scopes " + strings.Join(next.Wanted, " ")}
 	}
 	switch {
 	case len(next.Wanted) == len(next.Scopes):
-		return "", fmt.Errorf("the server %q refuses the call for want of the scopes %q, which the token has", s.Name, strings.Join(ch.Scopes, " "))
+		return Access{}, fmt.Errorf("the server %q refuses the call for want of the scopes %q, which the token has", s.Name, strings.Join(ch.Scopes, " "))
 	case next.StepUps >= maxStepUps:
-		return "", fmt.Errorf("the server %q has asked for further scopes %d times; sign out and in again to allow more: weir logout %s", s.Name, maxStepUps, s.Name)
+		return Access{}, fmt.Errorf("the server %q has asked for further scopes %d times; sign out and in again to allow more: weir logout %s", s.Name, maxStepUps, s.Name)
 	}
 	next.StepUps++
 	if s.Flow.Alone() {
 		free, err := c.unsaved.reserve(id)
 		if err != nil {
-			return "", err
+			return Access{}, err
 		}
 		defer free()
 		g, err := c.machine(ctx, s, id, next.Wanted, next.StepUps)
 		if err != nil {
-			return "", err
+			return Access{}, err
 		}
-		return secretOf(g), c.later(id, old, g, c.keep(ctx, id, g))
+		return g.access(), c.later(id, old, g, c.keep(ctx, id, g))
 	}
 	if err := c.replace(ctx, id, old.record, &next); err != nil && !errors.Is(err, vault.ErrChanged) {
-		return "", err
+		return Access{}, err
 	}
-	return "", &SignInError{Server: s.Name, Reason: "it asks for the scopes " + strings.Join(next.Wanted, " ")}
+	return Access{}, &SignInError{Server: s.Name, Reason: "it asks for the scopes " + strings.Join(next.Wanted, " ")}
 }
 
 // replace stores a grant if the vault still has the old one.
@@ -166,12 +165,12 @@ func (c *Client) replace(ctx context.Context, id vault.ID, old vault.Record, g *
 
 // again gets a new token in the place of used. Callers of this process share one attempt, and the
 // vault's lock keeps other processes from making one at the same time.
-func (c *Client) again(ctx context.Context, s *Server, id vault.ID, used string) (identity.Secret, error) {
+func (c *Client) again(ctx context.Context, s *Server, id vault.ID, used string) (Access, error) {
 	g, err := c.refreshes.do(ctx, id, func(ctx context.Context) (*grant, error) { return c.refreshAlone(ctx, s, id, used) })
 	if err != nil {
-		return "", err
+		return Access{}, err
 	}
-	return secretOf(g), nil
+	return g.access(), nil
 }
 
 // refreshAlone refreshes a credential while no other process does.

@@ -247,7 +247,7 @@ func TestChallengesOfPrincipals(t *testing.T) {
 		}
 	}
 	ch := Challenge{Status: http.StatusUnauthorized, Scopes: []string{"once"}}
-	if _, err := w.client.Renew(t.Context(), w.server, "cy", "", ch); needsSignIn(t, err) == nil {
+	if _, err := w.client.Renew(t.Context(), w.server, "cy", Access{}, ch); needsSignIn(t, err) == nil {
 		t.Error(err)
 	}
 	if got := scopes("cy"); got != "once" {

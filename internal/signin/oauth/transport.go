@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-
-	"github.com/weir-mcp/weir/internal/identity"
 )
 
 // transport puts the token of a principal on requests to a server.
@@ -38,15 +36,15 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	resp, rerr := t.base.RoundTrip(authorized(req, token))
+	resp, rerr := t.client.send(t.base, req, token)
 	if rerr != nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return resp, rerr
 	}
 	ch := challengeOf(resp.StatusCode, resp.Header)
-	if resp.StatusCode == http.StatusForbidden && (ch.Error != "insufficient_scope" || token == "") {
+	if resp.StatusCode == http.StatusForbidden && (ch.Error != "insufficient_scope" || token.Token == "") {
 		return resp, nil
 	}
-	if token == "" && !t.client.tells(req.Context(), t.server, ch) {
+	if token.Token == "" && !t.client.tells(req.Context(), t.server, ch) {
 		return resp, nil // it wants another kind of credentials
 	}
 	next, err := t.client.Renew(req.Context(), t.server, t.principal, token, ch)
@@ -64,17 +62,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	Drop(resp)
-	return t.base.RoundTrip(authorized(repeat, next))
-}
-
-// authorized returns a request with a token, or as it is without one.
-func authorized(req *http.Request, token identity.Secret) *http.Request {
-	if token == "" {
-		return req
-	}
-	req = req.Clone(req.Context())
-	req.Header.Set("Authorization", "Bearer "+string(token))
-	return req
+	return t.client.send(t.base, repeat, next)
 }
 
 // again returns a request that can be sent once more. ok is false if its body is gone.

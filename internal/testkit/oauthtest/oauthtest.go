@@ -45,6 +45,9 @@ type Server struct {
 	Scope string
 	// Workload is the JWT that serves as a grant (RFC 7523).
 	Workload string
+	// Proof checks the DPoP proof of a request to an address with an access token, which may be "". It returns the
+	// thumbprint of the key, or an error code with the nonce for the next proof. Nil knows no DPoP, and binds no token.
+	Proof func(r *http.Request, address, token string) (thumbprint, code, nonce string)
 	// Handler answers requests to /mcp that have a token; nil says "welcome".
 	Handler http.Handler
 
@@ -76,6 +79,7 @@ type family struct {
 	scope   string
 	expires time.Time
 	revoked bool
+	key     string // thumbprint of the key of its tokens, "" for bearer tokens
 }
 
 // New starts a server. Call Close.
@@ -215,12 +219,30 @@ func changed(doc, changes map[string]any) map[string]any {
 }
 
 func (s *Server) mcp(w http.ResponseWriter, r *http.Request) {
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme := "Bearer "
+	if s.Proof != nil {
+		scheme = "DPoP "
+	}
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), scheme)
 	s.mu.Lock()
 	f := s.tokens[token]
 	ok := f != nil && !f.revoked && time.Now().Before(f.expires)
 	s.mu.Unlock()
-	challenge := "Bearer "
+	challenge := scheme
+	if ok && s.Proof != nil {
+		key, code, nonce := s.Proof(r, s.URL+"/mcp", token)
+		if nonce != "" {
+			w.Header().Set("DPoP-Nonce", nonce)
+		}
+		if code == "" && key != f.key {
+			code = "invalid_dpop_proof"
+		}
+		if code != "" {
+			w.Header().Set("WWW-Authenticate", `DPoP error="`+code+`"`)
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+	}
 	if !s.Quiet {
 		challenge += `resource_metadata="` + s.URL + `/.well-known/oauth-protected-resource/mcp", `
 	}
@@ -330,21 +352,32 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, "invalid_target", "resource %q in a %s", q.Get("resource"), q.Get("grant_type"))
 		return
 	}
+	key := ""
+	if s.Proof != nil {
+		var code, nonce string
+		if key, code, nonce = s.Proof(r, s.URL+"/token", ""); nonce != "" {
+			w.Header().Set("DPoP-Nonce", nonce)
+		}
+		if code != "" {
+			refuse(w, code)
+			return
+		}
+	}
 	switch q.Get("grant_type") {
 	case "authorization_code":
-		s.code(w, q, client)
+		s.code(w, q, client, key)
 	case "refresh_token":
-		s.renew(w, q, client)
+		s.renew(w, q, client, key)
 	case "client_credentials":
 		s.counts["sign-in"]++
-		s.grant(w, &family{client: client, scope: q.Get("scope")}, false)
+		s.grant(w, &family{client: client, scope: q.Get("scope"), key: key}, false)
 	case "urn:ietf:params:oauth:grant-type:jwt-bearer":
 		if s.Workload == "" || q.Get("assertion") != s.Workload || q.Get("client_assertion") != "" {
 			s.problem(w, "invalid_grant", "the assertion %q", q.Get("assertion"))
 			return
 		}
 		s.counts["sign-in"]++
-		s.grant(w, &family{client: client, scope: q.Get("scope")}, false)
+		s.grant(w, &family{client: client, scope: q.Get("scope"), key: key}, false)
 	case "urn:ietf:params:oauth:grant-type:device_code":
 		s.poll(w, q, client)
 	default:
@@ -352,17 +385,17 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) code(w http.ResponseWriter, q url.Values, client string) {
+func (s *Server) code(w http.ResponseWriter, q url.Values, client, key string) {
 	asked, ok := s.codes[q.Get("code")]
 	delete(s.codes, q.Get("code"))
 	sum := sha256.Sum256([]byte(q.Get("code_verifier")))
 	if !ok || asked.Get("client_id") != client || asked.Get("redirect_uri") != q.Get("redirect_uri") ||
-		asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) || asked.Get("resource") != q.Get("resource") {
+		asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) || asked.Get("resource") != q.Get("resource") || asked.Get("dpop_jkt") != key {
 		s.problem(w, "invalid_grant", "a code that does not fit its authorization")
 		return
 	}
 	s.counts["sign-in"]++
-	s.grant(w, &family{client: client, scope: asked.Get("scope")}, true)
+	s.grant(w, &family{client: client, scope: asked.Get("scope"), key: key}, true)
 }
 
 // grant answers with new tokens of a family.
@@ -375,6 +408,9 @@ func (s *Server) grant(w http.ResponseWriter, f *family, refresh bool) {
 	f.access, f.expires = rand.Text(), time.Now().Add(life)
 	s.tokens[f.access] = f
 	out := map[string]any{"access_token": f.access, "token_type": "bearer", "expires_in": life.Seconds(), "scope": f.scope}
+	if f.key != "" {
+		out["token_type"] = "DPoP"
+	}
 	if refresh && !s.NoRefresh {
 		f.refresh = rand.Text()
 		s.refresh[f.refresh] = f
@@ -383,14 +419,14 @@ func (s *Server) grant(w http.ResponseWriter, f *family, refresh bool) {
 	answer(w, http.StatusOK, out)
 }
 
-func (s *Server) renew(w http.ResponseWriter, q url.Values, client string) {
+func (s *Server) renew(w http.ResponseWriter, q url.Values, client, key string) {
 	if s.fail != "" {
 		refuse(w, s.fail)
 		return
 	}
 	f := s.refresh[q.Get("refresh_token")]
 	switch {
-	case f == nil || f.client != client || f.revoked:
+	case f == nil || f.client != client || f.revoked || f.key != key:
 		refuse(w, "invalid_grant")
 		return
 	case f.refresh != q.Get("refresh_token"):

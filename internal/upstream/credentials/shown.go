@@ -132,7 +132,7 @@ func (k *shown) refusal(s *config.Server, id *identity.Identity) error {
 	case ended(id, k.now()):
 		return refuse("it has ended", "call with a new access token")
 	case id.Claims["cnf"] != nil:
-		return refuse("it is bound to the certificate of its client (cnf), and weir has another one", "ask the administrator of the issuer "+id.Issuer+" for tokens without cnf")
+		return refuse("it is bound to a key of its client (cnf), which weir has not", "ask the administrator of the issuer "+id.Issuer+" for tokens without cnf")
 	case s.Forwards() && !names(id.Claims["aud"], s.Audiences()):
 		wants := strings.Join(s.Audiences(), " or ")
 		return refuse(fmt.Sprintf("aud of the token does not name %s, and weir never shows a server a token that is not for it", wants),
