@@ -17,6 +17,8 @@ import (
 	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/setup/machine"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -53,7 +55,7 @@ func configOptions() config.Options {
 		secrets := secret.System(dir, o.LookupEnv)
 		o.LookupSecret, o.SecretsFile = secrets.Lookup, secrets.Path()
 	}
-	o.Omit = app.OmitItself(config.Environ(), true)
+	o.Omit = lineage.OmitItself(config.Environ(), true)
 	return o
 }
 
@@ -107,8 +109,8 @@ var _ http.Handler = (*Gateway)(nil)
 // for the required ones. ctx bounds the start only. The caller must call Shutdown, or the server
 // programs keep running.
 func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
-	parent, _ := config.System().LookupEnv(app.ParentVariable)
-	lineage, err := app.Descend(parent, c.config.Path())
+	parent, _ := config.System().LookupEnv(lineage.ParentVariable)
+	lineage, err := lineage.Descend(parent, c.config.Path())
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := app.OpenStore(ctx, c.config, log.Logger)
+	kept, err := nodestore.Open(ctx, c.config, log.Logger)
 	if err != nil {
 		records.Close()
 		return nil, err

@@ -23,6 +23,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
@@ -97,7 +98,7 @@ type gateways struct {
 }
 
 type node struct {
-	store  *app.Store
+	store  *nodestore.Store
 	engine *app.Engine
 	server *web.Server
 	front  *httptest.Server
@@ -177,7 +178,7 @@ func (g *gateways) join(name, upstream string) error {
 		return err
 	}
 	n := &node{}
-	if n.store, err = app.OpenStore(ctx, conf, log); err != nil {
+	if n.store, err = nodestore.Open(ctx, conf, log); err != nil {
 		return err
 	}
 	if n.engine, err = app.New(ctx, conf, app.Options{Version: "bench", Logger: log, Store: n.store}); err != nil {

@@ -57,7 +57,7 @@ type Agents struct {
 
 // newAgents returns Agents. Until start is called, they know only the agents of an earlier process.
 func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*Agents, error) {
-	a := &Agents{owners: e.Catalog.owners, config: e.config.Load, health: e.Health, log: e.log, Loops: passthrough.NewLoops(), masters: e.opts.Store.invocations(), end: func() {}}
+	a := &Agents{owners: e.Catalog.owners, config: e.config.Load, health: e.Health, log: e.log, Loops: passthrough.NewLoops(), masters: e.Store.Key().Secrets("invocation"), end: func() {}}
 	lease, shared := c.Agents.Lease, e.Store.Lasts() == store.Cluster
 	if shared {
 		lease = max(lease, registry.ShareLease)
@@ -93,7 +93,7 @@ func newAgents(e *Engine, c *config.Config, kept *registry.Kept) (*Agents, error
 		e.log.Error("the key for invocation tokens cannot be used", "err", err)
 	}
 	if shared {
-		return a, a.registry.Share(e.Store.docs)
+		return a, a.registry.Share(e.Store.Docs())
 	}
 	return a, nil
 }
@@ -127,7 +127,7 @@ func (a *Agents) routing(path string, r registry.Routing, err error) {
 	a.registry.SetRoutes(r.Routes)
 }
 
-// close stops the work that start began.
+// close stops the work that start has started.
 func (a *Agents) close() {
 	a.end()
 	a.running.Wait()
@@ -219,11 +219,21 @@ func (a *Agents) servers() []plane.Peer {
 			if peer.Rule.Allow, err = address.NewList([]string{peer.Server}); err != nil {
 				continue
 			}
-			peer.Rule.Private = privateNetworks(a.config())
+			peer.Rule.Private = a.config().S2SP.Networks()
 		}
 		list = append(list, peer)
 	}
 	return list
+}
+
+// urlOf returns the URL of an agent, "" if none has the name.
+func (a *Agents) urlOf(name string) (at string) {
+	for _, agent := range a.registry.Agents() {
+		if agent.Name == name {
+			at = agent.URL
+		}
+	}
+	return at
 }
 
 // signs reports whether requests to an upstream are signed: those to agent servers are.

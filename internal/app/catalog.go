@@ -174,6 +174,16 @@ type CatalogInfo struct {
 	Profiles []ProfileInfo `json:"profiles,omitempty"`
 }
 
+// ProfileInfo describes a profile in the response of /catalog, as its caller sees it.
+type ProfileInfo struct {
+	Name      string `json:"name"`
+	Path      string `json:"path"`
+	Mode      string `json:"mode"`
+	Tools     int    `json:"tools"`
+	Resources int    `json:"resources"`
+	Prompts   int    `json:"prompts"`
+}
+
 type pinInfo struct {
 	ExpectedHash string `json:"expected_hash"`
 	Mode         string `json:"mode"`
@@ -207,6 +217,12 @@ func (k *Catalog) Peer(ctx context.Context, name string) (mcp.Peer, error) {
 		return f, nil
 	}
 	return k.manager.Peer(ctx, name)
+}
+
+// taskPeer is Peer for a session that has all calls of its principal.
+func (k *Catalog) taskPeer(ctx context.Context, session *mcp.Session, name string) (mcp.Peer, error) {
+	upstream.StandsForPrincipal(session)
+	return k.Peer(ctx, name)
 }
 
 // Missing returns the servers without catalog entries.

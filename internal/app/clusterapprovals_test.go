@@ -9,23 +9,24 @@ import (
 	"time"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
 )
 
 // TestOperatorsOfACluster: a call that waits for an operator at one node is listed, approved and denied at the
 // others, by operators alone.
 func TestOperatorsOfACluster(t *testing.T) {
 	t.Parallel()
-	c := startNodesWith(t, 2, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
-	first, second := c.all[0], c.all[1]
-	c.path = "/mcps/up/mcp"
-	session := c.open(first)
+	c := gatewaytest.StartNodesWith(t, 2, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
+	first, second := c.All[0], c.All[1]
+	c.Path = "/mcps/up/mcp"
+	session := c.Open(first)
 	begin := func() <-chan string {
 		answer := make(chan string, 1)
-		c.call++
-		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"echo"}}}`, c.call)
+		c.Call++
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"echo"}}}`, c.Call)
 		go func() {
-			r, _ := http.NewRequest(http.MethodPost, first.front.URL+c.path, strings.NewReader(body)) // the URL is good
-			for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + clusterToken, "Mcp-Session-Id": session} {
+			r, _ := http.NewRequest(http.MethodPost, first.Front.URL+c.Path, strings.NewReader(body)) // the URL is good
+			for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + gatewaytest.AnnToken, "Mcp-Session-Id": session} {
 				r.Header.Set(key, value)
 			}
 			resp, err := http.DefaultClient.Do(r)
@@ -44,10 +45,10 @@ func TestOperatorsOfACluster(t *testing.T) {
 		}()
 		return answer
 	}
-	waits := func(n *node) (id, list string) {
+	waits := func(n *gatewaytest.Node) (id, list string) {
 		t.Helper()
 		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			_, list = c.ask(n, "GET", "/api/v1/approvals", opsToken, "")
+			_, list = c.Ask(n, "GET", "/api/v1/approvals", gatewaytest.OpsToken, "")
 			_ = rawjson.EachElement(rawjson.Get([]byte(list), "approvals"), func(call []byte) bool {
 				id = rawjson.Text(rawjson.Get(call, "id"))
 				return false
@@ -56,11 +57,11 @@ func TestOperatorsOfACluster(t *testing.T) {
 				return id, list
 			}
 		}
-		t.Fatal("no call waits at " + n.name + ": " + list)
+		t.Fatal("no call waits at " + n.Name + ": " + list)
 		return "", ""
 	}
-	decide := func(n *node, token, id, decision string) int {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.front.URL+"/api/v1/approvals/"+id, strings.NewReader(`{"decision":"`+decision+`","reason":"not today"}`))
+	decide := func(n *gatewaytest.Node, token, id, decision string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.Front.URL+"/api/v1/approvals/"+id, strings.NewReader(`{"decision":"`+decision+`","reason":"not today"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,22 +93,22 @@ func TestOperatorsOfACluster(t *testing.T) {
 	if _, own := waits(first); strings.Contains(own, `"node"`) {
 		t.Errorf("the call waits here: %s", own)
 	}
-	if status := decide(second, otherToken, id, "approve"); status != http.StatusForbidden {
+	if status := decide(second, gatewaytest.BobToken, id, "approve"); status != http.StatusForbidden {
 		t.Errorf("no operator: %d", status)
 	}
-	if status, body := c.ask(second, "GET", "/peer/v1/approvals", opsToken, ""); status != http.StatusNotFound {
+	if status, body := c.Ask(second, "GET", "/peer/v1/approvals", gatewaytest.OpsToken, ""); status != http.StatusNotFound {
 		t.Errorf("the path of nodes is open: %d %s", status, body)
 	}
-	if status := decide(second, opsToken, id, "approve"); status != http.StatusOK {
+	if status := decide(second, gatewaytest.OpsToken, id, "approve"); status != http.StatusOK {
 		t.Errorf("approved at another node: %d", status)
 	}
 	ends(answer, `"text":"echo"`)
-	if status := decide(second, opsToken, id, "approve"); status != http.StatusNotFound {
+	if status := decide(second, gatewaytest.OpsToken, id, "approve"); status != http.StatusNotFound {
 		t.Errorf("a second time: %d", status)
 	}
 	answer = begin()
 	id, _ = waits(second)
-	if status := decide(second, opsToken, id, "deny"); status != http.StatusOK {
+	if status := decide(second, gatewaytest.OpsToken, id, "deny"); status != http.StatusOK {
 		t.Errorf("denied at another node: %d", status)
 	}
 	ends(answer, "not today")
@@ -117,22 +118,22 @@ func TestOperatorsOfACluster(t *testing.T) {
 // the refusal of a decision about a call that may wait there.
 func TestApprovalsWithoutANode(t *testing.T) {
 	t.Parallel()
-	c := startNodesWith(t, 2, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
-	first, second := c.all[0], c.all[1]
-	if _, list := c.ask(second, "GET", "/api/v1/approvals", opsToken, ""); strings.Contains(list, "silent") {
+	c := gatewaytest.StartNodesWith(t, 2, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
+	first, second := c.All[0], c.All[1]
+	if _, list := c.Ask(second, "GET", "/api/v1/approvals", gatewaytest.OpsToken, ""); strings.Contains(list, "silent") {
 		t.Errorf("while both are there: %s", list)
 	}
-	first.link.cut() // it lives, and no node reaches it
-	c.settles(func() (bool, string) {
-		_, list := c.ask(second, "GET", "/api/v1/approvals", opsToken, "")
+	first.Link.Cut() // it lives, and no node reaches it
+	c.Settles(func() (bool, string) {
+		_, list := c.Ask(second, "GET", "/api/v1/approvals", gatewaytest.OpsToken, "")
 		return strings.Contains(list, `"approvals":[]`) && strings.Contains(list, `"silent":["n0"]`), list
 	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, second.front.URL+"/api/v1/approvals/k3x7qa", strings.NewReader(`{"decision":"approve"}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, second.Front.URL+"/api/v1/approvals/k3x7qa", strings.NewReader(`{"decision":"approve"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+opsToken)
+	r.Header.Set("Authorization", "Bearer "+gatewaytest.OpsToken)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

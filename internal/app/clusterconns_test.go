@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,48 +8,22 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
-)
 
-// stream opens an event stream at a node and returns its lines of data.
-func (c *nodes) stream(n *node, path string) <-chan string {
-	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, n.front.URL+path, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+clusterToken)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		c.t.Fatalf("%v %v", resp, err)
-	}
-	lines := make(chan string, 16)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer close(lines)
-		scan := bufio.NewScanner(resp.Body)
-		for scan.Scan() {
-			if data, ok := strings.CutPrefix(scan.Text(), "data: "); ok {
-				lines <- data
-			}
-		}
-	}()
-	c.t.Cleanup(func() { _ = resp.Body.Close(); <-ended })
-	return lines
-}
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
+)
 
 // TestOldConnectionsOfACluster: a client of 2024-11-05 posts to any node, and the answers come on its stream.
 func TestOldConnectionsOfACluster(t *testing.T) {
 	t.Parallel()
-	c := startNodes(t, 3)
-	events := c.stream(c.all[0], "/sse")
+	c := gatewaytest.StartNodes(t, 3)
+	events := c.Stream(c.All[0], "/sse")
 	at := <-events
-	if !strings.Contains(at, "sessionId="+c.all[0].node.Inc()+"-") {
+	if !strings.Contains(at, "sessionId="+c.All[0].Node.Inc()+"-") {
 		t.Errorf("the path %q does not name its node", at)
 	}
-	post := func(n *node, token, body string) int {
+	post := func(n *gatewaytest.Node, token, body string) int {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.front.URL+at, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.Front.URL+at, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,24 +36,24 @@ func TestOldConnectionsOfACluster(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp.StatusCode
 	}
-	if status := post(c.all[1], clusterToken, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`); status != http.StatusAccepted {
+	if status := post(c.All[1], gatewaytest.AnnToken, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`); status != http.StatusAccepted {
 		t.Fatal(status)
 	}
 	if answer := <-events; !strings.Contains(answer, `"id":1,"result"`) {
 		t.Error(answer)
 	}
-	if status := post(c.all[2], clusterToken, `{"jsonrpc":"2.0","id":2,"method":"ping"}`); status != http.StatusAccepted {
+	if status := post(c.All[2], gatewaytest.AnnToken, `{"jsonrpc":"2.0","id":2,"method":"ping"}`); status != http.StatusAccepted {
 		t.Error(status)
 	}
 	if answer := <-events; !strings.Contains(answer, `"id":2,"result"`) {
 		t.Error(answer)
 	}
-	if status := post(c.all[2], otherToken, `{"jsonrpc":"2.0","id":3,"method":"ping"}`); status != http.StatusNotFound {
+	if status := post(c.All[2], gatewaytest.BobToken, `{"jsonrpc":"2.0","id":3,"method":"ping"}`); status != http.StatusNotFound {
 		t.Errorf("another principal: %d", status)
 	}
-	c.kill(c.all[0])
-	c.settles(func() (bool, string) {
-		status := post(c.all[2], clusterToken, `{"jsonrpc":"2.0","id":4,"method":"ping"}`)
+	c.Kill(c.All[0])
+	c.Settles(func() (bool, string) {
+		status := post(c.All[2], gatewaytest.AnnToken, `{"jsonrpc":"2.0","id":4,"method":"ping"}`)
 		return status == http.StatusNotFound, fmt.Sprint(status)
 	})
 }
@@ -88,21 +61,21 @@ func TestOldConnectionsOfACluster(t *testing.T) {
 // TestEngineOfACluster: polls, posts and upgrades of an Engine.IO session come to any node.
 func TestEngineOfACluster(t *testing.T) {
 	t.Parallel()
-	c := startNodesWith(t, 3, "hub: {}\n")
+	c := gatewaytest.StartNodesWith(t, 3, "hub: {}\n")
 	const base = "/socket.io/?EIO=4&transport=polling"
-	status, opened := c.ask(c.all[0], "GET", base, clusterToken, "")
+	status, opened := c.Ask(c.All[0], "GET", base, gatewaytest.AnnToken, "")
 	_, sid, _ := strings.Cut(opened, `"sid":"`)
 	sid, _, ok := strings.Cut(sid, `"`)
-	if status != http.StatusOK || !ok || !strings.HasPrefix(sid, c.all[0].node.Inc()+"-") {
+	if status != http.StatusOK || !ok || !strings.HasPrefix(sid, c.All[0].Node.Inc()+"-") {
 		t.Fatalf("%d %s", status, opened)
 	}
-	if status, body := c.ask(c.all[1], "POST", base+"&sid="+sid, "", "40/smcp,"); status != http.StatusOK {
+	if status, body := c.Ask(c.All[1], "POST", base+"&sid="+sid, "", "40/smcp,"); status != http.StatusOK {
 		t.Fatalf("a post: %d %s", status, body)
 	}
-	if status, body := c.ask(c.all[2], "GET", base+"&sid="+sid, "", ""); status != http.StatusOK || !strings.HasPrefix(body, "4") {
+	if status, body := c.Ask(c.All[2], "GET", base+"&sid="+sid, "", ""); status != http.StatusOK || !strings.HasPrefix(body, "4") {
 		t.Errorf("a poll: %d %s", status, body)
 	}
-	ws, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(c.all[1].front.URL, "http")+"/socket.io/?EIO=4&transport=websocket&sid="+sid, nil)
+	ws, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(c.All[1].Front.URL, "http")+"/socket.io/?EIO=4&transport=websocket&sid="+sid, nil)
 	if err != nil {
 		t.Fatalf("an upgrade: %v %v", resp, err)
 	}
@@ -118,12 +91,12 @@ func TestEngineOfACluster(t *testing.T) {
 			t.Errorf("%s: %s, %v", step[0], got, err)
 		}
 	}
-	c.kill(c.all[0])
+	c.Kill(c.All[0])
 	if _, got, err := ws.ReadMessage(); err == nil {
 		t.Errorf("the connection outlives its node: %s", got)
 	}
-	c.settles(func() (bool, string) {
-		status, body := c.ask(c.all[2], "GET", base+"&sid="+sid, "", "")
+	c.Settles(func() (bool, string) {
+		status, body := c.Ask(c.All[2], "GET", base+"&sid="+sid, "", "")
 		return status == http.StatusBadRequest && strings.Contains(body, "Session ID unknown"), fmt.Sprint(status, body)
 	})
 }
@@ -131,13 +104,13 @@ func TestEngineOfACluster(t *testing.T) {
 // TestOuterHubOfACluster: polls and posts of an Engine.IO session come to hub.listen of any node.
 func TestOuterHubOfACluster(t *testing.T) {
 	t.Parallel()
-	c := startNodesWith(t, 2, "hub: {listen: '127.0.0.1:0'}\n")
-	ask := func(n *node, method, path, body string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.engine.Offices.Addr().String()+path, strings.NewReader(body))
+	c := gatewaytest.StartNodesWith(t, 2, "hub: {listen: '127.0.0.1:0'}\n")
+	ask := func(n *gatewaytest.Node, method, path, body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.Engine.Offices.Addr().String()+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Authorization", "Bearer "+clusterToken)
+		r.Header.Set("Authorization", "Bearer "+gatewaytest.AnnToken)
 		r.Header.Set("Weir-As", "forged")
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
@@ -151,16 +124,16 @@ func TestOuterHubOfACluster(t *testing.T) {
 		return resp.StatusCode, string(answer)
 	}
 	const base = "/socket.io/?EIO=4&transport=polling"
-	status, opened := ask(c.all[0], "GET", base, "")
+	status, opened := ask(c.All[0], "GET", base, "")
 	_, sid, _ := strings.Cut(opened, `"sid":"`)
 	sid, _, ok := strings.Cut(sid, `"`)
 	if status != http.StatusOK || !ok {
 		t.Fatalf("%d %s", status, opened)
 	}
-	if status, body := ask(c.all[1], "POST", base+"&sid="+sid, "40/smcp,"); status != http.StatusOK {
+	if status, body := ask(c.All[1], "POST", base+"&sid="+sid, "40/smcp,"); status != http.StatusOK {
 		t.Fatalf("a post: %d %s", status, body)
 	}
-	if status, body := ask(c.all[1], "GET", base+"&sid="+sid, ""); status != http.StatusOK || !strings.HasPrefix(body, "4") {
+	if status, body := ask(c.All[1], "GET", base+"&sid="+sid, ""); status != http.StatusOK || !strings.HasPrefix(body, "4") {
 		t.Errorf("a poll: %d %s", status, body)
 	}
 }

@@ -7,27 +7,35 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
 )
 
 // TestHandOverOfASession: at a drain the next node of a session knows how often the session has called and what it was
 // offered, and lets through exactly what is left of its quota.
 func TestHandOverOfASession(t *testing.T) {
-	for name, drain := range map[string]func(c *nodes, first *node) (next *node){
-		"drain":       func(c *nodes, first *node) *node { first.node.Drain(); return c.all[1] },
-		"at the node": func(_ *nodes, first *node) *node { first.node.Drain(); return first },
-		"end":         func(c *nodes, first *node) *node { c.stop(first); return c.all[1] },
+	for name, drain := range map[string]func(c *gatewaytest.Nodes, first *gatewaytest.Node) (next *gatewaytest.Node){
+		"drain": func(c *gatewaytest.Nodes, first *gatewaytest.Node) *gatewaytest.Node {
+			first.Node.Drain()
+			return c.All[1]
+		},
+		"at the node": func(_ *gatewaytest.Nodes, first *gatewaytest.Node) *gatewaytest.Node {
+			first.Node.Drain()
+			return first
+		},
+		"end": func(c *gatewaytest.Nodes, first *gatewaytest.Node) *gatewaytest.Node { c.Stop(first); return c.All[1] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startNodesWith(t, 2, "rate_limits: {tool_browse: {max_calls_per_session: 32}}\npolicy: {rules: [{action: deny, tool: sleep, when: \"session.calls < 3\"}]}\n")
-			first := c.all[0]
-			session := c.open(first)
-			if n := first.engine.OpenSessions(); n != 1 {
+			c := gatewaytest.StartNodesWith(t, 2, "rate_limits: {tool_browse: {max_calls_per_session: 32}}\npolicy: {rules: [{action: deny, tool: sleep, when: \"session.calls < 3\"}]}\n")
+			first := c.All[0]
+			session := c.Open(first)
+			if n := first.Engine.OpenSessions(); n != 1 {
 				t.Errorf("the node has %d sessions after a handshake", n)
 			}
-			call := func(n *node, params string) (int, string) {
-				c.call++
-				resp, body := c.postTo(n, session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, c.call, params))
+			call := func(n *gatewaytest.Node, params string) (int, string) {
+				c.Call++
+				resp, body := c.PostTo(n, session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, c.Call, params))
 				return resp.StatusCode, body
 			}
 			_, found := call(first, `{"name":"tool_browse","arguments":{"path":"/up"}}`)
@@ -65,21 +73,21 @@ func TestHandOverOfASession(t *testing.T) {
 // TestClaimsOfADrainingNode: another node has the server that runs once before the process of its node ends.
 func TestClaimsOfADrainingNode(t *testing.T) {
 	t.Parallel()
-	c := scopedNodes(t, 2, "")
+	c := gatewaytest.ScopedNodes(t, 2, "")
 	holder := func() string {
 		inc := ""
-		for doc, err := range c.docs.List(t.Context(), "u.") {
+		for doc, err := range c.Docs.List(t.Context(), "u.") {
 			if err == nil {
 				inc = string(doc.Value)
 			}
 		}
 		return inc
 	}
-	var first, second *node
-	eventually(t, "a node holds the server", func() bool {
-		for i, n := range c.all {
-			if strings.Contains(holder(), n.node.Inc()) {
-				first, second = n, c.all[1-i]
+	var first, second *gatewaytest.Node
+	gatewaytest.Eventually(t, "a node holds the server", func() bool {
+		for i, n := range c.All {
+			if strings.Contains(holder(), n.Node.Inc()) {
+				first, second = n, c.All[1-i]
 			}
 		}
 		return first != nil
@@ -87,12 +95,12 @@ func TestClaimsOfADrainingNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	began := time.Now()
-	first.node.Drain()
-	eventually(t, "the other node holds the server while the first one runs", func() bool { return strings.Contains(holder(), second.node.Inc()) })
+	first.Node.Drain()
+	gatewaytest.Eventually(t, "the other node holds the server while the first one runs", func() bool { return strings.Contains(holder(), second.Node.Inc()) })
 	t.Logf("after %v", time.Since(began))
-	if first.node.Gone(first.node.Inc()) || ctx.Err() != nil {
+	if first.Node.Gone(first.Node.Inc()) || ctx.Err() != nil {
 		t.Error("the first node has ended")
 	}
-	session := c.open(second)
-	c.works(session)
+	session := c.Open(second)
+	c.Works(session)
 }

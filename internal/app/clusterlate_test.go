@@ -1,84 +1,63 @@
 package app_test
 
 import (
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-)
 
-// look gets a path of a node with a token.
-func (c *nodes) look(n *node, path, token string) (int, string) {
-	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, n.front.URL+path, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
-}
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
+)
 
 // TestNodeWithoutItsStore: a node that starts while its store is away serves what needs nothing of the store, with
 // credentials as ever, and says store_unavailable to the rest. When the store comes, it is in the cluster, and what it
 // gave out before is valid.
 func TestNodeWithoutItsStore(t *testing.T) {
 	t.Parallel()
-	c := startNodesWith(t, 0, "rate_limits: {tool_browse: {max_calls_per_minute: 100}}\n")
-	c.programs = ", " + strings.Replace(programConfig(t), "{command", "{scope: cluster, required: true, command", 1)
-	first := c.start("n0")
-	before := c.open(first)
-	echo := regexp.MustCompile(`up:echo#[0-9a-f]+`).FindString(c.calls(first, before, "tool_browse", `{"query":"echo"}`))
-	first.out = true
-	holder := func(n *node) string { return n.engine.Holders()["prog"] }
-	c.late = true
-	late := c.start("n1")
+	c := gatewaytest.StartNodesWith(t, 0, "rate_limits: {tool_browse: {max_calls_per_minute: 100}}\n")
+	c.Programs = ", " + strings.Replace(gatewaytest.ProgramConfig(t), "{command", "{scope: cluster, required: true, command", 1)
+	first := c.Start("n0")
+	before := c.Open(first)
+	echo := regexp.MustCompile(`up:echo#[0-9a-f]+`).FindString(c.Calls(first, before, "tool_browse", `{"query":"echo"}`))
+	first.Out = true
+	holder := func(n *gatewaytest.Node) string { return n.Engine.Holders()["prog"] }
+	c.Late = true
+	late := c.Start("n1")
 	// It has heard of no node that is better off. An operator sees what is wrong, and the node itself.
 	for path, want := range map[string]string{
 		"/readyz":  `{"reason":"this node has just started and the store of its cluster does not answer: [^"]+","status":"degraded"}`,
 		"/healthz": `"status":"degraded".*"store":"this node has just started`, "/metrics": `(?s)weir_cluster_apart 1\n.*weir_cluster_nodes{state="apart"} 1\n`,
 		"/api/v1/cluster": `"self":true,"state":"apart","version":"test".*"config":"[0-9a-f]+".*"warnings":\["n1: this node has just started`,
 	} {
-		if status, body := c.look(late, path, opsToken); status != http.StatusOK || !regexp.MustCompile(want).MatchString(body) {
+		if status, body := c.Look(late, path, gatewaytest.OpsToken); status != http.StatusOK || !regexp.MustCompile(want).MatchString(body) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/stats": http.StatusOK, "/": http.StatusOK} {
-		if status, body := c.look(late, path, clusterToken); status != want {
+		if status, body := c.Look(late, path, gatewaytest.AnnToken); status != want {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if status, body := c.look(late, "/stats", "a-token-of-none-0123456789"); status != http.StatusUnauthorized {
+	if status, body := c.Look(late, "/stats", "a-token-of-none-0123456789"); status != http.StatusUnauthorized {
 		t.Errorf("a wrong token: %d %s", status, body)
 	}
 	// What needs nothing of the store.
-	session := c.open(late)
-	if !strings.HasPrefix(session, "w1."+late.node.Inc()+".") {
+	session := c.Open(late)
+	if !strings.HasPrefix(session, "w1."+late.Node.Inc()+".") {
 		t.Errorf("the id %.20q does not name its node", session)
 	}
 	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool_execute","arguments":{"tool_id":"` + echo + `","args":{"text":"hello"}}}}`
-	serves := func(n *node, session string) {
+	serves := func(n *gatewaytest.Node, session string) {
 		t.Helper()
 		for _, body := range []string{list, call} {
-			if resp, answer := c.postTo(n, session, body); resp.StatusCode != http.StatusOK || !strings.Contains(answer, `"result"`) || strings.Contains(answer, "isError\":true") {
-				t.Errorf("%s at %s: %d %s", body, n.name, resp.StatusCode, answer)
+			if resp, answer := c.PostTo(n, session, body); resp.StatusCode != http.StatusOK || !strings.Contains(answer, `"result"`) || strings.Contains(answer, "isError\":true") {
+				t.Errorf("%s at %s: %d %s", body, n.Name, resp.StatusCode, answer)
 			}
 		}
 	}
 	serves(late, session)
-	if status, body := c.modern(late, "tools/call", "tool_execute", `"name":"tool_execute","arguments":{"tool_id":"`+echo+`","args":{"text":"hello"}},`); status != http.StatusOK || !strings.Contains(body, "hello") {
+	if status, body := c.Modern(late, "tools/call", "tool_execute", `"name":"tool_execute","arguments":{"tool_id":"`+echo+`","args":{"text":"hello"}},`); status != http.StatusOK || !strings.Contains(body, "hello") {
 		t.Errorf("a modern call: %d %s", status, body)
 	}
 	// What needs the store.
@@ -88,43 +67,43 @@ func TestNodeWithoutItsStore(t *testing.T) {
 			t.Errorf("%s: %d %s", what, status, body)
 		}
 	}
-	resp, body := c.postTo(late, before, list)
+	resp, body := c.PostTo(late, before, list)
 	unavailable("a session of another node", resp.StatusCode, body)
 	if resp.Header.Get("Retry-After") != "2" {
 		t.Errorf("Retry-After: %v", resp.Header)
 	}
-	status, body := c.register(late, c.up.URL+"/mcp")
+	status, body := c.Register(late, c.Up.URL+"/mcp")
 	unavailable("a registration", status, body)
-	if !c.browse(late) {
+	if !c.Browse(late) {
 		t.Error("a call with a quota of all nodes passed")
 	}
-	if inc, there := holder(first), first.node.Inc(); inc != there {
+	if inc, there := holder(first), first.Node.Inc(); inc != there {
 		t.Errorf("the server of the cluster is at %q, not at %q", inc, there)
 	}
 	if inc := holder(late); inc != "" {
 		t.Errorf("without a store, the server of the cluster is at %q", inc)
 	}
 
-	inc := late.node.Inc()
-	late.docs.Cut(false)
-	eventually(t, "in the cluster", func() bool {
-		status, body := c.look(late, "/readyz", "")
+	inc := late.Node.Inc()
+	late.Docs.Cut(false)
+	gatewaytest.Eventually(t, "in the cluster", func() bool {
+		status, body := c.Look(late, "/readyz", "")
 		return status == http.StatusOK && strings.Contains(body, `"ok"`)
 	})
-	if late.node.Inc() != inc {
+	if late.Node.Inc() != inc {
 		t.Error("the node has another INC")
 	}
-	first.out = false
+	first.Out = false
 	serves(late, session)
 	serves(first, session)
 	serves(late, before)
-	eventually(t, "a registration", func() bool {
-		status, _ := c.register(late, c.up.URL+"/mcp")
+	gatewaytest.Eventually(t, "a registration", func() bool {
+		status, _ := c.Register(late, c.Up.URL+"/mcp")
 		return status == http.StatusOK
 	})
-	eventually(t, "the holder of the server", func() bool { return holder(late) == first.node.Inc() })
-	eventually(t, "a quota", func() bool { return !c.browse(late) })
-	c.stop(first)
+	gatewaytest.Eventually(t, "the holder of the server", func() bool { return holder(late) == first.Node.Inc() })
+	gatewaytest.Eventually(t, "a quota", func() bool { return !c.Browse(late) })
+	c.Stop(first)
 	serves(late, session)
-	eventually(t, "the server of the node that has ended", func() bool { return holder(late) == inc })
+	gatewaytest.Eventually(t, "the server of the node that has ended", func() bool { return holder(late) == inc })
 }

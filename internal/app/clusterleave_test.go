@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -15,12 +16,12 @@ import (
 // Computers go, which come to another node.
 func TestStreamsOfADrainingNode(t *testing.T) {
 	t.Parallel()
-	c := startNodesWith(t, 2, "hub: {}\n")
-	first, second := c.all[0], c.all[1]
-	session := c.open(second)
-	c.computer(first, "desk")
-	c.reaches(second, session, "desk", "before")
-	old := c.stream(first, "/sse")
+	c := gatewaytest.StartNodesWith(t, 2, "hub: {}\n")
+	first, second := c.All[0], c.All[1]
+	session := c.Open(second)
+	c.Computer(first, "desk")
+	c.Reaches(second, session, "desk", "before")
+	old := c.Stream(first, "/sse")
 	<-old // its path
 	answers := make(chan string, 1)
 	listening := make(chan struct{})
@@ -28,8 +29,8 @@ func TestStreamsOfADrainingNode(t *testing.T) {
 	go func() {
 		defer close(answers)
 		body := `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
-		r, _ := http.NewRequest(http.MethodPost, first.front.URL+"/mcp", strings.NewReader(body)) // the URL is good
-		for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + clusterToken, "Mcp-Protocol-Version": mcp.V20260728, "Mcp-Method": "subscriptions/listen"} {
+		r, _ := http.NewRequest(http.MethodPost, first.Front.URL+"/mcp", strings.NewReader(body)) // the URL is good
+		for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + gatewaytest.AnnToken, "Mcp-Protocol-Version": mcp.V20260728, "Mcp-Method": "subscriptions/listen"} {
 			r.Header.Set(key, value)
 		}
 		resp, err := http.DefaultClient.Do(r)
@@ -56,7 +57,7 @@ func TestStreamsOfADrainingNode(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the subscription does not begin")
 	}
-	first.node.Drain()
+	first.Node.Drain()
 	select {
 	case got := <-answers:
 		if !strings.Contains(got, `"id":7`) || !strings.Contains(got, `"result"`) || !strings.HasSuffix(got, " EOF") {
@@ -75,7 +76,7 @@ func TestStreamsOfADrainingNode(t *testing.T) {
 		}
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if status, _ := c.ask(first, "GET", "/socket.io/?EIO=4&transport=polling", clusterToken, ""); status == http.StatusServiceUnavailable {
+		if status, _ := c.Ask(first, "GET", "/socket.io/?EIO=4&transport=polling", gatewaytest.AnnToken, ""); status == http.StatusServiceUnavailable {
 			break
 		}
 		if time.Now().After(end) {
@@ -83,6 +84,6 @@ func TestStreamsOfADrainingNode(t *testing.T) {
 			break
 		}
 	}
-	c.computer(second, "desk")
-	c.reaches(second, session, "desk", "after")
+	c.Computer(second, "desk")
+	c.Reaches(second, session, "desk", "after")
 }

@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestScopeClusterListens(t *testing.T) {
 	t.Parallel()
 	const uri = "file:///ledger"
-	c := scopedNodes(t, 0, "")
+	c := gatewaytest.ScopedNodes(t, 0, "")
 	server := sdk.NewServer(&sdk.Implementation{Name: "up", Version: "1"}, &sdk.ServerOptions{
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
@@ -28,11 +29,11 @@ func TestScopeClusterListens(t *testing.T) {
 	server.AddResource(&sdk.Resource{Name: "ledger", URI: uri}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, Text: "1"}}}, nil
 	})
-	c.up.Close()
-	c.up = httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
-	t.Cleanup(func() { c.up.CloseClientConnections(); c.up.Close() })
+	c.Up.Close()
+	c.Up = httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(func() { c.Up.CloseClientConnections(); c.Up.Close() })
 	for i := range 3 {
-		c.start(fmt.Sprint("n", i)) // the first one has the server
+		c.Start(fmt.Sprint("n", i)) // the first one has the server
 	}
 	updated := map[string]chan string{}
 	for _, path := range []string{"/mcp", "/mcps/up/mcp"} {
@@ -47,7 +48,7 @@ func TestScopeClusterListens(t *testing.T) {
 			},
 		})
 		cs, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
-			Endpoint: c.all[1].front.URL + path, HTTPClient: &http.Client{Transport: bearing{clusterToken}},
+			Endpoint: c.All[1].Front.URL + path, HTTPClient: &http.Client{Transport: bearing{gatewaytest.AnnToken}},
 		}, &sdk.ClientSessionOptions{ProtocolVersion: mcp.V20251125})
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +64,7 @@ func TestScopeClusterListens(t *testing.T) {
 			for len(heard) > 0 {
 				<-heard // of before
 			}
-			eventually(t, path+": the agent hears of the resource "+when, func() bool { // its stream may begin after the first update
+			gatewaytest.Eventually(t, path+": the agent hears of the resource "+when, func() bool { // its stream may begin after the first update
 				_ = server.ResourceUpdated(context.Background(), &sdk.ResourceUpdatedNotificationParams{URI: uri})
 				select {
 				case got := <-heard:
@@ -75,6 +76,6 @@ func TestScopeClusterListens(t *testing.T) {
 		}
 	}
 	hears("at first")
-	c.stop(c.all[0])
+	c.Stop(c.All[0])
 	hears("from the next holder")
 }

@@ -1,11 +1,8 @@
 package app_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +12,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
 )
 
 // listed is an MCP server with one tool, whose description the test sets.
@@ -80,47 +78,11 @@ func (s *listed) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // listedNodes returns a cluster without nodes, whose nodes have a server s.
-func listedNodes(t *testing.T, more string) (*nodes, *listed) {
+func listedNodes(t *testing.T, more string) (*gatewaytest.Nodes, *listed) {
 	t.Helper()
-	c, s := startNodesWith(t, 0, more), startListed(t, "Counts sheep")
-	c.programs = fmt.Sprintf(", s: {url: %q}", s.URL+"/mcp")
+	c, s := gatewaytest.StartNodesWith(t, 0, more), startListed(t, "Counts sheep")
+	c.Programs = fmt.Sprintf(", s: {url: %q}", s.URL+"/mcp")
 	return c, s
-}
-
-// describes returns the description of the tool in the catalog of a node, "" if it is not there.
-func (n *node) describes() string {
-	for _, e := range n.engine.Catalog.Snapshot().Catalog.Of("s") {
-		if e.RawName == "count" {
-			return e.Description
-		}
-	}
-	return ""
-}
-
-// stored returns a document of the cluster as text.
-func (c *nodes) stored(key string) string {
-	doc, err := c.docs.Get(c.t.Context(), key)
-	if err != nil || doc.Rev == 0 {
-		return ""
-	}
-	r, err := gzip.NewReader(bytes.NewReader(doc.Value))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	text, err := io.ReadAll(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return string(text)
-}
-
-// sees waits until a node describes the tool with a word.
-func (c *nodes) sees(n *node, word string) {
-	c.t.Helper()
-	c.settles(func() (bool, string) {
-		got := n.describes()
-		return strings.Contains(got, word), n.name + ": " + got
-	})
 }
 
 // TestListingsOfACluster: a node that starts has the catalog of the others before a server has listed anything to it,
@@ -129,38 +91,38 @@ func TestListingsOfACluster(t *testing.T) {
 	t.Parallel()
 	c, s := listedNodes(t, "")
 	key := "l." + store.Hash("s")
-	first := c.start("n0")
-	c.sees(first, "sheep")
-	c.settles(func() (bool, string) { text := c.stored(key); return strings.Contains(text, "sheep"), text })
+	first := c.Start("n0")
+	c.Sees(first, "sheep")
+	c.Settles(func() (bool, string) { text := c.Stored(key); return strings.Contains(text, "sheep"), text })
 
 	gate := make(chan struct{})
 	s.hold(gate)
 	s.set("Counts wolves")
-	second := c.start("n1")
-	if got := second.describes(); got != "Counts sheep" {
+	second := c.Start("n1")
+	if got := second.Describes(); got != "Counts sheep" {
 		t.Errorf("before its own listing, the second node has %q", got)
 	}
 	s.hold(nil)
 	close(gate)
-	c.sees(second, "wolves")
+	c.Sees(second, "wolves")
 	began := time.Now()
-	c.sees(first, "wolves") // the server has told it nothing
+	c.Sees(first, "wolves") // the server has told it nothing
 	t.Logf("the first node has it %v after the second", time.Since(began))
-	c.settles(func() (bool, string) { text := c.stored(key); return strings.Contains(text, "wolves"), text })
+	c.Settles(func() (bool, string) { text := c.Stored(key); return strings.Contains(text, "wolves"), text })
 
 	// One with another configuration of the server begins with its own listing.
 	gate = make(chan struct{})
 	s.hold(gate)
-	c.programs = fmt.Sprintf(", s: {url: %q, exclude_tools: [other]}", s.URL+"/mcp")
-	third := c.start("n2")
-	if got := third.describes(); got != "" {
+	c.Programs = fmt.Sprintf(", s: {url: %q, exclude_tools: [other]}", s.URL+"/mcp")
+	third := c.Start("n2")
+	if got := third.Describes(); got != "" {
 		t.Errorf("with another configuration: %q", got)
 	}
 	s.hold(nil)
 	close(gate)
-	c.sees(third, "wolves")
-	for _, word := range []string{clusterToken, s.URL} {
-		if text := c.stored(key); strings.Contains(text, word) {
+	c.Sees(third, "wolves")
+	for _, word := range []string{gatewaytest.AnnToken, s.URL} {
+		if text := c.Stored(key); strings.Contains(text, word) {
 			t.Errorf("the document has %q", word)
 		}
 	}
@@ -171,26 +133,26 @@ func TestListingsOfACluster(t *testing.T) {
 func TestFirstDefinitionsOfACluster(t *testing.T) {
 	t.Parallel()
 	c, s := listedNodes(t, "")
-	changed := func(n *node) {
+	changed := func(n *gatewaytest.Node) {
 		t.Helper()
-		c.settles(func() (bool, string) {
-			changes := n.engine.Catalog.Info(time.Time{}).Changes
+		c.Settles(func() (bool, string) {
+			changes := n.Engine.Catalog.Info(time.Time{}).Changes
 			text, err := json.Marshal(changes)
-			return err == nil && len(changes) == 1 && changes[0].Change == catalog.EntryChanged && strings.Contains(string(text), "sheep") && strings.Contains(string(text), "wolves"), n.name + ": " + string(text)
+			return err == nil && len(changes) == 1 && changes[0].Change == catalog.EntryChanged && strings.Contains(string(text), "sheep") && strings.Contains(string(text), "wolves"), n.Name + ": " + string(text)
 		})
 	}
-	first := c.start("n0")
-	c.sees(first, "sheep")
-	if text := c.stored("f." + store.Hash("s")); !strings.Contains(text, "sheep") {
+	first := c.Start("n0")
+	c.Sees(first, "sheep")
+	if text := c.Stored("f." + store.Hash("s")); !strings.Contains(text, "sheep") {
 		t.Errorf("the first definitions are not kept: %s", text)
 	}
 	s.set("Counts wolves")
-	second := c.start("n1")
+	second := c.Start("n1")
 	changed(second)
 	changed(first)
-	c.stop(first)
-	c.stop(second)
-	changed(c.start("n2"))
+	c.Stop(first)
+	c.Stop(second)
+	changed(c.Start("n2"))
 }
 
 // TestFirstDefinitionsAreOne: of nodes that list at the same time, one has the first definitions for all.
@@ -199,21 +161,21 @@ func TestFirstDefinitionsAreOne(t *testing.T) {
 	c, s := listedNodes(t, "")
 	gate := make(chan struct{})
 	s.hold(gate)
-	var all []*node
+	var all []*gatewaytest.Node
 	for i := range 3 {
-		all = append(all, c.start(fmt.Sprint("n", i)))
+		all = append(all, c.Start(fmt.Sprint("n", i)))
 	}
 	s.hold(nil)
 	close(gate)
 	s.set("Counts wolves")
 	for _, n := range all {
-		c.settles(func() (bool, string) { got := n.describes(); return got != "", n.name + " has no tool" })
+		c.Settles(func() (bool, string) { got := n.Describes(); return got != "", n.Name + " has no tool" })
 	}
-	first := c.stored("f." + store.Hash("s"))
+	first := c.Stored("f." + store.Hash("s"))
 	for _, n := range all {
-		c.settles(func() (bool, string) {
-			text := fmt.Sprintf("%s: %s, %+v, first %s", n.name, n.describes(), n.engine.Catalog.Info(time.Time{}).Changes, first)
-			return len(n.engine.Catalog.Info(time.Time{}).Changes) == map[bool]int{true: 0, false: 1}[strings.Contains(first, n.describes())], text
+		c.Settles(func() (bool, string) {
+			text := fmt.Sprintf("%s: %s, %+v, first %s", n.Name, n.Describes(), n.Engine.Catalog.Info(time.Time{}).Changes, first)
+			return len(n.Engine.Catalog.Info(time.Time{}).Changes) == map[bool]int{true: 0, false: 1}[strings.Contains(first, n.Describes())], text
 		})
 	}
 }
@@ -223,15 +185,15 @@ func TestFirstDefinitionsAreOne(t *testing.T) {
 func TestLockOfANewNode(t *testing.T) {
 	t.Parallel()
 	c, s := listedNodes(t, "trust: hold\n")
-	c.folders = true
-	first := c.start("n0")
-	c.sees(first, "sheep")
+	c.Folders = true
+	first := c.Start("n0")
+	c.Sees(first, "sheep")
 	s.set("Counts wolves")
-	second := c.start("n1")
-	for _, n := range []*node{second, first} {
-		c.settles(func() (bool, string) {
-			got := n.engine.Definitions.Summary("s")
-			return got.Differs == 1 && n.describes() == "", fmt.Sprintf("%s: %+v, %q", n.name, got, n.describes())
+	second := c.Start("n1")
+	for _, n := range []*gatewaytest.Node{second, first} {
+		c.Settles(func() (bool, string) {
+			got := n.Engine.Definitions.Summary("s")
+			return got.Differs == 1 && n.Describes() == "", fmt.Sprintf("%s: %+v, %q", n.Name, got, n.Describes())
 		})
 	}
 }

@@ -4,11 +4,9 @@ package app_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,39 +16,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-mcp/weir/internal/observe"
-	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
-	"github.com/weir-mcp/weir/internal/web/api"
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
 	"github.com/weir-mcp/weir/mcp"
 )
-
-// scopedNodes starts nodes whose server has scope: cluster.
-func scopedNodes(t *testing.T, count int, more string, versions ...string) *nodes {
-	t.Helper()
-	c := startNodesWith(t, 0, more)
-	c.up.Close()
-	c.fake.Close()
-	var err error
-	if c.fake, err = fakemcp.New(fakemcp.Config{Versions: versions}); err != nil {
-		t.Fatal(err)
-	}
-	c.up = httptest.NewServer(c.fake)
-	t.Cleanup(func() { c.fake.Close(); c.up.Close() })
-	c.upAs = ", scope: cluster"
-	for i := range count {
-		c.start(fmt.Sprint("n", i))
-	}
-	return c
-}
-
-// connections counts the connections that gateways have made to the server.
-func (c *nodes) connections() (count int) {
-	for _, event := range c.fake.Events() {
-		if strings.HasPrefix(event, "session session-") {
-			count++
-		}
-	}
-	return count
-}
 
 // bearing adds the token of a client.
 type bearing struct{ token string }
@@ -62,82 +30,40 @@ func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// eventually polls until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: " + what)
-		}
-	}
-}
-
-// holder waits until all nodes name one holder of the server for which ok is true, and returns the holder.
-func (c *nodes) holder(ok func(name string) bool) (name string) {
-	c.t.Helper()
-	eventually(c.t, "all nodes name the holder", func() bool {
-		names := map[string]bool{}
-		for _, n := range c.all {
-			if n.off {
-				continue
-			}
-			r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, n.front.URL+"/api/v1/cluster", nil)
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			r.Header.Set("Authorization", "Bearer "+opsToken)
-			resp, err := http.DefaultClient.Do(r)
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			var status api.ClusterStatus
-			err = json.NewDecoder(resp.Body).Decode(&status)
-			resp.Body.Close()
-			if err != nil || len(status.Servers) != 1 || status.Servers[0].Name != "up" {
-				c.t.Fatalf("%s: %d %v %v", n.name, resp.StatusCode, err, status.Servers)
-			}
-			name = status.Servers[0].Node
-			names[name] = true
-		}
-		return len(names) == 1 && name != "" && ok(name)
-	})
-	return name
-}
-
 // TestScopeCluster: one node of three is connected to a server with scope: cluster, and agents call it at all of them.
 // The next node takes it over when its node ends, at once. All nodes say which one it is.
 func TestScopeCluster(t *testing.T) {
 	t.Parallel()
-	c := scopedNodes(t, 3, "", mcp.V20251125)
+	c := gatewaytest.ScopedNodes(t, 3, "", mcp.V20251125)
 	var sessions []string
 	for _, path := range []string{"/mcp", "/mcps/up/mcp"} {
-		c.path = path
-		for _, n := range c.all {
-			session := c.open(n)
-			c.works(session)
+		c.Path = path
+		for _, n := range c.All {
+			session := c.Open(n)
+			c.Works(session)
 			if path != "/mcp" {
 				sessions = append(sessions, session)
 			}
 		}
 	}
-	if got := c.connections(); got != 1 {
-		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
+	if got := c.Connections(); got != 1 {
+		t.Errorf("%d connections to the server: %v", got, c.Fake.Events())
 	}
-	first := c.holder(func(string) bool { return true })
+	first := c.Holder(func(string) bool { return true })
 	if first != "n0" {
 		t.Errorf("the holder is %s", first)
 	}
-	c.stop(c.all[0])
-	c.holder(func(name string) bool { return name != first })
+	c.Stop(c.All[0])
+	c.Holder(func(name string) bool { return name != first })
 	for _, session := range sessions {
-		c.settles(func() (bool, string) {
-			resp, body := c.post(session, `{"jsonrpc":"2.0","id":7777,"method":"tools/call","params":{"name":"echo","arguments":{"text":"on"}}}`)
+		c.Settles(func() (bool, string) {
+			resp, body := c.Post(session, `{"jsonrpc":"2.0","id":7777,"method":"tools/call","params":{"name":"echo","arguments":{"text":"on"}}}`)
 			return resp.StatusCode == http.StatusOK && strings.Contains(body, `"result"`), body
 		})
-		c.works(session)
+		c.Works(session)
 	}
-	if got := c.connections(); got != 2 {
-		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
+	if got := c.Connections(); got != 2 {
+		t.Errorf("%d connections to the server: %v", got, c.Fake.Events())
 	}
 }
 
@@ -147,7 +73,7 @@ func TestScopeClusterAsks(t *testing.T) {
 	for _, server := range []string{mcp.V20251125, mcp.V20260728} {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
-			c := scopedNodes(t, 2, "", server)
+			c := gatewaytest.ScopedNodes(t, 2, "", server)
 			for _, version := range []string{mcp.V20251125, mcp.V20260728} {
 				asksOf(t, c, version)
 			}
@@ -155,7 +81,7 @@ func TestScopeClusterAsks(t *testing.T) {
 	}
 }
 
-func asksOf(t *testing.T, c *nodes, version string) {
+func asksOf(t *testing.T, c *gatewaytest.Nodes, version string) {
 	progress, changed := make(chan float64, 16), make(chan string, 16)
 	client := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, &sdk.ClientOptions{
 		CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
@@ -168,7 +94,7 @@ func asksOf(t *testing.T, c *nodes, version string) {
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { changed <- "tools" },
 	})
 	cs, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
-		Endpoint: c.all[1].front.URL + "/mcps/up/mcp", HTTPClient: &http.Client{Transport: bearing{clusterToken}},
+		Endpoint: c.All[1].Front.URL + "/mcps/up/mcp", HTTPClient: &http.Client{Transport: bearing{gatewaytest.AnnToken}},
 	}, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +127,7 @@ func asksOf(t *testing.T, c *nodes, version string) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	before := len(c.fake.Events())
+	before := len(c.Fake.Events())
 	failed := make(chan error, 1)
 	go func() {
 		_, err := cs.CallTool(ctx, &sdk.CallToolParams{Name: "sleep", Arguments: map[string]any{"sleep_ms": 30_000}})
@@ -209,18 +135,18 @@ func asksOf(t *testing.T, c *nodes, version string) {
 	}()
 	since := func(prefix string) func() bool {
 		return func() bool {
-			return slices.ContainsFunc(c.fake.Events()[before:], func(e string) bool { return strings.HasPrefix(e, prefix) })
+			return slices.ContainsFunc(c.Fake.Events()[before:], func(e string) bool { return strings.HasPrefix(e, prefix) })
 		}
 	}
-	eventually(t, "the call runs", since("sleeping "))
+	gatewaytest.Eventually(t, "the call runs", since("sleeping "))
 	cancel()
 	if err := <-failed; err == nil {
 		t.Errorf("%s: a cancelled call has a result", version)
 	}
-	eventually(t, "the call is cancelled", func() bool { return since("cancelled ")() || since("disconnected ")() })
+	gatewaytest.Eventually(t, "the call is cancelled", func() bool { return since("cancelled ")() || since("disconnected ")() })
 	if version == mcp.V20251125 {
 		tools := 0
-		eventually(t, "the client is told of changed tools", func() bool { // its stream may begin after the first change
+		gatewaytest.Eventually(t, "the client is told of changed tools", func() bool { // its stream may begin after the first change
 			tools++
 			call("set_tools", map[string]any{"n": tools})
 			select {
@@ -237,16 +163,16 @@ func asksOf(t *testing.T, c *nodes, version string) {
 // would say yes twice.
 func TestScopeClusterApproves(t *testing.T) {
 	t.Parallel()
-	c := scopedNodes(t, 2, "policy: {rules: [{action: require_approval, namespace: up}]}\n", mcp.V20260728)
-	n := c.all[1]
-	c.elicit = regexp.MustCompile(`up:elicit#[0-9a-f]+`).FindString(c.calls(n, c.open(n), "tool_browse", `{"query":"elicit"}`))
+	c := gatewaytest.ScopedNodes(t, 2, "policy: {rules: [{action: require_approval, namespace: up}]}\n", mcp.V20260728)
+	n := c.All[1]
+	c.Elicit = regexp.MustCompile(`up:elicit#[0-9a-f]+`).FindString(c.Calls(n, c.Open(n), "tool_browse", `{"query":"elicit"}`))
 	for _, path := range []string{"/mcps/up/mcp", "/mcp"} {
-		status, asked := c.answers(n, path, clusterToken, "")
+		status, asked := c.Answers(n, path, gatewaytest.AnnToken, "")
 		state := regexp.MustCompile(`"requestState":("[^"]+")`).FindStringSubmatch(asked)
 		if status != http.StatusOK || state == nil || !strings.Contains(asked, "Allow ") {
 			t.Fatalf("%s: %d %s", path, status, asked)
 		}
-		_, body := c.answers(n, path, clusterToken, `,"requestState":`+state[1]+`,"inputResponses":{"approve-1":{"action":"accept","content":{}}}`)
+		_, body := c.Answers(n, path, gatewaytest.AnnToken, `,"requestState":`+state[1]+`,"inputResponses":{"approve-1":{"action":"accept","content":{}}}`)
 		if !strings.Contains(body, "What is your name?") {
 			t.Errorf("%s: after the yes: %s", path, body)
 		}
@@ -257,65 +183,65 @@ func TestScopeClusterApproves(t *testing.T) {
 // alone, also when the node is gone that the agent asked for it.
 func TestScopeClusterTasks(t *testing.T) {
 	t.Parallel()
-	c := startNodesWith(t, 0, "tasks: {wait: 10ms}\npolicy: {rules: [{action: deny, namespace: another}]}\n")
-	c.programs = ", " + strings.Replace(programConfig(t), "{command", "{scope: cluster, command", 1)
+	c := gatewaytest.StartNodesWith(t, 0, "tasks: {wait: 10ms}\npolicy: {rules: [{action: deny, namespace: another}]}\n")
+	c.Programs = ", " + strings.Replace(gatewaytest.ProgramConfig(t), "{command", "{scope: cluster, command", 1)
 	for i := range 3 {
-		c.start(fmt.Sprint("n", i)) // the first one has the server
+		c.Start(fmt.Sprint("n", i)) // the first one has the server
 	}
-	tool := regexp.MustCompile(`prog:slow#[0-9a-f]+`).FindString(c.calls(c.all[0], c.open(c.all[0]), "tool_browse", `{"query":"works slowly"}`))
+	tool := regexp.MustCompile(`prog:slow#[0-9a-f]+`).FindString(c.Calls(c.All[0], c.Open(c.All[0]), "tool_browse", `{"query":"works slowly"}`))
 	const direct, whole = "/mcps/prog/mcp", "/mcp"
-	makes := func(n *node, path string) string {
+	makes := func(n *gatewaytest.Node, path string) string {
 		t.Helper()
 		name, call, id := "slow", `"name":"slow","arguments":{},`, `t-[0-9-]+`
 		if path == whole {
 			name, call, id = "tool_execute", `"name":"tool_execute","arguments":{"tool_id":"`+tool+`","args":{}},`, `task_[a-z0-9]+`
 		}
-		c.path = path
-		made := c.agent(n, clusterToken, "tools/call", name, call)
+		c.Path = path
+		made := c.Agent(n, gatewaytest.AnnToken, "tools/call", name, call)
 		found := regexp.MustCompile(id).FindString(made)
 		if found == "" {
 			t.Fatal(made)
 		}
 		return found
 	}
-	reads := func(n *node, path, token, id string) string {
+	reads := func(n *gatewaytest.Node, path, token, id string) string {
 		t.Helper()
-		c.path = path
+		c.Path = path
 		if path == whole {
-			return c.agent(n, token, "tools/call", "tool_view", `"name":"tool_view","arguments":{"handle":"`+id+`","selector":{"type":"head"}},`)
+			return c.Agent(n, token, "tools/call", "tool_view", `"name":"tool_view","arguments":{"handle":"`+id+`","selector":{"type":"head"}},`)
 		}
-		return c.agent(n, token, "tasks/get", id, `"taskId":"`+id+`",`)
+		return c.Agent(n, token, "tasks/get", id, `"taskId":"`+id+`",`)
 	}
 	runs := func(got string) bool {
 		return strings.Contains(got, `"working"`) || strings.Contains(got, "still running")
 	}
 	var last map[string]string
-	for _, maker := range c.all[:2] {
+	for _, maker := range c.All[:2] {
 		last = map[string]string{}
 		for _, path := range []string{direct, whole} {
 			id := makes(maker, path)
 			last[path] = id
-			for _, n := range c.all {
-				if got := reads(n, path, clusterToken, id); !runs(got) {
-					t.Errorf("%s: a task of %s at %s: %s", path, maker.name, n.name, got)
+			for _, n := range c.All {
+				if got := reads(n, path, gatewaytest.AnnToken, id); !runs(got) {
+					t.Errorf("%s: a task of %s at %s: %s", path, maker.Name, n.Name, got)
 				}
-				if got := reads(n, path, otherToken, id); runs(got) || !strings.Contains(got, "no such task") && !strings.Contains(got, "no task has the handle") {
-					t.Errorf("%s: another principal at %s: %s", path, n.name, got)
+				if got := reads(n, path, gatewaytest.BobToken, id); runs(got) || !strings.Contains(got, "no such task") && !strings.Contains(got, "no task has the handle") {
+					t.Errorf("%s: another principal at %s: %s", path, n.Name, got)
 				}
 			}
 		}
 	}
-	c.kill(c.all[1])
+	c.Kill(c.All[1])
 	for path, id := range last {
-		c.settles(func() (bool, string) {
-			got := reads(c.all[2], path, clusterToken, id)
+		c.Settles(func() (bool, string) {
+			got := reads(c.All[2], path, gatewaytest.AnnToken, id)
 			return runs(got), got
 		})
 	}
-	c.stop(c.all[0]) // the program of the next holder does not know the tasks
+	c.Stop(c.All[0]) // the program of the next holder does not know the tasks
 	for path, id := range last {
-		c.settles(func() (bool, string) {
-			got := reads(c.all[2], path, clusterToken, id)
+		c.Settles(func() (bool, string) {
+			got := reads(c.All[2], path, gatewaytest.AnnToken, id)
 			return !runs(got) && (strings.Contains(got, "no such thing here") || strings.Contains(got, "no such task")), got
 		})
 	}
@@ -325,14 +251,14 @@ func TestScopeClusterTasks(t *testing.T) {
 // still runs, has one holder.
 func TestScopeClusterAgain(t *testing.T) {
 	t.Parallel()
-	c := scopedNodes(t, 2, "", mcp.V20251125)
-	c.path = "/mcps/up/mcp"
-	n := c.all[0]
-	session := c.open(n)
+	c := gatewaytest.ScopedNodes(t, 2, "", mcp.V20251125)
+	c.Path = "/mcps/up/mcp"
+	n := c.All[0]
+	session := c.Open(n)
 	called := make(chan string, 1)
 	go func() {
-		r, _ := http.NewRequest(http.MethodPost, n.front.URL+c.path, strings.NewReader(`{"jsonrpc":"2.0","id":9001,"method":"tools/call","params":{"name":"sleep","arguments":{"sleep_ms":1500}}}`)) // the URL is good
-		for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + clusterToken, "Mcp-Session-Id": session} {
+		r, _ := http.NewRequest(http.MethodPost, n.Front.URL+c.Path, strings.NewReader(`{"jsonrpc":"2.0","id":9001,"method":"tools/call","params":{"name":"sleep","arguments":{"sleep_ms":1500}}}`)) // the URL is good
+		for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + gatewaytest.AnnToken, "Mcp-Session-Id": session} {
 			r.Header.Set(key, value)
 		}
 		resp, err := http.DefaultClient.Do(r)
@@ -343,19 +269,19 @@ func TestScopeClusterAgain(t *testing.T) {
 		resp.Body.Close()
 		called <- ""
 	}()
-	eventually(t, "the call runs", func() bool {
-		return slices.ContainsFunc(c.fake.Events(), func(e string) bool { return strings.HasPrefix(e, "sleeping ") })
+	gatewaytest.Eventually(t, "the call runs", func() bool {
+		return slices.ContainsFunc(c.Fake.Events(), func(e string) bool { return strings.HasPrefix(e, "sleeping ") })
 	})
-	with, without := n.engine.Config(), *n.engine.Config()
+	with, without := n.Engine.Config(), *n.Engine.Config()
 	without.Servers = nil
-	n.engine.Reload(&without, n.server, observe.NewLog(io.Discard, &without))
-	n.engine.Reload(with, n.server, observe.NewLog(io.Discard, with))
+	n.Engine.Reload(&without, n.Server, observe.NewLog(io.Discard, &without))
+	n.Engine.Reload(with, n.Server, observe.NewLog(io.Discard, with))
 	if err := <-called; err != "" {
 		t.Fatal(err)
 	}
-	eventually(t, "a gateway has the server again", func() bool { return c.connections() > 1 })
+	gatewaytest.Eventually(t, "a gateway has the server again", func() bool { return c.Connections() > 1 })
 	time.Sleep(1500 * time.Millisecond) // in which a second one would take it
-	if got := c.connections(); got != 2 {
-		t.Errorf("%d connections to the server: %v", got, c.fake.Events())
+	if got := c.Connections(); got != 2 {
+		t.Errorf("%d connections to the server: %v", got, c.Fake.Events())
 	}
 }

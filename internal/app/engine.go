@@ -10,19 +10,17 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/cluster/peerlink"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/dataplane"
 	"github.com/weir-mcp/weir/internal/identity"
-	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/limit/work"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/metatool/ranking"
@@ -37,10 +35,15 @@ import (
 	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/policy/definitions"
 	"github.com/weir-mcp/weir/internal/signin/vault"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
+	"github.com/weir-mcp/weir/internal/tasks"
 	"github.com/weir-mcp/weir/internal/text/redact"
 	"github.com/weir-mcp/weir/internal/upstream"
+	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 	"github.com/weir-mcp/weir/internal/upstream/credentials"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/mcp/streamable"
+	"github.com/weir-mcp/weir/s2sp/plane"
 )
 
 // An Engine is a gateway without a transport: the upstreams, their catalog and the result store.
@@ -55,24 +58,21 @@ type Engine struct {
 	Version  string
 	Instance string // identifies this run of the gateway
 	Started  time.Time
-	Memory   *memory.Pool    // accounts for the bytes of messages
-	Results  *artifact.Local // stores results that were held back
+	Data     *dataplane.Data // the way of results past the model
 	Turns    *work.Turns     // limits computations for agents and the console
 	History  history.Book    // the most recent events
 	Metrics  *metrics.Metrics
 	Trace    *trace.Tracer   // follows operations; sends spans if the configuration says where
-	Plane    *Plane          // serves tables to other servers
 	Offices  *office.Offices // nil in a shell command, or if no hub is configured
 	Operator *Operator
 	Catalog  *Catalog
 	Agents   *Agents
 	Views    *Views
 	Usage    *observe.Usage
-	Kept     *KeptResults
 	Reloads  Reloads // tells of changed configurations
 	SignIns  *credentials.SignIns
 	Auditor  *trail.Auditor // tells the audit log, if there is one
-	Store    *Store
+	Store    *nodestore.Store
 	// Definitions compares what servers offer with weir.lock.
 	Definitions *definitions.Lock
 
@@ -81,7 +81,6 @@ type Engine struct {
 	config  atomic.Pointer[config.Config]
 	secrets *policy.Secrets
 	manager *upstream.Manager
-	bodies  *bodies         // sync result bodies that wait at /mcps/NAME/mcp
 	state   *metatool.State // quotas and session history; survives a reload
 	// Sessions counts the sessions of HTTP endpoints.
 	Sessions   *observe.SessionCount
@@ -100,10 +99,10 @@ type Options struct {
 	Version string
 	Logger  *slog.Logger
 	// Environ is the environment of this process. Server programs inherit only a small part of it:
-	// see InheritedNames.
+	// see lineage.InheritedNames.
 	Environ []string
 	// Lineage tells server programs which weir processes started them.
-	Lineage Lineage
+	Lineage lineage.Lineage
 	// RedactResults removes secrets from results even if the configuration does not ask for it.
 	RedactResults bool
 	// Events receives one line per event; nil discards events. The Engine closes it.
@@ -111,7 +110,7 @@ type Options struct {
 	// Audit is the audit log; nil is none. The Engine closes it.
 	Audit *audit.Log
 	// Store keeps what outlasts a request; nil is a store in memory. The Engine closes it.
-	Store *Store
+	Store *nodestore.Store
 	// Credentials keeps the tokens of sign-ins at servers; nil keeps them as long as the Engine.
 	Credentials vault.Store
 	// Tokens gets the tokens of sign-ins while they are in use, to remove them from texts; see
@@ -133,7 +132,7 @@ const startsAtOnce = 12
 // Engine. An error of type *SetupError says what the operator must change.
 func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 	if o.Store == nil {
-		o.Store = memoryStore(o.Logger)
+		o.Store = nodestore.Memory(o.Logger)
 	}
 	e, err := build(c, o)
 	if err != nil {
@@ -163,41 +162,52 @@ func New(ctx context.Context, c *config.Config, o Options) (*Engine, error) {
 // build returns an engine without starting anything.
 func build(c *config.Config, o Options) (*Engine, error) {
 	log := o.Logger
-	held, err := openStores(c, o.Store, log)
+	secrets := policy.NewSecrets(c, o.Tokens)
+	state, kept, err := restore(o.Store, log)
 	if err != nil {
 		return nil, err
 	}
-	secrets := policy.NewSecrets(c, o.Tokens)
-	searches, err := ranking.New(c, o.Store.documents(), func(s string) string { return secrets.Redactor().Redact(s) }, log)
-	if err != nil {
-		return nil, errors.Join(err, held.close())
-	}
-	state, kept, err := o.Store.restore(log)
-	if err != nil {
-		return nil, errors.Join(err, held.close())
-	}
 	e := &Engine{
-		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Memory: held.pool, Results: held.store, Turns: work.NewTurns(0),
-		Store: o.Store, Sessions: observe.NewSessionCount(log), opts: o, log: log, secrets: secrets, ranking: searches, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: o.Store.states(), Logger: log}),
+		Version: o.Version, Instance: rand.Text(), Started: time.Now(), Turns: work.NewTurns(0), Store: o.Store, Sessions: observe.NewSessionCount(log),
+		opts: o, log: log, secrets: secrets, state: state, rounds: bridge.NewRounds(bridge.Options{Nodes: states(o.Store), Logger: log}),
 	}
 	e.config.Store(c)
 	redactResults := func() bool { return e.config.Load().Artifacts.Redact || o.RedactResults }
-	offices := func() *office.Offices { return e.Offices }
-	e.Catalog = &Catalog{firsts: newFirstListings(), owners: newOwners(c, log), state: state, config: e.config.Load, offices: offices, clean: secrets.Clean, log: log}
 	judge := policy.NewJudge(policy.JudgeNeeds{
 		Server:    func(name string) (*upstream.Upstream, bool) { return e.manager.Upstream(name) },
 		Computers: func(name string) iter.Seq2[string, string] { return e.Offices.Servers(name) },
 	})
+	redact := func(raw []byte) []byte { return secrets.Redactor().Results(raw) }
+	e.Auditor = trail.New(o.Audit, c, trail.Needs{Redact: redact, Server: judge.ServerOf, Catalog: func(ctx context.Context) *catalog.Catalog { return e.Views.whole(ctx).Catalog }})
+	e.Data, err = dataplane.Open(c, dataplane.Needs{
+		Log: log, Config: e.config.Load, Store: o.Store, Redactor: secrets.Redactor, Redacts: redactResults, Audited: e.Auditor.Fetches,
+		Agents: func() []plane.Peer { return e.Agents.servers() }, AgentURL: func(name string) string { return e.Agents.urlOf(name) }, TakeBody: state.TakeBody,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := e.connect(c, judge, kept, redactResults); err != nil {
+		return nil, errors.Join(err, e.Data.Close())
+	}
+	return e, nil
+}
+
+// connect makes the parts that stand on Data, and connects them.
+func (e *Engine) connect(c *config.Config, judge *policy.Judge, kept *registry.Kept, redactResults func() bool) (err error) {
+	o, log, secrets, state := &e.opts, e.log, e.secrets, e.state
+	if e.ranking, err = ranking.New(c, o.Store.Documents(), func(s string) string { return secrets.Redactor().Redact(s) }, log); err != nil {
+		return err
+	}
+	searches := e.ranking
+	offices := func() *office.Offices { return e.Offices }
+	e.Catalog = &Catalog{firsts: newFirstListings(), owners: newOwners(c, log), state: state, config: e.config.Load, offices: offices, clean: secrets.Clean, log: log}
 	e.Views = &Views{catalog: e.Catalog, judge: judge, config: e.config.Load, health: e.Health, redact: func() func([]byte) []byte {
 		if redactResults() {
 			return e.secrets.Redactor().Results
 		}
 		return func(raw []byte) []byte { return raw }
 	}}
-	redact := func(raw []byte) []byte { return secrets.Redactor().Results(raw) }
-	e.Auditor = trail.New(o.Audit, c, trail.Needs{Redact: redact, Server: judge.ServerOf, Catalog: func(ctx context.Context) *catalog.Catalog { return e.Views.whole(ctx).Catalog }})
-	e.Usage = &observe.Usage{State: state, Node: e.Store.node, All: e.Views.SeesAll, Log: log}
-	e.Kept = &KeptResults{store: held.store, redactor: e.secrets.Redactor, redacts: redactResults, memory: held.pool, log: log}
+	e.Usage = &observe.Usage{State: state, Node: e.Store.Node(), All: e.Views.SeesAll, Log: log}
 	e.Trace = trace.New(trace.Options{
 		Version: e.Version, Instance: e.Instance, Logger: log, Redact: secrets.Clean,
 		Observe: func(o trace.Operation) { e.Metrics.Operated(o.Client, o.Method, o.ErrorType, o.Took) },
@@ -214,7 +224,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 		},
 	})
 	if e.Catalog.listings, err = newListings(e); err != nil {
-		return nil, errors.Join(err, held.close())
+		return err
 	}
 	e.Definitions = definitions.New(c, definitions.Needs{
 		Log: log, Config: e.config.Load, Servers: func() *upstream.Manager { return e.manager }, Sink: e.Catalog.live, First: e.Catalog.listings.agreed,
@@ -222,35 +232,32 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	})
 	e.Operator = newOperator(e)
 	if e.Agents, err = newAgents(e, c, kept); err != nil {
-		return nil, errors.Join(err, held.close())
+		return err
 	}
 	e.SignIns = credentials.New(credentials.Audited(o.Credentials, o.Audit), e.config.Load, e.secrets.Tokens().Add, log)
-	e.places = newPlaces(o.Store.node, o.Store.docs, log)
+	e.places = newPlaces(o.Store.Node(), o.Store.Docs(), log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
 			return e.SignIns.Over(e.Agents.transport)(name, of, base)
-		}, Way: func(server *config.Server) http.RoundTripper { return e.Agents.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: e.Catalog.listings, Observer: e.Metrics, Trace: e.Trace,
+		}, Way: func(server *config.Server) http.RoundTripper { return e.Agents.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: lineage.Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: e.Catalog.listings, Observer: e.Metrics, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
-		Conceal:      e.secrets.Listing, Judge: e.Definitions.Judge, States: bridge.NewMarks(o.Store.states()), Places: e.places.forManager(),
-		Redact: e.secrets.Clean, Hold: e.secrets.Tokens().Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: held.pool, Starting: startsAtOnce,
+		Conceal:      e.secrets.Listing, Judge: e.Definitions.Judge, States: bridge.NewMarks(states(o.Store)), Places: e.places.forManager(),
+		Redact: e.secrets.Clean, Hold: e.secrets.Tokens().Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: e.Data.Memory, Starting: startsAtOnce,
 	})
 	for _, needs := range []**upstream.Manager{&e.Catalog.manager, &e.Views.manager, &e.Operator.manager, &e.Agents.manager} {
 		*needs = e.manager // which was made of them
 	}
 	e.Agents.scoped = newScoped(e)
 	e.places.serve(e)
-	e.Plane = newPlane(held, e.Auditor.Fetches, e.Agents, e.config.Load, log)
-	e.bodies = newBodies(e.config.Load, state, distantBodies(e.Store.node))
-	e.nodeRoutes = peerlink.Routes{
-		{Path: peerArtifacts, Serve: e.Kept.lend}, e.Operator.Elsewhere.Route(), e.Usage.Route(),
-		{Path: peerDispatched, Serve: e.bodies.give}, {Path: peerTasks, Serve: e.Catalog.answerTask}, {Path: peerServers, Serve: e.Agents.scoped.serveNode},
-		{Path: peerPrograms, Serve: e.places.serveNode},
-	}
-	e.hooks = policy.NewHooks(Inherited(o.Environ), redact, log)
+	e.nodeRoutes = append(e.Data.Routes(),
+		e.Operator.Elsewhere.Route(), e.Usage.Route(), peerlink.Route{Path: tasks.PeerPath, Serve: tasks.Answer(e.Catalog.taskPeer)},
+		peerlink.Route{Path: peerServers, Serve: e.Agents.scoped.serveNode}, peerlink.Route{Path: peerPrograms, Serve: e.places.serveNode},
+	)
+	e.hooks = policy.NewHooks(lineage.Inherited(o.Environ), func(raw []byte) []byte { return secrets.Redactor().Results(raw) }, log)
 	e.programs = newPrograms(e, c, log)
 	e.parts = e.table()
-	return e, nil
+	return nil
 }
 
 // start starts the upstreams and the background work.
@@ -286,8 +293,8 @@ func (e *Engine) sendSpans(c *config.Config) {
 // officeNeeds returns what the offices stand on.
 func (e *Engine) officeNeeds() office.Needs {
 	return office.Needs{
-		Version: e.Version, Log: e.log, Config: e.config.Load, Memory: e.Memory, Trace: e.Trace, Servers: e.manager, Names: &e.Catalog.owners.ledger, Claim: e.Catalog.owners.computer,
-		Node: e.Store.node, Docs: e.Store.docs, Shared: e.Store.offices,
+		Version: e.Version, Log: e.log, Config: e.config.Load, Memory: e.Data.Memory, Trace: e.Trace, Servers: e.manager, Names: &e.Catalog.owners.ledger, Claim: e.Catalog.owners.computer,
+		Node: e.Store.Node(), Store: e.Store, Docs: e.Store.Docs(), Cluster: e.Store.Cluster(),
 	}
 }
 
@@ -427,28 +434,4 @@ func threshold(chars int) int {
 		return -1
 	}
 	return chars
-}
-
-// inheritedNames are the environment variables that server programs inherit: what they need to find
-// programs, files, proxies and certificates. All other variables, tokens above all, reach a server
-// only if its configuration names them. A trailing * matches any suffix.
-var inheritedNames = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ", "TMPDIR", "TMP", "TEMP", "XDG_*",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
-	"SystemRoot", "SYSTEMROOT", "SystemDrive", "COMSPEC", "PATHEXT", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "ProgramFiles", "PROGRAMDATA",
-}
-
-// InheritedNames returns a copy of the list, for documents.
-func InheritedNames() []string { return slices.Clone(inheritedNames) }
-
-// Inherited returns the variables of environ that server programs inherit.
-func Inherited(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
-		name, _, _ := strings.Cut(pair, "=")
-		return !slices.ContainsFunc(inheritedNames, func(known string) bool {
-			prefix, many := strings.CutSuffix(known, "*")
-			return name == known || many && strings.HasPrefix(name, prefix)
-		})
-	})
 }

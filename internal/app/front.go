@@ -87,7 +87,7 @@ func (a asking) Serve(ctx context.Context, r *mcp.Request) (json.RawMessage, err
 func (e *Engine) gatewayOptions(c *config.Config) metatool.Options {
 	mode, _ := metatool.ParseMode(string(c.Mode)) // the configuration has checked it
 	opts := metatool.Options{
-		Upstreams: e.Catalog, Artifacts: e.Results, Tables: e.Plane.options(c), State: e.state, Turns: e.Turns, Memory: e.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
+		Upstreams: e.Catalog, Artifacts: e.Data.Results, Tables: e.Data.Plane.Options(c), State: e.state, Turns: e.Turns, Memory: e.Data.Memory, CallTimeout: callTimeout(e.manager), Logger: e.log,
 		Caller: callerNow, Configured: configured(e.config.Load, e.manager),
 		Redactor: e.secrets.Redactor(), RedactResults: c.Artifacts.Redact || e.opts.RedactResults, OnEvent: e.Catalog.tell, Audit: e.Auditor.Calls(), Mode: mode, AutoTokens: c.AutoTokens,
 		Firewall:      result.Firewall{ThresholdChars: threshold(c.Firewall.ThresholdChars)},
@@ -102,7 +102,7 @@ func (e *Engine) gatewayOptions(c *config.Config) metatool.Options {
 	opts.Screen = definitions.ScreenOf(c)
 	opts.Leaks, opts.Hooks = policy.Leaks(c, e.secrets.Tokens()), e.hooks.Configure(c)
 	opts.Operators.Room = e.Operator.Approvals
-	opts.Cache.Room = e.Memory.Account("cache")
+	opts.Cache.Room = e.Data.Memory.Account("cache")
 	if c.Browse.Format == config.BrowseJSON {
 		opts.Format = result.FormatJSON
 	}

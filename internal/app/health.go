@@ -2,16 +2,17 @@ package app
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/policy/definitions"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
@@ -85,7 +86,7 @@ func (e *Engine) Health() *Health {
 		}
 	}
 	h.Hub = e.Offices.Health()
-	if h.Store = StoreTrouble(e.Store.node); h.Store != "" {
+	if h.Store = nodestore.Trouble(e.Store.Node()); h.Store != "" {
 		h.Status = StatusDegraded
 	}
 	for _, s := range e.manager.Status() {
@@ -93,22 +94,6 @@ func (e *Engine) Health() *Health {
 		h.complete(e.Definitions, s.Name)
 	}
 	return h
-}
-
-// StoreTrouble says why the store of a cluster is of no use to a node, and what operators do; "" if the store answers. Strangers
-// may read it, so only the log has the cause.
-func StoreTrouble(n *cluster.Node) string {
-	joined, refused := cluster.Joined(n)
-	silence := cluster.Silence(n)
-	switch {
-	case refused != nil:
-		return "the nodes of the cluster run another version, which does not understand this one: operators find both in the log"
-	case !joined:
-		return "this node has just started and the store of its cluster does not answer: operators find the cause in the log, and look at the NATS servers of the key store"
-	case silence > 0 || cluster.Apart(n):
-		return fmt.Sprintf("the store of the cluster has not acknowledged this node for %v: operators find the cause in the log, and look at the NATS servers of the key store", silence.Round(time.Second))
-	}
-	return ""
 }
 
 // add adds an upstream. An upstream that restarts after a failure keeps the reason of that failure,
@@ -145,4 +130,18 @@ func (h *Health) List() []UpstreamHealth {
 	}
 	slices.SortFunc(list, func(a, b UpstreamHealth) int { return cmp.Compare(a.Name, b.Name) })
 	return list
+}
+
+// complete adds to the state of a server what the lock says of it.
+func (h *Health) complete(d *definitions.Lock, server string) {
+	s, u := d.Summary(server), h.Upstreams[server]
+	u.Differs, u.Held = s.Differs, s.Held
+	if s.Note != "" && (u.Note == "" || s.Refused) {
+		u.Note = s.Note
+	}
+	if s.Refused && u.Error == "" {
+		u.State = lockfile.StateRefused
+		h.Status = StatusDegraded
+	}
+	h.Upstreams[server] = u
 }

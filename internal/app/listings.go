@@ -26,7 +26,7 @@ const (
 	listingTTL   = 24 * time.Hour
 	listingAgain = 8 * time.Hour
 	// listingWait is how long entries of an earlier process stay if their server does not come up, as
-	// those of a server that is down.
+	// the entries of a server that is down do.
 	listingWait = 5 * time.Minute
 	// maxFirsts bounds the servers whose first definitions are kept.
 	maxFirsts = 1024
@@ -66,11 +66,11 @@ var _ upstream.Sink = (*listings)(nil)
 // newListings returns the listings of an engine, with the first definitions that the store has.
 func newListings(e *Engine) (*listings, error) {
 	k := &listings{
-		e: e, docs: e.Store.docs, key: e.Store.Key().Secret("listings"), pen: newPen(e.Store.docs, e.log), end: func() {},
+		e: e, docs: e.Store.Docs(), key: e.Store.Key().Secret("listings"), pen: newPen(e.Store.Docs(), e.log), end: func() {},
 		listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{},
 	}
 	k.shared = newNodeListings(k)
-	k.pen.large = func() { e.Store.unshared.Add(1) }
+	k.pen.large = e.Store.CountUnshared
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
 	if err := e.Catalog.recent.restore(ctx, k.docs); err != nil && !errors.Is(err, store.ErrUnavailable) {
@@ -102,7 +102,8 @@ func (k *listings) catalogOf(l primitive.Listing) *catalog.Catalog {
 	return c
 }
 
-// fingerprint returns a hash of the configuration of a server: that of all nodes, if the server is at another one.
+// fingerprint returns a hash of the configuration of a server; for a server on another node, of the configuration that
+// all nodes share.
 func (k *listings) fingerprint(s *config.Server) string {
 	if s.Scope == mcpserver.ScopeCluster {
 		if configured, ok := k.e.config.Load().Server(s.Name); ok {
@@ -340,7 +341,7 @@ func (r *recentChanges) restore(ctx context.Context, docs store.Docs) error {
 	}
 	text, err := unzip(doc.Value)
 	if err == nil {
-		_ = json.Unmarshal(text, &r.all) // those of another version are forgotten
+		_ = json.Unmarshal(text, &r.all) // changes of another version are forgotten
 	}
 	return nil
 }

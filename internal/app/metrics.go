@@ -17,7 +17,7 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 		Uncounted: func() int64 { return e.state.Stats("").Total.Uncounted },
 		Sessions:  e.state.Sessions, HTTPSessions: e.Sessions.Figures,
 		Artifacts: func() (count int, bytes int64) {
-			u := e.Results.UsageOfAll()
+			u := e.Data.Results.UsageOfAll()
 			return u.Count, u.Bytes
 		},
 		Upstreams: func() map[string]metrics.UpstreamFigures {
@@ -28,11 +28,11 @@ func (e *Engine) observe(events *telemetry.EventLog) {
 			return figures
 		},
 		Tools: func() int { return e.Catalog.Snapshot().Catalog.Kinds()[primitive.KindTool] },
-		Spans: e.Trace.Spans, Cluster: e.Store.clusterFigures(), Stream: e.Store.streamFigures(),
+		Spans: e.Trace.Spans, Cluster: e.Store.Figures(), Stream: e.Store.StreamFigures(),
 	})
 	var write func(telemetry.Event)
 	if events != nil {
 		write = events.Write
 	}
-	e.Catalog.tell = telemetry.Fan(write, e.Store.sink(), e.Metrics.Observe, e.History.Observe, e.Auditor.Event)
+	e.Catalog.tell = telemetry.Fan(write, e.Store.Sink(), e.Metrics.Observe, e.History.Observe, e.Auditor.Event)
 }

@@ -32,7 +32,7 @@ type Operator struct {
 func newOperator(e *Engine) *Operator {
 	o := &Operator{Key: e.opts.OperatorKey, Log: serverlog.New(serverlog.Options{Redact: e.secrets.Clean}), config: e.config.Load, definitions: e.Definitions, reloads: &e.Reloads}
 	o.Approvals = approval.New(approval.Options{Open: o.possible, Logger: e.log})
-	o.Elsewhere = policy.NewRemoteApprovals(e.Store.node, o.Approvals, e.log)
+	o.Elsewhere = policy.NewRemoteApprovals(e.Store.Node(), o.Approvals, e.log)
 	return o
 }
 

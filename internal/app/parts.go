@@ -21,8 +21,7 @@ func (e *Engine) table() part.Table {
 			return []any{c.Log.Level, c.Log.Unredacted}, c.Log.Format
 		}}}},
 		{Name: "results", Keys: slices.Concat(part.AtRestart("limits"), []part.Key{artifactsKey}), Close: func(context.Context) {
-			e.Memory.Close()
-			if err := e.Results.Close(); err != nil {
+			if err := e.Data.Close(); err != nil {
 				e.log.Warn("the store of results could not be closed", "err", err)
 			}
 		}},
@@ -39,8 +38,8 @@ func (e *Engine) table() part.Table {
 			return func() { e.use(r.Next) }, nil
 		}},
 		{Name: "sessions", Close: func(ctx context.Context) { e.state.Close(ctx) }},
-		{Name: "bodies", Close: func(context.Context) { e.bodies.close() }},
-		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { e.Plane.close() }},
+		{Name: "bodies", Close: func(context.Context) { e.Data.Bodies.Close() }},
+		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { e.Data.Plane.Close() }},
 		{Name: "calls", Keys: callKeys, Close: func(context.Context) { e.hooks.Close() }},
 		{Name: "programs", Keys: []part.Key{programsKey}, Close: func(ctx context.Context) { e.programs.close(ctx) }},
 		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { e.ranking.Close() }},

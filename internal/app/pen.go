@@ -12,7 +12,7 @@ import (
 )
 
 // pen writes documents in the background, compressed: the newest value of each key. What is written
-// may be lost with the process; it is for documents that are made anew.
+// may be lost with the process; it is for documents that are made again.
 type pen struct {
 	docs  store.Docs
 	log   *slog.Logger
@@ -146,7 +146,7 @@ func zip(data []byte, label string) ([]byte, error) {
 
 // labelOf returns the label of a compressed document, "" if there is none.
 func labelOf(data []byte) string {
-	r, err := gzip.NewReader(bytes.NewReader(data)) // reads the header alone
+	r, err := gzip.NewReader(bytes.NewReader(data)) // reads only the header
 	if err != nil {
 		return ""
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// peerPrograms is where other nodes reach the programs that this one has for principals, over the peer link
-// alone.
+// peerPrograms is where other nodes reach the programs that this one has for principals, only over the
+// peer link.
 const peerPrograms = "/peer/v1/programs/"
 
 const (
@@ -76,11 +76,11 @@ func (p *programPlaces) forManager() upstream.Places {
 	return p
 }
 
-// serve begins to serve other nodes. The manager of the engine is set.
+// serve starts to serve other nodes. The manager of the engine is set.
 func (p *programPlaces) serve(e *Engine) {
 	find, names := passthrough.FromManager(e.manager)
 	p.inner = passthrough.New(passthrough.Options{
-		Find: find, Names: names, Principals: true, Memory: e.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
+		Find: find, Names: names, Principals: true, Memory: e.Data.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
 	})
 	p.work.Go(p.sweep)
 }
@@ -226,7 +226,7 @@ func (p *programPlaces) sweep() {
 			}
 			inc := cluster.OwnerIn(doc.Value)
 			if strings.Count(doc.Key, ".") != 2 || inc == "" {
-				continue // that of a server for all
+				continue // a claim of a server for all principals
 			}
 			if _, err := cluster.Owner(p.closing, p.node, inc); errors.Is(err, cluster.ErrGone) {
 				_ = p.docs.Delete(p.closing, doc.Key, doc.Rev) // another node has it by now

@@ -31,13 +31,13 @@ func newPrograms(e *Engine, c *config.Config, log *slog.Logger) *programs {
 	}
 	p.pool = program.NewPool(program.Options{Command: command, Workers: c.Programs.Workers, Log: log})
 	p.journals = runs.NewJournals(runs.Options{
-		Docs: e.Store.docs, TTL: c.Artifacts.TTL,
+		Docs: e.Store.Docs(), TTL: c.Artifacts.TTL,
 		Keep: func(ctx context.Context, principal, profile string, value json.RawMessage) (string, error) {
-			kept, err := e.Results.At(profile).PutDigested(ctx, principal, "application/json", metatool.ToolRun, value, nil)
+			kept, err := e.Data.Results.At(profile).PutDigested(ctx, principal, "application/json", metatool.ToolRun, value, nil)
 			return kept.Handle, err
 		},
 		Kept: func(ctx context.Context, principal, profile, handle string) (json.RawMessage, error) {
-			lease, err := e.Results.At(profile).Open(ctx, principal, handle)
+			lease, err := e.Data.Results.At(profile).Open(ctx, principal, handle)
 			if err != nil {
 				return nil, err
 			}
@@ -56,10 +56,10 @@ func (p *programs) runner(c *config.Config) *runs.Runner {
 	}
 	of := &c.Programs
 	memory := int64(of.Memory)
-	if limit := p.e.Memory.Limit(); limit > 0 {
+	if limit := p.e.Data.Memory.Limit(); limit > 0 {
 		memory = min(memory, limit/4) // what one principal is sure to get
 	}
-	return &runs.Runner{Engine: p.pool, Journals: p.journals, Memory: p.e.Memory, Limits: runs.Limits{
+	return &runs.Runner{Engine: p.pool, Journals: p.journals, Memory: p.e.Data.Memory, Limits: runs.Limits{
 		Calls: of.Calls, Parallel: of.Parallel, Timeout: of.Timeout, Memory: memory, Output: int64(of.Output),
 	}}
 }

@@ -41,7 +41,7 @@ func (r *Reloads) Next() <-chan struct{} {
 	return r.next
 }
 
-// last returns the sum of the configuration that is used, or why that of the last reading is not.
+// last returns the sum of the configuration that is used, or why the last one that was read is not.
 func (r *Reloads) last() ([sha256.Size]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

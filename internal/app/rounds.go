@@ -13,16 +13,16 @@ type rounds struct {
 	asked atomic.Uint64 // calls of run
 
 	mu   sync.Mutex // held by a round; guards below
-	done uint64     // calls whose round has begun
+	done uint64     // calls whose round has started
 }
 
-// run returns after a round of f that began after the call of run.
+// run returns after a round of f that started after the call of run.
 func (r *rounds) run(f func()) {
 	turn := r.asked.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if turn <= r.done {
-		return // a round that began after this call has ended
+		return // a round that started after this call has ended
 	}
 	r.done = r.asked.Load()
 	f()

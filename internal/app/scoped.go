@@ -50,7 +50,7 @@ type scoped struct {
 	node    *cluster.Node
 	docs    store.Docs
 	manager *upstream.Manager
-	changed func() // gives the manager the servers anew
+	changed func() // gives the manager the servers again
 	log     *slog.Logger
 	inner   *passthrough.Router // serves other nodes
 
@@ -65,7 +65,7 @@ type scoped struct {
 
 // newScoped returns the servers with scope: cluster of an engine whose manager is set.
 func newScoped(e *Engine) *scoped {
-	s := &scoped{node: e.Store.node, docs: e.Store.docs, manager: e.manager, changed: e.Agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
+	s := &scoped{node: e.Store.Node(), docs: e.Store.Docs(), manager: e.manager, changed: e.Agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
 	s.closing, s.end = context.WithCancel(context.Background())
 	find, names := passthrough.FromManager(e.manager)
 	s.inner = passthrough.New(passthrough.Options{
@@ -75,7 +75,7 @@ func newScoped(e *Engine) *scoped {
 			}
 			return find(name)
 		},
-		Names: names, Memory: e.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
+		Names: names, Memory: e.Data.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
 	})
 	return s
 }
@@ -93,8 +93,8 @@ func (s *scoped) holds(name string) bool {
 	return ok && !elsewhere(u.Config())
 }
 
-// elsewhere reports whether a server is at another node. The URL alone does not say so: agents choose that of
-// their own registration, and requests of the peer link are those of a node.
+// elsewhere reports whether a server is at another node. The URL does not say so by itself: agents choose the URL of
+// their registration, and requests of the peer link come from a node.
 func elsewhere(c *config.Server) bool {
 	_, at := incOfURL(c.URL)
 	return at && c.Scope == mcpserver.ScopeCluster
@@ -117,7 +117,7 @@ func incOfURL(text string) (inc string, at bool) {
 	return inc, at
 }
 
-// place returns the servers for the manager of this node: as configured, or at another node. It begins and ends
+// place returns the servers for the manager of this node: as configured, or at another node. It starts and ends
 // the claims. One goroutine may call it at a time.
 func (s *scoped) place(servers []*config.Server) []*config.Server {
 	out := make([]*config.Server, len(servers))
@@ -130,7 +130,7 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 		}
 		one := s.all[c.Name]
 		if one == nil {
-			one = s.begin(c.Name)
+			one = s.claim(c.Name)
 		}
 		one.drain = c.Drain
 		claimed[c.Name] = one
@@ -220,7 +220,7 @@ func (s *scoped) holders() map[string]string {
 // close ends the claims' goroutines and the requests of other nodes. The claims are free when the node ends,
 // after the programs.
 func (s *scoped) close(ctx context.Context) {
-	s.mu.Lock() // no goroutine begins from here on
+	s.mu.Lock() // no goroutine starts from here on
 	s.end()
 	s.mu.Unlock()
 	_ = s.inner.Shutdown(ctx) // what is left ends with the manager
@@ -248,8 +248,8 @@ type scopedServer struct {
 	suspecting bool
 }
 
-// begin starts to claim a server. The caller holds mu.
-func (s *scoped) begin(name string) *scopedServer {
+// claim starts to claim a server. The caller holds mu.
+func (s *scoped) claim(name string) *scopedServer {
 	one := &scopedServer{
 		of: s, name: name, key: "u." + store.Hash("mcpServers\x00"+name), look: make(chan struct{}, 1),
 		before: s.was[name], done: make(chan struct{}),
@@ -268,7 +268,7 @@ func (s *scoped) begin(name string) *scopedServer {
 // run claims the server again and again until it is not configured any more.
 func (one *scopedServer) run() {
 	defer one.leave()
-	if one.before != nil { // a claim of this node is one: its release would be that of this one, too
+	if one.before != nil { // a node has one claim of a key: its release would release this one as well
 		closeOnce(one.tried)
 		<-one.before.done // soon after its calls
 		one.before = nil

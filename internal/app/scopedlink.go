@@ -86,7 +86,7 @@ func (t *scopedTransport) send(inc string, r *http.Request) (*http.Response, err
 	return cluster.Send(t.s.node, inc, r.Clone(identity.With(r.Context(), &identity.Identity{Principal: mcp.LocalPrincipal})))
 }
 
-// later reports whether to try again: a node that has just begun to hold the server starts it.
+// later reports whether to try again: a node that has just got the server starts it.
 func (t *scopedTransport) later(inc string, r *http.Request, resp *http.Response, err error) bool {
 	switch {
 	case t.greeted.Load(), r.Body != nil && r.Body != http.NoBody && r.GetBody == nil, r.Context().Err() != nil, t.s.node.Gone(inc):

@@ -24,8 +24,8 @@ const (
 	firstWait = 2 * time.Second
 	// relistSpread is the time within which the nodes list again what another node has listed differently.
 	relistSpread = time.Second
-	// A server that lists differently to each node would be listed for ever. So the wait after such a listing begins
-	// with relistPause, doubles up to relistLongest, and begins anew after twice that without one.
+	// A server that lists differently to each node would be listed for ever. So the wait after such a listing starts
+	// with relistPause, doubles up to relistLongest, and starts again after twice that without one.
 	relistPause   = 2 * time.Second
 	relistLongest = 10 * time.Minute
 	// followRetry is the time between two attempts to follow the listings of other nodes, and to write first
@@ -40,7 +40,7 @@ const (
 //	Update ─▶ settle: f.HASH, written by the first node ─▶ judgement and catalog
 //	   └─▶ keep: l.HASH ─▶ see, at the other nodes ─▶ another hash ─▶ upstream.Relist
 //
-// A document l.HASH begins with the hash of its content, so a node reads the content at its start alone. Lists of
+// A document l.HASH starts with the hash of its content, so a node reads the content only at its own start. Lists of
 // single principals are in no document.
 type nodeListings struct {
 	k    *listings
@@ -69,7 +69,7 @@ func newNodeListings(k *listings) *nodeListings {
 	}
 }
 
-// boot begins to follow the documents, and returns what reads one of them. The caller calls booted after its last read.
+// boot starts to follow the documents, and returns a function that reads one of them. The caller calls booted after its last read.
 func (n *nodeListings) boot() func(key string) store.Doc {
 	n.follow()
 	return func(key string) store.Doc {
@@ -85,7 +85,7 @@ func (n *nodeListings) booted() {
 	n.start = nil
 }
 
-// follow begins to follow the documents, unless it has begun.
+// follow starts to follow the documents, unless it has done so.
 func (n *nodeListings) follow() {
 	n.mu.Lock()
 	begun := n.stop != nil
@@ -190,7 +190,7 @@ func (n *nodeListings) settle(l primitive.Listing) {
 	}
 }
 
-// write writes the first definitions of a server, or takes those of another node.
+// write writes the first definitions of a server, or takes the definitions of another node.
 func (n *nodeListings) write(l primitive.Listing) error {
 	ctx, cancel := context.WithTimeout(context.Background(), firstWait)
 	defer cancel()

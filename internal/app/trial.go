@@ -17,7 +17,7 @@ import (
 type Trial struct {
 	Servers []UpstreamHealth
 
-	// Before counts the tokens of all definitions of tools, After those of the tools that weir lists.
+	// Before counts the tokens of all definitions of tools, After of the tools that weir lists.
 	Before, After int
 }
 

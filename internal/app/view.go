@@ -11,6 +11,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool"
+	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
@@ -105,7 +106,7 @@ func (v *Views) Health(ctx context.Context) *Health {
 }
 
 // Catalog returns the CatalogInfo for the caller of a request: counts of what exists for the caller,
-// changes of those entries alone, and no findings if something is hidden.
+// changes of those entries only, and no findings if something is hidden.
 func (v *Views) Catalog(ctx context.Context, since time.Time) *CatalogInfo {
 	info := v.catalog.Info(since)
 	info.Profiles = v.profiles(ctx)
@@ -142,4 +143,32 @@ func (v *Views) awaitOwn(ctx context.Context) {
 	if own := v.catalog.own(v.config()); own != nil && len(own.OwnLists(ctx).Missing) > 0 {
 		own.AwaitOwnLists(ctx, ownWait)
 	}
+}
+
+// profiles returns the profiles that the caller of a request may open; operators see all.
+func (v *Views) profiles(ctx context.Context) (list []ProfileInfo) {
+	c, d, id := v.config(), v.judge.Calls(), identity.From(ctx)
+	if d == nil {
+		return nil
+	}
+	for _, p := range c.Profiles {
+		if !v.operates(id) && !policy.OpensProfile(c, p.Name, id) {
+			continue
+		}
+		mode := p.Mode
+		if mode == "" {
+			mode = c.Mode
+		}
+		n := d.View(policy.AtProfile(ctx, p.Name)).Catalog.Kinds()
+		list = append(list, ProfileInfo{
+			Name: p.Name, Path: "/mcp/" + p.Name, Mode: string(mode),
+			Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
+		})
+	}
+	return list
+}
+
+// Tools returns the tools that fit a query, of those that exist for the caller of a request.
+func (v *Views) Tools(ctx context.Context, q tools.Query) tools.List {
+	return tools.Find(v.Of(ctx).Catalog, q, v.redact())
 }

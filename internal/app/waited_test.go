@@ -16,6 +16,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/observe"
+	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
 )
 
 // till is an MCP server with one tool, pay, whose definition changes. It counts the calls.
@@ -121,69 +122,69 @@ func TestCallsThatWaited(t *testing.T) {
 }
 
 func waits(t *testing.T, entry, path, era, want string, change func(c *config.Config, s, other *till)) {
-	c := startNodesWith(t, 0, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
+	c := gatewaytest.StartNodesWith(t, 0, "policy: {rules: [{action: require_approval, namespace: up}]}\n")
 	s, other := newTill(t), newTill(t)
-	c.up.Close()
-	c.up, c.upAs, c.folders = s.Server, entry, entry != ""
-	c.start("n0")
+	c.Up.Close()
+	c.Up, c.UpAs, c.Folders = s.Server, entry, entry != ""
+	c.Start("n0")
 	if strings.Contains(era, "cluster") {
-		c.start("n1")
+		c.Start("n1")
 	}
-	first, last := c.all[0], c.all[len(c.all)-1]
-	id := regexp.MustCompile(`up:pay#[0-9a-f]+`).FindString(c.calls(first, c.open(first), "tool_browse", `{"query":"pay"}`))
+	first, last := c.All[0], c.All[len(c.All)-1]
+	id := regexp.MustCompile(`up:pay#[0-9a-f]+`).FindString(c.Calls(first, c.Open(first), "tool_browse", `{"query":"pay"}`))
 	name, params := "pay", `"name":"pay","arguments":{"n":5}`
 	if path == "/mcp" {
 		name, params = "tool_execute", `"name":"tool_execute","arguments":{"tool_id":"`+id+`","args":{"n":5}}`
 	}
-	c.path = path
+	c.Path = path
 	happens := func() {
 		listed := *s.tool.Load()
-		for _, n := range c.all {
-			next := *n.engine.Config()
+		for _, n := range c.All {
+			next := *n.Engine.Config()
 			next.Policy.Rules = slices.Clone(next.Policy.Rules)
 			next.Auth.Tokens = slices.Clone(next.Auth.Tokens)
 			server := *next.Servers[0]
 			next.Servers = []*config.Server{&server}
 			change(&next, s, other)
-			n.engine.Reload(&next, n.server, observe.NewLog(io.Discard, &next))
+			n.Engine.Reload(&next, n.Server, observe.NewLog(io.Discard, &next))
 		}
 		if listed == *s.tool.Load() {
 			return
 		}
-		for _, n := range c.all {
-			eventually(t, "the list is read again", func() bool {
+		for _, n := range c.All {
+			gatewaytest.Eventually(t, "the list is read again", func() bool {
 				select {
 				case s.changed <- struct{}{}:
 				default:
 				}
-				e, ok := n.engine.Catalog.Snapshot().Catalog.Lookup(id)
+				e, ok := n.Engine.Catalog.Snapshot().Catalog.Lookup(id)
 				return !ok || strings.Contains(e.Description, "DELETES")
 			})
 		}
 	}
 	var answer string
 	if era == "modern" {
-		_, asked := c.sends(first, path, clusterToken, "tools/call", name, params+",", `"elicitation":{"form":{}}`)
+		_, asked := c.Sends(first, path, gatewaytest.AnnToken, "tools/call", name, params+",", `"elicitation":{"form":{}}`)
 		state := regexp.MustCompile(`"requestState":("[^"]+")`).FindStringSubmatch(asked)
 		if state == nil {
 			t.Fatal(asked)
 		}
 		happens()
 		given := `,"requestState":` + state[1] + `,"inputResponses":{"approve-1":{"action":"accept","content":{}}}`
-		_, answer = c.sends(first, path, clusterToken, "tools/call", name, params+given+",", `"elicitation":{"form":{}}`)
+		_, answer = c.Sends(first, path, gatewaytest.AnnToken, "tools/call", name, params+given+",", `"elicitation":{"form":{}}`)
 		if want == "credential" {
 			want = "bearer token" // the request with the yes shows it
 		}
 	} else {
-		session := c.open(first)
+		session := c.Open(first)
 		ended := make(chan string, 1)
 		go func() {
-			_, body := c.postTo(last, session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{`+params+`}}`)
+			_, body := c.PostTo(last, session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{`+params+`}}`)
 			ended <- body
 		}()
 		waiting := ""
-		eventually(t, "the call waits", func() bool {
-			_, list := c.ask(last, "GET", "/api/v1/approvals", opsToken, "")
+		gatewaytest.Eventually(t, "the call waits", func() bool {
+			_, list := c.Ask(last, "GET", "/api/v1/approvals", gatewaytest.OpsToken, "")
 			_ = rawjson.EachElement(rawjson.Get([]byte(list), "approvals"), func(call []byte) bool {
 				waiting = rawjson.Text(rawjson.Get(call, "id"))
 				return false
@@ -191,12 +192,12 @@ func waits(t *testing.T, entry, path, era, want string, change func(c *config.Co
 			return waiting != ""
 		})
 		happens()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, last.front.URL+"/api/v1/approvals/"+waiting, strings.NewReader(`{"decision":"approve"}`))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, last.Front.URL+"/api/v1/approvals/"+waiting, strings.NewReader(`{"decision":"approve"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+opsToken)
+		r.Header.Set("Authorization", "Bearer "+gatewaytest.OpsToken)
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)

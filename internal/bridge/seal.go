@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -53,10 +54,16 @@ type Nodes struct {
 	// Keys are the cluster's keys, the current one first. States of the others open, so that a new key
 	// ends no call that waits.
 	Keys [][]byte
-	// Once notes the use of an id at one node of the cluster, for longer than a call waits. ErrUsed says that
+	// Once notes the use of an id at one node of the cluster, for longer than a call waits. errUsed says that
 	// it was used before; after any other error it may have been noted. It is called concurrently. Nil lets
 	// each call end with its node.
 	Once func(ctx context.Context, id string) error
+}
+
+// NewNodes returns how the states of agents name a node: by its inc, sealed with keys. The uses of approvals are
+// in documents that all nodes share.
+func NewNodes(inc func() string, keys [][]byte, docs store.Docs) *Nodes {
+	return &Nodes{Inc: inc, Keys: keys, Once: func(ctx context.Context, id string) error { return useOnce(ctx, docs, id) }}
 }
 
 const (

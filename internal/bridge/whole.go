@@ -25,8 +25,8 @@ import (
 // The other node checks and judges the call again. The approval counts there only for a question
 // with the same digest; for any other one the person is asked again.
 
-// ErrUsed is the error of Nodes.Once for an id that was used before.
-var ErrUsed = errors.New("used before")
+// errUsed is the error of Nodes.Once for an id that was used before.
+var errUsed = errors.New("used before")
 
 // approvalFirst is the key of an approval that is the first question of its call.
 const approvalFirst = "approve-1"
@@ -55,7 +55,7 @@ func (x *Rounds) once(ctx context.Context, id parkID) error {
 	defer cancel()
 	err := x.o.Nodes.Once(ctx, base64.RawURLEncoding.EncodeToString(id[:]))
 	switch {
-	case errors.Is(err, ErrUsed):
+	case errors.Is(err, errUsed):
 		return x.unawaited()
 	case err != nil:
 		return mcp.Errorf(mcp.KindStoreUnavailable, "the store of this gateway cannot be asked whether these answers were used before, so the call has not run; send the answers again, or make the call again without requestState: %w", err)

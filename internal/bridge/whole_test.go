@@ -28,7 +28,7 @@ func (u *uses) once(_ context.Context, id string) error {
 	case u.away.Load():
 		return errors.New("away")
 	case u.ids[id]:
-		return ErrUsed
+		return errUsed
 	}
 	u.ids[id] = true
 	return nil

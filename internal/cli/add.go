@@ -18,6 +18,7 @@ import (
 	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 )
 
 // trialTime bounds how long servers may take to answer when they are tried.
@@ -266,7 +267,7 @@ func tryPlan(a *process, ctx context.Context, m *setup.Machine, p *setup.Plan, n
 	opts := configOptions(a, ctx)
 	opts.Inputs = askInputs(a, ctx)
 	opts.Dir = filepath.Dir(m.Config)
-	opts.Omit = app.OmitItself(a.environ(), false)
+	opts.Omit = lineage.OmitItself(a.environ(), false)
 	conf, warnings, err := config.Parse(m.Config, doc, opts)
 	warn(a.stderr, warnings)
 	if err != nil {

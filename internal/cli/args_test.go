@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 )
 
 // TestToolArgs reads arguments as a shell gives them, without a schema (the
@@ -255,7 +255,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestInherited(t *testing.T) {
-	got := app.Inherited([]string{"PATH=/bin", "HOME=/root", "AWS_SECRET_ACCESS_KEY=x", "GITHUB_TOKEN=y", "LC_ALL=C", "XDG_CACHE_HOME=/c", "PATHS=z", "HTTPS_PROXY=p"})
+	got := lineage.Inherited([]string{"PATH=/bin", "HOME=/root", "AWS_SECRET_ACCESS_KEY=x", "GITHUB_TOKEN=y", "LC_ALL=C", "XDG_CACHE_HOME=/c", "PATHS=z", "HTTPS_PROXY=p"})
 	if want := "PATH=/bin HOME=/root LC_ALL=C XDG_CACHE_HOME=/c HTTPS_PROXY=p"; strings.Join(got, " ") != want {
 		t.Errorf("inherited %q, want %q", got, want)
 	}

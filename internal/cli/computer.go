@@ -31,6 +31,7 @@ import (
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/office/a2c"
 	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/smcp/computer"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -137,7 +138,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 	}
 	sh := newComputerShell(a)
 	o := computer.Options{
-		Name: f.name, Key: key, LookupEnv: a.lookupEnv, BaseEnv: app.Inherited(a.environ()), Dir: filepath.Dir(path), Skills: f.skills, Landing: f.uploads,
+		Name: f.name, Key: key, LookupEnv: a.lookupEnv, BaseEnv: lineage.Inherited(a.environ()), Dir: filepath.Dir(path), Skills: f.skills, Landing: f.uploads,
 		ClientInfo: part.Identity(a.version), Logger: log.Logger, RunCommand: runInputCommand,
 	}
 	lineage, err := descend(a.lookupEnv, path)

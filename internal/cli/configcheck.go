@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/place"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/mcp/stdio"
 )
 
@@ -76,7 +76,7 @@ func checkConfig(a *process, ctx context.Context, path string, strict, asJSON bo
 	}
 	path = found.path
 	opts := configOptions(a, ctx)
-	opts.Strict, opts.Check, opts.Omit = strict, func(s *config.Server) error { return checkStart(a.environ, s) }, app.OmitItself(a.environ(), true)
+	opts.Strict, opts.Check, opts.Omit = strict, func(s *config.Server) error { return checkStart(a.environ, s) }, lineage.OmitItself(a.environ(), true)
 	opts.Inputs = func(in config.Input) (string, bool, error) {
 		if in.Type == config.InputCommand {
 			return "unknown", true, nil // a check must not run programs
@@ -176,7 +176,7 @@ func faulty(c *config.Config) (names []string) {
 // checkStart implements config.Options.Check: it looks for a server's program in the same way as
 // starting it would.
 func checkStart(environ func() []string, s *config.Server) error {
-	env := app.Inherited(environ())
+	env := lineage.Inherited(environ())
 	for name, value := range s.Env {
 		env = append(env, name+"="+value.Reveal())
 	}
@@ -281,7 +281,7 @@ func answerInput(ctx context.Context, in config.Input) (string, bool, error) {
 }
 
 // descend returns the lineage of this process when it serves the configuration at path.
-func descend(lookupEnv func(string) (string, bool), path string) (app.Lineage, error) {
-	text, _ := lookupEnv(app.ParentVariable)
-	return app.Descend(text, path)
+func descend(lookupEnv func(string) (string, bool), path string) (lineage.Lineage, error) {
+	text, _ := lookupEnv(lineage.ParentVariable)
+	return lineage.Descend(text, path)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of docs/")
@@ -33,7 +34,7 @@ func TestDocs(t *testing.T) {
 	generated := map[string]string{
 		"exit-codes": exitCodeTable(),
 		"commands":   commandReference(),
-		"inherited":  "`" + strings.Join(app.InheritedNames(), "`, `") + "`\n",
+		"inherited":  "`" + strings.Join(lineage.InheritedNames(), "`, `") + "`\n",
 		"keys":       keyTable(t),
 		"findings":   doctor.Markdown(),
 	}

@@ -25,6 +25,8 @@ import (
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/setup/service"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
@@ -187,7 +189,7 @@ type serveRequest struct {
 // runServe serves until ctx ends; the first signal ends it.
 func runServe(a *process, ctx context.Context, r serveRequest) error {
 	snapshot, opts, stdio, idle := r.snapshot, r.opts, r.stdio, r.idle
-	opts.Omit = app.OmitItself(a.environ(), !stdio)
+	opts.Omit = lineage.OmitItself(a.environ(), !stdio)
 	key, keyErr := operatorKey(a.lookupEnv, ctx, stdio)
 	opts.Secrets = []string{key}
 	path, c, err := loadConfig(a, ctx, r, &opts)
@@ -224,7 +226,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	if err != nil {
 		return err
 	}
-	kept, err := app.OpenStore(ctx, c, logger.Logger)
+	kept, err := nodestore.Open(ctx, c, logger.Logger)
 	if err != nil {
 		records.Close()
 		return err

@@ -31,7 +31,7 @@ type stdioFace struct {
 
 func newStdioFace(e *app.Engine, c *config.Config, a *process, log *observe.Log, profile string) *stdioFace {
 	f := &stdioFace{engine: e, log: log, front: app.NewFront(e)}
-	e.Plane.StandAlone()
+	e.Data.Plane.StandAlone()
 	f.Apply(nil, c)
 	within := policy.WithinProfile(e.Config, f.front)
 	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {

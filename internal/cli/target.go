@@ -19,6 +19,7 @@ import (
 	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
 )
@@ -306,11 +307,11 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	}
 	opts, path := configOptions(a, ctx), from.path
 	from.guard(&opts)
-	opts.Omit = app.OmitItself(a.environ(), false)
+	opts.Omit = lineage.OmitItself(a.environ(), false)
 	opts.Mode = config.ModeGateway
 	c, warnings, err := config.Load(path, opts)
 	warn(a.stderr, warnings)
-	var lineage app.Lineage
+	var lineage lineage.Lineage
 	if err == nil {
 		lineage, err = descend(a.lookupEnv, path)
 	}

@@ -16,6 +16,17 @@ type S2SP struct {
 	Private []string `key:"private" empty:"same" doc:"Networks such as 10.0.0.0/8 that names of such servers may lead to. Addresses that are not public are refused otherwise, unless they are named themselves."`
 }
 
+// Networks returns the private networks that host names of servers may lead to.
+func (s *S2SP) Networks() []netip.Prefix {
+	var list []netip.Prefix
+	for _, network := range s.Private {
+		if p, err := netip.ParsePrefix(network); err == nil { // Load has validated it
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 func (d *decoder) checkTables(c *Config) {
 	if dir := c.Artifacts.Dir; dir != "" && !filepath.IsAbs(dir) && d.dir != "" {
 		c.Artifacts.Dir = filepath.Join(d.dir, dir)

@@ -70,12 +70,15 @@ var places = []place{
 	{"internal/upstream", parts, []string{"internal/upstream/subscription"}, "connects what the configuration names and feeds the catalog; a server that needs a sign-in is not asked again before there is one"},
 	{"internal/upstream/subscription", parts, nil, "what sessions hear of a server; is given connections and makes none"},
 	{"internal/upstream/agents", parts, nil, "agents that come and go; tells others, asks nobody"},
+	{"internal/upstream/lineage", parts, nil, "what programs get of weir's environment, and configurations by which weir would start itself; starts none"},
 	{"internal/upstream/credentials", parts, []string{"internal/upstream"}, "what callers and the gateway show upstreams; joins the configuration, sign-ins and the supervision, which do not know each other"},
 	{"internal/upstream/computers", parts, []string{"internal/upstream"}, "attaches the Computers of an office as upstreams; joins the protocol and the supervision, which do not know each other"},
 	{"internal/office", parts, []string{"internal/passthrough", "internal/upstream", "internal/upstream/computers"}, "the hub and the offices of a gateway, and a hub without one"},
 	{"internal/policy", parts, []string{"internal/dispatch", "internal/metatool", "internal/passthrough", "internal/result", "internal/tasks", "internal/upstream", "internal/metatool/tools"}, "who may make which call; gives the configuration to the meta-tools and judges requests at /mcps"},
 	{"internal/policy/definitions", parts, []string{"internal/dispatch", "internal/metatool", "internal/passthrough", "internal/result", "internal/upstream"}, "hides definitions that differ from weir.lock, and hidden text; between upstreams, the catalog and /mcps"},
 	{"internal/observe", parts, []string{"internal/metatool", "internal/passthrough", "internal/result", "internal/result/usage"}, "reports what a gateway does; decides nothing"},
+	{"internal/store/nodestore", parts, nil, "the store of a gateway with its node, as configured; knows not what the documents are for"},
+	{"internal/dataplane", parts, []string{"internal/metatool", "internal/passthrough", "internal/result", "internal/store/nodestore", "internal/tables"}, "the way of results past the model, between callers, servers and nodes; joins what is kept, what is fetched and what waits at /mcps, none of which knows the others"},
 	{"internal/audit/trail", parts, []string{"internal/passthrough", "internal/upstream/credentials"}, "tells the audit log of what does not pass the meta-tools"},
 	{"internal/metatool/tools", parts, []string{"internal/dispatch"}, "tools of a catalog for commands and the API; shows schemas as calls check them"},
 	{"internal/dispatch", parts, []string{"internal/result"}, "one call through checks, controls, cache and retries; fails with errors of result"},
@@ -198,6 +201,7 @@ var places = []place{
 	{"internal/testkit/calltest", parts, []string{"internal/result"}, "servers in memory and a client of what stands before them, for tests only; knows no gateway, whose own tests use it"},
 	{"internal/testkit/runstest", parts, []string{"internal/runs"}, "runs of programs for the tests of what stands around them"},
 	{"internal/testkit/metatooltest", parts, []string{"internal/metatool", "internal/testkit/calltest"}, "a gateway over calltest, with which the rooms below it test what they do in a call"},
+	{"internal/testkit/gatewaytest", faces, []string{"internal/web", "internal/web/api"}, "clusters of gateways in one process, for tests only"},
 	{"internal/testkit/memnet", ground, nil, "a network in memory, for tests only"},
 	{"internal/testkit/clustertest", ground, nil, "clusters of weir processes and what breaks them, for tests only; knows a weir by its command line"},
 	{"internal/testkit/linearity", ground, nil, "judges what clients of a cluster saw, for tests only; knows no node and no store"},
@@ -213,7 +217,7 @@ var places = []place{
 }
 
 // testOnly are packages that no product code imports.
-var testOnly = []string{"internal/house", "internal/testkit/leak", "internal/testkit/calltest", "internal/testkit/metatooltest", "internal/testkit/clustertest", "internal/testkit/simulation", "internal/testkit/linearity", "internal/testkit/memnet", "internal/testkit/proctest", "internal/testkit/natstest", "internal/testkit/wsbench", "internal/testkit/fakemcp", "internal/testkit/fakeidp", "internal/testkit/oauthtest", "internal/testkit/tracetest", "internal/testkit/storetest"}
+var testOnly = []string{"internal/house", "internal/testkit/leak", "internal/testkit/calltest", "internal/testkit/metatooltest", "internal/testkit/gatewaytest", "internal/testkit/clustertest", "internal/testkit/simulation", "internal/testkit/linearity", "internal/testkit/memnet", "internal/testkit/proctest", "internal/testkit/natstest", "internal/testkit/wsbench", "internal/testkit/fakemcp", "internal/testkit/fakeidp", "internal/testkit/oauthtest", "internal/testkit/tracetest", "internal/testkit/storetest"}
 
 // isTestOnly reports whether a package is, or is below, one of testOnly.
 func isTestOnly(path string) bool {

@@ -67,7 +67,7 @@ type Offices struct {
 	cancel context.CancelFunc // ends ctx
 }
 
-// Needs is what the offices of a gateway stand on. Only Shared may return nil.
+// Needs is what the offices of a gateway stand on.
 type Needs struct {
 	Version string
 	Log     *slog.Logger
@@ -78,12 +78,11 @@ type Needs struct {
 	Names   *ownership.Ledger // of servers
 	// Claim decides about the name of a Computer that joins an office of weir's own hub.
 	Claim func(hub.Claimant) error
-	// Node is this process among the nodes of a cluster, and Docs are their documents.
-	Node *cluster.Node
-	Docs store.Docs
-	// Shared returns the state that hubs on different nodes share, the store for large message bodies,
-	// and the connections between hubs. All are nil on a single node.
-	Shared func(*slog.Logger) (*roster.Shared, *roster.Bodies, *link.Messages)
+	// Node is this process among the nodes that share Store, and Docs are the documents for requests.
+	Node    *cluster.Node
+	Store   store.Store
+	Docs    store.Docs
+	Cluster string // its name
 }
 
 // auth returns the gateway's current tokens.
@@ -190,7 +189,7 @@ func (o *Offices) openHub(ctx context.Context, c *config.Config) error {
 	}
 	opts.Claim = o.needs.Claim
 	opts.Trace = hubSpans(o.needs.Trace)
-	opts.Shared, o.bodies, o.direct = o.needs.Shared(o.log)
+	opts.Shared = o.shareOffices()
 	o.hub = hub.New(opts)
 	if c.Hub.Listen != "" {
 		l, err := hubListener(ctx, c.Hub.Listen, c.Hub.TLS)

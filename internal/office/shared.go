@@ -49,8 +49,8 @@ const (
 
 // Messages between hubs go over a connection of the peer link, and over NATS while there is none.
 const (
-	MessagePath     = "/peer/v1/messages"
-	MessageProtocol = "weir-messages"
+	messagePath     = "/peer/v1/messages"
+	messageProtocol = "weir-messages"
 )
 
 // errNotAgent is the error of connections to a hub that another node is a member of.
@@ -290,7 +290,7 @@ func (g *hubGate) dial(ctx context.Context, network, address string) (net.Conn, 
 
 // PeerPath reports whether a path of the peer link is for Offices.ServePeer.
 func PeerPath(path string) bool {
-	return strings.HasPrefix(path, hubPath) || strings.HasPrefix(path, roster.BodyPath) || path == MessagePath
+	return strings.HasPrefix(path, hubPath) || strings.HasPrefix(path, roster.BodyPath) || path == messagePath
 }
 
 // ServePeer serves other nodes: messages between hubs, the bodies of large ones, and Computers of hubs in hubs.
@@ -303,8 +303,8 @@ func (o *Offices) ServePeer(w http.ResponseWriter, r *http.Request) {
 		o.bodies.ServeHTTP(w, r)
 		return
 	}
-	if r.URL.Path == MessagePath && o.direct != nil {
-		if conn, err := link.TakeOver(w, r, MessageProtocol); err == nil {
+	if r.URL.Path == messagePath && o.direct != nil {
+		if conn, err := link.TakeOver(w, r, messageProtocol); err == nil {
 			o.direct.Accept(conn)
 		}
 		return

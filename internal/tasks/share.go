@@ -22,12 +22,12 @@ type Nodes struct {
 	// Inc returns the incarnation of this node.
 	Inc func() string
 	// Ask makes a request about a task of a principal to a program of the node with an INC. The error is
-	// ErrNodeGone if there is no such node any more. It is called concurrently.
+	// errNodeGone if there is no such node any more. It is called concurrently.
 	Ask func(ctx context.Context, inc, principal string, q Question) (json.RawMessage, error)
 }
 
-// ErrNodeGone says that the gateway is gone whose program has a task.
-var ErrNodeGone = errors.New("the gateway of the task is gone")
+// errNodeGone says that the gateway is gone whose program has a task.
+var errNodeGone = errors.New("the gateway of the task is gone")
 
 // A Question is a request about a task of a server program.
 type Question struct {

@@ -152,7 +152,7 @@ func (w *watch) get(ctx context.Context) (mcptask.State, error) {
 		return state, nil
 	case ctx.Err() != nil:
 		return mcptask.State{}, ctx.Err()
-	case errors.Is(err, ErrNodeGone):
+	case errors.Is(err, errNodeGone):
 		return mcptask.State{}, w.nodeGone()
 	case unanswered(err):
 		if kind, own := mcp.KindOf(err); own && kind == mcp.KindNotFound {

@@ -23,6 +23,7 @@ import (
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/passthrough"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -54,7 +55,7 @@ type endpoint struct {
 }
 
 // newEndpoint returns the endpoint at a path.
-func newEndpoint(s *app.Store, path string, o streamable.ServerOptions) *endpoint {
+func newEndpoint(s *nodestore.Store, path string, o streamable.ServerOptions) *endpoint {
 	ids := s.Sessions(path)
 	if ids == nil {
 		server := streamable.NewServer(o)

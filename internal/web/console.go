@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/dataplane"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/office"
@@ -204,7 +205,7 @@ func (s *viewed) Entry(ctx context.Context, id string) (e *catalog.Entry, path s
 
 // List implements api.Artifacts.
 func (s *viewed) List(principal string) []artifact.Held {
-	return s.engine.Results.List(principal)
+	return s.engine.Data.Results.List(principal)
 }
 
 // viewChars bounds one view; it leaves room for the notice.
@@ -212,21 +213,21 @@ const viewChars = 64_000
 
 // View implements api.Artifacts.
 func (s *viewed) View(ctx context.Context, principal, handle string, selector json.RawMessage) (api.Excerpt, error) {
-	lease, err := s.engine.Results.Open(ctx, principal, handle)
+	lease, err := s.engine.Data.Results.Open(ctx, principal, handle)
 	if err != nil {
 		return api.Excerpt{}, err
 	}
 	defer lease.Close()
 	ctx, scope := memory.WithScope(ctx)
 	defer scope.End()
-	scope.Count(s.engine.Memory, "principal ", principal)
-	hold := s.engine.Memory.Hold("principal ", principal)
+	scope.Count(s.engine.Data.Memory, "principal ", principal)
+	hold := s.engine.Data.Memory.Hold("principal ", principal)
 	defer hold.Release()
 	v, err := result.Select(ctx, lease, selector, s.viewOptions(&hold))
 	if err != nil {
 		return api.Excerpt{}, err
 	}
-	return api.Excerpt{Text: s.engine.Kept.Shown(v.Text), Notice: v.Notice, Matched: v.Matched}, nil
+	return api.Excerpt{Text: s.engine.Data.Kept.Shown(v.Text), Notice: v.Notice, Matched: v.Matched}, nil
 }
 
 // viewOptions bound a view whose bytes hold has.
@@ -236,16 +237,16 @@ func (s *viewed) viewOptions(hold *memory.Hold) result.ViewOptions {
 
 // Open implements api.Artifacts.
 func (s *viewed) Open(ctx context.Context, principal, handle string) (api.Kept, error) {
-	kept, err := s.engine.Kept.Open(ctx, principal, handle)
+	kept, err := s.engine.Data.Kept.Open(ctx, principal, handle)
 	if err != nil {
 		return nil, err // no Kept that is nil inside
 	}
-	return &opened{kept, s, s.engine.Memory.Hold("principal ", principal)}, nil
+	return &opened{kept, s, s.engine.Data.Memory.Hold("principal ", principal)}, nil
 }
 
 // opened implements api.Kept.
 type opened struct {
-	*app.KeptResult
+	*dataplane.KeptResult
 	s    *viewed
 	rows memory.Hold // of the result of Rows
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/dataplane"
 )
 
 // TestKeptWithoutSecrets: what the console shows and saves of a kept result has no secrets where
@@ -45,14 +45,14 @@ func (p *protected) keep() string {
 func TestKeptReads(t *testing.T) {
 	p := startServing(t, "")
 	handle := p.keep()
-	var open []*app.KeptResult
+	var open []*dataplane.KeptResult
 	defer func() {
 		for _, kept := range open {
 			kept.Close()
 		}
 	}()
 	for {
-		kept, err := p.engine.Kept.Open(t.Context(), "static", handle)
+		kept, err := p.engine.Data.Kept.Open(t.Context(), "static", handle)
 		if err != nil {
 			break
 		}
@@ -77,12 +77,12 @@ func TestKeptReads(t *testing.T) {
 			t.Errorf("%s after the end of one: status %d, %.300s", path, resp.StatusCode, body)
 		}
 	}
-	one, err := p.engine.Kept.Open(t.Context(), "static", handle)
+	one, err := p.engine.Data.Kept.Open(t.Context(), "static", handle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	open = append(open, one)
-	if kept, err := p.engine.Kept.Open(t.Context(), "static", handle); err == nil {
+	if kept, err := p.engine.Data.Kept.Open(t.Context(), "static", handle); err == nil {
 		kept.Close()
 		t.Error("a read that is closed twice makes room for two")
 	}

@@ -27,9 +27,9 @@ const OfferPath = "/s2sp/offer/"
 //	GET  /s2sp/health
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
-	mux.Handle("/s2sp/", open.Wrap(nearRows(f.cluster, f.log, f.engine.Plane.Handler())))
+	mux.Handle("/s2sp/", open.Wrap(nearRows(f.cluster, f.log, f.engine.Data.Plane.Handler())))
 	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine, w, r) })
-	mux.Handle(OfferPath, f.wholly(closed)(knownOffers(f.cluster, guard.Counted(f.engine.Memory, "", offers))))
+	mux.Handle(OfferPath, f.wholly(closed)(knownOffers(f.cluster, guard.Counted(f.engine.Data.Memory, "", offers))))
 }
 
 // knownOffers refuses offers while the store has not acknowledged this node. The other nodes do not know it then, and
@@ -99,7 +99,7 @@ func serveOffer(e *app.Engine, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	handle := strings.TrimPrefix(r.URL.Path, OfferPath)
-	url, expires, err := e.Plane.Offer(r.Context(), guard.Principal(r.Context()), handle)
+	url, expires, err := e.Data.Plane.Offer(r.Context(), guard.Principal(r.Context()), handle)
 	var unknown *artifact.Error
 	switch {
 	case errors.Is(err, table.ErrNotTable):

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
 )
@@ -58,7 +59,7 @@ func (n nodes) Status() api.ClusterStatus {
 		if s.Self { // other nodes do not know it without a store
 			s.Version, s.Config = n.engine.Version, config.CommonHash(n.engine.Config())
 			all[i] = s
-			if trouble := app.StoreTrouble(n.of); trouble != "" {
+			if trouble := nodestore.Trouble(n.of); trouble != "" {
 				out.Warnings = append(out.Warnings, fmt.Sprintf("%s: %s; what is said of the other nodes may be old", s.Name, trouble))
 			}
 		}

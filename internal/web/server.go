@@ -27,6 +27,7 @@ import (
 	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/signin"
 	"github.com/weir-mcp/weir/internal/store"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 	"github.com/weir-mcp/weir/internal/web/api"
 	"github.com/weir-mcp/weir/mcp"
@@ -108,15 +109,15 @@ func NewHandler(e *app.Engine, c *config.Config, base string, m api.Machine, log
 func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Machine, log *slog.Logger) *Server {
 	f := &Server{engine: e, front: app.NewFront(e), machine: m, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
-	f.attached = &attached{handler: policy.WithinProfile(e.Config, f.front), log: log, max: int(body), memory: e.Memory, conns: map[*mcp.Conn]bool{}}
+	f.attached = &attached{handler: policy.WithinProfile(e.Config, f.front), log: log, max: int(body), memory: e.Data.Memory, conns: map[*mcp.Conn]bool{}}
 	at := func(path string) *endpoint {
 		return newEndpoint(e.Store, path, streamable.ServerOptions{
-			Handler: f.front, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log,
+			Handler: f.front, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Data.Memory, Logger: log,
 			MaxSessions: c.HTTP.MaxSessions, OnSession: e.Sessions.On,
 		})
 	}
 	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
-	old := sse.ServerOptions{Handler: policy.WithinProfile(e.Config, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Memory, Logger: log}
+	old := sse.ServerOptions{Handler: policy.WithinProfile(e.Config, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Data.Memory, Logger: log}
 	opts := e.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	opts.MaxSessions = c.HTTP.MaxSessions
@@ -124,7 +125,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 	old.NewID = func() string { return cluster.NewID(f.cluster) }
 	shared := e.Store.Lasts() == store.Cluster
 	if shared {
-		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Memory), elsewhere(f.cluster)
+		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Data.Memory), elsewhere(f.cluster)
 		cluster.Describe(f.cluster, func() cluster.Self { return f.self.tell(f) })
 		cluster.OnDrain(f.cluster, func() { f.streams.Drain(drainStreams) })
 	}
@@ -206,7 +207,7 @@ func (f *Server) Apply(old, c *config.Config) {
 		f.log.Error("auth was removed, but weir still listens for other machines: every request is refused until it is restarted", "listen", f.listener.Addr().String())
 		auth.Tokens = []config.Token{{Name: "nobody"}} // of which there is no token
 	}
-	f.engine.Plane.SetBase(planeURL(c, f.base))
+	f.engine.Data.Plane.SetBase(planeURL(c, f.base))
 	f.callers.Apply(callers.Policy(c))
 	closed, metrics := f.guardOptions(c, &auth), f.guardOptions(c, &auth)
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
@@ -355,7 +356,7 @@ func (f *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		if answer["status"], leave = apart(f.cluster); !leave {
 			code = http.StatusOK
 		}
-		answer["reason"] = app.StoreTrouble(f.cluster)
+		answer["reason"] = nodestore.Trouble(f.cluster)
 	default:
 		code = http.StatusOK
 	}

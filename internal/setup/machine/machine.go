@@ -10,6 +10,8 @@ import (
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
+	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
 
@@ -58,7 +60,7 @@ func Read(s *doctor.Setup, path string, o config.Options, environ []string) erro
 	default:
 		s.Config, s.Listen = c, httpserver.Dialable(app.ListenAddress(c))
 		if c.Store.Shared() {
-			s.Store = func(ctx context.Context) (bool, error) { return app.LookAtStore(ctx, c) }
+			s.Store = func(ctx context.Context) (bool, error) { return nodestore.Look(ctx, c) }
 		}
 	}
 	s.Warnings = warnings
@@ -68,7 +70,7 @@ func Read(s *doctor.Setup, path string, o config.Options, environ []string) erro
 // omission returns the config.Options.Omit of an examination: weir itself, and all servers but the one
 // that only names.
 func omission(only string, environ []string) func(*config.Config, *config.Server) string {
-	itself := app.OmitItself(environ, false)
+	itself := lineage.OmitItself(environ, false)
 	_, client := clients.ByID(only)
 	return func(c *config.Config, server *config.Server) string {
 		if only != "" && (client || server.Name != only) {
