@@ -40,6 +40,8 @@ type Policy struct {
 	Roles        []Role
 	// Login lets people say who they are in a browser; nil: they cannot.
 	Login *Login
+	// Own is the authorization server of the gateway itself; nil: there is none.
+	Own *Own
 	// BoundTokens refuses tokens of issuers that are bound neither to a DPoP key nor to a certificate.
 	BoundTokens bool
 	// Nonces asks for a nonce in each DPoP proof.
@@ -112,6 +114,7 @@ type state struct {
 	asked    []*issuer            // those with introspection
 	scopes   []string             // of all issuers
 	login    *login               // nil without Policy.Login
+	own      *issuer              // of Policy.Own, nil without it
 	proofs   *dpop.Verifier       // nil: tokens bound to a DPoP key are refused
 	verified *bounded.Map[[sha256.Size]byte, *verified]
 	answers  *introspected
@@ -131,6 +134,7 @@ type verified struct {
 	audiences []string
 	issuer    *issuer
 	bound     binding
+	grant     string // that a token of this gateway belongs to, or ""
 	until     time.Time
 }
 
@@ -189,6 +193,9 @@ func (a *Authenticator) Apply(p Policy) {
 			s.login = &login{Login: *p.Login, from: known, ring: &a.keys, asks: a.o.source(i.Issuer, i.JWKS)}
 		}
 	}
+	if p.Own != nil {
+		s.own, s.scopes = &issuer{Issuer: Issuer{Issuer: p.Own.Server.Issuer()}}, p.Own.Scopes
+	}
 	s.scopes = sorted(s.scopes)
 	a.keys.follow(s.issuers)
 	a.state.Store(s)
@@ -210,7 +217,7 @@ func (a *Authenticator) Authenticate(r *http.Request, bearer string) (*identity.
 		}
 		return id, err
 	}
-	if len(s.issuers) == 0 {
+	if len(s.issuers) == 0 && s.own == nil {
 		return nil, unknown()
 	}
 	v, err := a.verify(r.Context(), s, bearer, sum)
@@ -289,6 +296,9 @@ func (a *Authenticator) verify(ctx context.Context, s *state, bearer string, sum
 // admit checks the parts that depend on the request: the audience, the key or the certificate that a
 // token is bound to, and then the scopes.
 func (s *state) admit(r *http.Request, bearer string, v *verified) error {
+	if v.grant != "" && s.policy.Own.Server.Ended(v.grant) {
+		return unauthorized("the sign-in of the token has ended; sign in again")
+	}
 	if !s.audienceFits(r, v) {
 		return unauthorized("the token is for another audience; ask the issuer for a token with the resource %s", s.policy.PublicURL+resourcePath(r.URL.Path))
 	}

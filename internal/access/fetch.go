@@ -207,13 +207,24 @@ func (s source) do(r *http.Request) ([]byte, http.Header, error) {
 		}
 		_ = json.Unmarshal(body, &oauth)
 		if oauth.Error != "" {
-			return nil, nil, fmt.Errorf("%s: status %d, %.80q", r.URL.Redacted(), resp.StatusCode, oauth.Error)
+			return nil, nil, &answerError{r.URL.Redacted(), resp.StatusCode, oauth.Error}
 		}
 		return nil, nil, fmt.Errorf("%s: status %d", r.URL.Redacted(), resp.StatusCode)
 	case len(body) > maxDocument:
 		return nil, nil, fmt.Errorf("%s: the answer is over %d bytes", r.URL.Redacted(), maxDocument)
 	}
 	return body, resp.Header, nil
+}
+
+// answerError is a refusal of an issuer (RFC 6749 §5.2).
+type answerError struct {
+	address string
+	status  int
+	code    string
+}
+
+func (e *answerError) Error() string {
+	return fmt.Sprintf("%s: status %d, %.80q", e.address, e.status, e.code)
 }
 
 // keyAge reads how long keys are fresh from Cache-Control, within bounds.

@@ -125,7 +125,7 @@ func TestLoginEndpointsOfIssuers(t *testing.T) {
 			a := access.New(access.Options{Client: &http.Client{Transport: n}, Network: n.network()})
 			defer a.Close()
 			a.Apply(access.Policy{PublicURL: public, Issuers: []access.Issuer{{Name: "corp", Issuer: issuer}}, Login: &access.Login{Issuer: "corp", ClientID: "weir", ClientSecret: "hunter2"}})
-			if _, err := a.BeginLogin(t.Context(), back); (err == nil) != ok {
+			if _, err := a.BeginLogin(t.Context(), back, access.LoginWish{}); (err == nil) != ok {
 				t.Errorf("token_endpoint %s: %v", at, err)
 			}
 			synctest.Wait()

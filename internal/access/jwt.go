@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,13 +13,17 @@ import (
 // token is a parsed JWT whose signature is not checked yet.
 type token struct {
 	alg, kid  string
+	kind      string // typ in lower case, without application/
 	signed    string // header and claims as they stand in the token
 	signature []byte
 	claims    map[string]any
 }
 
-// parseJWT reads a token. It verifies nothing of it (spec/identity §2).
-func parseJWT(text string) (*token, error) {
+// parseJWT reads an access token or an ID token. It verifies nothing of it (spec/identity §2).
+func parseJWT(text string) (*token, error) { return parseKind(text, "jwt", "at+jwt") }
+
+// parseKind reads a token whose typ, if it has one, is one of kinds.
+func parseKind(text string, kinds ...string) (*token, error) {
 	head, rest, _ := strings.Cut(text, ".")
 	body, tail, ok := strings.Cut(rest, ".")
 	if !ok || strings.Contains(tail, ".") || len(text) > maxToken {
@@ -47,9 +52,7 @@ func parseJWT(text string) (*token, error) {
 	}
 	if kind, there := header["typ"]; there {
 		name, _ := kind.(string)
-		switch strings.TrimPrefix(strings.ToLower(name), "application/") {
-		case "jwt", "at+jwt":
-		default:
+		if t.kind = strings.TrimPrefix(strings.ToLower(name), "application/"); !slices.Contains(kinds, t.kind) {
 			return nil, errors.New("its typ says that it is no access token")
 		}
 	}
@@ -69,6 +72,9 @@ func (s *state) verifyJWT(ctx context.Context, text string, now time.Time) (*ver
 		return nil, unauthorized("the bearer token is not accepted: %v", err)
 	}
 	iss, _ := t.claims["iss"].(string)
+	if s.own != nil && iss == s.own.Issuer.Issuer {
+		return s.verifyOwn(ctx, t, text, now)
+	}
 	from := s.issuers[iss]
 	if from == nil {
 		return nil, unauthorized("the bearer token is of an issuer that is not in auth.issuers")

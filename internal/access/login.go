@@ -32,6 +32,8 @@ type loginMetadata struct {
 	Issuer     string   `json:"issuer"`
 	Authorize  string   `json:"authorization_endpoint"`
 	Token      string   `json:"token_endpoint"`
+	UserInfo   string   `json:"userinfo_endpoint"`
+	Scopes     []string `json:"scopes_supported"`
 	NamesIss   bool     `json:"authorization_response_iss_parameter_supported"`
 	Methods    []string `json:"token_endpoint_auth_methods_supported"`
 	Challenges []string `json:"code_challenge_methods_supported"`
@@ -72,7 +74,7 @@ var errNoLogin = errors.New("this gateway has no login for browsers (auth.login)
 
 // BeginLogin starts a login of a browser that comes back to redirect. The caller binds State to the
 // browser. The errors are of mcp.KindIdentityUnavailable if the issuer cannot be asked.
-func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*BeganLogin, error) {
+func (a *Authenticator) BeginLogin(ctx context.Context, redirect string, wish LoginWish) (*BeganLogin, error) {
 	l := a.state.Load().login
 	if l == nil {
 		return nil, errNoLogin
@@ -99,6 +101,7 @@ func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*Began
 	} {
 		q.Set(name, value)
 	}
+	l.ask(wish, meta, q)
 	u.RawQuery = q.Encode()
 	b.Address = u.String()
 	return b, nil
@@ -106,7 +109,7 @@ func (a *Authenticator) BeginLogin(ctx context.Context, redirect string) (*Began
 
 // FinishLogin ends a login with its Memo and the query with which the browser came back, whose state the
 // caller has compared. The identity has no scopes and no bearer token: an ID token is only for weir.
-func (a *Authenticator) FinishLogin(ctx context.Context, text identity.Secret, q url.Values) (*identity.Identity, error) {
+func (a *Authenticator) FinishLogin(ctx context.Context, text identity.Secret, q url.Values) (*LoggedIn, error) {
 	s := a.state.Load()
 	l := s.login
 	if l == nil {
@@ -130,17 +133,21 @@ func (a *Authenticator) FinishLogin(ctx context.Context, text identity.Secret, q
 	case q.Get("code") == "":
 		return nil, errors.New("the browser came back without a code: begin again")
 	}
-	token, err := l.exchange(ctx, meta, url.Values{
+	answer, err := l.exchange(ctx, meta, url.Values{
 		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {m.Redirect}, "code_verifier": {m.Verifier},
 	})
+	if err == nil && answer.IDToken == "" {
+		err = errors.New("its answer has no id_token; the client must be one of OpenID Connect")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the issuer %q gave no ID token: %w", l.Issuer, err)
 	}
-	id, err := s.verifyIDToken(ctx, l, token, m.Nonce, a.o.Now())
+	out, err := s.verifyIDToken(ctx, l, answer.IDToken, &m.Nonce, a.o.Now())
 	if err != nil {
 		return nil, fmt.Errorf("the ID token of the issuer %q is not accepted: %w", l.Issuer, err)
 	}
-	return id, nil
+	out.Refresh = identity.Secret(answer.Refresh)
+	return out, nil
 }
 
 // metadata returns the metadata of the issuer. It fetches it if it is not fresh, once for all callers, and
@@ -219,8 +226,15 @@ func readLoginMetadata(raw []byte, issuer string) (*loginMetadata, error) {
 	return &meta, nil
 }
 
-// exchange gives the code to the issuer and returns the ID token.
-func (l *login) exchange(ctx context.Context, meta *loginMetadata, form url.Values) (string, error) {
+// loginAnswer is the answer of a token endpoint.
+type loginAnswer struct {
+	IDToken string `json:"id_token"`
+	Refresh string `json:"refresh_token"`
+	Access  string `json:"access_token"`
+}
+
+// exchange asks the token endpoint of the issuer.
+func (l *login) exchange(ctx context.Context, meta *loginMetadata, form url.Values) (*loginAnswer, error) {
 	form.Set("client_id", l.ClientID)
 	basic := l.ClientSecret != "" && (len(meta.Methods) == 0 || slices.Contains(meta.Methods, "client_secret_basic"))
 	if l.ClientSecret != "" && !basic {
@@ -228,7 +242,7 @@ func (l *login) exchange(ctx context.Context, meta *loginMetadata, form url.Valu
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, meta.Token, strings.NewReader(form.Encode()))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if basic {
@@ -236,19 +250,18 @@ func (l *login) exchange(ctx context.Context, meta *loginMetadata, form url.Valu
 	}
 	raw, _, err := l.asks.do(r)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var answer struct {
-		IDToken string `json:"id_token"`
+	var answer loginAnswer
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, errors.New("its answer is not JSON")
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil || answer.IDToken == "" {
-		return "", errors.New("its answer has no id_token; the client must be one of OpenID Connect")
-	}
-	return answer.IDToken, nil
+	return &answer, nil
 }
 
-// verifyIDToken checks an ID token as OpenID Connect Core says in "ID Token Validation".
-func (s *state) verifyIDToken(ctx context.Context, l *login, text, nonce string, now time.Time) (*identity.Identity, error) {
+// verifyIDToken checks an ID token as OpenID Connect Core says in "ID Token Validation". A nil nonce is for the answer
+// to a refresh token, which may have none.
+func (s *state) verifyIDToken(ctx context.Context, l *login, text string, nonce *string, now time.Time) (*LoggedIn, error) {
 	t, err := parseJWT(text)
 	if err != nil {
 		return nil, err
@@ -264,7 +277,7 @@ func (s *state) verifyIDToken(ctx context.Context, l *login, text, nonce string,
 	switch got, _ := t.claims["nonce"].(string); {
 	case !slices.Contains(audiences, l.ClientID), named && party != l.ClientID, len(audiences) > 1 && !named:
 		return nil, errors.New("it is for another client than auth.login.client_id")
-	case subtle.ConstantTimeCompare([]byte(got), []byte(nonce)) != 1:
+	case nonce != nil && subtle.ConstantTimeCompare([]byte(got), []byte(*nonce)) != 1:
 		return nil, errors.New("its nonce is of another login")
 	}
 	v, err := s.identify(l.from, t.claims, now, true)
@@ -272,5 +285,7 @@ func (s *state) verifyIDToken(ctx context.Context, l *login, text, nonce string,
 		return nil, err
 	}
 	v.id.Scopes = nil
-	return v.id, nil
+	out := &LoggedIn{Identity: v.id}
+	out.Session, _ = t.claims["sid"].(string)
+	return out, nil
 }

@@ -43,7 +43,7 @@ func (w world) browse(address string) url.Values {
 
 func (w world) beginLogin() *access.BeganLogin {
 	w.t.Helper()
-	began, err := w.a.BeginLogin(w.t.Context(), back)
+	began, err := w.a.BeginLogin(w.t.Context(), back, access.LoginWish{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestIDTokensAreChecked(t *testing.T) {
 		})
 	}
 	inWorld(t, nil, func(w world) {
-		if _, err := w.a.BeginLogin(w.t.Context(), back); err == nil || !strings.Contains(err.Error(), "auth.login") {
+		if _, err := w.a.BeginLogin(w.t.Context(), back, access.LoginWish{}); err == nil || !strings.Contains(err.Error(), "auth.login") {
 			t.Errorf("without auth.login: %v", err)
 		}
 	})
@@ -138,7 +138,7 @@ func TestIDTokensAreChecked(t *testing.T) {
 		const metadata = "/.well-known/oauth-authorization-server/t"
 		before := w.idp.Requests(metadata)
 		for range 100 {
-			if _, err := w.a.BeginLogin(w.t.Context(), back); kind(err) != "identity_unavailable" {
+			if _, err := w.a.BeginLogin(w.t.Context(), back, access.LoginWish{}); kind(err) != "identity_unavailable" {
 				t.Errorf("during an outage: %v", err)
 			}
 		}

@@ -33,7 +33,7 @@ func resourcePath(path string) string {
 // Challenge returns the WWW-Authenticate header of a request; it is a guard.Options.Challenge.
 func (a *Authenticator) Challenge(r *http.Request) (metadata string, scopes []string) {
 	s := a.state.Load()
-	if len(s.issuers) == 0 {
+	if len(s.issuers) == 0 && s.own == nil {
 		return "", nil
 	}
 	return s.policy.PublicURL + MetadataPath + resourcePath(r.URL.Path), s.scopes
@@ -58,7 +58,7 @@ func (a *Authenticator) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 	}
 	s := a.state.Load()
 	path, ok := s.metadataOf(strings.TrimPrefix(r.URL.Path, MetadataPath))
-	if !ok || len(s.issuers) == 0 {
+	if !ok || len(s.issuers) == 0 && s.own == nil {
 		http.NotFound(w, r)
 		return
 	}
@@ -71,8 +71,12 @@ func (a *Authenticator) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 		Bound    bool     `json:"dpop_bound_access_tokens_required,omitempty"`
 		Name     string   `json:"resource_name"`
 	}{Resource: s.policy.PublicURL + path, Methods: []string{"header"}, Name: "weir"}
-	for _, i := range s.policy.Issuers {
-		document.Servers = append(document.Servers, i.Issuer)
+	if s.own != nil { // clients that can use it need no other one
+		document.Servers = []string{s.own.Issuer.Issuer}
+	} else {
+		for _, i := range s.policy.Issuers {
+			document.Servers = append(document.Servers, i.Issuer)
+		}
 	}
 	if s.proofs != nil {
 		document.Proofs, document.Bound = dpop.Algorithms(), s.policy.BoundTokens

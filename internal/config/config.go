@@ -140,11 +140,13 @@ const (
 
 // Auth lists the callers of weir.
 type Auth struct {
-	Tokens  []Token   `key:"tokens" empty:"refused" doc:"Static bearer tokens, a principal each. Without these, issuers and tls.client_ca: one local principal, and a loopback listener only."`
-	Issuers []*Issuer `key:"issuers" empty:"refused" name:"Name" doc:"Authorization servers whose tokens are accepted, by a name of your own. Their users are principals such as NAME:SUBJECT."`
-	Roles   Roles     `key:"roles" doc:"Who may do more than call tools."`
-	DPoP    DPoP      `key:"dpop" doc:"Tokens of issuers that are bound to a key of their client (DPoP, RFC 9449). They are taken without this."`
-	Login   Login     `key:"login" doc:"How people say in a browser who they are, at the pages /connect/NAME and the console: by OpenID Connect at one of the issuers. Without it they paste the token of their client."`
+	Tokens   []Token    `key:"tokens" empty:"refused" doc:"Static bearer tokens, a principal each. Without these, issuers and tls.client_ca: one local principal, and a loopback listener only."`
+	Issuers  []*Issuer  `key:"issuers" empty:"refused" name:"Name" doc:"Authorization servers whose tokens are accepted, by a name of your own. Their users are principals such as NAME:SUBJECT."`
+	Roles    Roles      `key:"roles" doc:"Who may do more than call tools."`
+	DPoP     DPoP       `key:"dpop" doc:"Tokens of issuers that are bound to a key of their client (DPoP, RFC 9449). They are taken without this."`
+	Accounts []Account  `key:"accounts" empty:"refused" doc:"People who sign in with a password, for auth.server with people: accounts. weir account add writes them."`
+	Server   AuthServer `key:"server" doc:"The gateway signs clients in itself, as an OAuth 2.1 authorization server for its own URLs: Claude, VS Code and others need its URL alone, also where the company's provider does not let clients register. Default: off."`
+	Login    Login      `key:"login" doc:"How people say in a browser who they are, at the pages /connect/NAME and the console: by OpenID Connect at one of the issuers. Without it they paste the token of their client."`
 
 	certificates bool // tls.client_ca is set: a client certificate names a caller
 }

@@ -62,7 +62,9 @@ type Role struct {
 }
 
 // Required reports whether callers must show who they are.
-func (a *Auth) Required() bool { return len(a.Tokens) > 0 || len(a.Issuers) > 0 || a.certificates }
+func (a *Auth) Required() bool {
+	return len(a.Tokens) > 0 || len(a.Issuers) > 0 || a.certificates || a.Server.On()
+}
 
 // vouched reports whether a principal is one of an issuer or a certificate, and so has no entry in
 // tokens.
@@ -70,14 +72,14 @@ func (a *Auth) vouched(principal string) bool {
 	if a.certificates && strings.HasPrefix(principal, certPrefix) {
 		return true
 	}
-	return slices.ContainsFunc(a.Issuers, func(i *Issuer) bool { return strings.HasPrefix(principal, i.Name+":") })
+	return a.ofServer(principal) || slices.ContainsFunc(a.Issuers, func(i *Issuer) bool { return strings.HasPrefix(principal, i.Name+":") })
 }
 
 // HasOperator reports whether a caller whom auth knows can be an operator: by its token, or by
 // auth.roles.
 func (a *Auth) HasOperator() bool {
 	role := &a.Roles.Operator
-	if slices.ContainsFunc(role.Principals, a.vouched) || len(a.Issuers) > 0 && len(role.Groups) > 0 {
+	if slices.ContainsFunc(role.Principals, a.vouched) || (len(a.Issuers) > 0 || a.Server.On()) && len(role.Groups) > 0 {
 		return true
 	}
 	return slices.ContainsFunc(a.Tokens, func(t Token) bool {
@@ -121,6 +123,7 @@ func checkIssuers(d *strict.Decoder, c *Config) {
 		}
 	}
 	checkLogin(d, &c.Auth)
+	checkAuthServer(d, c)
 	if len(c.Auth.Issuers) == 0 {
 		if c.Auth.DPoP != (DPoP{}) {
 			d.Fail(d.At("auth.dpop"), "auth.dpop", "auth.dpop is about the tokens of auth.issuers, and there is no issuer; static tokens are bound to no key")
@@ -142,8 +145,8 @@ func checkIssuers(d *strict.Decoder, c *Config) {
 		if !issuerName().MatchString(i.Name) {
 			d.Fail(d.At(at), at, "%s: the name begins principals such as corp:8a7f, so it has 1 to 64 letters, digits, dots, dashes and underscores", strict.Clip(at))
 		}
-		if strings.EqualFold(i.Name, "cert") {
-			d.Fail(d.At(at), at, "%s: the name cert is taken: principals of client certificates begin with it", at)
+		if slices.Contains([]string{"cert", "account", "client", PeopleAccounts}, strings.ToLower(i.Name)) {
+			d.Fail(d.At(at), at, "%s: the name %s is taken: principals that no issuer vouches for begin with it", at, strings.ToLower(i.Name))
 		}
 		checkIssuerURL(d, i.Issuer, strict.Join(at, "issuer"), true)
 		checkIssuerURL(d, i.JWKS, strict.Join(at, "jwks"), false)

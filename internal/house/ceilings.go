@@ -87,7 +87,7 @@ var (
 		"internal/cli":      69,
 		"internal/metatool": 36,
 		"internal/office":   27,
-		"internal/web":      48,
+		"internal/web":      49,
 	}
 
 	// arrowCeilings are percents.
@@ -96,6 +96,7 @@ var (
 		"agentserver":            19,
 		"bench":                  19,
 		"internal/app":           18,
+		"internal/access":        28,
 		"internal/artifact":      22,
 		"internal/bridge":        18,
 		"internal/catalog":       14,
@@ -113,7 +114,7 @@ var (
 		"internal/setup/doctor":  22,
 		"internal/signin/oauth":  21,
 		"internal/upstream":      29,
-		"internal/web":           31,
+		"internal/web":           26,
 		"internal/web/api":       29,
 		"mcp":                    15,
 		"mcp/streamable":         27,
@@ -125,6 +126,7 @@ var (
 	// siblings are types that implement an interface of two methods or more which another type of their package
 	// implements as well, with the reason why there are two.
 	siblings = map[string]string{
+		"internal/access/authserver.exchange":          "one request to the Server, which it embeds",
 		"internal/audit/trail.CommandStore":            "tells of each change that one command makes of the credentials",
 		"internal/upstream/credentials.auditedStore":   "records each change of the credentials in the audit log",
 		"internal/dataplane.bodyUpstream":              "upstreams are wrapped by what is configured for them: sync bodies are taken out",

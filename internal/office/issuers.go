@@ -42,7 +42,7 @@ func newIssuedPeers(log *slog.Logger) *issuedPeers {
 func (p *issuedPeers) apply(c *config.Config) {
 	policy := access.Policy{}
 	if len(c.Hub.Issuers) > 0 {
-		policy = callers.Policy(c)
+		policy = callers.Policy(c, nil)
 		policy.Tokens, policy.Login, policy.Certificates = nil, nil, false
 	}
 	p.entries.Store(&c.Hub.Issuers)

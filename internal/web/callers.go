@@ -19,7 +19,7 @@ func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options
 	if auth.Required() {
 		o.Authenticate = f.authenticate
 	}
-	if len(auth.Issuers) > 0 {
+	if len(auth.Issuers) > 0 || auth.Server.On() {
 		o.Challenge = f.callers.Challenge
 	}
 	return o

@@ -81,7 +81,7 @@ type Server struct {
 	desk     *api.Desk     // operators' tokens, which a reload does not end
 	machine  api.Machine   // operations of operators; without members they change no file
 	token    string        // opens /mcp, in addition to the tokens of auth
-	callers  *access.Authenticator
+	callers  known
 	streams  guard.Streams // end with the credentials of their callers
 
 	cluster *cluster.Node // nil: this gateway is one node
@@ -131,7 +131,7 @@ func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Mach
 	}
 	f.sse = sse.NewServer(old)
 	f.router = passthrough.New(opts)
-	f.callers = access.New(access.Options{Logger: log, Proofs: callers.Proofs(e.Store, shared)})
+	f.callers = newKnown(f, e, shared)
 	f.http = httpserver.New(http.HandlerFunc(f.ServeHTTP), log)
 	f.http.ConnState = counting(&f.conns)
 	f.Apply(nil, c)
@@ -208,7 +208,7 @@ func (f *Server) Apply(old, c *config.Config) {
 		auth.Tokens = []config.Token{{Name: "nobody"}} // of which there is no token
 	}
 	f.engine.Data.Plane.SetBase(planeURL(c, f.base))
-	f.callers.Apply(callers.Policy(c))
+	f.callers.apply(c)
 	closed, metrics := f.guardOptions(c, &auth), f.guardOptions(c, &auth)
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
 	open := guard.New(f.guardOptions(c, &config.Auth{}))
@@ -219,6 +219,7 @@ func (f *Server) Apply(old, c *config.Config) {
 	mux := f.mux(c, open, behind, auth.Required())
 	mux.Handle(ArtifactPath, f.wholly(console)(http.HandlerFunc(f.serveArtifact)))
 	f.mountSignIns(mux, old, c, &auth)
+	f.callers.mount(mux, f, c)
 	quiet := f.mountAPI(mux, open, console, c, auth)
 	front := guard.New(attachable(pages, f.token))
 	f.attached.follow(front, auth)

@@ -34,7 +34,7 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 		front.Authenticate = f.callers.Authenticate
 	}
 	if auth.Login.Issuer != "" {
-		front.Login = browserLogin{f.callers, auth.Login.Issuer}
+		front.Login = browserLogin{f.callers.Authenticator, auth.Login.Issuer}
 		front.SignedOut = f.streams.Recheck
 		front.SignedIn = func(ctx context.Context) { f.engine.Auditor.Operated(ctx, audit.SignIn, "", "", "", "console") }
 	}
@@ -47,7 +47,7 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 		f.engine.SignIns.Forget()
 	}
 	own := guard.New(checks)
-	mux.Handle(signin.Path, own.Wrap(f.signIns))
+	mux.Handle(signin.Path, own.Wrap(f.callers.callback(f.signIns)))
 	mux.Handle(signin.LoginPath, own.Wrap(http.HandlerFunc(f.signIns.ServeLogin)))
 	if c.PublicURL == "" && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		base = "" // callers on other machines cannot open a page of this one
@@ -78,7 +78,7 @@ func (l browserLogin) Name() string { return l.issuer }
 
 // Begin implements signin.Login.
 func (l browserLogin) Begin(ctx context.Context, redirect string) (address, state string, memo identity.Secret, err error) {
-	began, err := l.callers.BeginLogin(ctx, redirect)
+	began, err := l.callers.BeginLogin(ctx, redirect, access.LoginWish{})
 	if err != nil {
 		return "", "", "", err
 	}
@@ -87,7 +87,11 @@ func (l browserLogin) Begin(ctx context.Context, redirect string) (address, stat
 
 // Finish implements signin.Login.
 func (l browserLogin) Finish(ctx context.Context, memo identity.Secret, query url.Values) (*identity.Identity, error) {
-	return l.callers.FinishLogin(ctx, memo, query)
+	in, err := l.callers.FinishLogin(ctx, memo, query)
+	if err != nil {
+		return nil, err
+	}
+	return in.Identity, nil
 }
 
 // mountClientDocuments serves the documents by which authorization servers know weir (spec/signin §2).

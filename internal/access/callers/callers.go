@@ -1,10 +1,3 @@
-// Package callers says who may call a gateway by a configuration: tokens, issuers, roles, and the checks
-// of Host and Origin.
-//
-//	config.Auth, config.TLS ─▶ Policy ─▶ access.Authenticator
-//	config.HTTP ─▶ Guard ─▶ guard.Guard
-//
-// It only converts; Proofs alone asks the store.
 package callers
 
 import (
@@ -31,8 +24,8 @@ const (
 	roleAuditor  = "auditor"
 )
 
-// Policy returns who may call by a configuration.
-func Policy(c *config.Config) access.Policy {
+// Policy returns who may call by a configuration. server is the authorization server of the gateway, nil without one.
+func Policy(c *config.Config, server access.OwnServer) access.Policy {
 	p := access.Policy{PublicURL: strings.TrimSuffix(c.PublicURL, "/"), Certificates: c.TLS.ClientCA != "", Roles: []access.Role{
 		{Name: RoleOperator, Principals: c.Auth.Roles.Operator.Principals, Groups: c.Auth.Roles.Operator.Groups},
 		{Name: roleAuditor, Principals: c.Auth.Roles.Auditor.Principals, Groups: c.Auth.Roles.Auditor.Groups},
@@ -49,6 +42,9 @@ func Policy(c *config.Config) access.Policy {
 	}
 	if l := &c.Auth.Login; l.Issuer != "" {
 		p.Login = &access.Login{Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes}
+	}
+	if server != nil {
+		p.Own = own(c, server)
 	}
 	return p
 }

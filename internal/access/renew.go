@@ -1,0 +1,170 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/access/jwk"
+	"github.com/weir-mcp/weir/internal/identity"
+)
+
+// LoginWish is what a login asks the issuer for in addition to the person.
+type LoginWish struct {
+	// Hint is who the person may be (login_hint), "" if that is not known.
+	Hint string
+	// Offline asks for a refresh token, for RenewLogin. Not every issuer gives one.
+	Offline bool
+}
+
+// A LoggedIn person is the outcome of a login.
+type LoggedIn struct {
+	*identity.Identity
+	// Refresh is the refresh token of the issuer, "" if it gave none.
+	Refresh identity.Secret
+	// Session is the issuer's name of the person's session (sid), "" if it has none.
+	Session string
+}
+
+// ErrLoginEnded says that the issuer does not renew a login: it does not know the person any more, or has signed the
+// person out.
+var ErrLoginEnded = errors.New("the issuer does not renew the login")
+
+// googleIssuer has refresh tokens by a parameter of its own.
+const googleIssuer = "https://accounts.google.com"
+
+// logoutTime is how old a logout token may be.
+const logoutTime = 5 * time.Minute
+
+// ask adds a wish to the query of a login.
+func (l *login) ask(wish LoginWish, meta *loginMetadata, q url.Values) {
+	const scope = "offline_access"
+	if wish.Hint != "" {
+		q.Set("login_hint", wish.Hint)
+	}
+	switch {
+	case !wish.Offline:
+	case l.from.Issuer.Issuer == googleIssuer:
+		q.Set("access_type", "offline")
+		q.Set("prompt", "consent") // without it, only the first sign-in has a refresh token
+	case slices.Contains(meta.Scopes, scope) && !slices.Contains(l.Scopes, scope): // others may refuse the scope
+		q.Set("scope", q.Get("scope")+" "+scope)
+	}
+}
+
+// RenewLogin looks a person up again by the refresh token of a login. The error is ErrLoginEnded if the issuer
+// refuses, and another one if it cannot be asked.
+func (a *Authenticator) RenewLogin(ctx context.Context, before LoggedIn) (*LoggedIn, error) {
+	s := a.state.Load()
+	l := s.login
+	if l == nil || before.Issuer != l.Issuer {
+		return nil, ErrLoginEnded
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout) // a refresh token may be used up
+	defer cancel()
+	meta, err := l.metadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := l.exchange(ctx, meta, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {string(before.Refresh)}})
+	var refusal *answerError
+	switch {
+	case errors.As(err, &refusal) && slices.Contains([]string{"invalid_grant", "interaction_required", "access_denied"}, refusal.code):
+		return nil, ErrLoginEnded
+	case err != nil:
+		return nil, err
+	}
+	var out *LoggedIn
+	if answer.IDToken != "" {
+		out, err = s.verifyIDToken(ctx, l, answer.IDToken, nil, a.o.Now())
+	} else {
+		out, err = s.userInfo(ctx, l, meta, answer.Access, a.o.Now())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.Principal != before.Principal {
+		return nil, ErrLoginEnded
+	}
+	if out.Refresh = identity.Secret(answer.Refresh); out.Refresh == "" {
+		out.Refresh = before.Refresh
+	}
+	if out.Session == "" {
+		out.Session = before.Session
+	}
+	return out, nil
+}
+
+// userInfo asks an issuer about a person whose renewed login has no ID token.
+func (s *state) userInfo(ctx context.Context, l *login, meta *loginMetadata, token string, now time.Time) (*LoggedIn, error) {
+	if meta.UserInfo == "" || token == "" {
+		return nil, fmt.Errorf("the issuer %q answers a refresh without an ID token, and has no userinfo_endpoint", l.Issuer)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, meta.UserInfo, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	raw, _, err := l.asks.do(r)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := jwk.DecodeObject(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the userinfo of the issuer %q is not JSON", l.Issuer)
+	}
+	v, err := s.identify(l.from, claims, now, false)
+	if err != nil {
+		return nil, err
+	}
+	v.id.Scopes = nil
+	return &LoggedIn{Identity: v.id}, nil
+}
+
+// LoggedOut checks a logout token of the login's issuer of OpenID Connect Back-Channel Logout, but not whether it
+// was used before. It returns whose sessions end: a principal, the issuer's name of a session, or both.
+func (a *Authenticator) LoggedOut(ctx context.Context, text string) (principal, session string, err error) {
+	s := a.state.Load()
+	l := s.login
+	if l == nil {
+		return "", "", errNoLogin
+	}
+	t, err := parseKind(text, "jwt", "logout+jwt")
+	if err != nil {
+		return "", "", err
+	}
+	if iss, _ := t.claims["iss"].(string); iss != l.from.Issuer.Issuer {
+		return "", "", errors.New("it is of another issuer")
+	}
+	if err := l.from.verifySignature(ctx, t); err != nil {
+		return "", "", err
+	}
+	now := a.o.Now()
+	if _, err := lifetime(t.claims, now, false); err != nil {
+		return "", "", err
+	}
+	events, _ := t.claims["events"].(map[string]any)
+	_, event := events["http://schemas.openid.net/event/backchannel-logout"].(map[string]any)
+	_, nonce := t.claims["nonce"]
+	made, dated := timeOf(t.claims["iat"])
+	switch {
+	case !slices.Contains(texts(t.claims["aud"]), l.ClientID):
+		return "", "", errors.New("it is for another client than auth.login.client_id")
+	case !event || nonce:
+		return "", "", errors.New("it is no logout token")
+	case !dated || now.Sub(made) > logoutTime || made.Sub(now) > leeway:
+		return "", "", errors.New("it is too old, or from the future")
+	}
+	session, _ = t.claims["sid"].(string)
+	if subject, err := subjectOf(t.claims, l.from); err == nil {
+		principal = l.Issuer + ":" + subject
+	}
+	if principal == "" && session == "" {
+		return "", "", errors.New("it names neither a person nor a session")
+	}
+	return principal, session, nil
+}

@@ -1,0 +1,228 @@
+package web_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-mcp/weir/internal/access/issuers"
+	"github.com/weir-mcp/weir/internal/access/password"
+	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
+	"github.com/weir-mcp/weir/internal/web"
+	"github.com/weir-mcp/weir/internal/web/api"
+)
+
+// signer is a gateway with an authorization server, and a browser.
+type signer struct {
+	*protected
+	browser *http.Client
+}
+
+const annsPassword = "correct horse battery staple"
+
+// startSigner starts a gateway whose person ann has an account. more are further keys of auth.server.
+func startSigner(t *testing.T, more string, config ...string) *signer {
+	t.Helper()
+	fake, err := fakemcp.New(fakemcp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream := httptest.NewServer(fake)
+	t.Cleanup(func() { fake.Close(); upstream.Close() })
+	var server *web.Server
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r) }))
+	t.Cleanup(front.Close)
+	text := fmt.Sprintf(`
+public_url: %s
+auth: {accounts: [{name: ann, password: %q, groups: [sre]}], server: {people: accounts%s}, roles: {operator: {groups: [sre]}}}
+mcpServers: {up: {url: %q}}
+`+strings.Join(config, "\n"), front.URL, password.Hash(annsPassword), more, upstream.URL+"/mcp")
+	engine, c := engineOf(t, text)
+	if err := engine.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server = web.NewHandler(engine, c, front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		engine.Close(ctx)
+	})
+	return &signer{&protected{t, front.URL, nil, engine, server, text}, newBrowser()}
+}
+
+// newBrowser returns a browser that follows no redirect.
+func newBrowser() *http.Client {
+	jar, _ := cookiejar.New(nil)
+	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// post sends a form or JSON as a program and returns the answer.
+func (s *signer) post(path, kind, body string) (int, map[string]any) {
+	s.t.Helper()
+	resp, err := http.Post(s.base+path, kind, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var out map[string]any
+	_ = json.NewDecoder(resp.Body).Decode(&out)
+	return resp.StatusCode, out
+}
+
+// register registers a client.
+func (s *signer) register(redirect string) string {
+	s.t.Helper()
+	status, out := s.post("/oauth/register", "application/json", fmt.Sprintf(`{"client_name": "Test client", "redirect_uris": [%q], "token_endpoint_auth_method": "none"}`, redirect))
+	id, _ := out["client_id"].(string)
+	if status != http.StatusCreated || id == "" {
+		s.t.Fatalf("%d %v", status, out)
+	}
+	return id
+}
+
+var hiddenRequest = regexp.MustCompile(`name="request" value="([^"]+)"`)
+
+// code signs ann in for a client and returns where the browser goes back to.
+func (s *signer) code(client, redirect, verifier string, more url.Values) *url.URL {
+	s.t.Helper()
+	q := url.Values{
+		"client_id": {client}, "redirect_uri": {redirect}, "response_type": {"code"}, "code_challenge": {issuers.Challenge(verifier)},
+		"code_challenge_method": {"S256"}, "resource": {s.base + "/mcp"}, "state": {"st"}, "scope": {"mcp"},
+	}
+	for name, values := range more {
+		q[name] = values
+	}
+	resp, page := s.open("GET", "/oauth/authorize?"+q.Encode(), nil)
+	if resp.StatusCode != http.StatusOK {
+		back, _ := resp.Location()
+		if back == nil {
+			s.t.Fatalf("%d %s", resp.StatusCode, page)
+		}
+		return back
+	}
+	resp, page = s.open("POST", "/oauth/signin", url.Values{"request": {s.hidden(page)}, "name": {"ann"}, "password": {annsPassword}})
+	if strings.Contains(page, "Allow") {
+		resp, page = s.open("POST", "/oauth/consent", url.Values{"request": {s.hidden(page)}, "decision": {"allow"}})
+	}
+	back, err := resp.Location()
+	if err != nil {
+		s.t.Fatalf("%d %s", resp.StatusCode, page)
+	}
+	return back
+}
+
+func (s *signer) hidden(page string) string {
+	s.t.Helper()
+	m := hiddenRequest.FindStringSubmatch(page)
+	if m == nil {
+		s.t.Fatalf("no form: %s", page)
+	}
+	return m[1]
+}
+
+// open has the browser open a page.
+func (s *signer) open(method, path string, form url.Values) (*http.Response, string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", s.base)
+	}
+	resp, err := s.browser.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// tokens exchanges a code.
+func (s *signer) tokens(client, redirect, verifier string, back *url.URL) (int, map[string]any) {
+	s.t.Helper()
+	return s.post("/oauth/token", "application/x-www-form-urlencoded", url.Values{
+		"grant_type": {"authorization_code"}, "client_id": {client}, "code": {back.Query().Get("code")}, "redirect_uri": {redirect},
+		"code_verifier": {verifier}, "resource": {s.base + "/mcp"},
+	}.Encode())
+}
+
+func (s *signer) refresh(client string, token any) (int, map[string]any) {
+	s.t.Helper()
+	return s.post("/oauth/token", "application/x-www-form-urlencoded", url.Values{"grant_type": {"refresh_token"}, "client_id": {client}, "refresh_token": {token.(string)}}.Encode())
+}
+
+// whoami returns who a token is.
+func (s *signer) whoami(token any) (int, string) {
+	s.t.Helper()
+	resp, body := s.do("GET", "/whoami", token.(string), "")
+	return resp.StatusCode, body
+}
+
+// TestSignInFromTheURLAlone: from a 401 by metadata, registration and a password to a call, as clients do it.
+func TestSignInFromTheURLAlone(t *testing.T) {
+	s := startSigner(t, "")
+	resp, _ := s.do("POST", "/mcp", "", initialize)
+	challenge := resp.Header.Get("WWW-Authenticate")
+	if resp.StatusCode != 401 || !strings.Contains(challenge, "/.well-known/oauth-protected-resource/mcp") || !strings.Contains(challenge, `scope="mcp"`) {
+		t.Fatalf("%d %s", resp.StatusCode, challenge)
+	}
+	var resource struct {
+		Resource              string
+		Authorization_servers []string
+	}
+	_, body := s.do("GET", "/.well-known/oauth-protected-resource/mcp", "", "")
+	if err := json.Unmarshal([]byte(body), &resource); err != nil || resource.Resource != s.base+"/mcp" || len(resource.Authorization_servers) != 1 || resource.Authorization_servers[0] != s.base {
+		t.Fatalf("%s, %v", body, err)
+	}
+	for _, path := range []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
+		var meta map[string]any
+		_, body := s.do("GET", path, "", "")
+		if err := json.Unmarshal([]byte(body), &meta); err != nil || meta["issuer"] != s.base || meta["registration_endpoint"] != s.base+"/oauth/register" {
+			t.Fatalf("%s: %s", path, body)
+		}
+	}
+	redirect, verifier := "http://127.0.0.1:4711/callback", rand.Text()+rand.Text()
+	client := s.register("http://127.0.0.1/callback")
+	back := s.code(client, redirect, verifier, nil)
+	if q := back.Query(); q.Get("iss") != s.base || q.Get("state") != "st" || q.Get("code") == "" {
+		t.Fatal(back)
+	}
+	status, tokens := s.tokens(client, redirect, verifier, back)
+	if status != 200 || tokens["token_type"] != "Bearer" || tokens["expires_in"] != 600.0 || tokens["refresh_token"] == nil {
+		t.Fatalf("%d %v", status, tokens)
+	}
+	resp, body = s.do("POST", "/mcp", tokens["access_token"].(string), initialize)
+	if resp.StatusCode != 200 {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	if status, body := s.whoami(tokens["access_token"]); status != 200 || !strings.Contains(body, `"principal":"account:ann"`) || !strings.Contains(body, `"sre"`) || !strings.Contains(body, `"operator"`) || !strings.Contains(body, client) {
+		t.Errorf("%d %s", status, body)
+	}
+	status, next := s.refresh(client, tokens["refresh_token"])
+	if status != 200 || next["refresh_token"] == tokens["refresh_token"] {
+		t.Fatalf("%d %v", status, next)
+	}
+	if resp, _ := s.do("POST", "/mcp/other", next["access_token"].(string), initialize); resp.StatusCode != 401 {
+		t.Errorf("a token of /mcp opens another path: %d", resp.StatusCode)
+	}
+}
