@@ -75,7 +75,7 @@ func (c *Config) Warnings() []string { return append([]string(nil), c.warnings..
 
 // Listen returns the configured listen address, by default 127.0.0.1:8088. A Gateway does not
 // listen by itself.
-func (c *Config) Listen() string { return app.ListenAddress(c.config) }
+func (c *Config) Listen() string { return web.ListenAddress(c.config) }
 
 // Options are the settings of a Gateway that are not in its Config. The zero value is ready to use.
 type Options struct {

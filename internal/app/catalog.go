@@ -18,6 +18,8 @@ import (
 	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/upstream/listings"
+	"github.com/weir-mcp/weir/internal/upstream/membership"
 	"github.com/weir-mcp/weir/mcp"
 )
 
@@ -32,10 +34,9 @@ type Catalog struct {
 	live     *catalog.Live[*metatool.Snapshot]
 	file     atomic.Pointer[metatool.SnapshotFile] // entries in addition to the upstreams'; may be nil
 	firsts   *firstListings
-	recent   recentChanges                 // of definitions
 	looked   atomic.Pointer[config.Config] // the last configuration whose names were checked
-	listings *listings
-	owners   *owners
+	listings *listings.Listings
+	owners   *membership.Owners
 	state    *metatool.State
 	config   func() *config.Config
 	offices  func() *office.Offices
@@ -52,7 +53,7 @@ const maxLoggedChanges = 20
 // changed.
 func (k *Catalog) refreshed(c *catalog.Catalog, upstreams []string) {
 	changes := k.state.Refresh(c)
-	k.listings.changed(changes)
+	k.listings.Changed(changes)
 	for i, change := range changes {
 		if i == maxLoggedChanges {
 			k.log.Warn("more has changed", "changes", len(changes))
@@ -168,8 +169,8 @@ type CatalogInfo struct {
 	Pin       *pinInfo         `json:"pin,omitempty"`
 	Changes   []catalog.Change `json:"changes"`
 	// with ?since=TIME: the changes that weir has seen after it
-	Recent   []TimedChange `json:"recent,omitempty"`
-	Findings []string      `json:"findings"`
+	Recent   []listings.TimedChange `json:"recent,omitempty"`
+	Findings []string               `json:"findings"`
 	// the profiles that the caller may open
 	Profiles []ProfileInfo `json:"profiles,omitempty"`
 }
@@ -199,13 +200,13 @@ func (k *Catalog) Info(since time.Time) *CatalogInfo {
 		Changes: k.state.Changes(), Findings: []string{}, Partial: c.Partial(),
 	}
 	if !since.IsZero() {
-		info.Recent = k.recent.since(since)
+		info.Recent = k.listings.Since(since)
 	}
 	info.Complete = k.firsts.over() && len(info.Partial) == 0
 	if pin := k.config().Pin; pin.ExpectedHash != "" {
 		info.Pin = &pinInfo{pin.ExpectedHash, string(pin.Mode), dispatch.Pin{Hash: strings.ToLower(pin.ExpectedHash)}.Holds(c)}
 	}
-	for _, f := range slices.Concat(c.Findings(), k.owners.findings(), k.offices().Findings(), k.state.Findings()) {
+	for _, f := range slices.Concat(c.Findings(), k.owners.Findings(), k.offices().Findings(), k.state.Findings()) {
 		info.Findings = append(info.Findings, k.clean(f.String()))
 	}
 	return info
@@ -259,7 +260,11 @@ func (k *Catalog) serveFile(f *metatool.SnapshotFile) {
 	}
 	k.file.Store(f)
 	k.live.Update(f.Listing())
-	k.owners.serves(f, k.Snapshot().Catalog)
+	var namespaces []string
+	for _, e := range k.Snapshot().Catalog.Of(f.Name()) {
+		namespaces = append(namespaces, e.Namespace)
+	}
+	k.owners.ServesFile(f.Name(), namespaces)
 }
 
 // listingPerCaller returns the names of the servers that list for each caller.

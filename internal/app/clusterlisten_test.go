@@ -48,7 +48,7 @@ func TestScopeClusterListens(t *testing.T) {
 			},
 		})
 		cs, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
-			Endpoint: c.All[1].Front.URL + path, HTTPClient: &http.Client{Transport: bearing{gatewaytest.AnnToken}},
+			Endpoint: c.All[1].Front.URL + path, HTTPClient: &http.Client{Transport: gatewaytest.Bearer{Token: gatewaytest.AnnToken}},
 		}, &sdk.ClientSessionOptions{ProtocolVersion: mcp.V20251125})
 		if err != nil {
 			t.Fatal(err)

@@ -34,6 +34,7 @@ import (
 	"github.com/weir-mcp/weir/internal/part"
 	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/policy/definitions"
+	"github.com/weir-mcp/weir/internal/runs"
 	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/internal/tasks"
@@ -42,6 +43,9 @@ import (
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 	"github.com/weir-mcp/weir/internal/upstream/credentials"
 	"github.com/weir-mcp/weir/internal/upstream/lineage"
+	"github.com/weir-mcp/weir/internal/upstream/listings"
+	"github.com/weir-mcp/weir/internal/upstream/membership"
+	"github.com/weir-mcp/weir/internal/upstream/placement"
 	"github.com/weir-mcp/weir/mcp/streamable"
 	"github.com/weir-mcp/weir/s2sp/plane"
 )
@@ -66,7 +70,7 @@ type Engine struct {
 	Offices  *office.Offices // nil in a shell command, or if no hub is configured
 	Operator *Operator
 	Catalog  *Catalog
-	Agents   *Agents
+	Agents   *membership.Agents
 	Views    *Views
 	Usage    *observe.Usage
 	Reloads  Reloads // tells of changed configurations
@@ -85,9 +89,9 @@ type Engine struct {
 	// Sessions counts the sessions of HTTP endpoints.
 	Sessions   *observe.SessionCount
 	rounds     *bridge.Rounds // calls that wait while a modern agent is asked something
-	places     *programPlaces
+	placement  *placement.Placement
 	hooks      *policy.Hooks
-	programs   *programs
+	programs   *runs.Programs
 	ranking    *ranking.Ranking
 	nodeRoutes peerlink.Routes
 
@@ -181,7 +185,7 @@ func build(c *config.Config, o Options) (*Engine, error) {
 	e.Auditor = trail.New(o.Audit, c, trail.Needs{Redact: redact, Server: judge.ServerOf, Catalog: func(ctx context.Context) *catalog.Catalog { return e.Views.whole(ctx).Catalog }})
 	e.Data, err = dataplane.Open(c, dataplane.Needs{
 		Log: log, Config: e.config.Load, Store: o.Store, Redactor: secrets.Redactor, Redacts: redactResults, Audited: e.Auditor.Fetches,
-		Agents: func() []plane.Peer { return e.Agents.servers() }, AgentURL: func(name string) string { return e.Agents.urlOf(name) }, TakeBody: state.TakeBody,
+		Agents: func() []plane.Peer { return e.Agents.Peers() }, AgentURL: func(name string) string { return e.Agents.URL(name) }, TakeBody: state.TakeBody,
 	})
 	if err != nil {
 		return nil, err
@@ -200,8 +204,8 @@ func (e *Engine) connect(c *config.Config, judge *policy.Judge, kept *registry.K
 	}
 	searches := e.ranking
 	offices := func() *office.Offices { return e.Offices }
-	e.Catalog = &Catalog{firsts: newFirstListings(), owners: newOwners(c, log), state: state, config: e.config.Load, offices: offices, clean: secrets.Clean, log: log}
-	e.Views = &Views{catalog: e.Catalog, judge: judge, config: e.config.Load, health: e.Health, redact: func() func([]byte) []byte {
+	e.Catalog = &Catalog{firsts: newFirstListings(), owners: membership.NewOwners(c, log), state: state, config: e.config.Load, offices: offices, clean: secrets.Clean, log: log}
+	e.Views = &Views{catalog: e.Catalog, agents: func() *membership.Agents { return e.Agents }, judge: judge, config: e.config.Load, health: e.Health, redact: func() func([]byte) []byte {
 		if redactResults() {
 			return e.secrets.Redactor().Results
 		}
@@ -223,39 +227,45 @@ func (e *Engine) connect(c *config.Config, judge *policy.Judge, kept *registry.K
 			searches.Changed()
 		},
 	})
-	if e.Catalog.listings, err = newListings(e); err != nil {
+	servers := func() *upstream.Manager { return e.manager }
+	e.Catalog.listings, err = listings.New(listings.Needs{
+		Log: log, Config: e.config.Load, Docs: o.Store.Docs(), Key: o.Store.Key().Secret("listings"), Servers: servers, Next: func() upstream.Sink { return e.Definitions },
+		Remote: placement.Remote, Restore: state.Restore, Conceal: secrets.Listing, Limits: limitsOf, Unshared: o.Store.CountUnshared,
+	})
+	if err != nil {
 		return err
 	}
 	e.Definitions = definitions.New(c, definitions.Needs{
-		Log: log, Config: e.config.Load, Servers: func() *upstream.Manager { return e.manager }, Sink: e.Catalog.live, First: e.Catalog.listings.agreed,
+		Log: log, Config: e.config.Load, Servers: servers, Sink: e.Catalog.live, First: e.Catalog.listings.First,
 		Catalog: func() *catalog.Catalog { return e.Catalog.Snapshot().Catalog }, Places: judge.Places, Tell: e.Catalog.tell, Conceal: secrets.Listing, Clean: secrets.Clean, Shell: o.Shell,
 	})
 	e.Operator = newOperator(e)
-	if e.Agents, err = newAgents(e, c, kept); err != nil {
+	e.placement = placement.New(placement.Needs{Node: o.Store.Node(), Docs: o.Store.Docs(), Log: log})
+	e.Agents, err = membership.New(c, membership.Needs{
+		Log: log, Config: e.config.Load, Owners: e.Catalog.owners, Store: o.Store, Kept: kept, Shell: o.Shell, Servers: servers, Place: e.placement.Servers.Place,
+	})
+	if err != nil {
 		return err
 	}
 	e.SignIns = credentials.New(credentials.Audited(o.Credentials, o.Audit), e.config.Load, e.secrets.Tokens().Add, log)
-	e.places = newPlaces(o.Store.Node(), o.Store.Docs(), log)
 	e.manager = upstream.New(upstream.Options{
 		Logger: log, Transport: func(name string, of upstream.Owner, base http.RoundTripper) http.RoundTripper {
-			return e.SignIns.Over(e.Agents.transport)(name, of, base)
-		}, Way: func(server *config.Server) http.RoundTripper { return e.Agents.scoped.way(server) }, Credentials: e.SignIns, BaseEnv: lineage.Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: e.Catalog.listings, Observer: e.Metrics, Trace: e.Trace,
+			return e.SignIns.Over(e.Agents.Transport)(name, of, base)
+		}, Way: e.placement.Servers.Way, Credentials: e.SignIns, BaseEnv: lineage.Inherited(o.Environ), ClientInfo: part.Identity(o.Version), Sink: e.Catalog.listings, Observer: e.Metrics, Trace: e.Trace,
 		Marks: o.Lineage.Variable(), Instances: o.Lineage.Instances(),
 		ListsChanged: func(principal, _ string) { e.state.ListsChanged(principal) },
-		Conceal:      e.secrets.Listing, Judge: e.Definitions.Judge, States: bridge.NewMarks(states(o.Store)), Places: e.places.forManager(),
+		Conceal:      e.secrets.Listing, Judge: e.Definitions.Judge, States: bridge.NewMarks(states(o.Store)), Places: e.placement.Programs.ForManager(),
 		Redact: e.secrets.Clean, Hold: e.secrets.Tokens().Hold, Log: e.Operator.Log, StopGrace: StopGrace, Memory: e.Data.Memory, Starting: startsAtOnce,
 	})
-	for _, needs := range []**upstream.Manager{&e.Catalog.manager, &e.Views.manager, &e.Operator.manager, &e.Agents.manager} {
+	for _, needs := range []**upstream.Manager{&e.Catalog.manager, &e.Views.manager, &e.Operator.manager} {
 		*needs = e.manager // which was made of them
 	}
-	e.Agents.scoped = newScoped(e)
-	e.places.serve(e)
-	e.nodeRoutes = append(e.Data.Routes(),
-		e.Operator.Elsewhere.Route(), e.Usage.Route(), peerlink.Route{Path: tasks.PeerPath, Serve: tasks.Answer(e.Catalog.taskPeer)},
-		peerlink.Route{Path: peerServers, Serve: e.Agents.scoped.serveNode}, peerlink.Route{Path: peerPrograms, Serve: e.places.serveNode},
-	)
+	e.placement.Serve(placement.Serving{Manager: e.manager, Memory: e.Data.Memory, MaxBody: 2 * int64(c.HTTP.MaxBodyBytes), Changed: e.Agents.Merge})
+	e.nodeRoutes = slices.Concat(e.Data.Routes(), e.placement.Routes(), peerlink.Routes{
+		e.Operator.Elsewhere.Route(), e.Usage.Route(), {Path: tasks.PeerPath, Serve: tasks.Answer(e.Catalog.taskPeer)},
+	})
 	e.hooks = policy.NewHooks(lineage.Inherited(o.Environ), func(raw []byte) []byte { return secrets.Redactor().Results(raw) }, log)
-	e.programs = newPrograms(e, c, log)
+	e.programs = runs.NewPrograms(c, runs.ProgramNeeds{Log: log, Docs: o.Store.Docs(), Memory: e.Data.Memory, Results: e.Data.Results, Tool: metatool.ToolRun})
 	e.parts = e.table()
 	return nil
 }
@@ -268,10 +278,10 @@ func (e *Engine) start(c *config.Config) {
 			e.log.Info(reason)
 		}
 	}
-	e.Agents.start(c)
-	e.Agents.merge()
-	e.Catalog.listings.fill()
-	e.Catalog.listings.start()
+	e.Agents.Start(c)
+	e.Agents.Merge()
+	e.Catalog.listings.Fill()
+	e.Catalog.listings.Start()
 	e.Auditor.Configured(c, nil)
 	if !e.opts.Shell { // it would wait for the collector
 		e.sendSpans(c)
@@ -293,7 +303,7 @@ func (e *Engine) sendSpans(c *config.Config) {
 // officeNeeds returns what the offices stand on.
 func (e *Engine) officeNeeds() office.Needs {
 	return office.Needs{
-		Version: e.Version, Log: e.log, Config: e.config.Load, Memory: e.Data.Memory, Trace: e.Trace, Servers: e.manager, Names: &e.Catalog.owners.ledger, Claim: e.Catalog.owners.computer,
+		Version: e.Version, Log: e.log, Config: e.config.Load, Memory: e.Data.Memory, Trace: e.Trace, Servers: e.manager, Names: &e.Catalog.owners.Ledger, Claim: e.Catalog.owners.Computer,
 		Node: e.Store.Node(), Store: e.Store, Docs: e.Store.Docs(), Cluster: e.Store.Cluster(),
 	}
 }
@@ -337,7 +347,7 @@ const longWait = time.Second
 // Ready waits until all servers marked required have been listed, or one of them has failed. It
 // does not wait for others. If a required server is not available, the error names it.
 func (e *Engine) Ready(ctx context.Context) error {
-	e.Agents.scoped.known(ctx, e.config.Load())
+	e.placement.Servers.Known(ctx, e.config.Load())
 	waiting := map[string]<-chan struct{}{}
 	e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
 		if s.Required && u != nil {

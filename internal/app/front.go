@@ -98,7 +98,7 @@ func (e *Engine) gatewayOptions(c *config.Config) metatool.Options {
 	}
 	opts.Own = e.Catalog.own(c)
 	policy.Controls(c, &opts)
-	opts.Programs = e.programs.runner(c)
+	opts.Programs = e.programs.Runner(c)
 	opts.Screen = definitions.ScreenOf(c)
 	opts.Leaks, opts.Hooks = policy.Leaks(c, e.secrets.Tokens()), e.hooks.Configure(c)
 	opts.Operators.Room = e.Operator.Approvals

@@ -13,7 +13,7 @@ func (e *Engine) ServeNode(w http.ResponseWriter, r *http.Request, id *identity.
 
 // Holders returns the INCs of the nodes that hold the servers with scope: cluster, by the names of the
 // servers. The INC is "" while no node is known to hold the server. A gateway that is one node has none.
-func (e *Engine) Holders() map[string]string { return e.Agents.scoped.holders() }
+func (e *Engine) Holders() map[string]string { return e.placement.Servers.Holders() }
 
 // OpenSessions returns how many sessions live in this process: those with an id that outlasts it, from their
 // handshake on, and others that have used a gateway.

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/office"
 	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/runs"
 )
 
 // table returns the parts of an engine, in the order in which a reload reaches them. They end in the
@@ -41,7 +42,7 @@ func (e *Engine) table() part.Table {
 		{Name: "bodies", Close: func(context.Context) { e.Data.Bodies.Close() }},
 		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { e.Data.Plane.Close() }},
 		{Name: "calls", Keys: callKeys, Close: func(context.Context) { e.hooks.Close() }},
-		{Name: "programs", Keys: []part.Key{programsKey}, Close: func(ctx context.Context) { e.programs.close(ctx) }},
+		{Name: "programs", Keys: []part.Key{runs.ProgramsKey}, Close: func(ctx context.Context) { e.programs.Close(ctx) }},
 		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { e.ranking.Close() }},
 		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-e.Catalog.firsts.all }},
 		{Name: "sign-ins", Keys: part.AtRestart("credentials"), Close: func(ctx context.Context) {
@@ -49,20 +50,19 @@ func (e *Engine) table() part.Table {
 				e.log.Error("tokens are lost, because they cannot be stored: their servers may need another sign-in", "err", err)
 			}
 		}},
-		{Name: "listings", Close: func(context.Context) { e.Catalog.listings.close() }},
+		{Name: "listings", Close: func(context.Context) { e.Catalog.listings.Close() }},
 		{Name: "ownership", Prepare: func(r part.Reload) (func(), error) {
-			return func() { e.Catalog.owners.configure(r.Next) }, nil
+			return func() { e.Catalog.owners.Configure(r.Next) }, nil
 		}},
-		{Name: "agents' connections", Keys: []part.Key{agentsKey}, Prepare: e.Agents.prepare, Close: func(context.Context) { e.Agents.disconnect() }},
-		{Name: "upstreams", Keys: part.AtOnce("mcpServers"), Prepare: func(part.Reload) (func(), error) { return e.Agents.merge, nil }, Close: func(ctx context.Context) {
+		{Name: "agents' connections", Keys: []part.Key{agentsKey}, Prepare: e.Agents.Prepare, Close: func(context.Context) { e.Agents.Disconnect() }},
+		{Name: "upstreams", Keys: part.AtOnce("mcpServers"), Prepare: func(part.Reload) (func(), error) { return e.Agents.Merge, nil }, Close: func(ctx context.Context) {
 			if err := e.manager.Close(ctx); err != nil {
 				e.log.Warn("upstreams did not end by themselves and were killed", "err", err)
 			}
 		}},
 		{Name: "definitions", Keys: part.AtOnce("trust"), Prepare: e.Definitions.Prepare, Close: func(context.Context) { e.Definitions.Close() }},
-		{Name: "programs' places", Close: func(ctx context.Context) { e.places.close(ctx) }},
-		{Name: "servers of the cluster", Close: func(ctx context.Context) { e.Agents.scoped.close(ctx) }},
-		{Name: "agents", Close: func(context.Context) { e.Agents.close() }},
+		{Name: "placement", Close: func(ctx context.Context) { e.placement.Close(ctx) }},
+		{Name: "agents", Close: func(context.Context) { e.Agents.Close() }},
 		{Name: "trace", Keys: part.AtOnce("otlp"), Prepare: func(r part.Reload) (func(), error) {
 			return func() { e.sendSpans(r.Next) }, nil
 		}, Close: func(ctx context.Context) { spans.Go(func() { e.Trace.Close(ctx) }) }},
@@ -70,7 +70,7 @@ func (e *Engine) table() part.Table {
 		{Name: "offices", Keys: slices.Concat(part.AtRestart("hubs"), []part.Key{office.HubKey}), Prepare: func(r part.Reload) (func(), error) {
 			return e.Offices.Prepare(r)
 		}, Close: func(ctx context.Context) { e.Offices.Close(ctx) }},
-		{Name: "last listings", Close: func(context.Context) { e.Catalog.listings.ending() }},
+		{Name: "last listings", Close: func(context.Context) { e.Catalog.listings.Ending() }},
 		{Name: "faces", Keys: slices.Concat(part.AtOnce("auth", "public_url", "console"), part.AtRestart("listen", "tls"), []part.Key{httpKey})},
 	}
 }

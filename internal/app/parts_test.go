@@ -42,7 +42,7 @@ func TestEveryKeyHasOnePart(t *testing.T) {
 func TestOrderOfClose(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"last listings", "offices", "first listings", "trace", "agents", "servers of the cluster", "programs' places", "definitions", "upstreams", "agents' connections",
+		"last listings", "offices", "first listings", "trace", "agents", "placement", "definitions", "upstreams", "agents' connections",
 		"listings", "sign-ins", "catalog", "ranking", "programs", "calls", "tables", "bodies", "sessions", "audit", "events", "results", "store", "spans",
 	}
 	var got []string

@@ -29,7 +29,7 @@ var (
 
 // await delays a request that reads the catalog until the catalog is filled.
 func (s *surface) await(ctx context.Context, r *mcp.Request) {
-	if s.engine.Catalog.firsts.over() || s.engine.Catalog.listings.full.Load() { // full: the catalog of before the restart
+	if s.engine.Catalog.firsts.over() || s.engine.Catalog.listings.Full() { // full: the catalog of before the restart
 		return
 	}
 	if limit := s.limitOf(ctx, r); limit != noWait {

@@ -14,12 +14,15 @@ import (
 	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/upstream"
+	"github.com/weir-mcp/weir/internal/upstream/listings"
+	"github.com/weir-mcp/weir/internal/upstream/membership"
 )
 
 // Views are what the callers of a gateway see of it: of its catalog, its servers and its profiles. It is
 // safe for concurrent use.
 type Views struct {
 	catalog *Catalog
+	agents  func() *membership.Agents
 	judge   *policy.Judge
 	manager *upstream.Manager // set before start
 	config  func() *config.Config
@@ -122,7 +125,7 @@ func (v *Views) Catalog(ctx context.Context, since time.Time) *CatalogInfo {
 		return !known
 	}
 	info.Changes = slices.DeleteFunc(info.Changes, unseen)
-	info.Recent = slices.DeleteFunc(info.Recent, func(c TimedChange) bool { return unseen(c.Change) })
+	info.Recent = slices.DeleteFunc(info.Recent, func(c listings.TimedChange) bool { return unseen(c.Change) })
 	return info
 }
 

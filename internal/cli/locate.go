@@ -7,10 +7,10 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/web"
 )
 
 // runningURL returns the URL of the gateway that a command should ask, and its token. The URL is ""
@@ -76,7 +76,7 @@ func locateByAddress(a *process, ctx context.Context, path, token string) (strin
 	if c.TLS.Enabled() {
 		scheme = "https://" // of another user's gateway: a gateway of this user has a run file
 	}
-	at := scheme + httpserver.Dialable(app.ListenAddress(c)) + "/mcp"
+	at := scheme + httpserver.Dialable(web.ListenAddress(c)) + "/mcp"
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	h, err := fetchHealth(asking, at, token)

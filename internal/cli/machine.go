@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/secret"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/machine"
+	"github.com/weir-mcp/weir/internal/web"
 )
 
 // changing are the flags of commands that change files.
@@ -82,7 +82,7 @@ func (a *process) env(name string) string {
 func (a *process) way(custom, conf string) (clients.How, error) {
 	h := clients.How{Windows: runtime.GOOS == "windows", Known: []string{defaultURL}}
 	if c := quietConfig(conf); c != nil {
-		if _, port, err := net.SplitHostPort(app.ListenAddress(c)); err == nil && port != "0" {
+		if _, port, err := net.SplitHostPort(web.ListenAddress(c)); err == nil && port != "0" {
 			h.Known = append(h.Known, "http://127.0.0.1:"+port+"/mcp")
 		}
 		if at := publicMCP(c); at != "" {

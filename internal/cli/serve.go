@@ -328,7 +328,7 @@ func machineOf(a *process, e *app.Engine, url, path string, opts config.Options)
 // listenFor listens for a gateway. One in the background takes a free port if another program has the
 // default one; its clients find it by its run file.
 func listenFor(ctx context.Context, c *config.Config, flag string, background bool) (*web.Listener, error) {
-	listener, err := web.Listen(ctx, app.ListenAddress(c))
+	listener, err := web.Listen(ctx, web.ListenAddress(c))
 	if err != nil && background && flag == "" && "http://"+c.Listen+"/mcp" == defaultURL {
 		return web.Listen(ctx, "127.0.0.1:0")
 	}

@@ -15,13 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/setup/service"
+	"github.com/weir-mcp/weir/internal/web"
 )
 
 func serviceCommand(a *process) *cobra.Command {
@@ -274,7 +274,7 @@ func serviceURL(settings service.Settings) string {
 	case c != nil && c.TLS.Enabled() && c.PublicURL != "":
 		return publicMCP(c)
 	case c != nil:
-		if address = httpserver.Dialable(app.ListenAddress(c)); c.TLS.Enabled() {
+		if address = httpserver.Dialable(web.ListenAddress(c)); c.TLS.Enabled() {
 			scheme = "https://"
 		}
 	}

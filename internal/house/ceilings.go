@@ -131,7 +131,7 @@ var (
 		"internal/upstream/credentials.auditedStore":   "records each change of the credentials in the audit log",
 		"internal/dataplane.bodyUpstream":              "upstreams are wrapped by what is configured for them: sync bodies are taken out",
 		"internal/policy/definitions.gatedUpstream":    "upstreams are wrapped by what is configured for them: definitions are those of weir.lock",
-		"internal/app.listings":                        "keeps listings for the next start, in front of the judgement",
+		"internal/upstream/listings.Listings":          "keeps listings for the next start, in front of the judgement",
 		"internal/artifact.token":                      "tokens and items expire alike, each at a time of its own",
 		"internal/bridge.unaskable":                    "a client without the capability to answer; held is a call that can ask",
 		"internal/cli.operatedDefinitions":             "definitions of a running gateway; ownDefinitions are asked of the servers",

@@ -155,7 +155,7 @@ func list(t *testing.T) map[string]*listed {
 var optional = []string{
 	"internal/store.Docs", "internal/store.Blobs", "internal/store.Bus", "*internal/cluster.Node", "*internal/cluster.Claim", "*internal/office/roster.Shared",
 	"*internal/link.Messages", "*internal/store/natsstore.Store", "*internal/store/nodestore.Store",
-	"*internal/upstream.members", "*internal/app.nodeListings", "*internal/bridge.Nodes",
+	"*internal/upstream.members", "*internal/upstream/listings.listingStore", "*internal/bridge.Nodes",
 }
 
 const maxNil = 19
@@ -194,12 +194,12 @@ func TestNilStores(t *testing.T) {
 // reason; six at most. maxLasts is how often all others ask. The number only falls: texts may depend on it,
 // and what a gateway does may not.
 var asksLasts = map[string]string{
-	"internal/web.Server.mountAPI":            "a text: the API tells operators whether there are other nodes",
-	"internal/web.Server.atNode":              "a text: the error for a node where there are no others",
-	"internal/store/nodestore.Store.Sessions": "ids of sessions that end with the process need no seal, and have none",
-	"internal/app.restore":                    "quotas that nothing outlasts are counted in place: documents cost a tenth of a call (BenchmarkKept)",
-	"internal/app.programPlaces.forManager":   "sessions of the only node have a program each; those of several nodes share one for each principal",
-	"internal/store/nodestore.Store.Figures":  "a text: /metrics has figures of a cluster only in one",
+	"internal/web.Server.mountAPI":                    "a text: the API tells operators whether there are other nodes",
+	"internal/web.Server.atNode":                      "a text: the error for a node where there are no others",
+	"internal/store/nodestore.Store.Sessions":         "ids of sessions that end with the process need no seal, and have none",
+	"internal/app.restore":                            "quotas that nothing outlasts are counted in place: documents cost a tenth of a call (BenchmarkKept)",
+	"internal/upstream/placement.Programs.ForManager": "sessions of the only node have a program each; those of several nodes share one for each principal",
+	"internal/store/nodestore.Store.Figures":          "a text: /metrics has figures of a cluster only in one",
 }
 
 const maxLasts = 6

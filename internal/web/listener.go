@@ -5,10 +5,13 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/upstream/agents"
 )
 
 // A closing Listener accepts connections until none has come for closeQuiet, and for closeLimit at
@@ -72,4 +75,19 @@ func (g *Listener) Accept() (net.Conn, error) {
 func (g *Listener) closed() error {
 	_ = g.Close() // nothing can be done about it
 	return net.ErrClosed
+}
+
+// defaultListen is the listen address if the configuration has none.
+const defaultListen = "127.0.0.1:8088"
+
+// ListenAddress returns the address to listen on: the configured one, or else the default address
+// with the port of routing.json.
+func ListenAddress(c *config.Config) string {
+	if c.Agents.Routing == "" || c.Listen != defaultListen {
+		return c.Listen
+	}
+	if r, err := agents.ReadRouting(c.Agents.Routing); err == nil && r.Port > 0 {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port))
+	}
+	return c.Listen
 }

@@ -500,7 +500,7 @@ func counting(open *atomic.Int64) func(net.Conn, http.ConnState) {
 // mountAgents adds the paths for agents and for programs that call agents.
 func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 	status := passthrough.NewStatus(passthrough.StatusOptions{
-		Agents: f.engine.Agents.Status, Name: part.ServerName, Version: f.engine.Version, Started: f.engine.Started, Logger: f.log,
+		Agents: f.engine.Views.Agents, Name: part.ServerName, Version: f.engine.Version, Started: f.engine.Started, Logger: f.log,
 	})
 	mux.Handle("/status", open.Wrap(http.HandlerFunc(status.Page)))
 	mux.Handle("/status/data", closed.Wrap(http.HandlerFunc(status.Data)))

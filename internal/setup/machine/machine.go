@@ -12,6 +12,7 @@ import (
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/internal/upstream/lineage"
+	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
 
@@ -58,7 +59,7 @@ func Read(s *doctor.Setup, path string, o config.Options, environ []string) erro
 	case err != nil:
 		return err
 	default:
-		s.Config, s.Listen = c, httpserver.Dialable(app.ListenAddress(c))
+		s.Config, s.Listen = c, httpserver.Dialable(web.ListenAddress(c))
 		if c.Store.Shared() {
 			s.Store = func(ctx context.Context) (bool, error) { return nodestore.Look(ctx, c) }
 		}

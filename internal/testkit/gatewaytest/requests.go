@@ -396,3 +396,13 @@ func (c *Nodes) Settles(f func() (ok bool, got string)) {
 		}
 	}
 }
+
+// Bearer adds the token of a client.
+type Bearer struct{ Token string }
+
+// RoundTrip implements http.RoundTripper.
+func (b Bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.Token)
+	return http.DefaultTransport.RoundTrip(r)
+}

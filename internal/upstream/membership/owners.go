@@ -1,4 +1,4 @@
-package app
+package membership
 
 import (
 	"crypto/ed25519"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/config"
-	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/ownership"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 	"github.com/weir-mcp/weir/internal/upstream/computers"
@@ -16,16 +15,16 @@ import (
 	"github.com/weir-mcp/weir/smcp/hub"
 )
 
-// owners decides who owns the name and namespace of a server. Every source of servers asks it.
+// Owners decides who owns the name and namespace of a server. Every source of servers asks it.
 //
 //	configuration, --catalog ─▶ configure ┐
 //	POST /agents, routing.json ─▶ agent ──┼─▶ ownership.Ledger
 //	hub: a Computer joins ─▶ computer ────┤
 //	computers.Fleet: its servers ─────────────┘
-type owners struct {
+type Owners struct {
 	log    *slog.Logger
 	office string // office of weir's own hub, whose Computers are upstreams; "" for none
-	ledger ownership.Ledger
+	Ledger ownership.Ledger
 
 	mu     sync.Mutex // guards below
 	config *config.Config
@@ -34,34 +33,34 @@ type owners struct {
 	barred map[string]string // agents that were left out -> reason
 }
 
-func newOwners(c *config.Config, log *slog.Logger) *owners {
-	o := &owners{log: log, office: c.Hub.Office, barred: map[string]string{}}
-	o.configure(c)
+// NewOwners returns the owners of a configuration's names.
+func NewOwners(c *config.Config, log *slog.Logger) *Owners {
+	o := &Owners{log: log, office: c.Hub.Office, barred: map[string]string{}}
+	o.Configure(c)
 	return o
 }
 
-// configure replaces the names that a configuration defines and binds.
-func (o *owners) configure(c *config.Config) {
+// Configure replaces the names that a configuration defines and binds.
+func (o *Owners) Configure(c *config.Config) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.config = c
 	o.take()
 }
 
-// serves records that a snapshot file is served: f, with the namespaces of its entries in a
-// catalog.
-func (o *owners) serves(f *metatool.SnapshotFile, in *catalog.Catalog) {
+// ServesFile records that a snapshot file with a name is served, with the namespaces of its entries.
+func (o *Owners) ServesFile(name string, namespaces []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.name, o.file = f.Name(), map[string]string{}
-	for _, e := range in.Of(f.Name()) {
-		o.file[e.Namespace] = "--catalog"
+	o.name, o.file = name, map[string]string{}
+	for _, space := range namespaces {
+		o.file[space] = "--catalog"
 	}
 	o.take()
 }
 
 // take updates the ledger. The caller holds mu.
-func (o *owners) take() {
+func (o *Owners) take() {
 	names, namespaces := map[string]string{}, map[string]string{}
 	for space, by := range o.file {
 		namespaces[space] = by
@@ -75,7 +74,7 @@ func (o *owners) take() {
 			namespaces[s.Namespace] = "mcpServers." + s.Name
 		}
 	}
-	o.ledger.Configure(names, namespaces)
+	o.Ledger.Configure(names, namespaces)
 
 	bindings := []ownership.Binding{}
 	bind := func(keys map[string]string) {
@@ -97,25 +96,25 @@ func (o *owners) take() {
 	for _, h := range o.config.Hubs {
 		bind(h.Keys)
 	}
-	o.ledger.Bind(bindings)
+	o.Ledger.Bind(bindings)
 }
 
 // agent claims an agent's name and namespace.
-func (o *owners) agent(a registry.Agent) error {
-	return o.ledger.Claim(registry.OwnerOf(a), ownership.Want{Names: []string{a.Name}, Namespaces: []string{config.AgentNamespace(a.Name)}})
+func (o *Owners) agent(a registry.Agent) error {
+	return o.Ledger.Claim(registry.OwnerOf(a), ownership.Want{Names: []string{a.Name}, Namespaces: []string{config.AgentNamespace(a.Name)}})
 }
 
-// computer claims the name of a Computer that joins an office of weir's own hub. Offices that no
+// Computer claims the name of a Computer that joins an office of weir's own hub. Offices that no
 // gateway uses manage their names themselves.
-func (o *owners) computer(c hub.Claimant) error {
+func (o *Owners) Computer(c hub.Claimant) error {
 	if c.Office != o.office {
 		return nil
 	}
-	return o.ledger.Claim(computers.OwnerOf(c.Name, "hub\x00"+c.Office, c.Principal, c.Key), computers.WantedBy(c.Name))
+	return o.Ledger.Claim(computers.OwnerOf(c.Name, "hub\x00"+c.Office, c.Principal, c.Key), computers.WantedBy(c.Name))
 }
 
 // leaveOut records which agents are left out, and logs each of them once.
-func (o *owners) leaveOut(list []registry.Barred) {
+func (o *Owners) leaveOut(list []registry.Barred) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := map[string]string{}
@@ -132,8 +131,8 @@ func (o *owners) leaveOut(list []registry.Barred) {
 	o.barred = now
 }
 
-// findings describes the agents that are left out.
-func (o *owners) findings() []catalog.Finding {
+// Findings describes the agents that are left out.
+func (o *Owners) Findings() []catalog.Finding {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var all []catalog.Finding

@@ -1,4 +1,4 @@
-package app
+package listings
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -23,10 +24,11 @@ func TestLateFirstDefinitions(t *testing.T) {
 	docs := &storetest.Faults{Docs: store.NewMemory(store.MemoryOptions{})}
 	manager := upstream.New(upstream.Options{})
 	defer func() { _ = manager.Close(t.Context()) }()
-	e := &Engine{log: slog.New(slog.DiscardHandler), manager: manager, state: metatool.NewState(), secrets: policy.NewSecrets(&config.Config{}, nil)}
-	e.config.Store(&config.Config{})
-	k := &listings{e: e, docs: docs, firsts: map[string]bool{}}
-	n := newNodeListings(k)
+	k := &Listings{firsts: map[string]bool{}, needs: Needs{
+		Log: slog.New(slog.DiscardHandler), Config: func() *config.Config { return &config.Config{} }, Docs: docs, Servers: func() *upstream.Manager { return manager },
+		Restore: metatool.NewState().Restore, Conceal: policy.NewSecrets(&config.Config{}, nil).Listing, Limits: func(*config.Config) catalog.Limits { return catalog.Limits{} },
+	}}
+	n := newListingStore(k)
 	tell := func(about string) {
 		tool := json.RawMessage(fmt.Sprintf(`{"name":"count","description":%q,"inputSchema":{"type":"object"}}`, about))
 		n.settle(primitive.Listing{Upstream: "s", Namespace: "s", Tools: []json.RawMessage{tool}})
@@ -50,7 +52,7 @@ func TestLateFirstDefinitions(t *testing.T) {
 func TestOddListings(t *testing.T) {
 	t.Parallel()
 	m := &nodeListing{server: "s", hash: "mine"}
-	n := &nodeListings{mine: map[string]*nodeListing{"l.s": m}, there: map[string]string{"l.s": "another"}}
+	n := &listingStore{mine: map[string]*nodeListing{"l.s": m}, there: map[string]string{"l.s": "another"}}
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	now, lists := began, 0
 	for now.Sub(began) < 24*time.Hour {

@@ -1,4 +1,4 @@
-package app_test
+package placement_test
 
 //lint:file-ignore SA1019 The legacy era has sampling; weir serves it as long as there are legacy peers.
 
@@ -19,16 +19,6 @@ import (
 	"github.com/weir-mcp/weir/internal/testkit/gatewaytest"
 	"github.com/weir-mcp/weir/mcp"
 )
-
-// bearing adds the token of a client.
-type bearing struct{ token string }
-
-// RoundTrip implements http.RoundTripper.
-func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+b.token)
-	return http.DefaultTransport.RoundTrip(r)
-}
 
 // TestScopeCluster: one node of three is connected to a server with scope: cluster, and agents call it at all of them.
 // The next node takes it over when its node ends, at once. All nodes say which one it is.
@@ -94,7 +84,7 @@ func asksOf(t *testing.T, c *gatewaytest.Nodes, version string) {
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { changed <- "tools" },
 	})
 	cs, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
-		Endpoint: c.All[1].Front.URL + "/mcps/up/mcp", HTTPClient: &http.Client{Transport: bearing{gatewaytest.AnnToken}},
+		Endpoint: c.All[1].Front.URL + "/mcps/up/mcp", HTTPClient: &http.Client{Transport: gatewaytest.Bearer{Token: gatewaytest.AnnToken}},
 	}, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)

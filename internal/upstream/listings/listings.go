@@ -1,4 +1,4 @@
-package app
+package listings
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,25 +35,24 @@ const (
 	maxListing = 64 << 20
 )
 
-// listings keeps what servers list, so that the catalog of the next process is filled at once, and what
-// they listed first, so that later definitions are compared with it. All nodes have the same documents; see
-// nodeListings.
+// Listings keeps the lists of servers, so that the catalog of the next process is filled at once, and the first list
+// of each server, with which later definitions are compared. All nodes have the same documents; see listingStore. It
+// is safe for concurrent use.
 //
-//	upstream.Manager ─▶ listings ─▶ lockfile.Keeper ─▶ catalog.Live
+//	upstream.Manager ─▶ Listings ─▶ lockfile.Keeper ─▶ catalog.Live
 //	                      ▲  └─▶ l.HASH, 24 hours; f.HASH
-//	                     fill: what an earlier process had, unless the server has another configuration
-type listings struct {
-	e      *Engine
-	docs   store.Docs
-	key    []byte // for fingerprints of configurations
-	shared *nodeListings
+//	                     Fill: lists that an earlier process had, unless the server has another configuration
+type Listings struct {
+	needs  Needs
+	shared *listingStore
+	recent recentChanges // of definitions
 
-	pen    *pen
+	writer *docWriter
 	over   atomic.Bool // the gateway ends: what servers say while they end is not kept
 	full   atomic.Bool // every server had a listing of an earlier process
 	end    context.CancelFunc
 	run    sync.WaitGroup
-	filled map[string]bool // set by fill; removed by tidy if they do not come up
+	filled map[string]bool // set by Fill; removed by tidy if they do not come up
 
 	filling sync.Mutex // held while a listing of an earlier process is handed on; guards listed
 	listed  map[string]bool
@@ -61,23 +61,49 @@ type listings struct {
 	firsts map[string]bool
 }
 
-var _ upstream.Sink = (*listings)(nil)
+var _ upstream.Sink = (*Listings)(nil)
 
-// newListings returns the listings of an engine, with the first definitions that the store has.
-func newListings(e *Engine) (*listings, error) {
-	k := &listings{
-		e: e, docs: e.Store.Docs(), key: e.Store.Key().Secret("listings"), pen: newPen(e.Store.Docs(), e.log), end: func() {},
+// Needs are the things that Listings stand on. The functions are called after New has returned, except Restore,
+// Config and Limits.
+type Needs struct {
+	Log    *slog.Logger
+	Config func() *config.Config // the current one
+	Docs   store.Docs
+	Key    []byte // for fingerprints of configurations
+
+	Servers func() *upstream.Manager
+	// Next gets every listing.
+	Next func() upstream.Sink
+	// Remote reports whether a server is at another node, which writes its listings.
+	Remote func(*config.Server) bool
+	// Restore makes definitions the first ones of their servers.
+	Restore func(map[string]*catalog.Catalog)
+	// Conceal returns a listing without secrets.
+	Conceal func(primitive.Listing) primitive.Listing
+	// Limits returns the limits on lists of a configuration.
+	Limits func(*config.Config) catalog.Limits
+	// Unshared is called for each document that is too large for the store.
+	Unshared func()
+}
+
+// restoreTimeout bounds how long it takes to read the first definitions at the start.
+const restoreTimeout = 30 * time.Second
+
+// New returns the listings of a gateway, with the first definitions that the store has.
+func New(n Needs) (*Listings, error) {
+	k := &Listings{
+		needs: n, writer: newWriter(n.Docs, n.Log), end: func() {},
 		listed: map[string]bool{}, filled: map[string]bool{}, firsts: map[string]bool{},
 	}
-	k.shared = newNodeListings(k)
-	k.pen.large = e.Store.CountUnshared
+	k.shared = newListingStore(k)
+	k.writer.large = n.Unshared
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
-	if err := e.Catalog.recent.restore(ctx, k.docs); err != nil && !errors.Is(err, store.ErrUnavailable) {
+	if err := k.recent.restore(ctx, n.Docs); err != nil && !errors.Is(err, store.ErrUnavailable) {
 		return nil, err
 	}
 	first := map[string]*catalog.Catalog{}
-	for doc, err := range k.docs.List(ctx, "f.") {
+	for doc, err := range n.Docs.List(ctx, "f.") {
 		if errors.Is(err, store.ErrUnavailable) {
 			break // each is read when its server has listed
 		}
@@ -86,31 +112,31 @@ func newListings(e *Engine) (*listings, error) {
 		}
 		l, _, err := decodeListing(doc.Value)
 		if err != nil {
-			e.log.Warn("the first definitions of a server cannot be read, so its current ones count as the first", "key", doc.Key, "err", err)
+			n.Log.Warn("the first definitions of a server cannot be read, so its current ones count as the first", "key", doc.Key, "err", err)
 			continue
 		}
 		k.firsts[l.Upstream] = true
 		first[l.Upstream] = k.catalogOf(l)
 	}
-	e.state.Restore(first)
+	n.Restore(first)
 	return k, nil
 }
 
 // catalogOf returns a catalog of one listing.
-func (k *listings) catalogOf(l primitive.Listing) *catalog.Catalog {
-	c, _ := catalog.New(limitsOf(k.e.config.Load())).With(l)
+func (k *Listings) catalogOf(l primitive.Listing) *catalog.Catalog {
+	c, _ := catalog.New(k.needs.Limits(k.needs.Config())).With(l)
 	return c
 }
 
 // fingerprint returns a hash of the configuration of a server; for a server on another node, of the configuration that
 // all nodes share.
-func (k *listings) fingerprint(s *config.Server) string {
+func (k *Listings) fingerprint(s *config.Server) string {
 	if s.Scope == mcpserver.ScopeCluster {
-		if configured, ok := k.e.config.Load().Server(s.Name); ok {
+		if configured, ok := k.needs.Config().Server(s.Name); ok {
 			s = configured
 		}
 	}
-	return s.Fingerprint(k.key)
+	return s.Fingerprint(k.needs.Key)
 }
 
 // keptListing is the document of a listing, before it is compressed. Equal listings have equal documents.
@@ -154,35 +180,35 @@ func decodeListing(data []byte) (l primitive.Listing, fingerprint string, err er
 }
 
 // Update implements upstream.Sink.
-func (k *listings) Update(l primitive.Listing) {
+func (k *Listings) Update(l primitive.Listing) {
 	k.filling.Lock()
 	k.listed[l.Upstream] = true
 	k.filling.Unlock()
 	k.shared.settle(l)
-	k.e.Definitions.Update(l)
-	u, ok := k.e.manager.Upstream(l.Upstream)
-	if !ok || k.over.Load() || k.e.manager.Attached(l.Upstream) {
+	k.needs.Next().Update(l)
+	u, ok := k.needs.Servers().Upstream(l.Upstream)
+	if !ok || k.over.Load() || k.needs.Servers().Attached(l.Upstream) {
 		return // a Computer lists when it joins
 	}
-	if elsewhere(u.Config()) {
+	if k.needs.Remote(u.Config()) {
 		return // the node of the server writes
 	}
 	// What is kept has no more than what is shown.
-	if doc, err := encodeListing(k.e.secrets.Listing(l), k.fingerprint(u.Config())); err == nil {
+	if doc, err := encodeListing(k.needs.Conceal(l), k.fingerprint(u.Config())); err == nil {
 		k.shared.keep(l.Upstream, doc)
 	}
 }
 
 // Remove implements upstream.Sink.
-func (k *listings) Remove(upstream string) { k.e.Definitions.Remove(upstream) }
+func (k *Listings) Remove(upstream string) { k.needs.Next().Remove(upstream) }
 
-// fill hands on what an earlier process knew of the servers that are starting.
-func (k *listings) fill() {
+// Fill hands on what an earlier process knew of the servers that are starting.
+func (k *Listings) Fill() {
 	get := k.shared.boot()
 	defer k.shared.booted()
 	all := true
-	k.e.manager.Each(func(s *config.Server, u *upstream.Upstream) {
-		if u == nil || s.ListsPerCaller() || k.e.manager.Attached(s.Name) {
+	k.needs.Servers().Each(func(s *config.Server, u *upstream.Upstream) {
+		if u == nil || s.ListsPerCaller() || k.needs.Servers().Attached(s.Name) {
 			return
 		}
 		doc := get("l." + store.Hash(s.Name))
@@ -201,17 +227,17 @@ func (k *listings) fill() {
 		if !k.listed[s.Name] {
 			k.filled[s.Name] = true
 			k.shared.settle(l)
-			k.e.Definitions.Update(l)
+			k.needs.Next().Update(l)
 		}
 	})
 	k.full.Store(all && len(k.filled) > 0)
 }
 
-// start follows up on what fill has handed on.
-func (k *listings) start() {
+// Start follows up on the listings that Fill has handed on.
+func (k *Listings) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.end = cancel
-	k.run.Go(func() { k.pen.run(ctx) })
+	k.run.Go(func() { k.writer.run(ctx) })
 	k.run.Go(func() { k.shared.run(ctx) })
 	k.run.Go(func() {
 		select {
@@ -235,57 +261,63 @@ func (k *listings) start() {
 }
 
 // tidy removes the entries of servers that have not come up.
-func (k *listings) tidy() {
+func (k *Listings) tidy() {
 	k.filling.Lock()
 	defer k.filling.Unlock()
 	for name := range k.filled {
 		if !k.listed[name] {
-			k.e.log.Warn("its entries of before the restart are removed: it was unavailable for too long", "upstream", name, "grace", listingWait)
-			k.e.Definitions.Remove(name)
+			k.needs.Log.Warn("its entries of before the restart are removed: it was unavailable for too long", "upstream", name, "grace", listingWait)
+			k.needs.Next().Remove(name)
 		}
 	}
 }
 
 // again writes the listings of servers that are there, so that they do not expire, and the first definitions of configured servers. revs are the revisions of before: another node may have written since.
-func (k *listings) again(ctx context.Context, revs map[string]uint64) {
+func (k *Listings) again(ctx context.Context, revs map[string]uint64) {
 	renew := func(key string, ttl time.Duration) {
-		doc, err := k.docs.Get(ctx, key)
+		doc, err := k.needs.Docs.Get(ctx, key)
 		if err != nil || doc.Rev == 0 {
 			return
 		}
 		if before, known := revs[key]; !known || before == doc.Rev {
-			if rev, err := k.docs.Set(ctx, key, doc.Value, doc.Rev, ttl); err == nil {
+			if rev, err := k.needs.Docs.Set(ctx, key, doc.Value, doc.Rev, ttl); err == nil {
 				doc.Rev = rev
 			}
 		}
 		revs[key] = doc.Rev
 	}
-	for _, name := range k.e.manager.Names() {
+	for _, name := range k.needs.Servers().Names() {
 		renew("l."+store.Hash(name), listingTTL)
-		if _, configured := k.e.config.Load().Server(name); configured {
+		if _, configured := k.needs.Config().Server(name); configured {
 			renew("f."+store.Hash(name), firstTTL)
 		}
 	}
 }
 
-// ending says that the gateway is about to end its servers.
-func (k *listings) ending() { k.over.Store(true) }
+// Full reports whether every server had a listing of an earlier process.
+func (k *Listings) Full() bool { return k.full.Load() }
 
-// close writes what is still to be written.
-func (k *listings) close() {
+// Since returns the changes of definitions that weir has seen after a time.
+func (k *Listings) Since(t time.Time) []TimedChange { return k.recent.since(t) }
+
+// Ending says that the gateway is about to end its servers.
+func (k *Listings) Ending() { k.over.Store(true) }
+
+// Close writes what is still to be written.
+func (k *Listings) Close() {
 	k.end()
 	k.run.Wait()
 	k.shared.close()
 }
 
-// changed keeps the changes of definitions.
-func (k *listings) changed(changes []catalog.Change) {
+// Changed keeps the changes of definitions.
+func (k *Listings) Changed(changes []catalog.Change) {
 	if k.over.Load() || len(changes) == 0 {
 		return
 	}
-	recent := k.e.Catalog.recent.add(changes, time.Now())
+	recent := k.recent.add(changes, time.Now())
 	if doc, err := json.Marshal(recent); err == nil {
-		k.pen.write(recentKey, doc, 0)
+		k.writer.write(recentKey, doc, 0)
 	}
 }
 

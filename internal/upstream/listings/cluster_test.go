@@ -1,4 +1,4 @@
-package app_test
+package listings_test
 
 import (
 	"encoding/json"

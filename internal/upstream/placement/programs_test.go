@@ -1,4 +1,4 @@
-package app
+package placement
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestPlaceGivenUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newPlaces(node, docs, slog.New(slog.DiscardHandler))
+		p := newPrograms(node, docs, slog.New(slog.DiscardHandler))
 		if _, err := p.Place(t.Context(), "prog", "ann"); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package app
+package placement
 
 import (
 	"context"
@@ -18,37 +18,37 @@ import (
 	"github.com/weir-mcp/weir/mcp"
 )
 
-// scopedPause is the time between two attempts to greet a server whose holder is there and not ready.
-const scopedPause = 250 * time.Millisecond
+// greetPause is the time between two attempts to greet a server whose holder is there and not ready.
+const greetPause = 250 * time.Millisecond
 
-// scopedWait is how long a connection waits for a node that has its server.
-const scopedWait = 3 * time.Second
+// holderWait is how long a connection waits for a node that has its server.
+const holderWait = 3 * time.Second
 
-// way returns the transport to a server at another node, over the peer link, nil for other servers.
-func (s *scoped) way(server *config.Server) http.RoundTripper {
-	if !elsewhere(server) {
+// Way returns the transport to a server at another node, over the peer link, nil for other servers.
+func (s *Servers) Way(server *config.Server) http.RoundTripper {
+	if !Remote(server) {
 		return nil
 	}
-	return &scopedTransport{s: s, name: server.Name}
+	return &conn{s: s, name: server.Name}
 }
 
-// scopedTransport carries the requests of one connection to a server at another node.
-type scopedTransport struct {
-	s       *scoped
+// conn carries the requests of one connection to a server at another node.
+type conn struct {
+	s       *Servers
 	name    string
 	greeted atomic.Bool // the node has answered
 }
 
 // RoundTrip implements http.RoundTripper. The error is an *mcp.Error of KindNodeGone, or of
 // KindUpstreamUnavailable if no node has the server. It is mcp.ErrNotSent if the node has got nothing.
-func (t *scopedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *conn) RoundTrip(r *http.Request) (*http.Response, error) {
 	inc, _ := incOfURL(r.URL.String())
 	if inc == "" || !strings.HasPrefix(r.URL.Path, peerServers) { // a new upstream takes the place of this one, and of its calls, when there is a holder
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
 		select {
-		case <-time.After(scopedWait):
+		case <-time.After(holderWait):
 		case <-r.Context().Done():
 		}
 		return nil, &mcp.Error{
@@ -65,7 +65,7 @@ func (t *scopedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			oauth.Drop(resp)
 		}
 		select {
-		case <-time.After(scopedPause):
+		case <-time.After(greetPause):
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
@@ -82,12 +82,12 @@ func (t *scopedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // send sends a request to a node. All nodes are one caller there.
-func (t *scopedTransport) send(inc string, r *http.Request) (*http.Response, error) {
+func (t *conn) send(inc string, r *http.Request) (*http.Response, error) {
 	return cluster.Send(t.s.node, inc, r.Clone(identity.With(r.Context(), &identity.Identity{Principal: mcp.LocalPrincipal})))
 }
 
 // later reports whether to try again: a node that has just got the server starts it.
-func (t *scopedTransport) later(inc string, r *http.Request, resp *http.Response, err error) bool {
+func (t *conn) later(inc string, r *http.Request, resp *http.Response, err error) bool {
 	switch {
 	case t.greeted.Load(), r.Body != nil && r.Body != http.NoBody && r.GetBody == nil, r.Context().Err() != nil, t.s.node.Gone(inc):
 		return false
@@ -98,7 +98,7 @@ func (t *scopedTransport) later(inc string, r *http.Request, resp *http.Response
 }
 
 // answer returns the response of a node, or its error for the caller of the server.
-func (t *scopedTransport) answer(inc string, r *http.Request, resp *http.Response, err error) (*http.Response, error) {
+func (t *conn) answer(inc string, r *http.Request, resp *http.Response, err error) (*http.Response, error) {
 	switch {
 	case r.Context().Err() != nil && err != nil:
 		return nil, r.Context().Err()
@@ -122,7 +122,7 @@ func (t *scopedTransport) answer(inc string, r *http.Request, resp *http.Respons
 }
 
 // gone returns the error of a call whose node has not answered.
-func (t *scopedTransport) gone(inc string, err error) error {
+func (t *conn) gone(inc string, err error) error {
 	unsent := cluster.NotSent(err)
 	e := &mcp.Error{Kind: mcp.KindNodeGone, Err: err}
 	e.Message = fmt.Sprintf("the node of the cluster that has upstream %q (scope: cluster) does not answer; the call may have run: make it again if that does no harm", t.name)
@@ -152,7 +152,7 @@ func (b *nodeBody) Read(p []byte) (int, error) {
 
 // suspect makes the claim of a server be looked at, after a check whether its node is dead. inc is "" if the
 // node lives.
-func (s *scoped) suspect(name, inc string) {
+func (s *Servers) suspect(name, inc string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.all[name]

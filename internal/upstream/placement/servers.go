@@ -1,4 +1,4 @@
-package app
+package placement
 
 import (
 	"cmp"
@@ -20,37 +20,27 @@ import (
 	"github.com/weir-mcp/weir/internal/upstream"
 )
 
-// A server with scope: cluster runs at one node of a cluster, the holder of a strict claim. The other nodes
-// have an upstream at the holder's peer link in its place:
-//
-//	claim u.HASH ─▶ the upstream of the configuration ◀─ router without policy, quotas and audit ◀─ peerServers
-//	held by another node ─▶ an upstream at http://INC.node.invalid/peer/v1/servers/NAME ─▶ peer link ─▶ peerServers
-//
-// So a call meets policy, quotas, audit and firewall once, at the node that the agent asked. The holder ends the
-// server's program before it gives up the claim, and within seconds when it has lost the claim: another node gets
-// it 5 seconds after that at the earliest.
-
 // peerServers is where other nodes reach the servers that this one holds, only over the peer link.
 const peerServers = "/peer/v1/servers/"
 
 const (
-	// scopedHost is the end of the host in the URL of a server at another node. No such host exists; see
-	// scopedTransport.
-	scopedHost = ".node.invalid"
+	// nodeHost is the end of the host in the URL of a server at another node. No such host exists; see
+	// conn.
+	nodeHost = ".node.invalid"
 	// noHolder stands in such a URL in place of an INC.
 	noHolder = "none"
 
-	scopedLook  = time.Second      // between two looks whether the holder is gone
-	scopedAgain = 10 * time.Second // between two reads of the claim while the holder is there
-	scopedFirst = time.Second      // that the start of a server waits for the first claim
+	lookEach  = time.Second      // between two looks whether the holder is gone
+	readEach  = 10 * time.Second // between two reads of the claim while the holder is there
+	firstWait = time.Second      // that the start of a server waits for the first claim
 )
 
-// scoped are the servers with scope: cluster. The only node holds all of them.
-type scoped struct {
+// Servers are the servers with scope: cluster. The only node holds all of them.
+type Servers struct {
 	node    *cluster.Node
 	docs    store.Docs
-	manager *upstream.Manager
-	changed func() // gives the manager the servers again
+	manager *upstream.Manager // set by serve, as changed is
+	changed func()            // gives the manager the servers again
 	log     *slog.Logger
 	inner   *passthrough.Router // serves other nodes
 
@@ -59,15 +49,21 @@ type scoped struct {
 	work    sync.WaitGroup
 
 	mu  sync.Mutex // guards below
-	all map[string]*scopedServer
-	was map[string]*scopedServer // the latest former one of a name, which may still have the claim
+	all map[string]*sharedServer
+	was map[string]*sharedServer // the latest former one of a name, which may still have the claim
 }
 
-// newScoped returns the servers with scope: cluster of an engine whose manager is set.
-func newScoped(e *Engine) *scoped {
-	s := &scoped{node: e.Store.Node(), docs: e.Store.Docs(), manager: e.manager, changed: e.Agents.merge, log: e.log, all: map[string]*scopedServer{}, was: map[string]*scopedServer{}}
+// newServers returns the servers with scope: cluster.
+func newServers(n *Needs) *Servers {
+	s := &Servers{node: n.Node, docs: n.Docs, log: n.Log, all: map[string]*sharedServer{}, was: map[string]*sharedServer{}}
 	s.closing, s.end = context.WithCancel(context.Background())
-	find, names := passthrough.FromManager(e.manager)
+	return s
+}
+
+// serve starts to serve other nodes.
+func (s *Servers) serve(o *Serving) {
+	s.manager, s.changed = o.Manager, o.Changed
+	find, names := passthrough.FromManager(o.Manager)
 	s.inner = passthrough.New(passthrough.Options{
 		Find: func(name string) (passthrough.Upstream, bool) {
 			if !s.holds(name) {
@@ -75,13 +71,12 @@ func newScoped(e *Engine) *scoped {
 			}
 			return find(name)
 		},
-		Names: names, Memory: e.Data.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
+		Names: names, Memory: o.Memory, MaxBody: o.MaxBody, Logger: s.log,
 	})
-	return s
 }
 
 // holds reports whether this node has the server with a name.
-func (s *scoped) holds(name string) bool {
+func (s *Servers) holds(name string) bool {
 	s.mu.Lock()
 	one := s.all[name]
 	mine := one != nil && one.mine
@@ -90,12 +85,12 @@ func (s *scoped) holds(name string) bool {
 		return false
 	}
 	u, ok := s.manager.Upstream(name)
-	return ok && !elsewhere(u.Config())
+	return ok && !Remote(u.Config())
 }
 
-// elsewhere reports whether a server is at another node. The URL does not say so by itself: agents choose the URL of
+// Remote reports whether a server is at another node. The URL does not say so by itself: agents choose the URL of
 // their registration, and requests of the peer link come from a node.
-func elsewhere(c *config.Server) bool {
+func Remote(c *config.Server) bool {
 	_, at := incOfURL(c.URL)
 	return at && c.Scope == mcpserver.ScopeCluster
 }
@@ -103,26 +98,26 @@ func elsewhere(c *config.Server) bool {
 // incOfURL returns the INC in the URL of a server at another node, "" if no node holds the server. at is false
 // for other URLs.
 func incOfURL(text string) (inc string, at bool) {
-	if !strings.Contains(text, scopedHost) {
+	if !strings.Contains(text, nodeHost) {
 		return "", false
 	}
 	u, err := url.Parse(text)
 	if err != nil {
 		return "", false
 	}
-	inc, at = strings.CutSuffix(u.Host, scopedHost)
+	inc, at = strings.CutSuffix(u.Host, nodeHost)
 	if inc == noHolder {
 		inc = ""
 	}
 	return inc, at
 }
 
-// place returns the servers for the manager of this node: as configured, or at another node. It starts and ends
+// Place returns the servers for the manager of this node: as configured, or at another node. It starts and ends
 // the claims. One goroutine may call it at a time.
-func (s *scoped) place(servers []*config.Server) []*config.Server {
+func (s *Servers) Place(servers []*config.Server) []*config.Server {
 	out := make([]*config.Server, len(servers))
 	copy(out, servers)
-	claimed := map[string]*scopedServer{}
+	claimed := map[string]*sharedServer{}
 	s.mu.Lock()
 	for _, c := range servers {
 		if c.Scope != mcpserver.ScopeCluster || c.Disabled || c.Faulty() {
@@ -143,7 +138,7 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 		}
 	}
 	s.mu.Unlock()
-	late := time.NewTimer(scopedFirst)
+	late := time.NewTimer(firstWait)
 	defer late.Stop()
 	for i, c := range out {
 		one := claimed[c.Name]
@@ -160,7 +155,7 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 		holder, mine := one.holder, one.mine
 		s.mu.Unlock()
 		if !mine {
-			out[i] = distant(c, holder)
+			out[i] = remote(c, holder)
 			if holder == "" && s.outside() {
 				out[i].Required = false // the node serves what needs nothing of the store
 			}
@@ -169,25 +164,25 @@ func (s *scoped) place(servers []*config.Server) []*config.Server {
 	return out
 }
 
-// distant returns a server as the nodes have it that do not hold it. Its holder has the command, the credentials
+// remote returns a server as the nodes have it that do not hold it. Its holder has the command, the credentials
 // and all else that belongs to the connection.
-func distant(c *config.Server, holder string) *config.Server {
+func remote(c *config.Server, holder string) *config.Server {
 	d := *c
 	d.Command, d.Args, d.Env, d.EnvFile, d.Cwd, d.Headers, d.OAuth = "", nil, nil, "", "", nil, mcpserver.OAuth{}
 	d.Type, d.Start = mcpserver.TransportHTTP, mcpserver.StartBoot
-	d.URL = "http://" + cmp.Or(holder, noHolder) + scopedHost + peerServers + url.PathEscape(c.Name)
+	d.URL = "http://" + cmp.Or(holder, noHolder) + nodeHost + peerServers + url.PathEscape(c.Name)
 	return &d
 }
 
 // outside reports whether this node has started without its store, and has not joined the cluster yet.
-func (s *scoped) outside() bool {
+func (s *Servers) outside() bool {
 	joined, _ := cluster.Joined(s.node)
 	return !joined
 }
 
-// known waits until it is known which nodes hold the servers that are required, or ctx ends. While the store has not
+// Known waits until it is known which nodes hold the servers that are required, or ctx ends. While the store has not
 // answered since the start, that is not known, and not waited for.
-func (s *scoped) known(ctx context.Context, c *config.Config) {
+func (s *Servers) Known(ctx context.Context, c *config.Config) {
 	if s.outside() {
 		return
 	}
@@ -205,9 +200,9 @@ func (s *scoped) known(ctx context.Context, c *config.Config) {
 	}
 }
 
-// holders returns the INCs of the nodes that hold the servers with scope: cluster, by the names of the servers. The
+// Holders returns the INCs of the nodes that hold the servers with scope: cluster, by the names of the servers. The
 // INC is "" while no node is known to hold the server. A gateway that is one node has none.
-func (s *scoped) holders() map[string]string {
+func (s *Servers) Holders() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make(map[string]string, len(s.all))
@@ -219,7 +214,7 @@ func (s *scoped) holders() map[string]string {
 
 // close ends the claims' goroutines and the requests of other nodes. The claims are free when the node ends,
 // after the programs.
-func (s *scoped) close(ctx context.Context) {
+func (s *Servers) close(ctx context.Context) {
 	s.mu.Lock() // no goroutine starts from here on
 	s.end()
 	s.mu.Unlock()
@@ -227,21 +222,21 @@ func (s *scoped) close(ctx context.Context) {
 	s.work.Wait()
 }
 
-// scopedServer is one server with scope: cluster.
-type scopedServer struct {
-	of   *scoped
+// sharedServer is one server with scope: cluster.
+type sharedServer struct {
+	of   *Servers
 	name string
 	key  string
 	ctx  context.Context // ends when the server is not configured any more
 	end  context.CancelFunc
 	look chan struct{} // capacity 1: look at the claim now
 
-	before *scopedServer // of the same name; nil if it has ended
+	before *sharedServer // of the same name; nil if it has ended
 	done   chan struct{} // closed when this one and those before it have no claim any more
 
 	tried, known chan struct{} // closed after the first claim; when there was a holder
 
-	// Guarded by scoped.mu.
+	// Guarded by Servers.mu.
 	drain      time.Duration
 	holder     string // INC, "" if it is not known
 	mine       bool
@@ -249,8 +244,8 @@ type scopedServer struct {
 }
 
 // claim starts to claim a server. The caller holds mu.
-func (s *scoped) claim(name string) *scopedServer {
-	one := &scopedServer{
+func (s *Servers) claim(name string) *sharedServer {
+	one := &sharedServer{
 		of: s, name: name, key: "u." + store.Hash("mcpServers\x00"+name), look: make(chan struct{}, 1),
 		before: s.was[name], done: make(chan struct{}),
 		tried: make(chan struct{}), known: make(chan struct{}),
@@ -266,7 +261,7 @@ func (s *scoped) claim(name string) *scopedServer {
 }
 
 // run claims the server again and again until it is not configured any more.
-func (one *scopedServer) run() {
+func (one *sharedServer) run() {
 	defer one.leave()
 	if one.before != nil { // a node has one claim of a key: its release would release this one as well
 		closeOnce(one.tried)
@@ -300,7 +295,7 @@ func (one *scopedServer) run() {
 }
 
 // leave says that this node does not have the server by this one.
-func (one *scopedServer) leave() {
+func (one *sharedServer) leave() {
 	s := one.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,8 +306,8 @@ func (one *scopedServer) leave() {
 }
 
 // await waits until another claim may succeed. Changes of the claim are known once followed is closed.
-func (one *scopedServer) await(followed <-chan struct{}) {
-	tick := time.NewTicker(scopedLook)
+func (one *sharedServer) await(followed <-chan struct{}) {
+	tick := time.NewTicker(lookEach)
 	defer tick.Stop()
 	for began := time.Now(); ; {
 		select {
@@ -330,14 +325,14 @@ func (one *scopedServer) await(followed <-chan struct{}) {
 				blind = false
 			default:
 			}
-			if blind || holder == "" || one.of.node.Gone(holder) || time.Since(began) >= scopedAgain {
+			if blind || holder == "" || one.of.node.Gone(holder) || time.Since(began) >= readEach {
 				return
 			}
 		}
 	}
 }
 
-func (one *scopedServer) nudge() {
+func (one *sharedServer) nudge() {
 	select {
 	case one.look <- struct{}{}:
 	default:
@@ -345,7 +340,7 @@ func (one *scopedServer) nudge() {
 }
 
 // set notes which node has the server, and tells the manager.
-func (one *scopedServer) set(holder string, mine bool) {
+func (one *sharedServer) set(holder string, mine bool) {
 	s := one.of
 	s.mu.Lock()
 	same := one.holder == holder && one.mine == mine
@@ -370,7 +365,7 @@ func closeOnce(c chan struct{}) {
 }
 
 // hold has the server until the claim is lost, the node drains, or the server is not configured any more.
-func (one *scopedServer) hold(claim *cluster.Claim) {
+func (one *sharedServer) hold(claim *cluster.Claim) {
 	s := one.of
 	s.log.Info("this node has the server of the cluster", "upstream", one.name)
 	one.set(s.node.Inc(), true)
@@ -401,7 +396,7 @@ func (one *scopedServer) hold(claim *cluster.Claim) {
 }
 
 // serveNode serves a request of another node to a server that this one holds.
-func (s *scoped) serveNode(w http.ResponseWriter, r *http.Request, _ *identity.Identity) {
+func (s *Servers) serveNode(w http.ResponseWriter, r *http.Request, _ *identity.Identity) {
 	name, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), peerServers))
 	if s.inner == nil || err != nil || !s.holds(name) {
 		http.Error(w, "this node does not have the server", http.StatusMisdirectedRequest)

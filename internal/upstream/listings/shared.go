@@ -1,4 +1,4 @@
-package app
+package listings
 
 import (
 	"context"
@@ -35,15 +35,15 @@ const (
 	maxFollowed = 4096
 )
 
-// nodeListings are the listings that the nodes have in common:
+// listingStore has the listings that the nodes have in common:
 //
 //	Update ─▶ settle: f.HASH, written by the first node ─▶ judgement and catalog
 //	   └─▶ keep: l.HASH ─▶ see, at the other nodes ─▶ another hash ─▶ upstream.Relist
 //
 // A document l.HASH starts with the hash of its content, so a node reads the content only at its own start. Lists of
 // single principals are in no document.
-type nodeListings struct {
-	k    *listings
+type listingStore struct {
+	k    *Listings
 	wake chan struct{} // capacity 1: a listing is due
 
 	mu    sync.Mutex                   // guards below
@@ -63,14 +63,14 @@ type nodeListing struct {
 	pause  time.Duration // after last
 }
 
-func newNodeListings(k *listings) *nodeListings {
-	return &nodeListings{
+func newListingStore(k *Listings) *listingStore {
+	return &listingStore{
 		k: k, wake: make(chan struct{}, 1), start: map[string]store.Doc{}, there: map[string]string{}, mine: map[string]*nodeListing{}, late: map[string]primitive.Listing{},
 	}
 }
 
 // boot starts to follow the documents, and returns a function that reads one of them. The caller calls booted after its last read.
-func (n *nodeListings) boot() func(key string) store.Doc {
+func (n *listingStore) boot() func(key string) store.Doc {
 	n.follow()
 	return func(key string) store.Doc {
 		n.mu.Lock()
@@ -79,23 +79,23 @@ func (n *nodeListings) boot() func(key string) store.Doc {
 	}
 }
 
-func (n *nodeListings) booted() {
+func (n *listingStore) booted() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.start = nil
 }
 
 // follow starts to follow the documents, unless it has done so.
-func (n *nodeListings) follow() {
+func (n *listingStore) follow() {
 	n.mu.Lock()
 	begun := n.stop != nil
 	n.mu.Unlock()
 	if begun {
 		return
 	}
-	stop, err := n.k.docs.Follow("l.", n.see)
+	stop, err := n.k.needs.Docs.Follow("l.", n.see)
 	if err != nil {
-		n.k.e.log.Warn("what other nodes list is not known; weir tries again", "err", err)
+		n.k.needs.Log.Warn("what other nodes list is not known; weir tries again", "err", err)
 		return
 	}
 	n.mu.Lock()
@@ -104,7 +104,7 @@ func (n *nodeListings) follow() {
 }
 
 // see takes a document of another node, or of this one.
-func (n *nodeListings) see(doc store.Doc) {
+func (n *listingStore) see(doc store.Doc) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if doc.Rev == 0 || doc.Value == nil {
@@ -132,7 +132,7 @@ func (m *nodeListing) next(at time.Time) time.Time {
 	return at
 }
 
-func (n *nodeListings) nudge() {
+func (n *listingStore) nudge() {
 	select {
 	case n.wake <- struct{}{}:
 	default:
@@ -140,7 +140,7 @@ func (n *nodeListings) nudge() {
 }
 
 // keep writes what this node has listed, unless another node has written the same.
-func (n *nodeListings) keep(server string, text []byte) {
+func (n *listingStore) keep(server string, text []byte) {
 	sum := sha256.Sum256(text)
 	hash, key := hex.EncodeToString(sum[:16]), "l."+store.Hash(server)
 	n.mu.Lock()
@@ -156,30 +156,30 @@ func (n *nodeListings) keep(server string, text []byte) {
 	}
 	n.mu.Unlock()
 	if same {
-		n.k.pen.drop(key)
+		n.k.writer.drop(key)
 		return
 	}
-	n.k.pen.draft(key, draft{text, listingTTL, hash})
+	n.k.writer.draft(key, draft{text, listingTTL, hash})
 }
 
 // settle makes sure that the first definitions of a server are those that a node of the cluster saw first.
-func (n *nodeListings) settle(l primitive.Listing) {
+func (n *listingStore) settle(l primitive.Listing) {
 	k := n.k
 	k.mu.Lock()
 	known := k.firsts[l.Upstream] || len(k.firsts) >= maxFirsts
 	k.mu.Unlock()
-	if known || k.over.Load() || k.e.manager.Attached(l.Upstream) {
+	if known || k.over.Load() || k.needs.Servers().Attached(l.Upstream) {
 		return
 	}
 	n.mu.Lock()
 	first, late := n.late[l.Upstream]
 	n.mu.Unlock()
 	if !late { // else the store has not taken what the server listed before
-		first = k.e.secrets.Listing(l)
+		first = k.needs.Conceal(l)
 	}
 	err := n.write(first)
 	if err != nil {
-		k.e.log.Warn("the first definitions of a server are those of this node until the store answers", "upstream", l.Upstream, "err", err)
+		k.needs.Log.Warn("the first definitions of a server are those of this node until the store answers", "upstream", l.Upstream, "err", err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,7 +191,7 @@ func (n *nodeListings) settle(l primitive.Listing) {
 }
 
 // write writes the first definitions of a server, or takes the definitions of another node.
-func (n *nodeListings) write(l primitive.Listing) error {
+func (n *listingStore) write(l primitive.Listing) error {
 	ctx, cancel := context.WithTimeout(context.Background(), firstWait)
 	defer cancel()
 	first, err := n.first(ctx, l.Upstream)
@@ -208,7 +208,7 @@ func (n *nodeListings) write(l primitive.Listing) error {
 		}
 	}
 	if first != nil {
-		n.k.e.state.Restore(map[string]*catalog.Catalog{l.Upstream: n.k.catalogOf(*first)})
+		n.k.needs.Restore(map[string]*catalog.Catalog{l.Upstream: n.k.catalogOf(*first)})
 	}
 	n.k.mu.Lock()
 	defer n.k.mu.Unlock()
@@ -217,7 +217,7 @@ func (n *nodeListings) write(l primitive.Listing) error {
 }
 
 // create writes the first definitions of a server. The error is store.ErrConflict if they are there.
-func (n *nodeListings) create(ctx context.Context, l primitive.Listing) error {
+func (n *listingStore) create(ctx context.Context, l primitive.Listing) error {
 	text, err := encodeListing(l, "")
 	if err != nil {
 		return err
@@ -227,43 +227,43 @@ func (n *nodeListings) create(ctx context.Context, l primitive.Listing) error {
 		return err
 	}
 	if len(value) > store.MaxValue {
-		n.k.pen.large()
+		n.k.writer.large()
 		return nil
 	}
-	_, err = n.k.docs.Set(ctx, "f."+store.Hash(l.Upstream), value, 0, firstTTL)
+	_, err = n.k.needs.Docs.Set(ctx, "f."+store.Hash(l.Upstream), value, 0, firstTTL)
 	return err
 }
 
 // first returns the definitions of a server that the cluster saw first, nil if there are none.
-func (n *nodeListings) first(ctx context.Context, server string) (*primitive.Listing, error) {
-	doc, err := n.k.docs.Get(ctx, "f."+store.Hash(server))
+func (n *listingStore) first(ctx context.Context, server string) (*primitive.Listing, error) {
+	doc, err := n.k.needs.Docs.Get(ctx, "f."+store.Hash(server))
 	if err != nil || doc.Rev == 0 {
 		return nil, err
 	}
 	l, _, err := decodeListing(doc.Value)
 	if err != nil || l.Upstream != server {
-		n.k.e.log.Warn("the first definitions of a server cannot be read, so its current ones count as the first", "key", doc.Key, "err", err)
+		n.k.needs.Log.Warn("the first definitions of a server cannot be read, so its current ones count as the first", "key", doc.Key, "err", err)
 		return nil, nil
 	}
 	return &l, nil
 }
 
-// agreed returns the definitions of a server that the cluster saw first, nil if there are none.
-func (k *listings) agreed(server string) *primitive.Listing {
-	if k.e.manager.Attached(server) {
+// First returns the definitions of a server that the cluster saw first, nil if there are none.
+func (k *Listings) First(server string) *primitive.Listing {
+	if k.needs.Servers().Attached(server) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstWait)
 	defer cancel()
 	l, err := k.shared.first(ctx, server)
 	if err != nil {
-		k.e.log.Warn("weir.lock begins with the definitions of now, because the store does not say what other nodes saw first", "upstream", server, "err", err)
+		k.needs.Log.Warn("weir.lock begins with the definitions of now, because the store does not say what other nodes saw first", "upstream", server, "err", err)
 	}
 	return l
 }
 
 // run lists what is due, and repeats what the store has not taken, until ctx ends.
-func (n *nodeListings) run(ctx context.Context) {
+func (n *listingStore) run(ctx context.Context) {
 	retry := time.NewTicker(followRetry)
 	defer retry.Stop()
 	for {
@@ -283,12 +283,12 @@ func (n *nodeListings) run(ctx context.Context) {
 }
 
 // relist lists what is due, and returns the time until the next listing is.
-func (n *nodeListings) relist(now time.Time) time.Duration {
+func (n *listingStore) relist(now time.Time) time.Duration {
 	todo, wait := n.take(now)
 	for _, server := range todo {
-		u, ok := n.k.e.manager.Upstream(server)
-		if ok && !elsewhere(u.Config()) {
-			n.k.e.log.Info("listed again, because another node of the cluster has other definitions", "upstream", server)
+		u, ok := n.k.needs.Servers().Upstream(server)
+		if ok && !n.k.needs.Remote(u.Config()) {
+			n.k.needs.Log.Info("listed again, because another node of the cluster has other definitions", "upstream", server)
 			upstream.Relist(u)
 		}
 	}
@@ -296,7 +296,7 @@ func (n *nodeListings) relist(now time.Time) time.Duration {
 }
 
 // take returns the servers whose listing is due, and the time until the next one is.
-func (n *nodeListings) take(now time.Time) (todo []string, wait time.Duration) {
+func (n *listingStore) take(now time.Time) (todo []string, wait time.Duration) {
 	wait = relistLongest
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -319,7 +319,7 @@ func (n *nodeListings) take(now time.Time) (todo []string, wait time.Duration) {
 }
 
 // again writes the first definitions that the store has not taken.
-func (n *nodeListings) again() {
+func (n *listingStore) again() {
 	n.mu.Lock()
 	late := slices.Collect(maps.Values(n.late))
 	n.mu.Unlock()
@@ -334,16 +334,16 @@ func (n *nodeListings) again() {
 }
 
 // prune forgets the listings of servers that are not there any more.
-func (n *nodeListings) prune() {
+func (n *listingStore) prune() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.DeleteFunc(n.mine, func(_ string, m *nodeListing) bool {
-		_, there := n.k.e.manager.Upstream(m.server)
+		_, there := n.k.needs.Servers().Upstream(m.server)
 		return !there
 	})
 }
 
-func (n *nodeListings) close() {
+func (n *listingStore) close() {
 	n.mu.Lock()
 	stop := n.stop
 	n.mu.Unlock()

@@ -1,4 +1,4 @@
-package app
+package listings
 
 import (
 	"context"
@@ -24,12 +24,12 @@ func (s stuckDocs) Set(ctx context.Context, key string, value []byte, rev uint64
 	return s.Docs.Set(ctx, key, value, rev, ttl)
 }
 
-// TestPenAroundAFailure: a document that can never be written does not delay the others.
-func TestPenAroundAFailure(t *testing.T) {
+// TestWriterAroundAFailure: a document that can never be written does not delay the others.
+func TestWriterAroundAFailure(t *testing.T) {
 	for _, failure := range []error{store.ErrFull, store.ErrUnavailable} {
 		synctest.Test(t, func(t *testing.T) {
 			docs := store.NewMemory(store.MemoryOptions{})
-			p := newPen(stuckDocs{docs, "l.bad", failure}, slog.New(slog.DiscardHandler))
+			p := newWriter(stuckDocs{docs, "l.bad", failure}, slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { defer close(done); p.run(ctx) }()

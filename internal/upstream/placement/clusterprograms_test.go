@@ -1,4 +1,4 @@
-package app_test
+package placement_test
 
 import (
 	"fmt"

@@ -1,14 +1,19 @@
-package app
+package membership
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/store/nodestore"
+	"github.com/weir-mcp/weir/internal/upstream"
 	registry "github.com/weir-mcp/weir/internal/upstream/agents"
 )
 
@@ -48,19 +53,30 @@ func TestRounds(t *testing.T) {
 // TestWorkOfARegistration: what the change of one agent costs for each of the others is a few
 // allocations. Reading the defaults of servers from their tags took a hundred times as many.
 func TestWorkOfARegistration(t *testing.T) {
-	silent := newSilent()
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the end of the connection is not noticed
+		<-r.Context().Done()
+	}))
 	defer silent.Close()
 	c, _, err := config.Parse("weir.yaml", []byte("mode: gateway\nmcpServers: {}\n"), config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(t.Context(), c, Options{Logger: slog.New(slog.DiscardHandler)})
+	log := slog.New(slog.DiscardHandler)
+	manager := upstream.New(upstream.Options{Logger: log})
+	kept := nodestore.Memory(log)
+	defer kept.Close()
+	agents, err := New(c, Needs{
+		Log: log, Config: func() *config.Config { return c }, Owners: NewOwners(c, log), Store: kept,
+		Servers: func() *upstream.Manager { return manager }, Place: func(all []*config.Server) []*config.Server { return all },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
 		silent.CloseClientConnections()
-		e.Close(context.WithoutCancel(t.Context()))
+		agents.Close()
+		_ = manager.Close(context.WithoutCancel(t.Context()))
 	}()
 	const few, many = 10, 110
 	var work [2]float64
@@ -69,10 +85,10 @@ func TestWorkOfARegistration(t *testing.T) {
 		for j := range n {
 			routes = append(routes, registry.Route{Name: fmt.Sprint("agent", j), URL: silent.URL})
 		}
-		e.Agents.registry.SetRoutes(routes)
-		first, _ := e.manager.Upstream("agent1")
-		work[i] = testing.AllocsPerRun(20, e.Agents.merge)
-		if again, ok := e.manager.Upstream("agent1"); !ok || again != first || len(e.manager.Names()) != n {
+		agents.registry.SetRoutes(routes)
+		first, _ := manager.Upstream("agent1")
+		work[i] = testing.AllocsPerRun(20, agents.Merge)
+		if again, ok := manager.Upstream("agent1"); !ok || again != first || len(manager.Names()) != n {
 			t.Fatal("an update of the same agents changed them")
 		}
 	}

@@ -1,4 +1,4 @@
-package app
+package listings
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"github.com/weir-mcp/weir/internal/store"
 )
 
-// pen writes documents in the background, compressed: the newest value of each key. What is written
+// docWriter writes documents in the background, compressed: the newest value of each key. What is written
 // may be lost with the process; it is for documents that are made again.
-type pen struct {
+type docWriter struct {
 	docs  store.Docs
 	log   *slog.Logger
 	wake  chan struct{}
@@ -31,20 +31,20 @@ type draft struct {
 }
 
 const (
-	penTimeout = 5 * time.Second  // of one write
-	penRetry   = 30 * time.Second // after a failure
+	writeTimeout = 5 * time.Second  // of one write
+	writeRetry   = 30 * time.Second // after a failure
 )
 
-func newPen(docs store.Docs, log *slog.Logger) *pen {
-	return &pen{docs: docs, log: log, large: func() {}, wake: make(chan struct{}, 1), pending: map[string]draft{}, written: map[string]*store.Sole{}}
+func newWriter(docs store.Docs, log *slog.Logger) *docWriter {
+	return &docWriter{docs: docs, log: log, large: func() {}, wake: make(chan struct{}, 1), pending: map[string]draft{}, written: map[string]*store.Sole{}}
 }
 
 // write writes a document later. It keeps the value.
-func (p *pen) write(key string, value []byte, ttl time.Duration) {
+func (p *docWriter) write(key string, value []byte, ttl time.Duration) {
 	p.draft(key, draft{value: value, ttl: ttl})
 }
 
-func (p *pen) draft(key string, d draft) {
+func (p *docWriter) draft(key string, d draft) {
 	p.mu.Lock()
 	p.pending[key] = d
 	p.mu.Unlock()
@@ -55,16 +55,16 @@ func (p *pen) draft(key string, d draft) {
 }
 
 // drop forgets what is still to be written of a document.
-func (p *pen) drop(key string) {
+func (p *docWriter) drop(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pending, key)
 }
 
 // run writes until ctx ends, and then once more.
-func (p *pen) run(ctx context.Context) {
+func (p *docWriter) run(ctx context.Context) {
 	for {
-		retry := time.NewTimer(penRetry)
+		retry := time.NewTimer(writeRetry)
 		select {
 		case <-p.wake:
 		case <-retry.C:
@@ -78,19 +78,19 @@ func (p *pen) run(ctx context.Context) {
 	}
 }
 
-// penFailures is the number of failures in a row after which the store counts as away: a document that
+// maxFailures is the number of failures in a row after which the store counts as away: a document that
 // cannot be written does not delay the others, and a store that is away is not asked for all of them.
-const penFailures = 2
+const maxFailures = 2
 
 // flush writes what is pending. What fails stays.
-func (p *pen) flush() {
+func (p *docWriter) flush() {
 	p.mu.Lock()
 	todo := p.pending
 	p.pending = map[string]draft{}
 	p.mu.Unlock()
 	failures := 0
 	for key, d := range todo {
-		if failures < penFailures {
+		if failures < maxFailures {
 			err := p.put(key, d)
 			if err == nil {
 				failures = 0
@@ -108,7 +108,7 @@ func (p *pen) flush() {
 }
 
 // put writes a document.
-func (p *pen) put(key string, d draft) error {
+func (p *docWriter) put(key string, d draft) error {
 	p.mu.Lock()
 	sole := p.written[key]
 	if sole == nil {
@@ -125,7 +125,7 @@ func (p *pen) put(key string, d draft) error {
 		p.large()
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(context.Background(), penTimeout)
+	bounded, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	return sole.Write(bounded, value, d.ttl)
 }

@@ -1,4 +1,4 @@
-package app_test
+package membership_test
 
 import (
 	"net/http"

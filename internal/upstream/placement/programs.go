@@ -1,4 +1,4 @@
-package app
+package placement
 
 import (
 	"context"
@@ -27,19 +27,19 @@ import (
 const peerPrograms = "/peer/v1/programs/"
 
 const (
-	placesFirst = time.Minute // from the start to the first look for claims of nodes that are gone
-	placesAgain = time.Hour   // between two of these
-	movedPause  = 100 * time.Millisecond
+	sweepFirst = time.Minute // from the start to the first look for claims of nodes that are gone
+	sweepEach  = time.Hour   // between two of these
+	movedPause = 100 * time.Millisecond
 )
 
-// programPlaces are the claims of programs that run for one principal each. The node that has the claim of a principal and
+// Programs are the claims of programs that run for one principal each. The node that has the claim of a principal and
 // a server runs the program until it is idle, and the other nodes call the program there:
 //
 //	slot of the principal ─▶ claim u.HASH.HASH ─┬▶ this node: the program
 //	                                            └▶ peer link ─▶ serveNode ─▶ router ─▶ slot of the principal there
 //
 // The claim is not strict: a node that is cut off from the store may have a second program for some seconds.
-type programPlaces struct {
+type Programs struct {
 	node  *cluster.Node
 	docs  store.Docs
 	log   *slog.Logger
@@ -57,36 +57,34 @@ type programPlaces struct {
 type placed struct {
 	turn chan struct{} // capacity 1: held while the claim is made or given up
 
-	// Guarded by programPlaces.mu.
+	// Guarded by Programs.mu.
 	users int            // connections, and attempts to get one
 	claim *cluster.Claim // nil while another node, or none, has the program
 }
 
-func newPlaces(node *cluster.Node, docs store.Docs, log *slog.Logger) *programPlaces {
-	p := &programPlaces{node: node, docs: docs, log: log, all: map[string]*placed{}}
+func newPrograms(node *cluster.Node, docs store.Docs, log *slog.Logger) *Programs {
+	p := &Programs{node: node, docs: docs, log: log, all: map[string]*placed{}}
 	p.closing, p.end = context.WithCancel(context.Background())
 	return p
 }
 
-// forManager returns the places for an upstream.Manager, nil if the gateway is one node: its sessions have a program each.
-func (p *programPlaces) forManager() upstream.Places {
+// ForManager returns the places for an upstream.Manager, nil if the gateway is one node: its sessions have a program each.
+func (p *Programs) ForManager() upstream.Places {
 	if p.node.Inc() == "" {
 		return nil
 	}
 	return p
 }
 
-// serve starts to serve other nodes. The manager of the engine is set.
-func (p *programPlaces) serve(e *Engine) {
-	find, names := passthrough.FromManager(e.manager)
-	p.inner = passthrough.New(passthrough.Options{
-		Find: find, Names: names, Principals: true, Memory: e.Data.Memory, MaxBody: 2 * int64(e.config.Load().HTTP.MaxBodyBytes), Logger: e.log,
-	})
+// serve starts to serve other nodes.
+func (p *Programs) serve(o *Serving) {
+	find, names := passthrough.FromManager(o.Manager)
+	p.inner = passthrough.New(passthrough.Options{Find: find, Names: names, Principals: true, Memory: o.Memory, MaxBody: o.MaxBody, Logger: p.log})
 	p.work.Go(p.sweep)
 }
 
 // close ends the requests of other nodes. The claims are free when the programs have ended.
-func (p *programPlaces) close(ctx context.Context) {
+func (p *Programs) close(ctx context.Context) {
 	p.end()
 	_ = p.inner.Shutdown(ctx) // what is left ends with the manager
 	p.work.Wait()
@@ -98,7 +96,7 @@ func placeKey(server, principal string) string {
 }
 
 // Place implements upstream.Places.
-func (p *programPlaces) Place(ctx context.Context, server, principal string) (upstream.Place, error) {
+func (p *Programs) Place(ctx context.Context, server, principal string) (upstream.Place, error) {
 	key := placeKey(server, principal)
 	p.mu.Lock()
 	one := p.all[key]
@@ -123,7 +121,7 @@ func (p *programPlaces) Place(ctx context.Context, server, principal string) (up
 	case holder != "":
 		p.leave(key, one)
 		return upstream.Place{
-			URL: "http://" + holder + scopedHost + peerPrograms + url.PathEscape(server), Way: &placeWay{p, key, server, principal, holder},
+			URL: "http://" + holder + nodeHost + peerPrograms + url.PathEscape(server), Way: &programConn{p, key, server, principal, holder},
 			Moved: func(ctx context.Context) bool { return p.moved(ctx, key, holder) },
 		}, nil
 	}
@@ -131,7 +129,7 @@ func (p *programPlaces) Place(ctx context.Context, server, principal string) (up
 }
 
 // claim returns the claim of this node, or the node that has it. The caller has the turn.
-func (p *programPlaces) claim(ctx context.Context, key string, one *placed) (claim *cluster.Claim, holder string, err error) {
+func (p *Programs) claim(ctx context.Context, key string, one *placed) (claim *cluster.Claim, holder string, err error) {
 	p.mu.Lock()
 	claim = one.claim
 	p.mu.Unlock()
@@ -158,7 +156,7 @@ func (p *programPlaces) claim(ctx context.Context, key string, one *placed) (cla
 
 // leave ends a use of a claim, and forgets a claim that is not used. The caller gives it up if held is true, and then
 // calls leave again.
-func (p *programPlaces) leave(key string, one *placed) (unused *cluster.Claim, held bool) {
+func (p *Programs) leave(key string, one *placed) (unused *cluster.Claim, held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one.users--; one.users > 0 {
@@ -174,7 +172,7 @@ func (p *programPlaces) leave(key string, one *placed) (unused *cluster.Claim, h
 }
 
 // release follows the end of a program, or of an attempt that was given up.
-func (p *programPlaces) release(key string, one *placed) {
+func (p *Programs) release(key string, one *placed) {
 	one.turn <- struct{}{} // an attempt holds it for seconds at most
 	defer func() { <-one.turn }()
 	claim, held := p.leave(key, one)
@@ -188,7 +186,7 @@ func (p *programPlaces) release(key string, one *placed) {
 }
 
 // has reports whether this node has the program of a principal.
-func (p *programPlaces) has(server, principal string) bool {
+func (p *Programs) has(server, principal string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.all[placeKey(server, principal)]
@@ -196,7 +194,7 @@ func (p *programPlaces) has(server, principal string) bool {
 }
 
 // moved reports whether a program may be elsewhere than at a node that could not be reached.
-func (p *programPlaces) moved(ctx context.Context, key, holder string) bool {
+func (p *Programs) moved(ctx context.Context, key, holder string) bool {
 	if p.node.Gone(holder) || p.node.Suspect(ctx, holder) {
 		return true
 	}
@@ -210,13 +208,13 @@ func (p *programPlaces) moved(ctx context.Context, key, holder string) bool {
 }
 
 // sweep removes the claims of nodes that are gone. A principal that does not come back would leave its claim behind.
-func (p *programPlaces) sweep() {
-	look := time.NewTimer(placesFirst)
+func (p *Programs) sweep() {
+	look := time.NewTimer(sweepFirst)
 	defer look.Stop()
 	for {
 		select {
 		case <-look.C:
-			look.Reset(placesAgain)
+			look.Reset(sweepEach)
 		case <-p.closing.Done():
 			return
 		}
@@ -235,15 +233,15 @@ func (p *programPlaces) sweep() {
 	}
 }
 
-// placeWay carries the requests of one connection to the program of a principal at another node.
-type placeWay struct {
-	p                              *programPlaces
+// programConn carries the requests of one connection to the program of a principal at another node.
+type programConn struct {
+	p                              *Programs
 	key, server, principal, holder string
 }
 
 // RoundTrip implements http.RoundTripper. The error is an *mcp.Error, which is mcp.ErrNotSent if the node has got
 // nothing.
-func (t *placeWay) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *programConn) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := cluster.Send(t.p.node, t.holder, r.Clone(identity.With(r.Context(), &identity.Identity{Principal: t.principal})))
 	switch {
 	case err != nil && r.Context().Err() != nil:
@@ -262,7 +260,7 @@ func (t *placeWay) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // gone returns the error of a call whose node has not answered.
-func (t *placeWay) gone(err error) error {
+func (t *programConn) gone(err error) error {
 	unsent := cluster.NotSent(err)
 	e := &mcp.Error{Kind: mcp.KindNodeGone, Err: err}
 	e.Message = fmt.Sprintf("the node of the cluster that has the program of upstream %q for this principal does not answer; the call may have run: make it again if that does no harm", t.server)
@@ -275,7 +273,7 @@ func (t *placeWay) gone(err error) error {
 }
 
 // serveNode serves a request of another node to the program that this one has for the principal of id.
-func (p *programPlaces) serveNode(w http.ResponseWriter, r *http.Request, id *identity.Identity) {
+func (p *Programs) serveNode(w http.ResponseWriter, r *http.Request, id *identity.Identity) {
 	name, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), peerPrograms))
 	if p.inner == nil || err != nil || !p.has(name, id.Principal) {
 		http.Error(w, "this node does not have the program", http.StatusMisdirectedRequest)
