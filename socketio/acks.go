@@ -14,15 +14,18 @@ type waiter struct {
 
 	ready   chan struct{} // capacity 1: payload and err are set
 	payload Payload
+	own     releases // of the bytes of payload
 	err     error
 }
 
-func (w *waiter) settle(p Payload, err error) {
+// settle passes a result on. own is called when its bytes are with the caller.
+func (w *waiter) settle(p Payload, err error, own releases) {
 	if w.done != nil {
 		w.done(p, err)
+		own.run()
 		return
 	}
-	w.payload, w.err = p, err
+	w.payload, w.own, w.err = p, own, err
 	w.ready <- struct{}{}
 }
 
@@ -53,7 +56,8 @@ func (a *acks) waiter() *waiter {
 // caller has received from ready, so no other goroutine knows the waiter.
 func (a *acks) result(w *waiter) (Payload, error) {
 	p, err := w.payload, w.err
-	w.payload, w.err = Payload{}, nil
+	w.own.run()
+	w.payload, w.own, w.err = Payload{}, nil, nil
 	a.mu.Lock()
 	a.spare = w
 	a.mu.Unlock()
@@ -118,7 +122,7 @@ func (a *acks) expire() {
 	}
 	a.mu.Unlock()
 	for _, w := range late {
-		w.settle(Payload{}, ErrAckTimeout)
+		w.settle(Payload{}, ErrAckTimeout, nil)
 	}
 }
 
@@ -132,21 +136,23 @@ func (a *acks) take(id uint64) *waiter {
 }
 
 // settle passes an ack to its waiter. It drops late and duplicate acks.
-func (a *acks) settle(id []byte, p Payload) {
+func (a *acks) settle(id []byte, p Payload, own releases) {
 	n, err := strconv.ParseUint(string(id), 10, 64)
-	if err != nil {
-		return // not an id of this side
+	if err == nil { // else it is not an id of this side
+		if w := a.take(n); w != nil {
+			w.settle(p, nil, own)
+			return
+		}
 	}
-	if w := a.take(n); w != nil {
-		w.settle(p, nil)
-	}
+	own.run()
 }
 
 // settleWaiting is settle for a goroutine that may run no callback. It returns false if the waiter has
 // one, and leaves that waiter waiting.
-func (a *acks) settleWaiting(id []byte, p Payload) bool {
+func (a *acks) settleWaiting(id []byte, p Payload, own releases) bool {
 	n, err := strconv.ParseUint(string(id), 10, 64)
 	if err != nil {
+		own.run()
 		return true
 	}
 	a.mu.Lock()
@@ -157,9 +163,11 @@ func (a *acks) settleWaiting(id []byte, p Payload) bool {
 	}
 	delete(a.waiting, n)
 	a.mu.Unlock()
-	if w != nil {
-		w.settle(p, nil)
+	if w == nil {
+		own.run()
+		return true
 	}
+	w.settle(p, nil, own)
 	return true
 }
 
@@ -173,6 +181,6 @@ func (a *acks) end() {
 	a.over, a.waiting = true, nil
 	a.mu.Unlock()
 	for _, w := range waiting {
-		w.settle(Payload{}, ErrDisconnected)
+		w.settle(Payload{}, ErrDisconnected, nil)
 	}
 }

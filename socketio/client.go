@@ -131,11 +131,13 @@ func NewClient(url string, config ClientConfig) *Client {
 	if config.Engine.Logger == nil {
 		config.Engine.Logger = config.Logger
 	}
-	return &Client{
+	c := &Client{
 		url: url, config: config,
 		limits: newLimits(config.MaxAttachments, config.MaxPending, config.MaxConcurrent, config.MaxAcks, config.Logger),
 		done:   make(chan struct{}),
 	}
+	c.limits.memory = config.Engine.Memory
+	return c
 }
 
 // On sets the handler of an event; see Namespace.On.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
@@ -30,8 +31,9 @@ type conn struct {
 	dirty  atomic.Bool // a broadcast is queued and a fan will flush it
 
 	// The fields up to mu belong to the reader.
-	pending *assembly // a binary packet whose attachments are incomplete
 	stirred []*Socket // sockets with new work since the last pause
+
+	pending atomic.Pointer[assembly] // a binary packet whose attachments are incomplete
 
 	mu      sync.Mutex // guards below
 	sockets []*Socket  // few: a slice is smaller and faster than a map
@@ -45,6 +47,7 @@ type conn struct {
 type limits struct {
 	attachments     int
 	attachmentBytes int
+	memory          *memory.Account // counts large messages; nil: not counted
 	pending         int
 	pendingBytes    int
 	concurrent      int
@@ -58,21 +61,32 @@ type assembly struct {
 	packet packet
 	parts  [][]byte
 	bytes  int
+	own    releases // of packet and parts
 }
 
 // Message handles one Engine.IO message.
-func (c *conn) Message(data []byte, binary bool) {
-	if err := c.take(data, binary); err != nil {
+func (c *conn) Message(data []byte, binary bool) { c.handle(data, binary, nil) }
+
+// Keep handles one large Engine.IO message, which is not copied.
+func (c *conn) Keep(data []byte, binary bool, release func()) {
+	c.handle(data, binary, releases{release})
+}
+
+// handle handles a message. own is not empty if data stays valid.
+func (c *conn) handle(data []byte, binary bool, own releases) {
+	if err := c.take(data, binary, own); err != nil {
+		own.run()
 		c.limits.logger.Debug("socketio: closing a connection", "error", err)
 		c.link.CloseWith(engineio.ReasonParseError)
 	}
 }
 
-func (c *conn) take(data []byte, binary bool) error {
+// take handles a message. If it returns an error, it has not called own.
+func (c *conn) take(data []byte, binary bool, own releases) error {
 	if binary {
-		return c.takeAttachment(data)
+		return c.takeAttachment(data, own)
 	}
-	if c.pending != nil {
+	if c.pending.Load() != nil {
 		return fmt.Errorf("%w: text where an attachment should be", errPacket)
 	}
 	p, err := parsePacket(data)
@@ -82,14 +96,17 @@ func (c *conn) take(data []byte, binary bool) error {
 	switch p.kind {
 	case packetConnect:
 		c.host.connect(c, p.nsp, p.data)
+		own.run()
 		return nil
 	case packetConnectError:
 		c.host.refused(c, p.nsp, p.data)
+		own.run()
 		return nil
 	case packetDisconnect:
 		if s := c.socket(p.nsp); s != nil {
 			s.peerLeft()
 		}
+		own.run()
 		return nil
 	}
 	if p.attachments > c.limits.attachments {
@@ -99,32 +116,84 @@ func (c *conn) take(data []byte, binary bool) error {
 		if c.socket(p.nsp) == nil && !c.hasLeft(p.nsp) {
 			return unjoined(p.nsp) // before its attachments are stored
 		}
-		// The header is kept until its attachments arrive, and data belongs to the session.
-		p, err = parsePacket(bytes.Clone(data))
-		c.pending = &assembly{packet: p}
+		// The header is kept until its attachments arrive.
+		if data, own, err = c.keep(data, own); err != nil {
+			return err
+		}
+		p, err = parsePacket(data)
+		c.wait(&assembly{packet: p, own: own})
 		return err
 	}
-	return c.dispatch(p, nil, len(data))
+	return c.dispatch(p, nil, len(data), own)
 }
 
-func (c *conn) takeAttachment(data []byte) error {
-	a := c.pending
+// keep returns bytes that stay valid, and what returns the counted ones: data itself if own is not empty, else a copy.
+func (c *conn) keep(data []byte, own releases) ([]byte, releases, error) {
+	if len(own) > 0 {
+		return data, own, nil
+	}
+	if len(data) > memory.Free {
+		hold := c.limits.memory.Hold()
+		if !hold.TryGrow(int64(len(data))) {
+			return nil, nil, engineio.ErrNoRoom
+		}
+		own = releases{hold.Release}
+	}
+	return bytes.Clone(data), own, nil
+}
+
+func (c *conn) takeAttachment(data []byte, own releases) error {
+	a := c.pending.Swap(nil)
 	if a == nil {
 		return fmt.Errorf("%w: an attachment of nothing", errPacket)
 	}
+	part, kept, err := c.attachment(a, data, own)
+	if err != nil {
+		a.own.run()
+		return err
+	}
+	a.parts, a.own = append(a.parts, part), append(a.own, kept...)
+	if len(a.parts) < a.packet.attachments {
+		c.wait(a)
+		return nil
+	}
+	if len(a.own) == 0 {
+		a.own = releases{func() {}} // the header is a copy as well
+	}
+	if err := c.dispatch(a.packet, a.parts, a.bytes+len(a.packet.data), a.own); err != nil {
+		a.own[:len(a.own)-len(own)].run() // the caller returns its own
+		return err
+	}
+	return nil
+}
+
+// wait keeps a packet until its next attachment, or the end of the connection.
+func (c *conn) wait(a *assembly) {
+	c.pending.Store(a)
+	c.mu.Lock()
+	over := c.over
+	c.mu.Unlock()
+	if over {
+		c.dropPending()
+	}
+}
+
+func (c *conn) dropPending() {
+	if a := c.pending.Swap(nil); a != nil {
+		a.own.run()
+	}
+}
+
+// attachment returns the bytes of an attachment as keep does.
+func (c *conn) attachment(a *assembly, data []byte, own releases) ([]byte, releases, error) {
 	limit := c.limits.attachmentBytes
 	if c.link.OnProbation() {
 		limit = min(limit, maxProbationBytes)
 	}
 	if a.bytes += len(data); a.bytes > limit {
-		return fmt.Errorf("%w: attachments of more than %d bytes", errPacket, limit)
+		return nil, nil, fmt.Errorf("%w: attachments of more than %d bytes", errPacket, limit)
 	}
-	a.parts = append(a.parts, bytes.Clone(data))
-	if len(a.parts) < a.packet.attachments {
-		return nil
-	}
-	c.pending = nil
-	return c.dispatch(a.packet, a.parts, a.bytes+len(a.packet.data))
+	return c.keep(data, own)
 }
 
 // maxProbationBytes bounds the attachments of one packet of a connection on probation.
@@ -134,44 +203,61 @@ func unjoined(nsp []byte) error {
 	return fmt.Errorf("%w: for the namespace %.100q, which the peer has not joined", errPacket, nsp)
 }
 
-// dispatch passes an EVENT or an ACK to its socket.
-func (c *conn) dispatch(p packet, attachments [][]byte, size int) error {
+// dispatch passes an EVENT or an ACK to its socket. own is not empty if the bytes of p stay valid; then it is called when
+// the message has been handled, unless dispatch returns an error.
+func (c *conn) dispatch(p packet, attachments [][]byte, size int, own releases) error {
 	s := c.socket(p.nsp)
 	if s == nil {
 		if c.hasLeft(p.nsp) {
+			own.run()
 			return nil
 		}
 		return unjoined(p.nsp)
 	}
-	// One copy holds all parts of the message.
-	kept := make([]byte, 0, len(p.id)+len(p.data))
-	kept = append(append(kept, p.id...), p.data...)
-	id, data := kept[:len(p.id):len(p.id)], kept[len(p.id):]
+	id, data, made := p.id, p.data, len(own) == 0
+	if made {
+		// One copy holds all parts of the message.
+		hold := c.limits.memory.Hold()
+		if !hold.TryGrow(int64(len(p.id) + len(p.data))) {
+			return engineio.ErrNoRoom
+		}
+		if hold.Len() > 0 {
+			own = releases{hold.Release}
+		}
+		kept := make([]byte, 0, len(p.id)+len(p.data))
+		kept = append(append(kept, p.id...), p.data...)
+		id, data = kept[:len(p.id):len(p.id)], kept[len(p.id):]
+		if p.id == nil {
+			id = nil
+		}
+	}
 	if p.kind == packetAck {
 		args, err := splitArray(data, nil)
 		if err == nil {
-			s.acks.settle(id, Payload{Args: args, Attachments: attachments})
+			s.acks.settle(id, Payload{Args: args, Attachments: attachments}, own)
+		} else if made {
+			own.run()
 		}
 		return err
 	}
-	if p.id == nil {
-		id = nil
-	}
-	event := &Event{socket: s, id: id}
+	event := &Event{socket: s, id: id, own: own}
 	raw, args, err := splitEvent(data, event.room[:0])
-	if err != nil {
-		return err
-	}
-	name, e, err := s.handlers.find(raw)
 	if err == nil {
-		event.Name, event.Payload = name, Payload{Args: args, Attachments: attachments}
-		s.takeEvent(event, e, size)
+		var e *entry
+		if event.Name, e, err = s.handlers.find(raw); err == nil {
+			event.Payload = Payload{Args: args, Attachments: attachments}
+			s.takeEvent(event, e, size)
+			return nil
+		}
+	}
+	if made {
+		own.run()
 	}
 	return err
 }
 
 // deliver passes a message of an in-process peer to its socket.
-func (c *conn) deliver(m message) error {
+func (c *conn) deliver(m *message) error {
 	nsp := []byte(m.nsp)
 	switch m.kind {
 	case packetConnect:
@@ -193,9 +279,9 @@ func (c *conn) deliver(m message) error {
 	case m.size()-m.textSize() > c.limits.attachmentBytes:
 		return fmt.Errorf("%w: attachments of more than %d bytes", errPacket, c.limits.attachmentBytes)
 	case m.kind == packetAck:
-		s.acks.settle(m.id, m.Payload)
+		s.acks.settle(m.id, m.Payload, m.take())
 	default:
-		s.takeEvent(&Event{Name: m.event, Payload: m.Payload, socket: s, id: m.id}, s.handlers.named(m.event), m.size())
+		s.takeEvent(&Event{Name: m.event, Payload: m.Payload, socket: s, id: m.id, own: m.take()}, s.handlers.named(m.event), m.size())
 	}
 	return nil
 }
@@ -211,13 +297,19 @@ func (c *conn) deliverNow(m *message) bool {
 	case s == nil:
 		return false
 	case m.kind == packetAck:
-		return s.acks.settleWaiting(m.id, m.Payload)
+		if !s.acks.settleWaiting(m.id, m.Payload, m.own) {
+			return false
+		}
+		m.take()
+		return true
 	}
 	e := s.handlers.named(m.event)
 	if e == nil || !e.immediate || !s.jobs.claim() {
 		return false
 	}
-	e.handle(&Event{Name: m.event, Payload: m.Payload, socket: s, id: m.id})
+	event := &Event{Name: m.event, Payload: m.Payload, socket: s, id: m.id, own: m.take()}
+	e.handle(event)
+	event.done()
 	s.jobs.release()
 	return true
 }
@@ -240,6 +332,7 @@ func (c *conn) Closed(reason Reason, err error) {
 	c.over, c.err = true, err
 	sockets := c.sockets
 	c.sockets = nil
+	c.dropPending()
 	if c.timer != nil {
 		c.timer.Stop()
 	}

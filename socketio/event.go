@@ -3,10 +3,12 @@ package socketio
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // Handler is called for an event. It may block; Namespace.On and OnConcurrent describe the
@@ -21,7 +23,22 @@ type Event struct {
 	socket *Socket
 	id     []byte // of the ack; nil: the peer wants none
 	acked  atomic.Bool
+	own    releases           // of the bytes
 	room   [3]json.RawMessage // for the name and the arguments, if there are so few
+}
+
+// Keep makes the bytes of the event count until release is called, once, in place of the end of the handler. A handler
+// that keeps the bytes of a large event calls it.
+func (e *Event) Keep() (release func()) {
+	own := e.own
+	e.own = nil
+	return own.run
+}
+
+// done is called when the handler has returned, or the event is dropped.
+func (e *Event) done() {
+	e.own.run()
+	e.own = nil
 }
 
 // Socket returns the socket that received the event.
@@ -33,7 +50,7 @@ func (e *Event) WantsAck() bool { return e.id != nil }
 // Ack answers the event. It returns ErrNoAckWanted if the peer wants no ack or has received it.
 func (e *Event) Ack(args ...json.RawMessage) error { return e.AckPayload(Payload{Args: args}) }
 
-// AckPayload is Ack with attachments.
+// AckPayload is Ack with attachments. After engineio.ErrNoRoom, the event has no answer yet.
 func (e *Event) AckPayload(p Payload) error {
 	if e.id == nil || !e.acked.CompareAndSwap(false, true) {
 		return ErrNoAckWanted
@@ -41,7 +58,11 @@ func (e *Event) AckPayload(p Payload) error {
 	m := newDraft(packetAck, e.socket.nsp, "", p)
 	defer m.release()
 	m.id = append(m.id, e.id...)
-	return e.socket.send(*m)
+	err := e.socket.send(*m)
+	if errors.Is(err, engineio.ErrNoRoom) { // the caller may answer with less
+		e.acked.Store(false)
+	}
+	return err
 }
 
 // Decode decodes the n-th argument into v as encoding/json does.

@@ -58,6 +58,7 @@ func (q *jobs) push(j job) bool {
 	}
 	defer q.mu.Unlock()
 	if j.event != nil && q.over {
+		j.event.done()
 		return false
 	}
 	q.queue = append(q.queue, j)
@@ -198,10 +199,12 @@ func (q *jobs) run(j job) {
 	q.mu.Unlock()
 	switch {
 	case barred:
+		j.event.done()
 	case j.entry.concurrent:
 		q.runConcurrently(j)
 	default:
 		j.entry.handle(j.event)
+		j.event.done()
 	}
 }
 
@@ -219,6 +222,7 @@ func (q *jobs) runConcurrently(j job) {
 // handle runs a concurrent handler.
 func (q *jobs) handle(j job) {
 	j.entry.handle(j.event)
+	j.event.done()
 	q.mu.Lock()
 	q.active--
 	q.easeLocked()

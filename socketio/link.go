@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -18,6 +19,14 @@ type message struct {
 	Payload
 	data   []byte           // JSON of the other kinds; nil: none
 	frames []engineio.Frame // the encoded message; nil: not encoded yet
+	own    releases         // of a clone's bytes
+}
+
+// take returns what returns the bytes of a clone, to the one who has them now.
+func (m *message) take() releases {
+	own := m.own
+	m.own = nil
+	return own
 }
 
 // drafts pools messages for newDraft.
@@ -33,6 +42,7 @@ func newDraft(kind byte, nsp, event string, p Payload) *message {
 	m := drafts.Get().(*message)
 	m.kind, m.nsp, m.event = kind, nsp, event
 	m.Args, m.Attachments = append(m.Args, p.Args...), append(m.Attachments, p.Attachments...)
+	m.Handed = p.Handed
 	return m
 }
 
@@ -86,11 +96,15 @@ func (m *message) size() int {
 // clone copies the bytes that the sender owns, because they may be valid only during its call.
 func (m *message) clone() message {
 	out := *m
-	out.frames, out.id = nil, nil
+	out.frames, out.id, out.own = nil, nil, nil
 	if len(m.id) > 0 {
 		out.id = bytes.Clone(m.id)
 	}
 	out.data = bytes.Clone(m.data)
+	if m.Handed {
+		out.Handed, out.Args = false, slices.Clone(m.Args)
+		return out
+	}
 	total := 0
 	for _, arg := range m.Args {
 		total += len(arg)
@@ -143,6 +157,11 @@ type engineLink struct{ *engineio.Session }
 var _ link = engineLink{}
 
 func (w engineLink) send(m message, later bool) error {
+	if m.frames == nil {
+		if err := w.Reserve(m.size()); err != nil {
+			return err
+		}
+	}
 	single := m.frames == nil && len(m.Attachments) == 0
 	switch {
 	case single && later:

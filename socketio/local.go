@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
@@ -33,8 +34,9 @@ func (s *Server) Local(handshake *engineio.Handshake) *Local { return &Local{s, 
 
 // localBounds bounds one direction; 0 means the default of engineio.
 type localBounds struct {
-	bytes, frames int // queued
-	message       int // of one text or attachment, for the peer
+	bytes, frames int             // queued
+	message       int             // of one text or attachment, for the peer
+	memory        *memory.Account // counts the copies of large messages; nil: not counted
 }
 
 const defaultLocalBytes = 16 << 20
@@ -119,16 +121,29 @@ func (e *localEnd) send(m message, _ bool) error {
 			return fmt.Errorf("%w: %d bytes, it takes %d", engineio.ErrTooLarge, largest, limit)
 		}
 	}
+	hold := e.bounds.memory.Hold()
+	if m.Handed {
+		hold = memory.Hold{}
+	}
+	if !hold.TryGrow(int64(size)) {
+		return engineio.ErrNoRoom
+	}
 	m = m.clone()
+	if hold.Len() > 0 {
+		m.own = releases{hold.Release}
+	}
 	p := e.peer
 	e.mu.Lock()
 	switch {
 	case e.over:
 		e.mu.Unlock()
+		m.take().run()
 		return engineio.ErrClosed
 	case p.over: // the message is lost, as on a network: this side is about to learn of the end
+		m.take().run()
 	case p.frames > 0 && e.bounds.full(p.frames+frames, p.bytes+size):
 		e.mu.Unlock()
+		m.take().run()
 		e.end(engineio.ReasonSlowConsumer, true)
 		return engineio.ErrSlowConsumer
 	case !p.reading && len(p.queue) == 0:
@@ -157,6 +172,7 @@ func (e *localEnd) readNow(m message) {
 	e.reading = false
 	switch {
 	case e.over: // end has dropped the queue
+		m.take().run()
 	case done:
 		e.frames -= 1 + len(m.Attachments)
 		e.bytes -= m.size()
@@ -195,6 +211,8 @@ func (e *localEnd) read() {
 		e.mu.Unlock()
 		for i := range batch {
 			if !e.deliver(&batch[i]) {
+				rest := batch[i+1:]
+				dropQueue(&rest)
 				break
 			}
 		}
@@ -204,7 +222,7 @@ func (e *localEnd) read() {
 
 // deliver passes one message to conn and reports whether the connection continues.
 func (e *localEnd) deliver(m *message) bool {
-	if err := e.conn.deliver(*m); err != nil {
+	if err := e.conn.deliver(m); err != nil {
 		e.conn.limits.logger.Debug("socketio: closing a connection", "error", err)
 		e.end(engineio.ReasonParseError, false)
 	}
@@ -212,6 +230,7 @@ func (e *localEnd) deliver(m *message) bool {
 	defer e.mu.Unlock()
 	e.frames -= 1 + len(m.Attachments)
 	e.bytes -= m.size()
+	m.take().run() // unless it was passed on
 	*m = message{}
 	return !e.over
 }
@@ -224,11 +243,12 @@ func (e *localEnd) end(reason Reason, abort bool) {
 		e.mu.Unlock()
 		return
 	}
-	e.over, e.queue = true, nil
+	dropQueue(&e.queue)
+	e.over = true
 	p := e.peer
 	p.left = true
 	if abort {
-		p.queue = nil
+		dropQueue(&p.queue)
 	}
 	if !p.over {
 		p.readLocked()
@@ -239,6 +259,14 @@ func (e *localEnd) end(reason Reason, abort bool) {
 		e.forget()
 		close(e.told)
 	})
+}
+
+// dropQueue drops the messages of a queue.
+func dropQueue(queue *[]message) {
+	for i := range *queue {
+		(*queue)[i].take().run()
+	}
+	*queue = nil
 }
 
 // Flush implements link: send has started the reader.

@@ -73,9 +73,9 @@ func NewServer(config Config) *Server {
 		timeout: config.ConnectTimeout,
 		spaces:  map[string]*Namespace{},
 		locals:  map[*localEnd]struct{}{},
-		bounds:  localBounds{bytes: config.Engine.MaxQueueBytes, frames: config.Engine.MaxQueueFrames, message: config.Engine.MaxPayload},
+		bounds:  localBounds{bytes: config.Engine.MaxQueueBytes, frames: config.Engine.MaxQueueFrames, message: config.Engine.MaxPayload, memory: config.Engine.Memory},
 	}
-	s.limits.immediate = config.Immediate
+	s.limits.immediate, s.limits.memory = config.Immediate, config.Engine.Memory
 	if s.timeout <= 0 {
 		s.timeout = defaultConnectTimeout
 	}

@@ -260,7 +260,10 @@ func (s *Socket) EmitPayloadWithAck(ctx context.Context, event string, p Payload
 	case <-w.ready:
 		return s.acks.result(w)
 	case <-ctx.Done():
-		s.acks.take(id)
+		if s.acks.take(id) == nil { // the ack has just come
+			<-w.ready
+			_, _ = s.acks.result(w)
+		}
 		return Payload{}, ctx.Err()
 	}
 }
@@ -301,10 +304,12 @@ func (s *Socket) emit(event string, p Payload, w *waiter) (uint64, error) {
 func (s *Socket) takeEvent(event *Event, e *entry, size int) {
 	if e == nil {
 		s.conn.limits.logger.Debug("socketio: an event has no handler", "namespace", s.nsp, "event", event.Name)
+		event.done()
 		return
 	}
 	if e.immediate && s.jobs.claim() {
 		e.handle(event)
+		event.done()
 		s.jobs.release()
 		return
 	}

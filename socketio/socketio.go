@@ -50,6 +50,9 @@ const refusedMessage = "Connection refused by server"
 type Payload struct {
 	Args        []json.RawMessage
 	Attachments [][]byte // referenced by placeholders in Args
+	// Handed says that Args belong to the socket from then on, and that there are no Attachments. Within a process, such
+	// arguments are not copied, and not counted again.
+	Handed bool
 }
 
 // Arg returns the n-th argument, or nil if there are fewer.

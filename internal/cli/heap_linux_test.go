@@ -223,13 +223,19 @@ func (l *load) run(tool, more string) func() *http.Request {
 
 var ids sync.Map
 
-// id returns the tool_id of a tool of the server.
+// id returns the tool_id of a tool of the server, or of another one that its name has before a colon.
 func (l *load) id(tool string) string {
+	if !strings.Contains(tool, ":") {
+		tool = "up:" + tool
+	}
 	if id, ok := ids.Load(l.base + tool); ok {
 		return id.(string)
 	}
-	answer := l.do(l.call("tool_browse", fmt.Sprintf(`{"query":"tool %s"}`, tool))())
-	id := regexp.MustCompile("up:" + tool + "#[0-9a-z]+").FindString(answer)
+	id, answer := "", ""
+	for deadline := time.Now().Add(limit); id == "" && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		answer = l.do(l.call("tool_browse", fmt.Sprintf(`{"query":"tool %s"}`, tool[strings.Index(tool, ":")+1:]))())
+		id = regexp.MustCompile(tool + "#[0-9a-z]+").FindString(answer)
+	}
 	if id == "" {
 		l.t.Fatalf("there is no tool %s: %.500s", tool, answer)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/weir-mcp/weir/mcp/jsonrpc"
 )
 
-// attachedCopies is how many copies of a request are on the way to an attached server at most: the event, the event
-// within the process, the event for the Computer, and the frame on its connection.
-const attachedCopies = 4
+// attachedCopies is how many copies of a request are made for an attached server before it leaves the gateway: the event
+// for the hub, which counts its own.
+const attachedCopies = 1
 
 // countedStream is a Stream whose large messages are counted when they have arrived, until their call has ended, or
 // are in files where there is no room.

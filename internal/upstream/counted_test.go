@@ -63,7 +63,7 @@ func TestAttachedIsCounted(t *testing.T) {
 	ctx, scope = memory.WithScope(t.Context())
 	defer scope.End()
 	scope.Count(pool, "principal ", "ann")
-	if err := memory.Take(ctx, 12*size); err != nil {
+	if err := memory.Take(ctx, 14*size); err != nil {
 		t.Fatal(err)
 	}
 	full, end := memory.WithScope(t.Context())

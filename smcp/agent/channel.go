@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -33,14 +34,21 @@ type channel struct {
 	ready chan struct{} // capacity 1: messages are queued, or the channel has ended
 
 	mu     sync.Mutex // guards below
-	queue  [][]byte
+	queue  []received
 	size   int
+	last   func()                // returns the bytes of the message that Read returned last; nil: none
 	err    error                 // the reason of the end
 	tools  map[jsonrpc.ID]string // of calls in flight, if results are checked
 	closed bool
 }
 
 var _ mcp.Stream = (*channel)(nil)
+
+// received is a message that waits for Read. release returns its bytes.
+type received struct {
+	msg     []byte
+	release func()
+}
 
 // OpenMCP opens a channel to one MCP server of a weir Computer: a Stream for mcp.NewConn that carries
 // all of MCP. Closing the channel ends the session with the MCP server. The channel also ends with
@@ -89,32 +97,38 @@ func (c *Client) dropChannels(computer, reason string) {
 
 // message handles notify:mcp.
 func (c *Client) message(e *socketio.Event) {
-	var m smcp.MCPMessage
-	if e.Decode(0, &m) != nil {
+	var id, computer, msg, closed []byte
+	payload := e.Arg(0)
+	if !rawjson.IsObject(payload) || rawjson.Scan(payload, rawjson.Key("channel", &id), rawjson.Key("computer", &computer),
+		rawjson.Key("message", &msg), rawjson.Key("closed", &closed)) != nil {
 		return
 	}
 	c.mu.Lock()
-	ch := c.channels[m.Channel]
+	ch := c.channels[rawjson.Text(id)]
 	c.mu.Unlock()
-	if ch == nil || ch.computer != m.Computer {
+	if ch == nil || ch.computer != rawjson.Text(computer) {
 		return // late, or for another agent
 	}
-	if m.Closed != "" {
+	if why := rawjson.Text(closed); why != "" {
 		c.forget(ch)
-		ch.end(mcp.Errorf(mcp.KindUpstreamUnavailable, "computer %q: %s", ch.computer, m.Closed))
+		ch.end(mcp.Errorf(mcp.KindUpstreamUnavailable, "computer %q: %s", ch.computer, why))
 		return
 	}
-	ch.push(m.Message)
+	ch.push(received{msg, e.Keep()})
 }
 
-func (ch *channel) push(msg []byte) {
+func (ch *channel) push(r received) {
 	ch.mu.Lock()
+	msg := r.msg
 	if ch.err == nil && (len(ch.queue) >= maxChannelMessages || ch.size+len(msg) > maxChannelBytes) {
 		ch.err = mcp.Errorf(mcp.KindOverloaded, "computer %q: more messages than are read", ch.computer)
 	}
 	if ch.err == nil {
-		ch.queue = append(ch.queue, ch.checked(msg))
-		ch.size += len(msg)
+		r.msg = ch.checked(msg)
+		ch.queue = append(ch.queue, r)
+		ch.size += len(r.msg)
+	} else {
+		r.release()
 	}
 	ch.mu.Unlock()
 	ch.wake()
@@ -136,16 +150,20 @@ func (ch *channel) end(err error) {
 	ch.wake()
 }
 
-// Read implements mcp.Stream.
+// Read implements mcp.Stream. A large message counts for the connection until the next Read: its reader counts it from
+// then on.
 func (ch *channel) Read() ([]byte, error) {
 	for {
 		ch.mu.Lock()
+		ch.releaseLast()
 		if len(ch.queue) > 0 {
-			msg := ch.queue[0]
+			r := ch.queue[0]
+			ch.queue[0] = received{}
 			ch.queue = ch.queue[1:]
-			ch.size -= len(msg)
+			ch.size -= len(r.msg)
+			ch.last = r.release
 			ch.mu.Unlock()
-			return msg, nil
+			return r.msg, nil
 		}
 		err := ch.err
 		ch.mu.Unlock()
@@ -154,6 +172,14 @@ func (ch *channel) Read() ([]byte, error) {
 			return nil, err
 		}
 		<-ch.ready
+	}
+}
+
+// releaseLast returns the bytes of the message that Read returned last. The caller holds mu.
+func (ch *channel) releaseLast() {
+	if ch.last != nil {
+		ch.last()
+		ch.last = nil
 	}
 }
 
@@ -168,9 +194,16 @@ func (ch *channel) Write(msg []byte) error {
 	if err != nil {
 		return err
 	}
-	return ch.client.member.Emit(smcp.EventMCP, smcp.MCPRequest{
-		Call: smcp.Call{Agent: ch.client.o.Name, ReqID: ch.id, Computer: ch.computer}, Channel: ch.id, Op: smcp.OpSend, Message: msg,
+	head, err := smcp.Encode(smcp.MCPRequest{
+		Call: smcp.Call{Agent: ch.client.o.Name, ReqID: ch.id, Computer: ch.computer}, Channel: ch.id, Op: smcp.OpSend,
 	})
+	if err != nil {
+		return err
+	}
+	const message = `,"message":`
+	head = head[:bytes.LastIndexByte(head, '}')]
+	event := make(json.RawMessage, 0, len(head)+len(message)+len(msg)+1) // the one copy of a message that may be large
+	return ch.client.member.Emit(smcp.EventMCP, append(append(append(append(event, head...), message...), msg...), '}'))
 }
 
 // Close implements mcp.Stream.
@@ -182,6 +215,11 @@ func (ch *channel) Close() error {
 	if live {
 		ch.err = io.EOF
 	}
+	for _, r := range ch.queue { // they are not read any more
+		r.release()
+	}
+	ch.queue = nil
+	ch.releaseLast()
 	ch.mu.Unlock()
 	ch.client.forget(ch)
 	ch.wake()

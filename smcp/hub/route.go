@@ -13,6 +13,7 @@ import (
 	"github.com/weir-mcp/weir/internal/office/roster"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio"
+	"github.com/weir-mcp/weir/socketio/engineio"
 )
 
 // call is one client:* event in flight.
@@ -107,11 +108,25 @@ func (h *Hub) route(e *socketio.Event) {
 
 // deliver sends a call to a Computer of this node.
 func (h *Hub) deliver(c *call, payload json.RawMessage, f *callFields, timeout time.Duration, attachments [][]byte) {
+	room := h.o.Memory.Hold()
+	defer room.Release()
+	if !room.TryGrow(int64(len(payload) + 512)) {
+		if c.counted {
+			h.finish(c, socketio.Payload{}, engineio.ErrNoRoom)
+		} else {
+			c.refused(payload, h.log)
+		}
+		return
+	}
 	out, err := c.request(payload, f)
 	if err == nil && !c.counted {
 		// Messages of a channel are a stream: the hub does not wait for their acks.
-		if err := c.computer.socket.EmitPayload(c.name, socketio.Payload{Args: []json.RawMessage{out}, Attachments: attachments}); err != nil {
+		err := c.computer.socket.EmitPayload(c.name, socketio.Payload{Args: []json.RawMessage{out}, Attachments: attachments})
+		if err != nil {
 			h.log.Debug("a message was not delivered", "computer", c.member.Name, "err", err)
+		}
+		if errors.Is(err, engineio.ErrNoRoom) {
+			c.refused(out, h.log)
 		}
 		return
 	}
@@ -321,6 +336,9 @@ func (h *Hub) finish(c *call, p socketio.Payload, err error) {
 		}
 		if err := c.event.AckPayload(socketio.Payload{Args: args, Attachments: p.Attachments}); err != nil {
 			h.log.Debug("an answer was not delivered", "event", c.name, "err", err)
+			if errors.Is(err, engineio.ErrNoRoom) {
+				h.ack(c.event, c.dialect.Failed(smcp.Errorf(smcp.CodeBusy, "There is no room for the answer now; the call has run: the bytes of limits.memory are taken").With("maybe_ran", true)))
+			}
 		}
 	case a2c.ErrInternal:
 		h.log.Warn("a call was not delivered", "event", c.name, "computer", name, "err", err)
@@ -360,6 +378,8 @@ func (c *call) fault(computer string, err error) *smcp.Error {
 		return nodeGone("The call was lost on the way to the node of Computer with name '%s'; it did not run", computer, false)
 	case errors.Is(err, errNoAnswer):
 		return nodeGone("The connection to the node of Computer with name '%s' broke; the call may have run", computer, true)
+	case errors.Is(err, engineio.ErrNoRoom):
+		return smcp.Errorf(smcp.CodeBusy, "There is no room for the call now; it did not run: the bytes of limits.memory are taken").With("maybe_ran", false)
 	case errors.Is(err, socketio.ErrTooManyAcks), errors.Is(err, errBusy):
 		return smcp.Errorf(smcp.CodeBusy, "Too many calls in flight")
 	}
@@ -403,41 +423,3 @@ func (h *Hub) abandon(s *session, o *office) {
 		}
 	}
 }
-
-// message handles server:mcp: it sends a channel's message to the office's Agent only.
-func (h *Hub) message(s *session, _ string, payload json.RawMessage) (answer, error) {
-	if !rawjson.IsObject(payload) {
-		return nil, a2c.ErrPayload
-	}
-	out, err := rawjson.Set(payload, "computer", rawjson.Quote(s.name))
-	if err != nil {
-		return nil, a2c.ErrPayload
-	}
-	sid := rawjson.Text(rawjson.Get(payload, "agent_sid"))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case s.role != smcp.RoleComputer:
-		return nil, smcp.Errorf(smcp.CodeForbidden, "Only computers may issue %s", smcp.EventServerMCP)
-	case s.office == nil:
-		return nil, a2c.ErrNoRoom
-	}
-	a := s.office.Agent
-	if a == nil || !a.MCP {
-		return nil, errNoAgent
-	}
-	if to := local(a); to != nil && to.alias == sid {
-		err = to.socket.Emit(smcp.NotifyMCP, out)
-	} else {
-		err = remote{fabric{h}}.sendUp(s, a, sid, out)
-	}
-	if errors.Is(err, errNoAgent) {
-		return nil, errNoAgent
-	}
-	if err != nil {
-		return nil, smcp.Errorf(smcp.CodeNotFound, "The agent is gone")
-	}
-	return nil, nil
-}
-
-var errNoAgent = smcp.Errorf(smcp.CodeNotFound, "Nobody in the office takes messages of a channel")

@@ -24,7 +24,9 @@ const (
 )
 
 // Receiver handles the messages of a session. The session never calls Message and Pause
-// concurrently.
+// concurrently. If the Receiver has a method Keep(data []byte, binary bool, release func()) as well, the session
+// calls it in place of Message for messages that count in Config.Memory, except over polling. Their bytes stay valid,
+// and count until release is called, once.
 type Receiver interface {
 	// Message is called for each message in order. data is only valid during the call. While
 	// Message runs, the session reads nothing more and does not expect pongs: a receiver slows its
@@ -36,6 +38,11 @@ type Receiver interface {
 	// Closed is called once, in its own goroutine, when the session has ended. Message may still be
 	// running.
 	Closed(reason Reason, err error)
+}
+
+// keeper is a Receiver that keeps large messages longer than a call.
+type keeper interface {
+	Keep(data []byte, binary bool, release func())
 }
 
 // Config configures a Server. Accept is required; all other fields may be zero.
@@ -74,7 +81,8 @@ type Config struct {
 
 	NoUpgrade bool // offer no WebSocket to sessions that started with polling
 
-	// Memory counts incoming messages. A session ends if its message does not fit. Nil means no
+	// Memory counts large messages, incoming ones and those in the send queue. A session ends if an incoming
+	// message finds no room in time, and Send returns ErrNoRoom for one that does not. Nil means no
 	// count.
 	Memory *memory.Account
 
@@ -126,7 +134,8 @@ type ClientConfig struct {
 	MaxQueueBytes    int           // bytes queued before the server counts as a slow consumer; 0: 16 MiB
 	MaxQueueFrames   int           // the same in messages; 0: 8192
 
-	// Memory counts incoming messages. The session ends if a message does not fit. Nil means no
+	// Memory counts large messages, incoming ones and those in the send queue. The session ends if an incoming
+	// message does not fit, and Send returns ErrNoRoom for one that does not. Nil means no
 	// count.
 	Memory *memory.Account
 

@@ -26,6 +26,9 @@ var ErrClosed = errors.New("engineio: session is closed")
 // ErrSlowConsumer is returned by Send when the session's queue is full. The session is closed.
 var ErrSlowConsumer = errors.New("engineio: the peer does not read: its send queue is full")
 
+// ErrNoRoom is returned by Send for a large message if the bytes of Config.Memory are taken. Nothing is queued.
+var ErrNoRoom = errors.New("engineio: there is no room for the message now: the bytes of limits.memory are taken")
+
 // ErrTooLarge is returned by Send in a client if a message exceeds the limit that the server
 // announced.
 var ErrTooLarge = errors.New("engineio: message is too large for the server")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/weir-mcp/weir/internal/limit/memory"
 )
@@ -12,7 +13,7 @@ import (
 // What a peer sends is counted as it comes, whatever its header promises, until the session is at rest; a message without room ends
 // its session with the code for that.
 func TestMessagesAreCounted(t *testing.T) {
-	pool := memory.NewPool(memory.Options{Limit: 8 << 20})
+	pool := memory.NewPool(memory.Options{Limit: 8 << 20, Wait: 10 * time.Millisecond})
 	env := &environment{maxMessage: 16 << 20, memory: pool.Account("hub")}
 	read := func(data []byte) (*reading, packet, error) {
 		r := takeReading(&Session{env: env}, serverConn(&stream{data: data, step: 8 << 10}, 16<<20))
@@ -56,7 +57,7 @@ func TestReadAllCounts(t *testing.T) {
 		t.Errorf("%d bytes, %v, %+v", len(got), err, pool.Usage())
 	}
 	room.Release()
-	if _, err := readAll(bytes.NewReader(bytes.Repeat(body, 3)), nil, &room); !errors.Is(err, errNoRoom) {
+	if _, err := readAll(bytes.NewReader(bytes.Repeat(body, 3)), nil, &room); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("%v", err)
 	}
 	room.Release()

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/weir-mcp/weir/internal/limit/memory"
 )
 
 // separator separates the packets of a poll or a POST.
@@ -22,6 +24,7 @@ type packet struct {
 	kind   byte // one of the packet types; packetMessage if binary
 	binary bool
 	data   []byte
+	hold   *memory.Hold // of data, for a keeper; nil: data is valid during the call
 }
 
 // parsePacket parses a text packet of a WebSocket text frame.

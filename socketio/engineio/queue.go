@@ -1,6 +1,10 @@
 package engineio
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/weir-mcp/weir/internal/limit/memory"
+)
 
 // item is a frame in a queue. more means that the next item belongs to the same unit.
 type item struct {
@@ -10,9 +14,45 @@ type item struct {
 
 // queue holds frames to send. Session.mu guards it.
 type queue struct {
-	items  []item // nil or from spareItems
-	frames int    // in items and with the writer
-	bytes  int    // of these frames
+	items  []item       // nil or from spareItems
+	frames int          // in items and with the writer
+	bytes  int          // of these frames
+	hold   *memory.Hold // of bytes; nil: no frame is large
+}
+
+// count counts the bytes of the queue if one of the frames that are to be added is large. It reports whether there is
+// room for them.
+func (q *queue) count(frames []Frame, size int, room *memory.Account) bool {
+	for i := range frames {
+		if frames[i].size() > memory.Free {
+			return q.reserve(size, room)
+		}
+	}
+	return true
+}
+
+// reserve counts the bytes of the queue and size more.
+func (q *queue) reserve(size int, room *memory.Account) bool {
+	if room == nil {
+		return true
+	}
+	if q.hold == nil {
+		hold := room.Hold()
+		q.hold = &hold
+	}
+	if q.hold.TryGrow(int64(q.bytes + size)) {
+		return true
+	}
+	q.uncount()
+	return false
+}
+
+// uncount returns the counted bytes when nothing is in the queue.
+func (q *queue) uncount() {
+	if q.hold != nil && q.bytes == 0 {
+		q.hold.Release()
+		q.hold = nil
+	}
 }
 
 // spareItems pools unused arrays, so that an idle session holds none.
@@ -68,9 +108,14 @@ func (q *queue) sent(frames, size int) {
 	if q.frames < 0 { // the queue was dropped meanwhile
 		q.frames, q.bytes = 0, 0
 	}
+	q.uncount()
 }
 
-func (q *queue) drop() { *q = queue{} }
+func (q *queue) drop() {
+	q.bytes = 0
+	q.uncount()
+	*q = queue{}
+}
 
 // takePayload encodes whole units as one poll of at most limit bytes. It splits a unit that fits
 // into no poll.
@@ -106,5 +151,6 @@ func (q *queue) takePayload(limit int) []byte {
 	}
 	q.frames -= n
 	q.bytes -= size
+	q.uncount()
 	return body
 }

@@ -1,6 +1,7 @@
 package engineio
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -237,8 +238,7 @@ func (r *reading) payload(h frameHeader) error {
 }
 
 // room makes room for n more bytes of the message, or for ahead if that is more, and counts large
-// messages. It does not block: a blocked session would keep the arrived part of its message in
-// memory.
+// messages. It waits for room as memory.Hold.Grow does: the arrived part stays in memory meanwhile.
 func (r *reading) room(n, ahead int) error {
 	if len(r.message)+n <= cap(r.message) {
 		return nil
@@ -249,12 +249,32 @@ func (r *reading) room(n, ahead int) error {
 			hold := r.session.env.memory.Hold()
 			r.hold = &hold
 		}
-		if !r.hold.TryGrow(int64(size)) {
+		if !r.hold.TryGrow(int64(size)) && !r.session.await(r.hold, int64(size)) {
 			return &frameError{closeTryAgain, "there is no room for the message now"}
 		}
 	}
 	r.message = append(make([]byte, 0, size), r.message...)
 	return nil
+}
+
+// await waits until a Hold has n bytes, and reports whether it has. The session expects no pongs meanwhile.
+func (s *Session) await(hold *memory.Hold, n int64) bool {
+	s.delivering.Store(true)
+	defer s.delivering.Store(false)
+	return hold.Grow(sessionContext{s}, n) == nil
+}
+
+// sessionContext is a context that ends with its session.
+type sessionContext struct{ s *Session }
+
+func (c sessionContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (c sessionContext) Done() <-chan struct{}       { return c.s.Done() }
+func (c sessionContext) Value(any) any               { return nil }
+func (c sessionContext) Err() error {
+	if c.s.isOpen() {
+		return nil
+	}
+	return context.Canceled
 }
 
 // control handles a control frame of WebSocket.
@@ -371,6 +391,9 @@ func (r *reading) loop() {
 	for {
 		p, err := r.next()
 		if err == nil {
+			if r.hold != nil && p.kind == packetMessage && r.session.keeper != nil {
+				p.hold, r.hold, r.message = r.hold, nil, nil
+			}
 			err = r.session.handOver(p)
 		}
 		switch {

@@ -18,6 +18,7 @@ type Session struct {
 	id        string
 	handshake *Handshake // nil in a client
 	receiver  Receiver
+	keeper    keeper // receiver, if it is one
 
 	receiving  sync.Mutex  // held while packets are passed to the receiver: around an upgrade, a POST and the WebSocket may overlap
 	delivering atomic.Bool // the receiver runs, so this side does not read
@@ -142,7 +143,25 @@ func (s *Session) Send(frames ...Frame) error {
 // callers that are about to send more. They must call Flush in the end.
 func (s *Session) SendLater(frames ...Frame) error { return s.enqueue(frames) }
 
-func (s *Session) enqueue(frames []Frame) error {
+// Reserve counts size bytes of a large message before it is made, and returns ErrNoRoom if there is no room for them. The
+// caller calls Send or SendLater next.
+func (s *Session) Reserve(size int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == open && size > memory.Free && !s.queue.reserve(size, s.env.memory) {
+		return ErrNoRoom
+	}
+	return nil
+}
+
+func (s *Session) enqueue(frames []Frame) (err error) {
+	defer func() {
+		if err != nil {
+			s.mu.Lock()
+			s.queue.uncount()
+			s.mu.Unlock()
+		}
+	}()
 	size := 0
 	for i := range frames {
 		size += frames[i].size()
@@ -160,6 +179,10 @@ func (s *Session) enqueue(frames []Frame) error {
 		s.mu.Unlock()
 		s.end(ReasonSlowConsumer, nil, aborted)
 		return ErrSlowConsumer
+	}
+	if !s.queue.count(frames, size, s.env.memory) {
+		s.mu.Unlock()
+		return ErrNoRoom
 	}
 	s.queue.add(frames, size)
 	s.mu.Unlock()
@@ -220,6 +243,7 @@ func (s *Session) begin(accept func(*Session) Receiver) {
 	receiver := accept(s)
 	s.mu.Lock()
 	s.receiver = receiver
+	s.keeper, _ = receiver.(keeper)
 	over, reason, err := s.state != open, s.reason, s.err
 	s.mu.Unlock()
 	if over {
@@ -268,7 +292,11 @@ func (s *Session) receive(p packet) bool {
 	switch p.kind {
 	case packetMessage:
 		s.delivering.Store(true)
-		s.receiver.Message(p.data, p.binary)
+		if p.hold != nil {
+			s.keeper.Keep(p.data, p.binary, p.hold.Release)
+		} else {
+			s.receiver.Message(p.data, p.binary)
+		}
 		s.delivering.Store(false)
 		return s.isOpen()
 	case packetPong:

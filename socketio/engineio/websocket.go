@@ -155,9 +155,6 @@ func readPacket(kind int, r io.Reader, scratch *[]byte, room *memory.Hold) (pack
 	return parsePacket(buf)
 }
 
-// errNoRoom is returned if a message does not fit into the memory account.
-var errNoRoom = errors.New("engineio: there is no room for the message now: the bytes of limits.memory are taken")
-
 // readAll reads all of r and appends it to buf. It counts bytes above memory.Free in room, unless
 // room is nil.
 func readAll(r io.Reader, buf []byte, room *memory.Hold) ([]byte, error) {
@@ -168,7 +165,7 @@ func readAll(r io.Reader, buf []byte, room *memory.Hold) ([]byte, error) {
 				size = cap(buf) / 4 * 5
 			}
 			if !room.TryGrow(int64(size)) {
-				return buf, errNoRoom
+				return buf, ErrNoRoom
 			}
 			buf = append(make([]byte, 0, size), buf...)
 		}
@@ -218,6 +215,9 @@ func (w *wsConn) readMessage(kind int, r io.Reader) error {
 	p, err := readPacket(kind, r, scratch, &room)
 	if err != nil {
 		return err
+	}
+	if room.Len() > 0 && p.kind == packetMessage && s.keeper != nil {
+		p.hold, *scratch = room.Move(), nil
 	}
 	return s.handOver(p)
 }

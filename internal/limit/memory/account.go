@@ -144,6 +144,16 @@ func (h *Hold) Take(n int64) error {
 	return &Error{Size: n, Limit: h.p.o.Limit}
 }
 
+// Move returns a Hold with all bytes of this one, which is empty then.
+func (h *Hold) Move() *Hold {
+	out := *h
+	h.n = 0
+	return &out
+}
+
+// Len returns the number of counted bytes.
+func (h *Hold) Len() int64 { return h.n }
+
 // Release returns all bytes. It may be called more than once.
 func (h *Hold) Release() {
 	if h.n > 0 {

@@ -517,13 +517,16 @@ func (m *Member) CallRaw(ctx context.Context, event string, raw json.RawMessage)
 	return out, nil
 }
 
-// Emit sends an event that needs no ack.
+// Emit sends an event that needs no ack. A payload that is a json.RawMessage belongs to the connection from then on.
 func (m *Member) Emit(event string, payload any) error {
-	raw, err := smcp.Encode(payload)
-	if err != nil {
-		return err
+	raw, encoded := payload.(json.RawMessage)
+	if !encoded {
+		var err error
+		if raw, err = smcp.Encode(payload); err != nil {
+			return err
+		}
 	}
-	if err := m.client.Emit(event, raw); errors.Is(err, socketio.ErrDisconnected) {
+	if err := m.client.EmitPayload(event, socketio.Payload{Args: []json.RawMessage{raw}, Handed: true}); errors.Is(err, socketio.ErrDisconnected) {
 		return ErrNotConnected
 	} else if err != nil {
 		return err
