@@ -15,7 +15,9 @@ import (
 // TestMemoryOfComputers: the bound of TestMemoryOfReferences holds for servers of a Computer as well, and a request as
 // large as the gateway takes has room. Each has a gateway of its own.
 func TestMemoryOfComputers(t *testing.T) {
-	text := func(mb int) string { return fmt.Sprintf(`,"args":{"text":%q}`, strings.Repeat("a long text of words ", mb<<20/21)) }
+	text := func(mb int) string {
+		return fmt.Sprintf(`,"args":{"text":%q}`, strings.Repeat("a long text of words ", mb<<20/21))
+	}
 	for _, c := range []struct{ name, tool, args, want string }{
 		{"a request of 7 MB", "take", text(7), "done"},
 		{"an answer of 5 MB", "image", `,"args":{}`, "art_"},

@@ -106,7 +106,7 @@ func TestMessagesOfOfficesAreCounted(t *testing.T) {
 	if req := <-asked; string(req.Message) != string(request) {
 		t.Errorf("the Computer is asked with %d bytes: %.100s", len(req.Message), req.Message)
 	}
-	if _, err := c.CallTool(t.Context(), ToolCall{Computer: "desk", Tool: "tool", Arguments: json.RawMessage(`{"text":"`+strings.Repeat("x", size)+`"}`)}); err != nil {
+	if _, err := c.CallTool(t.Context(), ToolCall{Computer: "desk", Tool: "tool", Arguments: json.RawMessage(`{"text":"` + strings.Repeat("x", size) + `"}`)}); err != nil {
 		t.Error(err)
 	}
 	eventually("requests have left", nothing)
@@ -129,7 +129,7 @@ func TestMessagesOfOfficesAreCounted(t *testing.T) {
 	if msg := read(); string(rawjson.GetPath([]byte(msg), "error", "data", "kind")) != `"overloaded"` || !strings.Contains(msg, `"id":4`) {
 		t.Errorf("a request without room: %.300s", msg)
 	}
-	if _, err := c.CallTool(t.Context(), ToolCall{Computer: "desk", Tool: "tool", Arguments: json.RawMessage(`{"text":"`+strings.Repeat("x", size)+`"}`)}); err == nil || !strings.Contains(err.Error(), "limits.memory") {
+	if _, err := c.CallTool(t.Context(), ToolCall{Computer: "desk", Tool: "tool", Arguments: json.RawMessage(`{"text":"` + strings.Repeat("x", size) + `"}`)}); err == nil || !strings.Contains(err.Error(), "limits.memory") {
 		t.Errorf("a call without room: %v", err)
 	}
 	scope.End()
@@ -162,4 +162,3 @@ func TestMessagesOfOfficesAreCounted(t *testing.T) {
 		t.Error("a closed stream is read")
 	}
 }
-
