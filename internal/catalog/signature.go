@@ -12,12 +12,14 @@ import (
 // Bounds of a signature.
 const (
 	maxSignatureParams = 8
+	maxSignatureFields = 4 // of one argument
 	maxSignatureTokens = 21
 )
 
 // signature returns the arguments of a tool and what it answers, in the form "(owner, repo, state?) → rows":
-// the required ones first, in the order of the schema. It is "" if the schema names no argument, or if a call
-// needs more of the schema: a required argument that is an object, or too many of them.
+// the required ones first, in the order of the schema. A required argument that is an object, or a list of
+// objects, has its fields: "(path, edits: [{old, new}])". It is "" if the schema names no argument, or if a call
+// needs more of the schema: too many arguments, or objects in objects.
 func (e *Entry) signature() string {
 	if e.Kind != primitive.KindTool {
 		return ""
@@ -33,8 +35,9 @@ func (e *Entry) signature() string {
 		switch {
 		case needed:
 			seen++
-			simple = plain && isScalar(value)
-			must = append(must, name)
+			form, ok := written(value)
+			simple = plain && ok
+			must = append(must, name+form)
 		case plain:
 			may = append(may, name+"?")
 		}
@@ -63,6 +66,42 @@ func (e *Entry) signature() string {
 // with it.
 func isPlainName(name string) bool {
 	return legalName(name) && len(name) <= 40
+}
+
+// written returns what stands after the name of a required argument: nothing after one that can be written
+// without its schema, and the fields of an object or of a list of objects.
+func written(schema []byte) (form string, ok bool) {
+	if isScalar(schema) {
+		return "", true
+	}
+	of, before, after := schema, ": {", "}"
+	if kind, _ := stringOf(member(schema, "type")); kind == "array" {
+		of, before, after = member(schema, "items"), ": [{", "}]"
+	}
+	if kind, _ := stringOf(member(of, "type")); kind != "object" {
+		return "", false
+	}
+	_, required := shape(of)
+	var must, may []string
+	ok = true
+	members(member(of, "properties"), func(key, value []byte) bool {
+		name := string(key)
+		_, needed := slices.BinarySearch(required, name)
+		switch {
+		case !isPlainName(name) || needed && !isScalar(value):
+			ok = false
+		case needed:
+			must = append(must, name)
+		default:
+			may = append(may, name+"?")
+		}
+		return ok && len(must)+len(may) <= maxSignatureFields
+	})
+	fields := slices.Concat(must, may)
+	if !ok || len(fields) == 0 || len(fields) > maxSignatureFields || len(must) < len(required) {
+		return "", false
+	}
+	return before + strings.Join(fields, ", ") + after, true
 }
 
 // isScalar reports whether a value of a schema can be written without reading the schema: a text, a number, a
