@@ -142,8 +142,10 @@ bench-cluster: ## 1 to 8 gateways that act as one: CLUSTER='1000 1 2 4 8'
 bench-start: build ## the version, shell commands and the first browse of 10,000 tools, from the start of the process
 	$(GO) run ./bench/start
 
-bench-context: ## what tools cost a model in tokens: CONTEXT='-data DIR'
+# The tasks of bench/tasks need the servers of others that interop/tasks.mjs installs (npm and PyPI, 800 MB).
+bench-context: build ## what tools cost a model in tokens: CONTEXT='-data DIR'; fifteen tasks, also with an earlier program: BEFORE=
 	$(GO) run ./bench/context $(CONTEXT)
+	node interop/tasks.mjs --weir bin/weir $(if $(BEFORE),-before $(BEFORE))
 
 chaos: ## a gateway killed KILLS=100 times and at each write of programs, clusters broken for CHAOS=10m by SEED=0 and upgraded from BEFORE=, 10,000 simulations
 	$(GO) test ./internal/cli -run 'TestHundredKills$$' -kills $(KILLS) -timeout 30m
@@ -161,4 +163,4 @@ fuzz: ## every fuzz target of PKG for FUZZTIME=20s each
 	done
 
 clean: ## removes everything that the others have made
-	rm -rf bin build dist interop/.work interop/node_modules interop/hosts/*/node_modules
+	rm -rf bin build dist interop/.work interop/node_modules interop/hosts/*/node_modules interop/servers/node_modules

@@ -21,7 +21,7 @@ export async function once(name, result, inputs, install) {
   writeFileSync(stamp, want);
 }
 
-const python = (generation) => async () => {
+export const python = (generation) => async () => {
   const environment = join(work, `python${generation}`);
   await run(`venv-${generation}`, 'python3', ['-m', 'venv', '--clear', environment]);
   await run(`pip-${generation}`, join(environment, 'bin', 'python'),
