@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/s2sp/plane"
@@ -48,8 +49,8 @@ func tableCommand(a *process) *cobra.Command {
   TOKEN    the last part of one of the gateway's
   HANDLE   of a result that is a table; it works as often as you like
 
-The format is what the file's name says (.csv, .tsv, .json, .ndjson, .arrow), or
---format. CSV, TSV and JSON are made here, Arrow and NDJSON by the server. In CSV
+The format is what the file's name says (.csv, .tsv, .json, .ndjson, .arrow,
+.parquet), or --format. Arrow and NDJSON are made by the server, the others here. In CSV
 an empty field is null and "" an empty text. The column _row_id is the number of
 the row, by which --rows chooses and other tools are told of it.
 
@@ -72,8 +73,8 @@ is not followed.`,
 			if !slices.Contains(formats, r.format) {
 				return failf(exitUsage, "--format %q: it must be one of %s", r.format, strings.Join(formats, ", "))
 			}
-			if r.format == formatArrow && r.out == "" && a.stdout.screen() {
-				return failf(exitUsage, "Arrow is binary and this is a screen: name a file with -o")
+			if (r.format == formatArrow || r.format == formatParquet) && r.out == "" && a.stdout.screen() {
+				return failf(exitUsage, "%s is binary and this is a screen: name a file with -o", map[string]string{formatArrow: "Arrow", formatParquet: "Parquet"}[r.format])
 			}
 			return runTable(a, cmd.Context(), t, r)
 		},
@@ -228,7 +229,7 @@ func fetchTable(a *process, ctx context.Context, from string, body []byte, colum
 			rows = lines.lines
 			return nil, err
 		case got == plane.TypeArrow && format == formatArrow:
-			rows, err = table.CountArrow(io.TeeReader(in, out))
+			rows, err = columnar.CountArrow(io.TeeReader(in, out))
 			return nil, copied(0, err)
 		}
 		answer := plane.ReadAnswer(ctx, io.NopCloser(in), resp.Request.URL.Host, table.Selection{})
@@ -272,6 +273,8 @@ func writeTable(out io.Writer, answer *plane.Answer, format string) (rows int, e
 	switch {
 	case format == formatArrow:
 		return t.Len(), copied(v.WriteArrow(out))
+	case format == formatParquet:
+		return t.Len(), copied(v.WriteParquet(out, nil))
 	case t.Len() == 0: // the response may still name the columns
 		return 0, writeHeader(out, answer.Columns(), format)
 	case format == formatTSV:

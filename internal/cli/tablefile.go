@@ -14,14 +14,15 @@ import (
 
 // The formats of weir table.
 const (
-	formatCSV    = "csv"
-	formatTSV    = "tsv"
-	formatJSON   = "json"
-	formatNDJSON = "ndjson"
-	formatArrow  = "arrow"
+	formatCSV     = "csv"
+	formatTSV     = "tsv"
+	formatJSON    = "json"
+	formatNDJSON  = "ndjson"
+	formatArrow   = "arrow"
+	formatParquet = "parquet"
 )
 
-var formats = []string{formatCSV, formatTSV, formatJSON, formatNDJSON, formatArrow}
+var formats = []string{formatCSV, formatTSV, formatJSON, formatNDJSON, formatArrow, formatParquet}
 
 // formatOfFile returns the format for a file name. Standard output and names without an extension
 // mean CSV.
@@ -37,8 +38,10 @@ func formatOfFile(name string) (string, error) {
 		return formatNDJSON, nil
 	case ".arrow", ".arrows":
 		return formatArrow, nil
+	case ".parquet":
+		return formatParquet, nil
 	default:
-		return "", failf(exitUsage, "-o %s: weir writes no %s; it writes %s (.csv, .tsv, .json, .ndjson, .arrow). Name such a file, or say --format", name, ext, strings.Join(formats, ", "))
+		return "", failf(exitUsage, "-o %s: weir writes no %s; it writes %s (.csv, .tsv, .json, .ndjson, .arrow, .parquet). Name such a file, or say --format", name, ext, strings.Join(formats, ", "))
 	}
 }
 

@@ -61,6 +61,7 @@ var (
 	testedElsewhere = map[string]string{
 		"internal/setup/bundle":      "each test unpacks many bundles; together they reach nine of ten statements",
 		"internal/config":            "its cases are files of testdata",
+		"internal/columnar":          "tables of values, and files with changed bytes; together they reach nine of ten statements",
 		"internal/setup":             "commands are its interface, and tests of package cli run them",
 		"internal/house":             "TestModule applies every rule to the module",
 		"internal/setup/machine":     "tests of packages weir and cli change the files of gateways",
@@ -84,7 +85,7 @@ var (
 	// importCeilings are for packages that put others together.
 	importCeilings = map[string]int{
 		"internal/app":      59,
-		"internal/cli":      69,
+		"internal/cli":      70, // columnar counts the rows of an Arrow stream that a server makes
 		"internal/metatool": 36,
 		"internal/office":   27,
 		"internal/web":      49,

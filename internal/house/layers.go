@@ -164,6 +164,7 @@ var places = []place{
 	{"socketio", protocols, []string{"socketio/engineio"}, "Socket.IO runs over Engine.IO, its arguments stay raw JSON; neither knows MCP"},
 	{"socketio/engineio", protocols, nil, "frames and polling; what arrives is counted"},
 	{"smcp", protocols, nil, "the A2C-SMCP protocol: types only"},
+	{"internal/columnar", ground, []string{"internal/json/rawjson"}, "Arrow and Parquet as rows of JSON and back; knows no table"},
 	{"s2sp/table", protocols, nil, "rows and columns over raw JSON; knows not where the bytes are kept"},
 	{"s2sp/dispatch", protocols, nil, "takes bodies out of results; knows no session and no store"},
 	{"internal/identity", protocols, nil, "who calls; what finds it out and what decides by it meet here"},

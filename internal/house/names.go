@@ -39,7 +39,7 @@ var foundations = map[string][]string{
 	"s2sp/gosdk":        {"internal/json/rawjson"},
 	"s2sp/dispatch":     {"internal/limit/bounded", "internal/json/rawjson"},
 	"s2sp/plane":        {"internal/net/address", "internal/artifact", "internal/limit/memory", "internal/json/rawjson"},
-	"s2sp/table":        {"internal/json/rawjson", "internal/limit/work"},
+	"s2sp/table":        {"internal/columnar", "internal/json/rawjson", "internal/limit/work"},
 	"agentserver":       {"internal/catalog", "internal/catalog/primitive", "internal/host/child", "internal/net/guard", "internal/protocol/invocation", "internal/protocol/listchange", "internal/host/place", "internal/json/rawjson", "internal/text/redact", "internal/json/strict", "internal/queue", "internal/store", "internal/text", "internal/text/uritemplate", "internal/limit/work"},
 	"agentclient":       {"internal/json/rawjson"},
 	"smcp/agent":        {"internal/office/a2c", "internal/office/member", "internal/json/rawjson"},

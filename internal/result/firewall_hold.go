@@ -11,8 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/text"
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // Bounds of the description of held-back parts.
@@ -331,13 +333,24 @@ func (h *holder) describeBinary(name, mime, label string, base64Text, raw []byte
 	if utf8.Valid(data) && (strings.HasPrefix(mime, "text/") || strings.HasSuffix(mime, "json")) {
 		return h.describePart(name, mime, label, data, h.texts == 0)
 	}
+	var d doc
+	noTable := errors.New("it cannot be shown as text")
+	if columnar.Is(data) {
+		d, noTable = describeTableFile(mime, data, table.Options{Grow: h.Tables.Grow}, h.clean, h.Make)
+	}
 	h.parts++
 	a, err := h.keep(mime, label, data, nil)
 	if err != nil {
 		return h.note(h.lost(name, err))
 	}
 	h.env.artifacts = append(h.env.artifacts, a)
-	return h.note(name + ": " + text.Line(mime, 80) + ", " + strconv.Itoa(len(data)) + " bytes, held back as " + a.Handle + " (binary: it cannot be shown as text)")
+	if noTable == nil {
+		if h.ref == "" {
+			h.ref, h.views = a.Handle, d.views
+		}
+		return h.note(d.text(name+": "+text.Line(mime, 80), a.Handle, min(maxTextChars, max(minTextChars, h.ThresholdChars))))
+	}
+	return h.note(name + ": " + text.Line(mime, 80) + ", " + strconv.Itoa(len(data)) + " bytes, held back as " + a.Handle + " (binary: " + text.Line(noTable.Error(), text.MaxMessageChars) + ")")
 }
 
 // note counts the text that replaces a part.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-mcp/weir/internal/artifact"
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/limit/work"
@@ -191,7 +192,7 @@ func viewFrom(m *work.Meter, ctx context.Context, a artifact.Artifact, data []by
 		if err := v.checkParams(s.name, s.params); err != nil {
 			return View{}, err
 		}
-		if isBinary(a.MediaType, data) {
+		if isBinary(a.MediaType, data) && !(s.name == "table" && columnar.Is(data)) {
 			return View{}, viewFailed("type %q shows text; %s is %s, %d bytes of binary data", kind, a.Handle, text.Line(a.MediaType, 80), len(data))
 		}
 		// Whatever is shown of it, it is read.

@@ -57,6 +57,25 @@ type doc struct {
 func describe(data []byte, opts tables.DetectOptions, clean func(string) string, m Maker) doc {
 	d := doc{mediaType: "text/plain", chars: runeCount(data), clean: clean, make: m}
 	d.look(data, opts)
+	d.tidy()
+	return d
+}
+
+// describeTableFile describes a file of Arrow or Parquet. Its error says why it is no table.
+func describeTableFile(mime string, data []byte, opts tables.Options, clean func(string) string, m Maker) (doc, error) {
+	t, err := tables.Detect(data, tables.DetectOptions{Options: opts})
+	if err != nil {
+		return doc{}, err
+	}
+	d := doc{clean: clean, make: m}
+	d.views = [][]byte{appendTableView(nil, d.describeTable(t, mime))}
+	d.tidy()
+	return d, nil
+}
+
+// tidy removes secrets and hidden text.
+func (d *doc) tidy() {
+	clean := d.clean
 	d.columns, d.resourceURL = clean(d.columns), visible.Text(d.resourceURL)
 	if d.views = slices.DeleteFunc(d.views, hides); len(d.views) == 0 {
 		d.views = [][]byte{[]byte(`{"type":"head","chars":2000}`)}
@@ -66,7 +85,6 @@ func describe(data []byte, opts tables.DetectOptions, clean func(string) string,
 			lines[i] = clean(lines[i])
 		}
 	}
-	return d
 }
 
 // hides reports whether a JSON text has hidden text in its strings: a name without it is another name.

@@ -2,11 +2,13 @@ package tables
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/s2sp/table"
 )
@@ -45,9 +47,23 @@ func tableOf(result json.RawMessage, opts table.DetectOptions) (*table.Table, er
 		}
 		return t, err
 	case why == nil:
+		if file := fileIn(content); columnar.Is(file) {
+			return table.Detect(file, opts)
+		}
 		why = fmt.Errorf("%w: it has no text", table.ErrNotTable)
 	}
 	return nil, why
+}
+
+// fileIn returns the bytes of the first embedded resource of a result's content that has some.
+func fileIn(content []byte) (file []byte) {
+	_ = rawjson.EachElement(content, func(block []byte) bool { // what is malformed has none
+		if blob := rawjson.GetPath(block, "resource", "blob"); len(blob) > 2 && blob[0] == '"' {
+			file, _ = base64.StdEncoding.DecodeString(rawjson.Text(blob))
+		}
+		return file == nil
+	})
+	return file
 }
 
 // textsIn returns the texts of a result's content.

@@ -241,7 +241,8 @@ func (s *viewed) Open(ctx context.Context, principal, handle string) (api.Kept, 
 	if err != nil {
 		return nil, err // no Kept that is nil inside
 	}
-	return &opened{kept, s, s.engine.Data.Memory.Hold("principal ", principal)}, nil
+	pool := s.engine.Data.Memory
+	return &opened{kept, s, pool.Hold("principal ", principal), pool.Hold("principal ", principal)}, nil
 }
 
 // opened implements api.Kept.
@@ -249,16 +250,21 @@ type opened struct {
 	*dataplane.KeptResult
 	s    *viewed
 	rows memory.Hold // of the result of Rows
+	file memory.Hold // of the writing of it
 }
 
 // Close implements api.Kept.
 func (o *opened) Close() {
 	o.rows.Release()
+	o.file.Release()
 	o.KeptResult.Close()
 }
 
 // Content implements api.Kept.
 func (o *opened) Content() (mediaType string, data []byte) { return o.MediaType, o.Data }
+
+// Grow implements api.Kept.
+func (o *opened) Grow(bytes int64) error { return result.Room(&o.file)(bytes) }
 
 // Rows implements api.Kept.
 func (o *opened) Rows(ctx context.Context, selector json.RawMessage) (table.View, error) {

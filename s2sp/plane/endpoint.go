@@ -11,6 +11,7 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,13 @@ const (
 	TypeJSON   = "application/json"
 	TypeNDJSON = "application/x-ndjson"
 	TypeArrow  = "application/vnd.apache.arrow.stream"
+
+	typeCSV     = "text/csv"
+	typeParquet = "application/vnd.apache.parquet"
 )
+
+// forms are the media types in the order in which messages list them.
+var forms = []string{TypeJSON, TypeNDJSON, typeCSV, TypeArrow, typeParquet}
 
 // HandlerOptions change how resources are served. The zero value is ready to use.
 type HandlerOptions struct {
@@ -60,7 +67,8 @@ type HandlerOptions struct {
 // Each refusal has the reason in its member error.
 //
 // Rows have the table's order, _row_id first. With "Accept: application/x-ndjson" the rows are one
-// object a line, and with "application/vnd.apache.arrow.stream" an Arrow IPC stream.
+// object a line, with "text/csv" CSV, with "application/vnd.apache.arrow.stream" an Arrow IPC stream, and
+// with "application/vnd.apache.parquet" a Parquet file.
 //
 // Rows and columns that do not exist are omitted. With "Prefer: handling=strict" (RFC 7240) such a
 // column is a 400 that lists the existing columns, and the token is not spent.
@@ -71,8 +79,8 @@ type HandlerOptions struct {
 //
 // Rows that are elsewhere (artifact.Source) are passed on as they arrive, in any number. Their
 // source spends its own token with the first byte of its answer. If the reader is gone by then, the
-// store keeps the answer for the next one. An Arrow stream starts with types that depend on all
-// rows, so rows in this form are stored first.
+// store keeps the answer for the next one. CSV, Arrow and Parquet start with columns or types that
+// depend on all rows, so rows in these forms are stored first.
 func Handler(tokens artifact.Tokens, opts HandlerOptions) http.Handler {
 	if opts.MaxRequest <= 0 {
 		opts.MaxRequest = 10 << 20
@@ -315,7 +323,7 @@ func (e *endpoint) fetch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if choose(r.Header.Values("Accept")) == "" {
-		e.refuse(w, r, http.StatusNotAcceptable, "rows come as "+strings.Join([]string{TypeJSON, TypeNDJSON, TypeArrow}, ", ")+"; Accept names none of these")
+		e.refuse(w, r, http.StatusNotAcceptable, "rows come as "+strings.Join(forms, ", ")+"; Accept names none of these")
 		return
 	}
 	claim, err := e.tokens.Claim(r.Context(), token)
@@ -361,6 +369,10 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, control *http.R
 	out := &bodyWriter{w: w, control: control, stall: e.opts.Stall, spend: claim.Spend}
 	err := e.write(r.Context(), out, r.Header.Values("Accept"), view)
 	e.opts.Logger.Debug("s2sp: served", "label", claim.Label, "rows", view.Len(), "bytes", out.written, "error", err)
+	if full := (*memory.Error)(nil); errors.As(err, &full) && out.written == 0 { // the status is not sent
+		e.refuse(w, r, http.StatusServiceUnavailable, full.Error())
+		return
+	}
 	if err != nil {
 		// The status is sent already: only a broken connection shows the reader that rows are
 		// missing.
@@ -384,12 +396,22 @@ func (e *endpoint) write(ctx context.Context, out *bodyWriter, accept []string, 
 		tail = append(tail, '}')
 		h.Set("Content-Length", strconv.FormatInt(int64(len(bodyHead))+view.JSONSize()+int64(len(tail)), 10))
 	}
-	out.deadline()
-	out.w.WriteHeader(http.StatusOK)
-	// The headers go first, without the body, so that a connection that is broken by now shows
-	// before a byte of the body is written.
-	if err := cmp.Or(out.flush(), ctx.Err()); err != nil {
-		return fmt.Errorf("writing headers: %w", err)
+	begin := func() error {
+		out.deadline()
+		out.w.WriteHeader(http.StatusOK)
+		// The headers go first, without the body, so that a connection that is broken by now shows
+		// before a byte of the body is written.
+		if err := cmp.Or(out.flush(), ctx.Err()); err != nil {
+			return fmt.Errorf("writing headers: %w", err)
+		}
+		return nil
+	}
+	if kind == typeParquet {
+		_, err := view.WriteParquet(out, func(bytes int64) error { return cmp.Or(memory.Take(ctx, bytes), begin()) })
+		return err
+	}
+	if err := begin(); err != nil {
+		return err
 	}
 	switch kind {
 	case TypeNDJSON:
@@ -397,6 +419,9 @@ func (e *endpoint) write(ctx context.Context, out *bodyWriter, accept []string, 
 		return err
 	case TypeArrow:
 		_, err := view.WriteArrow(out)
+		return err
+	case typeCSV:
+		_, err := view.WriteCSV(out)
 		return err
 	}
 	out.head = bodyHead
@@ -479,8 +504,10 @@ func choose(accept []string) string {
 			switch kind {
 			case "*/*", "application/*":
 				kind = TypeJSON
-			case TypeJSON, TypeNDJSON, TypeArrow:
-			default:
+			case "text/*":
+				kind = typeCSV
+			}
+			if !slices.Contains(forms, kind) {
 				continue
 			}
 			if q > liked {

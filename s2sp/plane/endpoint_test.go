@@ -391,7 +391,7 @@ func TestBufferedByteSpendsNothing(t *testing.T) {
 	store := artifact.NewMemory(artifact.Options{})
 	defer store.Close()
 	handler := plane.Handler(store, plane.HandlerOptions{})
-	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow} {
+	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow, "text/csv", "application/vnd.apache.parquet"} {
 		for _, good := range []int{0, 1} { // the headers go first
 			token := deposit(t, store, alerts)
 			r := httptest.NewRequest(http.MethodPost, plane.Path+token, nil)
@@ -436,7 +436,7 @@ func TestAnswerThatBreaksOffIsNone(t *testing.T) {
 		handler.ServeHTTP(&leaving{w, cancel}, r.WithContext(ctx))
 	}))
 	defer server.Close()
-	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow} {
+	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow, "text/csv", "application/vnd.apache.parquet"} {
 		token := deposit(t, store, alerts)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+plane.Path+token, nil)
 		if err != nil {
@@ -466,7 +466,7 @@ func TestEmptyAnswerSpends(t *testing.T) {
 	store := artifact.NewMemory(artifact.Options{})
 	defer store.Close()
 	server, client := serve(t, store)
-	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow} {
+	for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow, "text/csv", "application/vnd.apache.parquet"} {
 		url := server.URL + plane.Path + deposit(t, store, alerts)
 		for _, want := range []int{200, 404} {
 			if resp, got := post(t, client, url, `{"row_ids":[9]}`, accept); resp.StatusCode != want {
@@ -580,11 +580,14 @@ func TestFormsThatAreNotThere(t *testing.T) {
 		accept []string
 		want   string // "" is 406
 	}{
-		{[]string{"text/csv"}, ""},
-		{[]string{"application/vnd.apache.parquet, text/*;q=0.5"}, ""},
+		{[]string{"text/html"}, ""},
+		{[]string{"application/vnd.ms-excel, image/*;q=0.5"}, ""},
+		{[]string{"text/csv"}, "text/csv"},
+		{[]string{"text/*"}, "text/csv"},
+		{[]string{"application/vnd.apache.parquet, text/*;q=0.5"}, "application/vnd.apache.parquet"},
 		{[]string{"application/json;q=0"}, ""},
-		{[]string{"text/csv", "application/x-ndjson;q=0.1"}, plane.TypeNDJSON},
-		{[]string{"text/csv, */*;q=0.1"}, plane.TypeJSON},
+		{[]string{"text/html", "application/x-ndjson;q=0.1"}, plane.TypeNDJSON},
+		{[]string{"text/html, */*;q=0.1"}, plane.TypeJSON},
 		{[]string{"application/*"}, plane.TypeJSON},
 		{[]string{"*/*"}, plane.TypeJSON},
 		{[]string{""}, plane.TypeJSON},

@@ -108,7 +108,7 @@ func (e *endpoint) passOn(w http.ResponseWriter, r *http.Request, control *http.
 		return
 	}
 	kind := choose(r.Header.Values("Accept"))
-	if kind == TypeArrow {
+	if kind != TypeJSON && kind != TypeNDJSON {
 		e.keepAndServe(ctx, w, r, control, claim, rows, req)
 		return
 	}

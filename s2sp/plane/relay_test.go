@@ -250,7 +250,7 @@ func TestRelayKeepsWhatNobodyRead(t *testing.T) {
 		{"at the first byte", func() http.ResponseWriter { return &buffering{httptest.NewRecorder(), 1} }, false},
 		{"at the first byte, unbuffered", func() http.ResponseWriter { return &failing{httptest.NewRecorder(), 0} }, false},
 	} {
-		for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow} {
+		for _, accept := range []string{plane.TypeJSON, plane.TypeNDJSON, plane.TypeArrow, "text/csv", "application/vnd.apache.parquet"} {
 			there := artifact.NewMemory(artifact.Options{})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

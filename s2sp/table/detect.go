@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weir-mcp/weir/internal/columnar"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
 // DetectOptions extend the forms that Detect accepts. Detect always accepts an array of objects, an
 // object whose only member is such an array, NDJSON, and an object that names its columns once:
-// columns with rows or data, or column by column as pandas writes.
+// columns with rows or data, or column by column as pandas writes. It accepts an Arrow stream or file,
+// and a Parquet file as well.
 type DetectOptions struct {
 	Options
 
@@ -33,6 +35,9 @@ type DetectOptions struct {
 // the table's rows are slices of data, so the caller must not change it. Text before or after a
 // table is not allowed. NaN, Infinity and -Infinity are read as null; see [Table.Nulled].
 func Detect(data []byte, opts DetectOptions) (*Table, error) {
+	if columnar.Is(data) {
+		return fromColumnar(data, opts.Options)
+	}
 	return finite(data, opts.Options, func(data []byte) (*Table, error) { return detect(data, opts) })
 }
 

@@ -75,7 +75,7 @@ func TestArrow(t *testing.T) {
 	}
 	want := map[string]string{
 		"_row_id": "int64", "int": "int64", "float": "float64", "mix": "utf8 json", "text": "utf8", "ok": "bool", "nested": "utf8 json",
-		"big": "utf8 json", "huge": "utf8 json", "exact": "int64", "wide": "utf8 json", "odd": "utf8 json", "none": "null", "digits": "utf8 json", "late": "int64",
+		"big": "decimal", "huge": "utf8 json", "exact": "int64", "wide": "decimal", "odd": "utf8 json", "none": "null", "digits": "decimal", "late": "int64",
 	}
 	if !reflect.DeepEqual(types, want) {
 		t.Errorf("types %v, want %v", types, want)
@@ -244,43 +244,6 @@ func sameValues(t *testing.T, a, b string) bool {
 		t.Fatal(err)
 	}
 	return reflect.DeepEqual(x, y)
-}
-
-func TestCountArrow(t *testing.T) {
-	var out bytes.Buffer
-	rows := make([]string, 20_000)
-	for i := range rows {
-		rows[i] = fmt.Sprintf(`{"a":%d}`, i)
-	}
-	if _, err := index(t, "["+strings.Join(rows, ",")+"]").View().WriteArrow(&out); err != nil {
-		t.Fatal(err)
-	}
-	var copied bytes.Buffer
-	if n, err := table.CountArrow(io.TeeReader(bytes.NewReader(out.Bytes()), &copied)); n != len(rows) || err != nil || !bytes.Equal(copied.Bytes(), out.Bytes()) {
-		t.Errorf("%d rows, %d of %d bytes, %v", n, copied.Len(), out.Len(), err)
-	}
-	for _, cut := range []int{0, 10, out.Len() / 2} {
-		if _, err := table.CountArrow(bytes.NewReader(out.Bytes()[:cut])); err == nil {
-			t.Errorf("a stream that ends after %d bytes is whole", cut)
-		}
-	}
-}
-
-// Whatever stands in a stream, it is counted or refused.
-func TestCountArrowOfGarbage(t *testing.T) {
-	var out bytes.Buffer
-	if _, err := index(t, `[{"a":1,"b":"x"},{"a":2,"b":null}]`).View().WriteArrow(&out); err != nil {
-		t.Fatal(err)
-	}
-	for at := range out.Bytes() {
-		for _, bits := range []byte{0x01, 0x80, 0xff} {
-			data := bytes.Clone(out.Bytes())
-			data[at] ^= bits
-			if n, err := table.CountArrow(bytes.NewReader(data)); n < 0 {
-				t.Errorf("byte %d ^ %#x: %d rows, %v", at, bits, n, err)
-			}
-		}
-	}
 }
 
 // TestWriteSheet: no name and no string is a formula, numbers stay numbers, and CSV stays as it is.

@@ -94,6 +94,8 @@ type Kept interface {
 	// Rows returns the rows that a selector of type table selects; without a limit in it, all. It
 	// returns the errors of Artifacts.View.
 	Rows(ctx context.Context, selector json.RawMessage) (table.View, error)
+	// Grow asks for memory that is in use until Close, or returns why there is none.
+	Grow(bytes int64) error
 	Close()
 }
 

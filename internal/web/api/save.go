@@ -22,6 +22,9 @@ type form struct {
 	write           func(table.View, io.Writer) (int64, error)
 }
 
+// formParquet is the form of which a group of rows is held while it is written.
+const formParquet = "parquet"
+
 // forms are the forms of a file. The first one is the default for tables.
 var forms = []form{
 	{"csv", "text/csv; charset=utf-8", table.View.WriteCSV},
@@ -30,6 +33,7 @@ var forms = []form{
 	{"json", "application/json", table.View.WriteJSON},
 	{"ndjson", "application/x-ndjson", table.View.WriteNDJSON},
 	{"arrow", "application/vnd.apache.arrow.stream", table.View.WriteArrow},
+	{formParquet, "application/vnd.apache.parquet", nil},
 }
 
 // formBytes is the form of a kept result, byte for byte.
@@ -50,7 +54,7 @@ type saver struct{ kept Artifacts }
 // save serves artifacts/{handle}/file: the rows of all pages in a form, as they are written, or the
 // kept result byte for byte.
 //
-//	format=                              csv, sheet (csv in which nothing is a formula), tsv, json, ndjson, arrow or bytes; csv without it
+//	format=                              csv, sheet (csv in which nothing is a formula), tsv, json, ndjson, arrow, parquet or bytes; csv without it
 //	columns=, where=, order_by=, …       as of artifacts/{handle}
 //
 // If the connection or the writing fails midway, the connection ends before the end of the body, so
@@ -90,7 +94,11 @@ func (s saver) save(w http.ResponseWriter, r *http.Request) error {
 		return failed(w, mcp.KindInvalidParams, err)
 	}
 	h.Set("Weir-Rows", strconv.Itoa(rows.Len()))
-	sendFile(w, r, forms[at].mediaType, func(out io.Writer) error { _, err := forms[at].write(rows, out); return err })
+	write := forms[at].write
+	if name == formParquet {
+		write = func(rows table.View, out io.Writer) (int64, error) { return rows.WriteParquet(out, kept.Grow) }
+	}
+	sendFile(w, r, forms[at].mediaType, func(out io.Writer) error { _, err := write(rows, out); return err })
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"github.com/weir-mcp/weir/s2sp/table"
 )
 
 // fetch asks for a file and returns the answer, or the panic that ends the connection.
@@ -61,11 +63,18 @@ func TestSave(t *testing.T) {
 		t.Errorf("Arrow: %v, %v", err, got.Header())
 	}
 
+	got = httptest.NewRecorder()
+	fetch(c, got, at+"format=parquet")
+	file, err := table.Detect(got.Body.Bytes(), table.DetectOptions{})
+	if err != nil || got.Header().Get("Content-Type") != "application/vnd.apache.parquet" || string(file.View().AppendJSON(nil)) != `[{"a":"x,\"y\"","n":12345678901234567890},{"a":"b","n":2},{"a":null,"n":1}]` {
+		t.Errorf("Parquet: %v, %v", err, got.Header())
+	}
+
 	for query, want := range map[string]struct {
 		status int
 		part   string
 	}{
-		at + "format=parquet":                     {400, "csv, sheet, tsv, json, ndjson, arrow, bytes"},
+		at + "format=xlsx":                        {400, "csv, sheet, tsv, json, ndjson, arrow, parquet, bytes"},
 		at + "format=bytes&columns=%5B%22n%22%5D": {400, "takes no columns"},
 		at + "columns=n":                          {400, "columns must be JSON"},
 		at + "columns=%5B%22zz%22%5D":             {400, "zz"},

@@ -124,6 +124,8 @@ func (k worldKept) Content() (string, []byte) {
 	return k.MediaType, data
 }
 
+func (worldKept) Grow(int64) error { return nil }
+
 func (k worldKept) Rows(ctx context.Context, selector json.RawMessage) (table.View, error) {
 	q, err := table.ParseQuery(selector)
 	if err != nil {
