@@ -56,6 +56,7 @@ func configOptions() config.Options {
 		o.LookupSecret, o.SecretsFile = secrets.Lookup, secrets.Path()
 	}
 	o.Omit = lineage.OmitItself(config.Environ(), true)
+	o.CheckProgram = app.CheckProgram
 	return o
 }
 

@@ -171,9 +171,7 @@ func (a *Authenticator) Apply(p Policy) {
 		answers:  newIntrospected(a.o, a.ctx),
 	}
 	for _, t := range p.Tokens {
-		id := &identity.Identity{Principal: t.Name, Groups: sorted(t.Groups), Expires: t.Expires}
-		id.Roles = s.roles(id)
-		s.static = append(s.static, id)
+		s.static = append(s.static, p.holder(t))
 	}
 	for _, i := range p.Issuers {
 		if i.Subject == "" {
@@ -313,10 +311,27 @@ func (s *state) admit(r *http.Request, bearer string, v *verified) error {
 	return nil
 }
 
+// Named returns the caller who has the token of a name, nil if there is no such token.
+func (p *Policy) Named(name string) *identity.Identity {
+	for _, t := range p.Tokens {
+		if t.Name == name {
+			return p.holder(t)
+		}
+	}
+	return nil
+}
+
+// holder returns the caller who has a token.
+func (p *Policy) holder(t Token) *identity.Identity {
+	id := &identity.Identity{Principal: t.Name, Groups: sorted(t.Groups), Expires: t.Expires}
+	id.Roles = p.roles(id)
+	return id
+}
+
 // roles returns the roles of an identity.
-func (s *state) roles(id *identity.Identity) []string {
+func (p *Policy) roles(id *identity.Identity) []string {
 	var out []string
-	for _, role := range s.policy.Roles {
+	for _, role := range p.Roles {
 		if slices.Contains(role.Principals, id.Principal) || slices.ContainsFunc(role.Groups, id.InGroup) {
 			out = append(out, role.Name)
 		}

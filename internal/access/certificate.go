@@ -31,7 +31,7 @@ func (s *state) byCertificate(r *http.Request) (*identity.Identity, error) {
 		return nil, unauthorized("the client certificate has neither a URI in its subjectAltName nor a subject of at most %d bytes", maxSubject)
 	}
 	id := &identity.Identity{Principal: "cert:" + name, Expires: leaf.NotAfter}
-	id.Roles = s.roles(id)
+	id.Roles = s.policy.roles(id)
 	return id, nil
 }
 

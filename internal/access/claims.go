@@ -54,7 +54,7 @@ func (s *state) identify(from *issuer, claims map[string]any, now time.Time, mus
 			break
 		}
 	}
-	id.Roles = s.roles(id)
+	id.Roles = s.policy.roles(id)
 	if id.GroupsMissing {
 		id.RolesMissing = s.rolesByGroup(id)
 	}

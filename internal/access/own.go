@@ -82,7 +82,7 @@ func (s *state) ownIdentity(claims map[string]any, now time.Time) (*verified, er
 		}
 		id.Groups = sorted(groups)
 	}
-	id.Roles = s.roles(id)
+	id.Roles = s.policy.roles(id)
 	if id.GroupsMissing {
 		id.RolesMissing = s.rolesByGroup(id)
 	}

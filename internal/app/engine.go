@@ -280,6 +280,7 @@ func (e *Engine) start(c *config.Config) {
 	}
 	e.Agents.Start(c)
 	e.Agents.Merge()
+	e.programs.List(c, e.Definitions)
 	e.Catalog.listings.Fill()
 	e.Catalog.listings.Start()
 	e.Auditor.Configured(c, nil)

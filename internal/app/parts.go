@@ -42,7 +42,9 @@ func (e *Engine) table() part.Table {
 		{Name: "bodies", Close: func(context.Context) { e.Data.Bodies.Close() }},
 		{Name: "tables", Keys: part.AtOnce("s2sp"), Close: func(context.Context) { e.Data.Plane.Close() }},
 		{Name: "calls", Keys: callKeys, Close: func(context.Context) { e.hooks.Close() }},
-		{Name: "programs", Keys: []part.Key{runs.ProgramsKey}, Close: func(ctx context.Context) { e.programs.Close(ctx) }},
+		{Name: "programs", Keys: []part.Key{runs.ProgramsKey}, Prepare: func(r part.Reload) (func(), error) {
+			return e.programs.Prepare(r, e.Definitions), nil
+		}, Close: func(ctx context.Context) { e.programs.Close(ctx) }},
 		{Name: "ranking", Keys: part.AtRestart("search"), Close: func(context.Context) { e.ranking.Close() }},
 		{Name: "catalog", Keys: part.AtRestart("schema_limits"), Close: func(context.Context) { <-e.Catalog.firsts.all }},
 		{Name: "sign-ins", Keys: part.AtRestart("credentials"), Close: func(ctx context.Context) {
@@ -104,3 +106,6 @@ var (
 var callKeys = append(part.AtOnce(
 	"mode", "auto_tokens", "firewall", "browse", "proxy", "expose_hydrate", "tolerant_args", "policy", "profiles", "rate_limits", "cache", "retry", "tasks", "pin", "guards", "cache_stable",
 ), part.Key{Name: "strict", Late: "strict, as far as lists and paths of the catalog", Split: func(c *config.Config) (live, late any) { return c.Strict, c.Strict }})
+
+// CheckProgram is the value of config.Options.CheckProgram.
+func CheckProgram(p *config.SavedProgram) error { return runs.CheckProgram(p) }

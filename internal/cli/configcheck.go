@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/upstream/lineage"
@@ -190,6 +191,7 @@ func strangers(path string, c *config.Config) (warnings []config.Warning) {
 	for _, s := range c.Servers {
 		spaces[s.Namespace] = true
 	}
+	spaces[config.SavedServer] = len(c.Programs.Saved) > 0
 	look := func(key, namespace string) {
 		if namespace != "" && !spaces[namespace] {
 			warnings = append(warnings, config.Warning{File: path, Key: key, Message: fmt.Sprintf(
@@ -258,6 +260,7 @@ written. With the YAML language server, put this in the file's first line:
 func configOptions(a *process, ctx context.Context) config.Options {
 	opts := withSecrets(a, config.System())
 	opts.FreePort = freePort
+	opts.CheckProgram = app.CheckProgram
 	opts.Inputs = func(in config.Input) (string, bool, error) { return answerInput(ctx, in) }
 	return opts
 }

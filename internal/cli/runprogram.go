@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dispatch"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -57,8 +58,13 @@ A program that failed names its run. Mend the program and pass the run to --resu
 calls that have a result are not made again. --resume last is the newest run, also if
 weir or the gateway was killed.
 
-A policy may want a person's approval: at a terminal you are asked.`,
+A policy may want a person's approval: at a terminal you are asked.
+
+--as NAME runs it for the caller whose token in auth.tokens has this name, in a gateway
+of the command's own: the policy, limits and groups of that caller count. --profile
+NAME runs it at a profile.`,
 		Example: `  weir run report.js --input '{"day":"2026-11-27"}'
+  weir run report.js --as ci
   weir run report.js --resume last`,
 		Args: positional(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,6 +115,7 @@ A policy may want a person's approval: at a terminal you are asked.`,
 	}
 	t.flags(cmd)
 	cmd.Flags().StringVar(&t.profile, "profile", "", "run it at this profile of the catalog")
+	cmd.Flags().StringVar(&t.as, "as", "", "run it for this caller, the name of a token in auth.tokens, in a gateway of the command's own")
 	cmd.Flags().StringVar(&input, "input", "", "the variable input of the program, as JSON")
 	cmd.Flags().StringVar(&resume, "resume", "", "go on with this run, or with the last one: last")
 	cmd.Flags().DurationVar(&within, "timeout", 0, "end the program after this time, e.g. 20s; default: programs.timeout")
@@ -116,9 +123,6 @@ A policy may want a person's approval: at a terminal you are asked.`,
 	cmd.Flags().BoolVar(&quietly, "quiet", false, "show no calls")
 	return cmd
 }
-
-// maxProgram bounds the file of a program.
-const maxProgram = 200 << 10
 
 // readProgram reads a program from a file, or from standard input.
 func readProgram(a *process, name string) (string, error) {
@@ -131,12 +135,12 @@ func readProgram(a *process, name string) (string, error) {
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxProgram+1))
+	data, err := io.ReadAll(io.LimitReader(in, config.MaxProgram+1))
 	switch {
 	case err != nil:
 		return "", failf(exitUsage, "the program cannot be read: %w", err)
-	case len(data) > maxProgram:
-		return "", failf(exitUsage, "%s has more than %d bytes, the most of a program; pass data with --input", name, maxProgram)
+	case len(data) > config.MaxProgram:
+		return "", failf(exitUsage, "%s has more than %d bytes, the most of a program; pass data with --input", name, config.MaxProgram)
 	}
 	return string(data), nil
 }

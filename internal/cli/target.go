@@ -16,9 +16,11 @@ import (
 	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/part"
+	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/mcp"
 	"github.com/weir-mcp/weir/mcp/streamable"
@@ -40,6 +42,7 @@ const (
 type target struct {
 	url, token, config string
 	profile            string  // "" is the whole catalog
+	as                 string  // the caller, for a gateway of the command's own; "" is the user of this machine
 	node               string  // of a cluster, which answers; "" is the one that is asked
 	person             *person // answers questions of calls; nil if the command makes no calls
 }
@@ -117,6 +120,16 @@ func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 	if t.url != "" && t.config != "" {
 		return nil, failf(exitUsage, "--url asks a gateway that runs, --config one of this command's own: keep one of them")
 	}
+	if t.as != "" { // a gateway that runs believes a token, and no name
+		if t.url != "" {
+			return nil, failf(exitUsage, "--as %s is for a gateway of this command's own; at --url the token says who calls: set WEIR_TOKEN to the token of %[1]s", oneLine(t.as))
+		}
+		found, err := findConfig(a.lookupEnv, t.config)
+		if err != nil {
+			return nil, err
+		}
+		return openOwn(a, ctx, t, found)
+	}
 	if t.token == "" {
 		t.token, _ = a.lookupEnv("WEIR_TOKEN")
 	}
@@ -152,6 +165,33 @@ func openTarget(a *process, ctx context.Context, t target) (*client, error) {
 		return dialGateway(a, ctx, t, at)
 	}
 	return openOwn(a, ctx, t, c)
+}
+
+// identityAs returns the caller of a configuration that --as names: the name of a token.
+func identityAs(c *config.Config, as string) (*identity.Identity, error) {
+	if as == "" {
+		return nil, nil
+	}
+	principal, err := callerOf(c, as)
+	if err != nil {
+		return nil, err
+	}
+	id := policy.Holder(c, principal)
+	switch {
+	case !c.Auth.Required():
+		return nil, nil
+	case id != nil && c.Auth.Scoped(principal):
+		return nil, failf(exitUsage, "--as %s: the token opens single agents, and not the gateway", oneLine(as))
+	case id != nil && !id.Expires.IsZero() && !time.Now().Before(id.Expires):
+		return nil, failf(exitUsage, "--as %s: the token has expired", oneLine(as))
+	case id != nil:
+		return id, nil
+	}
+	names := make([]string, 0, len(c.Auth.Tokens))
+	for _, known := range c.Auth.Tokens {
+		names = append(names, known.Name)
+	}
+	return nil, failf(exitUsage, "--as %s: auth.tokens has no token of this name; it has: %s", oneLine(as), strings.Join(names, ", "))
 }
 
 // probeGateway returns the health of the weir at an MCP URL. It returns nil if none answers or if
@@ -311,6 +351,10 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	opts.Mode = config.ModeGateway
 	c, warnings, err := config.Load(path, opts)
 	warn(a.stderr, warnings)
+	var by *identity.Identity
+	if err == nil {
+		by, err = identityAs(c, t.as)
+	}
 	var lineage lineage.Lineage
 	if err == nil {
 		lineage, err = descend(a.lookupEnv, path)
@@ -342,7 +386,17 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	shell.Mode = config.ModeGateway // the commands call its tools
 	front.Apply(&shell)
 	here, there := mcp.Pipe()
-	server := mcp.NewConn(there, mcp.ConnOptions{Name: "the shell", Handler: front, Logger: logger.Logger, Session: mcp.NewSession("", guard.Principal(ctx))})
+	within, principal := policy.WithinProfile(e.Config, front), guard.Principal(ctx)
+	if by != nil {
+		principal = by.Principal
+	}
+	handler := mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
+		if by != nil {
+			ctx = identity.With(ctx, by)
+		}
+		return within.Serve(policy.AtProfile(ctx, t.profile), r)
+	})
+	server := mcp.NewConn(there, mcp.ConnOptions{Name: "the shell", Handler: handler, Logger: logger.Logger, Session: mcp.NewSession("", principal)})
 	conn := mcp.NewConn(here, mcp.ConnOptions{Name: "the gateway of " + path, Client: true, Logger: logger.Logger})
 	closeAll := func() {
 		_ = conn.Close()

@@ -34,6 +34,7 @@ func (d *decoder) check(c *Config) {
 	checkCredentials(d, c)
 	checkRegistry(d.Decoder, c)
 	d.checkServers(c)
+	checkSavedNames(d.Decoder, c)
 	checkForwarding(d, c)
 	inheritTrust(c)
 	checkProfiles(d.Decoder, c)

@@ -108,7 +108,7 @@ var retryable = []string{"UPSTREAM_TIMEOUT", "UPSTREAM_UNAVAILABLE", "UPSTREAM_E
 func (d *decoder) checkControls(c *Config) {
 	checkRetry(d.Decoder, &c.Retry)
 	checkTasks(d.Decoder, &c.Tasks)
-	checkPrograms(d.Decoder, &c.Programs)
+	checkPrograms(d, &c.Programs)
 	checkLimits(d.Decoder, &c.RateLimits)
 	checkCache(d.Decoder, &c.Cache)
 	checkPolicy(d.Decoder, &c.Policy)

@@ -51,6 +51,10 @@ type Options struct {
 	// Check is called for sound entries with a command. nil checks nothing.
 	Check func(*Server) error
 
+	// CheckProgram returns what is wrong with a saved program, whose source has been read. It becomes a
+	// problem. nil checks nothing.
+	CheckProgram func(*SavedProgram) error
+
 	// Dir is the folder that relative paths start from. If it is empty, Load uses the file's own
 	// folder and Parse does not change such paths.
 	Dir string
@@ -83,6 +87,8 @@ type Options struct {
 	Approvals string
 
 	before *Config // the last reading of the file; may be nil
+	// programs, if not nil, gets the hash of each file of a saved program that the reading has looked at.
+	programs programFiles
 }
 
 // System returns Options with the environment and the path of the running process.

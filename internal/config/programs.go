@@ -1,10 +1,6 @@
 package config
 
-import (
-	"time"
-
-	"github.com/weir-mcp/weir/internal/json/strict"
-)
+import "time"
 
 // Programs bounds the programs of agents, which make several calls in one call of tool_run.
 type Programs struct {
@@ -15,6 +11,8 @@ type Programs struct {
 	Memory   Bytes         `key:"memory" default:"64MB" min:"8388608" doc:"Memory of one program. It is taken from limits.memory while the program runs."`
 	Output   Bytes         `key:"output" default:"64KB" min:"1024" doc:"Most bytes that log(...) keeps of one run. They are returned below the result."`
 	Workers  int           `key:"workers" default:"2" min:"1" doc:"Processes that wait for the next program, from the first program on, until none has run for five minutes; 64 at most."`
+
+	Saved []*SavedProgram `key:"saved" empty:"same" name:"Name" doc:"Programs of this gateway that are tools, by name: the tool weir:NAME runs the program. Who may call it is decided as for any tool; the calls that it makes are judged for the same caller."`
 }
 
 // Upper bounds of programs.
@@ -24,9 +22,10 @@ const (
 	maxProgramWorkers  = 64
 	maxProgramOutput   = 1 << 20
 	maxProgramMemory   = 1 << 30
+	maxSavedPrograms   = 100
 )
 
-func checkPrograms(d *strict.Decoder, p *Programs) {
+func checkPrograms(d *decoder, p *Programs) {
 	for _, b := range []struct {
 		key     string
 		is, max int64
@@ -41,5 +40,12 @@ func checkPrograms(d *strict.Decoder, p *Programs) {
 		if b.is > b.max && !d.Bad(b.key) {
 			d.Fail(d.At(b.key), b.key, "%s must be at most %s", b.key, b.most)
 		}
+	}
+	if key := "programs.saved"; len(p.Saved) > maxSavedPrograms {
+		d.Fail(d.At(key), key, "%s has %d programs, at most %d", key, len(p.Saved), maxSavedPrograms)
+		return
+	}
+	for _, saved := range p.Saved {
+		d.checkSaved(saved)
 	}
 }

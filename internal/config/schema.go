@@ -96,6 +96,8 @@ func objectSchema(t reflect.Type, variables bool) ordered {
 		s = append(s, member{"required", []string{"id"}})
 	case reflect.TypeFor[PolicyRule]():
 		s = append(s, member{"required", []string{"action"}})
+	case reflect.TypeFor[SavedProgram]():
+		s = append(s, member{"required", []string{"file", "description"}})
 	case reflect.TypeFor[Token]():
 		s = append(s, member{"required", []string{"name", "sha256"}})
 	}
@@ -132,6 +134,8 @@ func fieldSchema(f strict.Field, variables bool) ordered {
 		})
 	case strict.KindTexts:
 		form = atLeastOne(f, "minItems", ordered{{"type", "array"}, {"items", ordered{{"type", scalarTypes()}}}})
+	case strict.KindOwn: // a JSONObject
+		form = ordered{{"type", "object"}}
 	case strict.KindMap:
 		form = ordered{{"type", "object"}, {"additionalProperties", ordered{{"type", scalarTypes()}}}}
 	default:

@@ -114,7 +114,7 @@ func TestSettingsOfAllKeys(t *testing.T) {
 	}
 	text := splitCase(t, string(data)).text
 	opts := System()
-	opts.Dir, opts.ReadFile = "/etc/weir", func(string) ([]byte, error) { return nil, nil }
+	opts.Dir, opts.ReadFile = "/etc/weir", func(string) ([]byte, error) { return []byte("# empty"), nil }
 	opts.Inputs = func(Input) (string, bool, error) { return "a", true, nil }
 	c, _, err := Parse("weir.yaml", []byte(text), opts)
 	if err != nil {

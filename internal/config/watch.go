@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/weir-mcp/weir/internal/host/filewatch"
@@ -14,19 +16,27 @@ import (
 // Watch reads the file of a loaded configuration again whenever its contents change, with the same
 // options. It calls fn with the result, as from [Load]. It also notices a change between that Load
 // and Watch. Ports, and answers to inputs, are kept from the last good reading. If the file names
-// secrets, a change of [Options].SecretsFile counts as well. If that file cannot be watched, fn
-// gets a warning with the current configuration.
+// secrets, a change of [Options].SecretsFile counts as well, and so do changes of the files of saved
+// programs. If those files cannot be watched, fn gets a warning with the current configuration.
 //
 // Watch blocks until ctx ends, then it returns nil. It returns an error if a folder can no longer
 // be watched. Calls of fn do not overlap, and none starts after Watch has returned. A change during
 // a call is noticed afterwards. Watch waits for a file that is away for a moment; a removed file is
 // not an event.
 func Watch(ctx context.Context, current *Config, opts Options, fn func(*Config, []Warning, error)) error {
-	w := &watch{current: current, opts: opts, fn: fn, read: readFile, last: current.sum}
+	w := &watch{current: current, opts: opts, fn: fn, read: readFile, last: current.sum, programs: current.programFiles()}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var background sync.WaitGroup
 	follow := sync.OnceFunc(func() { background.Go(func() { w.secrets(ctx) }) })
+	w.start = func(paths []string) context.CancelFunc {
+		ctx, cancel := context.WithCancel(ctx)
+		background.Go(func() { w.savedPrograms(ctx, paths) })
+		return cancel
+	}
+	w.mu.Lock()
+	w.follow()
+	w.mu.Unlock()
 	if opts.Approvals != "" {
 		background.Go(func() { w.approvals(ctx) })
 	}
@@ -47,9 +57,41 @@ type watch struct {
 	fn      func(*Config, []Warning, error)
 	read    func(path string) ([]byte, error)
 
-	mu   sync.Mutex        // held while the file is read and fn runs
-	last [sha256.Size]byte // hash of the last contents
-	held bool              // Approve refused the last contents
+	// start watches the files of saved programs until the returned function is called.
+	start func(paths []string) context.CancelFunc
+
+	mu       sync.Mutex        // held while the file is read and fn runs
+	last     [sha256.Size]byte // hash of the last contents
+	held     bool              // Approve refused the last contents
+	programs programFiles      // that the last reading has looked at
+	followed []string          // the paths of programs that are watched
+	stop     context.CancelFunc
+}
+
+// follow watches the files of the saved programs in place of those before. The caller holds mu.
+func (w *watch) follow() {
+	paths := slices.Sorted(maps.Keys(w.programs))
+	if w.start == nil || slices.Equal(paths, w.followed) {
+		return
+	}
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
+	if w.followed = paths; len(paths) > 0 {
+		w.stop = w.start(paths)
+	}
+}
+
+// savedPrograms watches files of saved programs until ctx ends.
+func (w *watch) savedPrograms(ctx context.Context, paths []string) {
+	err := filewatch.Files(ctx, paths, func() { w.look() })
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fn(w.current, []Warning{{File: w.current.path, Key: "programs.saved", Message: "changes of saved programs are not seen; restart weir to apply them: " + err.Error()}}, nil)
 }
 
 // approvals watches the file of approvals until ctx ends, and reads refused contents again.
@@ -95,7 +137,7 @@ func (w *watch) look() (secrets bool) {
 	}
 	secrets = w.opts.SecretsFile != "" && namesSecret(data)
 	sum := w.opts.Sum(data)
-	if sum == w.last && !w.held {
+	if sum == w.last && !w.held && !(w.opts.ReadFile != nil && w.programs.changed(w.opts.ReadFile)) {
 		return secrets
 	}
 	if w.opts.Approve != nil {
@@ -109,11 +151,13 @@ func (w *watch) look() (secrets bool) {
 	}
 	w.held, w.last = false, sum
 	opts := w.opts
-	opts.before, opts.Approve = w.current, nil
+	opts.before, opts.Approve, opts.programs = w.current, nil, programFiles{}
 	next, warnings, err := parseFile(w.current.path, data, opts)
 	if err == nil {
 		w.current = next
 	}
+	w.programs = opts.programs
+	w.follow()
 	w.fn(next, warnings, err)
 	return secrets
 }

@@ -32,8 +32,10 @@ type Call struct {
 	// Session holds the agent's data between its calls.
 	Session Session
 	Start   time.Time
-	// Run is the run whose program makes the call, or that the call starts; nil: an agent makes it.
+	// Run is the run whose program makes the call; nil: an agent makes it.
 	Run *Run
+	// Starts is the run that the call starts, which has no ID before it is admitted; nil: it starts none.
+	Starts *Run
 
 	// Entry is the tool, resource or prompt; nil until it is found.
 	Entry *catalog.Entry
@@ -71,10 +73,9 @@ type Call struct {
 	// DryRun it is the report, and no tool result.
 	Reply json.RawMessage
 
-	MayBeTask bool   // the server knows that this side understands tasks
-	AgentTask bool   // the server is an agent server: an ordinary result may name a task
-	Task      string // handle of the task that the call became; its result comes later
-	Resumed   bool   // it brings the result of an earlier call, for the first time
+	MayBe   TaskForm // how the server may answer with a task
+	Task    string   // handle of the task that the call became; its result comes later
+	Resumed bool     // it brings the result of an earlier call, for the first time
 
 	Audited *calls.Open // what the audit log was told of the call; nil: nothing yet
 
@@ -88,6 +89,16 @@ type Call struct {
 	Steps  telemetry.Steps // the time since Start by steps
 	passed time.Duration   // the sum of Steps
 }
+
+// A TaskForm says how the server of a call may answer with a task.
+type TaskForm uint8
+
+// The forms of tasks.
+const (
+	NoTask    TaskForm = iota
+	MCPTask            // the server knows that this side understands tasks
+	AgentTask          // that, and it is an agent server: an ordinary result may name a task
+)
 
 // Lap adds the time since the last Lap, or since Start, to a step. Calls without Start are not measured.
 func (c *Call) Lap(s telemetry.Step) {

@@ -33,7 +33,7 @@ func (s *State) Stats(principal string) usage.Stats {
 // or known, otherwise in the background. It calls tell, if set, once: with the tokens, or with
 // counted false if they remain unknown.
 func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawMessage, err error, tell func(n usage.Count, counted bool)) {
-	if c.Run != nil && c.Run.ID != "" && c.Verb != ToolRun {
+	if c.Run != nil {
 		result = nil // a program reads it, and no agent
 	}
 	if result == nil && (c.Run == nil || c.Answer == nil) {
@@ -55,12 +55,12 @@ func (a *accounts) count(c *dispatch.Call, scope *memory.Scope, result json.RawM
 		p = usage.Results
 	}
 	passed := c.Passed
-	if p != usage.Results || c.Run != nil {
+	if p != usage.Results || c.Run != nil || c.Starts != nil {
 		passed = -1 // a server's answer that was read, and counted, before
 	}
 	cost := answerCost{tokens: a.countTokens, read: result, passed: passed}
 	switch {
-	case p != usage.Results:
+	case p != usage.Results, c.Starts != nil: // of a run, its calls count what servers answered
 	case c.Answer != nil:
 		cost.raw = c.Answer
 	case err != nil:

@@ -31,6 +31,9 @@ func (a auditing) steps() []dispatch.Step {
 		return nil
 	}
 	return []dispatch.Step{{Phase: dispatch.PhaseRecord, Name: "audit", Before: func(ctx context.Context, c *dispatch.Call) error {
+		if c.Starts != nil {
+			return nil // its Sender tells of it, when the run has an id
+		}
 		if err := a.start(ctx, c); err != nil {
 			return dispatch.Classify(ctx, c.Entry.Upstream, err)
 		}
@@ -65,12 +68,7 @@ func (a auditing) resume(ctx context.Context, c *dispatch.Call, method string, p
 func (a auditing) about(c *dispatch.Call) calls.Call {
 	out := calls.Call{Request: c.Request, Method: c.Method, Args: c.Args}
 	out.Decision, out.Rule = c.Decision()
-	if c.Run != nil {
-		out.Run = c.Run.ID
-		if c.Verb == ToolRun {
-			out.Detail = "program " + c.Run.Hash
-		}
-	}
+	out.Run, out.Detail = runOf(c)
 	if c.Entry == nil {
 		out.Method, out.Args = cmp.Or(c.Method, c.Verb), c.Arguments
 		return out

@@ -76,12 +76,7 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 	if c.Entry != nil {
 		e.Upstream, e.ToolID = c.Entry.Upstream, shownID(c)
 	}
-	if c.Run != nil {
-		e.Run = c.Run.ID
-		if c.Verb == ToolRun {
-			e.Detail = "program " + c.Run.Hash
-		}
-	}
+	e.Run, e.Detail = runOf(c)
 	e.Client = clientOf(c.Request)
 	e.Decision, e.Rule = decisionOf(c, err)
 	switch {
@@ -94,6 +89,17 @@ func (a *accounts) event(c *dispatch.Call, err error, took time.Duration) Event 
 		e.Name = telemetry.ExecuteCacheHit
 	}
 	return e
+}
+
+// runOf returns the id of the run to which a call belongs, and the program if the call starts it.
+func runOf(c *dispatch.Call) (id, detail string) {
+	switch {
+	case c.Starts != nil:
+		return c.Starts.ID, "program " + c.Starts.Hash
+	case c.Run != nil:
+		return c.Run.ID, ""
+	}
+	return "", ""
 }
 
 // codeOf returns the code of a failure in an event, and the scope of a quota that was used up.

@@ -1,6 +1,7 @@
 package metatool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -249,6 +250,11 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	work := newTaskCalls(g, holdsBack, shape)
 	send := g.opts.Retry.Sender(dispatch.Sender{Names: []string{"send"}, Send: g.caller.call})
 	call := append(g.callSteps(holdsBack, kept, work), shape.tools())
+	var programs *programs
+	if runner := g.opts.Programs; runner != nil && (mode == ModeGateway || runner.SavedAt != "") {
+		programs = g.programs(find, shape, kept)
+		send, call = programs.saves(send), append(programs.starts(), call...)
+	}
 	tools := map[string]*dispatch.Pipeline{}
 	add := func(name string, to dispatch.Sender, steps ...dispatch.Step) {
 		tools[name] = dispatch.New(to, slices.Concat([]dispatch.Step{g.accounts.step(), g.answer(), fitting()}, steps)...)
@@ -270,9 +276,7 @@ func (g *Gateway) face(mode Mode, kept *dispatch.Cache) *face {
 	if holdsBack {
 		add(ToolView, g.view(work), g.admit())
 	}
-	var programs *programs
-	if mode == ModeGateway && g.opts.Programs != nil {
-		programs = g.programs(find, shape, kept)
+	if mode == ModeGateway && programs != nil {
 		add(ToolRun, programs.run(), programs.program(), programs.result(), g.admit())
 	}
 	if mode == ModeProxy || mode == ModeGateway && g.opts.ExposeHydrate {
@@ -496,7 +500,7 @@ func (g *Gateway) answer() dispatch.Step {
 // if it has one.
 func (g *Gateway) admit() dispatch.Step {
 	return dispatch.Step{Phase: dispatch.PhaseAdmit, Name: "admit", Before: func(ctx context.Context, c *dispatch.Call) error {
-		a := dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger(), Run: c.Run}
+		a := dispatch.Act{Request: c.Request, Verb: c.Verb, Count: c.Verb, Ledger: c.Session.Ledger(), Run: cmp.Or(c.Run, c.Starts)}
 		if c.Entry != nil {
 			a.About = []dispatch.Subject{{Entry: c.Entry}}
 		}

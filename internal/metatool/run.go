@@ -37,7 +37,10 @@ const (
 		`Only what it returns comes back.","inputSchema":` + runSchema + `}`
 )
 
-var runKeys = []string{"program", "input", "resume", "timeout"}
+// argResume is the run to go on with, an argument of tool_run and of saved programs.
+const argResume = "resume"
+
+var runKeys = []string{"program", "input", argResume, "timeout"}
 
 // runRequest reads a call of tool_run.
 func runRequest(ctx context.Context, c *dispatch.Call) (q runs.Request, err error) {
@@ -45,7 +48,7 @@ func runRequest(ctx context.Context, c *dispatch.Call) (q runs.Request, err erro
 	if err := readArguments(c, runKeys, out[:]); err != nil {
 		return q, err
 	}
-	q.Principal, q.Profile, q.Input = c.Request.Session.Principal(), identity.RouteOf(ctx).Profile, out[1]
+	q.Principal, q.Profile, q.Input, q.Tool = c.Request.Session.Principal(), identity.RouteOf(ctx).Profile, out[1], ToolRun
 	if out[0] == nil {
 		return q, metaArgs(ToolRun, "program is missing")
 	}
@@ -107,7 +110,7 @@ func (p *programs) program() dispatch.Step {
 		if err != nil {
 			return err
 		}
-		c.Run = dispatch.NewRun("", "", q.Source, q.Input, 0)
+		c.Starts = dispatch.NewRun("", runs.HashOf(q.Source), q.Source, q.Input, 0)
 		return nil
 	}}
 }
@@ -119,30 +122,35 @@ func (p *programs) run() dispatch.Sender {
 		if err != nil {
 			return nil, err
 		}
-		q.Asks = p.g.ctl.Policy.Asks()
-		r, err := p.runner.Start(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		c.Run = r.Run
-		if err := p.g.accounts.audit.start(ctx, c); err != nil {
-			r.Drop()
-			return nil, dispatch.Classify(ctx, "", err)
-		}
-		out, err := r.Do(ctx, newRunCalls(p, c, r))
-		if err != nil {
-			return nil, err
-		}
-		text := string(out.Value)
-		if value, err := rawjson.String(out.Value); err == nil {
-			text = value
-		}
-		blocks := []string{text}
-		if len(out.Log) > 0 {
-			blocks = append(blocks, "log:\n"+strings.Join(out.Log, "\n"))
-		}
-		return rawjson.SetPath(result.Texts(nil, blocks...), r.Calls(), "_meta", MetaRun)
+		return p.do(ctx, c, q)
 	}}
+}
+
+// do makes a run, and returns what its program returns as the result of a tool.
+func (p *programs) do(ctx context.Context, c *dispatch.Call, q runs.Request) (json.RawMessage, error) {
+	q.Asks = p.g.ctl.Policy.Asks()
+	r, err := p.runner.Start(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	c.Starts = r.Run
+	if err := p.g.accounts.audit.start(ctx, c); err != nil {
+		r.Drop()
+		return nil, dispatch.Classify(ctx, "", err)
+	}
+	out, err := r.Do(ctx, newRunCalls(p, c, r))
+	if err != nil {
+		return nil, err
+	}
+	text := string(out.Value)
+	if value, err := rawjson.String(out.Value); err == nil {
+		text = value
+	}
+	blocks := []string{text}
+	if len(out.Log) > 0 {
+		blocks = append(blocks, "log:\n"+strings.Join(out.Log, "\n"))
+	}
+	return rawjson.SetPath(result.Texts(nil, blocks...), r.Calls(), "_meta", MetaRun)
 }
 
 // result passes what a program returns through the firewall, as the result of a tool.

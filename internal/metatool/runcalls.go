@@ -83,6 +83,9 @@ func (k *runCalls) Resolve(_ context.Context, call program.Call) (runs.Tool, err
 	} else {
 		e, err = k.p.names.find(from, sessionOf(c), call.Server, call.Name)
 	}
+	if err == nil && k.p.isSaved(e) {
+		err = result.NewError(result.ArgsInvalid, e.ID+" is a saved program, and a program starts no other one: call the tools that it calls")
+	}
 	if err != nil {
 		return runs.Tool{}, err
 	}
@@ -227,7 +230,7 @@ func (p *programs) found(ctx context.Context, c *dispatch.Call) (json.RawMessage
 	var shown []catalog.Card
 	for i := range cards {
 		e, ok := s.Catalog.Lookup(cards[i].ID)
-		if !ok || server != "" && e.Namespace != server && e.Upstream != server || len(shown) == topK {
+		if !ok || p.isSaved(e) || server != "" && e.Namespace != server && e.Upstream != server || len(shown) == topK {
 			continue
 		}
 		shown = append(shown, cards[i])

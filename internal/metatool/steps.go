@@ -18,7 +18,7 @@ func (g *Gateway) Steps(mode Mode) []Way {
 		}
 	}
 	if f.programs != nil {
-		all = append(all, Way{ToolRun + ": call", f.programs.call.Names()})
+		all = append(all, Way{"program: call", f.programs.call.Names()})
 	}
 	if f.direct != nil {
 		all = append(all, Way{"", f.direct.Names()})

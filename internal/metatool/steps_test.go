@@ -28,6 +28,7 @@ func TestSteps(t *testing.T) {
 			CheckHeaders: func(context.Context, json.RawMessage, json.RawMessage) error { return nil },
 		})
 		runner := runstest.New(t, store.NewMemory(store.MemoryOptions{}), h.Store)
+		runner.SavedAt = "weir"
 		h.change(func(o *Options) { o.Programs = runner })
 		for _, way := range h.g.Steps(mode) {
 			fmt.Fprintf(&got, "%s %s: %s\n", mode, cmp.Or(way.Tool, "NAME"), strings.Join(way.Steps, ", "))

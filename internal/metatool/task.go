@@ -87,9 +87,12 @@ type taskPeer interface {
 // offerTask lets the server of a call answer with a task, if it has tasks.
 func (a *caller) offerTask(ctx context.Context, c *dispatch.Call, peer mcp.Peer) context.Context {
 	server, ok := peer.(taskPeer)
-	c.AgentTask = ok && server.TellsAgentTasks()
-	c.MayBeTask = c.AgentTask || c.Entry.TaskSupport != "" || ok && server.OffersTasks()
-	if !c.MayBeTask {
+	switch {
+	case ok && server.TellsAgentTasks():
+		c.MayBe = dispatch.AgentTask
+	case c.Entry.TaskSupport != "" || ok && server.OffersTasks():
+		c.MayBe = dispatch.MCPTask
+	default:
 		return ctx
 	}
 	return mcptask.WithOffer(ctx, mcptask.Offer{Tool: c.Entry.TaskSupport, TTL: a.taskTTL})

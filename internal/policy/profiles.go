@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/weir-mcp/weir/internal/access/callers"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool"
@@ -64,4 +65,10 @@ func WithinProfile(now func() *config.Config, next mcp.Handler) mcp.Handler {
 // the profile exists for others.
 func NoProfile(name string) error {
 	return mcp.Errorf(mcp.KindNotFound, "there is no profile %q for this caller; the operator makes one under profiles in the configuration, or opens it by its groups and principals", text.Line(name, 80))
+}
+
+// Holder returns the caller who has the token of a name in a configuration, nil if there is none.
+func Holder(c *config.Config, name string) *identity.Identity {
+	who := callers.Policy(c, nil)
+	return who.Named(name)
 }

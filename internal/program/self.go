@@ -41,3 +41,13 @@ func Self() ([]string, error) {
 	}
 	return []string{path, argument}, nil
 }
+
+// Check compiles a program without running it, in this process. The error is an *Error with the line of what is wrong
+// with its syntax, or says that the engine cannot start.
+func Check(source string) error {
+	f, err := worker.Check(source)
+	if f == nil {
+		return err
+	}
+	return (&run{program: Program{Source: source}}).failure(*f)
+}

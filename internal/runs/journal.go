@@ -146,7 +146,7 @@ func (j *Journals) resume(ctx context.Context, principal, profile, id string) (*
 	}
 	j.mu.Unlock()
 	if going {
-		return nil, result.NewError(result.ArgsInvalid, "tool_run: the run "+id+" has not ended; resume it when it has")
+		return nil, result.NewError(result.ArgsInvalid, "the run "+id+" has not ended; resume it when it has")
 	}
 	if err := r.take(ctx); err != nil {
 		j.leave(r.key)
@@ -161,7 +161,7 @@ func isRunID(id string) bool {
 }
 
 func unknownRun(id string) error {
-	return result.NewError(result.ArgsInvalid, fmt.Sprintf("tool_run: there is no run %.40q to go on with: it made no calls, is too old, or is of another caller or profile; leave resume out", id))
+	return result.NewError(result.ArgsInvalid, fmt.Sprintf("there is no run %.40q to go on with: it made no calls, is too old, or is of another caller or profile; leave resume out", id))
 }
 
 // take reads the head and writes it once more, so that a process that still runs the program loses it.
@@ -199,7 +199,7 @@ func unavailable(err error) error {
 	if own := (*result.Error)(nil); errors.As(err, &own) {
 		return err
 	}
-	return &result.Error{Code: result.UpstreamUnavailable, Cause: err, Message: "tool_run: the journal of the run cannot be read or written (" + store.Remedy(err) + ")"}
+	return &result.Error{Code: result.UpstreamUnavailable, Cause: err, Message: "the journal of the run cannot be read or written (" + store.Remedy(err) + ")"}
 }
 
 // newest returns the id of the principal's last run with a journal.
@@ -369,7 +369,7 @@ func (r *journal) save(ctx context.Context) error {
 		}
 	}
 	if errors.Is(err, store.ErrConflict) {
-		r.lost = result.NewError(result.ArgsInvalid, "tool_run: the run "+r.id+" goes on elsewhere, because it was resumed")
+		r.lost = result.NewError(result.ArgsInvalid, "the run "+r.id+" goes on elsewhere, because it was resumed")
 	} else {
 		r.lost = unavailable(err)
 	}

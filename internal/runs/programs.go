@@ -70,9 +70,13 @@ func (p *Programs) Runner(c *config.Config) *Runner {
 	if limit := p.memory.Limit(); limit > 0 {
 		most = min(most, limit/4) // what one principal is sure to get
 	}
-	return &Runner{Engine: p.pool, Journals: p.journals, Memory: p.memory, Limits: Limits{
+	r := &Runner{Engine: p.pool, Journals: p.journals, Memory: p.memory, Limits: Limits{
 		Calls: of.Calls, Parallel: of.Parallel, Timeout: of.Timeout, Memory: most, Output: int64(of.Output),
 	}}
+	if r.Saved = savedOf(c); len(r.Saved) > 0 {
+		r.SavedAt = config.SavedServer
+	}
+	return r
 }
 
 // Close ends the workers.

@@ -117,7 +117,7 @@ func (r *Run) failure(ctx context.Context, err error, log []string, kept bool) e
 		if errors.As(err, &own) {
 			of = &program.Error{Code: program.Code(own.Code), Message: own.Message}
 		} else {
-			return &result.Error{Code: result.ProgramFailed, Message: "tool_run: the program could not be run; the operator finds the reason in the log of weir", Cause: err}
+			return &result.Error{Code: result.ProgramFailed, Message: r.request.Tool + ": the program could not be run; the operator finds the reason in the log of weir", Cause: err}
 		}
 	}
 	n := r.Counts()
@@ -134,13 +134,17 @@ func (r *Run) failure(ctx context.Context, err error, log []string, kept bool) e
 		}
 	}
 	w.Key("calls").Raw(r.appendCalls(nil))
-	message := "tool_run: " + of.Error()
+	message := r.request.Tool + ": " + of.Error()
 	if n.Calls+n.Kept > 0 {
 		message += fmt.Sprintf(". %s made, %s may have changed something", counted(n.Calls, "call was", "calls were"), counted(n.Writes, "of them", "of them"))
 	}
 	if kept {
 		w.Key("run").String(r.ID)
-		message += `. Mend the program and pass resume "` + r.ID + `": calls that have a result are not made again`
+		mend := "Mend the program and pass"
+		if r.request.Fixed {
+			mend = "Call it again with"
+		}
+		message += ". " + mend + ` resume "` + r.ID + `": calls that have a result are not made again`
 	}
 	if lines := strings.Join(log, "\n"); lines != "" {
 		if len(lines) > maxFailureLog {

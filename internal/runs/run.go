@@ -60,8 +60,11 @@ type Gateway interface {
 // A Request asks for a run.
 type Request struct {
 	Principal, Profile string
-	Source             string
-	Input              json.RawMessage
+	// Tool is the tool that runs the program, for texts, and Fixed says that its caller cannot change the program.
+	Tool   string
+	Fixed  bool
+	Source string
+	Input  json.RawMessage
 	// Resume is the id of an earlier run to go on with, or "last"; "" starts a new one.
 	Resume string
 	// Timeout shortens Limits.Timeout; 0 does not.
@@ -76,6 +79,9 @@ type Runner struct {
 	Journals *Journals
 	Limits   Limits
 	Memory   *memory.Pool // nil sets no bound
+	// Saved are the programs that are tools, by their names at the server SavedAt.
+	SavedAt string
+	Saved   map[string]Saved
 }
 
 // A Run is a run that has been admitted to start. Its owner calls Do, or Drop.
@@ -101,9 +107,13 @@ func (r *Runner) Start(ctx context.Context, q Request) (*Run, error) {
 			return nil, err
 		}
 	}
-	sum := sha256.Sum256([]byte(q.Source))
-	hash := "sha256:" + hex.EncodeToString(sum[:16])
-	return &Run{Run: dispatch.NewRun(of.id, hash, q.Source, q.Input, r.Limits.Calls), by: r, request: q, journal: of}, nil
+	return &Run{Run: dispatch.NewRun(of.id, HashOf(q.Source), q.Source, q.Input, r.Limits.Calls), by: r, request: q, journal: of}, nil
+}
+
+// HashOf returns the hash of a program as records and definitions have it.
+func HashOf(source string) string {
+	sum := sha256.Sum256([]byte(source))
+	return "sha256:" + hex.EncodeToString(sum[:16])
 }
 
 // Drop gives up a run that Do was not called for.

@@ -103,11 +103,11 @@ func (k *Client) hasRoom(_ context.Context, c *dispatch.Call) error {
 
 // settle waits for the task that a call has become.
 func (k *Client) settle(ctx context.Context, c *dispatch.Call, err error) error {
-	if err != nil || !c.MayBeTask {
+	if err != nil || c.MayBe == dispatch.NoTask {
 		return err
 	}
 	made, ok := mcptask.Made(c.Reply)
-	if !ok && c.AgentTask {
+	if !ok && c.MayBe == dispatch.AgentTask {
 		made, ok = k.agentMade(ctx, c, c.Reply)
 	}
 	if !ok {

@@ -24,23 +24,42 @@ const (
 // Watch blocks until ctx ends, and then returns nil, or until the folder can no longer be watched.
 // It calls fn from its own goroutine, never after it returned. A change that comes while fn runs
 // leads to another call.
-func Watch(ctx context.Context, path string, fn func()) error {
+func Watch(ctx context.Context, path string, fn func()) error { return Files(ctx, []string{path}, fn) }
+
+// Files is Watch for several files: fn is called when the contents of one of them may have changed.
+func Files(ctx context.Context, paths []string, fn func()) error {
+	if len(paths) == 0 {
+		<-ctx.Done()
+		return nil
+	}
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("watch %s: %w", path, err)
+		return fmt.Errorf("watch %s: %w", paths[0], err)
 	}
 	defer watcher.Close()
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", path, err)
+	names := map[string]bool{}   // of files, which events of their folders name
+	linked := map[string]bool{}  // folders with a file that is a symbolic link, or behind one
+	folders := map[string]bool{} // that are watched
+	for _, path := range paths {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", path, err)
+		}
+		dir := filepath.Dir(abs)
+		if !folders[dir] {
+			if err := watcher.Add(dir); err != nil {
+				return fmt.Errorf("watch %s: %w", dir, err)
+			}
+			folders[dir] = true
+		}
+		names[abs] = true
+		// A symbolic link's target changes without an event for the link's own name.
+		if target, err := filepath.EvalSymlinks(abs); err != nil || target != abs {
+			linked[dir] = true
+		}
 	}
-	if err := watcher.Add(filepath.Dir(abs)); err != nil {
-		return fmt.Errorf("watch %s: %w", filepath.Dir(abs), err)
-	}
-	// A symbolic link's target changes without an event for the link's own name.
-	target, err := filepath.EvalSymlinks(abs)
-	w := watch{path: path, fn: fn, concerns: func(name string) bool {
-		return err != nil || target != abs || filepath.Base(name) == filepath.Base(abs)
+	w := watch{path: paths[0], fn: fn, concerns: func(name string) bool {
+		return linked[filepath.Dir(name)] || names[name]
 	}}
 	return w.run(ctx, watcher.Events, watcher.Errors)
 }

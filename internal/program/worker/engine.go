@@ -132,10 +132,32 @@ func (e *engine) over() bool {
 	return true
 }
 
+// asFunction returns the source of a program as an expression.
+func asFunction(source string) string {
+	return strings.Repeat("\n", above-1) + "(async function () {\n" + source + "\n})"
+}
+
+// checkMemory bounds the memory of Check.
+const checkMemory = 64 << 20
+
+// Check compiles a program without running it. It returns what is wrong with its syntax, nil if nothing is.
+func Check(source string) (*wire.Failure, error) {
+	vm, err := quickjs.NewVM()
+	if err != nil {
+		return nil, err
+	}
+	defer vm.Close()
+	vm.SetMemoryLimit(checkMemory)
+	if _, err := vm.Compile(asFunction(source), quickjs.EvalGlobal); err != nil {
+		return (&engine{vm: vm}).describe(err), nil
+	}
+	return nil, nil
+}
+
 // start compiles the program and runs it up to its first answer.
 func (e *engine) start(source, input string) {
 	e.enter(func() error {
-		program, err := e.vm.EvalValue(strings.Repeat("\n", above-1)+"(async function () {\n"+source+"\n})", quickjs.EvalGlobal)
+		program, err := e.vm.EvalValue(asFunction(source), quickjs.EvalGlobal)
 		if err != nil {
 			return err
 		}

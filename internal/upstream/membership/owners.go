@@ -68,6 +68,9 @@ func (o *Owners) take() {
 	if o.name != "" {
 		names[o.name] = "--catalog"
 	}
+	if len(o.config.Programs.Saved) > 0 {
+		names[config.SavedServer], namespaces[config.SavedServer] = "programs.saved", "programs.saved"
+	}
 	for _, s := range o.config.Servers {
 		names[s.Name] = "mcpServers." + s.Name
 		if s.Namespace != "" {

@@ -1,0 +1,206 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-mcp/weir/internal/json/rawjson"
+	"github.com/weir-mcp/weir/internal/json/strict"
+)
+
+// SavedServer is the server, and the namespace, whose tools are the saved programs.
+const SavedServer = "weir"
+
+// ResumeArgument is the argument that each saved program has in addition to its own: the run to go on with.
+const ResumeArgument = "resume"
+
+// MaxProgram bounds the source of a program in a file, in bytes.
+const MaxProgram = 200 << 10
+
+// SavedProgram is a program that is a tool.
+type SavedProgram struct {
+	// Name is the key in programs.saved, and the name of the tool.
+	Name string
+
+	File        string     `key:"file" doc:"The program: JavaScript, the body of an async function, as tool_run takes it. Its arguments are the variable input. A relative path is relative to this file. weir reads it again when it changes."`
+	Description string     `key:"description" doc:"What the tool does, for agents."`
+	InputSchema JSONObject `key:"input_schema" doc:"JSON Schema of the arguments, an object. The tool also has the argument resume, which goes on with a run that failed. Default: no arguments but that."`
+
+	source string
+	sum    [sha256.Size]byte // of the file
+}
+
+// Source returns the text of the program, "" if the configuration was read without files.
+func (p *SavedProgram) Source() string { return p.source }
+
+// JSONObject is a mapping of the file as a JSON object. Its keys keep their order.
+type JSONObject json.RawMessage
+
+// DecodeStrict reads the mapping.
+func (o *JSONObject) DecodeStrict(d *strict.Decoder, n *strict.Node, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.Wrong(n, path, "a mapping")
+		return
+	}
+	w := rawjson.NewWriter(nil)
+	if writeNode(d, w, n, path, 0) {
+		*o = w.Bytes()
+	}
+}
+
+// maxDepth bounds the depth of a JSONObject.
+const maxDepth = 64
+
+// writeNode writes a value of the file as JSON. It reports false if it has reported a problem.
+func writeNode(d *strict.Decoder, w *rawjson.Writer, n *strict.Node, path string, depth int) (ok bool) {
+	if depth > maxDepth {
+		d.Fail(n, path, "%s is nested more than %d deep", path, maxDepth)
+		return false
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		w.Object()
+		ok = true
+		for _, p := range d.Pairs(n, path) {
+			w.Key(p.Key.Value)
+			ok = ok && writeNode(d, w, p.Value, strict.Join(path, p.Key.Value), depth+1)
+		}
+		w.EndObject()
+		return ok
+	case yaml.SequenceNode:
+		w.Array()
+		ok = true
+		d.Each(n, path, "a list", func(item *strict.Node, here string) {
+			ok = ok && writeNode(d, w, item, here, depth+1)
+		})
+		w.EndArray()
+		return ok
+	}
+	var value any
+	err := n.Decode(&value)
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(value)
+	}
+	if err != nil {
+		d.Fail(n, path, "%s has no form in JSON: %v", path, err)
+		return false
+	}
+	w.Raw(raw)
+	return true
+}
+
+// programFiles are the files of saved programs, with the hashes of their contents.
+type programFiles map[string][sha256.Size]byte
+
+// checkSaved checks a saved program, and reads its file.
+func (d *decoder) checkSaved(p *SavedProgram) {
+	at := strict.Join("programs.saved", p.Name)
+	if !legalName(p.Name) {
+		d.Fail(d.At(at), at, "%s: the name of the tool must be 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first", strict.Clip(at))
+	}
+	if strings.TrimSpace(p.Description) == "" && !d.Bad(strict.Join(at, "description")) {
+		d.Fail(d.At(at), at, "%s has no description; agents find the tool by it", at)
+	}
+	schema := strict.Join(at, "input_schema")
+	if kind := rawjson.Get(p.InputSchema, "type"); kind != nil && string(kind) != `"object"` {
+		d.Fail(d.At(schema), schema, "%s: the arguments of a tool are an object, so its type must be object", schema)
+	}
+	if rawjson.GetPath(p.InputSchema, "properties", ResumeArgument) != nil {
+		d.Fail(d.At(schema), schema, "%s has the property %s, which weir adds to each saved program to go on with a run; give yours another name", schema, ResumeArgument)
+	}
+	d.readProgram(p, at)
+}
+
+func (d *decoder) readProgram(p *SavedProgram, at string) {
+	key := strict.Join(at, "file")
+	if p.File == "" {
+		if !d.Bad(key) {
+			d.Fail(d.At(at), at, "%s has no file", at)
+		}
+		return
+	}
+	if !filepath.IsAbs(p.File) {
+		if d.dir == "" {
+			return // The configuration is in no folder.
+		}
+		p.File = filepath.Join(d.dir, p.File)
+	}
+	o := &d.expand.opts
+	if o.ReadFile == nil {
+		return
+	}
+	data, err := o.ReadFile(p.File)
+	p.sum = programSum(data, err)
+	if o.programs != nil {
+		o.programs[p.File] = p.sum
+	}
+	if err != nil {
+		d.Report(d.At(key), key, err, "%s: %q: %s; create the file, or remove the entry", key, strict.Clip(p.File), readMessage(err))
+		return
+	}
+	source := strings.TrimPrefix(string(data), "\ufeff")
+	switch {
+	case len(source) > MaxProgram:
+		d.Fail(d.At(key), key, "%s: %q has more than %d bytes, the most of a program", key, strict.Clip(p.File), MaxProgram)
+	case !utf8.ValidString(source):
+		d.Fail(d.At(key), key, "%s: %q is not text in UTF-8", key, strict.Clip(p.File))
+	case strings.TrimSpace(source) == "":
+		d.Fail(d.At(key), key, "%s: %q is empty", key, strict.Clip(p.File))
+	default:
+		p.source = source
+		if o.CheckProgram == nil {
+			return
+		}
+		if err := o.CheckProgram(p); err != nil {
+			d.Report(d.At(key), key, err, "%s: %s: %v", at, filepath.Base(p.File), err)
+		}
+	}
+}
+
+// programSum returns the hash of a reading of a file. A file that cannot be read has one of its own.
+func programSum(data []byte, err error) [sha256.Size]byte {
+	if err != nil {
+		return sha256.Sum256(fmt.Appendf(nil, "\x00%v", readMessage(err)))
+	}
+	return sha256.Sum256(data)
+}
+
+// changed reports whether the contents of one of the files are others now.
+func (f programFiles) changed(read func(path string) ([]byte, error)) bool {
+	for path, sum := range f {
+		if programSum(read(path)) != sum {
+			return true
+		}
+	}
+	return false
+}
+
+// programFiles returns the files of the saved programs of a configuration.
+func (c *Config) programFiles() programFiles {
+	files := programFiles{}
+	for _, p := range c.Programs.Saved {
+		if p.source != "" {
+			files[p.File] = p.sum
+		}
+	}
+	return files
+}
+
+// checkSavedNames refuses servers with the name of the server of the saved programs.
+func checkSavedNames(d *strict.Decoder, c *Config) {
+	if len(c.Programs.Saved) == 0 {
+		return
+	}
+	for _, s := range c.Servers {
+		if at := "mcpServers." + s.Name; !s.Disabled && (strings.EqualFold(s.Name, SavedServer) || s.Namespace == SavedServer) {
+			d.Fail(d.At(at), at, "%s has the name or the namespace %s, and the programs of programs.saved are the tools %s:NAME; give the server another one", at, SavedServer, SavedServer)
+		}
+	}
+}
