@@ -13,10 +13,12 @@ const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export
 const provider = new Provider(issuer, {
   jwks: { keys: [{ ...key, alg: 'ES256', use: 'sig', kid: 'k1' }] },
   cookies: { keys: ['interop'] },
-  scopes: ['openid', 'offline_access', 'mcp', 'admin'],
+  scopes: ['openid', 'offline_access', 'groups', 'mcp', 'admin'],
+  claims: { openid: ['sub'], groups: ['groups'] },
+  conformIdTokenClaims: false, // claims of scopes are in the ID token, as most providers have them
   clients: [{ client_id: 'known', redirect_uris: ['http://127.0.0.1:9/callback'], token_endpoint_auth_method: 'none', application_type: 'native', grant_types: ['authorization_code', 'refresh_token'] }, ...clients],
   clientDefaults: { id_token_signed_response_alg: 'ES256' },
-  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, groups: ['staff'] }) }),
   pkce: { required: () => true },
   // weir lets clocks differ by a minute: the clock of this issuer is a minute late, so that its tokens end in time.
   formats: { customizers: { jwt(_, token, jwt) { jwt.payload.iat -= 60; jwt.payload.exp -= 60; } } },

@@ -122,7 +122,7 @@ the parts it wants of a result that is too long to read.`,
 	in("first", firstCommands(a)...)
 	in("first", doctorCommand(a))
 	in("gateway", serveCommand(a), attachCommand(a), serviceCommand(a), agentCommand(a), hubCommand(a), computerCommand(a), configCommand(a), policyCommand(a), secretCommand(a), trustCommand(a))
-	in("gateway", loginCommand(a), logoutCommand(a), credentialsCommand(a))
+	in("gateway", loginCommand(a), logoutCommand(a), credentialsCommand(a), accountCommand(a))
 	in("gateway", operatorCommands(a)...)
 	in("gateway", auditCommand(a))
 	in("shell", lsCommand(a), searchCommand(a), browseCommand(a), showCommand(a), callCommand(a), runCommand(a), viewCommand(a), getCommand(a), tableCommand(a), selectCommand(a), statsCommand(a), whoamiCommand(a), openCommand(a), tryCommand(a))

@@ -4,7 +4,7 @@ package house
 // needs a reason that a reader accepts.
 var (
 	methodCeilings = map[string]int{
-		"internal/cli.process":          217,
+		"internal/cli.process":          222,
 		"internal/cluster.Node":         81,
 		"internal/office/roster.Shared": 52,
 		"internal/upstream.Upstream":    90,

@@ -15,6 +15,10 @@ import (
 var (
 	errTaken    = errors.New("the name is taken")
 	ErrNoServer = errors.New("no such server")
+	// ErrNoAccount is for a person without an account.
+	ErrNoAccount = errors.New("no such account")
+	// ErrLastAccount is for an account that is needed.
+	ErrLastAccount = errors.New("the last account")
 )
 
 // Add plans a new server in weir.yaml. Its texts name the given secrets by their references; further

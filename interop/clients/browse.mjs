@@ -1,7 +1,7 @@
 // A browser without a screen: it keeps cookies, follows redirects and sends forms, as a person who signs in and agrees.
 //
 //   node browse.mjs ADDRESS      prints the URL at which the browser comes back to the client
-const person = { login: 'ada', password: 'any' };
+const person = { login: 'ada', name: 'ada', password: 'any' };
 
 // browse goes from an address of an issuer to the client's redirect URI, and returns where that is, with its query.
 export async function browse(address) {
@@ -31,6 +31,8 @@ export async function browse(address) {
       const name = /name="([^"]*)"/.exec(input)?.[1];
       form.set(name, person[name] ?? /value="([^"]*)"/.exec(input)?.[1] ?? '');
     }
+    const button = /<button[^>]*name="([^"]*)" value="([^"]*)"/.exec(page); // the first one agrees
+    if (button) form.set(button[1], button[2]);
     at = new URL(action.replaceAll('&amp;', '&'), at).href;
   }
   throw new Error(`the issuer does not come back to ${back}: the browser is at ${at}`);
