@@ -26,6 +26,7 @@ type inbound struct {
 	owner   *call // the call that the request is served within, or nil; the call waits for releaseOwner
 	ctx     context.Context
 	scoped  memory.Scoped // ctx for the handler; its memory is released after the response
+	block   *memory.Block // contains the request, if that is counted
 	cancel  context.CancelCauseFunc
 	reply   func(resp []byte)
 	skip    func()        // called if there will be no response
@@ -56,6 +57,9 @@ func (c *Conn) request(m *jsonrpc.Message, now, reply func([]byte), skip func())
 	}
 	switch {
 	case err == nil:
+		if !c.opts.Client {
+			in.block = c.claim()
+		}
 		go in.serve()
 		in.awaitHandshake()
 	case errors.Is(err, errTooLate):
@@ -140,6 +144,7 @@ func (in *inbound) serve() {
 	defer in.releaseOwner()
 	in.scoped.Context = in.ctx
 	defer in.scoped.Scope.End() // after the response has a copy of the result
+	in.block.Deliver(&in.scoped, nil)
 	result, err := in.handler.Serve(&in.scoped, r)
 	if errors.Is(context.Cause(in.ctx), errCancelledByPeer) {
 		in.end()
@@ -153,12 +158,22 @@ func (in *inbound) serve() {
 		}
 		resp = jsonrpc.AppendError(nil, r.ID, WireError(err, r.Version))
 	} else {
-		resp = jsonrpc.AppendResult(make([]byte, 0, len(result)+len(r.ID)+48), r.ID, result)
+		resp = in.response(result)
 	}
 	// Free the id before the response is written, so that the requester may reuse it as soon as it
 	// has the response.
 	in.end()
 	in.reply(resp)
+}
+
+// response returns the response with a result, or with an error if there is no room for it.
+func (in *inbound) response(result []byte) []byte {
+	size := len(result) + len(in.r.ID) + 48
+	if _, err := memory.TakeShare(&in.scoped, int64(size)); err != nil {
+		err = Errorf(KindMemory, "there is no room for the answer to %s: %w", in.r.Method, err)
+		return jsonrpc.AppendError(nil, in.r.ID, WireError(err, in.r.Version))
+	}
+	return jsonrpc.AppendResult(make([]byte, 0, size), in.r.ID, result)
 }
 
 // end removes the request from those being served.

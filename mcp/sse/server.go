@@ -287,7 +287,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	c.newest.Store((&http.Request{Method: http.MethodPost, URL: r.URL, Header: r.Header, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS}).
 		WithContext(context.WithoutCancel(r.Context())))
 	room := s.o.Memory.Hold("principal ", c.principal)
-	defer room.Release()
+	defer room.Release() // of what the connection does not take
 	body, err := guard.ReadBody(w, r, s.o.MaxBody, nil, &room)
 	if err != nil {
 		refuse(w, guard.RequestID(err), err)
@@ -306,7 +306,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 		}
 		owed = m.Kind() == jsonrpc.Request
 	}
-	if err := c.stream.receive(r.Context(), body, owed); err != nil {
+	if err := c.stream.receive(r.Context(), body, &room, owed); err != nil {
 		refuse(w, "", err)
 		return
 	}
@@ -371,7 +371,7 @@ type serverStream struct {
 // posted is one message and its sender. The principal is the principal of the connection; groups
 // and scopes may differ from POST to POST.
 type posted struct {
-	msg    []byte
+	block  *memory.Block
 	caller *identity.Identity
 }
 
@@ -380,12 +380,20 @@ func (st *serverStream) Caller() *identity.Identity { return st.caller }
 
 // Read implements mcp.Stream.
 func (st *serverStream) Read() ([]byte, error) {
+	msg, block, err := st.ReadBlock()
+	block.Release()
+	return msg, err
+}
+
+// ReadBlock is Read with the Block that counts the message, for the call that it belongs to.
+func (st *serverStream) ReadBlock() (msg []byte, block *memory.Block, err error) {
 	select {
 	case p := <-st.in:
 		st.caller = p.caller
-		return p.msg, nil
+		msg, err = p.block.Open(context.Background()) // it is in memory
+		return msg, p.block, err
 	case <-st.closed:
-		return nil, io.EOF
+		return nil, nil, io.EOF
 	}
 }
 
@@ -401,22 +409,40 @@ func (st *serverStream) WriteAll(msgs [][]byte, wait bool) (bool, error) {
 	if !wait {
 		return false, nil
 	}
-	st.mu.Lock()
-	st.buf = st.buf[:0]
-	for _, msg := range msgs {
-		st.buf = streamable.AppendEvent(st.buf, streamable.Event{Name: "message", Data: msg})
-	}
-	err := st.writeLocked(st.buf)
-	if cap(st.buf) > 256<<10 {
-		st.buf = nil
-	}
-	st.mu.Unlock()
+	err := st.writeAll(msgs)
 	for _, msg := range msgs {
 		if isResponse(msg) {
 			st.owe(-1)
 		}
 	}
 	return true, err
+}
+
+// writeAll writes messages as events: small ones at once, a large one without a copy.
+func (st *serverStream) writeAll(msgs [][]byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.buf = st.buf[:0]
+	for _, msg := range msgs {
+		if len(msg) <= memory.Free || bytes.ContainsAny(msg, "\r\n") {
+			st.buf = streamable.AppendEvent(st.buf, streamable.Event{Name: "message", Data: msg})
+			continue
+		}
+		before, after, _ := bytes.Cut(streamable.AppendEvent(nil, streamable.Event{Name: "message", Data: []byte("x")}), []byte("x"))
+		st.buf = append(st.buf, before...)
+		if err := st.writeLocked(st.buf); err != nil {
+			return err
+		}
+		if err := st.writeLocked(msg); err != nil {
+			return err
+		}
+		st.buf = append(st.buf[:0], after...)
+	}
+	err := st.writeLocked(st.buf)
+	if cap(st.buf) > 256<<10 {
+		st.buf = nil
+	}
+	return err
 }
 
 func (st *serverStream) write(frame []byte) error {
@@ -445,21 +471,41 @@ func isResponse(msg []byte) (yes bool) {
 	return yes
 }
 
-// receive queues a posted message. It blocks while the queue is full.
-func (st *serverStream) receive(ctx context.Context, msg []byte, owed bool) error {
+// receive queues a posted message, with the bytes that room counts for it. It blocks while the queue is full.
+func (st *serverStream) receive(ctx context.Context, msg []byte, room *memory.Hold, owed bool) error {
 	if owed {
 		st.owe(1)
 	}
+	block := memory.Held(msg, room)
 	select {
-	case st.in <- posted{msg, identity.From(ctx)}:
+	case st.in <- posted{block, identity.From(ctx)}:
+		select {
+		case <-st.closed: // the reader may have left before
+			st.dropPosted()
+		default:
+		}
 		return nil
 	case <-st.closed:
+		block.Release()
 		return mcp.Errorf(mcp.KindSessionNotFound, "the session has just ended")
 	case <-ctx.Done():
+		block.Release()
 		if owed {
 			st.owe(-1)
 		}
 		return mcp.Errorf(mcp.KindOverloaded, "too many messages wait on this connection")
+	}
+}
+
+// dropPosted returns the bytes of messages that are not read any more.
+func (st *serverStream) dropPosted() {
+	for {
+		select {
+		case p := <-st.in:
+			p.block.Release()
+		default:
+			return
+		}
 	}
 }
 
@@ -503,6 +549,7 @@ func (st *serverStream) Close() error {
 	default:
 		close(st.closed)
 	}
+	st.dropPosted()
 	st.count.Unlock()
 	_ = st.rc.SetWriteDeadline(time.Now())
 	st.mu.Lock()

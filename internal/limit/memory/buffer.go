@@ -251,6 +251,11 @@ type Block struct {
 // Of returns a Block of bytes on the heap that are not counted.
 func Of(data []byte) *Block { return &Block{size: int64(len(data)), data: data} }
 
+// Held returns a Block of bytes on the heap that a Hold counts, which is empty then.
+func Held(data []byte, hold *Hold) *Block {
+	return &Block{size: int64(len(data)), data: data, hold: *hold.Move()}
+}
+
 // Size returns the number of its bytes.
 func (b *Block) Size() int64 { return b.size }
 
@@ -320,7 +325,7 @@ func (b *Block) Release() {
 // Deliver hands the Block to the Scope of ctx and returns part, some of its bytes. Without a Scope,
 // Deliver releases the Block; it returns a copy of part if the Block is in a file.
 func (b *Block) Deliver(ctx context.Context, part []byte) []byte {
-	if b.file == nil && b.hold.n == 0 {
+	if b == nil || b.file == nil && b.hold.n == 0 {
 		return part // it is not counted
 	}
 	if FromContext(ctx).add(b) {
