@@ -87,12 +87,12 @@ export const few = ['claude-code', 'gemini'];
 const folder = (id) => join(here, 'hosts', id);
 
 // modules is the path of an installed file of a program.
-const modules = (id, path) => join(folder(id), 'node_modules', ...path.split('/'));
+export const modules = (id, path) => join(folder(id), 'node_modules', ...path.split('/'));
 
 // install gets a program with what it needs, at the versions of hosts/ID/package-lock.json. Scripts of packages do not run, except
 // the one that puts opencode's binary in its place. npm ci would refuse a lock that lacks a package of another system, which
 // some registries do not have; npm install takes what the lock holds, and --no-save leaves the lock as it is.
-const install = (id) => once(`client ${id}`, modules(id, '.package-lock.json'), [`hosts/${id}/package.json`, `hosts/${id}/package-lock.json`], async () => {
+export const install = (id) => once(`client ${id}`, modules(id, '.package-lock.json'), [`hosts/${id}/package.json`, `hosts/${id}/package-lock.json`], async () => {
   await run(`npm-${id}`, 'npm', ['install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: folder(id) });
   const { afterInstall } = hosts[id];
   if (afterInstall) await run(`npm-${id}-after`, process.execPath, [modules(id, afterInstall)], { cwd: dirname(modules(id, afterInstall)) });

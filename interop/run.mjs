@@ -5,12 +5,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { here, main, run, scratch, tail, Wrong } from './harness.mjs';
-import { few } from './hosts.mjs';
-import { setup } from './setup.mjs';
+import { few, install } from './hosts.mjs';
+import { pythonServers, setup } from './setup.mjs';
 
 // The drivers, those first that take longest, so that two lanes end at about the same time.
 const together = [
-  'conformance-client', 'conformance', 'clients', 'matrix', 'cluster', 'packages', 'hosts', 'console-nodes', 'clients-controls', 'identity', 'signin-server', 'smcp', 'socketio',
+  'conformance-client', 'conformance', 'clients', 'programs', 'matrix', 'cluster', 'packages', 'hosts', 'console-nodes', 'clients-controls', 'identity', 'signin-server', 'smcp', 'socketio',
   'console', 'console-pages', 'browser', 'connect', 'http2', 'context', 's2sp', 'tables', 'traces', 'restart',
 ];
 
@@ -49,8 +49,10 @@ async function lane(names, weir) {
 await main(async ({ weir }, names) => {
   const unknown = names.filter((name) => !together.includes(name) && !alone.includes(name));
   if (unknown.length > 0) throw new Wrong(`no driver is called ${unknown.join(', ')}: there are ${[...together, ...alone].sort().join(', ')}`);
-  const wanted = (list) => list.filter((name) => (names.length === 0 || names.includes(name)) && (weir || name !== 'hosts'));
+  const wanted = (list) => list.filter((name) => (names.length === 0 || names.includes(name)) && (weir || !['hosts', 'programs'].includes(name)));
   await setup();
+  // Two drivers need this client: it is installed before they do it at once.
+  if (weir) await Promise.all([pythonServers(), install('claude-code')]);
   // The browser is installed once, before several drivers want it. A driver without one says why.
   await (await import('./chromium.mjs')).chromium().catch((error) => console.log(error.message));
   const queue = wanted(together);

@@ -21,7 +21,7 @@ export async function once(name, result, inputs, install) {
   writeFileSync(stamp, want);
 }
 
-export const python = (generation) => async () => {
+const python = (generation) => async () => {
   const environment = join(work, `python${generation}`);
   await run(`venv-${generation}`, 'python3', ['-m', 'venv', '--clear', environment]);
   await run(`pip-${generation}`, join(environment, 'bin', 'python'),
@@ -30,6 +30,12 @@ export const python = (generation) => async () => {
 
 // setupUV installs what packages.mjs needs.
 export const setupUV = () => once('uv', join(work, 'pythonuv', 'bin', 'python'), ['clients/requirements-uv.txt'], python('uv'));
+
+// pythonServers installs the MCP servers of PyPI that programs.mjs and tasks.mjs call.
+export const pythonServers = () => Promise.all([
+  once('Python servers', join(work, 'pythonservers', 'bin', 'python'), ['clients/requirements-servers.txt'], python('servers')),
+  once('Python server sqlite', join(work, 'pythonsqlite', 'bin', 'python'), ['clients/requirements-sqlite.txt'], python('sqlite')),
+]);
 
 // npmPackages installs the packages of package.json, the pinned Node among them.
 export const npmPackages = () => once('npm packages', join(here, 'node_modules', '.package-lock.json'), ['package.json', 'package-lock.json'], () =>

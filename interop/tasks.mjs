@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { filesStdio, everythingStdio, expect, here, main, memoryStdio, node22, Report, run, work, writeConfig } from './harness.mjs';
-import { npmPackages, once, python } from './setup.mjs';
+import { npmPackages, once, pythonServers } from './setup.mjs';
 
 const folder = join(here, 'servers');
 const script = (...parts) => join(folder, 'node_modules', ...parts);
@@ -48,8 +48,7 @@ export async function tasks({ weir }, args = []) {
     npmPackages(),
     once('servers of tasks', join(folder, 'node_modules', '.package-lock.json'), ['servers/package.json', 'servers/package-lock.json'], () =>
       run('npm-servers', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: folder, limit: 900_000 })),
-    once('Python servers', join(work, 'pythonservers', 'bin', 'python'), ['clients/requirements-servers.txt'], python('servers')),
-    once('Python server sqlite', join(work, 'pythonsqlite', 'bin', 'python'), ['clients/requirements-sqlite.txt'], python('sqlite')),
+    pythonServers(),
   ]);
   const file = writeConfig('tasks', { servers: called(), listed: listed(), lists: join(work, 'tool-lists') });
   await report.check('every call of the tasks is answered as the agent needs it', async () => {
