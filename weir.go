@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/secret"
 	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/observe"
@@ -56,7 +56,7 @@ func configOptions() config.Options {
 		o.LookupSecret, o.SecretsFile = secrets.Lookup, secrets.Path()
 	}
 	o.Omit = lineage.OmitItself(config.Environ(), true)
-	o.CheckProgram = app.CheckProgram
+	o.CheckProgram = gateway.CheckProgram
 	return o
 }
 
@@ -95,9 +95,9 @@ type Options struct {
 // /mcp. Operators may change the servers of a configuration that Load has read, in the console and by
 // the API: the Gateway writes the file and applies it. Its methods are safe for concurrent use.
 type Gateway struct {
-	engine *app.Engine
-	server *web.Server
-	log    *observe.Log
+	gateway *gateway.Gateway
+	server  *web.Server
+	log     *observe.Log
 
 	mu     sync.Mutex // held during Reload and Shutdown; guards the fields below
 	closed bool
@@ -138,16 +138,16 @@ func New(ctx context.Context, c *Config, o Options) (*Gateway, error) {
 	if o.Version == "" {
 		o.Version = "devel"
 	}
-	engine, err := app.New(ctx, c.config, app.Options{Audit: records, Store: kept, Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events, Tokens: log.Tokens()})
+	inner, err := gateway.New(ctx, c.config, gateway.Options{Audit: records, Store: kept, Version: o.Version, Logger: log.Logger, Environ: config.Environ(), Lineage: lineage, Events: events, Tokens: log.Tokens()})
 	if err != nil {
 		return nil, err
 	}
 	if o.URL == "" {
 		o.URL = "http://" + httpserver.Dialable(c.Listen())
 	}
-	g := &Gateway{engine: engine, log: log, file: c.file}
-	operated := machine.Within(engine, machine.Program{File: g.configFile, Read: configOptions(), Changed: g.reread, Version: o.Version, URL: o.URL})
-	g.server = web.NewHandler(engine, c.config, o.URL, operated, log.Logger)
+	g := &Gateway{gateway: inner, log: log, file: c.file}
+	operated := machine.Within(inner, machine.Program{File: g.configFile, Read: configOptions(), Changed: g.reread, Version: o.Version, URL: o.URL})
+	g.server = web.NewHandler(inner, c.config, o.URL, operated, log.Logger)
 	return g, nil
 }
 
@@ -161,7 +161,7 @@ func (g *Gateway) MCP() mcp.Handler { return g.server.MCP() }
 
 // Ready waits until all servers marked required can be called. If one of them fails, the error
 // names it and gives the reason.
-func (g *Gateway) Ready(ctx context.Context) error { return g.engine.Ready(ctx) }
+func (g *Gateway) Ready(ctx context.Context) error { return g.gateway.Ready(ctx) }
 
 // ErrClosed is returned by Reload after Shutdown.
 var ErrClosed = errors.New("the gateway has been shut down")
@@ -175,7 +175,7 @@ func (g *Gateway) Reload(c *Config) error {
 	if g.closed {
 		return ErrClosed
 	}
-	err := g.engine.Reload(c.config, g.server, g.log)
+	err := g.gateway.Reload(c.config, g.server, g.log)
 	if err == nil {
 		g.file = c.file
 	}
@@ -195,7 +195,7 @@ func (g *Gateway) reread() {
 	defer g.mu.Unlock()
 	if !g.closed && g.file != "" {
 		c, warnings, err := config.Load(g.file, configOptions())
-		g.engine.Reread(c, warnings, err, g.server, g.log)
+		g.gateway.Reread(c, warnings, err, g.server, g.log)
 	}
 }
 
@@ -212,6 +212,6 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	err := g.server.Shutdown(ctx)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), part.CloseTimeout)
 	defer cancel()
-	g.engine.Close(closing)
+	g.gateway.Close(closing)
 	return err
 }

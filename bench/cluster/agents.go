@@ -34,7 +34,7 @@ func (g *gateways) enlist(count int) (r enlisted, err error) {
 	size, held, nodes := heap(), g.stored(), len(g.nodes)
 	had := make([]int, nodes)
 	for i, n := range g.nodes {
-		had[i] = n.engine.Catalog.Snapshot().Catalog.Len()
+		had[i] = n.gateway.Catalog.Snapshot().Catalog.Len()
 	}
 	var times []time.Duration
 	register := func(i int) error {
@@ -61,9 +61,9 @@ func (g *gateways) enlist(count int) (r enlisted, err error) {
 			}
 		}
 		for i, n := range g.nodes {
-			for end := time.Now().Add(20 * time.Second); n.engine.Catalog.Snapshot().Catalog.Len() < had[i]+to; time.Sleep(20 * time.Millisecond) {
+			for end := time.Now().Add(20 * time.Second); n.gateway.Catalog.Snapshot().Catalog.Len() < had[i]+to; time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(end) {
-					return 0, fmt.Errorf("a node lists the tools of %d agents of %d", n.engine.Catalog.Snapshot().Catalog.Len()-had[i], to)
+					return 0, fmt.Errorf("a node lists the tools of %d agents of %d", n.gateway.Catalog.Snapshot().Catalog.Len()-had[i], to)
 				}
 			}
 		}

@@ -20,8 +20,8 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/internal/web"
@@ -98,10 +98,10 @@ type gateways struct {
 }
 
 type node struct {
-	store  *nodestore.Store
-	engine *app.Engine
-	server *web.Server
-	front  *httptest.Server
+	store   *nodestore.Store
+	gateway *gateway.Gateway
+	server  *web.Server
+	front   *httptest.Server
 }
 
 const key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -181,14 +181,14 @@ func (g *gateways) join(name, upstream string) error {
 	if n.store, err = nodestore.Open(ctx, conf, log); err != nil {
 		return err
 	}
-	if n.engine, err = app.New(ctx, conf, app.Options{Version: "bench", Logger: log, Store: n.store}); err != nil {
+	if n.gateway, err = gateway.New(ctx, conf, gateway.Options{Version: "bench", Logger: log, Store: n.store}); err != nil {
 		return err
 	}
-	if err := n.engine.Ready(ctx); err != nil {
+	if err := n.gateway.Ready(ctx); err != nil {
 		return err
 	}
 	n.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.server.ServeHTTP(w, r) }))
-	n.server = web.NewHandler(n.engine, conf, n.front.URL, api.Machine{}, log)
+	n.server = web.NewHandler(n.gateway, conf, n.front.URL, api.Machine{}, log)
 	if l, trust := n.store.Node().Listener(); l != nil {
 		n.server.Join(l, trust)
 	}
@@ -202,7 +202,7 @@ func (n *node) leave() {
 	defer cancel()
 	_ = n.server.Shutdown(ctx)
 	n.front.Close()
-	n.engine.Close(ctx)
+	n.gateway.Close(ctx)
 }
 
 func (g *gateways) end() {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/json/splice"
 	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/setup"
@@ -236,7 +236,7 @@ func tryAdded(a *process, ctx context.Context, c *changing, m *setup.Machine, p 
 }
 
 // trialText lists the offer of a server that was tried.
-func trialText(s app.UpstreamHealth) string {
+func trialText(s gateway.UpstreamHealth) string {
 	if s.State == "sign_in" {
 		return "needs a sign-in: weir login " + s.Name
 	}
@@ -244,7 +244,7 @@ func trialText(s app.UpstreamHealth) string {
 }
 
 // trialFault returns why a server that was tried cannot be used, "" if it can.
-func trialFault(s app.UpstreamHealth) string {
+func trialFault(s gateway.UpstreamHealth) string {
 	switch {
 	case s.State == "disabled" || s.State == "left_out" || s.State == "sign_in":
 		return "" // a sign-in needs the server in the configuration
@@ -259,7 +259,7 @@ func trialFault(s app.UpstreamHealth) string {
 }
 
 // tryPlan starts the named servers of weir.yaml as a plan leaves it, or all of them without names.
-func tryPlan(a *process, ctx context.Context, m *setup.Machine, p *setup.Plan, names []string) (*app.Trial, error) {
+func tryPlan(a *process, ctx context.Context, m *setup.Machine, p *setup.Plan, names []string) (*gateway.Trial, error) {
 	doc, err := p.Preview()
 	if err != nil {
 		return nil, err
@@ -285,7 +285,7 @@ func tryPlan(a *process, ctx context.Context, m *setup.Machine, p *setup.Plan, n
 	defer stop()
 	bounded, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
-	t, err := app.Try(bounded, conf, app.Options{Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, Credentials: openCredentials(a, conf), Tokens: logger.Tokens()})
+	t, err := gateway.Try(bounded, conf, gateway.Options{Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, Credentials: openCredentials(a, conf), Tokens: logger.Tokens()})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

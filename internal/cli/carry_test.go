@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 )
 
@@ -34,7 +34,7 @@ func TestTablesGoToAComputer(t *testing.T) {
 	}
 	startComputer(t, dir, "WEIR_HUB_TOKEN=t0ken-of-the-desk", "--hub", s.url[:len(s.url)-len("/mcp")], "--name", "desk", "--config", config, "--batch")
 	for _, name := range []string{"weather", "inventory", "desk-chart", "desk-weather"} {
-		s.await(name+" is an upstream", func(h app.Health) bool { return h.Upstreams[name].Tools > 0 })
+		s.await(name+" is an upstream", func(h gateway.Health) bool { return h.Upstreams[name].Tools > 0 })
 	}
 	draw := s.tool("desk-chart:draw_chart")
 	for tool, c := range map[string]struct{ args, column, value string }{

@@ -11,7 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // TestServeCatalog: a snapshot file is served alone, or beside servers.
@@ -58,7 +58,7 @@ func TestPartialCatalog(t *testing.T) {
 	weir(t, "call", s.tool("fake:set_tools"), "--arg", "n=20500", "--url", s.url).want(t, exitOK, "done")
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		_, body := get(t, s.base+"/catalog")
-		info := decode[app.CatalogInfo](t, body)
+		info := decode[gateway.CatalogInfo](t, body)
 		if len(info.Partial) == 0 && time.Now().Before(end) {
 			continue
 		}
@@ -101,7 +101,7 @@ func TestPinnedCatalog(t *testing.T) {
 	}
 	refused := weir(t, "call", echo, "--arg", "text=hi", "--url", pinned.url).want(t, exitRefused, "pinned", "pin.expected_hash")
 	_, body := get(t, pinned.base+"/catalog")
-	info := decode[app.CatalogInfo](t, body)
+	info := decode[gateway.CatalogInfo](t, body)
 	if info.Pin == nil || info.Pin.Holds || !info.Complete || len(info.Changes) != 2 || strings.Contains(refused.stdout+refused.stderr, info.Hash) {
 		t.Errorf("%s\n%s", body, refused.stderr)
 	}

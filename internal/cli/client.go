@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/metatool"
 	"github.com/weir-mcp/weir/internal/result"
 	"github.com/weir-mcp/weir/mcp"
@@ -25,10 +25,10 @@ type client struct {
 	where string // name of the gateway in messages
 	own   bool   // the gateway runs in this process and stops with it
 	// health returns the state of the gateway and its upstreams.
-	health func(context.Context) (*app.Health, error)
+	health func(context.Context) (*gateway.Health, error)
 	// catalog returns the state of the gateway's catalog.
 	// catalog describes the catalog; with a time, it has the changes since then.
-	catalog func(ctx context.Context, since time.Time) (*app.CatalogInfo, error)
+	catalog func(ctx context.Context, since time.Time) (*gateway.CatalogInfo, error)
 	// definitions compare the definitions of servers with weir.lock; nil for a gateway of another process.
 	definitions definitionSource
 	// tools returns the tools of the gateway's catalog that fit a query.

@@ -25,8 +25,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/filewatch"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/office/a2c"
@@ -145,7 +145,7 @@ func runComputer(a *process, ctx context.Context, f computerFlags) error {
 	if err != nil {
 		return err
 	}
-	o.StopGrace, o.Marks, o.Instances = app.StopGrace, lineage.Variable(), lineage.Instances()
+	o.StopGrace, o.Marks, o.Instances = gateway.StopGrace, lineage.Variable(), lineage.Instances()
 	if interactive {
 		o.Ask, o.Confirm = sh.ask, sh.confirm
 	}

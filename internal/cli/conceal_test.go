@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // gossip is an MCP server that tells its URL and its headers in all that it says.
@@ -57,7 +57,7 @@ func TestSecretsByPlace(t *testing.T) {
 }}`, g.URL, path, url.QueryEscape(query), argument)
 	file := writeConfig(t, "weir.json", config)
 	s := start(t, file, "serve", "--config", file, "--listen", "127.0.0.1:0")
-	s.await("both have answered", func(h app.Health) bool {
+	s.await("both have answered", func(h gateway.Health) bool {
 		return h.Upstreams["gossip"].Tools > 0 && strings.Contains(h.Upstreams["broken"].Error, "no such account")
 	})
 

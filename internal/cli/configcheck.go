@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/upstream/lineage"
 	"github.com/weir-mcp/weir/mcp/stdio"
@@ -260,7 +260,7 @@ written. With the YAML language server, put this in the file's first line:
 func configOptions(a *process, ctx context.Context) config.Options {
 	opts := withSecrets(a, config.System())
 	opts.FreePort = freePort
-	opts.CheckProgram = app.CheckProgram
+	opts.CheckProgram = gateway.CheckProgram
 	opts.Inputs = func(in config.Input) (string, bool, error) { return answerInput(ctx, in) }
 	return opts
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/result/usage"
 	"github.com/weir-mcp/weir/internal/search/selection"
@@ -111,7 +111,7 @@ policy: {rules: [{action: deny, tool: "fake:ehco*"}, {action: allow, tool: "fake
 rate_limits: {per_tool: {"fake:echo@9": {max_calls_per_session: 1}}}
 `)
 	s.tool("fake:echo")
-	s.await("what is told of the controls", func(app.Health) bool { return strings.Contains(s.stderr.String(), "rate_limits.per_tool") })
+	s.await("what is told of the controls", func(gateway.Health) bool { return strings.Contains(s.stderr.String(), "rate_limits.per_tool") })
 	log := s.stderr.String()
 	for _, want := range []string{`policy.rules[0] (tool: \"fake:ehco*\") matches nothing`, `there is no \"fake:echo@9\"; close to it: fake:echo#`} {
 		if strings.Count(log, want) != 1 {

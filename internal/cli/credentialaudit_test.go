@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/place"
 )
 
@@ -44,7 +44,7 @@ func TestCommandsHaveRecords(t *testing.T) {
 	s := startWith(t, env, config, "serve", "--config", config)
 	piped(t, "private-2\n", env, "credentials", "set", "jira", "--config", config).want(t, exitOK, "jira is stored")
 	logIn(t, idp, env, "--config", config, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
-	s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 2 })
+	s.await("the server is signed in", func(h gateway.Health) bool { return h.Upstreams["notes"].Tools == 2 })
 	piped(t, "", env, "logout", "--config", config, "notes").want(t, exitOK, "Signed out of notes.")
 	want = append(want,
 		"kind=credential,method=weir credentials set,server=jira,decision=renewed,ip=127.0.0.1",

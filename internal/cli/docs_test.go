@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/upstream/lineage"
 )
@@ -361,7 +361,7 @@ func (r *reader) computer(where string, args []string) {
 		t.Fatalf("%s: the test starts a Computer behind a weir serve", where)
 	}
 	startComputer(t, "../..", "PATH="+filepath.Dir(weirBin)+":"+os.Getenv("PATH"), args...)
-	r.server.await("the Computer's servers", func(h app.Health) bool {
+	r.server.await("the Computer's servers", func(h gateway.Health) bool {
 		for _, u := range h.Upstreams {
 			if u.Tools > 0 {
 				return true

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/setup/machine"
@@ -48,7 +48,7 @@ weir connect. The exit code is 1 if a finding is a failure.`,
 				return &failure{exitUsage, err}
 			}
 			if c := d.setup.Config; c != nil {
-				d.setup.Steps = app.CallSteps(c)
+				d.setup.Steps = gateway.CallSteps(c)
 				d.setup.Probe = func(ctx context.Context) (doctor.Report, error) { return d.probe(ctx, c) }
 			}
 			list := d.run(cmd.Context())

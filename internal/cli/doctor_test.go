@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 )
 
@@ -126,7 +126,7 @@ func TestDoctorRunningOutput(t *testing.T) {
 	t.Parallel()
 	needsShell(t)
 	s := serve(t, "mcpServers:\n  ends: {command: sh, args: [-c, 'echo line 1 >&2; echo line 2 >&2; exit 3']}\n")
-	s.await("the server has failed", func(h app.Health) bool { return h.Upstreams["ends"].Error != "" })
+	s.await("the server has failed", func(h gateway.Health) bool { return h.Upstreams["ends"].Error != "" })
 	found := examined(t, exitTool, "doctor", "ends", "--json", "--config", s.config)["server ends"]
 	if len(found) != 1 || strings.Join(found[0].Lines, "|") != "line 1|line 2" {
 		t.Errorf("%+v", found)

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/setup/machine"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -38,16 +38,16 @@ func (d *examination) probe(ctx context.Context, c *config.Config) (doctor.Repor
 		return doctor.Report{}, err
 	}
 	log := &listener{mu: new(sync.Mutex), stderr: map[string][]string{}, noise: map[string]string{}, over: map[string]bool{}}
-	e, err := app.New(ctx, c, app.Options{
+	g, err := gateway.New(ctx, c, gateway.Options{
 		Version: d.a.version, Logger: slog.New(log), Environ: d.a.environ(), Lineage: lineage, RedactResults: true, Shell: true, Credentials: openCredentials(d.a, c),
 	})
 	if err != nil {
 		return doctor.Report{}, err
 	}
-	d.end = func() { closeEngine(e) }
-	_ = e.Settled(ctx) // the states say which servers have failed or are late
-	report := machine.Report(e.Views.Health(ctx), e.Views.Catalog(ctx, time.Time{}))
-	report.Listed = machine.ListedNames(c, e.Views.Tools(ctx, machine.ListedQuery(c)))
+	d.end = func() { closeGateway(g) }
+	_ = g.Settled(ctx) // the states say which servers have failed or are late
+	report := machine.Report(g.Views.Health(ctx), g.Views.Catalog(ctx, time.Time{}))
+	report.Listed = machine.ListedNames(c, g.Views.Tools(ctx, machine.ListedQuery(c)))
 	log.fill(report.Servers)
 	return report, nil
 }
@@ -58,7 +58,7 @@ func (d *examination) probeRunning(ctx context.Context, at string) (doctor.Repor
 	if err != nil {
 		return doctor.Report{}, err
 	}
-	info := &app.CatalogInfo{}
+	info := &gateway.CatalogInfo{}
 	if err := fetchBeside(ctx, at, d.token, "catalog", info); err != nil {
 		return doctor.Report{}, err
 	}
@@ -97,10 +97,10 @@ const settleLimit = 3 * time.Second
 
 // settledHealth returns the health of a gateway, when no server of it is starting any more or the
 // time is up.
-func settledHealth(ctx context.Context, at, token string) (*app.Health, error) {
+func settledHealth(ctx context.Context, at, token string) (*gateway.Health, error) {
 	for up := time.Now().Add(settleLimit); ; {
 		h, err := fetchHealth(ctx, at, token)
-		if err != nil || h.Status != app.StatusStarting || time.Now().After(up) {
+		if err != nil || h.Status != gateway.StatusStarting || time.Now().After(up) {
 			return h, err
 		}
 		timer := time.NewTimer(100 * time.Millisecond)

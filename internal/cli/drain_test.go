@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // TestReloadFinishesCalls: a call at a server that a reload changes ends as it would
@@ -16,7 +16,7 @@ func TestReloadFinishesCalls(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "mcpServers:\n  a: {command: '%FAKE%'}\n")
 	id := s.tool("a:sleep")
-	before := s.await("a is listed", func(h app.Health) bool { return h.Upstreams["a"].Tools > 0 }).Upstreams["a"].Pid
+	before := s.await("a is listed", func(h gateway.Health) bool { return h.Upstreams["a"].Tools > 0 }).Upstreams["a"].Pid
 	type answer struct {
 		status int
 		body   string
@@ -35,11 +35,11 @@ func TestReloadFinishesCalls(t *testing.T) {
 			answers <- answer{status, body, err}
 		}()
 	}
-	s.await("both calls are in flight", func(h app.Health) bool { return h.Upstreams["a"].InFlight == 2 })
+	s.await("both calls are in flight", func(h gateway.Health) bool { return h.Upstreams["a"].InFlight == 2 })
 	if err := os.WriteFile(s.config, []byte(strings.ReplaceAll("mcpServers:\n  a: {command: '%FAKE%', tags: [new]}\n", "%FAKE%", fakeBin)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.await("another process serves a", func(h app.Health) bool { return h.Upstreams["a"].Pid != 0 && h.Upstreams["a"].Pid != before })
+	s.await("another process serves a", func(h gateway.Health) bool { return h.Upstreams["a"].Pid != 0 && h.Upstreams["a"].Pid != before })
 	for range 2 {
 		select {
 		case a := <-answers:

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // faultyFile has a server that runs, one that needs a variable that is not set, and
@@ -26,9 +26,9 @@ func TestFaultyServerFailsAlone(t *testing.T) {
 	weir(t, "serve", "--strict", "--config", path).want(t, exitUsage, "error: ", ":3:", "WEIRTEST_NOT_SET is not set")
 
 	s := start(t, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
-	h := s.await("fine is listed", func(h app.Health) bool { return h.Upstreams["fine"].Tools > 0 })
+	h := s.await("fine is listed", func(h gateway.Health) bool { return h.Upstreams["fine"].Tools > 0 })
 	const sentence = "mcpServers.needskey.env.K: the environment variable WEIRTEST_NOT_SET is not set; set it"
-	if u := h.Upstreams["needskey"]; u.State != "failed" || !strings.HasPrefix(u.Error, ".mcp.json:3:") || !strings.Contains(u.Error, sentence) || h.Status != app.StatusDegraded {
+	if u := h.Upstreams["needskey"]; u.State != "failed" || !strings.HasPrefix(u.Error, ".mcp.json:3:") || !strings.Contains(u.Error, sentence) || h.Status != gateway.StatusDegraded {
 		t.Errorf("needskey is %+v in a gateway that is %s", u, h.Status)
 	}
 	if h.Upstreams["off"].State != "disabled" {
@@ -59,12 +59,12 @@ func TestFaultyServerFailsAlone(t *testing.T) {
 func TestReloadKeepsRunningServer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "mcpServers:\n  a: {command: '%FAKE%'}\n")
-	before := s.await("a is listed", func(h app.Health) bool { return h.Upstreams["a"].Tools > 0 })
+	before := s.await("a is listed", func(h gateway.Health) bool { return h.Upstreams["a"].Tools > 0 })
 	text := strings.ReplaceAll("mcpServers:\n  a: {command: '%FAKE%', env: {K: '${WEIRTEST_NOT_SET}'}}\n  b: {comand: x}\n  c: {command: '%FAKE%'}\n", "%FAKE%", fakeBin)
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	after := s.await("c is listed", func(h app.Health) bool { return h.Upstreams["c"].Tools > 0 })
+	after := s.await("c is listed", func(h gateway.Health) bool { return h.Upstreams["c"].Tools > 0 })
 	if a := after.Upstreams["a"]; a.Pid != before.Upstreams["a"].Pid || a.State != "ready" {
 		t.Errorf("a is %+v, was %+v", a, before.Upstreams["a"])
 	}

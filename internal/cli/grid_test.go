@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
@@ -18,7 +18,7 @@ func TestTablesFit(t *testing.T) {
 	t.Parallel()
 	long := "start-" + strings.Repeat("n", 60) + "-end"
 	const sentence = "connect: brought files, weather, needskey and notes of Claude Desktop behind weir; see https://example.com/a/rather/long/path/of/docs"
-	health := &app.Health{Upstreams: map[string]app.UpstreamHealth{
+	health := &gateway.Health{Upstreams: map[string]gateway.UpstreamHealth{
 		long:   {State: "restarting", Transport: "streamable", Tools: 1234, Protocol: "2025-11-25", Error: sentence},
 		"fine": {State: "ready", Transport: "stdio", Tools: 3, Protocol: "2025-11-25", Server: "a-server-with-a-long-name 1.2.3"},
 	}}
@@ -87,7 +87,7 @@ func TestPipesShowHiddenText(t *testing.T) {
 	const hidden = "a\U000E0049\U000E0067\u200b\x1b[31mb"
 	var out bytes.Buffer
 	a := &process{stdout: terminal{Writer: &out}}
-	health := &app.Health{Upstreams: map[string]app.UpstreamHealth{"odd": {State: "ready", Server: hidden}}}
+	health := &gateway.Health{Upstreams: map[string]gateway.UpstreamHealth{"odd": {State: "ready", Server: hidden}}}
 	if err := printUpstreams(a.stdout, health); err != nil {
 		t.Fatal(err)
 	}

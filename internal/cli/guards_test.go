@@ -6,7 +6,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/text/visible"
 )
 
@@ -24,7 +24,7 @@ func TestGuardsUnicode(t *testing.T) {
 			config += "guards: {unicode: " + guard + "}\n"
 		}
 		s := serve(t, config)
-		s.await("files", func(h app.Health) bool { return h.Upstreams["files"].Tools == 2 })
+		s.await("files", func(h gateway.Health) bool { return h.Upstreams["files"].Tools == 2 })
 		session := sdkSession(t, strings.TrimSuffix(s.url, "/mcp")+"/mcps/files/mcp")
 		if got := session.InitializeResult().Instructions; (visible.Find(got) != 0) != want.hides || !strings.HasPrefix(got, "Use files") {
 			t.Errorf("%q: the instructions are %+q", guard, got)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // heapLimit is limits.memory of the gateway under test.
@@ -107,7 +107,7 @@ func newLoadOf(t *testing.T, artifacts string) *load {
 	t.Cleanup(l.client.CloseIdleConnections)
 	l.token = heapToken
 	up.gateway = l.base
-	l.await("the server is ready", func(h app.Health) bool { return h.Upstreams["up"].State == "ready" })
+	l.await("the server is ready", func(h gateway.Health) bool { return h.Upstreams["up"].State == "ready" })
 	l.table, l.wide = l.kept("rows"), l.kept("wide")
 	time.Sleep(500 * time.Millisecond)
 	l.idle = l.resident()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // TestMemoryOfComputers: the bound of TestMemoryOfReferences holds for servers of a Computer as well, and a request as
@@ -30,7 +30,7 @@ func TestMemoryOfComputers(t *testing.T) {
 				t.Fatal(err)
 			}
 			startComputer(t, dir, "WEIR_HUB_TOKEN=token-of-the-desk", "--hub", l.base, "--name", "desk", "--config", config)
-			l.await("the Computer's server is an upstream", func(h app.Health) bool { return h.Upstreams["desk-files"].Tools > 0 })
+			l.await("the Computer's server is an upstream", func(h gateway.Health) bool { return h.Upstreams["desk-files"].Tools > 0 })
 			next := l.run("desk-files:"+c.tool, c.args)
 			if answer := l.do(l.run("desk-files:take", text(9))()); !strings.Contains(answer, "done") {
 				t.Errorf("a request of 9 MB: %.600s", answer)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/machine"
@@ -25,7 +25,7 @@ type initRun struct {
 	sources []setup.Source
 	plan    *setup.Plan
 	offer   *serviceOffer // the service that is to be installed; may be nil
-	trial   *app.Trial
+	trial   *gateway.Trial
 }
 
 func initCommand(a *process) *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // processesIn are the command lines of the processes whose working folder is dir.
@@ -124,7 +124,7 @@ func TestWeirDoesNotStartItself(t *testing.T) {
 	}
 
 	s := start(t, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
-	h := s.await("all is settled", func(h app.Health) bool {
+	h := s.await("all is settled", func(h gateway.Health) bool {
 		for name := range own {
 			if h.Upstreams[name].State != "left_out" {
 				return false
@@ -132,7 +132,7 @@ func TestWeirDoesNotStartItself(t *testing.T) {
 		}
 		return h.Upstreams["time"].Tools > 0 && h.Upstreams["other"].Tools > 0
 	})
-	if h.Status != app.StatusOK {
+	if h.Status != gateway.StatusOK {
 		t.Errorf("status %s", h.Status)
 	}
 	log := s.stderr.String()
@@ -194,7 +194,7 @@ func TestComputerDoesNotStartItself(t *testing.T) {
 	})
 	s := serve(t, "mcpServers: {}\nhub: {}\n")
 	p := startComputer(t, dir, "", "--hub", s.base, "--name", "desk", "--config", path)
-	s.await("its server is an upstream", func(h app.Health) bool { return h.Upstreams["desk-time"].Tools > 0 })
+	s.await("its server is an upstream", func(h gateway.Health) bool { return h.Upstreams["desk-time"].Tools > 0 })
 	awaitText(t, p.out.String, "mcpServers.weir is left out")
 	for range 5 {
 		if found := processesIn(t, dir); len(found) > 2 {

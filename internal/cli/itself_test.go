@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // TestURLOfItself: an entry whose URL is weir's own is left out, also where only the
@@ -30,7 +30,7 @@ func TestURLOfItself(t *testing.T) {
 			if auth != "" {
 				s.token = "t0ken"
 			}
-			s.await("the other weir is a server", func(h app.Health) bool {
+			s.await("the other weir is a server", func(h gateway.Health) bool {
 				return h.Upstreams["other"].Tools > 0 && h.Upstreams["known"].State == "left_out"
 			})
 			// By an address that the configuration does not tell, and as an event stream.
@@ -40,7 +40,7 @@ func TestURLOfItself(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			h := s.await("the others are left out", func(h app.Health) bool {
+			h := s.await("the others are left out", func(h gateway.Health) bool {
 				for _, name := range []string{"known", "found", "stream"} {
 					if h.Upstreams[name].State != "left_out" || h.Upstreams[name].Error != "" || !strings.Contains(h.Upstreams[name].Note, "mcpServers."+name+" is left out: its url") {
 						return false
@@ -48,7 +48,7 @@ func TestURLOfItself(t *testing.T) {
 				}
 				return true
 			})
-			if h.Status != app.StatusOK || h.Upstreams["other"].Tools == 0 {
+			if h.Status != gateway.StatusOK || h.Upstreams["other"].Tools == 0 {
 				t.Errorf("%+v", h)
 			}
 			if log := s.stderr.String(); strings.Contains(log, "cannot be started or reached") {

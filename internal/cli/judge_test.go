@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // passes calls a tool at a path of a gateway as one who knows only HTTP.
@@ -33,7 +33,7 @@ func TestPolicyByAnotherURL(t *testing.T) {
     - {action: deny, tool: "fake:echo#*"}
     - {action: require_approval, tool: odd}
 `)
-	s.await("ready", func(h app.Health) bool { return h.Upstreams["fake"].State == "ready" })
+	s.await("ready", func(h gateway.Health) bool { return h.Upstreams["fake"].State == "ready" })
 	for _, path := range []string{"/mcps/fake/mcp", "/mcp/fake/mcp"} {
 		for tool, want := range map[string]string{
 			"refuse":  `"error":{"code":-32001,"message":"tools/call of \"refuse\" at server \"fake\": the policy of this gateway refuses it, by policy.rules[0] (not here)"`,
@@ -69,7 +69,7 @@ func TestPolicyOfComputers(t *testing.T) {
 	}
 	base := strings.TrimSuffix(s.url, "/mcp")
 	startComputer(t, dir, "WEIR_HUB_TOKEN=t0ken-of-the-desk", "--hub", base, "--name", "desk", "--config", path)
-	s.await("the Computer's server is an upstream", func(h app.Health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
+	s.await("the Computer's server is an upstream", func(h gateway.Health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
 	for _, path := range []string{"/mcps/desk-excel/mcp", "/mcps/desk.excel/mcp", "/mcps/desk/mcp"} {
 		for _, tool := range []string{"echo", "excel__echo"} {
 			if body := passes(t, base, path, tool); !strings.Contains(body, "permission_denied") && !(tool != "echo" && path != "/mcps/desk/mcp") {
@@ -93,7 +93,7 @@ func TestPolicyOfComputers(t *testing.T) {
 func TestNothingPassesADefaultOfDeny(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "mcpServers:\n  fake: {command: %FAKE%}\npolicy: {default: deny}\n")
-	s.await("ready", func(h app.Health) bool { return h.Upstreams["fake"].State == "ready" })
+	s.await("ready", func(h gateway.Health) bool { return h.Upstreams["fake"].State == "ready" })
 	send := func(path, method, params string) string {
 		t.Helper()
 		_, body := exchange(t, http.MethodPost, s.base+path, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`,

@@ -16,7 +16,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/signin/oauth"
 	"github.com/weir-mcp/weir/internal/signin/vault"
 	"github.com/weir-mcp/weir/internal/testkit/oauthtest"
@@ -96,7 +96,7 @@ func TestLogin(t *testing.T) {
 			env := []string{"XDG_STATE_HOME=" + state, "XDG_CONFIG_HOME=" + home, "DBUS_SESSION_BUS_ADDRESS=disabled:"}
 			config := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {notes: {url: \""+idp.URL+"/mcp\"}}\n")
 			s := startWith(t, env, config, "serve", "--config", config)
-			s.await("the server needs a sign-in", func(h app.Health) bool {
+			s.await("the server needs a sign-in", func(h gateway.Health) bool {
 				u := h.Upstreams["notes"]
 				return u.State == "sign_in" && strings.Contains(u.Error, "weir login notes")
 			})
@@ -115,7 +115,7 @@ func TestLogin(t *testing.T) {
 				flag = "--device"
 			}
 			logIn(t, idp, env, "--config", config, "notes", flag).want(t, exitOK, "Signed in at notes.")
-			s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 2 })
+			s.await("the server is signed in", func(h gateway.Health) bool { return h.Upstreams["notes"].Tools == 2 })
 			if body := ask(); !strings.Contains(body, `"hello"`) {
 				t.Errorf("after the sign-in: %s", body)
 			}
@@ -172,7 +172,7 @@ func TestLoginAgain(t *testing.T) {
 	logIn(t, idp, env, "--config", before, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
 	after := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {notes: {url: \""+idp.URL+"/mcp\", oauth: {client_id: configured, client_secret: hunter2-hunter2, issuer: \""+idp.URL+"\"}}}\n")
 	s := startWith(t, env, after, "serve", "--config", after)
-	s.await("the server needs a sign-in", func(h app.Health) bool {
+	s.await("the server needs a sign-in", func(h gateway.Health) bool {
 		u := h.Upstreams["notes"]
 		return u.State == "sign_in" && strings.Contains(u.Error, "oauth.client_id")
 	})
@@ -180,7 +180,7 @@ func TestLoginAgain(t *testing.T) {
 	if !strings.Contains(f.stderr, "notes needs a new sign-in: ") || !strings.Contains(f.stderr, "oauth.client_id") {
 		t.Errorf("weir login says %q", f.stderr)
 	}
-	s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 2 })
+	s.await("the server is signed in", func(h gateway.Health) bool { return h.Upstreams["notes"].Tools == 2 })
 }
 
 // TestLogoutTells signs out while the issuer is down, and with another key: the sign-in is gone, and the

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/catalog"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 func lsCommand(a *process) *cobra.Command {
@@ -114,7 +114,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func printUpstreams(stdout terminal, h *app.Health) error {
+func printUpstreams(stdout terminal, h *gateway.Health) error {
 	list := h.List()
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(stdout, "No upstreams are configured. Add one to mcpServers.")
@@ -148,7 +148,7 @@ func stateStyle(state string) string {
 }
 
 // printChanges prints how definitions changed since servers were first listed.
-func printChanges(stdout terminal, info *app.CatalogInfo) error {
+func printChanges(stdout terminal, info *gateway.CatalogInfo) error {
 	if len(info.Changes) == 0 {
 		_, err := fmt.Fprintln(stdout, "Nothing has changed since the servers were listed first.")
 		return err

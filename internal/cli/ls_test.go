@@ -7,16 +7,16 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // TestWhyAnUpstreamHasNoTools: weir ls shows why a server has no tools.
 func TestWhyAnUpstreamHasNoTools(t *testing.T) {
 	t.Parallel()
-	for _, u := range []app.UpstreamHealth{{Name: "files", Error: "it ended"}, {Name: "files", Note: "has not answered for 6s"}} {
+	for _, u := range []gateway.UpstreamHealth{{Name: "files", Error: "it ended"}, {Name: "files", Note: "has not answered for 6s"}} {
 		var out bytes.Buffer
 		a := &process{stdout: terminal{Writer: &out}}
-		h := &app.Health{Upstreams: map[string]app.UpstreamHealth{"files": u}}
+		h := &gateway.Health{Upstreams: map[string]gateway.UpstreamHealth{"files": u}}
 		if err := printUpstreams(a.stdout, h); err != nil || !strings.Contains(out.String(), u.Error+u.Note) {
 			t.Errorf("%+v: %v, %s", u, err, out.String())
 		}
@@ -32,7 +32,7 @@ func TestOwnFrontAsUpstream(t *testing.T) {
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := s.await("both are known as loops", func(h app.Health) bool {
+	h := s.await("both are known as loops", func(h gateway.Health) bool {
 		return strings.Contains(h.Upstreams["stream"].Note, "leads back to this weir") && strings.Contains(h.Upstreams["events"].Note, "leads back to this weir")
 	})
 	for name, u := range h.Upstreams {
@@ -48,7 +48,7 @@ func TestReasonIsNeverCut(t *testing.T) {
 	t.Parallel()
 	const why = `upstream "needskey" ended (exit status 1); its last words: FATAL: DATABASE_URL is not set, see https://example.com/a/rather/long/path/of/the/documentation/of/this/server`
 	name := strings.Repeat("long-", 10) + "name"
-	h := &app.Health{Upstreams: map[string]app.UpstreamHealth{
+	h := &gateway.Health{Upstreams: map[string]gateway.UpstreamHealth{
 		"fine": {State: "ready", Transport: "stdio", Tools: 3, Server: "fake", Version: "1"},
 		name:   {State: "failed", Transport: "stdio", Error: why},
 	}}

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/testkit/leak"
 	"github.com/weir-mcp/weir/internal/testkit/proctest"
 )
@@ -306,18 +306,18 @@ func (s *server) end(sig syscall.Signal) (time.Duration, int) {
 }
 
 // health asks /healthz.
-func (s *server) health() app.Health {
+func (s *server) health() gateway.Health {
 	s.t.Helper()
 	var header []string
 	if s.token != "" {
 		header = []string{"Authorization", "Bearer " + s.token}
 	}
 	_, body := get(s.t, s.base+"/healthz", header...)
-	return decode[app.Health](s.t, body)
+	return decode[gateway.Health](s.t, body)
 }
 
 // await waits until a condition on the health holds.
-func (s *server) await(what string, cond func(app.Health) bool) app.Health {
+func (s *server) await(what string, cond func(gateway.Health) bool) gateway.Health {
 	s.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		h := s.health()

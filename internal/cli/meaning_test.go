@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // TestMeaning: an endpoint for embeddings finds what no word of the query names,
@@ -54,7 +54,7 @@ func TestMeaning(t *testing.T) {
 	defer endpoint.Close()
 	path := writeConfig(t, "weir.yaml", "search: {embedding: {url: "+endpoint.URL+"/v1, model: small, key: \"${env:EMBEDDING_KEY}\"}}\nlisten: 127.0.0.1:0\n"+oneFake)
 	s := startWith(t, []string{"EMBEDDING_KEY=sesame-open"}, path, "serve", "--config", path)
-	s.await("the entries are embedded", func(app.Health) bool { return strings.Contains(s.stderr.String(), "ranked by meaning") })
+	s.await("the entries are embedded", func(gateway.Health) bool { return strings.Contains(s.stderr.String(), "ranked by meaning") })
 	echo := s.tool("fake:echo")
 	browse := func(query string) string {
 		t.Helper()

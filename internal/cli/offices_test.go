@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/testkit/tracetest"
 	"github.com/weir-mcp/weir/smcp/agent"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -98,7 +98,7 @@ func TestComputers(t *testing.T) {
 	write("excel")
 	base := strings.TrimSuffix(s.url, "/mcp")
 	p := startComputer(t, dir, "WEIR_HUB_TOKEN=t0ken-of-the-desk A2C_SMCP_speed=slow", "--hub", base, "--name", "desk", "--config", config, "--interactive", "--input", "key=s3cret-value", "--input", "speed=fast", "--key", filepath.Join(dir, "desk.pem"))
-	s.await("the Computer's server is an upstream", func(h app.Health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
+	s.await("the Computer's server is an upstream", func(h gateway.Health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
 	echo := s.tool("desk-excel:echo")
 	weir(t, "call", "--url", s.url, echo, "--json", `{"text":"from afar"}`).want(t, exitOK, "from afar")
 	weir(t, "search", "--url", s.url, "returns its text").want(t, exitOK, "[desk]")
@@ -138,9 +138,9 @@ func TestComputers(t *testing.T) {
 	p.say(t, "call", "needs TOOL")
 	// Hot plug: a changed file, and the shell.
 	write("excel", "word")
-	s.await("a server that was added is an upstream", func(h app.Health) bool { return h.Upstreams["desk-word"].Tools > 0 })
+	s.await("a server that was added is an upstream", func(h gateway.Health) bool { return h.Upstreams["desk-word"].Tools > 0 })
 	p.say(t, "disable word", "")
-	s.await("a server that was switched off is none", func(h app.Health) bool { _, there := h.Upstreams["desk-word"]; return !there })
+	s.await("a server that was switched off is none", func(h gateway.Health) bool { _, there := h.Upstreams["desk-word"]; return !there })
 	if strings.Contains(p.out.String(), "s3cret-value") {
 		t.Error("a secret was shown")
 	}
@@ -148,7 +148,7 @@ func TestComputers(t *testing.T) {
 		t.Errorf("joining is logged %d times, want once for the gateway and once for the Computer: %s", n, s.stderr.String())
 	}
 	p.say(t, "quit", "")
-	s.await("all vanish with their Computer", func(h app.Health) bool { return len(h.Upstreams) == 0 && len(h.Hub.Members) == 1 })
+	s.await("all vanish with their Computer", func(h gateway.Health) bool { return len(h.Upstreams) == 0 && len(h.Hub.Members) == 1 })
 }
 
 // TestHubOfGatewayWithTokens: where the gateway asks for tokens and the hub has
@@ -282,7 +282,7 @@ func TestTermWithComputer(t *testing.T) {
 		t.Fatal(err)
 	}
 	startComputer(t, dir, "", "--hub", strings.TrimSuffix(s.url, "/mcp"), "--name", "desk", "--config", config)
-	s.await("the Computer's server is an upstream", func(h app.Health) bool { return h.Upstreams["desk-far"].Tools > 0 })
+	s.await("the Computer's server is an upstream", func(h gateway.Health) bool { return h.Upstreams["desk-far"].Tools > 0 })
 	sleep := s.tool("desk-far:sleep")
 	answer := make(chan string, 1)
 	go func() {
@@ -290,7 +290,7 @@ func TestTermWithComputer(t *testing.T) {
 		code, text, err := post(t.Context(), httpClient(t), s.url, "tool_execute", body)
 		answer <- fmt.Sprint(code, text, err)
 	}()
-	s.await("the call runs", func(h app.Health) bool { return h.Upstreams["desk-far"].InFlight == 1 })
+	s.await("the call runs", func(h gateway.Health) bool { return h.Upstreams["desk-far"].InFlight == 1 })
 	took, code := s.end(syscall.SIGTERM)
 	if code != 0 || took > slowly(5*time.Second) {
 		t.Errorf("exit code %d after %v, want 0 within 5 s", code, took)

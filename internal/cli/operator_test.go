@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/web/api"
@@ -41,7 +41,9 @@ func operatorsKey(t *testing.T) string {
 func TestRestartCommand(t *testing.T) {
 	t.Parallel()
 	s := serve(t, talkative)
-	before := s.await("files", func(h app.Health) bool { return h.Upstreams["files"].Tools > 0 && h.Upstreams["broken"].Error != "" })
+	before := s.await("files", func(h gateway.Health) bool {
+		return h.Upstreams["files"].Tools > 0 && h.Upstreams["broken"].Error != ""
+	})
 	weir(t, "restart", "files", "--config", s.config).want(t, 0, "✓ files  ", " tools", " ms")
 	if now := s.health(); now.Upstreams["files"].Pid == before.Upstreams["files"].Pid || now.Upstreams["files"].Tools != before.Upstreams["files"].Tools {
 		t.Errorf("before %+v, now %+v", before.Upstreams["files"], now.Upstreams["files"])
@@ -63,7 +65,9 @@ func TestRestartCommand(t *testing.T) {
 func TestLogsCommand(t *testing.T) {
 	t.Parallel()
 	s := serve(t, talkative)
-	s.await("broken", func(h app.Health) bool { return h.Upstreams["broken"].Error != "" && h.Upstreams["files"].Tools > 0 })
+	s.await("broken", func(h gateway.Health) bool {
+		return h.Upstreams["broken"].Error != "" && h.Upstreams["files"].Tools > 0
+	})
 	weir(t, "restart", "files", "--config", s.config).want(t, 0)
 	files := weir(t, "logs", "files", "--config", s.config).want(t, 0, "── starts", "files is here", "── ended: weir stopped it")
 	if strings.Contains(files.stdout, "ghp_") || strings.Contains(files.stdout, "broken") || strings.Count(files.stdout, "files is here") != 2 {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/office/member"
 	"github.com/weir-mcp/weir/smcp"
 	"github.com/weir-mcp/weir/socketio/engineio"
@@ -53,7 +53,7 @@ func (d *desk) start(t *testing.T, s *server) *computerProcess {
 		args = append(args, "--key", filepath.Join(d.dir, "k.pem"))
 	}
 	p := startComputer(t, d.dir, "", args...)
-	s.await("the Computer's server is an upstream", func(h app.Health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
+	s.await("the Computer's server is an upstream", func(h gateway.Health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
 	return p
 }
 
@@ -61,7 +61,7 @@ func (d *desk) start(t *testing.T, s *server) *computerProcess {
 func (d *desk) end(s *server, p *computerProcess) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	<-p.exited
-	s.await("the Computer has left", func(h app.Health) bool { _, there := h.Upstreams["desk-excel"]; return !there })
+	s.await("the Computer has left", func(h gateway.Health) bool { _, there := h.Upstreams["desk-excel"]; return !there })
 }
 
 // register posts a registration and returns the status and the answer.
@@ -138,7 +138,7 @@ func TestComputerTakesNoAgent(t *testing.T) {
 	d := newDesk(t, false)
 	s := serve(t, "mcpServers: {}\n"+d.hub())
 	a := startAgent(t, strings.Replace(agentConfig, "name: stock", "name: desk-excel", 1), nil, "--router", s.base)
-	s.await("the agent is an upstream", func(h app.Health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
+	s.await("the agent is an upstream", func(h gateway.Health) bool { return h.Upstreams["desk-excel"].Tools > 0 })
 	id := s.tool("desk-excel:say")
 	startComputer(t, d.dir, "", "--hub", s.base, "--name", "desk", "--config", filepath.Join(d.dir, "mcp.json"))
 	until(t, "name_taken", s.findings)
@@ -154,7 +154,7 @@ func TestComputerTakesNoAgent(t *testing.T) {
 	if _, code := a.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	s.await("the agent has left", func(h app.Health) bool { _, there := h.Upstreams["desk-excel"]; return !there })
+	s.await("the agent has left", func(h gateway.Health) bool { _, there := h.Upstreams["desk-excel"]; return !there })
 	if text := s.findings(); !strings.Contains(text, `"excel" of the Computer "desk" is left out`) {
 		t.Errorf("findings %s", text)
 	}
@@ -217,7 +217,7 @@ func TestDisplacedServerComesBack(t *testing.T) {
 		t.Errorf("findings %s", text)
 	}
 	write("")
-	s.await("the Computer's server is offered again", func(h app.Health) bool {
+	s.await("the Computer's server is offered again", func(h gateway.Health) bool {
 		return h.Upstreams["desk-excel"].Tools > 0 && h.Upstreams["desk-excel"].Pid == 0
 	})
 	if again := s.tool("desk-excel:echo"); again != id {
@@ -244,11 +244,11 @@ func TestRoutingTakesNoName(t *testing.T) {
 	write(`{"routes": {}}`)
 	s := start(t, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
 	a := startAgent(t, agentConfig, nil, "--router", s.base)
-	s.await("the agent is an upstream", func(h app.Health) bool { return h.Upstreams["stock"].Tools > 0 })
+	s.await("the agent is an upstream", func(h gateway.Health) bool { return h.Upstreams["stock"].Tools > 0 })
 	d.start(t, s)
 	port := strings.TrimPrefix(a.base, "http://127.0.0.1:")
 	write(fmt.Sprintf(`{"routes": {"Desk-Excel": {"hostPort": %[1]s}, "desk": {"hostPort": %[1]s}, "Stock": {"hostPort": %[1]s}, "Own": {"hostPort": %[1]s}, "other": {"hostPort": %[1]s}}}`, port))
-	s.await("what is free is used", func(h app.Health) bool { return h.Upstreams["other"].Tools > 0 })
+	s.await("what is free is used", func(h gateway.Health) bool { return h.Upstreams["other"].Tools > 0 })
 	text := s.findings()
 	for name, owner := range map[string]string{"Desk-Excel": `the Computer "desk"`, "desk": `the Computer "desk"`, "Stock": `the agent "stock"`, "Own": "mcpServers.own"} {
 		if !strings.Contains(text, "routes."+name+" of routing.json is left out") || !strings.Contains(text, "belongs to "+owner) {
@@ -322,7 +322,7 @@ func TestComputerStaysItsOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = m.Close()
-	s.await("it has left", func(h app.Health) bool { return len(h.Hub.Members) == 1 })
+	s.await("it has left", func(h gateway.Health) bool { return len(h.Hub.Members) == 1 })
 	for _, name := range []string{"desk", "Desk"} {
 		if _, err := join("t-bob", name, "weir"); err == nil || !strings.Contains(err.Error(), `belongs to the Computer "desk"`) {
 			t.Errorf("%s: %v", name, err)

@@ -12,7 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/testkit/oauthtest"
 )
 
@@ -123,13 +123,13 @@ func TestLoginOfLocalPerson(t *testing.T) {
 	env := []string{"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DBUS_SESSION_BUS_ADDRESS=disabled:"}
 	config := writeConfig(t, "weir.yaml", "listen: 127.0.0.1:0\nmcpServers: {notes: {url: \""+idp.URL+"/mcp\", credentials: user}, other: {url: \""+idp.URL+"/mcp\"}}\n")
 	s := startWith(t, env, config, "serve", "--config", config)
-	s.await("the servers need a sign-in", func(h app.Health) bool {
+	s.await("the servers need a sign-in", func(h gateway.Health) bool {
 		return h.Upstreams["notes"].State == "sign_in" && h.Upstreams["other"].State == "sign_in"
 	})
 	piped(t, "", env, "login", "--config", config, "notes", "--as", "ann").want(t, exitUsage, "leave out --as")
 	piped(t, "", env, "login", "--config", config, "other", "--as", "local").want(t, exitUsage, "--as has no effect")
 	logIn(t, idp, env, "--config", config, "notes", "--no-browser").want(t, exitOK, "Signed in at notes.")
-	s.await("the server is signed in", func(h app.Health) bool { return h.Upstreams["notes"].Tools == 2 })
+	s.await("the server is signed in", func(h gateway.Health) bool { return h.Upstreams["notes"].Tools == 2 })
 	piped(t, "", append(env, "WEIR_URL="+s.base+"/mcp"), "call", "notes:hello").want(t, exitOK, "welcome")
 	piped(t, "", env, "credentials", "ls", "--json").want(t, exitOK, `"principal": "local"`)
 

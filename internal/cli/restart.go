@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/upstream"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
@@ -123,7 +123,7 @@ func restartServers(a *process, ctx context.Context, o *operator, names []string
 
 // restartOutcome returns the line about a restarted server, in the form of weir serve.
 func restartOutcome(s api.Server) outcome {
-	o, known := outcomeOf(app.UpstreamHealth{
+	o, known := outcomeOf(gateway.UpstreamHealth{
 		Name: s.Name, State: s.State, Listed: s.Listed, Tools: s.Tools, Resources: s.Resources, Prompts: s.Prompts, Error: s.Error, Note: s.Note,
 	})
 	if !known {

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/lockfile"
 	"github.com/weir-mcp/weir/internal/upstream"
 )
@@ -32,7 +32,7 @@ const (
 //	log record ─▶ changed ─▶ look: compare Health with the last lines ─▶ lines
 type roster struct {
 	lines   *screenLines
-	health  func() *app.Health
+	health  func() *gateway.Health
 	clean   func(string) string // removes secrets
 	now     func() time.Time
 	changed chan struct{} // capacity 1: look again
@@ -52,7 +52,7 @@ type outcome struct {
 }
 
 // newRoster returns a roster that looks again after each record of the log that lines belong to.
-func newRoster(lines *screenLines, health func() *app.Health, clean func(string) string, now func() time.Time) *roster {
+func newRoster(lines *screenLines, health func() *gateway.Health, clean func(string) string, now func() time.Time) *roster {
 	r := &roster{
 		lines: lines, health: health, clean: clean, now: now,
 		changed: make(chan struct{}, 1), told: map[string]outcome{}, settled: make(chan struct{}),
@@ -142,7 +142,7 @@ const (
 )
 
 // outcomeOf returns the state to report of a server. known is false while it starts for the first time.
-func outcomeOf(u app.UpstreamHealth) (o outcome, known bool) {
+func outcomeOf(u gateway.UpstreamHealth) (o outcome, known bool) {
 	switch {
 	case u.State == string(upstream.StateDisabled), u.State == string(upstream.StateStopped):
 		return outcome{quiet: true}, true

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/observe"
 )
 
@@ -19,12 +19,12 @@ type board struct {
 	*roster
 	log     *observe.Log
 	out     bytes.Buffer
-	servers map[string]app.UpstreamHealth
+	servers map[string]gateway.UpstreamHealth
 }
 
 func newBoard(t *testing.T, width int, level string) *board {
 	t.Helper()
-	b := &board{servers: map[string]app.UpstreamHealth{}}
+	b := &board{servers: map[string]gateway.UpstreamHealth{}}
 	a := &process{stderr: terminal{Writer: &screen{w: &b.out}, width: width}}
 	c, _, err := config.Parse("", []byte("log: {level: "+level+"}\nmcpServers: {files: {command: x, env: {K: sesame-open}}}\n"), config.Options{})
 	if err != nil {
@@ -36,7 +36,7 @@ func newBoard(t *testing.T, width int, level string) *board {
 		t.Fatal("a terminal gets no lines for people")
 	}
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	b.roster = newRoster(lines, func() *app.Health { return &app.Health{Upstreams: b.servers} }, b.log.Clean, func() time.Time { return noon })
+	b.roster = newRoster(lines, func() *gateway.Health { return &gateway.Health{Upstreams: b.servers} }, b.log.Clean, func() time.Time { return noon })
 	return b
 }
 
@@ -57,7 +57,7 @@ func TestRoster(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
-	b.servers = map[string]app.UpstreamHealth{
+	b.servers = map[string]gateway.UpstreamHealth{
 		"files":    {State: "starting"},
 		"weather":  {State: "ready"}, // greeted, not listed yet
 		"off":      {State: "disabled"},
@@ -67,28 +67,28 @@ func TestRoster(t *testing.T) {
 	if got := strings.Join(b.open(), " "); got != "files weather" || b.complete {
 		t.Errorf("waits for %q, %v", got, b.complete)
 	}
-	b.servers["files"] = app.UpstreamHealth{State: "ready", Listed: true, Tools: 14}
-	b.servers["weather"] = app.UpstreamHealth{State: "idle", Listed: true, Tools: 1, Resources: 2, Prompts: 1}
+	b.servers["files"] = gateway.UpstreamHealth{State: "ready", Listed: true, Tools: 14}
+	b.servers["weather"] = gateway.UpstreamHealth{State: "idle", Listed: true, Tools: 1, Resources: 2, Prompts: 1}
 	expect("✓ files     14 tools\n✓ weather   1 tool, 2 resources, 1 prompt\n")
 	expect("")
-	b.servers["weather"] = app.UpstreamHealth{State: "ready", Listed: true, Tools: 1, Differs: 1, Note: "1 definition differs from weir.lock"}
+	b.servers["weather"] = gateway.UpstreamHealth{State: "ready", Listed: true, Tools: 1, Differs: 1, Note: "1 definition differs from weir.lock"}
 	expect("12:00:00 ✓ weather   1 tool · 1 definition differs from\n                     weir.lock\n")
-	b.servers["weather"] = app.UpstreamHealth{State: "refused", Listed: true, Tools: 1, Differs: 1, Note: "taken out"}
+	b.servers["weather"] = gateway.UpstreamHealth{State: "refused", Listed: true, Tools: 1, Differs: 1, Note: "taken out"}
 	expect("12:00:00 ✗ weather   taken out\n")
-	b.servers["weather"] = app.UpstreamHealth{State: "idle", Listed: true, Tools: 1, Resources: 2, Prompts: 1}
+	b.servers["weather"] = gateway.UpstreamHealth{State: "idle", Listed: true, Tools: 1, Resources: 2, Prompts: 1}
 	expect("12:00:00 ✓ weather   back, 1 tool, 2 resources, 1 prompt\n")
 	if !b.complete || b.summary() != "2 of 3 servers are up" {
 		t.Errorf("complete %v, %s", b.complete, b.summary())
 	}
 
 	const lost = `upstream "files" ended (exit status 1); its last words: sesame-open`
-	b.servers["files"] = app.UpstreamHealth{State: "failed", Listed: true, Error: lost}
+	b.servers["files"] = gateway.UpstreamHealth{State: "failed", Listed: true, Error: lost}
 	expect("12:00:00 ✗ files     ended (exit status 1); its last words:\n                     [redacted]\n")
-	b.servers["files"] = app.UpstreamHealth{State: "starting", Listed: true, Error: lost}
+	b.servers["files"] = gateway.UpstreamHealth{State: "starting", Listed: true, Error: lost}
 	expect("")
-	b.servers["files"] = app.UpstreamHealth{State: "ready", Listed: true, Tools: 14}
+	b.servers["files"] = gateway.UpstreamHealth{State: "ready", Listed: true, Tools: 14}
 	delete(b.servers, "weather")
-	b.servers["evil\x1b[2J\u202e"] = app.UpstreamHealth{State: "left_out", Note: "it is\nweir itself"}
+	b.servers["evil\x1b[2J\u202e"] = gateway.UpstreamHealth{State: "left_out", Note: "it is\nweir itself"}
 	expect("12:00:00 - evil[2J   it is weir itself\n12:00:00 ✓ files     back, 14 tools\n")
 }
 
@@ -98,7 +98,7 @@ func TestRosterFits(t *testing.T) {
 	const why = "FATAL: DATABASE_URL is not set, see https://example.com/a/rather/long/path/of/the/documentation/of/this/server"
 	for _, width := range []int{30, 60, 80, 200} {
 		b := newBoard(t, width, "info")
-		b.servers = map[string]app.UpstreamHealth{"long-" + strings.Repeat("x", 50) + "-name": {State: "failed", Error: why}}
+		b.servers = map[string]gateway.UpstreamHealth{"long-" + strings.Repeat("x", 50) + "-name": {State: "failed", Error: why}}
 		got := b.seen()
 		if squeezed := strings.Join(strings.Fields(got), ""); !strings.Contains(squeezed, strings.ReplaceAll(why, " ", "")) || !strings.Contains(got, "long-x") || !strings.Contains(got, "x-name") {
 			t.Errorf("width %d:\n%s", width, got)
@@ -125,7 +125,7 @@ func TestScreenLog(t *testing.T) {
 		b := newBoard(t, 200, level)
 		files := b.log.With("upstream", "files")
 		files.Info("listed", "tools", 3)
-		b.log.Info(app.LogApplied, "added", []string{"a", "b"}, "removed", []string(nil))
+		b.log.Info(gateway.LogApplied, "added", []string{"a", "b"}, "removed", []string(nil))
 		files.With("state", "failed").Warn("the connection was lost", "err", errors.New("EOF"))
 		files.Warn("a tool is left out", "tool", "x", "err", errors.New("it is sesame-open"))
 		b.log.Error("the listener failed", "err", "closed")

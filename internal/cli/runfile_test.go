@@ -11,7 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // runFiles are the files in a folder of a test's own, which stands for
@@ -33,7 +33,7 @@ func TestCommandsFindTheirGateway(t *testing.T) {
 	env := "XDG_STATE_HOME=" + state
 	path := writeConfig(t, ".mcp.json", `{"mcpServers": {"one": {"command": "%FAKE%"}}}`)
 	s := startWith(t, []string{env}, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
-	pid := s.await("one is listed", func(h app.Health) bool { return h.Upstreams["one"].Tools > 0 }).Upstreams["one"].Pid
+	pid := s.await("one is listed", func(h gateway.Health) bool { return h.Upstreams["one"].Tools > 0 }).Upstreams["one"].Pid
 	files := runFiles(t, state)
 	if len(files) != 1 {
 		t.Fatalf("files %q", files)
@@ -50,7 +50,7 @@ func TestCommandsFindTheirGateway(t *testing.T) {
 	}
 	for _, dir := range []string{filepath.Dir(path), link} {
 		f := weir(t, env, "@"+dir, "ls", "--json").want(t, exitOK)
-		if list := decode[[]app.UpstreamHealth](t, f.stdout); len(list) != 1 || list[0].Pid != pid || f.stderr != "" {
+		if list := decode[[]gateway.UpstreamHealth](t, f.stdout); len(list) != 1 || list[0].Pid != pid || f.stderr != "" {
 			t.Errorf("in %s: %+v, stderr %q; want the server with pid %d", dir, list, f.stderr, pid)
 		}
 	}
@@ -103,7 +103,7 @@ func TestStaleRunFile(t *testing.T) {
 
 	// A folder in which others may write is not believed.
 	alive := startWith(t, []string{env}, path, "serve", "--config", path, "--listen", "127.0.0.1:0")
-	alive.await("one is listed", func(h app.Health) bool { return h.Upstreams["one"].Tools > 0 })
+	alive.await("one is listed", func(h gateway.Health) bool { return h.Upstreams["one"].Tools > 0 })
 	if err := os.Chmod(filepath.Join(state, "weir", "gateways"), 0o777); err != nil {
 		t.Fatal(err)
 	}

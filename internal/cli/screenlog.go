@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/observe"
 )
 
@@ -143,7 +143,7 @@ func (h *screenLog) Handle(_ context.Context, r slog.Record) error {
 	case r.Level < level:
 		return nil
 	case level <= slog.LevelDebug, r.Level > slog.LevelInfo, h.lines.all.Load():
-	case r.Message != app.LogApplied && r.Message != logStopping && r.Message != logUnused:
+	case r.Message != gateway.LogApplied && r.Message != logStopping && r.Message != logUnused:
 		return nil
 	}
 	var server, cause string

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // piped runs a command with something on standard input.
@@ -93,12 +93,12 @@ mcpServers:
 	const fix = "the secret TAVILY is not stored; store it with: weir secret set TAVILY"
 	piped(t, "", env, "config", "check", file).want(t, exitOK, fix)
 	s := startWith(t, env, file, "serve", "--config", file, "--listen", "127.0.0.1:0")
-	if u := s.await("gossip has failed", func(h app.Health) bool { return h.Upstreams["gossip"].State == "failed" }).Upstreams["gossip"]; !strings.Contains(u.Error, fix) {
+	if u := s.await("gossip has failed", func(h gateway.Health) bool { return h.Upstreams["gossip"].State == "failed" }).Upstreams["gossip"]; !strings.Contains(u.Error, fix) {
 		t.Errorf("gossip is %+v", u)
 	}
 	for _, value := range []string{first, second} {
 		piped(t, value, env, "secret", "set", "TAVILY", "--stdin").want(t, exitOK)
-		s.await("both have their tools", func(h app.Health) bool {
+		s.await("both have their tools", func(h gateway.Health) bool {
 			return h.Upstreams["gossip"].Tools > 0 && h.Upstreams["fake"].Tools > 0 && strings.Count(s.stderr.String(), "the configuration has changed and is applied") >= map[string]int{first: 1, second: 2}[value]
 		})
 	}
@@ -120,7 +120,7 @@ mcpServers:
 		t.Errorf("the echo is %q", told["call "+s.tool("fake:echo")])
 	}
 	piped(t, "", env, "secret", "rm", "TAVILY").want(t, exitOK)
-	s.await("the servers go on", func(h app.Health) bool {
+	s.await("the servers go on", func(h gateway.Health) bool {
 		return strings.Contains(s.stderr.String(), fix) && h.Upstreams["fake"].State == "ready"
 	})
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/observe"
@@ -203,7 +203,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	if err != nil {
 		return err
 	}
-	file, err := app.OpenSnapshot(snapshot, c)
+	file, err := gateway.OpenSnapshot(snapshot, c)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 		kept.Close()
 		return err
 	}
-	e, err := app.New(ctx, c, app.Options{
+	g, err := gateway.New(ctx, c, gateway.Options{
 		Audit: records, Store: kept, Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Events: events, File: file,
 		OperatorKey: identity.Secret(key),
 		Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
@@ -249,17 +249,17 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), end.left())
 		defer cancel()
-		e.Close(closing)
+		g.Close(closing)
 	}()
 	watching, stopWatching := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer func() { stopWatching(); background.Wait() }()
 	var servers *roster
 	if lines != nil {
-		servers = newRoster(lines, e.Health, logger.Clean, time.Now)
+		servers = newRoster(lines, g.Health, logger.Clean, time.Now)
 		background.Go(func() { servers.run(watching) })
 	}
-	if err := e.Ready(ctx); err != nil {
+	if err := g.Ready(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // a signal came during the start
 		}
@@ -272,24 +272,24 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 		if link, _ := kept.Node().Listener(); link != nil {
 			_ = link.Close() // a gateway at standard input has no session of other nodes
 		}
-		f = newStdioFace(e, c, a, logger, r.profile)
+		f = newStdioFace(g, c, a, logger, r.profile)
 	} else {
 		var operated api.Machine
 		if path != "" {
-			operated = machineOf(a, e, listener.Local()+"/mcp", path, opts)
+			operated = machineOf(a, g, listener.Local()+"/mcp", path, opts)
 		}
-		server := web.New(e, c, listener, operated, logger.Logger)
+		server := web.New(g, c, listener, operated, logger.Logger)
 		if f, token = server, server.Token(); idle > 0 {
 			unused = server.Idle(idle)
 		}
 	}
 	f.Start()
 	if path != "" {
-		background.Go(func() { e.Follow(watching, opts, f, logger) })
+		background.Go(func() { g.Follow(watching, opts, f, logger) })
 	}
 	background.Go(func() { keepMemory(a.lookupEnv, watching) })
 	if !stdio {
-		defer announceGateway(a, path, listener, e.Instance, token, logger.Logger)()
+		defer announceGateway(a, path, listener, g.Instance, token, logger.Logger)()
 		end.tell = tellManager(a, logger.Logger)
 		headline := "weir is running, " + counted(len(c.Enabled()), "server") + " behind it"
 		if servers != nil && a.stdout.screen() {
@@ -308,13 +308,13 @@ func runServe(a *process, ctx context.Context, r serveRequest) error {
 	// The next signal counts from here on: a person who reads the line of the log may send it at once.
 	hurry, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	logger.Info(logStopping, "upstreams", len(e.Upstreams()))
-	return end.drain(hurry, f, drainTime(e.Config(), !stdio))
+	logger.Info(logStopping, "upstreams", len(g.Upstreams()))
+	return end.drain(hurry, f, drainTime(g.Config(), !stdio))
 }
 
 // machineOf returns the operations by which operators change the machine of a running gateway.
-func machineOf(a *process, e *app.Engine, url, path string, opts config.Options) api.Machine {
-	return machine.New(e, machine.Options{
+func machineOf(a *process, g *gateway.Gateway, url, path string, opts config.Options) api.Machine {
+	return machine.New(g, machine.Options{
 		Open: func() (*setup.Machine, error) { return a.machine(path) },
 		Examine: func(ctx context.Context, only string) (doctor.Setup, error) {
 			d := &examination{a: a, setup: doctor.Setup{Only: only}}
@@ -386,7 +386,7 @@ func (e *shutdownTimer) drain(hurry context.Context, f face, patience time.Durat
 
 // A face serves a gateway to clients, over HTTP or standard input and output.
 type face interface {
-	app.Face
+	gateway.Face
 	Start()
 	// Done is closed when the face has stopped by itself.
 	Done() <-chan struct{}

@@ -20,7 +20,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/part"
 )
 
@@ -105,7 +105,7 @@ func TestTermPastDeadline(t *testing.T) {
 			code, text, err := post(t.Context(), httpClient(t), s.url, "tool_execute", body)
 			answer <- fmt.Sprint(code, text, err)
 		}()
-		s.await("the call runs", func(h app.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
+		s.await("the call runs", func(h gateway.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
 		took, code := s.end(syscall.SIGTERM)
 		if code != 0 || took < 4*time.Second || took > slowly(5*time.Second) {
 			t.Errorf("exit code %d after %v, want 0 after 4.5 to 5 s", code, took)
@@ -153,7 +153,7 @@ func TestSecondSignal(t *testing.T) {
 		body := modernCall(7, "tool_execute", map[string]any{"tool_id": sleep, "args": map[string]int{"sleep_ms": 60_000}})
 		_, _, _ = post(t.Context(), httpClient(t), s.url, "tool_execute", body) // answered or cut off, either will do
 	}()
-	s.await("the call runs", func(h app.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
+	s.await("the call runs", func(h gateway.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -281,8 +281,8 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	const head = "mcpServers:\n  stays: {command: %FAKE%}\n"
 	s := serve(t, head+"  changes: {command: %FAKE%}\n  goes: {command: %FAKE%}\n")
-	ready := func(names ...string) func(app.Health) bool {
-		return func(h app.Health) bool {
+	ready := func(names ...string) func(gateway.Health) bool {
+		return func(h gateway.Health) bool {
 			for _, name := range names {
 				if u := h.Upstreams[name]; u.State != "ready" || u.Tools == 0 {
 					return false
@@ -299,7 +299,7 @@ func TestReload(t *testing.T) {
 	}
 	before := s.await("all are ready", ready("stays", "changes", "goes"))
 	write(head + "  changes: {command: %FAKE%, args: [-tools, \"5\"]}\n  comes: {command: %FAKE%}\n")
-	after := s.await("the change is applied", func(h app.Health) bool {
+	after := s.await("the change is applied", func(h gateway.Health) bool {
 		return ready("stays", "changes", "comes")(h) && h.Upstreams["changes"].Tools == before.Upstreams["changes"].Tools+5
 	})
 	if before.Upstreams["stays"].Pid != after.Upstreams["stays"].Pid || after.Upstreams["stays"].Restarts != 0 {
@@ -329,7 +329,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	code, body := get(t, s.base+"/healthz", "Authorization", "Bearer sesame")
-	if h := decode[app.Health](t, body); code != http.StatusOK || h.Mode != "proxy" {
+	if h := decode[gateway.Health](t, body); code != http.StatusOK || h.Mode != "proxy" {
 		t.Errorf("health with a token: %d %s", code, body)
 	}
 	weir(t, "WEIR_TOKEN=sesame", "search", "echo", "--url", s.url).want(t, exitOK, "stays:echo")
@@ -402,7 +402,7 @@ func TestAccess(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "mode: gateway\n"+oneFake)
-	s.await("ready", func(h app.Health) bool { return h.Upstreams["fake"].State == "ready" })
+	s.await("ready", func(h gateway.Health) bool { return h.Upstreams["fake"].State == "ready" })
 	code, page := get(t, s.base+"/", "Accept", "text/html,*/*")
 	for _, text := range []string{s.url, "claude mcp add", ".vscode/mcp.json", "mcpServers", "&#34;attach&#34;", ">fake<", "/mcps/NAME/mcp", "ready", s.config, "<main>"} {
 		if code != http.StatusOK || !strings.Contains(page, text) {
@@ -416,7 +416,7 @@ func TestPage(t *testing.T) {
 		t.Error("the page needs another server")
 	}
 	proxy := serve(t, oneFake, "--mode", "proxy")
-	proxy.await("ready", func(h app.Health) bool { return h.Upstreams["fake"].State == "ready" })
+	proxy.await("ready", func(h gateway.Health) bool { return h.Upstreams["fake"].State == "ready" })
 	_, other := get(t, proxy.base+"/", "Accept", "text/html,*/*")
 	const three = "A client sees three instead"
 	if !strings.Contains(page, three) || strings.Contains(other, three) || !strings.Contains(other, "tool_hydrate") {
@@ -432,7 +432,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("an unknown upstream: %d %s", code, body)
 	}
 	h := s.health()
-	if h.Status != app.StatusOK || h.Name != part.ServerName || h.Version == "" || h.Uptime <= 0 || h.Config != s.config {
+	if h.Status != gateway.StatusOK || h.Name != part.ServerName || h.Version == "" || h.Uptime <= 0 || h.Config != s.config {
 		t.Errorf("health: %+v", h)
 	}
 }
@@ -474,8 +474,8 @@ func TestDisconnect(t *testing.T) {
 		body := modernCall(7, "tool_execute", map[string]any{"tool_id": sleep, "args": map[string]int{"sleep_ms": 60_000}})
 		_, _, _ = post(ctx, httpClient(t), s.url, "tool_execute", body) // it is given up
 	}()
-	s.await("the call runs", func(h app.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
+	s.await("the call runs", func(h gateway.Health) bool { return h.Upstreams["fake"].InFlight == 1 })
 	cancel()
 	<-over
-	s.await("the call has ended", func(h app.Health) bool { return h.Upstreams["fake"].InFlight == 0 })
+	s.await("the call has ended", func(h gateway.Health) bool { return h.Upstreams["fake"].InFlight == 0 })
 }

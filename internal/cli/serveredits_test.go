@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
@@ -53,7 +53,7 @@ func TestServersAreEditedOverTheAPI(t *testing.T) {
 	t.Parallel()
 	const whole = "# mine\nmcpServers:\n  files: {command: %FAKE%} # stays\n"
 	s := serve(t, whole)
-	s.await("files", func(h app.Health) bool { return h.Upstreams["files"].Tools > 0 })
+	s.await("files", func(h gateway.Health) bool { return h.Upstreams["files"].Tools > 0 })
 	edited := func(method, path, tag, body string) (e api.Edited) {
 		t.Helper()
 		status, answer := s.operate(method, path, tag, body)
@@ -286,7 +286,7 @@ func TestDoctorOverTheAPI(t *testing.T) {
 	const hostile = "<script>alert(1)</script>"
 	h := newHome(t)
 	s, key := serveHome(t, h, `{"mcpServers":{"good":{"command":"%FAKE%"},"bad":{"command":"sh","args":["-c","echo '`+hostile+`' >&2; exit 7"]}}}`)
-	s.await("bad", func(h app.Health) bool { return h.Upstreams["bad"].Error != "" && h.Upstreams["good"].Tools > 0 })
+	s.await("bad", func(h gateway.Health) bool { return h.Upstreams["bad"].Error != "" && h.Upstreams["good"].Tools > 0 })
 	look := func(query string) []api.Finding {
 		t.Helper()
 		status, answer := s.operateAs(key, "GET", "doctor"+query, "", "")

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 const oneFake = `
@@ -29,7 +29,7 @@ func TestShell(t *testing.T) {
 	run := func(args ...string) finished { t.Helper(); return weir(t, append(args, at...)...) }
 
 	run("ls").want(t, exitOK, "NAME", "fake", "ready", "stdio", "fakemcp 1")
-	list := decode[[]app.UpstreamHealth](t, run("ls", "--json").want(t, exitOK).stdout)
+	list := decode[[]gateway.UpstreamHealth](t, run("ls", "--json").want(t, exitOK).stdout)
 	if len(list) != 1 || list[0].Name != "fake" || list[0].State != "ready" || list[0].Tools == 0 {
 		t.Errorf("ls --json: %+v", list)
 	}
@@ -245,7 +245,7 @@ mcpServers:
   broken: {command: %FAKE%, args: [-broken]}
   many: {command: %FAKE%, args: [-bare, -tools, "3000", -pages, "30"]}
 `)
-	s.await("the good ones are ready, the dead ones failed", func(h app.Health) bool {
+	s.await("the good ones are ready, the dead ones failed", func(h gateway.Health) bool {
 		return h.Upstreams["good"].State == "ready" && h.Upstreams["junk"].State == "ready" && h.Upstreams["broken"].State == "ready" &&
 			h.Upstreams["many"].Tools == 3000 && h.Upstreams["dead"].Error != "" && h.Upstreams["missing"].Error != ""
 	})
@@ -264,8 +264,8 @@ mcpServers:
 	}
 	weir(t, "call", echo, "--arg", "text=works", "--url", s.url).want(t, exitOK, "works")
 	weir(t, "ls", "--url", s.url).want(t, exitOK, "failed", "/nonexistent/program")
-	if h := s.health(); h.Status != app.StatusDegraded {
-		t.Errorf("status %q, want %q", h.Status, app.StatusDegraded)
+	if h := s.health(); h.Status != gateway.StatusDegraded {
+		t.Errorf("status %q, want %q", h.Status, gateway.StatusDegraded)
 	}
 
 	// Killed in mid-call: said at once, and the next call works.

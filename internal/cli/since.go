@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/store"
 )
@@ -56,7 +56,7 @@ func lookFile(lookupEnv func(string) (string, bool), gateway string) (string, er
 }
 
 // printRecent prints the changes since a time.
-func printRecent(stdout terminal, info *app.CatalogInfo, from time.Time) error {
+func printRecent(stdout terminal, info *gateway.CatalogInfo, from time.Time) error {
 	when := "since " + from.Local().Format("2006-01-02 15:04")
 	if from.Unix() == 1 {
 		when = "as far as the gateway remembers"

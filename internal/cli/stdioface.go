@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/observe"
 	"github.com/weir-mcp/weir/internal/policy"
 	"github.com/weir-mcp/weir/mcp"
@@ -21,19 +21,19 @@ import (
 //	            │ shutdown: end of input                  │ past the deadline: answered with an error
 //	            └────────────────▶ drains ◀───────────────┘
 type stdioFace struct {
-	engine *app.Engine
-	log    *observe.Log
-	front  *app.Front
-	calls  *interruptible
-	input  *stoppable
-	conn   *mcp.Conn
+	gateway *gateway.Gateway
+	log     *observe.Log
+	front   *gateway.Front
+	calls   *interruptible
+	input   *stoppable
+	conn    *mcp.Conn
 }
 
-func newStdioFace(e *app.Engine, c *config.Config, a *process, log *observe.Log, profile string) *stdioFace {
-	f := &stdioFace{engine: e, log: log, front: app.NewFront(e)}
-	e.Data.Plane.StandAlone()
+func newStdioFace(g *gateway.Gateway, c *config.Config, a *process, log *observe.Log, profile string) *stdioFace {
+	f := &stdioFace{gateway: g, log: log, front: gateway.NewFront(g)}
+	g.Data.Plane.StandAlone()
 	f.Apply(nil, c)
-	within := policy.WithinProfile(e.Config, f.front)
+	within := policy.WithinProfile(g.Config, f.front)
 	f.calls = newInterruptible(mcp.HandlerFunc(func(ctx context.Context, r *mcp.Request) (json.RawMessage, error) {
 		if profile != "" {
 			ctx = policy.AtProfile(ctx, profile)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/net/guard"
@@ -196,7 +196,7 @@ func identityAs(c *config.Config, as string) (*identity.Identity, error) {
 
 // probeGateway returns the health of the weir at an MCP URL. It returns nil if none answers or if
 // it refuses the token.
-func probeGateway(ctx context.Context, mcpURL, token string) *app.Health {
+func probeGateway(ctx context.Context, mcpURL, token string) *gateway.Health {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	h, err := fetchHealth(ctx, mcpURL, token)
@@ -207,13 +207,13 @@ func probeGateway(ctx context.Context, mcpURL, token string) *app.Health {
 }
 
 // fetchHealth reads /healthz of the gateway with an MCP URL.
-func fetchHealth(ctx context.Context, mcpURL, token string) (*app.Health, error) {
+func fetchHealth(ctx context.Context, mcpURL, token string) (*gateway.Health, error) {
 	return fetchHealthOf(ctx, mcpURL, token, "")
 }
 
 // fetchHealthOf reads /healthz of a node of the cluster of the gateway with an MCP URL.
-func fetchHealthOf(ctx context.Context, mcpURL, token, node string) (*app.Health, error) {
-	h := &app.Health{}
+func fetchHealthOf(ctx context.Context, mcpURL, token, node string) (*gateway.Health, error) {
+	h := &gateway.Health{}
 	if err := fetchBeside(ctx, mcpURL, token, atNode("healthz", node), h); err != nil {
 		return nil, err
 	}
@@ -325,9 +325,9 @@ func dialGateway(a *process, ctx context.Context, t target, mcpURL string) (*cli
 	return &client{
 		peer:   conn,
 		where:  shown,
-		health: func(ctx context.Context) (*app.Health, error) { return fetchHealthOf(ctx, mcpURL, token, t.node) },
-		catalog: func(ctx context.Context, since time.Time) (*app.CatalogInfo, error) {
-			info, path := &app.CatalogInfo{}, "catalog"
+		health: func(ctx context.Context) (*gateway.Health, error) { return fetchHealthOf(ctx, mcpURL, token, t.node) },
+		catalog: func(ctx context.Context, since time.Time) (*gateway.CatalogInfo, error) {
+			info, path := &gateway.CatalogInfo{}, "catalog"
 			if !since.IsZero() {
 				path += "?since=" + url.QueryEscape(since.UTC().Format(time.RFC3339Nano))
 			}
@@ -370,7 +370,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	if err != nil {
 		return nil, err
 	}
-	e, err := app.New(ctx, c, app.Options{
+	g, err := gateway.New(ctx, c, gateway.Options{
 		Audit: records, Version: a.version, Logger: logger.Logger, Environ: a.environ(), Lineage: lineage, RedactResults: a.redact, Shell: true, Credentials: openCredentials(a, c), Tokens: logger.Tokens(),
 	})
 	if err != nil {
@@ -378,15 +378,15 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	}
 	stop := a.spin(fmt.Sprintf("starting %d servers of %s", len(c.Enabled()), path))
 	defer stop()
-	if err := e.Settled(ctx); err != nil {
-		closeEngine(e)
+	if err := g.Settled(ctx); err != nil {
+		closeGateway(g)
 		return nil, err
 	}
-	front, shell := app.NewFront(e), *c
+	front, shell := gateway.NewFront(g), *c
 	shell.Mode = config.ModeGateway // the commands call its tools
 	front.Apply(&shell)
 	here, there := mcp.Pipe()
-	within, principal := policy.WithinProfile(e.Config, front), guard.Principal(ctx)
+	within, principal := policy.WithinProfile(g.Config, front), guard.Principal(ctx)
 	if by != nil {
 		principal = by.Principal
 	}
@@ -401,7 +401,7 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 	closeAll := func() {
 		_ = conn.Close()
 		_ = server.Close()
-		closeEngine(e)
+		closeGateway(g)
 	}
 	if _, err := mcp.Handshake(ctx, conn, part.Identity(a.version), t.capabilities(), ""); err != nil {
 		closeAll()
@@ -411,13 +411,13 @@ func openOwn(a *process, ctx context.Context, t target, from *foundConfig) (*cli
 		peer:   conn,
 		where:  path,
 		own:    true,
-		health: func(ctx context.Context) (*app.Health, error) { return e.Views.Health(ctx), nil },
-		catalog: func(ctx context.Context, since time.Time) (*app.CatalogInfo, error) {
-			return e.Views.Catalog(ctx, since), nil
+		health: func(ctx context.Context) (*gateway.Health, error) { return g.Views.Health(ctx), nil },
+		catalog: func(ctx context.Context, since time.Time) (*gateway.CatalogInfo, error) {
+			return g.Views.Catalog(ctx, since), nil
 		},
-		tools: func(ctx context.Context, q tools.Query) (tools.List, error) { return e.Views.Tools(ctx, q), nil },
+		tools: func(ctx context.Context, q tools.Query) (tools.List, error) { return g.Views.Tools(ctx, q), nil },
 
-		definitions: ownDefinitions{e.Definitions},
+		definitions: ownDefinitions{g.Definitions},
 		person:      t.person,
 		close:       closeAll,
 	}, nil
@@ -432,9 +432,9 @@ func ownLog(l config.Log) config.Log {
 	return l
 }
 
-// closeEngine stops the gateway of a command.
-func closeEngine(e *app.Engine) {
+// closeGateway stops the gateway of a command.
+func closeGateway(g *gateway.Gateway) {
 	ctx, cancel := context.WithTimeout(context.Background(), part.CloseTimeout)
 	defer cancel()
-	e.Close(ctx)
+	g.Close(ctx)
 }

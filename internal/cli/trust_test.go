@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // clone is a folder with a configuration whose server leaves a trace when it runs.
@@ -116,7 +116,7 @@ func TestChangeWaitsForAgreement(t *testing.T) {
 	path := writeConfig(t, "weir.yaml", "mcpServers: {one: {command: '%FAKE%'}}\n")
 	weir(t, env, "trust", "--yes", path).want(t, exitOK)
 	s := startWith(t, []string{env}, path, "serve", "--listen", "127.0.0.1:0")
-	s.await("one is listed", func(h app.Health) bool { return h.Upstreams["one"].Tools > 0 })
+	s.await("one is listed", func(h gateway.Health) bool { return h.Upstreams["one"].Tools > 0 })
 	next, err := os.ReadFile(writeConfig(t, "weir.yaml", "mcpServers: {one: {command: '%FAKE%'}, two: {command: '%FAKE%'}}\n"))
 	if err == nil {
 		err = os.WriteFile(path, next, 0o600)
@@ -133,5 +133,5 @@ func TestChangeWaitsForAgreement(t *testing.T) {
 		t.Fatal("the change was applied")
 	}
 	weir(t, env, "trust", "--yes", path).want(t, exitOK)
-	s.await("two is listed", func(h app.Health) bool { return h.Upstreams["two"].Tools > 0 })
+	s.await("two is listed", func(h gateway.Health) bool { return h.Upstreams["two"].Tools > 0 })
 }

@@ -14,7 +14,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/lockfile"
 )
 
@@ -181,7 +181,7 @@ func TestTrustRefuse(t *testing.T) {
 	files := newRugPuller(t, "files")
 	files.offer("read_file", "Reads a file.", true)
 	s := serve(t, "mcpServers: {files: {url: "+files.url+", trust: refuse}, a: {command: %FAKE%}}\n")
-	s.await("a", func(h app.Health) bool { return h.Upstreams["a"].Tools > 0 })
+	s.await("a", func(h gateway.Health) bool { return h.Upstreams["a"].Tools > 0 })
 	differ(t, s, 0)
 	lock := filepath.Join(filepath.Dir(s.config), lockfile.Name)
 	old, err := os.ReadFile(lock)
@@ -191,8 +191,8 @@ func TestTrustRefuse(t *testing.T) {
 	direct := sdkSession(t, strings.TrimSuffix(s.url, "/mcp")+"/mcps/files/mcp")
 	files.offer("delete_file", "Deletes a file.", false)
 	differ(t, s, 1)
-	h := s.await("files", func(h app.Health) bool { return h.Upstreams["files"].State == lockfile.StateRefused })
-	if !strings.Contains(h.Upstreams["files"].Note, "weir trust diff files") || h.Status != app.StatusDegraded {
+	h := s.await("files", func(h gateway.Health) bool { return h.Upstreams["files"].State == lockfile.StateRefused })
+	if !strings.Contains(h.Upstreams["files"].Note, "weir trust diff files") || h.Status != gateway.StatusDegraded {
 		t.Errorf("%+v", h)
 	}
 	if _, err := direct.ListTools(t.Context(), nil); err == nil {
@@ -207,11 +207,11 @@ func TestTrustRefuse(t *testing.T) {
 	if len(decode[[]lockfile.Difference](t, now.stdout)) != 1 {
 		t.Errorf("accepted: %s", now.stdout)
 	}
-	s.await("files", func(h app.Health) bool { return h.Upstreams["files"].State == "ready" })
+	s.await("files", func(h gateway.Health) bool { return h.Upstreams["files"].State == "ready" })
 	if err := os.WriteFile(lock, old, 0o644); err != nil { // a branch is checked out
 		t.Fatal(err)
 	}
-	s.await("files", func(h app.Health) bool { return h.Upstreams["files"].State == lockfile.StateRefused })
+	s.await("files", func(h gateway.Health) bool { return h.Upstreams["files"].State == lockfile.StateRefused })
 }
 
 // TestTrustOwn: without a running gateway the commands start the servers themselves.

@@ -197,7 +197,7 @@ var asksLasts = map[string]string{
 	"internal/web.Server.mountAPI":                    "a text: the API tells operators whether there are other nodes",
 	"internal/web.Server.atNode":                      "a text: the error for a node where there are no others",
 	"internal/store/nodestore.Store.Sessions":         "ids of sessions that end with the process need no seal, and have none",
-	"internal/app.restore":                            "quotas that nothing outlasts are counted in place: documents cost a tenth of a call (BenchmarkKept)",
+	"internal/gateway.restore":                        "quotas that nothing outlasts are counted in place: documents cost a tenth of a call (BenchmarkKept)",
 	"internal/upstream/placement.Programs.ForManager": "sessions of the only node have a program each; those of several nodes share one for each principal",
 	"internal/store/nodestore.Store.Figures":          "a text: /metrics has figures of a cluster only in one",
 }

@@ -56,7 +56,7 @@ var places = []place{
 	{"internal/demo", faces, nil, "example MCP servers for the quickstart, as their authors would write them, with s2sp where they return or take tables"},
 
 	// assembly: a gateway put together, and a machine set up
-	{"internal/app", assembly, nil, "puts a gateway together; knows no flags, no terminal and no exit codes"},
+	{"internal/gateway", assembly, nil, "puts a gateway together; knows no flags, no terminal and no exit codes"},
 	{"internal/setup", assembly, []string{"internal/setup/bundle", "internal/setup/clients", "internal/setup/journal"}, "plans changes of weir.yaml and of clients' files; commands and the console show them, and it asks no person"},
 	{"internal/setup/clients", assembly, nil, "the MCP clients of a machine and their files; asks no person and writes no file"},
 	{"internal/setup/journal", assembly, nil, "writes files of other programs and takes that back; knows formats by splice, and no clients"},

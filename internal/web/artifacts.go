@@ -27,7 +27,7 @@ func (f *Server) serveArtifact(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	handle := strings.TrimPrefix(r.URL.Path, ArtifactPath)
-	content, err := f.engine.Data.Kept.Open(r.Context(), guard.Principal(r.Context()), handle)
+	content, err := f.gateway.Data.Kept.Open(r.Context(), guard.Principal(r.Context()), handle)
 	var unknown *artifact.Error
 	switch {
 	case errors.As(err, &unknown):

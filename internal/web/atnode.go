@@ -46,11 +46,11 @@ func (f *Server) atNode(serve http.HandlerFunc) http.Handler {
 			serve(w, r)
 			return
 		}
-		if f.engine.Store.Lasts() != store.Cluster {
+		if f.gateway.Store.Lasts() != store.Cluster {
 			refuse(w, api.ErrOneNode)
 			return
 		}
-		all := nodes{f.cluster, f.engine}
+		all := nodes{f.cluster, f.gateway}
 		n, err := api.NodeNamed(all.Status().Nodes, query.Get("node"))
 		switch {
 		case err != nil:
@@ -73,6 +73,6 @@ func refuse(w http.ResponseWriter, err error) {
 
 // usage implements api.Options.Usage.
 func (s *viewed) usage(ctx context.Context, own bool) api.UsageOfNodes {
-	stats := s.engine.Usage.OfNodes(ctx, own)
-	return api.UsageOfNodes{Usage: usageOf(&stats.Stats, !s.engine.Views.SeesAll(ctx)), Nodes: stats.Nodes, Silent: stats.Silent}
+	stats := s.gateway.Usage.OfNodes(ctx, own)
+	return api.UsageOfNodes{Usage: usageOf(&stats.Stats, !s.gateway.Views.SeesAll(ctx)), Nodes: stats.Nodes, Silent: stats.Silent}
 }

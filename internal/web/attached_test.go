@@ -100,8 +100,8 @@ func TestAttachedTokenExpires(t *testing.T) {
 // inMemory serves a gateway in memory, in the bubble of the caller.
 func inMemory(t *testing.T, text string) (network *memnet.Listener, end func()) {
 	t.Helper()
-	engine, c := engineOf(t, text)
-	handler := web.NewHandler(engine, c, "http://127.0.0.1", api.Machine{}, slog.New(slog.DiscardHandler))
+	g, c := gatewayOf(t, text)
+	handler := web.NewHandler(g, c, "http://127.0.0.1", api.Machine{}, slog.New(slog.DiscardHandler))
 	network = memnet.New()
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	ended := make(chan struct{})
@@ -112,7 +112,7 @@ func inMemory(t *testing.T, text string) (network *memnet.Listener, end func()) 
 		_ = handler.Shutdown(ctx)
 		_ = server.Close()
 		<-ended
-		engine.Close(ctx)
+		g.Close(ctx)
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/weir-mcp/weir/internal/access"
 	"github.com/weir-mcp/weir/internal/access/authserver"
 	"github.com/weir-mcp/weir/internal/access/callers"
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/net/address"
 	"github.com/weir-mcp/weir/internal/net/guard"
@@ -26,13 +26,13 @@ type known struct {
 	server *authserver.Server
 }
 
-func newKnown(f *Server, e *app.Engine, shared bool) known {
-	proofs := callers.Proofs(e.Store, shared)
+func newKnown(f *Server, g *gateway.Gateway, shared bool) known {
+	proofs := callers.Proofs(g.Store, shared)
 	return known{access.New(access.Options{Logger: f.log, Proofs: proofs}), authserver.New(authserver.Options{
-		Docs: cluster.Docs(f.cluster), Key: e.Store.Key(), Logger: f.log, Proofs: proofs, Tell: told(e), Refused: e.Auditor.Refused,
+		Docs: cluster.Docs(f.cluster), Key: g.Store.Key(), Logger: f.log, Proofs: proofs, Tell: told(g), Refused: g.Auditor.Refused,
 		Ended: func() { f.streams.Recheck() },
 		Reserve: func(n int64) (func(), error) {
-			room := e.Data.Memory.Hold("", "authorization server")
+			room := g.Data.Memory.Hold("", "authorization server")
 			err := room.Take(n)
 			return room.Release, err
 		},
@@ -40,13 +40,13 @@ func newKnown(f *Server, e *app.Engine, shared bool) known {
 }
 
 // told returns what tells the audit log of the authorization server.
-func told(e *app.Engine) func(ctx context.Context, d authserver.Deed, detail string) {
+func told(g *gateway.Gateway) func(ctx context.Context, d authserver.Deed, detail string) {
 	return func(ctx context.Context, d authserver.Deed, detail string) {
 		kind := audit.Credential
 		if d == authserver.SignedIn {
 			kind = audit.SignIn
 		}
-		e.Auditor.Operated(ctx, kind, string(d), "", "", detail)
+		g.Auditor.Operated(ctx, kind, string(d), "", "", detail)
 	}
 }
 

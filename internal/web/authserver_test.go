@@ -48,7 +48,7 @@ public_url: %s
 auth: {accounts: [{name: ann, password: %q, groups: [sre]}], server: {people: accounts%s}, roles: {operator: {groups: [sre]}}}
 mcpServers: {up: {url: %q}}
 `+strings.Join(config, "\n"), front.URL, password.Hash(annsPassword), more, upstream.URL+"/mcp")
-	engine, c := engineOf(t, text)
+	engine, c := gatewayOf(t, text)
 	if err := engine.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // guardOptions returns the request checks of a configuration, with authentication if auth has any.
 func (f *Server) guardOptions(c *config.Config, auth *config.Auth) guard.Options {
 	o := callers.Guard(c, f.log)
-	o.Refused, o.Streams = f.engine.Auditor.Refused, &f.streams
+	o.Refused, o.Streams = f.gateway.Auditor.Refused, &f.streams
 	if auth.Required() {
 		o.Authenticate = f.authenticate
 	}
@@ -45,7 +45,7 @@ func admits(g *guard.Guard, auth config.Auth) func(r *http.Request) (*identity.I
 func (f *Server) authenticate(r *http.Request, bearer string) (*identity.Identity, error) {
 	id, err := f.callers.Authenticate(r, bearer)
 	if err == nil {
-		f.engine.SignIns.Note(id)
+		f.gateway.SignIns.Note(id)
 	}
 	return id, err
 }

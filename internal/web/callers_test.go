@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit/trail"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/testkit/fakeidp"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
@@ -30,9 +30,9 @@ type protected struct {
 	base string
 	idp  *fakeidp.Provider
 
-	engine *app.Engine
-	server *web.Server
-	text   string // of the configuration
+	gateway *gateway.Gateway
+	server  *web.Server
+	text    string // of the configuration
 }
 
 // staticToken is the token of the principal static, longToken that of long, and operatorToken that of
@@ -44,8 +44,8 @@ const (
 
 var longToken = strings.Repeat("0123456789abcdef", 88)
 
-// engineOf returns an Engine of a configuration, and the configuration.
-func engineOf(t testing.TB, text string) (*app.Engine, *config.Config) {
+// gatewayOf returns a Gateway of a configuration, and the configuration.
+func gatewayOf(t testing.TB, text string) (*gateway.Gateway, *config.Config) {
 	t.Helper()
 	c, _, err := config.Parse("weir.yaml", []byte(text), config.Options{})
 	if err != nil {
@@ -56,11 +56,11 @@ func engineOf(t testing.TB, text string) (*app.Engine, *config.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := app.New(t.Context(), c, app.Options{Version: "test", Logger: log, Audit: records})
+	g, err := gateway.New(t.Context(), c, gateway.Options{Version: "test", Logger: log, Audit: records})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine, c
+	return g, c
 }
 
 func startProtected(t testing.TB, more ...string) *protected {
@@ -89,20 +89,20 @@ public_url: %s
 auth: {issuers: {corp: {issuer: %q, scopes: [mcp]}}, roles: {operator: {groups: [sre]}, auditor: {groups: [audit]}}, login: {issuer: corp, client_id: weir-web}, tokens: [{name: static, sha256: %x}, {name: long, sha256: %x}, {name: ops, sha256: %x, operator: true}]}
 mcpServers: {%sup: {url: %q}}
 `+strings.Join(more, "\n"), front.URL, idp.Issuer(), sha256.Sum256([]byte(staticToken)), sha256.Sum256([]byte(longToken)), sha256.Sum256([]byte(operatorToken)), strings.ReplaceAll(servers, "{CORP}", idp.Issuer()), upstream.URL+"/mcp")
-	engine, c := engineOf(t, text)
-	if err := engine.Ready(t.Context()); err != nil {
+	g, c := gatewayOf(t, text)
+	if err := g.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server = web.NewHandler(engine, c, front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
+	server = web.NewHandler(g, c, front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		engine.Close(ctx)
+		g.Close(ctx)
 	})
-	return &protected{t, front.URL, idp, engine, server, text}
+	return &protected{t, front.URL, idp, g, server, text}
 }
 
 // token returns a fresh token of a user for a path.

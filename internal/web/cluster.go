@@ -13,10 +13,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/bridge"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/cluster/sessionid"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/link"
@@ -41,11 +41,11 @@ const (
 func apart(n *cluster.Node) (status string, leave bool) {
 	switch joined, _ := cluster.Joined(n); {
 	case !cluster.Worse(n):
-		return app.StatusDegraded, false
+		return gateway.StatusDegraded, false
 	case joined:
 		return statusApart, true
 	}
-	return app.StatusStarting, true
+	return gateway.StatusStarting, true
 }
 
 // endpoint is a streamable.Server. In a cluster, a request whose session lives at another node goes there.
@@ -234,12 +234,12 @@ func near(node *cluster.Node, log *slog.Logger, idOf func(r *http.Request) strin
 func (f *Server) Join(l net.Listener, config *tls.Config) {
 	f.link = f.cluster.Serve(l, config, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if office.PeerPath(r.URL.Path) {
-			f.engine.Offices.ServePeer(w, r)
+			f.gateway.Offices.ServePeer(w, r)
 			return
 		}
 		defer f.self.busy(r)()
 		id, _, _ := link.Caller(r.Context())
-		if f.engine.ServeNode(w, r, id) {
+		if f.gateway.ServeNode(w, r, id) {
 			return
 		}
 		(*f.routes.Load()).ServeHTTP(w, r.WithContext(guard.Vouch(r.Context(), id)))

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/catalog"
 	"github.com/weir-mcp/weir/internal/catalog/primitive"
 	"github.com/weir-mcp/weir/internal/config"
 	"github.com/weir-mcp/weir/internal/dataplane"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/limit/memory"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/office"
@@ -38,8 +38,8 @@ func mountConsole(mux *http.ServeMux, open *guard.Guard, c *config.Config) {
 
 // A viewed implements the interfaces of api.Look on a Server.
 type viewed struct {
-	engine *app.Engine
-	server *Server
+	gateway *gateway.Gateway
+	server  *Server
 }
 
 var (
@@ -50,16 +50,16 @@ var (
 
 // Overview implements api.Gateway.
 func (s *viewed) Overview(ctx context.Context) api.Overview {
-	h := s.engine.Health()
-	s.engine.Views.Hide(ctx, h)
-	n := s.engine.Views.Of(ctx).Catalog.Kinds()
-	stats := s.engine.Usage.Stats(ctx)
+	h := s.gateway.Health()
+	s.gateway.Views.Hide(ctx, h)
+	n := s.gateway.Views.Of(ctx).Catalog.Kinds()
+	stats := s.gateway.Usage.Stats(ctx)
 	out := api.Overview{
 		Name: h.Name, Version: h.Version, Status: h.Status, Mode: h.Mode, Uptime: h.Uptime,
 		Tools: n[primitive.KindTool], Resources: n[primitive.KindResource] + n[primitive.KindTemplate], Prompts: n[primitive.KindPrompt],
-		Usage: usageOf(&stats, !s.engine.Views.SeesAll(ctx)),
+		Usage: usageOf(&stats, !s.gateway.Views.SeesAll(ctx)),
 	}
-	seen := s.engine.Views.Of(ctx).Catalog
+	seen := s.gateway.Views.Of(ctx).Catalog
 	for _, u := range h.List() {
 		cards := 0
 		for _, e := range seen.Of(u.Name) {
@@ -85,19 +85,19 @@ func usageOf(s *usage.Stats, own bool) api.Usage {
 }
 
 // SeesAll implements api.Gateway.
-func (s *viewed) SeesAll(ctx context.Context) bool { return s.engine.Views.SeesAll(ctx) }
+func (s *viewed) SeesAll(ctx context.Context) bool { return s.gateway.Views.SeesAll(ctx) }
 
 // Offices implements api.Gateway. The members, which are of all principals, are for viewers who see all
 // callers. Others see the Computers of which something exists for them.
 func (s *viewed) Offices(ctx context.Context) *api.Offices {
-	o := s.engine.Offices
+	o := s.gateway.Offices
 	if o == nil {
 		return nil
 	}
 	out := &api.Offices{}
 	if h := o.Health(); h != nil {
 		out.Hub = true
-		if !s.engine.Views.SeesAll(ctx) {
+		if !s.gateway.Views.SeesAll(ctx) {
 			h = &office.Health{}
 		}
 		out.Connections = h.Connections
@@ -108,9 +108,9 @@ func (s *viewed) Offices(ctx context.Context) *api.Offices {
 			})
 		}
 	}
-	health := s.engine.Health()
+	health := s.gateway.Health()
 	known := maps.Clone(health.Upstreams)
-	s.engine.Views.Hide(ctx, health)
+	s.gateway.Views.Hide(ctx, health)
 	for _, f := range o.Fleets() {
 		out.Computers = append(out.Computers, computers(f, known, health.Upstreams)...)
 	}
@@ -126,7 +126,7 @@ type routes interface {
 
 // computers lists the Computers of a Fleet. A server of known that is not in seen is left out, and so is
 // a Computer that has no other ones.
-func computers(f routes, known, seen map[string]app.UpstreamHealth) []api.Computer {
+func computers(f routes, known, seen map[string]gateway.UpstreamHealth) []api.Computer {
 	byName, hidden := map[string]*api.Computer{}, map[string]bool{}
 	for _, name := range f.Names() { // sorted, so a Computer comes before its servers
 		target, whole, ok := f.Resolve(name)
@@ -170,24 +170,24 @@ func hostOf(name string, known map[string]*api.Computer) (host, server string, o
 // Search implements api.Catalog.
 func (s *viewed) Search(ctx context.Context, kind primitive.Kind, query string, n int) []catalog.Card {
 	// agents see the error; the console shows the findings
-	cards, _, _ := s.engine.Views.Of(ctx).Search(ctx, kind, query, n)
+	cards, _, _ := s.gateway.Views.Of(ctx).Search(ctx, kind, query, n)
 	return cards
 }
 
 // Children implements api.Catalog.
 func (s *viewed) Children(ctx context.Context, kind primitive.Kind, path string) ([]catalog.Card, error) {
-	return s.engine.Views.Of(ctx).Catalog.ChildrenOf(kind, path)
+	return s.gateway.Views.Of(ctx).Catalog.ChildrenOf(kind, path)
 }
 
 // Why implements api.Catalog.
 func (s *viewed) Why(ctx context.Context, query string, e *catalog.Entry) search.Explanation {
-	return s.engine.Views.Of(ctx).Why(ctx, query, e)
+	return s.gateway.Views.Of(ctx).Why(ctx, query, e)
 }
 
 // Setup implements api.Gateway.
 func (s *viewed) Setup(context.Context) api.Setup {
-	tokens := s.engine.Config().Auth.Required()
-	out := api.Setup{URL: s.server.publicURL(), Config: s.engine.Health().Config, Lock: s.engine.Definitions.Status().Path, Tokens: tokens, Snippets: []api.Snippet{}}
+	tokens := s.gateway.Config().Auth.Required()
+	out := api.Setup{URL: s.server.publicURL(), Config: s.gateway.Health().Config, Lock: s.gateway.Definitions.Status().Path, Tokens: tokens, Snippets: []api.Snippet{}}
 	for _, one := range snippets(out.URL, tokens) {
 		out.Snippets = append(out.Snippets, api.Snippet{Client: one.Name, Where: one.Where, Text: one.Text})
 	}
@@ -196,7 +196,7 @@ func (s *viewed) Setup(context.Context) api.Setup {
 
 // Entry implements api.Catalog.
 func (s *viewed) Entry(ctx context.Context, id string) (e *catalog.Entry, path string, ok bool) {
-	c := s.engine.Views.Of(ctx).Catalog
+	c := s.gateway.Views.Of(ctx).Catalog
 	if e, ok = c.Lookup(id); ok {
 		path, _ = c.Path(id)
 	}
@@ -205,7 +205,7 @@ func (s *viewed) Entry(ctx context.Context, id string) (e *catalog.Entry, path s
 
 // List implements api.Artifacts.
 func (s *viewed) List(principal string) []artifact.Held {
-	return s.engine.Data.Results.List(principal)
+	return s.gateway.Data.Results.List(principal)
 }
 
 // viewChars bounds one view; it leaves room for the notice.
@@ -213,35 +213,35 @@ const viewChars = 64_000
 
 // View implements api.Artifacts.
 func (s *viewed) View(ctx context.Context, principal, handle string, selector json.RawMessage) (api.Excerpt, error) {
-	lease, err := s.engine.Data.Results.Open(ctx, principal, handle)
+	lease, err := s.gateway.Data.Results.Open(ctx, principal, handle)
 	if err != nil {
 		return api.Excerpt{}, err
 	}
 	defer lease.Close()
 	ctx, scope := memory.WithScope(ctx)
 	defer scope.End()
-	scope.Count(s.engine.Data.Memory, "principal ", principal)
-	hold := s.engine.Data.Memory.Hold("principal ", principal)
+	scope.Count(s.gateway.Data.Memory, "principal ", principal)
+	hold := s.gateway.Data.Memory.Hold("principal ", principal)
 	defer hold.Release()
 	v, err := result.Select(ctx, lease, selector, s.viewOptions(&hold))
 	if err != nil {
 		return api.Excerpt{}, err
 	}
-	return api.Excerpt{Text: s.engine.Data.Kept.Shown(v.Text), Notice: v.Notice, Matched: v.Matched}, nil
+	return api.Excerpt{Text: s.gateway.Data.Kept.Shown(v.Text), Notice: v.Notice, Matched: v.Matched}, nil
 }
 
 // viewOptions bound a view whose bytes hold has.
 func (s *viewed) viewOptions(hold *memory.Hold) result.ViewOptions {
-	return result.ViewOptions{MaxChars: viewChars, Turns: s.engine.Turns, Room: result.Room(hold), Screen: definitions.ScreenOf(s.engine.Config())}
+	return result.ViewOptions{MaxChars: viewChars, Turns: s.gateway.Turns, Room: result.Room(hold), Screen: definitions.ScreenOf(s.gateway.Config())}
 }
 
 // Open implements api.Artifacts.
 func (s *viewed) Open(ctx context.Context, principal, handle string) (api.Kept, error) {
-	kept, err := s.engine.Data.Kept.Open(ctx, principal, handle)
+	kept, err := s.gateway.Data.Kept.Open(ctx, principal, handle)
 	if err != nil {
 		return nil, err // no Kept that is nil inside
 	}
-	pool := s.engine.Data.Memory
+	pool := s.gateway.Data.Memory
 	return &opened{kept, s, pool.Hold("principal ", principal), pool.Hold("principal ", principal)}, nil
 }
 

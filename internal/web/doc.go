@@ -1,5 +1,5 @@
-// Package web serves an app.Engine over HTTP. It routes paths, checks Host, Origin and tokens, and
-// adds the start page, the console and offers of the data plane. The Engine provides the content of
+// Package web serves a gateway.Gateway over HTTP. It routes paths, checks Host, Origin and tokens, and
+// adds the start page, the console and offers of the data plane. The Gateway provides the content of
 // responses.
 //
 //	Listen ─▶ Listener ─▶ Server ─▶ guard ─▶ mux ─▶ transports, router, hub, console, /healthz …

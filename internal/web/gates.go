@@ -40,7 +40,7 @@ func (f *Server) pages(g *guard.Guard) []gate {
 // one of the upstreams. The loop is looked for before the token, because weir would not have a token for
 // itself.
 func (f *Server) surfaces(g *guard.Guard, more ...gate) []gate {
-	return append(append([]gate{{"loop", f.engine.Agents.Loops.Pass}}, f.pages(g)...), more...)
+	return append(append([]gate{{"loop", f.gateway.Agents.Loops.Pass}}, f.pages(g)...), more...)
 }
 
 // agentGates returns the gates of /mcp behind a guard.
@@ -55,7 +55,7 @@ func (f *Server) wholly(g *guard.Guard) func(http.Handler) http.Handler {
 
 // unscoped refuses tokens that are limited to some agents on paths that reach all of them.
 func (f *Server) unscoped(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
-	if principal := guard.Principal(r.Context()); f.engine.Config().Auth.Scoped(principal) {
+	if principal := guard.Principal(r.Context()); f.gateway.Config().Auth.Scoped(principal) {
 		guard.Refuse(w, r, http.StatusForbidden, errScoped(principal, r.URL.Path))
 		return nil, false
 	}

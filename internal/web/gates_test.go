@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
@@ -37,12 +37,12 @@ func TestGatesOfAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := app.New(t.Context(), c, app.Options{Version: "test", Logger: slog.New(slog.DiscardHandler)})
+	g, err := gateway.New(t.Context(), c, gateway.Options{Version: "test", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close(context.WithoutCancel(t.Context()))
-	f := build(engine, c, nil, "http://127.0.0.1", api.Machine{}, slog.New(slog.DiscardHandler))
+	defer g.Close(context.WithoutCancel(t.Context()))
+	f := build(g, c, nil, "http://127.0.0.1", api.Machine{}, slog.New(slog.DiscardHandler))
 	var names []string
 	for _, g := range f.agentGates(guard.New(guard.Options{})) {
 		names = append(names, g.name)

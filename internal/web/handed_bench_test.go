@@ -60,21 +60,21 @@ func BenchmarkHandedOn(b *testing.B) {
 	}
 	bases := make([]string, len(variants))
 	for i, v := range variants {
-		engine, c := engineOf(b, fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}}\n",
+		g, c := gatewayOf(b, fmt.Sprintf("mode: gateway\nauth: {tokens: [{name: ann, sha256: %x}]}\nmcpServers: {up: {url: %q, required: true}}\n",
 			sha256.Sum256([]byte(staticToken)), upstream.URL+"/mcp")+strings.ReplaceAll(v.more, "DIR", fmt.Sprintf("%q", filepath.Join(b.TempDir(), "audit"))))
-		if err := engine.Ready(b.Context()); err != nil {
+		if err := g.Ready(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		var server *web.Server
 		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r) }))
-		server = web.NewHandler(engine, c, front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
+		server = web.NewHandler(g, c, front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()
 			if err := server.Shutdown(ctx); err != nil {
 				b.Error(err)
 			}
-			engine.Close(ctx)
+			g.Close(ctx)
 			front.Close()
 		}()
 		bases[i] = front.URL

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/audit"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/json/rawjson"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
 	"github.com/weir-mcp/weir/internal/web"
@@ -32,7 +32,7 @@ type recordedGateway struct {
 	t           *testing.T
 	front       *httptest.Server
 	dir         string
-	engine      *app.Engine
+	gateway     *gateway.Gateway
 	server      *web.Server
 	closed      bool
 	copied      *atomic.Int64 // messages that came to the server as the client sent them
@@ -73,12 +73,12 @@ func startRecorded(t *testing.T, form string, judged bool) *recordedGateway {
 	if judged {
 		text += "policy: {rules: [{action: deny, tool: no_such_tool}]}\n"
 	}
-	engine, c := engineOf(t, text)
-	if err := engine.Ready(t.Context()); err != nil {
+	inner, c := gatewayOf(t, text)
+	if err := inner.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	g.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.server.ServeHTTP(w, r) }))
-	g.engine, g.server = engine, web.NewHandler(engine, c, g.front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
+	g.gateway, g.server = inner, web.NewHandler(inner, c, g.front.URL, api.Machine{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(g.close)
 	return g
 }
@@ -94,7 +94,7 @@ func (g *recordedGateway) close() {
 	if err := g.server.Shutdown(ctx); err != nil {
 		g.t.Error(err)
 	}
-	g.engine.Close(ctx)
+	g.gateway.Close(ctx)
 	g.front.Close()
 }
 

@@ -52,7 +52,7 @@ func TestKeptReads(t *testing.T) {
 		}
 	}()
 	for {
-		kept, err := p.engine.Data.Kept.Open(t.Context(), "static", handle)
+		kept, err := p.gateway.Data.Kept.Open(t.Context(), "static", handle)
 		if err != nil {
 			break
 		}
@@ -77,12 +77,12 @@ func TestKeptReads(t *testing.T) {
 			t.Errorf("%s after the end of one: status %d, %.300s", path, resp.StatusCode, body)
 		}
 	}
-	one, err := p.engine.Data.Kept.Open(t.Context(), "static", handle)
+	one, err := p.gateway.Data.Kept.Open(t.Context(), "static", handle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	open = append(open, one)
-	if kept, err := p.engine.Data.Kept.Open(t.Context(), "static", handle); err == nil {
+	if kept, err := p.gateway.Data.Kept.Open(t.Context(), "static", handle); err == nil {
 		kept.Close()
 		t.Error("a read that is closed twice makes room for two")
 	}

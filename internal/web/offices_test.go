@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 )
 
 // desks are the routes of three Computers: desk with two servers, lab with one, and new with none.
@@ -22,8 +22,8 @@ func (desks) Resolve(name string) (target string, whole, ok bool) {
 // TestComputersSeen: a viewer sees the servers of which something exists for the viewer, and no
 // Computer whose servers are all hidden.
 func TestComputersSeen(t *testing.T) {
-	known := map[string]app.UpstreamHealth{"up-desk.excel": {}, "up-desk.word": {}, "up-lab.robot": {}}
-	seen := map[string]app.UpstreamHealth{"up-desk.word": {}}
+	known := map[string]gateway.UpstreamHealth{"up-desk.excel": {}, "up-desk.word": {}, "up-lab.robot": {}}
+	seen := map[string]gateway.UpstreamHealth{"up-desk.word": {}}
 	if got := fmt.Sprint(computers(desks{}, known, known)); got != "[{desk [{excel up-desk.excel  0} {word up-desk.word  0}]} {lab [{robot up-lab.robot  0}]} {new []}]" {
 		t.Errorf("all: %s", got)
 	}

@@ -36,11 +36,11 @@ func TestLockOfSingleCallers(t *testing.T) {
 	if strings.Contains(state, "differ") || strings.Contains(state, "diary") {
 		t.Errorf("the state tells of one caller's list: %s", state)
 	}
-	s := p.engine.Definitions.Status().Servers
+	s := p.gateway.Definitions.Status().Servers
 	if len(s) != 1 || len(s[0].Differences) != 4 { // two tools, a prompt and a template
 		t.Fatalf("%+v", s)
 	}
-	if _, err := p.engine.Definitions.Accept(t.Context(), lockfile.Acceptance{Server: "personal", Hash: s[0].Digest}); err != nil {
+	if _, err := p.gateway.Definitions.Accept(t.Context(), lockfile.Acceptance{Server: "personal", Hash: s[0].Digest}); err != nil {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"alice", "bobby", "alice"} {
@@ -59,7 +59,7 @@ func TestLockOfSingleCallers(t *testing.T) {
 		}
 	}
 	sameAsUnknown(t, p, direct)
-	if n := len(p.engine.Definitions.Status().Servers[0].Differences); n != 0 {
+	if n := len(p.gateway.Definitions.Status().Servers[0].Differences); n != 0 {
 		t.Errorf("%d differences", n)
 	}
 }

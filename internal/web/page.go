@@ -58,13 +58,13 @@ func (f *Server) servePage(w http.ResponseWriter, r *http.Request, tokens bool) 
 		return
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		httpserver.WriteJSON(w, http.StatusOK, map[string]string{"name": part.ServerName, "version": f.engine.Version, "mcp": f.publicURL(), "health": "/healthz"})
+		httpserver.WriteJSON(w, http.StatusOK, map[string]string{"name": part.ServerName, "version": f.gateway.Version, "mcp": f.publicURL(), "health": "/healthz"})
 		return
 	}
-	h := f.engine.Health()
+	h := f.gateway.Health()
 	nonce := rand.Text()
 	data := pageValues{
-		Nonce: nonce, Version: h.Version, URL: f.publicURL(), Mode: h.Mode, Tokens: tokens, Local: !tokens && onThisMachine(f.publicURL()), Console: f.engine.Config().Console.Enabled,
+		Nonce: nonce, Version: h.Version, URL: f.publicURL(), Mode: h.Mode, Tokens: tokens, Local: !tokens && onThisMachine(f.publicURL()), Console: f.gateway.Config().Console.Enabled,
 		Uptime: text.Since(time.Duration(h.Uptime * float64(time.Second))), Snippets: snippets(f.publicURL(), tokens),
 	}
 	if !tokens {
@@ -100,7 +100,7 @@ func shownIn(mode string) string {
 
 // publicURL returns the URL that clients use.
 func (f *Server) publicURL() string {
-	if public := f.engine.Config().PublicURL; public != "" {
+	if public := f.gateway.Config().PublicURL; public != "" {
 		return strings.TrimSuffix(strings.TrimSuffix(public, "/"), "/mcp") + "/mcp"
 	}
 	return f.base + "/mcp"

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/artifact"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/guard"
 	"github.com/weir-mcp/weir/internal/net/httpserver"
@@ -27,9 +27,9 @@ const OfferPath = "/s2sp/offer/"
 //	GET  /s2sp/health
 //	POST /s2sp/offer/{handle}   a resource_url for a handle of the caller's; behind the bearer token
 func (f *Server) mountPlane(mux *http.ServeMux, open, closed *guard.Guard) {
-	mux.Handle("/s2sp/", open.Wrap(nearRows(f.cluster, f.log, f.engine.Data.Plane.Handler())))
-	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.engine, w, r) })
-	mux.Handle(OfferPath, f.wholly(closed)(knownOffers(f.cluster, guard.Counted(f.engine.Data.Memory, "", offers))))
+	mux.Handle("/s2sp/", open.Wrap(nearRows(f.cluster, f.log, f.gateway.Data.Plane.Handler())))
+	offers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveOffer(f.gateway, w, r) })
+	mux.Handle(OfferPath, f.wholly(closed)(knownOffers(f.cluster, guard.Counted(f.gateway.Data.Memory, "", offers))))
 }
 
 // knownOffers refuses offers while the store has not acknowledged this node. The other nodes do not know it then, and
@@ -91,7 +91,7 @@ func nearRows(node *cluster.Node, log *slog.Logger, next http.Handler) http.Hand
 const rowsGone = "Unknown or expired resource: its node is gone; make the call again"
 
 // serveOffer creates a resource_url for one of the caller's artifacts.
-func serveOffer(e *app.Engine, w http.ResponseWriter, r *http.Request) {
+func serveOffer(g *gateway.Gateway, w http.ResponseWriter, r *http.Request) {
 	refuse := func(code int, message string) { httpserver.WriteJSON(w, code, map[string]string{"error": message}) }
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -99,7 +99,7 @@ func serveOffer(e *app.Engine, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	handle := strings.TrimPrefix(r.URL.Path, OfferPath)
-	url, expires, err := e.Data.Plane.Offer(r.Context(), guard.Principal(r.Context()), handle)
+	url, expires, err := g.Data.Plane.Offer(r.Context(), guard.Principal(r.Context()), handle)
 	var unknown *artifact.Error
 	switch {
 	case errors.Is(err, table.ErrNotTable):
@@ -109,7 +109,7 @@ func serveOffer(e *app.Engine, w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		refuse(http.StatusServiceUnavailable, err.Error())
 	default:
-		e.Auditor.Offered(r.Context(), handle, url)
+		g.Auditor.Offered(r.Context(), handle, url)
 		httpserver.WriteJSON(w, http.StatusOK, map[string]any{"resource_url": url, "expires": expires})
 	}
 }

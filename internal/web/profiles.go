@@ -138,7 +138,7 @@ func (f *Server) mountProfiles(mux *http.ServeMux, front, closed *guard.Guard, c
 			s.front.ServeHTTP(w, r)
 		}
 	}
-	loop := gate{"loop", f.engine.Agents.Loops.Pass}
+	loop := gate{"loop", f.gateway.Agents.Loops.Pass}
 	mux.Handle(profilePath, &gated{[]gate{loop, {"guard", front.Pass}}, f.profiles.serve(opens, attachable, f.router)})
 	overSSE := func(_ *endpoint, w http.ResponseWriter, r *http.Request) { f.sse.ServeHTTP(w, r) }
 	mux.Handle(ssePath, &gated{[]gate{loop, {"guard", closed.Pass}}, f.profiles.serve(opens, overSSE, http.NotFoundHandler())})

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/observe"
 )
 
@@ -182,7 +182,7 @@ func (p *protected) reload(text string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.engine.Reload(next, p.server, observe.NewLog(io.Discard, next))
+	p.gateway.Reload(next, p.server, observe.NewLog(io.Discard, next))
 }
 
 // TestCatalogNamesProfiles: /catalog names the profiles that the caller may open.
@@ -191,7 +191,7 @@ func TestCatalogNamesProfiles(t *testing.T) {
 	p.asks("/mcp", p.token("u1", ""))("tools/call", `{"name":"tool_browse","arguments":{"path":"/"}}`) // waits for the catalog
 	for groups, want := range map[string]string{"support": "support=1 open=", "dev": "open=", "sre": "support=1 open="} {
 		_, body := p.do("GET", "/catalog", p.token("u1", "", "groups", []string{groups}), "")
-		var info app.CatalogInfo
+		var info gateway.CatalogInfo
 		if err := json.Unmarshal([]byte(body), &info); err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/observe/telemetry"
 	"github.com/weir-mcp/weir/internal/store/nodestore"
 	"github.com/weir-mcp/weir/internal/web/api"
@@ -29,7 +29,7 @@ type self struct {
 
 // tell returns the current state of the node. Only one goroutine may call it.
 func (s *self) tell(f *Server) cluster.Self {
-	if c := f.engine.Config(); c != s.conf {
+	if c := f.gateway.Config(); c != s.conf {
 		s.conf, s.hash = c, config.CommonHash(c)
 	}
 	now, cpu := time.Now(), telemetry.CPU()
@@ -39,15 +39,15 @@ func (s *self) tell(f *Server) cluster.Self {
 	}
 	s.at, s.cpu = now, cpu
 	return cluster.Self{
-		Version: f.engine.Version, Config: s.hash,
-		Load: cluster.Load{Calls: int(s.calls.Load()), Sessions: f.engine.OpenSessions(), CPU: used},
+		Version: f.gateway.Version, Config: s.hash,
+		Load: cluster.Load{Calls: int(s.calls.Load()), Sessions: f.gateway.OpenSessions(), CPU: used},
 	}
 }
 
 // nodes implements api.Cluster.
 type nodes struct {
-	of     *cluster.Node
-	engine *app.Engine
+	of      *cluster.Node
+	gateway *gateway.Gateway
 }
 
 // Status implements api.Cluster.
@@ -57,7 +57,7 @@ func (n nodes) Status() api.ClusterStatus {
 	names := map[string]string{}
 	for i, s := range all {
 		if s.Self { // other nodes do not know it without a store
-			s.Version, s.Config = n.engine.Version, config.CommonHash(n.engine.Config())
+			s.Version, s.Config = n.gateway.Version, config.CommonHash(n.gateway.Config())
 			all[i] = s
 			if trouble := nodestore.Trouble(n.of); trouble != "" {
 				out.Warnings = append(out.Warnings, fmt.Sprintf("%s: %s; what is said of the other nodes may be old", s.Name, trouble))
@@ -72,7 +72,7 @@ func (n nodes) Status() api.ClusterStatus {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("the clock of %s is %s: set the clocks by NTP, quotas and the ends of tokens depend on them", s.Name, ahead(s.Skew)))
 		}
 	}
-	for server, inc := range n.engine.Holders() {
+	for server, inc := range n.gateway.Holders() {
 		if names[inc] == "" {
 			inc = "" // its node is gone
 		}

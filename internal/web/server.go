@@ -14,9 +14,9 @@ import (
 
 	"github.com/weir-mcp/weir/internal/access"
 	"github.com/weir-mcp/weir/internal/access/callers"
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/identity"
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/net/address"
@@ -54,18 +54,18 @@ const (
 //	                                                    ├─▶ /agents          registry ─▶ upstreams
 //	                                                    ├─▶ /socket.io/, /smcp/  hub ─▶ Computers
 //	                                                    ├─▶ /console         console, a page
-//	                                                    ├─▶ /api/v1/         api ─▶ Engine, for viewers and operators
+//	                                                    ├─▶ /api/v1/         api ─▶ Gateway, for viewers and operators
 //	                                                    └─▶ /status, /healthz, /catalog, /stats, /metrics, /
 //
 // Apply replaces the routes and guards when the configuration changes. Servers and the router keep
 // their state. A Server is an http.Handler, so other listeners may also serve it.
 type Server struct {
-	engine   *app.Engine
+	gateway  *gateway.Gateway
 	log      *slog.Logger
 	listener *Listener // nil if the caller listens
 	base     string    // URL without a path
 
-	front  *app.Front
+	front  *gateway.Front
 	routes atomic.Pointer[http.Handler] // behind the guards
 	quiet  atomic.Pointer[func()]       // ends the streams of viewers and operators
 
@@ -94,44 +94,44 @@ type Server struct {
 	door     sync.WaitGroup // serves the door of the listener
 }
 
-// New returns a Server for an engine and a configuration. Start makes it serve at l. Operators change m
+// New returns a Server for a gateway and a configuration. Start makes it serve at l. Operators change m
 // in the console and by the API.
-func New(e *app.Engine, c *config.Config, l *Listener, m api.Machine, log *slog.Logger) *Server {
-	return build(e, c, l, l.Local(), m, log)
+func New(g *gateway.Gateway, c *config.Config, l *Listener, m api.Machine, log *slog.Logger) *Server {
+	return build(g, c, l, l.Local(), m, log)
 }
 
 // NewHandler returns a Server without a Listener. The caller serves its ServeHTTP at base, a URL
 // without a path, and must not call Start.
-func NewHandler(e *app.Engine, c *config.Config, base string, m api.Machine, log *slog.Logger) *Server {
-	return build(e, c, nil, base, m, log)
+func NewHandler(g *gateway.Gateway, c *config.Config, base string, m api.Machine, log *slog.Logger) *Server {
+	return build(g, c, nil, base, m, log)
 }
 
-func build(e *app.Engine, c *config.Config, l *Listener, base string, m api.Machine, log *slog.Logger) *Server {
-	f := &Server{engine: e, front: app.NewFront(e), machine: m, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
+func build(g *gateway.Gateway, c *config.Config, l *Listener, base string, m api.Machine, log *slog.Logger) *Server {
+	f := &Server{gateway: g, front: gateway.NewFront(g), machine: m, desk: api.NewDesk(time.Now), log: log, listener: l, base: base, token: rand.Text(), ended: make(chan struct{})}
 	body := int64(c.HTTP.MaxBodyBytes)
-	f.attached = &attached{handler: policy.WithinProfile(e.Config, f.front), log: log, max: int(body), memory: e.Data.Memory, conns: map[*mcp.Conn]bool{}}
+	f.attached = &attached{handler: policy.WithinProfile(g.Config, f.front), log: log, max: int(body), memory: g.Data.Memory, conns: map[*mcp.Conn]bool{}}
 	at := func(path string) *endpoint {
-		return newEndpoint(e.Store, path, streamable.ServerOptions{
-			Handler: f.front, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Data.Memory, Logger: log,
-			MaxSessions: c.HTTP.MaxSessions, OnSession: e.Sessions.On,
+		return newEndpoint(g.Store, path, streamable.ServerOptions{
+			Handler: f.front, SessionIdle: c.HTTP.SessionIdle, KeepAlive: keepAlive(c), MaxBody: body, Memory: g.Data.Memory, Logger: log,
+			MaxSessions: c.HTTP.MaxSessions, OnSession: g.Sessions.On,
 		})
 	}
 	f.stream, f.profiles = at("/mcp"), newProfiles(func(name string) *endpoint { return at("/mcp/" + name) }, log)
-	old := sse.ServerOptions{Handler: policy.WithinProfile(e.Config, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: e.Data.Memory, Logger: log}
-	opts := e.RouterOptions()
+	old := sse.ServerOptions{Handler: policy.WithinProfile(g.Config, f.front), KeepAlive: keepAlive(c), MaxBody: body, Memory: g.Data.Memory, Logger: log}
+	opts := g.RouterOptions()
 	opts.SessionIdle, opts.KeepAlive, opts.MaxBody = c.HTTP.SessionIdle, keepAlive(c), body
 	opts.MaxSessions = c.HTTP.MaxSessions
-	f.cluster = e.Store.Node()
+	f.cluster = g.Store.Node()
 	old.NewID = func() string { return cluster.NewID(f.cluster) }
-	shared := e.Store.Lasts() == store.Cluster
+	shared := g.Store.Lasts() == store.Cluster
 	if shared {
-		opts.Locate, opts.Elsewhere = locating(f.cluster, body, e.Data.Memory), elsewhere(f.cluster)
+		opts.Locate, opts.Elsewhere = locating(f.cluster, body, g.Data.Memory), elsewhere(f.cluster)
 		cluster.Describe(f.cluster, func() cluster.Self { return f.self.tell(f) })
 		cluster.OnDrain(f.cluster, func() { f.streams.Drain(drainStreams) })
 	}
 	f.sse = sse.NewServer(old)
 	f.router = passthrough.New(opts)
-	f.callers = newKnown(f, e, shared)
+	f.callers = newKnown(f, g, shared)
 	f.http = httpserver.New(http.HandlerFunc(f.ServeHTTP), log)
 	f.http.ConnState = counting(&f.conns)
 	f.Apply(nil, c)
@@ -197,7 +197,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*f.routes.Load()).ServeHTTP(w, r)
 }
 
-// Apply implements app.Face: it rebuilds everything that depends on the configuration.
+// Apply implements gateway.Face: it rebuilds everything that depends on the configuration.
 func (f *Server) Apply(old, c *config.Config) {
 	f.front.Apply(c)
 	auth := c.Auth
@@ -207,7 +207,7 @@ func (f *Server) Apply(old, c *config.Config) {
 		f.log.Error("auth was removed, but weir still listens for other machines: every request is refused until it is restarted", "listen", f.listener.Addr().String())
 		auth.Tokens = []config.Token{{Name: "nobody"}} // of which there is no token
 	}
-	f.engine.Data.Plane.SetBase(planeURL(c, f.base))
+	f.gateway.Data.Plane.SetBase(planeURL(c, f.base))
 	f.callers.apply(c)
 	closed, metrics := f.guardOptions(c, &auth), f.guardOptions(c, &auth)
 	closed.Admit, metrics.Admit = admitToAll(auth), admitToMetrics(auth)
@@ -226,12 +226,12 @@ func (f *Server) Apply(old, c *config.Config) {
 	f.mountProfiles(mux, front, behind, c)
 	agents := &gated{f.agentGates(front), f.stream.front}
 	mux.Handle("/mcp", agents)
-	mux.Handle("/metrics", guard.New(metrics).Wrap(f.engine.Metrics.Handler()))
+	mux.Handle("/metrics", guard.New(metrics).Wrap(f.gateway.Metrics.Handler()))
 	metadata := f.metadata(c)
 	mux.Handle(access.MetadataPath, metadata)
 	mux.Handle(access.MetadataPath+"/", metadata)
 	f.streams.Follow(admits(front, auth))
-	var routes http.Handler = &paths{located: f.engine.Auditor.Enabled() || asksSource(&c.Policy), agents: agents, routed: &gated{[]gate{{"guard", behind.Pass}}, f.router}, mux: mux}
+	var routes http.Handler = &paths{located: f.gateway.Auditor.Enabled() || asksSource(&c.Policy), agents: agents, routed: &gated{[]gate{{"guard", behind.Pass}}, f.router}, mux: mux}
 	f.routes.Store(&routes)
 	if before := f.quiet.Swap(&quiet); before != nil {
 		(*before)()
@@ -274,8 +274,8 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 	mux.Handle("/messages", &gated{f.surfaces(closed), near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sessionId") }, traced(f.sse))})
 	f.mountAgents(mux, open, closed)
 	f.mountPlane(mux, open, closed)
-	hub := near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.engine.Offices.Handler()) // it checks credentials itself
-	f.engine.Offices.Route(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	hub := near(f.cluster, f.log, func(r *http.Request) string { return r.URL.Query().Get("sid") }, f.gateway.Offices.Handler()) // it checks credentials itself
+	f.gateway.Offices.Route(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		link.Strip(r.Header) // as at the common listener
 		hub.ServeHTTP(w, r)
 	}))
@@ -288,9 +288,9 @@ func (f *Server) mux(c *config.Config, open, closed *guard.Guard, tokens bool) *
 		if tokens {
 			return r.Header.Get("Authorization") == ""
 		}
-		return f.engine.Offices.Hides(r)
+		return f.gateway.Offices.Hides(r)
 	})
-	mux.Handle("/healthz", withInstance(f.engine.Instance, health))
+	mux.Handle("/healthz", withInstance(f.gateway.Instance, health))
 	mux.Handle("/readyz", open.Wrap(http.HandlerFunc(f.serveReady)))
 	mountConsole(mux, open, c)
 	mux.Handle(access.WhoamiPath, closed.Wrap(http.HandlerFunc(f.serveWhoami)))
@@ -334,9 +334,9 @@ func (f *Server) serveAlive(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	status, code := app.StatusOK, http.StatusOK
+	status, code := gateway.StatusOK, http.StatusOK
 	if f.draining.Load() {
-		status, code = app.StatusStopping, http.StatusServiceUnavailable
+		status, code = gateway.StatusStopping, http.StatusServiceUnavailable
 	}
 	httpserver.WriteJSON(w, code, map[string]string{"status": status})
 }
@@ -346,10 +346,10 @@ func (f *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	answer, code := map[string]string{"status": app.StatusOK}, http.StatusServiceUnavailable
+	answer, code := map[string]string{"status": gateway.StatusOK}, http.StatusServiceUnavailable
 	switch {
 	case f.draining.Load():
-		answer["status"] = app.StatusStopping
+		answer["status"] = gateway.StatusStopping
 	case f.cluster.Draining():
 		answer["status"] = statusDraining
 	case !f.cluster.Ready():
@@ -378,19 +378,19 @@ func (f *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if !getOrHead(w, r) {
 		return
 	}
-	h := f.engine.Health()
-	if f.engine.Config().Auth.Scoped(guard.Principal(r.Context())) {
+	h := f.gateway.Health()
+	if f.gateway.Config().Auth.Scoped(guard.Principal(r.Context())) {
 		h.Hub, h.Config = nil, "" // the caller may not see offices or file paths
 	}
 	for name := range h.Upstreams {
-		if !f.engine.Config().Auth.Reaches(guard.Principal(r.Context()), name) {
+		if !f.gateway.Config().Auth.Reaches(guard.Principal(r.Context()), name) {
 			delete(h.Upstreams, name)
 		}
 	}
-	f.engine.Views.Hide(r.Context(), h)
+	f.gateway.Views.Hide(r.Context(), h)
 	code := http.StatusOK
 	if f.draining.Load() {
-		h.Status, code = app.StatusStopping, http.StatusServiceUnavailable
+		h.Status, code = gateway.StatusStopping, http.StatusServiceUnavailable
 	}
 	httpserver.WriteJSON(w, code, h)
 }
@@ -402,7 +402,7 @@ func (f *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _, carried := link.Caller(r.Context())
-	httpserver.WriteJSON(w, http.StatusOK, f.engine.Usage.OfNodes(r.Context(), carried || r.URL.Query().Has("node")))
+	httpserver.WriteJSON(w, http.StatusOK, f.gateway.Usage.OfNodes(r.Context(), carried || r.URL.Query().Has("node")))
 }
 
 // Shutdown waits for running calls until ctx ends and answers the rest with an error. It closes the
@@ -435,7 +435,7 @@ func (f *Server) Shutdown(ctx context.Context) error {
 		all.Go(func() { try(end) })
 	}
 	all.Wait()
-	try(f.engine.Offices.Shutdown) // calls in flight may be at a Computer
+	try(f.gateway.Offices.Shutdown) // calls in flight may be at a Computer
 	f.callers.Close()
 	unlink(ctx, f.link)
 	if failed != nil {
@@ -500,14 +500,14 @@ func counting(open *atomic.Int64) func(net.Conn, http.ConnState) {
 // mountAgents adds the paths for agents and for programs that call agents.
 func (f *Server) mountAgents(mux *http.ServeMux, open, closed *guard.Guard) {
 	status := passthrough.NewStatus(passthrough.StatusOptions{
-		Agents: f.engine.Views.Agents, Name: part.ServerName, Version: f.engine.Version, Started: f.engine.Started, Logger: f.log,
+		Agents: f.gateway.Views.Agents, Name: part.ServerName, Version: f.gateway.Version, Started: f.gateway.Started, Logger: f.log,
 	})
 	mux.Handle("/status", open.Wrap(http.HandlerFunc(status.Page)))
 	mux.Handle("/status/data", closed.Wrap(http.HandlerFunc(status.Data)))
 	mux.Handle(passthrough.BrowserClientPath, open.Wrap(passthrough.BrowserClient()))
 	mux.Handle(passthrough.TaskStatusPath, closed.Wrap(f.router))
-	mux.Handle(registry.Path, closed.Wrap(f.engine.Agents))
-	mux.Handle(registry.Path+"/", closed.Wrap(f.engine.Agents))
+	mux.Handle(registry.Path, closed.Wrap(f.gateway.Agents))
+	mux.Handle(registry.Path+"/", closed.Wrap(f.gateway.Agents))
 }
 
 // serveCatalog answers /catalog.
@@ -523,7 +523,7 @@ func (f *Server) serveCatalog(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	httpserver.WriteJSON(w, http.StatusOK, f.engine.Views.Catalog(r.Context(), since))
+	httpserver.WriteJSON(w, http.StatusOK, f.gateway.Views.Catalog(r.Context(), since))
 }
 
 // InstanceHeader is the header of /healthz with the id of this run of the gateway. It is not

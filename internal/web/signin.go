@@ -36,15 +36,15 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	if auth.Login.Issuer != "" {
 		front.Login = browserLogin{f.callers.Authenticator, auth.Login.Issuer}
 		front.SignedOut = f.streams.Recheck
-		front.SignedIn = func(ctx context.Context) { f.engine.Auditor.Operated(ctx, audit.SignIn, "", "", "", "console") }
+		front.SignedIn = func(ctx context.Context) { f.gateway.Auditor.Operated(ctx, audit.SignIn, "", "", "", "console") }
 	}
 	if f.signIns == nil {
-		f.signIns = signin.New(signin.Options{SignIns: f.engine.SignIns, Texts: f.engine.SignIns.Texts(), Front: front})
+		f.signIns = signin.New(signin.Options{SignIns: f.gateway.SignIns, Texts: f.gateway.SignIns.Texts(), Front: front})
 	}
 	f.signIns.Apply(front)
 	if old != nil && slices.Contains(config.Diff(old, c).Other, "auth") {
 		f.signIns.Forget()
-		f.engine.SignIns.Forget()
+		f.gateway.SignIns.Forget()
 	}
 	own := guard.New(checks)
 	mux.Handle(signin.Path, own.Wrap(f.callers.callback(f.signIns)))
@@ -52,7 +52,7 @@ func (f *Server) mountSignIns(mux *http.ServeMux, old, c *config.Config, auth *c
 	if c.PublicURL == "" && f.listener != nil && !address.LoopbackAddr(f.listener.Addr()) {
 		base = "" // callers on other machines cannot open a page of this one
 	}
-	f.engine.SignIns.Serve(base)
+	f.gateway.SignIns.Serve(base)
 }
 
 // loggedIn returns a guard.Options.Login: who has signed in at the console. Requests that pages of

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/testkit/oauthtest"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/internal/web/api"
@@ -108,18 +108,18 @@ func TestSignInOutlivesReload(t *testing.T) {
 		return c
 	}
 	log, first := slog.New(slog.DiscardHandler), parse("")
-	engine, err := app.New(t.Context(), first, app.Options{Version: "test", Logger: log})
+	g, err := gateway.New(t.Context(), first, gateway.Options{Version: "test", Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server = web.NewHandler(engine, first, front.URL, api.Machine{}, log)
+	server = web.NewHandler(g, first, front.URL, api.Machine{}, log)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		engine.Close(ctx)
+		g.Close(ctx)
 	})
 	jar, _ := cookiejar.New(nil)
 	p := person{t, front.URL, &http.Client{Jar: jar}}

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/web"
 	"github.com/weir-mcp/weir/internal/web/api"
 )
@@ -87,12 +87,12 @@ agents: {}
 	if err := l.Secure(t.Context(), c.TLS, log); err != nil {
 		t.Fatal(err)
 	}
-	engine, err := app.New(t.Context(), c, app.Options{Version: "test", Logger: log})
+	g, err := gateway.New(t.Context(), c, gateway.Options{Version: "test", Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close(t.Context())
-	server := web.New(engine, c, l, api.Machine{}, log)
+	defer g.Close(t.Context())
+	server := web.New(g, c, l, api.Machine{}, log)
 	server.Start()
 	defer func() {
 		if err := server.Shutdown(t.Context()); err != nil {

@@ -20,7 +20,7 @@ func (f *Server) serveTools(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	given := r.URL.Query()
-	httpserver.WriteJSON(w, http.StatusOK, f.engine.Views.Tools(r.Context(), tools.Query{
+	httpserver.WriteJSON(w, http.StatusOK, f.gateway.Views.Tools(r.Context(), tools.Query{
 		Name: given.Get("name"), Prefix: given.Get("prefix"), Definitions: given.Get("definitions") == "true",
 	}))
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
 	"github.com/weir-mcp/weir/internal/text"
 	"github.com/weir-mcp/weir/internal/upstream"
@@ -19,7 +19,7 @@ import (
 // checkup looks at a running gateway and its machine, as weir doctor does. It implements api.Checks.
 type checkup struct {
 	Options
-	engine *app.Engine
+	gateway *gateway.Gateway
 
 	mu sync.Mutex // held by an examination: it takes seconds and starts programs
 }
@@ -89,14 +89,14 @@ func (c *checkup) examine(ctx context.Context, name string, use func([]doctor.Fi
 
 // probe returns the servers as this gateway sees them.
 func (c *checkup) probe(ctx context.Context, conf *config.Config) doctor.Report {
-	report := Report(c.engine.Health(), c.engine.Catalog.Info(time.Time{}))
+	report := Report(c.gateway.Health(), c.gateway.Catalog.Info(time.Time{}))
 	report.Running, report.URL, report.Version = true, c.URL, c.Version
 	for i, s := range report.Servers {
 		if s.Error == "" && s.State != string(upstream.StateStarting) {
 			continue
 		}
-		report.Servers[i].Stderr = LastOutput(c.engine.Operator.Log.Lines(s.Name, 0, KeptLines))
+		report.Servers[i].Stderr = LastOutput(c.gateway.Operator.Log.Lines(s.Name, 0, KeptLines))
 	}
-	report.Listed = ListedNames(conf, c.engine.Views.Tools(ctx, ListedQuery(conf)))
+	report.Listed = ListedNames(conf, c.gateway.Views.Tools(ctx, ListedQuery(conf)))
 	return report
 }

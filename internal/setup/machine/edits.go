@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/place"
 	"github.com/weir-mcp/weir/internal/json/splice"
 	"github.com/weir-mcp/weir/internal/setup"
@@ -32,7 +32,7 @@ const editWait = 60 * time.Second
 // edits changes the configuration of a running gateway as weir add does. It implements api.Edits.
 type edits struct {
 	Options
-	engine   *app.Engine
+	gateway  *gateway.Gateway
 	registry *registry
 
 	mu sync.Mutex // held by a change
@@ -147,7 +147,7 @@ func (s *edits) change(ctx context.Context, tag string, plan func(m *setup.Machi
 	}
 	p.Against = tag
 	m.Journal = m.Journal.AtOnce() // the gateway follows the file
-	next := s.engine.Reloads.Next()
+	next := s.gateway.Reloads.Next()
 	r, err := p.Apply(context.WithoutCancel(ctx), setup.Store)
 	if err != nil && r.Record.N == 0 {
 		return api.Edited{}, notEdited(err)
@@ -182,7 +182,7 @@ func (s *edits) await(ctx context.Context, m *setup.Machine, out *api.Edited, wa
 	}
 	waiting, cancel := context.WithTimeout(ctx, editWait)
 	defer cancel()
-	states, err := s.engine.Operator.Edited(waiting, next, s.Read.Sum(doc), names)
+	states, err := s.gateway.Operator.Edited(waiting, next, s.Read.Sum(doc), names)
 	if err != nil {
 		out.Problem = text.Line(err.Error(), 1000)
 	}
@@ -214,7 +214,7 @@ func (s *edits) Undo(ctx context.Context, n int, own bool) (api.Edited, error) {
 	if !others {
 		m.Journal = m.Journal.AtOnce()
 	}
-	next := s.engine.Reloads.Next()
+	next := s.gateway.Reloads.Next()
 	u, err := m.Undo(context.WithoutCancel(ctx), n)
 	if u == nil || u.By == 0 {
 		return api.Edited{}, notEdited(err)

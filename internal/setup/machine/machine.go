@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/net/httpserver"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
@@ -36,10 +36,10 @@ type Options struct {
 }
 
 // New returns the changes that operators of a gateway may make.
-func New(e *app.Engine, o Options) api.Machine {
-	r := &registry{o, e}
-	changes := &edits{Options: o, engine: e, registry: r}
-	m := api.Machine{Edits: changes, Registry: r, Checks: &checkup{Options: o, engine: e}}
+func New(g *gateway.Gateway, o Options) api.Machine {
+	r := &registry{o, g}
+	changes := &edits{Options: o, gateway: g, registry: r}
+	m := api.Machine{Edits: changes, Registry: r, Checks: &checkup{Options: o, gateway: g}}
 	if o.Connects {
 		m.Clients = &wiring{changes}
 	}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/app"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
 	"github.com/weir-mcp/weir/internal/setup/mcpregistry"
@@ -22,7 +22,7 @@ import (
 // registry is the MCP Registry as a running gateway asks it. It implements api.Registry.
 type registry struct {
 	Options
-	engine *app.Engine
+	gateway *gateway.Gateway
 }
 
 // client returns the registry of the configuration.
@@ -31,7 +31,7 @@ func (s *registry) client() (*mcpregistry.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mcpregistry.New(mcpregistry.Options{URL: s.engine.Config().Registry.URL, CacheDir: filepath.Join(state, "registry")})
+	return mcpregistry.New(mcpregistry.Options{URL: s.gateway.Config().Registry.URL, CacheDir: filepath.Join(state, "registry")})
 }
 
 // registryHits bounds the servers of a search.

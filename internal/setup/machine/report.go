@@ -3,8 +3,8 @@ package machine
 import (
 	"strings"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/serverlog"
 	"github.com/weir-mcp/weir/internal/metatool/tools"
 	"github.com/weir-mcp/weir/internal/setup/doctor"
@@ -32,7 +32,7 @@ func LastOutput(lines []serverlog.Line) (out []string) {
 var catalogFinding = lazy.Pattern(`^(.*?): ([a-z_]+) ("(?:[^"\\]|\\.)*"): (.*)$`)
 
 // Report turns what a gateway tells into what the doctor reads.
-func Report(h *app.Health, info *app.CatalogInfo) doctor.Report {
+func Report(h *gateway.Health, info *gateway.CatalogInfo) doctor.Report {
 	r := doctor.Report{Store: h.Store}
 	for _, u := range h.List() {
 		r.Servers = append(r.Servers, doctor.Server{Name: u.Name, State: u.State, Error: u.Error, Note: u.Note, Tools: u.Tools, Differs: u.Differs})

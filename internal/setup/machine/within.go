@@ -3,8 +3,8 @@ package machine
 import (
 	"context"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/host/secret"
 	"github.com/weir-mcp/weir/internal/setup"
 	"github.com/weir-mcp/weir/internal/setup/clients"
@@ -26,10 +26,10 @@ type Program struct {
 
 // Within returns the changes that operators of a gateway in another program may make. They connect no
 // clients, because the entry of a client would start weir and not the program.
-func Within(e *app.Engine, p Program) api.Machine {
+func Within(g *gateway.Gateway, p Program) api.Machine {
 	user := User{LookupEnv: config.System().LookupEnv, Secrets: secret.File}
 	url := p.URL + "/mcp"
-	return New(e, Options{
+	return New(g, Options{
 		Open: func() (*setup.Machine, error) {
 			file, err := p.file()
 			if err != nil {

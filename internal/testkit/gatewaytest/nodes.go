@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-mcp/weir/internal/app"
 	"github.com/weir-mcp/weir/internal/cluster"
 	"github.com/weir-mcp/weir/internal/config"
+	"github.com/weir-mcp/weir/internal/gateway"
 	"github.com/weir-mcp/weir/internal/link"
 	"github.com/weir-mcp/weir/internal/store"
 	"github.com/weir-mcp/weir/internal/testkit/fakemcp"
@@ -60,17 +60,17 @@ type Nodes struct {
 
 // node is one gateway.
 type Node struct {
-	Name   string
-	Docs   *storetest.Faults
-	Bus    *cutBus
-	Engine *app.Engine
-	Server *web.Server
-	Front  *httptest.Server
-	Link   *linkListener
-	Node   *cluster.Node
-	Off    bool
-	Out    bool // of the balancer, by /readyz
-	Ended  bool // by the test itself
+	Name    string
+	Docs    *storetest.Faults
+	Bus     *cutBus
+	Gateway *gateway.Gateway
+	Server  *web.Server
+	Front   *httptest.Server
+	Link    *linkListener
+	Node    *cluster.Node
+	Off     bool
+	Out     bool // of the balancer, by /readyz
+	Ended   bool // by the test itself
 }
 
 // cutBus is a Bus that can be cut off.
@@ -194,14 +194,14 @@ func (c *Nodes) Start(name string) *Node {
 		c.t.Fatal(err)
 	}
 	n.Node = kept.Node()
-	if n.Engine, err = app.New(c.t.Context(), conf, app.Options{Version: "test", Logger: log, Store: kept}); err != nil {
+	if n.Gateway, err = gateway.New(c.t.Context(), conf, gateway.Options{Version: "test", Logger: log, Store: kept}); err != nil {
 		c.t.Fatal(err)
 	}
-	if err := n.Engine.Ready(c.t.Context()); err != nil {
+	if err := n.Gateway.Ready(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
 	n.Front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.Server.ServeHTTP(w, r) }))
-	n.Server = web.NewHandler(n.Engine, conf, n.Front.URL, api.Machine{}, log)
+	n.Server = web.NewHandler(n.Gateway, conf, n.Front.URL, api.Machine{}, log)
 	n.Server.Join(n.Link, authority.TLS())
 	c.Mu.Lock()
 	c.All = append(c.All, n)
@@ -225,7 +225,7 @@ func (c *Nodes) Stop(n *Node) {
 	n.Front.CloseClientConnections()
 	n.Front.Close()
 	n.Docs.Cut(false)
-	n.Engine.Close(ctx)
+	n.Gateway.Close(ctx)
 }
 
 // kill cuts a node off from store, bus, clients and nodes, as kill -9 does.

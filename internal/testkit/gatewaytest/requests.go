@@ -161,7 +161,7 @@ func (c *Nodes) Look(n *Node, path, token string) (int, string) {
 
 // describes returns the description of the tool in the catalog of a node, "" if it is not there.
 func (n *Node) Describes() string {
-	for _, e := range n.Engine.Catalog.Snapshot().Catalog.Of("s") {
+	for _, e := range n.Gateway.Catalog.Snapshot().Catalog.Of("s") {
 		if e.RawName == "count" {
 			return e.Description
 		}

@@ -136,7 +136,7 @@ func TestFirstDefinitionsOfACluster(t *testing.T) {
 	changed := func(n *gatewaytest.Node) {
 		t.Helper()
 		c.Settles(func() (bool, string) {
-			changes := n.Engine.Catalog.Info(time.Time{}).Changes
+			changes := n.Gateway.Catalog.Info(time.Time{}).Changes
 			text, err := json.Marshal(changes)
 			return err == nil && len(changes) == 1 && changes[0].Change == catalog.EntryChanged && strings.Contains(string(text), "sheep") && strings.Contains(string(text), "wolves"), n.Name + ": " + string(text)
 		})
@@ -174,8 +174,8 @@ func TestFirstDefinitionsAreOne(t *testing.T) {
 	first := c.Stored("f." + store.Hash("s"))
 	for _, n := range all {
 		c.Settles(func() (bool, string) {
-			text := fmt.Sprintf("%s: %s, %+v, first %s", n.Name, n.Describes(), n.Engine.Catalog.Info(time.Time{}).Changes, first)
-			return len(n.Engine.Catalog.Info(time.Time{}).Changes) == map[bool]int{true: 0, false: 1}[strings.Contains(first, n.Describes())], text
+			text := fmt.Sprintf("%s: %s, %+v, first %s", n.Name, n.Describes(), n.Gateway.Catalog.Info(time.Time{}).Changes, first)
+			return len(n.Gateway.Catalog.Info(time.Time{}).Changes) == map[bool]int{true: 0, false: 1}[strings.Contains(first, n.Describes())], text
 		})
 	}
 }
@@ -192,7 +192,7 @@ func TestLockOfANewNode(t *testing.T) {
 	second := c.Start("n1")
 	for _, n := range []*gatewaytest.Node{second, first} {
 		c.Settles(func() (bool, string) {
-			got := n.Engine.Definitions.Summary("s")
+			got := n.Gateway.Definitions.Summary("s")
 			return got.Differs == 1 && n.Describes() == "", fmt.Sprintf("%s: %+v, %q", n.Name, got, n.Describes())
 		})
 	}

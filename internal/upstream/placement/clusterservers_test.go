@@ -262,10 +262,10 @@ func TestScopeClusterAgain(t *testing.T) {
 	gatewaytest.Eventually(t, "the call runs", func() bool {
 		return slices.ContainsFunc(c.Fake.Events(), func(e string) bool { return strings.HasPrefix(e, "sleeping ") })
 	})
-	with, without := n.Engine.Config(), *n.Engine.Config()
+	with, without := n.Gateway.Config(), *n.Gateway.Config()
 	without.Servers = nil
-	n.Engine.Reload(&without, n.Server, observe.NewLog(io.Discard, &without))
-	n.Engine.Reload(with, n.Server, observe.NewLog(io.Discard, with))
+	n.Gateway.Reload(&without, n.Server, observe.NewLog(io.Discard, &without))
+	n.Gateway.Reload(with, n.Server, observe.NewLog(io.Discard, with))
 	if err := <-called; err != "" {
 		t.Fatal(err)
 	}
